@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a scenario says, after parsing and validation: plain data that lab, twin and host read alike.
+//!
+//! Byte sizes are `u64` bytes, bandwidths bytes per second, durations milliseconds. Every name that
+//! refers to something (a job's cgroup, a phase's job) has been checked to exist.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One scenario file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// File stem, e.g. `dirty-knobs`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// The host to boot or model.
+    pub host: Host,
+    /// In file order; the first is mounted first.
+    pub disks: Vec<Disk>,
+    /// By cgroup path below the root, `/`-separated (`pod.slice/victim`).
+    pub cgroups: BTreeMap<String, Cgroup>,
+    /// fio jobs, in file order.
+    pub jobs: Vec<Job>,
+    /// Run one after the other in one guest.
+    pub phases: Vec<Phase>,
+    /// What a run must show.
+    pub expects: Vec<Expect>,
+}
+
+/// The machine a scenario runs on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Guest RAM in bytes.
+    pub memory_bytes: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// sysctl name (`vm.dirty_bytes`) to the value written; byte sizes already expanded to digits.
+    pub sysctl: BTreeMap<String, String>,
+}
+
+/// A filesystem the lab knows how to make and mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Filesystem {
+    /// ext4, default options.
+    Ext4,
+    /// XFS, default options.
+    Xfs,
+    /// btrfs, default options.
+    Btrfs,
+    /// FAT32: no cgroup writeback.
+    Vfat,
+}
+
+/// A block device with one filesystem on it, mounted at `/mnt/<name>`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Referred to by jobs; also the mount point's last component.
+    pub name: String,
+    /// Capacity in bytes (sparse on the host).
+    pub size_bytes: u64,
+    /// Throttle in bytes per second; `None` = as fast as the host.
+    pub write_bandwidth: Option<u64>,
+    /// Throttle in bytes per second; `None` = as fast as the host.
+    pub read_bandwidth: Option<u64>,
+    /// What it is formatted with.
+    pub filesystem: Filesystem,
+}
+
+/// A cgroup and the files written into it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cgroup {
+    /// File name to value, stock cgroup v2 files: both arms.
+    pub files: BTreeMap<String, String>,
+    /// File name to value, weir's files (`memory.dirty_*`): arm `weir` only.
+    pub knobs: BTreeMap<String, String>,
+}
+
+/// A fio job. Options carry fio's own names and value syntax.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Name in metrics and phases.
+    pub name: String,
+    /// Cgroup the fio processes run in; `None` = root.
+    pub cgroup: Option<String>,
+    /// Disk the job's files live on.
+    pub disk: String,
+    /// fio option to value, in fio's own names.
+    pub fio: BTreeMap<String, String>,
+}
+
+/// A stretch of time in which some jobs run together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Name in metrics.
+    pub name: String,
+    /// Names of the jobs that run.
+    pub jobs: Vec<String>,
+    /// Each job's run time in milliseconds (fio `runtime` + `time_based`).
+    pub duration_ms: u64,
+    /// Job name to milliseconds it starts after the phase does (lets another fill the dirty pool first).
+    pub delay_ms: BTreeMap<String, u64>,
+    /// Cgroup path to weir knobs that replace the cgroup's own from this phase on (arm `weir` only).
+    pub set: BTreeMap<String, BTreeMap<String, String>>,
+    /// Write everything back (sync) before the phase begins, so that it starts with a clean pool.
+    pub clean: bool,
+}
+
+/// `stock` (no module) or `weir` (module loaded, knobs set).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// The kernel as the distribution ships it.
+    Stock,
+    /// The same kernel with the module loaded and the scenario's knobs set.
+    Weir,
+}
+
+/// One thing a run must show: `ARM.PHASE.METRIC` against a bound.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expect {
+    /// Flat metric name, `ARM.PHASE.SUBJECT.METRIC`.
+    pub metric: String,
+    /// Which side of `bound` is met.
+    pub op: Op,
+    /// Right-hand side.
+    pub bound: Bound,
+    /// As printed, made from the file's own words.
+    pub text: String,
+}
+
+/// Comparison of an expectation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// observed >= bound
+    AtLeast,
+    /// observed <= bound
+    AtMost,
+}
+
+/// A sum of products: constants and other metrics (`0.99 * weir.solo.victim.iops`, `64M * 1.05`,
+/// `stock.contended.host.dirty_max_bytes + 16M`). Evaluated on medians.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bound(pub Vec<Term>);
+
+/// A product.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// Constant factor, sizes already in bytes, times in nanoseconds.
+    pub factor: f64,
+    /// Full metric names multiplied in.
+    pub metrics: Vec<String>,
+}
