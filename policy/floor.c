@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The floor: memory.dirty_min.
+ *
+ * Model.  Linux throttles whoever dirties pages once the *host* holds more than
+ * its freerun level, (background + limit) / 2.  A floor exempts the tasks of a
+ * cgroup as long as that cgroup itself holds little: below its floor a writer's
+ * pass through balance_dirty_pages() is left out as a whole, exactly as if the
+ * host were free-running.  Nothing is lifted, so nothing can stay lifted.
+ *
+ * What counts against the floor is the larger of two counts, plus what neither
+ * can see.  The memcg's own count goes by who owns the folio, the wb's by who
+ * owns the inode.  They differ on shared files, and a task that dirties a page
+ * of somebody else's in a file of somebody else's is in neither; credit.c
+ * keeps those.
+ *
+ * Caps, each evaluated with live values:
+ *   own   at most memory.max - memory.min, and at most half of memory.max: a
+ *         cgroup that fills itself with dirty pages leaves reclaim nothing it
+ *         can drop and would meet the OOM killer instead of the throttle
+ *   pool  all floors together at most 80 % of the global limit, scaled down
+ *         in proportion
+ *   host  no floor is honoured while the host holds its limit and all floors
+ *         on top.  That is where a wrong count would end.
+ *
+ * Example.  Limit 32 MiB (8,192 pages), background 16 MiB; the noisy cgroup
+ * keeps the host between 24 and 32 MiB.  A victim with dirty_min 16 MiB (4,096
+ * pages, 50 % of the limit, so unscaled) that holds 6 MiB: 1,536 < 4,096 and
+ * 8,192 < 8,192 + 4,096, so it is admitted, and looked at again after
+ * 2^(log2(2,560) / 2) = 32 pages.
+ */
+#include "policy.h"
+
+/*
+ * What a cgroup's own memory limits leave of the floor it asks for.
+ * Returns pages, at most WEIR_PAGES_MAX.
+ */
+weir_u64 weir_floor_own(const struct weir_floor_caps *caps)
+{
+	weir_u64 own = weir_saturate(caps->wanted);
+	weir_u64 room, part;
+
+	if (caps->memory_max == WEIR_UNLIMITED)
+		return own;
+	room = caps->memory_max > caps->memory_min ?
+	       caps->memory_max - caps->memory_min : 0;
+	part = caps->memory_max / 100 * WEIR_FLOOR_PERCENT_OF_MEMORY +
+	       caps->memory_max % 100 * WEIR_FLOOR_PERCENT_OF_MEMORY / 100;
+	if (own > room)
+		own = room;
+	return own < part ? own : part;
+}
+
+/* The most that all floors together may reserve. */
+static weir_u64 floors_cap(const struct weir_floor_pool *pool)
+{
+	return weir_share(pool->host_thresh, WEIR_FLOORS_PERCENT_OF_LIMIT, 100);
+}
+
+/*
+ * One cgroup's floor after the pool's scale; the sum over all cgroups is at
+ * most 80 % of the global limit whatever they ask for.
+ */
+weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool)
+{
+	return weir_share(own, floors_cap(pool), pool->wanted_total);
+}
+
+/* Upper bound of the sum of all effective floors. */
+weir_u64 weir_floors_total(const struct weir_floor_pool *pool)
+{
+	weir_u64 cap = floors_cap(pool);
+
+	return pool->wanted_total < cap ? pool->wanted_total : cap;
+}
+
+/* What counts against the floor in this pass. */
+static weir_u64 held(const struct weir_floor_pass *pass)
+{
+	weir_u64 larger = pass->memcg_dirty > pass->wb_dirty ?
+			  pass->memcg_dirty : pass->wb_dirty;
+
+	return weir_add(larger, pass->foreign);
+}
+
+/* Decide one writer's pass. */
+enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
+{
+	if (!pass->floor || pass->strictlimit || !pass->cgroup_domain)
+		return WEIR_FLOOR_NONE;
+	if (held(pass) >= pass->floor)
+		return WEIR_FLOOR_FULL;
+	if (pass->host_dirty >= weir_add(pass->host_thresh, pass->floors_total))
+		return WEIR_FLOOR_HOST_FULL;
+	return WEIR_FLOOR_ADMIT;
+}
+
+/*
+ * Pages an admitted task may dirty before it is looked at again: the square
+ * root, to a power of two, of what is left of the floor.  The rule Linux uses
+ * for a free-running task, with the floor in the limit's place.  At least 1.
+ */
+weir_u64 weir_floor_poll(const struct weir_floor_pass *pass)
+{
+	weir_u64 left = held(pass) < pass->floor ? pass->floor - held(pass) : 0;
+	weir_u64 poll = 1;
+
+	while (left >= 4) {
+		left >>= 2;
+		poll <<= 1;
+	}
+	return poll;
+}

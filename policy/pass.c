@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pass contract: who is asking for the limits, and what may be amended.
+ *
+ * Linux computes a domain's dirty limits in one function, but for three kinds
+ * of callers.  A *writer* in balance_dirty_pages() may be put to sleep by the
+ * result.  A *flusher* in wb_over_bg_thresh() stops or goes on writing by it.
+ * A *reader* (/proc/vmstat, debugfs, tracepoints) only reports it.
+ *
+ * The rules, and where each is kept:
+ *
+ * 1. The limits of the global domain are never amended.  A floor is made by
+ *    leaving the writer's whole pass out (floor.c), so there is no pass in
+ *    which one domain is lifted and the other is not, and nothing weir does
+ *    can reach global_wb_domain.dirty_limit or a dirty_ratelimit from above.
+ *    A dropped probe loses one decision and leaves no trace.
+ * 2. A cgroup's domain is only ever lowered (ceiling.c), for its writers and
+ *    for its flusher alike, with bg_thresh below thresh afterwards.
+ * 3. A flusher's dirty count excludes writeback: pages already on their way
+ *    must not keep it working.  A writer's includes it.
+ * 4. Readers see stock values.  They are told by their domain structures: a
+ *    global reader has no wb, a reader of a cgroup's limit has a global
+ *    counterpart without one.
+ * 5. Strictlimit devices keep stock behaviour altogether.
+ *
+ * The flusher is told by the work item that is running, not by task flags:
+ * loop devices write from workqueues and nfsd from kernel threads, and both
+ * are writers.
+ */
+#include "policy.h"
+
+/* Tell writer, flusher and reader apart. */
+enum weir_pass weir_pass_kind(const struct weir_pass_facts *facts)
+{
+	if (!facts->has_wb || (facts->has_gdtc && !facts->gdtc_has_wb))
+		return WEIR_PASS_READER;
+	return facts->in_flusher ? WEIR_PASS_FLUSHER : WEIR_PASS_WRITER;
+}
+
+/* Non-zero if a ceiling may be applied to the domain in this pass. */
+int weir_pass_may_cap(const struct weir_pass_facts *facts)
+{
+	return facts->has_gdtc && !facts->strictlimit &&
+	       weir_pass_kind(facts) != WEIR_PASS_READER;
+}

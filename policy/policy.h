@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * weir's decisions, free of any kernel or libc header.
+ *
+ * The same objects are linked into weir.ko, into the property tests and the
+ * fuzzer, and into the simulated host, so that a decision exists once.  Pure
+ * functions over small structs: nothing here allocates, locks, loops over
+ * cgroups or keeps state of its own.
+ *
+ * Units: page counts unless a name says otherwise (_bytes, _ms, _percent).
+ * Linux keeps dirty limits within 32 bits of pages (16 TiB); every count that
+ * enters is saturated to WEIR_PAGES_MAX first, so products of two counts fit
+ * in 64 bits.
+ */
+#ifndef WEIR_POLICY_H
+#define WEIR_POLICY_H
+
+typedef __UINT64_TYPE__ weir_u64;
+typedef __UINT32_TYPE__ weir_u32;
+
+#define WEIR_PAGE_SHIFT		12
+#define WEIR_PAGES_MAX		0xffffffffULL
+/* "No ceiling", and memory.max without a limit. */
+#define WEIR_UNLIMITED		(~0ULL)
+
+/* pass.c: who is asking, and what may be amended for them. */
+
+enum weir_pass {
+	/* balance_dirty_pages(): a task that dirtied pages may be put to sleep */
+	WEIR_PASS_WRITER,
+	/* wb_over_bg_thresh(): the flusher asks whether to go on writing */
+	WEIR_PASS_FLUSHER,
+	/* everybody else who only wants to know the limits, e.g. /proc/vmstat */
+	WEIR_PASS_READER,
+};
+
+struct weir_pass_facts {
+	/* the domain's dtc belongs to a bdi_writeback */
+	weir_u32 has_wb;
+	/* the domain is a cgroup's, not the global one */
+	weir_u32 has_gdtc;
+	/* that cgroup domain's global counterpart belongs to a bdi_writeback */
+	weir_u32 gdtc_has_wb;
+	/* the flusher work of this very bdi_writeback is what is running */
+	weir_u32 in_flusher;
+	/* the device asked for strict per-device limits (FUSE) */
+	weir_u32 strictlimit;
+};
+
+enum weir_pass weir_pass_kind(const struct weir_pass_facts *facts);
+int weir_pass_may_cap(const struct weir_pass_facts *facts);
+
+/* floor.c: may this writer go on without being looked at by the throttle? */
+
+struct weir_floor_caps {
+	weir_u64 wanted;	/* memory.dirty_min */
+	weir_u64 memory_max;	/* live memory.max, WEIR_UNLIMITED if none */
+	weir_u64 memory_min;	/* live memory.min */
+};
+
+struct weir_floor_pool {
+	weir_u64 wanted_total;	/* sum of weir_floor_own() over all cgroups */
+	weir_u64 host_thresh;	/* the global dirty limit */
+};
+
+struct weir_floor_pass {
+	weir_u64 floor;		/* effective: own cap and pool scale applied */
+	weir_u64 memcg_dirty;	/* the cgroup's dirty + writeback, by folio owner */
+	weir_u64 wb_dirty;	/* dirty + writeback of the writer's wb, by inode owner */
+	weir_u64 foreign;	/* pages it dirtied lately that are in neither count */
+	weir_u64 host_dirty;	/* the host's dirty + writeback */
+	weir_u64 host_thresh;	/* the global dirty limit */
+	weir_u64 floors_total;	/* sum of all effective floors */
+	weir_u32 strictlimit;	/* the device asked for strict per-device limits */
+	weir_u32 cgroup_domain;	/* the writer is throttled on a wb of its own cgroup */
+};
+
+enum weir_floor_verdict {
+	WEIR_FLOOR_ADMIT,	/* below the floor: no throttling in this pass */
+	WEIR_FLOOR_NONE,	/* no floor, or one that does not apply here */
+	WEIR_FLOOR_FULL,	/* the cgroup holds its floor already */
+	WEIR_FLOOR_HOST_FULL,	/* the host cannot honour more of any floor */
+};
+
+#define WEIR_FLOORS_PERCENT_OF_LIMIT	80
+#define WEIR_FLOOR_PERCENT_OF_MEMORY	50
+
+weir_u64 weir_floor_own(const struct weir_floor_caps *caps);
+weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool);
+weir_u64 weir_floors_total(const struct weir_floor_pool *pool);
+enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass);
+weir_u64 weir_floor_poll(const struct weir_floor_pass *pass);
+
+/* credit.c: pages that were dirtied but that no count of the cgroup shows. */
+
+struct weir_credit {
+	weir_u64 window_start_ms;
+	weir_u64 now_pages;	/* charged in the current window */
+	weir_u64 before_pages;	/* charged in the one before */
+	weir_u64 ahead;		/* seen in a wb, not yet reported by tasks */
+};
+
+/* The kernel's own dirty expiry: written back by then, or soon after. */
+#define WEIR_CREDIT_WINDOW_MS	30000ULL
+
+void weir_credit_charge(struct weir_credit *credit, weir_u64 now_ms,
+			weir_u64 dirtied_by_task, weir_u64 dirtied_in_wb);
+weir_u64 weir_credit_pages(const struct weir_credit *credit, weir_u64 now_ms);
+
+/* ceiling.c: the most a cgroup may hold, and the limits that keep it there. */
+
+struct weir_ceiling {
+	weir_u64 bytes;		/* memory.dirty_bytes, WEIR_UNLIMITED if none */
+	weir_u32 ratio_percent;	/* memory.dirty_ratio, 0 = off */
+};
+
+/* What one domain's limit calculation came to, and the domain's smoothed limit. */
+struct weir_limits {
+	weir_u64 thresh;
+	weir_u64 bg_thresh;
+	weir_u64 dirty;
+	weir_u64 dom_limit;
+};
+
+struct weir_counts {
+	weir_u64 dirty;
+	weir_u64 writeback;
+};
+
+/* Linux refuses a vm.dirty_bytes below two pages; so does weir. */
+#define WEIR_CEILING_MIN	2ULL
+
+weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail);
+int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
+		       const struct weir_counts *counts, enum weir_pass kind);
+int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
+		       const struct weir_counts *counts);
+weir_u64 weir_ceiling_poll(weir_u64 ceiling, const struct weir_counts *counts,
+			   weir_u64 stock_poll);
+
+/* arith.c: the few sums everything above is made of. */
+
+weir_u64 weir_saturate(weir_u64 pages);
+weir_u64 weir_add(weir_u64 a, weir_u64 b);
+weir_u64 weir_bytes_to_pages(weir_u64 bytes);
+weir_u64 weir_share(weir_u64 pages, weir_u64 num, weir_u64 den);
+weir_u64 weir_freerun(weir_u64 thresh, weir_u64 bg_thresh);
+
+#endif
