@@ -117,6 +117,24 @@ pub enum Arm {
     Weir,
 }
 
+impl Arm {
+    /// Both, in the order results are printed.
+    pub const ALL: [Arm; 2] = [Arm::Stock, Arm::Weir];
+
+    /// As in metric names and scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arm::Stock => "stock",
+            Arm::Weir => "weir",
+        }
+    }
+
+    /// The arm called `name`, if there is one.
+    pub fn from_name(name: &str) -> Option<Arm> {
+        Arm::ALL.into_iter().find(|arm| arm.name() == name)
+    }
+}
+
 /// One thing a run must show: `ARM.PHASE.METRIC` against a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expect {

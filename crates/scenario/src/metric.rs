@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The names a run can produce: `ARM.PHASE.SUBJECT.METRIC`, where SUBJECT is a job, `host`,
+//! `disk/NAME` or `cgroup/PATH`. Arms, phases and jobs contain no dot, a cgroup's path may; so a name is
+//! taken apart from the front for arm and phase and from the back for the metric.
+
+use crate::model::{Arm, Scenario};
+use crate::problem::suggest;
+
+/// Measured of a job in every phase it runs in (latencies of its write direction, else of its reads).
+pub const JOB: &[&str] = &[
+    "iops",
+    "bw_bytes",
+    "clat_p50_ns",
+    "clat_p99_ns",
+    "clat_max_ns",
+    "total_ios",
+];
+/// Measured of the whole host in every phase.
+pub const HOST: &[&str] = &[
+    "dirty_max_bytes",
+    "dirty_median_bytes",
+    "disk_bw_bytes",
+    "io_full_pct",
+    "io_some_pct",
+    "mem_full_pct",
+];
+/// Measured of a disk in every phase.
+pub const DISK: &[&str] = &["bw_bytes"];
+/// Measured of a cgroup in every phase and both arms. In arm `weir` every counter of its
+/// `memory.dirty_stat` is a metric besides.
+pub const CGROUP: &[&str] = &["dirty_max_bytes", "dirty_median_bytes"];
+
+/// What a metric counts; told by the end of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `_ns`
+    Nanoseconds,
+    /// `_bytes`, except `bw_bytes`
+    Bytes,
+    /// `bw_bytes`: bytes per second
+    Bandwidth,
+    /// `_pct`
+    Percent,
+    /// operations, or operations per second
+    Count,
+}
+
+impl Unit {
+    /// The unit of a metric by its (full or last) name.
+    pub fn of(metric: &str) -> Unit {
+        if metric.ends_with("_ns") {
+            Unit::Nanoseconds
+        } else if metric.ends_with("bw_bytes") {
+            Unit::Bandwidth
+        } else if metric.ends_with("_bytes") {
+            Unit::Bytes
+        } else if metric.ends_with("_pct") {
+            Unit::Percent
+        } else {
+            Unit::Count
+        }
+    }
+
+    /// For people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "a time, as in `2ms`",
+            Unit::Bytes => "a size, as in `64M`",
+            Unit::Bandwidth => "a bandwidth, as in `20M/s`",
+            Unit::Percent => "a percentage, written as a plain number",
+            Unit::Count => "a plain number",
+        }
+    }
+}
+
+/// A full metric name, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Which of the two runs.
+    pub arm: Arm,
+    /// A phase of the scenario.
+    pub phase: String,
+    /// Job, `host`, `disk/NAME` or `cgroup/PATH`.
+    pub subject: String,
+    /// What is measured of it.
+    pub metric: String,
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}.{}.{}.{}",
+            self.arm.name(),
+            self.phase,
+            self.subject,
+            self.metric
+        )
+    }
+}
+
+impl Name {
+    /// Takes `ARM.PHASE.SUBJECT.METRIC` apart; `None` if it is not of that shape.
+    pub fn split(full: &str) -> Option<Name> {
+        let (arm, rest) = full.split_once('.')?;
+        let (phase, rest) = rest.split_once('.')?;
+        let (subject, metric) = rest.rsplit_once('.')?;
+        Some(Name {
+            arm: Arm::from_name(arm)?,
+            phase: phase.into(),
+            subject: subject.into(),
+            metric: metric.into(),
+        })
+    }
+
+    /// Whether a run of `scenario` can produce this metric.
+    ///
+    /// # Errors
+    /// Which part of the name cannot be, and what there is instead.
+    pub fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        let Some(phase) = scenario.phases.iter().find(|p| p.name == self.phase) else {
+            let phases = scenario.phases.iter().map(|p| p.name.as_str());
+            return Err(format!(
+                "no phase `{}`, {}",
+                self.phase,
+                suggest(&self.phase, phases)
+            ));
+        };
+        if self.subject == "host" {
+            return self.check_metric(HOST, "of the host");
+        }
+        if let Some(disk) = self.subject.strip_prefix("disk/") {
+            if !scenario.disks.iter().any(|d| d.name == disk) {
+                return Err(format!(
+                    "no disk `{disk}`, {}",
+                    suggest(disk, scenario.disks.iter().map(|d| d.name.as_str()))
+                ));
+            }
+            return self.check_metric(DISK, "of a disk");
+        }
+        if let Some(cgroup) = self.subject.strip_prefix("cgroup/") {
+            if !scenario.cgroups.contains_key(cgroup) {
+                return Err(format!(
+                    "no cgroup `{cgroup}`, {}",
+                    suggest(cgroup, scenario.cgroups.keys().map(String::as_str))
+                ));
+            }
+            // memory.dirty_stat exists only with the module, and its keys are the module's business.
+            return if self.arm == Arm::Weir {
+                Ok(())
+            } else {
+                self.check_metric(CGROUP, "of a cgroup in arm `stock`")
+            };
+        }
+        if !scenario.jobs.iter().any(|j| j.name == self.subject) {
+            let known = scenario.jobs.iter().map(|j| j.name.as_str()).chain([
+                "host",
+                "disk/NAME",
+                "cgroup/PATH",
+            ]);
+            return Err(format!(
+                "nothing called `{}` is measured, {}",
+                self.subject,
+                suggest(&self.subject, known)
+            ));
+        }
+        if !phase.jobs.contains(&self.subject) {
+            return Err(format!(
+                "job `{}` does not run in phase `{}`, which runs: {}",
+                self.subject,
+                self.phase,
+                phase.jobs.join(", ")
+            ));
+        }
+        self.check_metric(JOB, "of a job")
+    }
+
+    fn check_metric(&self, known: &'static [&'static str], of: &str) -> Result<(), String> {
+        if known.contains(&self.metric.as_str()) {
+            return Ok(());
+        }
+        Err(format!(
+            "no metric `{}` {of}, {}",
+            self.metric,
+            suggest(&self.metric, known.iter().copied())
+        ))
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The language, one function per section. A section that has a problem still yields what it could read, so that
+//! later sections can be checked against its names; any problem at all voids the result in the end.
+
+mod cgroup;
+mod host;
+mod workload;
+
+use crate::expect;
+use crate::metric::Name;
+use crate::model::{Arm, Expect, Op, Scenario};
+use crate::problem::{Problems, suggest};
+use crate::reader::{Reader, Table, Value};
+use toml::de::DeTable;
+
+pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
+    let reader = Reader::new(file, text);
+    let scenario = match DeTable::parse(text) {
+        Ok(root) => Some(sections(name, &reader, &root)),
+        Err(why) => {
+            reader.complain(
+                why.span().map_or(0, |s| s.start),
+                "",
+                format!("not TOML: {}", why.message()),
+            );
+            None
+        }
+    };
+    let problems = reader.into_problems();
+    match scenario {
+        Some(scenario) if problems.is_empty() => Ok(scenario),
+        _ => Err(Problems(problems)),
+    }
+}
+
+fn sections<'a>(
+    name: &str,
+    reader: &'a Reader<'a>,
+    root: &'a toml::Spanned<DeTable<'a>>,
+) -> Scenario {
+    let root = Table::root(
+        reader,
+        root,
+        &["title", "host", "disk", "cgroup", "job", "phase", "expect"],
+    );
+    let mut scenario = Scenario {
+        name: name.into(),
+        title: root
+            .required("title", "title = \"One noisy writer, one victim\"")
+            .and_then(|v| v.string("a string"))
+            .unwrap_or_default()
+            .into(),
+        host: host::host(&root),
+        disks: host::disks(&root),
+        cgroups: cgroup::cgroups(&root),
+        jobs: Vec::new(),
+        phases: Vec::new(),
+        expects: Vec::new(),
+    };
+    scenario.jobs = workload::jobs(&root, &scenario);
+    scenario.phases = workload::phases(&root, &scenario);
+    scenario.expects = expects(&root, &scenario);
+    scenario
+}
+
+/// A name used in metrics: starts with a letter, no dots, not taken.
+fn name(table: &Table, taken: &[&str]) -> String {
+    let Some(value) = table.required("name", "name = \"victim\"") else {
+        return String::new();
+    };
+    let Some(name) = value.string("a string") else {
+        return String::new();
+    };
+    let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if !fits {
+        value.complain(format!(
+            "`{}` cannot be a name: letters, digits, `-` and `_`, a letter first",
+            name.escape_debug()
+        ));
+    } else if ["host", "stock", "weir", "disk", "cgroup"].contains(&name) {
+        value.complain(format!(
+            "`{name}` has a meaning of its own in metric names: choose another"
+        ));
+    } else if taken.contains(&name) {
+        value.complain(format!(
+            "`{name}` is already defined above: names must differ"
+        ));
+    }
+    name.into()
+}
+
+/// The tables of an array of tables (`[[job]]`), or a complaint about how to write one.
+fn tables<'a>(root: &Table<'a>, key: &str, known: &'static [&'static str]) -> Vec<Table<'a>> {
+    let Some(value) = root.optional(key) else {
+        return Vec::new();
+    };
+    let items = value
+        .array(&format!("written as `[[{key}]]`"))
+        .unwrap_or_default();
+    items.iter().filter_map(|item| item.table(known)).collect()
+}
+
+fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
+    let mut expects = Vec::new();
+    for table in tables(
+        root,
+        "expect",
+        &["metric", "arm", "phase", "at_least", "at_most"],
+    ) {
+        let Some(subject) = table.required("metric", "metric = \"victim.iops\"") else {
+            continue;
+        };
+        let Some(metric) = metric_name(&table, &subject) else {
+            continue;
+        };
+        if let Err(why) = metric.check(scenario) {
+            subject.complain(format!("`{metric}` cannot be measured: {why}"));
+            continue;
+        }
+        let bounds = [
+            ("at_least", Op::AtLeast, ">="),
+            ("at_most", Op::AtMost, "<="),
+        ];
+        let mut bounded = false;
+        for (key, op, sign) in bounds {
+            let Some(value) = table.optional(key) else {
+                continue;
+            };
+            bounded = true;
+            let Some(words) = value.scalar() else {
+                continue;
+            };
+            match expect::bound(&words, &metric, scenario) {
+                Ok(bound) => expects.push(Expect {
+                    metric: metric.to_string(),
+                    op,
+                    text: format!("{metric} {sign} {words}"),
+                    bound,
+                }),
+                Err(why) => value.complain(why),
+            }
+        }
+        if !bounded {
+            table.complain("says no bound: add `at_least` or `at_most`, for example `at_least = \"0.99 * solo\"`");
+        }
+    }
+    expects
+}
+
+/// The full name: `metric` as it stands, or put together with `arm` and `phase`.
+fn metric_name(table: &Table, metric: &Value) -> Option<Name> {
+    let words = metric.string("a metric name, as in `victim.iops`")?;
+    let (arm, phase) = (table.optional("arm"), table.optional("phase"));
+    if arm.is_none() && phase.is_none() {
+        let full = Name::split(words);
+        if full.is_none() {
+            metric.complain(format!(
+                "`{words}` is not a full name `ARM.PHASE.SUBJECT.METRIC`: write one, or add `arm` and `phase`"
+            ));
+        }
+        return full;
+    }
+    let Some((subject, last)) = words.rsplit_once('.') else {
+        metric.complain(format!(
+            "`{words}` is not `SUBJECT.METRIC`, as in `victim.iops` or `host.dirty_max_bytes`"
+        ));
+        return None;
+    };
+    let arm = table.required("arm", "arm = \"weir\"")?;
+    let phase = table.required("phase", "phase = \"contended\"")?;
+    let arm = arm.parsed("`stock` or `weir`", |a| {
+        Arm::from_name(a)
+            .ok_or_else(|| format!("no arm `{a}`, {}", suggest(a, Arm::ALL.map(Arm::name))))
+    })?;
+    let phase = phase.string("a phase's name")?;
+    Some(Name {
+        arm,
+        phase: phase.into(),
+        subject: subject.into(),
+        metric: last.into(),
+    })
+}

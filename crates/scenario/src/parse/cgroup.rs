@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `[cgroup.NAME]`: stock cgroup v2 files for both arms, weir's knobs for arm `weir` only.
+
+use crate::model::Cgroup;
+use crate::problem::suggest;
+use crate::reader::{Table, Value};
+use crate::units;
+use std::collections::BTreeMap;
+
+/// Files weir adds that can be written.
+pub(super) const KNOBS: &[&str] = &[
+    "memory.dirty_min",
+    "memory.dirty_ratio",
+    "memory.dirty_bytes",
+];
+
+/// cgroup v2 files of the controllers the guest enables that take one value and name no device: what
+/// a device's number will be in a guest is not known when a scenario is written.
+const FILES: &[&str] = &[
+    "cgroup.freeze",
+    "cgroup.max.depth",
+    "cgroup.max.descendants",
+    "cpu.idle",
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.weight",
+    "cpu.weight.nice",
+    "io.bfq.weight",
+    "io.prio.class",
+    "io.weight",
+    "memory.high",
+    "memory.low",
+    "memory.max",
+    "memory.min",
+    "memory.oom.group",
+    "memory.swap.high",
+    "memory.swap.max",
+    "pids.max",
+];
+
+pub(super) fn cgroups(root: &Table) -> BTreeMap<String, Cgroup> {
+    let mut cgroups = BTreeMap::new();
+    let tables = root
+        .optional("cgroup")
+        .and_then(|v| v.entries("written as `[cgroup.NAME]`"));
+    for (path, table) in tables.unwrap_or_default() {
+        if let Err(why) = check_path(path) {
+            table.complain(why);
+        }
+        let mut cgroup = Cgroup::default();
+        for (file, value) in table.entries("a table of cgroup files").unwrap_or_default() {
+            if file.starts_with("memory.dirty_") {
+                if let Some(text) = knob(file, &value) {
+                    cgroup.knobs.insert(file.into(), text);
+                }
+            } else if let Some(text) = stock_file(file, &value) {
+                cgroup.files.insert(file.into(), text);
+            }
+        }
+        cgroups.insert(path.into(), cgroup);
+    }
+    cgroups
+}
+
+fn check_path(path: &str) -> Result<(), String> {
+    let part_fits = |part: &str| {
+        !part.is_empty()
+            && part != "."
+            && part != ".."
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_-.@".contains(&b))
+    };
+    if path.split('/').all(part_fits) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` is not a cgroup's path below the root, as in `victim` or `pod.slice/victim`",
+        path.escape_debug()
+    ))
+}
+
+/// A knob's value as it will be written, after checking that weir would take it.
+pub(super) fn knob(file: &str, value: &Value) -> Option<String> {
+    let text = value.scalar()?;
+    let verdict = match file {
+        "memory.dirty_min" | "memory.dirty_bytes" if text == "max" => Ok(()),
+        "memory.dirty_min" | "memory.dirty_bytes" => units::size(&text)
+            .map(drop)
+            .map_err(|why| format!("{why}, or `max`")),
+        "memory.dirty_ratio" => match text.parse::<u32>() {
+            Ok(0..=100) => Ok(()),
+            _ => Err(format!(
+                "`{text}` is not a percentage: a whole number, 0 (off) to 100"
+            )),
+        },
+        "memory.dirty_stat" => Err(
+            "`memory.dirty_stat` is read, not written: expectations can use its counters".into(),
+        ),
+        _ => Err(format!(
+            "weir has no file `{file}`, {}",
+            suggest(file, KNOBS.iter().copied())
+        )),
+    };
+    verdict
+        .map(|()| text)
+        .map_err(|why| value.complain(why))
+        .ok()
+}
+
+fn stock_file(file: &str, value: &Value) -> Option<String> {
+    if FILES.contains(&file) {
+        return value.scalar();
+    }
+    value.complain(if ["io.max", "io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
+        format!("`{file}` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead")
+    } else {
+        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().chain(KNOBS).copied()))
+    });
+    None
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `[host]` and `[[disk]]`: the machine.
+
+use super::{name, tables};
+use crate::model::{Disk, Filesystem, Host};
+use crate::problem::suggest;
+use crate::reader::{Table, Value};
+use crate::units;
+use std::collections::BTreeMap;
+
+/// Smaller guests do not boot a distribution kernel with its initramfs.
+const LEAST_MEMORY: u64 = 256 << 20;
+/// A disk no one says the size of; sparse, so it costs what is written.
+const DISK_SIZE: u64 = 2 << 30;
+/// What all supported filesystems can be made on (btrfs wants the most).
+const LEAST_DISK: u64 = 256 << 20;
+
+pub(super) fn host(root: &Table) -> Host {
+    let mut host = Host {
+        memory_bytes: 0,
+        cpus: 1,
+        sysctl: BTreeMap::new(),
+    };
+    let Some(table) = root
+        .required("host", "[host]")
+        .and_then(|v| v.table(&["memory", "cpus", "sysctl"]))
+    else {
+        return host;
+    };
+    if let Some(value) = table.required("memory", "memory = \"2G\"") {
+        host.memory_bytes = value
+            .parsed("a size, as in `\"2G\"`", units::size)
+            .unwrap_or_default();
+        if host.memory_bytes > 0 && host.memory_bytes < LEAST_MEMORY {
+            value.complain("is too small to boot a distribution kernel: at least `256M`");
+        }
+    }
+    if let Some(value) = table.required("cpus", "cpus = 2") {
+        match value.unsigned("a number of CPUs, as in `2`") {
+            Some(n @ 1..=64) => host.cpus = n as u32,
+            Some(n) => value.complain(format!("`{n}` CPUs: a guest has 1 to 64")),
+            None => {}
+        }
+    }
+    let sysctls = table
+        .optional("sysctl")
+        .and_then(|v| v.entries("a table, as in `{ \"vm.dirty_bytes\" = \"32M\" }`"));
+    for (key, value) in sysctls.unwrap_or_default() {
+        if let Some(text) = sysctl(key, &value) {
+            host.sysctl.insert(key.into(), text);
+        }
+    }
+    host
+}
+
+/// The text written into the sysctl; sizes become digits because the kernel takes nothing else.
+fn sysctl(key: &str, value: &Value) -> Option<String> {
+    let known = ["vm", "kernel", "fs", "net", "dev", "user"];
+    let group = key.split('.').next().unwrap_or(key);
+    let clean = key
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        && !key.contains("..");
+    if !clean || !known.contains(&group) || key == group || key.ends_with('.') {
+        value.complain(format!(
+            "`{}` is not a sysctl, as in `vm.dirty_bytes`; they begin with: {}",
+            key.escape_debug(),
+            known.join(", ")
+        ));
+        return None;
+    }
+    let text = value.scalar()?;
+    if key.ends_with("_bytes") {
+        return units::size(&text)
+            .map(|n| n.to_string())
+            .map_err(|why| value.complain(why))
+            .ok();
+    }
+    if key.starts_with("vm.dirty_") && text.parse::<u32>().is_err() {
+        value.complain(format!(
+            "`{text}` is not what `{key}` takes: a whole number without a unit"
+        ));
+        return None;
+    }
+    if key.ends_with("dirty_ratio") || key.ends_with("dirty_background_ratio") {
+        if text.parse::<u32>().is_ok_and(|n| n > 100) {
+            value.complain(format!("`{text}` is not a percentage: 0 to 100"));
+        }
+    }
+    Some(text)
+}
+
+pub(super) fn disks(root: &Table) -> Vec<Disk> {
+    let known = &[
+        "name",
+        "size",
+        "write_bandwidth",
+        "read_bandwidth",
+        "filesystem",
+    ];
+    let mut disks: Vec<Disk> = Vec::new();
+    for table in tables(root, "disk", known) {
+        let taken: Vec<&str> = disks.iter().map(|d| d.name.as_str()).collect();
+        let name = name(&table, &taken);
+        let bandwidth = |key| {
+            table
+                .optional(key)
+                .and_then(|v| v.parsed("a bandwidth, as in `\"20M/s\"`", units::bandwidth))
+        };
+        let size = table.optional("size");
+        let size_bytes = size.as_ref().map_or(Some(DISK_SIZE), |v| {
+            v.parsed("a size, as in `\"2G\"`", units::size)
+        });
+        if let (Some(value), Some(..LEAST_DISK)) = (&size, size_bytes) {
+            value.complain("is too small for a filesystem: at least `256M` (it is sparse: only what is written is used)");
+        }
+        disks.push(Disk {
+            name,
+            size_bytes: size_bytes.unwrap_or_default(),
+            write_bandwidth: bandwidth("write_bandwidth"),
+            read_bandwidth: bandwidth("read_bandwidth"),
+            filesystem: table
+                .required("filesystem", "filesystem = \"ext4\"")
+                .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
+                .unwrap_or(Filesystem::Ext4),
+        });
+    }
+    disks
+}
+
+fn filesystem(text: &str) -> Result<Filesystem, String> {
+    match text {
+        "ext4" => Ok(Filesystem::Ext4),
+        "xfs" => Ok(Filesystem::Xfs),
+        "btrfs" => Ok(Filesystem::Btrfs),
+        "vfat" => Ok(Filesystem::Vfat),
+        other => Err(format!(
+            "no filesystem `{other}` here, {}",
+            suggest(other, ["ext4", "xfs", "btrfs", "vfat"])
+        )),
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `[[job]]` and `[[phase]]`: who writes, and when.
+
+use super::{cgroup, name, tables};
+use crate::fio;
+use crate::model::{Job, Phase, Scenario};
+use crate::problem::suggest;
+use crate::reader::{Table, Value};
+use crate::units;
+use std::collections::BTreeMap;
+
+/// Names in `scenario` that a value may refer to; complains when it is none of them.
+fn reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
+    let word = value.string(&format!("a {kind}'s name"))?;
+    if !known.contains(&word) {
+        value.complain(format!(
+            "no {kind} `{}` is defined, {}",
+            word.escape_debug(),
+            suggest(word, known.iter().copied())
+        ));
+    }
+    Some(word.into())
+}
+
+pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
+    let disks: Vec<&str> = scenario.disks.iter().map(|d| d.name.as_str()).collect();
+    let cgroups: Vec<&str> = scenario.cgroups.keys().map(String::as_str).collect();
+    let mut jobs: Vec<Job> = Vec::new();
+    for table in tables(root, "job", &["name", "cgroup", "disk", "fio"]) {
+        let taken: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
+        let name = name(&table, &taken);
+        let cgroup = table.optional("cgroup").and_then(|v| {
+            let path = reference(&v, "cgroup", &cgroups)?;
+            let inner = format!("{path}/");
+            if let Some(child) = cgroups.iter().find(|c| c.starts_with(&inner)) {
+                v.complain(format!("`{path}` has the child `{child}`: a cgroup with children cannot hold processes, use a leaf"));
+            }
+            Some(path)
+        });
+        let disk = match (table.optional("disk"), disks.as_slice()) {
+            (Some(value), _) => reference(&value, "disk", &disks),
+            (None, [only]) => Some((*only).to_string()),
+            (None, _) => {
+                table.complain(format!(
+                    "`disk` is missing: say which of the {} disks the files live on, {}",
+                    disks.len(),
+                    suggest("", disks.iter().copied())
+                ));
+                None
+            }
+        };
+        jobs.push(Job {
+            name,
+            cgroup,
+            disk: disk.unwrap_or_default(),
+            fio: fio_options(&table),
+        });
+    }
+    jobs
+}
+
+fn fio_options(job: &Table) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let Some(table) = job.required(
+        "fio",
+        "fio = { rw = \"write\", bs = \"4k\", size = \"32M\" }",
+    ) else {
+        return options;
+    };
+    for (option, value) in table.entries("a table of fio options").unwrap_or_default() {
+        let Some(text) = value.scalar() else { continue };
+        if let Err(why) = fio::check_option(option).and_then(|()| fio::check_value(option, &text)) {
+            value.complain(why);
+        }
+        options.insert(option.into(), text);
+    }
+    if !["rw", "readwrite"].iter().any(|o| options.contains_key(*o)) {
+        table.complain("does not say what to do: add for example `rw = \"write\"`");
+    }
+    if !["size", "filesize"]
+        .iter()
+        .any(|o| options.contains_key(*o))
+    {
+        table.complain("does not say how large the file is: add for example `size = \"32M\"`");
+    }
+    options
+}
+
+pub(super) fn phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
+    let jobs: Vec<&str> = scenario.jobs.iter().map(|j| j.name.as_str()).collect();
+    let mut phases: Vec<Phase> = Vec::new();
+    let all = tables(
+        root,
+        "phase",
+        &["name", "jobs", "duration", "delay", "set", "clean"],
+    );
+    if all.is_empty() {
+        root.complain("nothing would run: add at least one `[[phase]]`");
+    }
+    for table in all {
+        let taken: Vec<&str> = phases.iter().map(|p| p.name.as_str()).collect();
+        let name = name(&table, &taken);
+        let running = running(&table, &jobs);
+        let duration = table.required("duration", "duration = \"30s\"");
+        let duration_ms = duration
+            .as_ref()
+            .and_then(|v| v.parsed("a duration, as in `\"30s\"`", units::milliseconds));
+        if let (Some(value), Some(..1000)) = (&duration, duration_ms) {
+            value.complain("is too short to measure anything: at least `1s`");
+        }
+        phases.push(Phase {
+            name,
+            delay_ms: delays(&table, &running),
+            jobs: running,
+            duration_ms: duration_ms.unwrap_or_default(),
+            set: set(&table, scenario),
+            clean: table
+                .optional("clean")
+                .and_then(|v| v.boolean())
+                .unwrap_or(false),
+        });
+    }
+    if !phases.is_empty() {
+        let tables = root
+            .optional("job")
+            .and_then(|v| v.array("written as `[[job]]`"));
+        for (table, job) in tables.iter().flatten().zip(jobs) {
+            if !phases.iter().any(|p| p.jobs.iter().any(|j| j == job)) {
+                table.complain(format!(
+                    "runs in no phase: name `{job}` in the `jobs` of one, or remove it"
+                ));
+            }
+        }
+    }
+    phases
+}
+
+fn running(phase: &Table, jobs: &[&str]) -> Vec<String> {
+    let Some(value) = phase.required("jobs", "jobs = [\"victim\"]") else {
+        return Vec::new();
+    };
+    let Some(items) = value.array("a list of jobs, as in `[\"victim\"]`") else {
+        return Vec::new();
+    };
+    if items.is_empty() {
+        value.complain("a phase without jobs measures nothing: name at least one");
+    }
+    let mut running: Vec<String> = Vec::new();
+    for item in items {
+        let Some(job) = reference(&item, "job", jobs) else {
+            continue;
+        };
+        if running.contains(&job) {
+            item.complain(format!(
+                "`{job}` is in this phase already: use fio's `numjobs` for several of one kind"
+            ));
+        }
+        running.push(job);
+    }
+    running
+}
+
+fn delays(phase: &Table, running: &[String]) -> BTreeMap<String, u64> {
+    let mut delays = BTreeMap::new();
+    let entries = phase
+        .optional("delay")
+        .and_then(|v| v.entries("a table, as in `{ victim = \"10s\" }`"));
+    for (job, value) in entries.unwrap_or_default() {
+        if !running.iter().any(|r| r == job) {
+            value.complain(format!(
+                "no job `{job}` in this phase, {}",
+                suggest(job, running.iter().map(String::as_str))
+            ));
+        }
+        if let Some(ms) = value.parsed("a duration, as in `\"10s\"`", units::milliseconds) {
+            delays.insert(job.into(), ms);
+        }
+    }
+    delays
+}
+
+fn set(phase: &Table, scenario: &Scenario) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut set = BTreeMap::new();
+    let entries = phase
+        .optional("set")
+        .and_then(|v| v.entries("a table of cgroups, as in `[phase.set.victim]`"));
+    for (path, table) in entries.unwrap_or_default() {
+        if !scenario.cgroups.contains_key(path) {
+            let known = scenario.cgroups.keys().map(String::as_str);
+            table.complain(format!(
+                "no cgroup `{path}` is defined, {}",
+                suggest(path, known)
+            ));
+        }
+        let mut knobs = BTreeMap::new();
+        for (file, value) in table.entries("a table of weir's knobs").unwrap_or_default() {
+            if let Some(text) = cgroup::knob(file, &value) {
+                knobs.insert(file.to_string(), text);
+            }
+        }
+        set.insert(path.to_string(), knobs);
+    }
+    set
+}

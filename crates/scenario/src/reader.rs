@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A walk over TOML that knows where it is. A [`Reader`] holds the file and the problems found so far; a [`Table`]
+//! and a [`Value`] carry their dotted key and position, so that every complaint names file, line and key by itself.
+//! Accessors return `None` after they have complained: callers go on and find the next problem.
+
+use crate::problem::{Problem, suggest};
+use std::cell::RefCell;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The file being read and what is wrong with it so far.
+pub(crate) struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+        Reader {
+            file,
+            text,
+            problems: RefCell::default(),
+        }
+    }
+
+    /// Records a problem with `key` at byte `at` of the text.
+    pub(crate) fn complain(&self, at: usize, key: &str, what: impl Into<String>) {
+        let line = self.text.bytes().take(at).filter(|b| *b == b'\n').count() + 1;
+        self.problems.borrow_mut().push(Problem {
+            file: self.file.into(),
+            line,
+            key: key.into(),
+            what: what.into(),
+        });
+    }
+
+    /// Everything found, in line order.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|p| p.line);
+        problems
+    }
+}
+
+/// A value, its key and its place.
+#[derive(Clone)]
+pub(crate) struct Value<'a> {
+    reader: &'a Reader<'a>,
+    pub(crate) key: String,
+    /// Where to point: the value, or the key's own line for a table header.
+    span: Range<usize>,
+    value: &'a DeValue<'a>,
+}
+
+impl<'a> Value<'a> {
+    pub(crate) fn complain(&self, what: impl Into<String>) {
+        self.reader.complain(self.span.start, &self.key, what);
+    }
+
+    /// The value as `wanted`, or a complaint that it is something else.
+    fn expect<T>(&self, found: Option<T>, wanted: &str) -> Option<T> {
+        if found.is_none() {
+            self.complain(format!(
+                "is {}, but must be {wanted}",
+                article(self.value.type_str())
+            ));
+        }
+        found
+    }
+
+    pub(crate) fn string(&self, wanted: &str) -> Option<&'a str> {
+        self.expect(self.value.as_str(), wanted)
+    }
+
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        self.expect(self.value.as_bool(), "true or false")
+    }
+
+    /// A string put through `parse`, whose error becomes the complaint.
+    pub(crate) fn parsed<T>(
+        &self,
+        wanted: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = self.string(wanted)?;
+        parse(text).map_err(|why| self.complain(why)).ok()
+    }
+
+    /// A number or string as the text a file or fio gets; booleans become 1 and 0.
+    pub(crate) fn scalar(&self) -> Option<String> {
+        let text = match self.value {
+            DeValue::String(s) => Some(s.to_string()),
+            DeValue::Integer(i) => i64::from_str_radix(i.as_str(), i.radix())
+                .ok()
+                .map(|n| n.to_string()),
+            DeValue::Float(f) => Some(f.to_string()),
+            DeValue::Boolean(b) => Some(u8::from(*b).to_string()),
+            _ => None,
+        };
+        self.expect(text, "a string or a number")
+    }
+
+    pub(crate) fn unsigned(&self, wanted: &str) -> Option<u64> {
+        let number = self
+            .value
+            .as_integer()
+            .and_then(|i| u64::from_str_radix(i.as_str(), i.radix()).ok());
+        self.expect(number, wanted)
+    }
+
+    pub(crate) fn array(&self, wanted: &str) -> Option<Vec<Value<'a>>> {
+        let items = self.expect(self.value.as_array(), wanted)?;
+        Some(
+            items
+                .iter()
+                .enumerate()
+                .map(|(i, item)| Value {
+                    reader: self.reader,
+                    key: format!("{}[{i}]", self.key),
+                    span: item.span(),
+                    value: item.get_ref(),
+                })
+                .collect(),
+        )
+    }
+
+    /// The table's entries; keys are names the file chose.
+    pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'a str, Value<'a>)>> {
+        let table = self.expect(self.value.as_table(), wanted)?;
+        Some(entries(self.reader, &self.key, table))
+    }
+
+    /// The table's entries, after complaining about every key that is not in `known`.
+    pub(crate) fn table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
+        let entries = self.entries("a table")?;
+        Some(Table::checked(
+            self.reader,
+            self.key.clone(),
+            self.span.start,
+            entries,
+            known,
+        ))
+    }
+}
+
+/// A table all of whose keys are known.
+pub(crate) struct Table<'a> {
+    reader: &'a Reader<'a>,
+    key: String,
+    start: usize,
+    entries: Vec<(&'a str, Value<'a>)>,
+}
+
+impl<'a> Table<'a> {
+    /// The whole file.
+    pub(crate) fn root(
+        reader: &'a Reader<'a>,
+        root: &'a Spanned<DeTable<'a>>,
+        known: &'static [&'static str],
+    ) -> Self {
+        Table::checked(
+            reader,
+            String::new(),
+            0,
+            entries(reader, "", root.get_ref()),
+            known,
+        )
+    }
+
+    fn checked(
+        reader: &'a Reader<'a>,
+        key: String,
+        start: usize,
+        entries: Vec<(&'a str, Value<'a>)>,
+        known: &'static [&'static str],
+    ) -> Self {
+        for (name, value) in entries.iter().filter(|(name, _)| !known.contains(name)) {
+            value.complain(format!(
+                "unknown key, {}",
+                suggest(name, known.iter().copied())
+            ));
+        }
+        Table {
+            reader,
+            key,
+            start,
+            entries,
+        }
+    }
+
+    /// Records a problem with the table as a whole.
+    pub(crate) fn complain(&self, what: impl Into<String>) {
+        self.reader.complain(self.start, &self.key, what);
+    }
+
+    pub(crate) fn optional(&self, key: &str) -> Option<Value<'a>> {
+        self.entries
+            .iter()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value.clone())
+    }
+
+    /// The value of `key`, or a complaint that shows what to add.
+    pub(crate) fn required(&self, key: &str, example: &str) -> Option<Value<'a>> {
+        let value = self.optional(key);
+        if value.is_none() {
+            self.complain(format!("`{key}` is missing: add for example `{example}`"));
+        }
+        value
+    }
+}
+
+fn entries<'a>(
+    reader: &'a Reader<'a>,
+    prefix: &str,
+    table: &'a DeTable<'a>,
+) -> Vec<(&'a str, Value<'a>)> {
+    table
+        .iter()
+        .map(|(name, value)| {
+            // A sub-table's own span may begin at its first entry; its header is where people look.
+            let span = if value.get_ref().is_table() {
+                name.span()
+            } else {
+                value.span()
+            };
+            let key = if prefix.is_empty() {
+                quoted(name.get_ref())
+            } else {
+                format!("{prefix}.{}", quoted(name.get_ref()))
+            };
+            (
+                name.get_ref().as_ref(),
+                Value {
+                    reader,
+                    key,
+                    span,
+                    value: value.get_ref(),
+                },
+            )
+        })
+        .collect()
+}
+
+/// A key as TOML would want it written.
+fn quoted(name: &str) -> String {
+    let bare = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare {
+        name.into()
+    } else {
+        format!("\"{}\"", name.escape_debug())
+    }
+}
+
+fn article(kind: &str) -> String {
+    match kind {
+        "integer" | "array" => format!("an {kind}"),
+        _ => format!("a {kind}"),
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sizes, bandwidths and durations as people write them. Sizes follow fio and the cgroup files:
+//! `K`, `M`, `G`, `T` are powers of 1024, upper or lower case; a bare number is bytes.
+
+/// Bytes from `32M`, `4k`, `262144`.
+///
+/// # Errors
+/// What is wrong with `text` and what a size looks like.
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong = |why: &str| format!("`{text}` is not a size: {why}");
+    let (digits, unit) = split(text);
+    let shift = match unit {
+        "" | "B" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => {
+            return Err(wrong(
+                "write a whole number with K, M, G or T (powers of 1024), as in `32M`",
+            ));
+        }
+    };
+    let number: u64 = digits.parse().map_err(|_| {
+        wrong("write a whole number with K, M, G or T (powers of 1024), as in `32M`")
+    })?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| wrong("it is larger than any memory or disk can be"))
+}
+
+/// Bytes per second from `256K/s`.
+///
+/// # Errors
+/// What is wrong with `text` and what a bandwidth looks like.
+pub fn bandwidth(text: &str) -> Result<u64, String> {
+    let Some(amount) = text.strip_suffix("/s") else {
+        return Err(format!(
+            "`{text}` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`"
+        ));
+    };
+    match size(amount) {
+        Ok(0) => Err(format!(
+            "`{text}` is not a bandwidth: a disk that never finishes a write measures nothing"
+        )),
+        Ok(bytes) => Ok(bytes),
+        Err(_) => Err(format!(
+            "`{text}` is not a bandwidth: write a size per second, as in `256K/s` or `20M/s`"
+        )),
+    }
+}
+
+/// Nanoseconds from `2ms`, `30s`, `5m`; units ns, us, ms, s, m.
+///
+/// # Errors
+/// What is wrong with `text` and what a duration looks like.
+pub fn nanoseconds(text: &str) -> Result<u64, String> {
+    let wrong = |why: &str| format!("`{text}` is not a duration: {why}");
+    let (digits, unit) = split(text);
+    let scale = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "" => return Err(wrong("say the unit, as in `500ms`, `30s` or `5m`")),
+        _ => {
+            return Err(wrong(
+                "write a whole number with ns, us, ms, s or m (minutes), as in `500ms`, `30s` or `5m`",
+            ));
+        }
+    };
+    let number: u64 = digits.parse().map_err(|_| {
+        wrong(
+            "write a whole number with ns, us, ms, s or m (minutes), as in `500ms`, `30s` or `5m`",
+        )
+    })?;
+    number
+        .checked_mul(scale)
+        .ok_or_else(|| wrong("nobody can wait that long"))
+}
+
+/// Milliseconds from `500ms`, `30s`, `5m`.
+///
+/// # Errors
+/// As [`nanoseconds`]; also when it is not a whole number of milliseconds.
+pub fn milliseconds(text: &str) -> Result<u64, String> {
+    let ns = nanoseconds(text)?;
+    if ns % 1_000_000 != 0 {
+        return Err(format!(
+            "`{text}` is finer than the clock of a scenario: whole milliseconds, as in `500ms`"
+        ));
+    }
+    Ok(ns / 1_000_000)
+}
+
+/// The leading digits of `text` and the rest.
+fn split(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
