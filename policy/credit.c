@@ -11,7 +11,9 @@
  * for one's own files, up to pages still on their way to the next pass.  What
  * tasks report beyond what the wbs recorded is foreign.  Order does not
  * matter: pages seen in a wb first are remembered in @ahead and matched when
- * a task reports them.
+ * a task reports them.  Passes that the floor does not admit report no pages
+ * (the kernel may or may not take them off the task), so @ahead is held at
+ * @most_ahead, the floor: what slips through as matched is bounded by it.
  *
  * Foreign pages are charged for at least one and at most two windows of the
  * kernel's dirty expiry: by then the owner's flusher has had to take them up.
@@ -31,7 +33,6 @@ static void slide(struct weir_credit *credit, weir_u64 now_ms)
 	credit->before_pages = age < 2 * WEIR_CREDIT_WINDOW_MS ?
 			       credit->now_pages : 0;
 	credit->now_pages = 0;
-	credit->ahead = 0;
 	credit->window_start_ms = now_ms;
 }
 
@@ -47,7 +48,9 @@ void weir_credit_charge(struct weir_credit *credit, weir_u64 now_ms,
 	slide(credit, now_ms);
 	seen = weir_add(credit->ahead, dirtied_in_wb);
 	if (seen >= dirtied_by_task) {
-		credit->ahead = weir_saturate(seen - dirtied_by_task);
+		seen -= dirtied_by_task;
+		credit->ahead = seen < credit->most_ahead ? seen :
+				credit->most_ahead;
 		return;
 	}
 	credit->ahead = 0;

@@ -98,6 +98,7 @@ struct weir_credit {
 	weir_u64 now_pages;	/* charged in the current window */
 	weir_u64 before_pages;	/* charged in the one before */
 	weir_u64 ahead;		/* seen in a wb, not yet reported by tasks */
+	weir_u64 most_ahead;	/* bound of @ahead, set by the caller */
 };
 
 /* The kernel's own dirty expiry: written back by then, or soon after. */
@@ -106,6 +107,22 @@ struct weir_credit {
 void weir_credit_charge(struct weir_credit *credit, weir_u64 now_ms,
 			weir_u64 dirtied_by_task, weir_u64 dirtied_in_wb);
 weir_u64 weir_credit_pages(const struct weir_credit *credit, weir_u64 now_ms);
+
+/* parse.c: what people and container runtimes write into the files. */
+
+enum weir_parsed {
+	WEIR_PARSED,
+	WEIR_PARSE_INVALID,	/* not a number in the file's form: EINVAL */
+	WEIR_PARSE_RANGE,	/* a number no such file takes: ERANGE */
+};
+
+#define WEIR_BYTES_MAX	0x7fffffffffffffffULL
+
+enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
+				  weir_u64 *bytes);
+enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
+				    weir_u32 *percent);
+enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes);
 
 /* ceiling.c: the most a cgroup may hold, and the limits that keep it there. */
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The text of the knob files.
+ *
+ * A byte value is decimal digits with an optional K, M, G or T (either case,
+ * powers of 1024), or the word "max".  A percentage is decimal digits.  White
+ * space around the value is allowed, nothing else: no sign, no hexadecimal, no
+ * second value.  A value is taken whole or not at all.
+ */
+#include "policy.h"
+
+static int is_space(char c)
+{
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+static void trim(const char **text, weir_u64 *len)
+{
+	while (*len && is_space((*text)[0])) {
+		(*text)++;
+		(*len)--;
+	}
+	while (*len && is_space((*text)[*len - 1]))
+		(*len)--;
+}
+
+static unsigned int suffix_shift(char c)
+{
+	switch (c) {
+	case 'k': case 'K': return 10;
+	case 'm': case 'M': return 20;
+	case 'g': case 'G': return 30;
+	case 't': case 'T': return 40;
+	default: return 0;
+	}
+}
+
+/* Digits only; WEIR_PARSE_RANGE once the value passes WEIR_BYTES_MAX. */
+static enum weir_parsed digits(const char *text, weir_u64 len, weir_u64 *value)
+{
+	enum weir_parsed result = WEIR_PARSED;
+	weir_u64 i;
+
+	if (!len)
+		return WEIR_PARSE_INVALID;
+	*value = 0;
+	for (i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return WEIR_PARSE_INVALID;
+		if (*value > (WEIR_BYTES_MAX - 9) / 10)
+			result = WEIR_PARSE_RANGE;
+		else
+			*value = *value * 10 + (weir_u64)(text[i] - '0');
+	}
+	return result;
+}
+
+/* memory.dirty_min, memory.dirty_bytes; "max" gives WEIR_UNLIMITED. */
+enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
+				  weir_u64 *bytes)
+{
+	enum weir_parsed result;
+	unsigned int shift;
+	weir_u64 value;
+
+	trim(&text, &len);
+	if (len == 3 && text[0] == 'm' && text[1] == 'a' && text[2] == 'x') {
+		*bytes = WEIR_UNLIMITED;
+		return WEIR_PARSED;
+	}
+	shift = len ? suffix_shift(text[len - 1]) : 0;
+	result = digits(text, shift ? len - 1 : len, &value);
+	if (result != WEIR_PARSED)
+		return result;
+	if (value > WEIR_BYTES_MAX >> shift)
+		return WEIR_PARSE_RANGE;
+	*bytes = value << shift;
+	return WEIR_PARSED;
+}
+
+/* memory.dirty_ratio: above 100 is as invalid as no number at all. */
+enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
+				    weir_u32 *percent)
+{
+	weir_u64 value;
+
+	trim(&text, &len);
+	if (digits(text, len, &value) != WEIR_PARSED || value > 100)
+		return WEIR_PARSE_INVALID;
+	*percent = (weir_u32)value;
+	return WEIR_PARSED;
+}
+
+/* A ceiling below what Linux takes for vm.dirty_bytes would stop all writing. */
+enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes)
+{
+	return bytes < WEIR_CEILING_MIN << WEIR_PAGE_SHIFT ?
+	       WEIR_PARSE_RANGE : WEIR_PARSED;
+}
