@@ -25,8 +25,8 @@ pub fn bound(text: &str, of: &Name, scenario: &Scenario) -> Result<Bound, String
     let mut terms = Vec::new();
     let mut sign = 1.0;
     loop {
-        let (term, next) =
-            product(&mut words, sign, of, scenario).map_err(|why| format!("in `{text}`: {why}"))?;
+        let (term, next) = product(&mut words, sign, of, scenario)
+            .map_err(|why| format!("bound `{text}`: {why}"))?;
         terms.push(term);
         match next {
             None => return Ok(Bound(terms)),
@@ -73,9 +73,7 @@ fn product<'a>(
             Some("+") => break Some(Sign::Plus),
             Some("-") => break Some(Sign::Minus),
             Some(other) => {
-                return Err(format!(
-                    "`{other}` where `*`, `+` or `-` was expected (with spaces around it)"
-                ));
+                return Err(format!("`{other}` where `*`, `+` or `-` was expected"));
             }
         }
     };
@@ -84,7 +82,14 @@ fn product<'a>(
     match units.as_slice() {
         [] => {}
         [unit] if fits(*unit, wanted) => {}
-        [_] => return Err(format!("`{}` is compared with {}", of.metric, wanted.describe())),
+        [unit] => {
+            return Err(format!(
+                "`{}` is {} and cannot be compared with {}",
+                of.metric,
+                wanted.describe(),
+                unit.describe()
+            ));
+        }
         _ => return Err("a product of two measures is not comparable with one: at most one factor may be a metric, a size or a time".into()),
     }
     Ok((term, next))
@@ -119,7 +124,7 @@ fn operand(word: &str, of: &Name, scenario: &Scenario) -> Result<Operand, String
         ));
     };
     name.check(scenario)
-        .map_err(|why| format!("`{word}`: {why}"))?;
+        .map_err(|why| format!("`{name}` cannot be measured: {why}"))?;
     Ok(Operand::Metric(name))
 }
 
@@ -137,7 +142,7 @@ fn constant(word: &str) -> Result<Operand, String> {
         (ns, Unit::Nanoseconds)
     } else {
         return Err(format!(
-            "`{word}` is not a number, a size (`64M`), a bandwidth (`20M/s`) or a time (`2ms`)"
+            "`{word}` is not a number, a size (`64M`), a bandwidth (`20M/s`) or a time (`2ms`); `*`, `+` and `-` want spaces around them"
         ));
     };
     Ok(Operand::Constant(value as f64, Some(unit)))

@@ -64,10 +64,10 @@ impl Unit {
     /// For people.
     pub fn describe(self) -> &'static str {
         match self {
-            Unit::Nanoseconds => "a time, as in `2ms`",
-            Unit::Bytes => "a size, as in `64M`",
-            Unit::Bandwidth => "a bandwidth, as in `20M/s`",
-            Unit::Percent => "a percentage, written as a plain number",
+            Unit::Nanoseconds => "a time",
+            Unit::Bytes => "a size",
+            Unit::Bandwidth => "a bandwidth",
+            Unit::Percent => "a percentage (a plain number)",
             Unit::Count => "a plain number",
         }
     }
@@ -164,7 +164,8 @@ impl Name {
                 suggest(&self.subject, known)
             ));
         }
-        if !phase.jobs.contains(&self.subject) {
+        // A phase without jobs has been refused already; this would only repeat it.
+        if !phase.jobs.is_empty() && !phase.jobs.contains(&self.subject) {
             return Err(format!(
                 "job `{}` does not run in phase `{}`, which runs: {}",
                 self.subject,

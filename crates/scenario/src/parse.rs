@@ -15,17 +15,13 @@ use toml::de::DeTable;
 
 pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
     let reader = Reader::new(file, text);
-    let scenario = match DeTable::parse(text) {
-        Ok(root) => Some(sections(name, &reader, &root)),
-        Err(why) => {
-            reader.complain(
-                why.span().map_or(0, |s| s.start),
-                "",
-                format!("not TOML: {}", why.message()),
-            );
-            None
-        }
-    };
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for why in &errors {
+        let at = why.span().map_or(0, |s| s.start);
+        reader.complain(at, "", format!("not TOML: {}", why.message()));
+    }
+    // What a broken file means is anybody's guess: do not check guesses.
+    let scenario = errors.is_empty().then(|| sections(name, &reader, &root));
     let problems = reader.into_problems();
     match scenario {
         Some(scenario) if problems.is_empty() => Ok(scenario),

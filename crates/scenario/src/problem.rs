@@ -51,6 +51,7 @@ impl std::error::Error for Problems {}
 pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
+    known.dedup();
     let guess = nearest(word, known.iter().copied())
         .map(|k| format!("did you mean `{k}`? "))
         .unwrap_or_default();

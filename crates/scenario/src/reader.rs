@@ -3,7 +3,7 @@
 //! and a [`Value`] carry their dotted key and position, so that every complaint names file, line and key by itself.
 //! Accessors return `None` after they have complained: callers go on and find the next problem.
 
-use crate::problem::{Problem, suggest};
+use crate::problem::{Problem, nearest, suggest};
 use std::cell::RefCell;
 use std::ops::Range;
 use toml::Spanned;
@@ -151,6 +151,7 @@ pub(crate) struct Table<'a> {
     key: String,
     start: usize,
     entries: Vec<(&'a str, Value<'a>)>,
+    known: &'static [&'static str],
 }
 
 impl<'a> Table<'a> {
@@ -187,6 +188,7 @@ impl<'a> Table<'a> {
             key,
             start,
             entries,
+            known,
         }
     }
 
@@ -205,7 +207,10 @@ impl<'a> Table<'a> {
     /// The value of `key`, or a complaint that shows what to add.
     pub(crate) fn required(&self, key: &str, example: &str) -> Option<Value<'a>> {
         let value = self.optional(key);
-        if value.is_none() {
+        // A misspelt key has been complained about where it stands.
+        let misspelt =
+            |(name, _): &(&str, _)| !self.known.contains(name) && nearest(name, [key]).is_some();
+        if value.is_none() && !self.entries.iter().any(misspelt) {
             self.complain(format!("`{key}` is missing: add for example `{example}`"));
         }
         value

@@ -76,16 +76,14 @@ fn sysctl(key: &str, value: &Value) -> Option<String> {
             .map_err(|why| value.complain(why))
             .ok();
     }
-    if key.starts_with("vm.dirty_") && text.parse::<u32>().is_err() {
+    if (key.starts_with("vm.dirty") || key.ends_with("_ratio")) && text.parse::<u32>().is_err() {
         value.complain(format!(
             "`{text}` is not what `{key}` takes: a whole number without a unit"
         ));
         return None;
     }
-    if key.ends_with("dirty_ratio") || key.ends_with("dirty_background_ratio") {
-        if text.parse::<u32>().is_ok_and(|n| n > 100) {
-            value.complain(format!("`{text}` is not a percentage: 0 to 100"));
-        }
+    if key.ends_with("_ratio") && text.parse::<u32>().is_ok_and(|n| n > 100) {
+        value.complain(format!("`{text}` is not a percentage: 0 to 100"));
     }
     Some(text)
 }

@@ -40,11 +40,14 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
         let disk = match (table.optional("disk"), disks.as_slice()) {
             (Some(value), _) => reference(&value, "disk", &disks),
             (None, [only]) => Some((*only).to_string()),
-            (None, _) => {
+            (None, []) => {
+                table.complain("has nowhere to write: define a `[[disk]]`");
+                None
+            }
+            (None, several) => {
                 table.complain(format!(
-                    "`disk` is missing: say which of the {} disks the files live on, {}",
-                    disks.len(),
-                    suggest("", disks.iter().copied())
+                    "`disk` is missing: which one do the files live on? known: {}",
+                    several.join(", ")
                 ));
                 None
             }
