@@ -14,7 +14,9 @@
  *              and freerun stays below the limit
  *   dirty      the cgroup's exact count over all its devices.  The kernel's
  *              own lags by seconds, in which writers go 2 to 4 times over.
- *              Writeback counts for a writer, never for a flusher.
+ *              Writeback counts for a writer, never for a flusher.  Never less
+ *              than the kernel's count scaled with the limit: where the two
+ *              disagree, the ceiling must not let pass what stock would hold
  *   dom_limit  the domain's smoothed limit is pulled down to thresh: it decays
  *              by 1/32 in 200 ms and would widen the ceiling meanwhile
  * Nothing is rounded to zero: a limit is at least two pages, and real-time
@@ -46,6 +48,23 @@ weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail)
 	return pages > WEIR_CEILING_MIN ? pages : WEIR_CEILING_MIN;
 }
 
+/* What of @counts the asking side is measured by. */
+static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind)
+{
+	return kind == WEIR_PASS_WRITER ?
+	       weir_add(counts->dirty, counts->writeback) : counts->dirty;
+}
+
+/*
+ * The dirty count that is to @ceiling what the kernel's is to its limit,
+ * rounded up: above freerun, background or limit before is above them after.
+ */
+static weir_u64 same_position(const struct weir_limits *stock, weir_u64 ceiling)
+{
+	return stock->dirty ?
+	       weir_share(ceiling, stock->dirty, stock->thresh) + 1 : 0;
+}
+
 /*
  * Lower @limits to @ceiling.  Returns 0 and leaves all as it is if the kernel's
  * own limit is as tight already.  Afterwards bg_thresh < thresh.
@@ -53,16 +72,19 @@ weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail)
 int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind)
 {
+	weir_u64 dirty;
+
 	if (kind == WEIR_PASS_READER || ceiling >= limits->thresh)
 		return 0;
+	dirty = same_position(limits, ceiling);
 	limits->bg_thresh = weir_share(ceiling, limits->bg_thresh,
 				       limits->thresh);
 	if (limits->bg_thresh >= ceiling)
 		limits->bg_thresh = ceiling / 2;
 	limits->thresh = ceiling;
-	limits->dirty = counts->dirty;
-	if (kind == WEIR_PASS_WRITER)
-		limits->dirty = weir_add(counts->dirty, counts->writeback);
+	limits->dirty = counted(counts, kind);
+	if (limits->dirty < dirty)
+		limits->dirty = dirty;
 	if (limits->dom_limit > ceiling)
 		limits->dom_limit = ceiling;
 	return 1;
@@ -79,7 +101,8 @@ int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
 
 	if (!weir_ceiling_amend(&capped, ceiling, counts, WEIR_PASS_WRITER))
 		return 0;
-	return capped.dirty > weir_freerun(capped.thresh, capped.bg_thresh);
+	return counted(counts, WEIR_PASS_WRITER) >
+	       weir_freerun(capped.thresh, capped.bg_thresh);
 }
 
 /*

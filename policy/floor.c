@@ -59,11 +59,15 @@ static weir_u64 floors_cap(const struct weir_floor_pool *pool)
 
 /*
  * One cgroup's floor after the pool's scale; the sum over all cgroups is at
- * most 80 % of the global limit whatever they ask for.
+ * most 80 % of the global limit whatever they ask for.  Should @wanted_total lag
+ * behind a knob and miss @own, this one floor still stays within the 80 %.
  */
 weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool)
 {
-	return weir_share(own, floors_cap(pool), pool->wanted_total);
+	weir_u64 cap = floors_cap(pool);
+	weir_u64 scaled = weir_share(own, cap, pool->wanted_total);
+
+	return scaled < cap ? scaled : cap;
 }
 
 /* Upper bound of the sum of all effective floors. */
