@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Numbers for people: three digits that matter, and one unit for a value and its range.
+
+use crate::Summary;
+use scenario::metric::Unit;
+
+/// `10.8 (9.14..12.0)`, `526 (401..640) ms`; without the range for a single run.
+pub(crate) fn summary(summary: &Summary, unit: Unit) -> String {
+    let (scale, suffix) = scale(summary.median.max(summary.max / 10.0), unit);
+    let value = digits(summary.median / scale);
+    if summary.n == 1 {
+        return format!("{value}{suffix}");
+    }
+    let (min, max) = (digits(summary.min / scale), digits(summary.max / scale));
+    format!("{value} ({min}..{max}){suffix}")
+}
+
+/// `0.48 ms`
+pub(crate) fn value(value: f64, unit: Unit) -> String {
+    let (scale, suffix) = scale(value, unit);
+    format!("{}{suffix}", digits(value / scale))
+}
+
+/// Two values in one unit, precisely enough to see which is larger: `124.9, bound 123.8`.
+pub(crate) fn against(observed: f64, bound: f64, unit: Unit) -> String {
+    let (scale, suffix) = scale(observed.abs().max(bound.abs()), unit);
+    format!(
+        "{}, bound {}{suffix}",
+        more_digits(observed / scale),
+        more_digits(bound / scale)
+    )
+}
+
+/// `11.6x`; nothing when there is nothing to divide by.
+pub(crate) fn ratio(over: f64, under: f64) -> String {
+    let ratio = over / under;
+    if !ratio.is_finite() {
+        return "-".into();
+    }
+    match ratio.abs() {
+        r if r >= 100.0 => format!("{ratio:.0}x"),
+        r if r >= 10.0 => format!("{ratio:.1}x"),
+        r if r >= 0.01 || r == 0.0 => format!("{ratio:.2}x"),
+        _ => format!("{ratio:.4}x"),
+    }
+}
+
+/// The power of the unit that leaves one to four digits before the point.
+fn scale(of: f64, unit: Unit) -> (f64, &'static str) {
+    const BYTES: &[(f64, &str, &str)] = &[
+        (1073741824.0, " GiB", " GiB/s"),
+        (1048576.0, " MiB", " MiB/s"),
+        (1024.0, " KiB", " KiB/s"),
+        (1.0, " B", " B/s"),
+    ];
+    let bytes = || {
+        BYTES
+            .iter()
+            .find(|(scale, ..)| of.abs() >= *scale)
+            .unwrap_or(&BYTES[BYTES.len() - 1])
+    };
+    match unit {
+        Unit::Nanoseconds if of.abs() >= 1e9 => (1e9, " s"),
+        Unit::Nanoseconds if of.abs() >= 1e4 => (1e6, " ms"),
+        Unit::Nanoseconds => (1e3, " us"),
+        Unit::Bytes => (bytes().0, bytes().1),
+        Unit::Bandwidth => (bytes().0, bytes().2),
+        Unit::Percent => (1.0, " %"),
+        Unit::Count => (1.0, ""),
+    }
+}
+
+/// Three significant digits, more only before the point.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 || v == 0.0 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// One digit more than `digits`.
+fn more_digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        v if v >= 999.5 => format!("{value:.0}"),
+        v if v >= 99.95 => format!("{value:.1}"),
+        v if v >= 9.995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_that_matter() {
+        let cases = [
+            (124.98, Unit::Count, "125"),
+            (10.84, Unit::Count, "10.8"),
+            (99.96, Unit::Count, "100"),
+            (0.0, Unit::Percent, "0 %"),
+            (26.24, Unit::Percent, "26.2 %"),
+            (480_000.0, Unit::Nanoseconds, "0.48 ms"),
+            (16_200_000_000.0, Unit::Nanoseconds, "16.2 s"),
+            (900.0, Unit::Nanoseconds, "0.90 us"),
+            (25_165_824.0, Unit::Bytes, "24.0 MiB"),
+            (262_144.0, Unit::Bandwidth, "256 KiB/s"),
+            (12.0, Unit::Bytes, "12.0 B"),
+        ];
+        for (number, unit, wanted) in cases {
+            assert_eq!(value(number, unit), wanted);
+        }
+    }
+
+    #[test]
+    fn a_range_shares_its_unit_and_a_single_run_has_none() {
+        let three = Summary {
+            median: 526e6,
+            min: 401e6,
+            max: 1640e6,
+            n: 3,
+            unit: "ns",
+        };
+        assert_eq!(summary(&three, Unit::Nanoseconds), "526 (401..1640) ms");
+        let one = Summary { n: 1, ..three };
+        assert_eq!(summary(&one, Unit::Nanoseconds), "526 ms");
+    }
+
+    #[test]
+    fn an_observation_and_its_bound_share_a_unit() {
+        assert_eq!(against(124.98, 123.75, Unit::Count), "125.0, bound 123.8");
+        assert_eq!(
+            against(480e3, 2e6, Unit::Nanoseconds),
+            "0.480, bound 2.000 ms"
+        );
+    }
+
+    #[test]
+    fn ratios() {
+        assert_eq!(ratio(125.0, 10.8), "11.6x");
+        assert_eq!(ratio(0.48, 526.0), "0.0009x");
+        assert_eq!(ratio(1.0, 0.0), "-");
+        assert_eq!(ratio(0.0, 5.0), "0.00x");
+    }
+}

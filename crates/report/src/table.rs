@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The report for people: one table, stock beside weir, for the terminal and for Markdown; then each expectation with
+//! what was observed and what it was held against.
+//!
+//! A row is a measure of a phase. Jobs come first, then cgroups, then the host. A job that ran in an earlier phase
+//! also gets its share of that phase's IOPS, because "contended / solo" is what the reader came for. With
+//! many phases only what an expectation is about is shown, so that the answer is not buried.
+
+use crate::{Judged, Report, Summary, Verdict, format};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
+use scenario::metric::Unit;
+use scenario::model::{Arm, Job, Phase, Scenario};
+
+/// More phases than this and only judged metrics are shown.
+const MANY_PHASES: usize = 4;
+/// Readable everywhere.
+const WIDTH: usize = 80;
+
+/// Measures of a job, as shown.
+const JOB: &[(&str, &str)] = &[
+    ("iops", "IOPS"),
+    ("clat_p99_ns", "p99"),
+    ("clat_max_ns", "worst"),
+    ("bw_bytes", "written"),
+];
+/// Measures of a cgroup, as shown.
+const CGROUP: &[(&str, &str)] = &[("dirty_max_bytes", "dirty max")];
+/// Measures of the host, as shown.
+const HOST: &[(&str, &str)] = &[
+    ("dirty_max_bytes", "dirty max"),
+    ("disk_bw_bytes", "disk"),
+    ("io_full_pct", "IO full"),
+];
+
+/// One line of the table: a figure per arm, and weir's divided by stock's.
+struct Row {
+    phase: String,
+    measure: String,
+    arms: Vec<String>,
+    ratio: String,
+}
+
+/// The report for a terminal, at most 80 columns where names allow; `colour` adds ANSI colours.
+pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
+    let mut lines = vec![
+        paint(&report.title, &[BOLD], colour),
+        subtitle(report),
+        String::new(),
+    ];
+    if report.metrics.is_empty() {
+        lines.push("No run got to its end: there are no figures.".into());
+    } else {
+        let mut table = table(report, scenario, colour);
+        table.load_preset(presets::NOTHING);
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        if colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        lines.push(table.trim_fmt());
+    }
+    lines.push(String::new());
+    lines.extend(
+        report
+            .expects
+            .iter()
+            .map(|judged| expectation(judged, colour)),
+    );
+    let bang = paint("!", &[RED, BOLD], colour);
+    lines.extend(
+        report
+            .troubles
+            .iter()
+            .map(|trouble| format!("  {bang} {trouble}")),
+    );
+    lines.push(String::new());
+    lines.push(paint(
+        &conclusion(report),
+        &[BOLD, tone(report.verdict)],
+        colour,
+    ));
+    lines.join("\n") + "\n"
+}
+
+/// The same table and expectations as Markdown.
+pub fn markdown(report: &Report, scenario: &Scenario) -> String {
+    let mut table = table(report, scenario, false);
+    table.load_preset(presets::ASCII_MARKDOWN).force_no_tty();
+    let mut lines = vec![format!(
+        "**{}** ({})\n\n{table}\n",
+        report.title,
+        subtitle(report)
+    )];
+    lines.extend(report.expects.iter().map(|judged| {
+        let (sign, _) = mark(judged.verdict);
+        format!("- {sign} `{}`: {}", judged.text, outcome(judged))
+    }));
+    lines.extend(
+        report
+            .troubles
+            .iter()
+            .map(|trouble| format!("- ! {trouble}")),
+    );
+    lines.push(String::new());
+    lines.push(conclusion(report));
+    lines.join("\n") + "\n"
+}
+
+fn subtitle(report: &Report) -> String {
+    let kernels = if report.kernels.is_empty() {
+        "no kernel".into()
+    } else {
+        report.kernels.join(", ")
+    };
+    let mut counts: Vec<usize> = report.finished.values().copied().collect();
+    counts.dedup();
+    let n = match counts.as_slice() {
+        [] => "no finished run".into(),
+        [1] => "single run, N = 1".into(),
+        [n] => format!("median (min..max), N = {n}"),
+        _ => {
+            let each: Vec<String> = report
+                .finished
+                .iter()
+                .map(|(arm, n)| format!("{} {n}", arm.name()))
+                .collect();
+            format!("median (min..max), N = {}", each.join(", "))
+        }
+    };
+    format!("Linux {kernels} · {n}")
+}
+
+fn table(report: &Report, scenario: &Scenario, colour: bool) -> Table {
+    let arms: Vec<Arm> = report.finished.keys().copied().collect();
+    let mut table = Table::new();
+    let mut header = vec![Cell::new("phase"), Cell::new("measure")];
+    header.extend(
+        arms.iter()
+            .map(|arm| Cell::new(arm.name()).set_alignment(CellAlignment::Right)),
+    );
+    if arms.len() == 2 {
+        header.push(Cell::new("ratio").set_alignment(CellAlignment::Right));
+    }
+    if colour {
+        header = header
+            .into_iter()
+            .map(|cell| cell.add_attribute(Attribute::Bold))
+            .collect();
+    }
+    table.set_header(header);
+    let mut last = String::new();
+    for row in rows(report, scenario, &arms) {
+        let phase = if row.phase == last {
+            String::new()
+        } else {
+            row.phase.clone()
+        };
+        last = row.phase;
+        let mut phase = Cell::new(phase);
+        if colour {
+            phase = phase.fg(Color::Cyan);
+        }
+        let mut cells = vec![phase, Cell::new(row.measure)];
+        cells.extend(
+            row.arms
+                .iter()
+                .map(|a| Cell::new(a).set_alignment(CellAlignment::Right)),
+        );
+        if arms.len() == 2 {
+            cells.push(Cell::new(row.ratio).set_alignment(CellAlignment::Right));
+        }
+        table.add_row(cells);
+    }
+    table
+}
+
+fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
+    let judged_only = scenario.phases.len() > MANY_PHASES;
+    let mut rows = Vec::new();
+    for (index, phase) in scenario.phases.iter().enumerate() {
+        let mut add = |subject: &str, shown: &str, measures: &[(&str, &str)]| {
+            for (metric, label) in measures {
+                let path = format!("{}.{subject}.{metric}", phase.name);
+                let is_judged = report
+                    .expects
+                    .iter()
+                    .any(|e| e.metric.ends_with(&format!(".{path}")));
+                if judged_only && !is_judged {
+                    continue;
+                }
+                rows.extend(row(report, phase, &path, format!("{shown} {label}"), arms));
+                if *metric == "iops" {
+                    rows.extend(share(report, scenario, index, subject, arms));
+                }
+            }
+        };
+        for job in &phase.jobs {
+            add(job, job, JOB);
+        }
+        for cgroup in scenario.cgroups.keys() {
+            let used =
+                |job: &Job| phase.jobs.contains(&job.name) && job.cgroup.as_ref() == Some(cgroup);
+            if scenario.jobs.iter().any(used) {
+                add(&format!("cgroup/{cgroup}"), &format!("{cgroup}'s"), CGROUP);
+            }
+        }
+        add("host", "host", HOST);
+    }
+    rows
+}
+
+/// The figures of `PHASE.SUBJECT.METRIC`, if any arm has one.
+fn row(report: &Report, phase: &Phase, path: &str, measure: String, arms: &[Arm]) -> Option<Row> {
+    let of = |arm: &Arm| report.metrics.get(&format!("{}.{path}", arm.name()));
+    let found: Vec<Option<&Summary>> = arms.iter().map(of).collect();
+    if found.iter().all(Option::is_none) {
+        return None;
+    }
+    let unit = Unit::of(path);
+    let ratio = match found.as_slice() {
+        [Some(stock), Some(weir)] => format::ratio(weir.median, stock.median),
+        _ => "-".into(),
+    };
+    let arms = found
+        .iter()
+        .map(|s| s.map_or("-".into(), |s| format::summary(s, unit)))
+        .collect();
+    Some(Row {
+        phase: phase.name.clone(),
+        measure,
+        arms,
+        ratio,
+    })
+}
+
+/// A job's IOPS as a share of those in the first phase it ran in.
+fn share(
+    report: &Report,
+    scenario: &Scenario,
+    index: usize,
+    job: &str,
+    arms: &[Arm],
+) -> Option<Row> {
+    let phase = &scenario.phases[index];
+    let first = scenario.phases[..index]
+        .iter()
+        .find(|p| p.jobs.iter().any(|j| j == job))?;
+    let median = |arm: &Arm, phase: &str| {
+        report
+            .metrics
+            .get(&format!("{}.{phase}.{job}.iops", arm.name()))
+            .map(|s| s.median)
+    };
+    let shares: Vec<Option<f64>> = arms
+        .iter()
+        .map(|arm| Some(median(arm, &phase.name)? / median(arm, &first.name)?))
+        .collect();
+    let ratio = match shares.as_slice() {
+        [Some(stock), Some(weir)] => format::ratio(*weir, *stock),
+        _ => "-".into(),
+    };
+    let arms = shares
+        .iter()
+        .map(|s| s.map_or("-".into(), |s| format::value(100.0 * s, Unit::Percent)))
+        .collect();
+    Some(Row {
+        phase: phase.name.clone(),
+        measure: format!("{job} IOPS/{}", first.name),
+        arms,
+        ratio,
+    })
+}
+
+/// One expectation; what was seen stands beside it where it fits, below it where not.
+fn expectation(judged: &Judged, colour: bool) -> String {
+    let (sign, tone) = mark(judged.verdict);
+    let sign = paint(sign, &[tone, BOLD], colour);
+    let (text, outcome) = (&judged.text, outcome(judged));
+    let room = (WIDTH - 4).saturating_sub(text.chars().count());
+    if outcome.chars().count() + 2 <= room {
+        format!("  {sign} {text}{outcome:>room$}")
+    } else {
+        format!("  {sign} {text}\n{outcome:>WIDTH$}")
+    }
+}
+
+/// What was seen, next to what it had to be.
+fn outcome(judged: &Judged) -> String {
+    let unit = Unit::of(&judged.metric);
+    match (judged.observed, judged.bound) {
+        (Some(observed), Some(bound)) if judged.why.is_empty() => {
+            format::against(observed, bound, unit)
+        }
+        _ => format!("{}: {}", judged.verdict.name(), judged.why),
+    }
+}
+
+fn conclusion(report: &Report) -> String {
+    let count = |verdict| {
+        report
+            .expects
+            .iter()
+            .filter(|e| e.verdict == verdict)
+            .count()
+    };
+    let (met, skipped, all) = (
+        count(Verdict::Pass),
+        count(Verdict::Skipped),
+        report.expects.len(),
+    );
+    let mut text = match report.verdict {
+        Verdict::Pass => format!("pass: {met} of {all} expectations met"),
+        Verdict::Fail if report.troubles.is_empty() => {
+            format!(
+                "fail: {} of {all} expectations not met",
+                count(Verdict::Fail)
+            )
+        }
+        Verdict::Fail => "fail: a guest failed".into(),
+        _ => "inconclusive: not everything needed could be measured".into(),
+    };
+    if skipped > 0 {
+        text += &format!(", {skipped} skipped");
+    }
+    text
+}
+
+const BOLD: &str = "1";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+
+fn mark(verdict: Verdict) -> (&'static str, &'static str) {
+    let sign = match verdict {
+        Verdict::Pass => "✓",
+        Verdict::Fail => "✗",
+        Verdict::Inconclusive => "?",
+        Verdict::Skipped => "-",
+    };
+    (sign, tone(verdict))
+}
+
+fn tone(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => GREEN,
+        Verdict::Fail => RED,
+        Verdict::Inconclusive | Verdict::Skipped => YELLOW,
+    }
+}
+
+fn paint(text: &str, codes: &[&str], colour: bool) -> String {
+    if colour {
+        format!("\x1b[{}m{text}\x1b[0m", codes.join(";"))
+    } else {
+        text.into()
+    }
+}
