@@ -1,2 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! lab
+//! The lab: boots stock distribution kernels in QEMU and runs scenarios and scripts in them.
+//!
+//! What a guest is made of comes from the distribution's packages ([`cache`], [`kernel`]); what it does
+//! is in a plan (`guest::protocol`); what it says comes back as events over a channel of its own. A guest that dies, hangs,
+//! warns or oopses is failed or inconclusive, with its log kept and named, never passed.
+
+mod apt;
+pub mod cache;
+mod exec;
+mod initramfs;
+pub mod kernel;
+mod kernel_modules;
+pub mod module;
+mod prepare;
+mod qemu;
+pub mod tool;
+mod userland;
+mod verdict;
+
+pub use cache::Cache;
+pub use exec::{ScriptDisk, ScriptRequest, ScriptResult, exec};
+pub use verdict::Outcome;
+
+/// Made for people: each error says what was wrong, where, and what to do; `{:#}` prints all of it.
+pub type Error = anyhow::Error;

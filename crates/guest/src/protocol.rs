@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What lab and guest say to each other: a [`Plan`] goes in as `/plan.json` of the initramfs,
+//! [`Event`]s come out as JSON lines on the second serial port.
+//!
+//! One event is one line, so that a guest that dies in the middle leaves everything it said before
+//! readable, and a transcript can be kept and read by people.
+
+use scenario::model::{Arm, Filesystem, Scenario};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where the plan lies in the guest.
+pub const PLAN_PATH: &str = "/plan.json";
+/// Where the script of a script plan lies in the guest.
+pub const SCRIPT_PATH: &str = "/script.sh";
+/// Where the module lies in the guest, present but not loaded.
+pub const MODULE_PATH: &str = "/weir.ko";
+/// The port events leave through; the console is `ttyS0`.
+pub const CHANNEL_PATH: &str = "/dev/ttyS1";
+/// A guest sends [`Event::Beat`] this often, in milliseconds.
+pub const BEAT_MS: u64 = 5_000;
+
+/// Everything a guest has to do in its life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Kernel modules to load first, by name; their files and `modules.dep` are in the initramfs.
+    pub modules: Vec<String>,
+    /// Block devices the lab attached, the n-th with the serial `weir-n`.
+    pub disks: Vec<PlanDisk>,
+    /// What to do then.
+    pub work: Work,
+}
+
+/// A block device and what to put on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanDisk {
+    /// The device is linked as `/dev/weir/<name>`.
+    pub name: String,
+    /// Made and mounted at `/mnt/<name>`; `None` leaves the device blank.
+    pub filesystem: Option<Filesystem>,
+}
+
+/// The two kinds of plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// Run [`SCRIPT_PATH`] with the guest's shell.
+    Script {
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment, besides `PATH` and `HOME`.
+        env: BTreeMap<String, String>,
+    },
+    /// Run the phases of a scenario.
+    Scenario {
+        /// As parsed on the host.
+        scenario: Box<Scenario>,
+        /// With the module and its knobs, or without.
+        arm: Arm,
+    },
+}
+
+/// One line from the guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// First of all; says which kernel this really is.
+    Boot {
+        /// `uname -r`.
+        release: String,
+    },
+    /// Nothing new, still alive.
+    Beat,
+    /// What the guest does now, for people who wait.
+    Stage {
+        /// E.g. `mkfs slow`.
+        text: String,
+    },
+    /// A line of a script's output.
+    Line {
+        /// Without its newline.
+        text: String,
+    },
+    /// A script ended.
+    Exit {
+        /// Its exit status; 128 + n when signal n killed it.
+        status: i32,
+    },
+    /// A phase begins.
+    PhaseStart {
+        /// Its name.
+        phase: String,
+    },
+    /// A phase has ended.
+    PhaseEnd(Box<PhaseResult>),
+    /// What the kernel log holds against this run.
+    Kernel {
+        /// `/proc/sys/kernel/tainted`.
+        taint: u64,
+        /// The lines that name a warning, an oops, a stall, ...
+        lines: Vec<String>,
+    },
+    /// The plan could not be carried out, or not to its end.
+    Problem {
+        /// For people.
+        text: String,
+        /// True if this proves a fault; false if the run merely says nothing (inconclusive).
+        failed: bool,
+    },
+    /// Last of all: everything was said.
+    End,
+}
+
+/// What was measured in one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// The phase's name.
+    pub phase: String,
+    /// Length in milliseconds, from the first job's start to the last job's end.
+    pub elapsed_ms: u64,
+    /// By job name: the first element of fio's `jobs` array (`--output-format=json+`).
+    pub jobs: BTreeMap<String, serde_json::Value>,
+    /// `host` or a cgroup path to its samples.
+    pub samples: BTreeMap<String, Series>,
+    /// By disk name: bytes written and read over the phase.
+    pub disks: BTreeMap<String, DiskBytes>,
+    /// Stall time over the phase, microseconds.
+    pub pressure: Pressure,
+    /// By cgroup path: `memory.dirty_stat` before and after, where the file exists.
+    pub dirty_stat: BTreeMap<String, BeforeAfter>,
+}
+
+/// Dirty + writeback of one subject over a phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// When, in milliseconds since the phase began.
+    pub at_ms: Vec<u32>,
+    /// How much, in KiB (compact; the kernel counts pages).
+    pub dirty_kib: Vec<u64>,
+}
+
+/// Bytes moved by a block device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DiskBytes {
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes read.
+    pub read: u64,
+}
+
+/// Totals of `/proc/pressure/*` over a phase, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// `some` of `io`.
+    pub io_some_us: u64,
+    /// `full` of `io`.
+    pub io_full_us: u64,
+    /// `full` of `memory`.
+    pub mem_full_us: u64,
+}
+
+/// A flat-keyed file read twice.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BeforeAfter {
+    /// At the beginning of the phase.
+    pub before: String,
+    /// At its end.
+    pub after: String,
+}

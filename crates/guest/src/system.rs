@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine around the plan: mounts, kernel modules, power.
+
+use anyhow::{Context, Result, bail};
+use nix::mount::{MsFlags, mount};
+use std::path::Path;
+use std::process::Command;
+
+/// Source, target, type, options. tracefs and debugfs may be missing from a kernel; the others not.
+const MOUNTS: &[(&str, &str, &str, bool)] = &[
+    ("proc", "/proc", "proc", true),
+    ("sysfs", "/sys", "sysfs", true),
+    ("devtmpfs", "/dev", "devtmpfs", true),
+    ("tmpfs", "/run", "tmpfs", true),
+    ("tmpfs", "/tmp", "tmpfs", true),
+    ("cgroup2", "/sys/fs/cgroup", "cgroup2", true),
+    ("debugfs", "/sys/kernel/debug", "debugfs", false),
+    ("tracefs", "/sys/kernel/tracing", "tracefs", false),
+];
+
+/// Where cgroup v2 is mounted.
+pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// Mounts what a host has mounted and gives children of the cgroup root its controllers.
+pub fn mount_all() -> Result<()> {
+    for (source, target, fstype, required) in MOUNTS {
+        let mounted = make_dir(target)
+            .and_then(|()| {
+                mount(
+                    Some(*source),
+                    *target,
+                    Some(*fstype),
+                    MsFlags::empty(),
+                    None::<&str>,
+                )
+                .map_err(anyhow::Error::from)
+            })
+            .with_context(|| format!("mounting {fstype} on {target}"));
+        match mounted {
+            Err(error) if *required => return Err(error),
+            Err(error) => eprintln!("weir guest: {error:#}"),
+            Ok(()) => {}
+        }
+    }
+    enable_controllers(Path::new(CGROUP_ROOT))
+}
+
+/// Directories under /proc and /sys exist already and cannot be made.
+fn make_dir(path: &str) -> Result<()> {
+    if Path::new(path).is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path).with_context(|| format!("making {path}"))
+}
+
+/// Controllers that scenarios and scripts rely on.
+const CONTROLLERS: &str = "+memory +io +cpu +pids";
+
+/// Lets the children of `cgroup` use the controllers.
+pub fn enable_controllers(cgroup: &Path) -> Result<()> {
+    let file = cgroup.join("cgroup.subtree_control");
+    std::fs::write(&file, CONTROLLERS)
+        .with_context(|| format!("writing `{CONTROLLERS}` to {}", file.display()))
+}
+
+/// Loads modules and what they depend on; the initramfs holds a `modules.dep` for them.
+pub fn load_modules(names: &[String]) -> Result<()> {
+    for name in names {
+        run(Command::new("modprobe").arg(name))
+            .with_context(|| format!("loading the kernel module {name}"))?;
+    }
+    Ok(())
+}
+
+/// Runs a command to its end; its output becomes part of the error if it fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {name}"))?;
+    if !output.status.success() {
+        bail!(
+            "{name} failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+/// `uname -r`.
+pub fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_else(|error| format!("unknown ({error})"))
+}
+
+/// Ends the machine at once, without writing dirty pages back.
+pub fn power_off() -> ! {
+    if let Err(error) = std::fs::write("/proc/sysrq-trigger", "o") {
+        eprintln!("weir guest: sysrq power off: {error}");
+    }
+    // The kernel acts on it from a work queue; if it cannot, the host ends the guest.
+    loop {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Debian packages, without touching the host's own package state.
+//!
+//! The lab runs the host's apt on a root of its own: its own sources, lists, status (empty) and
+//! downloads. So the result depends on the archive alone, not on what the host has installed, and
+//! nothing needs root. Three things are taken from the host: which mirrors it uses (from its own apt
+//! sources, as apt itself lists them), how it reaches them (proxy settings), and Debian's keys, by
+//! which apt verifies everything it fetches.
+
+use crate::cache::Cache;
+use crate::tool::{output, succeed};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// The release whose packages guests are made of, on any host; it has both 6.1 and 6.12 kernels.
+const SUITE: &str = "bookworm";
+/// Debian's keys, from the package debian-archive-keyring.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Lists younger than this are not fetched again.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// The apt root in the cache.
+pub struct Apt {
+    root: PathBuf,
+}
+
+impl Apt {
+    /// Sets the root up; fetches the lists if there are none or old ones.
+    pub fn open(cache: &Cache) -> Result<Apt> {
+        let apt = Apt {
+            root: cache.path("apt"),
+        };
+        for directory in ["lists/partial", "archives/partial"] {
+            let path = apt.root.join(directory);
+            fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        }
+        ensure!(
+            Path::new(KEYRING).exists(),
+            "{KEYRING} is missing, so packages could not be verified: install debian-archive-keyring"
+        );
+        let sources = sources(&host_targets()?)?;
+        let write = |name: &str, text: &str| {
+            fs::write(apt.root.join(name), text)
+                .with_context(|| format!("{}/{name}", apt.root.display()))
+        };
+        write("status", "")?;
+        let known = fs::read_to_string(apt.root.join("sources.list")).unwrap_or_default();
+        if known != sources || apt.age().is_none_or(|age| age > FRESH) {
+            write("sources.list", &sources)?;
+            succeed(apt.command("apt-get").arg("update"))
+                .context("fetching Debian's package lists")?;
+            write("updated", "")?;
+        }
+        Ok(apt)
+    }
+
+    /// Time since the lists were fetched.
+    fn age(&self) -> Option<Duration> {
+        let updated = fs::metadata(self.root.join("updated"))
+            .ok()?
+            .modified()
+            .ok()?;
+        SystemTime::now().duration_since(updated).ok()
+    }
+
+    /// An apt program that sees only this root.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("LC_ALL", "C.UTF-8");
+        let root = self.root.display();
+        for option in [
+            format!("Dir::State={root}"),
+            format!("Dir::State::lists={root}/lists"),
+            format!("Dir::State::status={root}/status"),
+            format!("Dir::Cache={root}"),
+            format!("Dir::Cache::archives={root}/archives"),
+            format!("Dir::Etc::sourcelist={root}/sources.list"),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+            "APT::Architecture=amd64".to_owned(),
+            "APT::Architectures=amd64".to_owned(),
+            // The cache belongs to whoever runs weir; apt's own user could not write there.
+            "APT::Sandbox::User=root".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
+        ] {
+            command.arg("-o").arg(option);
+        }
+        command
+    }
+
+    /// Names of packages that match a regular expression.
+    pub fn names(&self, pattern: &str) -> Result<Vec<String>> {
+        let text = output(
+            self.command("apt-cache")
+                .args(["search", "--names-only", pattern]),
+        )?;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Names of the packages that `package` depends on directly.
+    pub fn depends(&self, package: &str) -> Result<Vec<String>> {
+        let text = output(
+            self.command("apt-cache")
+                .args(["depends", "--important", package]),
+        )?;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.split_once("Depends: "))
+            .map(|(_, name)| name.to_owned())
+            .collect())
+    }
+
+    /// `packages` and the packages with the shared libraries they need, directly or not.
+    pub fn with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
+        let text = output(
+            self.command("apt-get")
+                .args(["install", "--no-install-recommends", "--print-uris", "-y"])
+                .args(packages),
+        )?;
+        // Lines look like: 'URI' name_version_arch.deb size hash
+        let names = text
+            .lines()
+            .filter(|line| line.starts_with('\''))
+            .filter_map(|line| line.split_whitespace().nth(1)?.split('_').next())
+            // Debian's policy: a shared library is in a package named after it. The interpreters'
+            // libraries are only needed by scripts, which guests do not run.
+            .filter(|name| packages.contains(name) || name.starts_with("lib") || *name == "zlib1g")
+            .filter(|name| !name.starts_with("libperl") && !name.starts_with("libpython"))
+            .map(str::to_owned)
+            .collect();
+        Ok(names)
+    }
+
+    /// Downloads packages, verified, and unpacks them over each other into `into`.
+    pub fn unpack<'a>(
+        &self,
+        packages: impl IntoIterator<Item = &'a str>,
+        into: &Path,
+    ) -> Result<()> {
+        let downloads =
+            tempfile::tempdir_in(&self.root).context("making a directory for downloads")?;
+        succeed(
+            self.command("apt-get")
+                .arg("download")
+                .args(packages)
+                .current_dir(downloads.path()),
+        )
+        .context("downloading packages")?;
+        for entry in fs::read_dir(downloads.path())? {
+            succeed(
+                Command::new("dpkg-deb")
+                    .arg("-x")
+                    .arg(entry?.path())
+                    .arg(into),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The host's own package indexes, one line each: `SUITE|URI`.
+fn host_targets() -> Result<String> {
+    output(Command::new("apt-get").env("LC_ALL", "C.UTF-8").args([
+        "indextargets",
+        "--format",
+        "$(RELEASE)|$(REPO_URI)",
+        "Created-By: Packages",
+    ]))
+    .context("asking apt for this host's package sources (the lab needs a Debian host)")
+}
+
+/// Sources for [`SUITE`] from the mirrors of the host's targets.
+fn sources(targets: &str) -> Result<String> {
+    let archive = |wanted: &str| {
+        targets.lines().find_map(|line| {
+            let (_, uri) = line.split_once('|')?;
+            let last = uri.trim_end_matches('/').rsplit('/').next()?;
+            (last == wanted).then(|| uri.to_owned())
+        })
+    };
+    let Some(main) = archive("debian") else {
+        bail!(
+            "no Debian archive among this host's apt sources, so there is nowhere to get kernels from: \
+             add one (a `debian` mirror, see sources.list(5)) or give --kernel a PATH. Sources found: {}",
+            if targets.trim().is_empty() {
+                "none"
+            } else {
+                targets.trim()
+            }
+        );
+    };
+    let line = |uri: &str, suite: &str| {
+        format!("deb [arch=amd64 signed-by={KEYRING}] {uri} {suite} main\n")
+    };
+    let mut sources = line(&main, SUITE) + &line(&main, &format!("{SUITE}-updates"));
+    if let Some(security) = archive("debian-security") {
+        sources += &line(&security, &format!("{SUITE}-security"));
+    }
+    Ok(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrors_are_the_hosts_own_and_suites_are_the_labs() {
+        let targets = "trixie|http://mirror.example/pub/debian/\ntrixie-security|http://sec.example/debian-security/\n\
+                       nodistro|https://other.example/node_20.x/\n";
+        let sources = sources(targets).expect("a Debian host");
+        assert_eq!(
+            sources
+                .lines()
+                .map(|line| line.split("] ").nth(1).unwrap())
+                .collect::<Vec<_>>(),
+            [
+                "http://mirror.example/pub/debian/ bookworm main",
+                "http://mirror.example/pub/debian/ bookworm-updates main",
+                "http://sec.example/debian-security/ bookworm-security main",
+            ]
+        );
+        assert!(
+            sources
+                .lines()
+                .all(|line| line.contains(&format!("signed-by={KEYRING}")))
+        );
+    }
+
+    #[test]
+    fn a_host_without_debian_sources_is_told_what_to_do() {
+        let error = sources("jammy|http://archive.example/ubuntu/\n")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("no Debian archive among this host's apt sources"),
+            "{error}"
+        );
+        assert!(error.contains("--kernel a PATH"), "{error}");
+        assert!(error.contains("archive.example"), "{error}");
+        assert!(
+            sources("")
+                .unwrap_err()
+                .to_string()
+                .contains("Sources found: none")
+        );
+    }
+}

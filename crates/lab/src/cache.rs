@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where the lab keeps what it downloads and builds.
+//!
+//! ```text
+//! apt/            an apt root of its own: sources, lists, state
+//! userland/       what guests run besides weir: the unpacked packages, and userland.cpio made of them
+//! kernels/NAME/   an unpacked kernel with its modules and headers
+//! modules/KEY/    weir.ko, by kernel and by the sources it was built from
+//! runs/           logs and results of runs that were not given a place with --out
+//! ```
+//!
+//! Everything under it can be deleted at any time and is made again. A directory appears under its
+//! name only when it is complete (it is made aside and renamed), and one lock covers all making.
+
+use anyhow::{Context, Result};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// The cache directory.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// Held while something in the cache is being made; released on drop.
+pub struct Lock(#[expect(dead_code, reason = "holds the lock")] Flock<File>);
+
+impl Cache {
+    /// The cache at `root`, which is created if it does not exist.
+    pub fn at(root: impl Into<PathBuf>) -> Result<Cache> {
+        let root = root.into();
+        fs::create_dir_all(&root)
+            .with_context(|| format!("{}: cannot make the cache directory", root.display()))?;
+        let root = root
+            .canonicalize()
+            .with_context(|| format!("{}", root.display()))?;
+        Ok(Cache { root })
+    }
+
+    /// `$WEIR_CACHE`; else `.cache/weir` in the source tree this runs from; else `~/.cache/weir`.
+    pub fn discover() -> Result<Cache> {
+        if let Some(root) = std::env::var_os("WEIR_CACHE").filter(|root| !root.is_empty()) {
+            return Cache::at(root);
+        }
+        if let Some(tree) = source_tree() {
+            return Cache::at(tree.join(".cache/weir"));
+        }
+        let home = std::env::var_os("HOME").context(
+            "no place for the lab's cache: set WEIR_CACHE to a directory (neither HOME nor weir's source tree was found)",
+        )?;
+        Cache::at(Path::new(&home).join(".cache/weir"))
+    }
+
+    /// A path below the root.
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.root.join(below)
+    }
+
+    /// Waits for other processes that are making something in this cache.
+    pub fn lock(&self) -> Result<Lock> {
+        let path = self.path("lock");
+        let file = File::create(&path).with_context(|| format!("{}", path.display()))?;
+        Flock::lock(file, FlockArg::LockExclusive)
+            .map(Lock)
+            .map_err(|(_, errno)| {
+                anyhow::Error::from(errno).context(format!("locking {}", path.display()))
+            })
+    }
+
+    /// Returns the directory `below` the root, complete: made by `make` in a directory aside if it is not there yet.
+    pub fn directory(
+        &self,
+        below: &str,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        let path = self.path(below);
+        if path.is_dir() {
+            return Ok(path);
+        }
+        let aside = path.with_file_name(format!(
+            "{}.partial",
+            path.file_name().unwrap_or_default().to_string_lossy()
+        ));
+        if aside.exists() {
+            fs::remove_dir_all(&aside).with_context(|| format!("removing {}", aside.display()))?;
+        }
+        fs::create_dir_all(&aside).with_context(|| format!("making {}", aside.display()))?;
+        make(&aside)?;
+        fs::rename(&aside, &path).with_context(|| format!("renaming {}", aside.display()))?;
+        Ok(path)
+    }
+
+    /// A new directory for the logs of a run called `name`; only the newest 50 are kept.
+    pub fn run_directory(&self, name: &str) -> Result<PathBuf> {
+        let runs = self.path("runs");
+        fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
+        let mut old: Vec<_> = fs::read_dir(&runs)?
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                Some((entry.metadata().ok()?.modified().ok()?, entry.path()))
+            })
+            .collect();
+        old.sort();
+        for (_, path) in old.iter().rev().skip(49) {
+            // Two weirs may tidy up at once; what is gone is gone.
+            let _ = fs::remove_dir_all(path);
+        }
+        let directory = tempfile::Builder::new()
+            .prefix(&format!("{name}-"))
+            .tempdir_in(&runs)
+            .with_context(|| format!("making a directory in {}", runs.display()))?;
+        Ok(directory.keep())
+    }
+}
+
+/// The root of weir's source tree, looked for upwards from the working directory and from the binary.
+pub fn source_tree() -> Option<PathBuf> {
+    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
+    starts.into_iter().flatten().find_map(|start| {
+        start
+            .ancestors()
+            .find(|path| path.join("crates/lab/Cargo.toml").is_file() && path.join("kmod").is_dir())
+            .map(Path::to_path_buf)
+    })
+}

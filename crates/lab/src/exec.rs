@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running a script in a guest.
+
+use crate::cache::{Cache, source_tree};
+use crate::kernel::{Kernel, KernelSpec};
+use crate::prepare::{Contents, initramfs};
+use crate::qemu::{self, Drive, Machine};
+use crate::verdict::{Outcome, Witness};
+use crate::{Error, module};
+use anyhow::Context;
+use guest::protocol::{Event, PlanDisk, Work};
+use scenario::model::Filesystem;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A disk for a script.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptDisk {
+    /// Linked as `/dev/weir/<name>` in the guest.
+    pub name: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Made and mounted at `/mnt/<name>`, or left blank.
+    pub filesystem: Option<Filesystem>,
+    /// Bytes per second, or as fast as it goes.
+    pub write_bandwidth: Option<u64>,
+}
+
+/// What to run, and in what guest.
+#[derive(Clone, Debug)]
+pub struct ScriptRequest {
+    /// As for `--kernel`.
+    pub kernel: String,
+    /// RAM in bytes.
+    pub memory: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// In order.
+    pub disks: Vec<ScriptDisk>,
+    /// Files of the host, and their absolute paths in the guest.
+    pub files: Vec<(PathBuf, String)>,
+    /// More kernel command line.
+    pub append: String,
+    /// The script, on the host; run by the guest's busybox sh.
+    pub script: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
+    /// After this long the guest is ended.
+    pub limit: Duration,
+    /// Builds weir.ko from the source tree and puts it at `/weir.ko`, if there is a module to build.
+    pub module: bool,
+    /// The binary that becomes the guest's process 1; the running one if `None`.
+    pub init: Option<PathBuf>,
+    /// Where kernels and the like are kept.
+    pub cache: Cache,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub struct ScriptResult {
+    /// `uname -r`, if the guest got that far.
+    pub kernel_release: Option<String>,
+    /// The script's exit status, if it ended.
+    pub status: Option<i32>,
+    /// About the guest, not the script: a script that ends with 1 in a healthy guest is `Done`.
+    pub outcome: Outcome,
+    /// The console's log.
+    pub log: PathBuf,
+    /// Wall-clock seconds from the start of QEMU.
+    pub seconds: f64,
+}
+
+/// Boots a guest, runs the script in it and hands its output over line by line.
+pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<ScriptResult, Error> {
+    let cache = &request.cache;
+    let spec: KernelSpec = request.kernel.parse()?;
+    let lock = cache.lock()?;
+    let kernel = Kernel::get(cache, &spec)?;
+    let module = match source_tree().filter(|tree| request.module && module::has_module(tree)) {
+        Some(tree) => Some(module::module_for(cache, &kernel, &tree)?),
+        None => None,
+    };
+    let script = std::fs::read(&request.script)
+        .with_context(|| format!("cannot read the script {}", request.script.display()))?;
+    let disks = request.disks.iter().map(|disk| PlanDisk {
+        name: disk.name.clone(),
+        filesystem: disk.filesystem,
+    });
+    let contents = Contents {
+        disks: disks.collect(),
+        work: Work::Script {
+            args: request.args.clone(),
+            env: request.env.clone(),
+        },
+        script: Some(script),
+        module,
+        files: &request.files,
+        init: request.init.as_deref(),
+    };
+    let initramfs = initramfs(cache, &kernel, contents, None)?;
+    drop(lock);
+
+    let directory = cache.run_directory("exec")?;
+    let log = directory.join("console.log");
+    let drives: Vec<Drive> = request
+        .disks
+        .iter()
+        .map(|disk| Drive {
+            size: disk.size,
+            write_bandwidth: disk.write_bandwidth,
+            read_bandwidth: None,
+        })
+        .collect();
+    let machine = Machine {
+        image: &kernel.image,
+        initramfs,
+        memory: request.memory,
+        cpus: request.cpus,
+        drives: &drives,
+        append: &request.append,
+        console: &log,
+        scratch: &directory,
+    };
+    let start = Instant::now();
+    let mut witness = Witness::default();
+    let end = qemu::boot(machine, request.limit, &mut |event| {
+        if let Event::Line { text } = &event {
+            on_line(text);
+        }
+        witness.note(&event);
+    })?;
+    let mut outcome = witness.outcome(&end, &log);
+    if outcome == Outcome::Done && witness.status.is_none() {
+        outcome = Outcome::Inconclusive(format!("the script did not end; see {}", log.display()));
+    }
+    Ok(ScriptResult {
+        kernel_release: witness.release,
+        status: witness.status,
+        outcome,
+        log,
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}

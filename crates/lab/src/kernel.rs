@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Finding the kernel a guest boots: a Debian package, or a path.
+//!
+//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour, `debian:6.12:generic`
+//! the one for real hardware. Image, modules and headers are unpacked side by side; the headers
+//! packages expect to lie under /usr, so the few absolute paths in them are turned to the cache.
+
+use crate::apt::Apt;
+use crate::cache::Cache;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What `--kernel` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelSpec {
+    /// The newest kernel of a series from Debian's archive.
+    Debian {
+        /// E.g. `6.12`.
+        series: String,
+        /// `cloud` or `generic`.
+        flavour: String,
+    },
+    /// A vmlinuz with a modules directory beside it, or the root of an unpacked package.
+    Path(PathBuf),
+}
+
+impl FromStr for KernelSpec {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<KernelSpec> {
+        if let Some(rest) = text.strip_prefix("debian:") {
+            let (series, flavour) = rest.split_once(':').unwrap_or((rest, "cloud"));
+            let is_series = matches!(series.split_once('.'), Some((a, b)) if a.parse::<u32>().is_ok() && b.parse::<u32>().is_ok());
+            ensure!(
+                is_series,
+                "kernel `{text}`: `{series}` is not a kernel series like 6.12 or 6.1"
+            );
+            ensure!(
+                flavour == "cloud" || flavour == "generic",
+                "kernel `{text}`: unknown flavour `{flavour}`, known: cloud, generic"
+            );
+            return Ok(KernelSpec::Debian {
+                series: series.to_owned(),
+                flavour: flavour.to_owned(),
+            });
+        }
+        if Path::new(text).exists() {
+            return Ok(KernelSpec::Path(PathBuf::from(text)));
+        }
+        bail!(
+            "kernel `{text}`: neither a file nor a kernel the lab can fetch; \
+             write debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz"
+        )
+    }
+}
+
+/// A kernel that is there, ready to boot.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// `uname -r`.
+    pub release: String,
+    /// The bootable image.
+    pub image: PathBuf,
+    /// `lib/modules/<release>`.
+    pub modules: PathBuf,
+    /// A tree that out-of-tree modules are built against, if there is one.
+    pub headers: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// Finds the kernel, fetching it if necessary.
+    pub fn get(cache: &Cache, spec: &KernelSpec) -> Result<Kernel> {
+        match spec {
+            KernelSpec::Debian { series, flavour } => debian(cache, series, flavour),
+            KernelSpec::Path(path) => at_path(path),
+        }
+    }
+}
+
+fn debian(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
+    let apt = Apt::open(cache)?;
+    let suffix = if flavour == "cloud" {
+        "cloud-amd64"
+    } else {
+        "amd64"
+    };
+    let pattern = format!(
+        r"^linux-image-{}\.[0-9.]+[-+][a-z0-9]+-{suffix}-unsigned$",
+        series.replace('.', r"\.")
+    );
+    let newest = apt
+        .names(&pattern)?
+        .into_iter()
+        .max_by_key(|name| version_key(name))
+        .with_context(|| {
+            format!("Debian's archive has no {series} kernel in the flavour {flavour}; it has 6.1 and 6.12 for Debian 12")
+        })?;
+    let release = newest
+        .trim_start_matches("linux-image-")
+        .trim_end_matches("-unsigned")
+        .to_owned();
+    let headers = format!("linux-headers-{release}");
+    let root = cache.directory(&format!("kernels/{release}"), |into| {
+        let parts = apt.depends(&headers)?;
+        let parts = parts
+            .iter()
+            .map(String::as_str)
+            .filter(|name| name.ends_with("-common") || name.starts_with("linux-kbuild-"));
+        apt.unpack(parts.chain([newest.as_str(), headers.as_str()]), into)
+            .with_context(|| format!("the kernel {release}"))
+    })?;
+    let headers = root.join("usr/src").join(&headers);
+    relocate(&headers, &root)?;
+    Ok(Kernel {
+        image: root.join(format!("boot/vmlinuz-{release}")),
+        modules: root.join("lib/modules").join(&release),
+        headers: Some(headers),
+        release,
+    })
+}
+
+/// The headers' top Makefile includes another one by its absolute path under /usr.
+fn relocate(headers: &Path, root: &Path) -> Result<()> {
+    let makefile = headers.join("Makefile");
+    let text = fs::read_to_string(&makefile).with_context(|| format!("{}", makefile.display()))?;
+    let Some(included) = text
+        .strip_prefix("include ")
+        .and_then(|rest| rest.find("/usr/src/").map(|at| rest[at..].trim()))
+    else {
+        bail!(
+            "{}: not the Makefile of a Debian headers package: {}",
+            makefile.display(),
+            text.trim()
+        );
+    };
+    let text = format!("include {}{included}\n", root.display());
+    fs::write(&makefile, text).with_context(|| format!("{}", makefile.display()))
+}
+
+/// The numbers in a package name, in order: 6.12.117 is newer than 6.12.99, ABI 56 newer than 9.
+fn version_key(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
+}
+
+fn at_path(path: &Path) -> Result<Kernel> {
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("kernel {}", path.display()))?;
+    let (image, root) = if path.is_dir() {
+        let image = fs::read_dir(path.join("boot"))
+            .with_context(|| {
+                format!(
+                    "kernel {}: a directory must hold boot/vmlinuz-*",
+                    path.display()
+                )
+            })?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .find(|file| {
+                file.file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+            })
+            .with_context(|| format!("kernel {}: no boot/vmlinuz-* in it", path.display()))?;
+        (image, path.clone())
+    } else {
+        let beside = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let root = if beside.join("lib/modules").is_dir() {
+            beside
+        } else {
+            beside.join("..")
+        };
+        (path.clone(), root)
+    };
+    let all = root.join("lib/modules");
+    let name = image
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let release = match name
+        .strip_prefix("vmlinuz-")
+        .filter(|release| all.join(release).is_dir())
+    {
+        Some(release) => release.to_owned(),
+        None => only_entry(&all).with_context(|| {
+            format!(
+                "kernel {}: which modules belong to it? Put lib/modules/RELEASE beside it",
+                path.display()
+            )
+        })?,
+    };
+    let modules = all.join(&release);
+    let build = [
+        modules.join("build"),
+        root.join("usr/src")
+            .join(format!("linux-headers-{release}")),
+    ];
+    Ok(Kernel {
+        headers: build
+            .into_iter()
+            .find(|path| path.join("Makefile").is_file()),
+        release,
+        image,
+        modules,
+    })
+}
+
+fn only_entry(directory: &Path) -> Result<String> {
+    let names: Vec<_> = fs::read_dir(directory)
+        .with_context(|| format!("{}", directory.display()))?
+        .filter_map(|entry| {
+            entry
+                .ok()
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        })
+        .collect();
+    match names.as_slice() {
+        [name] => Ok(name.clone()),
+        _ => bail!("{}: {} entries, not one", directory.display(), names.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_are_read() {
+        let debian = |series: &str, flavour: &str| KernelSpec::Debian {
+            series: series.into(),
+            flavour: flavour.into(),
+        };
+        assert_eq!(
+            "debian:6.12".parse::<KernelSpec>().unwrap(),
+            debian("6.12", "cloud")
+        );
+        assert_eq!(
+            "debian:6.12:generic".parse::<KernelSpec>().unwrap(),
+            debian("6.12", "generic")
+        );
+        assert_eq!(
+            "/".parse::<KernelSpec>().unwrap(),
+            KernelSpec::Path("/".into())
+        );
+    }
+
+    #[test]
+    fn bad_specs_say_what_would_be_right() {
+        let error = |text: &str| text.parse::<KernelSpec>().unwrap_err().to_string();
+        assert_eq!(
+            error("debian:six"),
+            "kernel `debian:six`: `six` is not a kernel series like 6.12 or 6.1"
+        );
+        assert_eq!(
+            error("debian:6.12:rt"),
+            "kernel `debian:6.12:rt`: unknown flavour `rt`, known: cloud, generic"
+        );
+        assert!(error("fedora:40").contains(
+            "write debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz"
+        ));
+    }
+
+    #[test]
+    fn the_newest_is_found_by_number() {
+        let mut names = [
+            "linux-image-6.12.99+deb12-cloud-amd64-unsigned",
+            "linux-image-6.12.117+deb12-cloud-amd64-unsigned",
+        ];
+        names.sort_by_key(|name| version_key(name));
+        assert!(names[1].contains("117"));
+        assert!(
+            version_key("linux-image-6.1.0-56-cloud-amd64")
+                > version_key("linux-image-6.1.0-9-cloud-amd64")
+        );
+    }
+}

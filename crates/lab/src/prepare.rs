@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Putting one guest's initramfs together: userland, kernel modules, weir, its plan.
+
+use crate::cache::Cache;
+use crate::initramfs::Archive;
+use crate::kernel::Kernel;
+use crate::kernel_modules::{FIRST, KernelModules};
+use crate::userland;
+use anyhow::{Context, Result, ensure};
+use guest::protocol::{MODULE_PATH, PLAN_PATH, Plan, PlanDisk, SCRIPT_PATH, Work};
+use scenario::model::Filesystem;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What goes into a guest besides the userland and the kernel's modules.
+pub struct Contents<'a> {
+    /// In the order of the machine's drives.
+    pub disks: Vec<PlanDisk>,
+    /// What to do.
+    pub work: Work,
+    /// The script of a script plan.
+    pub script: Option<Vec<u8>>,
+    /// weir.ko on the host.
+    pub module: Option<PathBuf>,
+    /// Files of the host, and where they go.
+    pub files: &'a [(PathBuf, String)],
+    /// Process 1; the running binary if `None`.
+    pub init: Option<&'a Path>,
+}
+
+/// Writes the initramfs into a file without a name. The plan is also kept at `plan_copy`, for people.
+pub fn initramfs(
+    cache: &Cache,
+    kernel: &Kernel,
+    contents: Contents<'_>,
+    plan_copy: Option<&Path>,
+) -> Result<File> {
+    let userland = userland::archive(cache)?;
+    let modules = KernelModules::find(&kernel.modules, &kernel.release)?;
+    let mut names: Vec<String> = FIRST.iter().map(|name| (*name).to_owned()).collect();
+    names.extend(
+        contents
+            .disks
+            .iter()
+            .filter_map(|disk| disk.filesystem)
+            .map(|kind| driver(kind).to_owned()),
+    );
+    names.retain(|name| modules.has(name));
+    let plan = Plan {
+        modules: names,
+        disks: contents.disks,
+        work: contents.work,
+    };
+    let plan = serde_json::to_vec_pretty(&plan)?;
+    if let Some(path) = plan_copy {
+        std::fs::write(path, &plan).with_context(|| format!("{}", path.display()))?;
+    }
+
+    let mut image = tempfile::tempfile_in(cache.path("")).context("making the initramfs")?;
+    let mut source = File::open(&userland).with_context(|| format!("{}", userland.display()))?;
+    std::io::copy(&mut source, &mut image).context("copying the userland")?;
+    let mut archive = Archive::new(BufWriter::new(image));
+    archive.file(PLAN_PATH, 0o644, &plan)?;
+    let init = match contents.init {
+        Some(path) => path.to_path_buf(),
+        None => std::env::current_exe().context("finding weir's own binary")?,
+    };
+    archive.copy("usr/bin/weir", 0o755, &init)?;
+    modules.add_to(&mut archive)?;
+    if let Some(script) = &contents.script {
+        archive.file(SCRIPT_PATH, 0o755, script)?;
+    }
+    if let Some(module) = &contents.module {
+        archive.copy(MODULE_PATH, 0o644, module)?;
+    }
+    for (from, to) in contents.files {
+        ensure!(
+            to.starts_with('/'),
+            "{}: the path in the guest must be absolute, not `{to}`",
+            from.display()
+        );
+        archive.copy(to, 0o755, from)?;
+    }
+    let mut buffer = archive.finish()?;
+    buffer.flush().context("writing the initramfs")?;
+    buffer
+        .into_inner()
+        .map_err(|error| error.into_error())
+        .context("writing the initramfs")
+}
+
+/// The kernel module of a filesystem.
+fn driver(filesystem: Filesystem) -> &'static str {
+    match filesystem {
+        Filesystem::Ext4 => "ext4",
+        Filesystem::Xfs => "xfs",
+        Filesystem::Btrfs => "btrfs",
+        Filesystem::Vfat => "vfat",
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One guest: a QEMU process, what it says, and how it ended.
+//!
+//! The guest's events arrive on QEMU's stdout, which is the guest's second serial port; the first is
+//! the console and goes to a file. QEMU is always told to emulate (TCG): nested KVM hangs on some
+//! machines, and results should not depend on what the host allows.
+//!
+//! Nothing outlives the run. The QEMU process is killed by its id when the value that holds it is
+//! dropped, and by the kernel (`PR_SET_PDEATHSIG`) if weir itself dies. Disk images and the initramfs
+//! are files without a name, handed over as open descriptors: they vanish with the last process that
+//! has them open, however that one ends.
+
+use crate::tool::missing;
+use anyhow::{Context, Result, bail};
+use guest::protocol::Event;
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// A guest silent for this long hangs; it beats every five seconds.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A disk of the machine, a sparse image of its size.
+pub struct Drive {
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes per second, or as fast as it goes.
+    pub write_bandwidth: Option<u64>,
+    /// Bytes per second, or as fast as it goes.
+    pub read_bandwidth: Option<u64>,
+}
+
+/// What to boot.
+pub struct Machine<'a> {
+    /// The kernel image.
+    pub image: &'a Path,
+    /// The initramfs, without a name.
+    pub initramfs: File,
+    /// RAM in bytes.
+    pub memory: u64,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// In order.
+    pub drives: &'a [Drive],
+    /// More kernel command line.
+    pub append: &'a str,
+    /// Where the console's output goes.
+    pub console: &'a Path,
+    /// Where disk images may be made when memory is too scarce for them.
+    pub scratch: &'a Path,
+}
+
+/// How a guest ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It said everything it had to say.
+    Complete,
+    /// QEMU ended before that.
+    Died(String),
+    /// Nothing was heard for a minute.
+    Silent,
+    /// It was still busy when its time was up.
+    Deadline,
+    /// It said something that is not an event.
+    Garbled(String),
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Already dead is fine, and nothing else can go wrong with one's own child.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Boots the machine and hands each event over until the guest has ended, one way or another.
+pub fn boot(machine: Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Event)) -> Result<End> {
+    let images = images(machine.drives, machine.memory, machine.scratch)?;
+    let console =
+        File::create(machine.console).with_context(|| format!("{}", machine.console.display()))?;
+    let mut kept: Vec<RawFd> = images.iter().map(AsRawFd::as_raw_fd).collect();
+    kept.extend([machine.initramfs.as_raw_fd(), console.as_raw_fd()]);
+
+    let mut command = Command::new(QEMU);
+    command
+        .args(arguments(&machine, &images, &console))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    command.stderr(console.try_clone().context("the console's file")?);
+    // SAFETY: only async-signal-safe system calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            for fd in &kept {
+                if nix::libc::fcntl(*fd, nix::libc::F_SETFD, 0) == -1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+    let mut running = Running(command.spawn().map_err(|error| missing(QEMU, error))?);
+    let stdout = running.0.stdout.take().context("QEMU's stdout")?;
+    let (sender, receiver) = channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let end = listen(&receiver, &mut running, Instant::now() + limit, on_event);
+    drop(running);
+    drop(receiver);
+    if reader.join().is_err() {
+        bail!("the thread that reads the guest's events panicked");
+    }
+    end
+}
+
+fn listen(
+    lines: &Receiver<Vec<u8>>,
+    running: &mut Running,
+    deadline: Instant,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<End> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let line = match lines.recv_timeout(left.min(SILENCE)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) if left > SILENCE => return Ok(End::Silent),
+            Err(RecvTimeoutError::Timeout) => return Ok(End::Deadline),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = running.0.wait().context("waiting for QEMU")?;
+                return Ok(End::Died(status.to_string()));
+            }
+        };
+        match serde_json::from_slice(&line) {
+            Ok(Event::End) => return Ok(End::Complete),
+            Ok(event) => on_event(event),
+            Err(error) => {
+                let shown: String = String::from_utf8_lossy(&line).chars().take(200).collect();
+                return Ok(End::Garbled(format!("{error}: {shown}")));
+            }
+        }
+    }
+}
+
+/// QEMU refers to what it inherits by these paths.
+fn inherited(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn arguments(machine: &Machine<'_>, images: &[File], console: &File) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |option: &str, value: &dyn AsRef<std::ffi::OsStr>| {
+        arguments.push(option.into());
+        arguments.push(value.as_ref().into());
+    };
+    add("-name", &"weir-lab");
+    add("-M", &"q35");
+    add("-accel", &"tcg,thread=multi");
+    add("-cpu", &"max");
+    add("-smp", &machine.cpus.to_string());
+    add("-m", &format!("{}B", machine.memory));
+    add("-display", &"none");
+    add("-kernel", &machine.image);
+    add("-initrd", &inherited(&machine.initramfs));
+    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
+    add(
+        "-append",
+        &format!(
+            "console=ttyS0 quiet panic=-1 log_buf_len=4M {}",
+            machine.append
+        ),
+    );
+    add(
+        "-chardev",
+        &format!("file,id=console,path={}", inherited(console)),
+    );
+    add("-serial", &"chardev:console");
+    add("-chardev", &"file,id=channel,path=/proc/self/fd/1");
+    add("-serial", &"chardev:channel");
+    for (index, (drive, image)) in machine.drives.iter().zip(images).enumerate() {
+        let mut option = format!(
+            "if=none,id=disk{index},format=raw,cache=unsafe,aio=threads,discard=unmap,werror=report,rerror=report,file={}",
+            inherited(image)
+        );
+        for (key, bandwidth) in [
+            ("write", drive.write_bandwidth),
+            ("read", drive.read_bandwidth),
+        ] {
+            if let Some(bandwidth) = bandwidth {
+                option += &format!(",throttling.bps-{key}={bandwidth}");
+            }
+        }
+        add("-drive", &option);
+        add(
+            "-device",
+            &format!("virtio-blk-pci,drive=disk{index},serial=weir-{index}"),
+        );
+    }
+    arguments.push("-nodefaults".into());
+    arguments.push("-no-reboot".into());
+    arguments
+}
+
+/// Sparse images without a name: in memory if that has room for all of them, full, beside the guest; else on disk.
+fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Vec<File>> {
+    let total: u64 = drives.iter().map(|drive| drive.size).sum();
+    let tmpfs = Path::new("/dev/shm");
+    let fits = room(tmpfs).is_ok_and(|room| room > total)
+        && available_memory().is_some_and(|room| room > total + memory);
+    let place = if fits { tmpfs } else { scratch };
+    if !fits {
+        let room = room(place)?;
+        if room < total {
+            bail!(
+                "the guest's disks may grow to {} MiB, but {} has {} MiB left: free some space, or make the disks smaller",
+                total >> 20,
+                place.display(),
+                room >> 20
+            );
+        }
+    }
+    drives
+        .iter()
+        .map(|drive| {
+            let image = tempfile::tempfile_in(place)?;
+            image.set_len(drive.size)?;
+            Ok(image)
+        })
+        .collect::<std::io::Result<_>>()
+        .with_context(|| format!("making disk images in {}", place.display()))
+}
+
+/// Free space of a filesystem, in bytes.
+fn room(path: &Path) -> Result<u64> {
+    let stat = nix::sys::statvfs::statvfs(path).with_context(|| format!("{}", path.display()))?;
+    Ok(stat.blocks_available() * stat.fragment_size())
+}
+
+/// Memory the host can give away without swapping, in bytes.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}

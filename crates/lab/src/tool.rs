@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running the host's tools, with errors that name the package to install.
+
+use anyhow::{Context, Result, bail};
+use std::io::ErrorKind;
+use std::process::{Command, Output};
+
+/// Every program of the host that the lab runs, and the Debian package it is in. `make setup` installs these.
+pub const HOST_TOOLS: &[(&str, &str)] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("apt-get", "apt"),
+    ("apt-cache", "apt"),
+    ("dpkg-deb", "dpkg"),
+    ("xz", "xz-utils"),
+    ("zstd", "zstd"),
+    ("gzip", "gzip"),
+    ("pahole", "pahole"),
+    ("make", "make"),
+    ("gcc", "gcc"),
+];
+
+/// Packages that hold no program but are needed all the same: what the headers' own tools link against, Debian's keys.
+pub const HOST_LIBRARIES: &[&str] = &["libelf1", "libc6-dev", "debian-archive-keyring"];
+
+/// Runs to the end; an error holds what the program said.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    run(command).map(drop)
+}
+
+/// Runs to the end and returns what was written to stdout.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = run(command)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn run(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| missing(&name, error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = if said.trim().is_empty() {
+            String::from_utf8_lossy(&output.stdout)
+        } else {
+            said
+        };
+        bail!("{name} failed ({}):\n{}", output.status, tail(&said, 15));
+    }
+    Ok(output)
+}
+
+/// Why a program could not be started, and which package to install if it is not there.
+pub fn missing(program: &str, error: std::io::Error) -> anyhow::Error {
+    let package = HOST_TOOLS
+        .iter()
+        .find(|(name, _)| *name == program)
+        .map(|(_, package)| package);
+    match (error.kind(), package) {
+        (ErrorKind::NotFound, Some(package)) => {
+            anyhow::anyhow!(
+                "{program} is not on this machine: install it with `apt-get install {package}`"
+            )
+        }
+        _ => anyhow::Error::from(error).context(format!("cannot run {program}")),
+    }
+}
+
+/// The last `count` lines.
+pub fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// Reads a file, naming it in the error.
+pub fn read(path: &std::path::Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_names_its_package() {
+        let error = missing("qemu-system-x86_64", ErrorKind::NotFound.into()).to_string();
+        assert_eq!(
+            error,
+            "qemu-system-x86_64 is not on this machine: install it with `apt-get install qemu-system-x86`"
+        );
+    }
+
+    #[test]
+    fn a_failing_tool_is_quoted() {
+        let error = succeed(Command::new("sh").args(["-c", "echo the reason >&2; exit 3"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("sh failed (exit status: 3)") && error.contains("the reason"),
+            "{error}"
+        );
+    }
+}

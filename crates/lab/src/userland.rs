@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What guests run besides weir: busybox, the real fio, mkfs.
+//!
+//! The packages are unpacked into the cache, and of each program exactly the shared libraries it links
+//! against, found by reading its ELF headers, go into the image. Nothing is taken from the host, and a
+//! library that is in no package is an error here and not in the guest.
+
+use crate::apt::Apt;
+use crate::cache::Cache;
+use crate::initramfs::Archive;
+use crate::tool::{output, read};
+use anyhow::{Context, Result};
+use object::read::elf::{Dyn, ElfFile64, FileHeader};
+use object::{Endianness, elf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Debian packages whose programs guests get.
+const PACKAGES: &[&str] = &[
+    "busybox-static",
+    "fio",
+    "e2fsprogs",
+    "xfsprogs",
+    "btrfs-progs",
+    "dosfstools",
+];
+
+/// Their programs, by path in the packages; they keep it in the guest.
+const PROGRAMS: &[&str] = &[
+    "usr/bin/fio",
+    "sbin/mke2fs",
+    "sbin/tune2fs",
+    "sbin/mkfs.xfs",
+    "usr/sbin/xfs_io",
+    "sbin/mkfs.btrfs",
+    "bin/btrfs",
+    "sbin/mkfs.fat",
+];
+
+/// Symbolic links, to their targets.
+const LINKS: &[(&str, &str)] = &[
+    ("bin", "usr/bin"),
+    ("sbin", "usr/sbin"),
+    ("lib", "usr/lib"),
+    ("lib64", "usr/lib64"),
+    ("usr/sbin/mkfs.ext4", "mke2fs"),
+    ("usr/sbin/mkfs.vfat", "mkfs.fat"),
+    ("etc/mtab", "/proc/self/mounts"),
+    ("init", "usr/bin/weir"),
+];
+
+/// Where all shared libraries lie in the guest: the first place Debian's dynamic linker looks.
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// The dynamic linker's name, which programs refer to by the path under /lib64.
+const LINKER: &str = "ld-linux-x86-64.so.2";
+
+/// The path of the userland's cpio archive, made first if necessary.
+pub fn archive(cache: &Cache) -> Result<PathBuf> {
+    let directory = cache.directory("userland", |into| {
+        let apt = Apt::open(cache)?;
+        let packages = apt
+            .with_libraries(PACKAGES)
+            .context("finding the guest's packages")?;
+        let root = into.join("root");
+        apt.unpack(packages.iter().map(String::as_str), &root)
+            .context("the guest's packages")?;
+        write_archive(&root, &into.join("userland.cpio"))?;
+        fs::remove_dir_all(&root).with_context(|| format!("removing {}", root.display()))
+    })?;
+    Ok(directory.join("userland.cpio"))
+}
+
+fn write_archive(root: &Path, to: &Path) -> Result<()> {
+    let out = File::create(to).with_context(|| format!("{}", to.display()))?;
+    let mut archive = Archive::new(BufWriter::new(out));
+    for directory in [
+        "usr/bin",
+        "usr/sbin",
+        "usr/lib64",
+        LIBRARIES,
+        "proc",
+        "sys",
+        "dev",
+        "run",
+        "tmp",
+        "mnt",
+        "root",
+    ] {
+        archive.directory(directory)?;
+    }
+    for (path, target) in LINKS {
+        archive.link(path, target)?;
+    }
+    archive.file(
+        "etc/passwd",
+        0o644,
+        b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    )?;
+    archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
+    archive.copy("etc/mke2fs.conf", 0o644, &root.join("etc/mke2fs.conf"))?;
+
+    let busybox = root.join("bin/busybox");
+    archive.copy("usr/bin/busybox", 0o755, &busybox)?;
+    let own: BTreeSet<_> = PROGRAMS
+        .iter()
+        .map(|path| file_name(path))
+        .chain(LINKS.iter().map(|(path, _)| file_name(path)))
+        .collect();
+    for applet in output(Command::new(&busybox).arg("--list"))?.lines() {
+        if applet != "busybox" && !own.contains(applet) {
+            archive.link(&format!("usr/bin/{applet}"), "busybox")?;
+        }
+    }
+
+    let files = index(root)?;
+    let mut wanted = BTreeSet::from([LINKER.to_owned()]);
+    for program in PROGRAMS {
+        let bytes = read(&root.join(program))?;
+        wanted
+            .extend(needed(&bytes).with_context(|| format!("{program}: reading its ELF headers"))?);
+        let path = if program.starts_with("usr/") {
+            (*program).to_owned()
+        } else {
+            format!("usr/{program}")
+        };
+        archive.file(&path, 0o755, &bytes)?;
+    }
+    let mut done = BTreeSet::new();
+    while let Some(name) = wanted.pop_first() {
+        if !done.insert(name.clone()) {
+            continue;
+        }
+        let path = files.get(&name).with_context(|| {
+            format!("the shared library {name} is in none of the downloaded packages")
+        })?;
+        let bytes = read(path)?;
+        wanted.extend(needed(&bytes).with_context(|| format!("{name}: reading its ELF headers"))?);
+        archive.file(&format!("{LIBRARIES}/{name}"), 0o755, &bytes)?;
+    }
+    archive.link(
+        &format!("usr/lib64/{LINKER}"),
+        &format!("/{LIBRARIES}/{LINKER}"),
+    )?;
+    archive
+        .finish()?
+        .into_inner()
+        .map_err(|error| error.into_error())
+        .with_context(|| format!("{}", to.display()))?;
+    Ok(())
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Every file and link below `root` whose name looks like a shared library's.
+fn index(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| format!("{}", directory.display()))? {
+            let entry = entry.with_context(|| format!("{}", directory.display()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type()?.is_dir() {
+                directories.push(entry.path());
+            } else if name.contains(".so") && entry.path().is_file() {
+                // Links into the guest's own absolute paths dangle here, hence is_file().
+                found.insert(name, entry.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The `DT_NEEDED` names of an ELF file.
+fn needed(bytes: &[u8]) -> Result<Vec<String>> {
+    let file = ElfFile64::<Endianness>::parse(bytes)?;
+    let endian = file.endian();
+    let sections = file.elf_header().sections(endian, bytes)?;
+    let Some((entries, strings)) = sections.dynamic(endian, bytes)? else {
+        return Ok(Vec::new());
+    };
+    let strings = sections.strings(endian, bytes, strings)?;
+    entries
+        .iter()
+        .filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED))
+        .map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned()))
+        .collect()
+}

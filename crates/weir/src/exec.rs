@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir exec`: run a script in a guest with a stock kernel.
+
+use anyhow::{Context, Result, anyhow, bail};
+use lab::{Cache, Outcome, ScriptDisk, ScriptRequest};
+use scenario::model::Filesystem;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Run a shell script in a guest that boots a stock kernel
+///
+/// The guest has busybox, fio, mkfs.* and weir, and /weir.ko if weir's source tree has a module. Output comes
+/// line by line. Exit status: the script's own; 125 if the guest failed (its kernel warned, for
+/// example), 126 if nobody can say (it hung or died), 2 if it could not be run.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz
+    #[arg(long, default_value = "debian:6.12")]
+    kernel: String,
+    /// Guest memory
+    #[arg(long, default_value = "2G", value_parser = scenario::units::size)]
+    memory: u64,
+    /// Guest CPUs
+    #[arg(long, default_value_t = 2)]
+    cpus: u32,
+    /// A disk: linked as /dev/weir/NAME and, with a filesystem, mounted at /mnt/NAME; bandwidth as in 256K/s
+    #[arg(long = "disk", value_name = "NAME=SIZE[,FS[,WRITE_BPS]]", value_parser = disk)]
+    disks: Vec<ScriptDisk>,
+    /// Put a file of this machine into the guest
+    #[arg(long = "file", value_name = "HOST:GUEST", value_parser = file)]
+    files: Vec<(PathBuf, String)>,
+    /// More kernel command line
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    append: String,
+    /// Set an environment variable of the script
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// End the guest after this long
+    #[arg(long, default_value = "10m", value_parser = scenario::units::milliseconds)]
+    timeout: u64,
+    /// Do not build weir.ko for the guest
+    #[arg(long)]
+    no_module: bool,
+    /// Run by the guest's busybox sh
+    script: PathBuf,
+    /// Arguments of the script
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+/// The exit status of a guest that failed.
+const FAILED: u8 = 125;
+/// The exit status of a guest nobody can say anything about.
+const INCONCLUSIVE: u8 = 126;
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let request = ScriptRequest {
+        kernel: args.kernel,
+        memory: args.memory,
+        cpus: args.cpus,
+        disks: args.disks,
+        files: args.files,
+        append: args.append,
+        script: args.script,
+        args: args.args,
+        env: args.env.into_iter().collect(),
+        limit: Duration::from_millis(args.timeout),
+        module: !args.no_module,
+        init: None,
+        cache: Cache::discover()?,
+    };
+    let result = lab::exec(&request, &mut |line| println!("{line}"))?;
+    let release = result.kernel_release.as_deref().unwrap_or("?");
+    eprintln!(
+        "weir exec: kernel {release}, {:.1} s, console in {}",
+        result.seconds,
+        result.log.display()
+    );
+    Ok(match result.outcome {
+        Outcome::Done => {
+            let status = result.status.context("a finished script has a status")?;
+            ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
+        }
+        Outcome::Failed(why) => {
+            eprintln!("weir exec: failed: {why}");
+            ExitCode::from(FAILED)
+        }
+        Outcome::Inconclusive(why) => {
+            eprintln!("weir exec: inconclusive: {why}");
+            ExitCode::from(INCONCLUSIVE)
+        }
+    })
+}
+
+/// `NAME=SIZE[,FS[,WRITE_BPS]]`
+fn disk(text: &str) -> Result<ScriptDisk> {
+    let shape = || {
+        anyhow!(
+            "`{text}` is not a disk: write NAME=SIZE[,FS[,WRITE_BPS]], as in slow=1G,ext4,256K/s"
+        )
+    };
+    let (name, rest) = text.split_once('=').ok_or_else(shape)?;
+    let parts: Vec<&str> = rest.split(',').collect();
+    if name.is_empty() || name.contains('/') || parts.len() > 3 {
+        bail!(shape());
+    }
+    let filesystem = match parts.get(1).copied().unwrap_or("") {
+        "" | "none" => None,
+        "ext4" => Some(Filesystem::Ext4),
+        "xfs" => Some(Filesystem::Xfs),
+        "btrfs" => Some(Filesystem::Btrfs),
+        "vfat" => Some(Filesystem::Vfat),
+        other => {
+            bail!("`{text}`: unknown filesystem `{other}`, known: ext4, xfs, btrfs, vfat, none")
+        }
+    };
+    Ok(ScriptDisk {
+        name: name.to_owned(),
+        size: scenario::units::size(parts[0]).map_err(|why| anyhow!(why))?,
+        filesystem,
+        write_bandwidth: parts
+            .get(2)
+            .map(|text| scenario::units::bandwidth(text))
+            .transpose()
+            .map_err(|why| anyhow!(why))?,
+    })
+}
+
+/// `HOST:GUEST`
+fn file(text: &str) -> Result<(PathBuf, String)> {
+    match text.rsplit_once(':') {
+        Some((host, guest)) if !host.is_empty() && guest.starts_with('/') => {
+            Ok((host.into(), guest.to_owned()))
+        }
+        _ => bail!(
+            "`{text}` is not a file to copy: write HOST:GUEST with an absolute path in the guest, as in a.txt:/a.txt"
+        ),
+    }
+}
+
+/// `NAME=VALUE`
+fn variable(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => bail!("`{text}` is not NAME=VALUE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_are_read() {
+        let slow = disk("slow=1G,ext4,256K/s").unwrap();
+        assert_eq!(
+            slow,
+            ScriptDisk {
+                name: "slow".into(),
+                size: 1 << 30,
+                filesystem: Some(Filesystem::Ext4),
+                write_bandwidth: Some(262_144)
+            }
+        );
+        assert_eq!(disk("raw=64M").unwrap().filesystem, None);
+    }
+
+    #[test]
+    fn bad_arguments_say_what_would_be_right() {
+        for (text, why) in [
+            (
+                "slow",
+                "write NAME=SIZE[,FS[,WRITE_BPS]], as in slow=1G,ext4,256K/s",
+            ),
+            ("slow=1X", "`1X` is not a size"),
+            (
+                "slow=1G,ntfs",
+                "unknown filesystem `ntfs`, known: ext4, xfs, btrfs, vfat, none",
+            ),
+            ("slow=1G,ext4,256K", "say how much per second"),
+        ] {
+            let error = disk(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        assert!(
+            file("a:b")
+                .unwrap_err()
+                .to_string()
+                .contains("absolute path in the guest")
+        );
+        assert!(
+            variable("X")
+                .unwrap_err()
+                .to_string()
+                .contains("NAME=VALUE")
+        );
+    }
+}
