@@ -24,16 +24,28 @@
  */
 #include "policy.h"
 
+/*
+ * Begin the window that @now_ms lies in.  Windows that follow each other share
+ * a border, so that a late pass does not prolong what the last one charged; a
+ * clock read on another CPU just before the window began does not end it.
+ */
 static void slide(struct weir_credit *credit, weir_u64 now_ms)
 {
-	weir_u64 age = now_ms - credit->window_start_ms;
+	weir_u64 age;
 
+	if (now_ms < credit->window_start_ms)
+		return;
+	age = now_ms - credit->window_start_ms;
 	if (age < WEIR_CREDIT_WINDOW_MS)
 		return;
-	credit->before_pages = age < 2 * WEIR_CREDIT_WINDOW_MS ?
-			       credit->now_pages : 0;
+	if (age < 2 * WEIR_CREDIT_WINDOW_MS) {
+		credit->before_pages = credit->now_pages;
+		credit->window_start_ms += WEIR_CREDIT_WINDOW_MS;
+	} else {
+		credit->before_pages = 0;
+		credit->window_start_ms = now_ms;
+	}
 	credit->now_pages = 0;
-	credit->window_start_ms = now_ms;
 }
 
 /*
