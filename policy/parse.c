@@ -45,12 +45,14 @@ static enum weir_parsed digits(const char *text, weir_u64 len, weir_u64 *value)
 		return WEIR_PARSE_INVALID;
 	*value = 0;
 	for (i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
+		weir_u64 digit = (weir_u64)text[i] - '0';
+
+		if (digit > 9)
 			return WEIR_PARSE_INVALID;
-		if (*value > (WEIR_BYTES_MAX - 9) / 10)
+		if (*value > (WEIR_BYTES_MAX - digit) / 10)
 			result = WEIR_PARSE_RANGE;
 		else
-			*value = *value * 10 + (weir_u64)(text[i] - '0');
+			*value = *value * 10 + digit;
 	}
 	return result;
 }
