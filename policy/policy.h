@@ -15,8 +15,8 @@
 #ifndef WEIR_POLICY_H
 #define WEIR_POLICY_H
 
-typedef __UINT64_TYPE__ weir_u64;
-typedef __UINT32_TYPE__ weir_u32;
+typedef unsigned long long weir_u64;	/* what the kernel calls u64 */
+typedef unsigned int weir_u32;
 
 #define WEIR_PAGE_SHIFT		12
 #define WEIR_PAGES_MAX		0xffffffffULL

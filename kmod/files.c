@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * memory.dirty_min, memory.dirty_ratio, memory.dirty_bytes, memory.dirty_stat.
+ *
+ * Real cgroup v2 files of the memory controller, in every cgroup but the root.
+ * One value per write; a refused write leaves the old value.  Errors:
+ *   EINVAL      not a value of the file's form; dirty_ratio above 100
+ *   ERANGE      more bytes than fit, or a ceiling under two pages
+ *   EPERM       raising a floor without CAP_SYS_RESOURCE in the initial user
+ *               namespace, judged by who opened the file: the files of a
+ *               delegated subtree belong to its owner, and what one cgroup
+ *               reserves the others go without
+ *   EOPNOTSUPP  a ceiling on a cgroup that has children: it would bound the
+ *               cgroup's own pages only, not its subtree's
+ */
+#include "weir.h"
+#include <linux/capability.h>
+#include <linux/seq_file.h>
+#include <linux/user_namespace.h>
+
+enum knob { DIRTY_MIN, DIRTY_BYTES, DIRTY_RATIO };
+
+struct value {
+	u64 bytes;
+	u32 percent;
+};
+
+static int errno_of(enum weir_parsed parsed)
+{
+	switch (parsed) {
+	case WEIR_PARSED: return 0;
+	case WEIR_PARSE_RANGE: return -ERANGE;
+	default: return -EINVAL;
+	}
+}
+
+static int parse(enum knob knob, const char *text, size_t len,
+		 struct value *value)
+{
+	enum weir_parsed parsed;
+
+	if (knob == DIRTY_RATIO)
+		return errno_of(weir_parse_percent(text, len, &value->percent));
+	parsed = weir_parse_bytes(text, len, &value->bytes);
+	if (parsed == WEIR_PARSED && knob == DIRTY_BYTES)
+		parsed = weir_check_ceiling_bytes(value->bytes);
+	return errno_of(parsed);
+}
+
+static bool is_default(enum knob knob, const struct value *value)
+{
+	switch (knob) {
+	case DIRTY_MIN: return !value->bytes;
+	case DIRTY_BYTES: return value->bytes == WEIR_UNLIMITED;
+	default: return !value->percent;
+	}
+}
+
+static struct value get(const struct weir_group *group, enum knob knob)
+{
+	switch (knob) {
+	case DIRTY_MIN:
+		return (struct value) { .bytes = group ? group->dirty_min_bytes : 0 };
+	case DIRTY_BYTES:
+		return (struct value) { .bytes = group ? group->ceiling.bytes : WEIR_UNLIMITED };
+	default:
+		return (struct value) { .percent = group ? group->ceiling.ratio_percent : 0 };
+	}
+}
+
+static void put(struct weir_group *group, enum knob knob, struct value value)
+{
+	switch (knob) {
+	case DIRTY_MIN:
+		group->dirty_min_bytes = value.bytes;
+		break;
+	case DIRTY_BYTES:
+		WRITE_ONCE(group->ceiling.bytes, value.bytes);
+		break;
+	default:
+		WRITE_ONCE(group->ceiling.ratio_percent, value.percent);
+	}
+}
+
+/* Set under weir_lock, or leave everything as it was. */
+static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
+{
+	struct cgroup_subsys_state *css = of_css(of);
+	struct weir_group *group = weir_group_find(css);
+	struct value old = get(group, knob);
+	int err;
+
+	if (knob == DIRTY_MIN && value.bytes > old.bytes &&
+	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
+		return -EPERM;
+	if (!group && is_default(knob, &value))
+		return 0;
+	group = weir_group_get(css);
+	if (!group)
+		return css->flags & CSS_ONLINE ? -ENOMEM : -ENODEV;
+	put(group, knob, value);
+	err = weir_knobs_changed();
+	if (!err && knob != DIRTY_MIN && group->has_children &&
+	    !is_default(knob, &value))
+		err = -EOPNOTSUPP;
+	if (err) {
+		put(group, knob, old);
+		weir_knobs_changed();
+	}
+	return err;
+}
+
+static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
+			  loff_t offset)
+{
+	enum knob knob = of_cft(of)->private;
+	struct value value = {};
+	int err = parse(knob, text, len, &value);
+
+	if (err)
+		return err;
+	mutex_lock(&weir_lock);
+	err = set(of, knob, value);
+	mutex_unlock(&weir_lock);
+	return err ?: len;
+}
+
+static void print_bytes(struct seq_file *seq, const char *label, u64 bytes)
+{
+	if (bytes == WEIR_UNLIMITED)
+		seq_printf(seq, "%smax\n", label);
+	else
+		seq_printf(seq, "%s%llu\n", label, bytes);
+}
+
+static int show_knob(struct seq_file *seq, void *unused)
+{
+	enum knob knob = seq_cft(seq)->private;
+	struct value value;
+
+	mutex_lock(&weir_lock);
+	value = get(weir_group_find(seq_css(seq)), knob);
+	mutex_unlock(&weir_lock);
+	if (knob == DIRTY_RATIO)
+		seq_printf(seq, "%u\n", value.percent);
+	else
+		print_bytes(seq, "", value.bytes);
+	return 0;
+}
+
+/* The ceiling that holds now; that of a ratio, against the last pass's memory. */
+static u64 effective_ceiling(const struct weir_group *group)
+{
+	u64 pages = weir_ceiling_pages(&group->ceiling, group->last_avail);
+
+	if (!weir_group_has_ceiling(group) || group->has_children ||
+	    !weir_in_effect() || pages == WEIR_UNLIMITED)
+		return WEIR_UNLIMITED;
+	return pages << PAGE_SHIFT;
+}
+
+static void print_stat(struct seq_file *seq, struct weir_group *group)
+{
+	struct weir_counts counts =
+		weir_count_memcg(mem_cgroup_from_css(group->css));
+	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
+	bool in_effect = weir_in_effect();
+	struct weir_stats stats;
+
+	weir_group_stats(group, &stats);
+	seq_printf(seq, "in_effect %d\n", in_effect);
+	seq_printf(seq, "dirty %llu\n", (u64)counts.dirty << PAGE_SHIFT);
+	seq_printf(seq, "writeback %llu\n", (u64)counts.writeback << PAGE_SHIFT);
+	seq_printf(seq, "foreign %llu\n",
+		   (u64)weir_credit_pages(&group->credit, now_ms) << PAGE_SHIFT);
+	seq_printf(seq, "floor %llu\n",
+		   in_effect ? group->floor << PAGE_SHIFT : 0);
+	print_bytes(seq, "ceiling ", effective_ceiling(group));
+	seq_printf(seq, "nr_passes %llu\n", stats.passes);
+	seq_printf(seq, "nr_floor_admitted %llu\n", stats.floor_admitted);
+	seq_printf(seq, "nr_ceiling_held %llu\n", stats.ceiling_held);
+	seq_printf(seq, "nr_would_admit %llu\n", stats.would_admit);
+	seq_printf(seq, "nr_would_hold %llu\n", stats.would_hold);
+	seq_printf(seq, "nr_throttled %llu\n", stats.throttled);
+	seq_printf(seq, "throttled_usec %llu\n",
+		   stats.throttled_ns / NSEC_PER_USEC);
+	seq_printf(seq, "nr_missed %llu\n", weir_missed());
+}
+
+/* Reading makes the group, so that a cgroup without a knob is counted too. */
+static int show_stat(struct seq_file *seq, void *unused)
+{
+	struct weir_group *group;
+
+	mutex_lock(&weir_lock);
+	group = weir_group_get(seq_css(seq));
+	if (group)
+		print_stat(seq, group);
+	mutex_unlock(&weir_lock);
+	return group ? 0 : -ENODEV;
+}
+
+static struct cftype files[] = {
+	{
+		.name = "dirty_min",
+		.private = DIRTY_MIN,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_knob,
+		.write = write_knob,
+	},
+	{
+		.name = "dirty_bytes",
+		.private = DIRTY_BYTES,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_knob,
+		.write = write_knob,
+	},
+	{
+		.name = "dirty_ratio",
+		.private = DIRTY_RATIO,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_knob,
+		.write = write_knob,
+	},
+	{
+		.name = "dirty_stat",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_stat,
+	},
+	{ }
+};
+
+/*
+ * Does the kernel bring a file of one of these names?  The list of files
+ * changes only while controllers and modules like this one are set up.
+ */
+static const char *taken_name(void)
+{
+	struct cftype *set, *file;
+	int i;
+
+	list_for_each_entry(set, &memory_cgrp_subsys.cfts, node) {
+		for (file = set; file->name[0]; file++) {
+			for (i = 0; files[i].name[0]; i++) {
+				if (!strcmp(file->name, files[i].name))
+					return files[i].name;
+			}
+		}
+	}
+	return NULL;
+}
+
+/* Add the files to all cgroups, present and to come. */
+int weir_files_create(void)
+{
+	const char *taken = taken_name();
+	int err;
+
+	if (taken) {
+		pr_err("refusing to load: this kernel has a memory.%s of its own; use that one\n",
+		       taken);
+		return -EEXIST;
+	}
+	err = weir_add_files(files);
+	if (err)
+		pr_err("refusing to load: the cgroup files could not be added (error %d)\n",
+		       err);
+	return err;
+}
+
+/* Remove the files; waits for those who are reading or writing one. */
+void weir_files_remove(void)
+{
+	weir_remove_files(files);
+}

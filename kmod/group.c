@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What weir knows of one cgroup: its knobs, its counters, its credit.
+ *
+ * A group is made when a weir file of the cgroup is first written or its
+ * memory.dirty_stat first read, found by its css in probe handlers under RCU,
+ * and dropped by the beat once the cgroup is gone.  weir_lock serialises
+ * everything but lookups and counting.
+ */
+#include "weir.h"
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+
+/* 10,000 cgroups make chains of ten. */
+static DEFINE_HASHTABLE(groups, 10);
+
+DEFINE_MUTEX(weir_lock);
+unsigned int weir_group_count;
+
+/* The group of @css or NULL.  Under RCU or weir_lock. */
+struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
+{
+	struct weir_group *group;
+
+	hash_for_each_possible_rcu(groups, group, node, (unsigned long)css,
+				   lockdep_is_held(&weir_lock)) {
+		if (group->css == css)
+			return group;
+	}
+	return NULL;
+}
+
+static struct weir_group *make(struct cgroup_subsys_state *css)
+{
+	struct weir_group *group = kzalloc(sizeof(*group), GFP_KERNEL);
+
+	if (!group)
+		return NULL;
+	group->stats = alloc_percpu(struct weir_stats);
+	if (!group->stats || !css_tryget_online(css)) {
+		free_percpu(group->stats);
+		kfree(group);
+		return NULL;
+	}
+	group->css = css;
+	group->ceiling.bytes = WEIR_UNLIMITED;
+	raw_spin_lock_init(&group->credit_lock);
+	hash_add_rcu(groups, &group->node, (unsigned long)css);
+	weir_group_count++;
+	return group;
+}
+
+/* The group of @css, made if need be; NULL if out of memory or the cgroup goes. */
+struct weir_group *weir_group_get(struct cgroup_subsys_state *css)
+{
+	lockdep_assert_held(&weir_lock);
+	return weir_group_find(css) ?: make(css);
+}
+
+static void free_group(struct rcu_head *rcu)
+{
+	struct weir_group *group = container_of(rcu, struct weir_group, rcu);
+
+	free_percpu(group->stats);
+	kfree(group);
+}
+
+/* Forget cgroups that are gone, or all. */
+void weir_groups_drop(bool all)
+{
+	struct weir_group *group;
+	struct hlist_node *next;
+	int bucket;
+
+	lockdep_assert_held(&weir_lock);
+	hash_for_each_safe(groups, bucket, next, group, node) {
+		if (!all && (group->css->flags & CSS_ONLINE))
+			continue;
+		hash_del_rcu(&group->node);
+		weir_group_count--;
+		css_put(group->css);
+		call_rcu(&group->rcu, free_group);
+	}
+}
+
+void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
+		      void *arg)
+{
+	struct weir_group *group;
+	int bucket;
+
+	lockdep_assert_held(&weir_lock);
+	hash_for_each(groups, bucket, group, node)
+		visit(group, arg);
+}
+
+/* Sum the counters over all CPUs. */
+void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
+{
+	int cpu;
+
+	memset(sum, 0, sizeof(*sum));
+	for_each_possible_cpu(cpu) {
+		struct weir_stats *part = per_cpu_ptr(group->stats, cpu);
+
+		sum->passes += READ_ONCE(part->passes);
+		sum->floor_admitted += READ_ONCE(part->floor_admitted);
+		sum->ceiling_held += READ_ONCE(part->ceiling_held);
+		sum->would_admit += READ_ONCE(part->would_admit);
+		sum->would_hold += READ_ONCE(part->would_hold);
+		sum->throttled += READ_ONCE(part->throttled);
+		sum->throttled_ns += READ_ONCE(part->throttled_ns);
+	}
+}
+
+/* Pages newly dirtied in this wb since the cgroup's last pass on it. */
+static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
+{
+	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
+	u64 bdi_id = wb->bdi->id;
+	struct weir_device *device;
+	u64 before;
+	int i;
+
+	for (i = 0; i < WEIR_DEVICES; i++) {
+		device = &group->devices[i];
+		if (device->bdi_id != bdi_id)
+			continue;
+		before = device->wb_dirtied;
+		device->wb_dirtied = now;
+		/* a wb made anew starts from zero */
+		return now >= before ? now - before : now;
+	}
+	device = &group->devices[group->next_device++ % WEIR_DEVICES];
+	device->bdi_id = bdi_id;
+	device->wb_dirtied = now;
+	return now;
+}
+
+/*
+ * Account a pass of the cgroup on @wb in its credit: @dirtied_by_task pages if
+ * the floor takes them off the task, 0 if the kernel may.  Returns the foreign
+ * pages that count against the floor.
+ */
+u64 weir_group_foreign(struct weir_group *group, struct bdi_writeback *wb,
+		       u64 dirtied_by_task)
+{
+	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
+	unsigned long flags;
+	u64 foreign;
+
+	raw_spin_lock_irqsave(&group->credit_lock, flags);
+	group->credit.most_ahead = READ_ONCE(group->floor);
+	weir_credit_charge(&group->credit, now_ms, dirtied_by_task,
+			   newly_dirtied(group, wb));
+	foreign = weir_credit_pages(&group->credit, now_ms);
+	raw_spin_unlock_irqrestore(&group->credit_lock, flags);
+	return foreign;
+}

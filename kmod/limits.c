@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ceiling, applied: amend the result of domain_dirty_limits().
+ *
+ * A return probe on the function that computes a domain's limits, registered
+ * only while some cgroup has a ceiling.  The global domain is let through
+ * untouched, and so is every cgroup without one.
+ *
+ * The heartbeat asks global_dirty_limits(), which reaches the same function,
+ * and compares what the probe saw in the structure with what
+ * comes back.  That proves, at load and five times a second, that the probe
+ * fires, that its argument is what weir takes it for and that the offsets are
+ * right.
+ */
+#include "weir.h"
+#include <linux/workqueue.h>
+#include <linux/writeback.h>
+
+struct call {
+	void *dtc;
+};
+
+static struct {
+	struct task_struct *task;
+	bool seen;
+	u64 thresh;
+	u64 bg_thresh;
+} proof;
+
+static bool armed;
+
+#define FIELD(dtc, name) (*(unsigned long *)((dtc) + weir_layout.dtc_##name))
+#define POINTER(dtc, name) (*(void **)((dtc) + weir_layout.dtc_##name))
+
+/* Keep the argument of the calls that may be amended; let all others go. */
+static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct call *call = (void *)instance->data;
+	void *dtc = (void *)regs_get_kernel_argument(regs, 0);
+	struct bdi_writeback *wb = POINTER(dtc, wb);
+	struct weir_group *group;
+
+	call->dtc = dtc;
+	if (!POINTER(dtc, gdtc))
+		return READ_ONCE(proof.task) == current && !wb ? 0 : 1;
+	group = wb ? weir_group_find(wb->memcg_css) : NULL;
+	return group && weir_group_has_ceiling(group) ? 0 : 1;
+}
+
+static struct weir_pass_facts facts_of(void *dtc, struct bdi_writeback *wb)
+{
+	void *gdtc = POINTER(dtc, gdtc);
+
+	return (struct weir_pass_facts) {
+		.has_wb = wb != NULL,
+		.has_gdtc = gdtc != NULL,
+		.gdtc_has_wb = gdtc && POINTER(gdtc, wb),
+		.in_flusher = current_work() == &wb->dwork.work,
+		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
+	};
+}
+
+static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
+{
+	struct wb_domain *domain = POINTER(dtc, dom);
+	struct weir_counts counts =
+		weir_count_memcg(mem_cgroup_from_css(group->css));
+	struct weir_limits stock = {
+		.thresh = FIELD(dtc, thresh),
+		.bg_thresh = FIELD(dtc, bg_thresh),
+		.dirty = FIELD(dtc, dirty),
+		.dom_limit = READ_ONCE(domain->dirty_limit),
+	};
+	struct weir_limits capped = stock;
+	u64 avail = FIELD(dtc, avail);
+	u64 ceiling = weir_ceiling_pages(&group->ceiling, avail);
+	bool holds = kind == WEIR_PASS_WRITER &&
+		     weir_ceiling_holds(ceiling, &stock, &counts);
+
+	WRITE_ONCE(group->last_avail, avail);
+	if (READ_ONCE(weir_observe)) {
+		if (holds)
+			weir_count(group, would_hold);
+		return;
+	}
+	if (!weir_ceiling_amend(&capped, ceiling, &counts, kind))
+		return;
+	if (holds)
+		weir_count(group, ceiling_held);
+	FIELD(dtc, thresh) = capped.thresh;
+	FIELD(dtc, bg_thresh) = capped.bg_thresh;
+	FIELD(dtc, dirty) = capped.dirty;
+	/* unlocked, as dom->lock sleeps on PREEMPT_RT: a racing update is lowered next pass */
+	if (capped.dom_limit != stock.dom_limit)
+		WRITE_ONCE(domain->dirty_limit, capped.dom_limit);
+}
+
+static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	void *dtc = ((struct call *)instance->data)->dtc;
+	struct bdi_writeback *wb = POINTER(dtc, wb);
+	struct weir_pass_facts facts;
+	struct weir_group *group;
+
+	if (!wb) {
+		proof.thresh = FIELD(dtc, thresh);
+		proof.bg_thresh = FIELD(dtc, bg_thresh);
+		proof.seen = true;
+		return 0;
+	}
+	if (weir_fault())
+		return 0;
+	facts = facts_of(dtc, wb);
+	if (!weir_pass_may_cap(&facts))
+		return 0;
+	group = weir_group_find(wb->memcg_css);
+	if (group && weir_group_has_ceiling(group) &&
+	    !READ_ONCE(group->has_children))
+		amend(dtc, group, weir_pass_kind(&facts));
+	return 0;
+}
+
+static struct kretprobe probe;
+
+/* Register the probe.  The caller holds weir_lock. */
+int weir_limits_arm(void)
+{
+	int err;
+
+	if (armed)
+		return 0;
+	probe = (struct kretprobe) {
+		.kp.symbol_name = "domain_dirty_limits",
+		.entry_handler = enter,
+		.handler = leave,
+		.data_size = sizeof(struct call),
+		/* the function does not sleep, but may be preempted */
+		.maxactive = max(64U, 16 * num_possible_cpus()),
+	};
+	err = register_kretprobe(&probe);
+	armed = !err;
+	return err;
+}
+
+void weir_limits_disarm(void)
+{
+	if (armed)
+		unregister_kretprobe(&probe);
+	armed = false;
+}
+
+bool weir_limits_armed(void)
+{
+	return armed;
+}
+
+/* Decisions lost since the probe was registered. */
+u64 weir_limits_missed(void)
+{
+	return armed ? probe.nmissed + probe.kp.nmissed : 0;
+}
+
+/*
+ * Read the global limits and, with the probe registered, prove it by them.
+ * -ENODATA if the probe did not fire, -EPROTO if it saw other numbers.
+ */
+int weir_limits_prove(u64 *thresh, u64 *bg_thresh)
+{
+	unsigned long background, limit;
+
+	proof.seen = false;
+	WRITE_ONCE(proof.task, current);
+	weir_global_limits(&background, &limit);
+	WRITE_ONCE(proof.task, NULL);
+	*thresh = limit;
+	*bg_thresh = background;
+	if (!armed)
+		return 0;
+	if (!proof.seen)
+		return -ENODATA;
+	return proof.thresh == limit && proof.bg_thresh == background ?
+	       0 : -EPROTO;
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The floor, applied: leave out a writer's pass; and everybody's pass, timed.
+ *
+ * Two probes on balance_dirty_pages(), registered while any knob is set.
+ *
+ * The entry probe decides.  If the policy admits the writer, the probe leaves
+ * the task as a free-running pass would (its dirtied pages taken off, its clock
+ * set, its next look scheduled) and returns into free_running() below instead
+ * of the kernel's function.  That runs as ordinary code in the task's context
+ * and does what the kernel does for a free-running writer: start the flusher if
+ * the host is over its background level.  The kernel's limits are not touched,
+ * so there is nothing to undo and nothing a lost probe could leave behind.
+ *
+ * The return probe measures: a pass in which the task gave up the CPU of its
+ * own accord was a pause, and lasted as long as the pass did.
+ *
+ * Trust is checked per call: the kernel passes the task's own nr_dirtied as the
+ * second argument.  If the registers say otherwise the compiler has changed the
+ * function's arguments; the pass is left to the kernel and counted as misfit.
+ */
+#include "weir.h"
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/writeback.h>
+
+struct pause {
+	struct cgroup_subsys_state *css;
+	u64 start_ns;
+	unsigned long switches;
+};
+
+static bool armed;
+static atomic64_t misfit;
+
+/* What remains of balance_dirty_pages() for an admitted writer. */
+static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
+			unsigned int flags)
+{
+	if (!laptop_mode && !writeback_in_progress(wb) &&
+	    global_node_page_state(NR_FILE_DIRTY) >
+	    READ_ONCE(weir_pool.host_bg_thresh))
+		weir_start_background(wb);
+	return 0;
+}
+
+static struct weir_floor_pass look(struct weir_group *group,
+				   struct bdi_writeback *wb, u64 floor)
+{
+	struct weir_counts counts =
+		weir_count_memcg(mem_cgroup_from_css(group->css));
+	struct weir_floor_pass pass = {
+		.floor = floor,
+		.memcg_dirty = counts.dirty + counts.writeback,
+		.host_dirty = weir_count_host(),
+		.host_thresh = READ_ONCE(weir_pool.host_thresh),
+		.floors_total = READ_ONCE(weir_pool.floors_total),
+		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
+		.cgroup_domain = wb->memcg_css == group->css,
+	};
+
+	pass.wb_dirty = weir_count_wb(wb, pass.memcg_dirty);
+	return pass;
+}
+
+/* Decide a pass of @group on @wb; non-zero if the kernel's is to be left out. */
+static int admit(struct weir_group *group, struct bdi_writeback *wb,
+		 unsigned long pages_dirtied)
+{
+	u64 floor = READ_ONCE(group->floor);
+	struct weir_floor_pass pass;
+
+	if (!floor)
+		return 0;
+	pass = look(group, wb, floor);
+	pass.foreign = weir_group_foreign(group, wb, 0);
+	if (weir_floor_decide(&pass) != WEIR_FLOOR_ADMIT)
+		return 0;
+	if (READ_ONCE(weir_observe)) {
+		weir_count(group, would_admit);
+		return 0;
+	}
+	weir_group_foreign(group, wb, pages_dirtied);
+	weir_count(group, floor_admitted);
+	current->dirty_paused_when = jiffies;
+	current->nr_dirtied = 0;
+	current->nr_dirtied_pause = weir_floor_poll(&pass);
+	return 1;
+}
+
+static int enter_pass(struct kprobe *kp, struct pt_regs *regs)
+{
+	struct bdi_writeback *wb = (void *)regs_get_kernel_argument(regs, 0);
+	unsigned long pages_dirtied = regs_get_kernel_argument(regs, 1);
+	struct weir_group *group;
+
+	if (pages_dirtied != current->nr_dirtied) {
+		atomic64_inc(&misfit);
+		return 0;
+	}
+	/* RCU is held: handlers run with preemption disabled */
+	group = weir_group_find(wb->memcg_css);
+	if (!group)
+		return 0;
+	weir_count(group, passes);
+	if (weir_fault() || !admit(group, wb, pages_dirtied))
+		return 0;
+	instruction_pointer_set(regs, (unsigned long)free_running);
+	return 1;
+}
+
+static int enter_pause(struct kretprobe_instance *instance,
+		       struct pt_regs *regs)
+{
+	struct pause *pause = (void *)instance->data;
+	struct bdi_writeback *wb = (void *)regs_get_kernel_argument(regs, 0);
+
+	if (regs_get_kernel_argument(regs, 1) != current->nr_dirtied ||
+	    !weir_group_find(wb->memcg_css))
+		return 1;
+	/* alive until the pass returns: the caller holds the wb, the wb its css */
+	pause->css = wb->memcg_css;
+	pause->start_ns = ktime_get_mono_fast_ns();
+	pause->switches = current->nvcsw;
+	return 0;
+}
+
+/* Under a ceiling many writers must not each dirty a large share of the room. */
+static void shorten_poll(struct weir_group *group)
+{
+	struct weir_counts counts =
+		weir_count_memcg(mem_cgroup_from_css(group->css));
+	u64 ceiling = weir_ceiling_pages(&group->ceiling,
+					 READ_ONCE(group->last_avail));
+
+	if (current->nr_dirtied_pause > 1)
+		current->nr_dirtied_pause =
+			weir_ceiling_poll(ceiling, &counts,
+					  current->nr_dirtied_pause);
+}
+
+static int leave_pause(struct kretprobe_instance *instance,
+		       struct pt_regs *regs)
+{
+	struct pause *pause = (void *)instance->data;
+	struct weir_group *group = weir_group_find(pause->css);
+	u64 elapsed_ns;
+
+	if (!group)
+		return 0;
+	if (current->nvcsw != pause->switches) {
+		elapsed_ns = ktime_get_mono_fast_ns() - pause->start_ns;
+		weir_count(group, throttled);
+		this_cpu_add(group->stats->throttled_ns, elapsed_ns);
+	}
+	if (weir_group_has_ceiling(group) && !READ_ONCE(group->has_children) &&
+	    !READ_ONCE(weir_observe))
+		shorten_poll(group);
+	return 0;
+}
+
+static struct kprobe entry_probe;
+static struct kretprobe pause_probe;
+
+static void set_up(struct kprobe *probe, const char *symbol,
+		   kprobe_pre_handler_t handler)
+{
+	*probe = (struct kprobe) {
+		.symbol_name = symbol,
+		.pre_handler = handler,
+	};
+}
+
+/*
+ * Register the probes.  The caller holds weir_lock.  The entry probe goes last:
+ * probes on one function run newest first, and an admitted pass need not be
+ * timed.
+ */
+int weir_passes_arm(void)
+{
+	int err;
+
+	if (armed)
+		return 0;
+	pause_probe = (struct kretprobe) {
+		.kp.symbol_name = "balance_dirty_pages",
+		.entry_handler = enter_pause,
+		.handler = leave_pause,
+		.data_size = sizeof(struct pause),
+		/* one per task asleep in the throttle at a time */
+		.maxactive = 4096,
+	};
+	err = register_kretprobe(&pause_probe);
+	if (err)
+		return err;
+	set_up(&entry_probe, "balance_dirty_pages", enter_pass);
+	err = register_kprobe(&entry_probe);
+	/* without an ftrace site a return into free_running() would be optimised away */
+	if (!err && !kprobe_ftrace(&entry_probe)) {
+		unregister_kprobe(&entry_probe);
+		err = -EOPNOTSUPP;
+	}
+	if (err)
+		unregister_kretprobe(&pause_probe);
+	armed = !err;
+	return err;
+}
+
+void weir_passes_disarm(void)
+{
+	if (!armed)
+		return;
+	unregister_kprobe(&entry_probe);
+	unregister_kretprobe(&pause_probe);
+	armed = false;
+}
+
+bool weir_passes_armed(void)
+{
+	return armed;
+}
+
+/* Passes decided or timed by nobody since the probes were registered. */
+u64 weir_passes_missed(void)
+{
+	return armed ? entry_probe.nmissed + pause_probe.nmissed +
+		       pause_probe.kp.nmissed : 0;
+}
+
+/* Passes whose arguments were not what weir takes them for. */
+u64 weir_passes_misfit(void)
+{
+	return atomic64_read(&misfit);
+}
+
+static noinline int not_redirected(struct bdi_writeback *wb,
+				   unsigned long pages, unsigned int flags)
+{
+	/* keep the compiler from knowing the result at the call */
+	OPTIMIZER_HIDE_VAR(flags);
+	return flags;
+}
+
+static noinline int redirected(struct bdi_writeback *wb, unsigned long pages,
+			       unsigned int flags)
+{
+	return -1;
+}
+
+static int redirect(struct kprobe *kp, struct pt_regs *regs)
+{
+	if (regs_get_kernel_argument(regs, 1) != 42)
+		return 0;
+	instruction_pointer_set(regs, (unsigned long)redirected);
+	return 1;
+}
+
+static struct kprobe sentinel;
+static bool sentinel_set;
+
+/*
+ * Prove that a probe can take over a function on this kernel, now, on one of
+ * weir's own.  Everything that silences probes (ftrace_enabled, debugfs
+ * kprobes/enabled) silences this one too.  -ENODATA if it had no effect.
+ */
+int weir_redirect_prove(void)
+{
+	int err;
+
+	if (!sentinel_set) {
+		set_up(&sentinel, NULL, redirect);
+		sentinel.addr = (void *)not_redirected;
+		err = register_kprobe(&sentinel);
+		if (err)
+			return err;
+		sentinel_set = true;
+		if (!kprobe_ftrace(&sentinel))
+			return -EOPNOTSUPP;
+	}
+	return not_redirected(NULL, 42, 7) == -1 ? 0 : -ENODATA;
+}
+
+/* Remove the probe of weir_redirect_prove(). */
+void weir_redirect_end(void)
+{
+	if (sentinel_set)
+		unregister_kprobe(&sentinel);
+	sentinel_set = false;
+}

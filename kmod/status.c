@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /sys/kernel/weir/: what holds for the host, one value per file.
+ *
+ *   state                 idle: no knob is set, no probe registered
+ *                         active: in effect
+ *                         observe: counts what it would do, changes nothing
+ *                         blind: knobs are set but probes have no effect
+ *                         off: weir.off was given
+ *   groups                cgroups weir keeps a record of
+ *   missed                decisions lost to a missed probe
+ *   misfit                passes with unexpected arguments, left to the kernel
+ *   beat_age_ms           since the probes were last seen working
+ *   limit_bytes           the global dirty limit at the last beat
+ *   floors_wanted_bytes   sum of all floors after each cgroup's own cap
+ *   floors_bytes          the same after the pool's cap
+ */
+#include "weir.h"
+#include <linux/kobject.h>
+#include <linux/sysfs.h>
+
+static const char *state(void)
+{
+	if (weir_off)
+		return "off";
+	if (!weir_passes_armed())
+		return "idle";
+	if (!weir_in_effect())
+		return "blind";
+	return READ_ONCE(weir_observe) ? "observe" : "active";
+}
+
+static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	const char *word;
+
+	mutex_lock(&weir_lock);
+	word = state();
+	mutex_unlock(&weir_lock);
+	return sysfs_emit(buf, "%s\n", word);
+}
+
+#define NUMBER(name, value)						\
+static ssize_t name##_show(struct kobject *kobj,			\
+			   struct kobj_attribute *attr, char *buf)	\
+{									\
+	return sysfs_emit(buf, "%llu\n", (u64)(value));			\
+}									\
+static struct kobj_attribute name##_attr = __ATTR_RO(name)
+
+NUMBER(groups, weir_group_count);
+NUMBER(missed, weir_missed());
+NUMBER(misfit, weir_passes_misfit());
+NUMBER(beat_age_ms, weir_beat_age_ms());
+NUMBER(limit_bytes, weir_pool.host_thresh << PAGE_SHIFT);
+NUMBER(floors_wanted_bytes, weir_pool.floors_wanted << PAGE_SHIFT);
+NUMBER(floors_bytes, weir_pool.floors_total << PAGE_SHIFT);
+static struct kobj_attribute state_attr = __ATTR_RO(state);
+
+static struct attribute *attrs[] = {
+	&state_attr.attr,
+	&groups_attr.attr,
+	&missed_attr.attr,
+	&misfit_attr.attr,
+	&beat_age_ms_attr.attr,
+	&limit_bytes_attr.attr,
+	&floors_wanted_bytes_attr.attr,
+	&floors_bytes_attr.attr,
+	NULL
+};
+
+static const struct attribute_group attr_group = { .attrs = attrs };
+static struct kobject *directory;
+
+int weir_status_create(void)
+{
+	int err;
+
+	directory = kobject_create_and_add("weir", kernel_kobj);
+	if (!directory)
+		return -ENOMEM;
+	err = sysfs_create_group(directory, &attr_group);
+	if (err)
+		kobject_put(directory);
+	return err;
+}
+
+void weir_status_remove(void)
+{
+	kobject_put(directory);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Functions the kernel does not export.
+ *
+ * kallsyms_lookup_name() is found by planting and removing one kprobe on it,
+ * the others by asking it.  All are called through static calls, which are
+ * direct calls in the machine code: on IBT hardware a call through a pointer
+ * must land on an ENDBR, and the kernel seals the ENDBR of functions whose
+ * address nobody takes.  A direct call needs none.  For the same reason it does
+ * not matter that a kprobe reports an address just past the ENDBR.
+ */
+#include "weir.h"
+#include <linux/static_call.h>
+
+static unsigned long no_lookup(const char *name)
+{
+	return 0;
+}
+
+static int no_add(struct cgroup_subsys *ss, struct cftype *files)
+{
+	return -ENOSYS;
+}
+
+static int no_remove(struct cftype *files)
+{
+	return -ENOSYS;
+}
+
+static void no_start(struct bdi_writeback *wb)
+{
+}
+
+static unsigned long no_state(struct mem_cgroup *memcg, int item)
+{
+	return 0;
+}
+
+static void no_limits(unsigned long *background, unsigned long *limit)
+{
+	*background = *limit = 0;
+}
+
+DEFINE_STATIC_CALL(weir_lookup, no_lookup);
+DEFINE_STATIC_CALL(weir_add, no_add);
+DEFINE_STATIC_CALL(weir_remove, no_remove);
+DEFINE_STATIC_CALL(weir_start, no_start);
+DEFINE_STATIC_CALL(weir_state, no_state);
+DEFINE_STATIC_CALL(weir_limits, no_limits);
+
+static unsigned long find_lookup(void)
+{
+	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	unsigned long address;
+	int err = register_kprobe(&probe);
+
+	if (err) {
+		pr_err("refusing to load: no kprobe on kallsyms_lookup_name (error %d); is CONFIG_KPROBES on and debugfs kprobes/enabled 1?\n",
+		       err);
+		return 0;
+	}
+	address = (unsigned long)probe.addr;
+	unregister_kprobe(&probe);
+	return address;
+}
+
+/* Address of a kernel function by its plain name, 0 if it has none. */
+unsigned long weir_symbol(const char *name)
+{
+	return static_call(weir_lookup)(name);
+}
+
+static unsigned long required(const char *name)
+{
+	unsigned long address = weir_symbol(name);
+
+	if (!address)
+		pr_err("refusing to load: this kernel has no function %s (inlined, renamed by the compiler, or changed upstream)\n",
+		       name);
+	return address;
+}
+
+/* Find everything this module calls.  -ENOENT, with a message, if one is missing. */
+int weir_symbols_find(void)
+{
+	unsigned long address = find_lookup();
+
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_lookup, (unsigned long (*)(const char *))address);
+
+	address = required("cgroup_add_dfl_cftypes");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_add,
+			   (int (*)(struct cgroup_subsys *, struct cftype *))address);
+	address = required("cgroup_rm_cftypes");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_remove, (int (*)(struct cftype *))address);
+	address = required("wb_start_background_writeback");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_start, (void (*)(struct bdi_writeback *))address);
+	address = required("memcg_page_state");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_state,
+			   (unsigned long (*)(struct mem_cgroup *, int))address);
+	address = required("global_dirty_limits");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_limits,
+			   (void (*)(unsigned long *, unsigned long *))address);
+	if (!required("balance_dirty_pages") || !required("domain_dirty_limits"))
+		return -ENOENT;
+	return 0;
+}
+
+int weir_add_files(struct cftype *files)
+{
+	return static_call(weir_add)(&memory_cgrp_subsys, files);
+}
+
+int weir_remove_files(struct cftype *files)
+{
+	return static_call(weir_remove)(files);
+}
+
+void weir_start_background(struct bdi_writeback *wb)
+{
+	static_call(weir_start)(wb);
+}
+
+unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
+{
+	return static_call(weir_state)(memcg, item);
+}
+
+void weir_global_limits(unsigned long *background, unsigned long *limit)
+{
+	static_call(weir_limits)(background, limit);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of the module share.  Page counts unless a name says otherwise. */
+#ifndef WEIR_H
+#define WEIR_H
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/mm.h>
+#include <linux/backing-dev.h>
+#include <linux/cgroup.h>
+#include <linux/kprobes.h>
+#include <linux/memcontrol.h>
+#include <linux/static_call.h>
+#include "policy/policy.h"
+
+struct dirty_throttle_control;
+
+/* main.c */
+extern bool weir_off;
+extern bool weir_observe;
+
+/* symbols.c: functions the kernel does not export, called directly */
+int weir_symbols_find(void);
+unsigned long weir_symbol(const char *name);
+int weir_add_files(struct cftype *files);
+int weir_remove_files(struct cftype *files);
+void weir_start_background(struct bdi_writeback *wb);
+unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
+void weir_global_limits(unsigned long *background, unsigned long *limit);
+
+/* btf.c: the running kernel's own description of its types */
+struct weir_btf {
+	void *blob;
+	const u32 *type_offsets;	/* by type id; [0] unused */
+	u32 type_count;
+	const char *types;
+	const char *strings;
+	u32 types_len;
+	u32 strings_len;
+};
+
+struct weir_member {
+	u32 offset_bytes;
+	u32 size_bytes;
+};
+
+int weir_btf_load(struct weir_btf *btf);
+void weir_btf_free(struct weir_btf *btf);
+int weir_btf_member(const struct weir_btf *btf, const char *type,
+		    const char *name, struct weir_member *member);
+int weir_btf_size(const struct weir_btf *btf, const char *type);
+int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
+			    const char *const *params, u32 count);
+
+/* layout.c: where the private fields are */
+struct weir_layout {
+	u32 dtc_dom, dtc_gdtc, dtc_wb, dtc_avail, dtc_dirty, dtc_thresh,
+	    dtc_bg_thresh;
+	u32 stat_dirty, stat_writeback;	/* in memcg_vmstats_percpu */
+};
+
+extern struct weir_layout weir_layout;
+int weir_layout_read(void);
+
+/* counts.c */
+struct weir_counts weir_count_memcg(struct mem_cgroup *memcg);
+u64 weir_count_wb(struct bdi_writeback *wb, u64 at_least);
+u64 weir_count_host(void);
+
+/* group.c: what weir knows of one cgroup */
+struct weir_stats {
+	u64 passes;
+	u64 floor_admitted;
+	u64 ceiling_held;
+	u64 would_admit;
+	u64 would_hold;
+	u64 throttled;
+	u64 throttled_ns;
+};
+
+#define WEIR_DEVICES	8
+
+/* The last WB_DIRTIED seen of one device's wb of the cgroup. */
+struct weir_device {
+	u64 bdi_id;
+	u64 wb_dirtied;
+};
+
+struct weir_group {
+	struct hlist_node node;
+	struct cgroup_subsys_state *css;	/* referenced */
+	/* knobs, as written */
+	u64 dirty_min_bytes;
+	struct weir_ceiling ceiling;
+	/* evaluated by the beat and on every write */
+	u64 floor;
+	bool has_children;
+	/* seen in passes */
+	u64 last_avail;
+	raw_spinlock_t credit_lock;
+	struct weir_credit credit;
+	struct weir_device devices[WEIR_DEVICES];
+	u32 next_device;
+	struct weir_stats __percpu *stats;
+	struct rcu_head rcu;
+};
+
+extern struct mutex weir_lock;
+extern unsigned int weir_group_count;
+
+struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
+struct weir_group *weir_group_get(struct cgroup_subsys_state *css);
+void weir_groups_drop(bool all);
+void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
+		      void *arg);
+void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
+u64 weir_group_foreign(struct weir_group *group, struct bdi_writeback *wb,
+		       u64 dirtied_by_task);
+
+static inline bool weir_group_has_ceiling(const struct weir_group *group)
+{
+	return READ_ONCE(group->ceiling.bytes) != WEIR_UNLIMITED ||
+	       READ_ONCE(group->ceiling.ratio_percent);
+}
+
+static inline bool weir_group_has_knob(const struct weir_group *group)
+{
+	return group->dirty_min_bytes || weir_group_has_ceiling(group);
+}
+
+#define weir_count(group, field) this_cpu_inc((group)->stats->field)
+
+/* files.c */
+int weir_files_create(void);
+void weir_files_remove(void);
+
+/* limits.c: the cgroup domain's limits, amended for a ceiling */
+int weir_limits_arm(void);
+void weir_limits_disarm(void);
+bool weir_limits_armed(void);
+int weir_limits_prove(u64 *thresh, u64 *bg_thresh);
+u64 weir_limits_missed(void);
+
+/* pass.c: the writer's pass, left out for a floor and timed for everybody */
+int weir_passes_arm(void);
+void weir_passes_disarm(void);
+bool weir_passes_armed(void);
+int weir_redirect_prove(void);
+void weir_redirect_end(void);
+u64 weir_passes_missed(void);
+u64 weir_passes_misfit(void);
+
+/* beat.c: arming by need, heartbeat, floors evaluated live */
+struct weir_pool {
+	u64 host_thresh;
+	u64 host_bg_thresh;
+	u64 floors_wanted;
+	u64 floors_total;
+};
+
+extern struct weir_pool weir_pool;
+int weir_knobs_changed(void);
+int weir_beat_create(void);
+void weir_beat_remove(void);
+bool weir_in_effect(void);
+u64 weir_beat_age_ms(void);
+u64 weir_missed(void);
+
+/* status.c */
+int weir_status_create(void);
+void weir_status_remove(void);
+
+#ifdef WEIR_FAULTS
+bool weir_fault(void);
+#else
+static inline bool weir_fault(void)
+{
+	return false;
+}
+#endif
+
+#endif
