@@ -67,11 +67,7 @@ fn trouble(run: &Run) -> Option<String> {
         Outcome::Failed(why) => ("failed", why),
         Outcome::Inconclusive(why) => ("is inconclusive", why),
     };
-    Some(format!(
-        "a guest of arm {} {how}: {why} (log: {})",
-        run.arm.name(),
-        run.log
-    ))
+    Some(format!("a guest of arm {} {how}: {why}", run.arm.name()))
 }
 
 fn judge(expect: &Expect, arms: &[Arm], metrics: &BTreeMap<String, Summary>) -> Judged {

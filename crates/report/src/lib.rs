@@ -33,9 +33,9 @@ use std::collections::BTreeMap;
 pub enum Outcome {
     /// It ran to the end and its kernel did not complain.
     Done,
-    /// Something broke (an oops, a warning, a death), for people.
+    /// Something broke (an oops, a warning, a death): what, and where its log is, for people.
     Failed(String),
-    /// It cannot be told (a hang, a missing result), for people.
+    /// It cannot be told (a hang, a missing result): why, and where its log is, for people.
     Inconclusive(String),
 }
 
@@ -59,8 +59,6 @@ pub struct Run {
     pub outcome: Outcome,
     /// By full name, `ARM.PHASE.SUBJECT.METRIC`.
     pub metrics: BTreeMap<String, Metric>,
-    /// Where its log is kept, for people.
-    pub log: String,
 }
 
 /// Of an expectation or of the whole.
@@ -129,7 +127,7 @@ pub struct Report {
     pub metrics: BTreeMap<String, Summary>,
     /// In file order.
     pub expects: Vec<Judged>,
-    /// One line per run that did not get to the end, with its log.
+    /// One line per run that did not get to the end.
     pub troubles: Vec<String>,
 }
 

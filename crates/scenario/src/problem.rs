@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is wrong with a scenario file, in the form editors jump to: `FILE:LINE: key `KEY`: ...`.
 
+use serde::Serialize;
 use std::fmt;
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The file, as the user named it.
     pub file: String,

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The weir command.
 
+mod check;
 mod exec;
+mod host;
 
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Holds the host's dirty pages at a level
+/// Every cgroup its own control over dirty pages, on the kernel the host already runs
 #[derive(Parser)]
-#[command(name = "weir", version)]
+#[command(name = "weir", version, max_term_width = 100)]
 enum Cli {
+    Check(check::Args),
+    Doctor(host::doctor::Args),
+    Load(host::module::LoadArgs),
+    Unload(host::module::UnloadArgs),
+    Status(host::status::Args),
     Exec(exec::Args),
 }
 
@@ -19,6 +26,11 @@ fn main() -> ExitCode {
         guest::init();
     }
     let done = match Cli::parse() {
+        Cli::Check(args) => check::run(&args),
+        Cli::Doctor(args) => host::doctor::run(&args),
+        Cli::Load(args) => host::module::load(&args),
+        Cli::Unload(args) => host::module::unload(&args),
+        Cli::Status(args) => host::status::run(&args),
         Cli::Exec(args) => exec::run(args),
     };
     done.unwrap_or_else(|error| {

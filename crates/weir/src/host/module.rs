@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir load` and `weir unload`.
+//!
+//! The kernel answers a refused module with little more than an error number; the reason is in its log. So
+//! the log is read from where it stood before, and the module's lines are shown.
+
+use super::system::System;
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::kmod::{DeleteModuleFlags, ModuleInitFlags, delete_module, finit_module};
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Load the module into the running kernel
+///
+/// Nothing changes until a knob is set in some cgroup. Exit status: 0 loaded (now or before), 1 the
+/// kernel or the module refused (its reason is printed), 2 it could not be tried.
+#[derive(clap::Args, Debug)]
+pub struct LoadArgs {
+    /// This module instead of the one that `make install` put in place
+    #[arg(long, value_name = "PATH")]
+    module: Option<PathBuf>,
+    /// Count what each knob would have done, change nothing
+    #[arg(long)]
+    observe: bool,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Unload the module; the kernel behaves as stock from then on
+///
+/// Knobs are forgotten. Exit status: 0 not loaded any more, 1 the kernel refused, 2 it could not be
+/// tried.
+#[derive(clap::Args, Debug)]
+pub struct UnloadArgs {
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of it, for people and programs.
+struct Outcome {
+    done: bool,
+    message: String,
+    /// What the module wrote to the kernel log.
+    log: Vec<String>,
+}
+
+impl Outcome {
+    fn report(self, json: bool) -> ExitCode {
+        if json {
+            let object =
+                serde_json::json!({"done": self.done, "message": self.message, "log": self.log});
+            println!("{object:#}");
+        } else if self.done {
+            println!("{}", self.message);
+        } else {
+            eprintln!("weir: {}", self.message);
+            self.log
+                .iter()
+                .for_each(|line| eprintln!("  kernel: {line}"));
+        }
+        ExitCode::from(u8::from(!self.done))
+    }
+}
+
+/// Runs `weir load`.
+pub fn load(args: &LoadArgs) -> Result<ExitCode> {
+    let system = System::here()?;
+    if system.has("sys/module/weir") {
+        let message = format!("weir is loaded already ({})", state(&system));
+        return Ok(Outcome {
+            done: true,
+            message,
+            log: Vec::new(),
+        }
+        .report(args.json));
+    }
+    if !system.is_root {
+        bail!("loading a module takes root: sudo weir load");
+    }
+    let path = match &args.module {
+        Some(path) => path.clone(),
+        None => system.installed_module().with_context(|| {
+            format!(
+                "there is no weir.ko for Linux {0} in /lib/modules/{0}/updates: `make install` in weir's source tree builds it, --module names another",
+                system.release
+            )
+        })?,
+    };
+    let file =
+        File::open(&path).with_context(|| format!("cannot open the module {}", path.display()))?;
+    let mut log = KernelLog::from_now();
+    let parameters = CString::new(if args.observe { "observe=1" } else { "" })?;
+    if let Err(errno) = finit_module(&file, &parameters, flags(&path)) {
+        let outcome = Outcome {
+            done: false,
+            message: refusal(&path, errno),
+            log: log.lines(),
+        };
+        return Ok(outcome.report(args.json));
+    }
+    let state = state(&system);
+    let message = format!(
+        "weir is loaded ({state}). It does nothing until a knob is set, for example:\n  echo 64M > /sys/fs/cgroup/NAME/memory.dirty_min"
+    );
+    Ok(Outcome {
+        done: state != "unknown",
+        message,
+        log: log.lines(),
+    }
+    .report(args.json))
+}
+
+/// Runs `weir unload`.
+pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
+    let system = System::here()?;
+    if !system.has("sys/module/weir") {
+        let message = "weir is not loaded".into();
+        return Ok(Outcome {
+            done: true,
+            message,
+            log: Vec::new(),
+        }
+        .report(args.json));
+    }
+    if !system.is_root {
+        bail!("unloading a module takes root: sudo weir unload");
+    }
+    let mut log = KernelLog::from_now();
+    let (done, message) = match delete_module(c"weir", DeleteModuleFlags::O_NONBLOCK) {
+        Ok(()) => (
+            true,
+            "weir is unloaded: the kernel behaves as stock, the knobs are forgotten".into(),
+        ),
+        Err(Errno::EWOULDBLOCK) => (
+            false,
+            "weir is in use, something holds a reference to it: see `lsmod`".into(),
+        ),
+        Err(Errno::EBUSY) => (
+            false,
+            "weir is being loaded or unloaded by somebody else".into(),
+        ),
+        Err(errno) => (false, format!("the kernel refused to unload weir: {errno}")),
+    };
+    Ok(Outcome {
+        done,
+        message,
+        log: log.lines(),
+    }
+    .report(args.json))
+}
+
+fn state(system: &System) -> String {
+    system
+        .text("sys/kernel/weir/state")
+        .unwrap_or_else(|| "unknown".into())
+}
+
+/// The kernel decompresses what its configuration knows; weir need not.
+fn flags(path: &Path) -> ModuleInitFlags {
+    /// `MODULE_INIT_COMPRESSED_FILE` of `linux/module.h`, which nix does not name.
+    const COMPRESSED: u32 = 4;
+    if path.extension().is_some_and(|end| end == "ko") {
+        ModuleInitFlags::empty()
+    } else {
+        ModuleInitFlags::from_bits_retain(COMPRESSED)
+    }
+}
+
+fn refusal(path: &Path, errno: Errno) -> String {
+    let hint = match errno {
+        Errno::ENOEXEC => {
+            "it was built for another kernel, or is no module: rebuild it with `make install`"
+        }
+        Errno::EKEYREJECTED | Errno::EKEYEXPIRED | Errno::ENOKEY => {
+            "it is not signed with a key this kernel trusts: see `weir doctor`, signatures"
+        }
+        Errno::EPERM => {
+            "modules are switched off (kernel.modules_disabled) or the kernel is locked down: see `weir doctor`"
+        }
+        _ => "see the kernel's words below and `weir doctor`",
+    };
+    format!(
+        "the kernel refused {}: {}; {hint}",
+        path.display(),
+        errno.desc()
+    )
+}
+
+/// The kernel log from a moment on.
+struct KernelLog(Option<File>);
+
+impl KernelLog {
+    /// Where the log cannot be read, there is nothing to show: the outcome does not depend on it.
+    fn from_now() -> KernelLog {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open("/dev/kmsg");
+        KernelLog(
+            file.and_then(|mut f| f.seek(SeekFrom::End(0)).map(|_| f))
+                .ok(),
+        )
+    }
+
+    /// The module's own lines, and what the kernel said about it.
+    fn lines(&mut self) -> Vec<String> {
+        let Some(file) = &mut self.0 else {
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        let mut record = [0; 8192];
+        loop {
+            match file.read(&mut record) {
+                Ok(0) => break,
+                Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
+                // EPIPE: records were overwritten before they could be read; go on with the oldest there is.
+                Err(why) if why.raw_os_error() == Some(nix::libc::EPIPE) => {}
+                Err(_) => break,
+            }
+        }
+        lines
+    }
+}
+
+/// The text of a /dev/kmsg record (`PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`), if it is about weir.
+fn message(record: &str) -> Option<String> {
+    let text = record.split_once(';')?.1.lines().next()?;
+    text.contains("weir").then(|| text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_modules_records_are_shown() {
+        assert_eq!(
+            message("3,512,1000,-;weir: refusing to load: no BTF\n SUBSYSTEM=x\n"),
+            Some("weir: refusing to load: no BTF".into())
+        );
+        assert_eq!(message("6,513,1000,-;eth0: link up\n"), None);
+        assert_eq!(message("garbage"), None);
+    }
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        let path = Path::new("/m/weir.ko");
+        assert_eq!(
+            refusal(path, Errno::ENOEXEC),
+            "the kernel refused /m/weir.ko: Exec format error; it was built for another kernel, or is no module: rebuild it with `make install`"
+        );
+        assert_eq!(
+            refusal(path, Errno::ENOENT),
+            "the kernel refused /m/weir.ko: No such file or directory; see the kernel's words below and `weir doctor`"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine as its files show it. Everything is read below one root directory, so that a test can lay out a
+//! machine that has something wrong with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A machine: its file tree and who asks.
+pub struct System {
+    root: PathBuf,
+    /// `uname -r`.
+    pub release: String,
+    /// Whether the asker is root.
+    pub is_root: bool,
+}
+
+/// Whether a file could be read, and if not, whether that says that it is not there.
+pub enum Content {
+    /// Its text.
+    Text(String),
+    /// There is no such file.
+    Missing,
+    /// It may be there, but cannot be read: why.
+    Hidden(String),
+}
+
+impl System {
+    /// The machine this runs on.
+    pub fn here() -> anyhow::Result<System> {
+        let release = nix::sys::utsname::uname()?
+            .release()
+            .to_string_lossy()
+            .into_owned();
+        Ok(System {
+            root: "/".into(),
+            release,
+            is_root: nix::unistd::geteuid().is_root(),
+        })
+    }
+
+    /// A machine laid out below `root`, seen by root.
+    #[cfg(test)]
+    pub fn at(root: &Path, release: &str) -> System {
+        System {
+            root: root.into(),
+            release: release.into(),
+            is_root: true,
+        }
+    }
+
+    /// Where `path` (relative to `/`) really is.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// Whether something is at `path`.
+    pub fn has(&self, path: impl AsRef<Path>) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The text of `path`, without the last newline.
+    pub fn read(&self, path: impl AsRef<Path>) -> Content {
+        match fs::read(self.path(path)) {
+            Ok(bytes) => Content::Text(String::from_utf8_lossy(&bytes).trim_end().to_string()),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Content::Missing,
+            Err(why) => Content::Hidden(why.to_string()),
+        }
+    }
+
+    /// The text of `path`, if it can be had.
+    pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        match self.read(path) {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The module that was installed for the running kernel, compressed or not.
+    pub fn installed_module(&self) -> Option<PathBuf> {
+        let updates = self.path(format!("lib/modules/{}/updates", self.release));
+        ["", "/dkms"]
+            .iter()
+            .flat_map(|dir| {
+                ["ko", "ko.xz", "ko.zst", "ko.gz"].map(|end| format!("{dir}/weir.{end}"))
+            })
+            .map(|name| updates.join(name.trim_start_matches('/')))
+            .find(|path| path.is_file())
+    }
+}
