@@ -68,7 +68,7 @@ pub fn scan() -> Event {
 }
 
 /// All messages of the ring buffer, without priority and time stamp.
-fn messages() -> std::io::Result<Vec<String>> {
+pub(crate) fn messages() -> std::io::Result<Vec<String>> {
     let mut kmsg = OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)

@@ -15,7 +15,11 @@ pub mod channel;
 pub mod klog;
 pub mod protocol;
 
+mod cgroups;
 mod disks;
+pub mod jobs;
+mod phases;
+mod sample;
 mod script;
 mod system;
 
@@ -93,6 +97,6 @@ fn work(channel: &Channel) -> Result<()> {
     disks::prepare(&plan.disks, channel)?;
     match plan.work {
         Work::Script { args, env } => script::run(&args, &env, channel),
-        Work::Scenario { .. } => anyhow::bail!("scenarios"),
+        Work::Scenario { scenario, arm } => phases::run(&scenario, arm, channel),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! apt/            an apt root of its own: sources, lists, state
-//! userland/       what guests run besides weir: the unpacked packages, and userland.cpio made of them
+//! userland-KEY/   what guests run besides weir: the unpacked packages, and userland.cpio made of them
 //! kernels/NAME/   an unpacked kernel with its modules and headers
 //! modules/KEY/    weir.ko, by kernel and by the sources it was built from
 //! runs/           logs and results of runs that were not given a place with --out

@@ -11,15 +11,20 @@ mod exec;
 mod initramfs;
 pub mod kernel;
 mod kernel_modules;
+mod metrics;
 pub mod module;
 mod prepare;
 mod qemu;
+mod run;
 pub mod tool;
 mod userland;
 mod verdict;
 
 pub use cache::Cache;
 pub use exec::{ScriptDisk, ScriptRequest, ScriptResult, exec};
+pub use metrics::Metric;
+pub use run::{Guest, Progress, RunRequest, run};
+pub use scenario::model::Arm;
 pub use verdict::Outcome;
 
 /// Made for people: each error says what was wrong, where, and what to do; `{:#}` prints all of it.

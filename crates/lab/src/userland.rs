@@ -14,6 +14,7 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use object::{Endianness, elf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +49,8 @@ const LINKS: &[(&str, &str)] = &[
     ("lib64", "usr/lib64"),
     ("usr/sbin/mkfs.ext4", "mke2fs"),
     ("usr/sbin/mkfs.vfat", "mkfs.fat"),
+    // Where the kernel looks for it when it wants a module by itself.
+    ("usr/sbin/modprobe", "../bin/busybox"),
     ("etc/mtab", "/proc/self/mounts"),
     ("init", "usr/bin/weir"),
 ];
@@ -59,7 +62,10 @@ const LINKER: &str = "ld-linux-x86-64.so.2";
 
 /// The path of the userland's cpio archive, made first if necessary.
 pub fn archive(cache: &Cache) -> Result<PathBuf> {
-    let directory = cache.directory("userland", |into| {
+    // Named after what is asked of it, so that another version of weir makes its own.
+    let mut hasher = DefaultHasher::new();
+    (PACKAGES, PROGRAMS, LINKS).hash(&mut hasher);
+    let directory = cache.directory(&format!("userland-{:08x}", hasher.finish() as u32), |into| {
         let apt = Apt::open(cache)?;
         let packages = apt
             .with_libraries(PACKAGES)

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A scenario's cgroups: made, given their controllers, their files written.
+
+use crate::system::{CGROUP_ROOT, enable_controllers};
+use anyhow::{Context, Result};
+use scenario::model::Cgroup;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The directory of a cgroup path of the scenario.
+pub fn directory(path: &str) -> PathBuf {
+    Path::new(CGROUP_ROOT).join(path)
+}
+
+/// Makes every cgroup and those above it. Controllers are enabled only where a child needs them: a
+/// cgroup that hands controllers down may not hold processes itself, and jobs run in the leaves.
+pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+    for path in cgroups.keys() {
+        let mut above = PathBuf::from(CGROUP_ROOT);
+        let parts: Vec<&str> = path.split('/').collect();
+        for (depth, part) in parts.iter().enumerate() {
+            if depth > 0 {
+                enable_controllers(&above)?;
+            }
+            above.push(part);
+            if !above.is_dir() {
+                fs::create_dir(&above).with_context(|| format!("making the cgroup {}", above.display()))?;
+            }
+        }
+    }
+    for (path, cgroup) in cgroups {
+        write_files(path, &cgroup.files)?;
+    }
+    Ok(())
+}
+
+/// Writes files of one cgroup, by name.
+pub fn write_files(path: &str, files: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in files {
+        let file = directory(path).join(name);
+        fs::write(&file, value).with_context(|| format!("writing `{value}` to {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// The value of a key in a flat-keyed file's text (`file_dirty 4096`).
+pub fn flat_key(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::flat_key;
+
+    #[test]
+    fn a_key_is_matched_whole() {
+        let text = "dirty_min 5\ndirty 4096\nwriteback 0\n";
+        assert_eq!(flat_key(text, "dirty"), Some(4096));
+        assert_eq!(flat_key(text, "writeback"), Some(0));
+        assert_eq!(flat_key(text, "dirt"), None);
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A scenario's jobs as processes: the real fio, in its cgroup, with its options as they are.
+
+use crate::cgroups;
+use anyhow::{Context, Result, bail};
+use scenario::model::{Job, Phase};
+use serde_json::Value;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the phase's duration.
+///
+/// # Errors
+/// A `runtime` that is not a time.
+pub fn runtime_ms(job: &Job, phase: &Phase) -> Result<u64, String> {
+    let Some(text) = job.fio.get("runtime") else { return Ok(phase.duration_ms) };
+    match text.parse::<u64>() {
+        Ok(seconds) => Ok(seconds * 1000),
+        Err(_) => scenario::units::milliseconds(text).map_err(|why| format!("job {}: runtime: {why}", job.name)),
+    }
+}
+
+/// When a phase is over if everything goes as it says, in milliseconds after its start.
+///
+/// # Errors
+/// As for [`runtime_ms`].
+pub fn nominal_ms(jobs: &[&Job], phase: &Phase) -> Result<u64, String> {
+    jobs.iter().try_fold(0, |end, job| Ok(end.max(delay_ms(job, phase) + runtime_ms(job, phase)?)))
+}
+
+/// When the job starts, in milliseconds after the phase.
+pub fn delay_ms(job: &Job, phase: &Phase) -> u64 {
+    phase.delay_ms.get(&job.name).copied().unwrap_or(0)
+}
+
+/// A running fio and where it writes its result.
+pub struct Running {
+    /// The job's name.
+    pub name: String,
+    child: Child,
+    result: PathBuf,
+    errors: PathBuf,
+}
+
+impl Running {
+    /// Starts the job for a phase.
+    pub fn start(job: &Job, phase: &Phase) -> Result<Running> {
+        let mut options = vec!["--time_based=1".to_owned(), "--output-format=json+".to_owned(), "--eta=never".to_owned()];
+        if !job.fio.contains_key("runtime") {
+            options.push(format!("--runtime={}ms", phase.duration_ms));
+        }
+        // One result per job, however many processes it has.
+        if !job.fio.contains_key("group_reporting") {
+            options.push("--group_reporting=1".to_owned());
+        }
+        spawn(job, &options)
+    }
+
+    /// Lays the job's files out, as fio would do first thing, and waits for that.
+    pub fn lay_out(job: &Job) -> Result<()> {
+        let mut running = spawn(job, &["--create_only=1".to_owned()])?;
+        let status = running.child.wait().context("waiting for fio")?;
+        if !status.success() {
+            bail!("job {}: fio could not lay out its files ({status}): {}", job.name, running.said());
+        }
+        Ok(())
+    }
+
+    /// Has it ended?
+    pub fn is_over(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("waiting for fio")?.is_some())
+    }
+
+    /// fio's own result of a job that is over.
+    pub fn result(mut self) -> Result<Value> {
+        let status = self.child.wait().context("waiting for fio")?;
+        let text = std::fs::read_to_string(&self.result).unwrap_or_default();
+        if !status.success() {
+            bail!("job {}: fio failed ({status}): {}{}", self.name, self.said(), text.lines().next().unwrap_or_default());
+        }
+        // fio puts warnings in front of the JSON.
+        let json = text.find('{').map(|at| &text[at..]).unwrap_or_default();
+        let mut value: Value = serde_json::from_str(json)
+            .with_context(|| format!("job {}: fio's result is not JSON: {text:.200}", self.name))?;
+        let _ = std::fs::remove_file(&self.result);
+        match value.pointer_mut("/jobs/0") {
+            Some(job) => Ok(job.take()),
+            None => bail!("job {}: fio's result holds no job", self.name),
+        }
+    }
+
+    fn said(&self) -> String {
+        let text = std::fs::read_to_string(&self.errors).unwrap_or_default();
+        text.lines().take(5).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn spawn(job: &Job, more: &[String]) -> Result<Running> {
+    let result = PathBuf::from(format!("/tmp/{}.json", job.name));
+    let errors = PathBuf::from(format!("/tmp/{}.err", job.name));
+    let log = File::create(&errors).with_context(|| format!("{}", errors.display()))?;
+    let mut command = Command::new("fio");
+    command
+        .arg(format!("--output={}", result.display()))
+        .arg(format!("--name={}", job.name))
+        .arg(format!("--directory=/mnt/{}", job.disk))
+        .args(job.fio.iter().map(|(option, value)| format!("--{option}={value}")))
+        .args(more)
+        .current_dir("/tmp")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().with_context(|| format!("{}", errors.display()))?)
+        .stderr(log);
+    if let Some(path) = &job.cgroup {
+        let procs = cgroups::directory(path).join("cgroup.procs");
+        let mut file = OpenOptions::new().write(true).open(&procs).with_context(|| format!("{}", procs.display()))?;
+        // SAFETY: one write(2) between fork and exec; "0" is whoever writes it.
+        unsafe { command.pre_exec(move || file.write_all(b"0")) };
+    }
+    let child = command.spawn().with_context(|| format!("job {}: cannot start fio", job.name))?;
+    Ok(Running { name: job.name.clone(), child, result, errors })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn job(runtime: Option<&str>) -> Job {
+        let fio = runtime.map(|text| ("runtime".to_owned(), text.to_owned())).into_iter().collect();
+        Job { name: "a".into(), cgroup: None, disk: "d".into(), fio }
+    }
+
+    #[test]
+    fn a_phase_lasts_until_its_last_job_should_end() {
+        let phase = Phase {
+            name: "p".into(),
+            jobs: vec!["a".into()],
+            duration_ms: 30_000,
+            delay_ms: BTreeMap::from([("a".into(), 5_000)]),
+            set: BTreeMap::new(),
+            clean: false,
+        };
+        assert_eq!(nominal_ms(&[&job(None)], &phase), Ok(35_000));
+        assert_eq!(nominal_ms(&[&job(Some("60"))], &phase), Ok(65_000));
+        assert_eq!(nominal_ms(&[&job(Some("500ms"))], &phase), Ok(5_500));
+        assert!(nominal_ms(&[&job(Some("soon"))], &phase).unwrap_err().starts_with("job a: runtime: "));
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Watching a phase: dirty memory over time, and counters before and after.
+//!
+//! Watching must not change what is watched. The host's dirty + writeback pages come from
+//! `/proc/vmstat`, which is precise enough and flushes nothing, every 50 ms. A cgroup's come from
+//! `memory.dirty_stat`, which reads the module's own counters. Without the module there is only
+//! `memory.stat`, and reading that flushes the kernel's per-cgroup statistics, which are up to seconds
+//! stale otherwise and which the dirty throttling itself goes by: a reader makes the stock kernel
+//! throttle better than it does. So it is read only every two seconds, and a cgroup's figures in the stock arm
+//! are coarse.
+
+use crate::cgroups::{directory, flat_key};
+use crate::protocol::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const EVERY: Duration = Duration::from_millis(50);
+/// `memory.stat` is read at every n-th sample.
+const COARSE: usize = 40;
+const SECTOR: u64 = 512;
+/// On x86-64, which is what the lab boots.
+const PAGE_KIB: u64 = 4;
+
+/// What is watched.
+pub struct Watched {
+    /// Disk names.
+    pub disks: Vec<String>,
+    /// Cgroup paths.
+    pub cgroups: Vec<String>,
+}
+
+/// A phase being watched.
+pub struct Watch {
+    start: Instant,
+    before: Counters,
+    watched: Watched,
+    stop: Arc<AtomicBool>,
+    sampler: JoinHandle<BTreeMap<String, Series>>,
+}
+
+#[derive(Clone, Default)]
+struct Counters {
+    disks: BTreeMap<String, DiskBytes>,
+    pressure: Pressure,
+    dirty_stat: BTreeMap<String, String>,
+}
+
+impl Watch {
+    /// Begins.
+    pub fn start(watched: Watched) -> Result<Watch> {
+        let before = Counters::read(&watched)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let start = Instant::now();
+        let (flag, cgroups) = (stop.clone(), watched.cgroups.clone());
+        let sampler = std::thread::spawn(move || sample(&cgroups, start, &flag));
+        Ok(Watch { start, before, watched, stop, sampler })
+    }
+
+    /// Ends; everything but the jobs' results is filled in.
+    pub fn finish(self, phase: &str) -> Result<PhaseResult> {
+        let elapsed = self.start.elapsed();
+        let after = Counters::read(&self.watched)?;
+        self.stop.store(true, Ordering::Relaxed);
+        let samples = self.sampler.join().map_err(|_| anyhow::anyhow!("the sampling thread panicked"))?;
+        let disks = after.disks.iter().map(|(name, after)| {
+            let before = self.before.disks.get(name).copied().unwrap_or_default();
+            let moved = DiskBytes { written: after.written - before.written, read: after.read - before.read };
+            (name.clone(), moved)
+        });
+        let dirty_stat = after.dirty_stat.into_iter().map(|(path, after)| {
+            let before = self.before.dirty_stat.get(&path).cloned().unwrap_or_default();
+            (path, BeforeAfter { before, after })
+        });
+        Ok(PhaseResult {
+            phase: phase.to_owned(),
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            jobs: BTreeMap::new(),
+            samples,
+            disks: disks.collect(),
+            pressure: Pressure {
+                io_some_us: after.pressure.io_some_us - self.before.pressure.io_some_us,
+                io_full_us: after.pressure.io_full_us - self.before.pressure.io_full_us,
+                mem_full_us: after.pressure.mem_full_us - self.before.pressure.mem_full_us,
+            },
+            dirty_stat: dirty_stat.collect(),
+        })
+    }
+}
+
+impl Counters {
+    fn read(watched: &Watched) -> Result<Counters> {
+        let mut counters = Counters::default();
+        for name in &watched.disks {
+            counters.disks.insert(name.clone(), disk_bytes(name)?);
+        }
+        counters.pressure = Pressure {
+            io_some_us: stall("io", "some")?,
+            io_full_us: stall("io", "full")?,
+            mem_full_us: stall("memory", "full")?,
+        };
+        for path in &watched.cgroups {
+            if let Some(file) = dirty_stat(path) {
+                let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+                counters.dirty_stat.insert(path.clone(), text);
+            }
+        }
+        Ok(counters)
+    }
+}
+
+/// A cgroup's `memory.dirty_stat`, if this kernel has it.
+fn dirty_stat(path: &str) -> Option<PathBuf> {
+    Some(directory(path).join("memory.dirty_stat")).filter(|file| file.exists())
+}
+
+fn disk_bytes(name: &str) -> Result<DiskBytes> {
+    let link = Path::new("/dev/weir").join(name);
+    let device = fs::read_link(&link).with_context(|| format!("{}", link.display()))?;
+    let stat = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("stat");
+    let text = fs::read_to_string(&stat).with_context(|| format!("{}", stat.display()))?;
+    // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh.
+    let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    match (fields.get(2), fields.get(6)) {
+        (Some(read), Some(written)) => Ok(DiskBytes { written: written * SECTOR, read: read * SECTOR }),
+        _ => anyhow::bail!("{}: not the format the kernel documents: {text}", stat.display()),
+    }
+}
+
+/// The `total=` of a line of `/proc/pressure/<resource>`, microseconds.
+fn stall(resource: &str, line: &str) -> Result<u64> {
+    let file = format!("/proc/pressure/{resource}");
+    let text = fs::read_to_string(&file).with_context(|| format!("{file} (is PSI switched off?)"))?;
+    total(&text, line).with_context(|| format!("{file}: no total in its line `{line}`"))
+}
+
+fn total(text: &str, line: &str) -> Option<u64> {
+    text.lines().find(|text| text.starts_with(line))?.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// Runs in a thread of its own. A subject that cannot be read has no sample at that time.
+fn sample(cgroups: &[String], start: Instant, stop: &AtomicBool) -> BTreeMap<String, Series> {
+    let mut series: BTreeMap<String, Series> = BTreeMap::new();
+    let precise: Vec<bool> = cgroups.iter().map(|path| dirty_stat(path).is_some()).collect();
+    let mut next = start;
+    for round in 0.. {
+        let mut add = |subject: &str, kib: Option<u64>| {
+            if let Some(kib) = kib {
+                let series = series.entry(subject.to_owned()).or_default();
+                series.at_ms.push(u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX));
+                series.dirty_kib.push(kib);
+            }
+        };
+        let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        add("host", sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE_KIB));
+        for (path, precise) in cgroups.iter().zip(&precise) {
+            let (file, keys) = match precise {
+                true => ("memory.dirty_stat", ("dirty", "writeback")),
+                false if round % COARSE == 0 => ("memory.stat", ("file_dirty", "file_writeback")),
+                false => continue,
+            };
+            let text = fs::read_to_string(directory(path).join(file)).unwrap_or_default();
+            add(path, sum(&text, keys.0, keys.1).map(|bytes| bytes / 1024));
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        next += EVERY;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    series
+}
+
+fn sum(text: &str, one: &str, other: &str) -> Option<u64> {
+    Some(flat_key(text, one)? + flat_key(text, other)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_totals_are_found_by_line() {
+        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=45\n";
+        assert_eq!(total(text, "some"), Some(123));
+        assert_eq!(total(text, "full"), Some(45));
+        assert_eq!(total("", "full"), None);
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running a scenario: one guest per arm and repeat.
+//!
+//! The two arms of a repeat run side by side when the host has cores for it, because a ratio between
+//! them then shares the host's mood; repeats run one after the other. What is prepared (kernel, module,
+//! userland) is prepared once, before the first guest.
+
+use crate::cache::{Cache, source_tree};
+use crate::kernel::{Kernel, KernelSpec};
+use crate::metrics::{Metric, metrics};
+use crate::prepare::{Contents, initramfs};
+use crate::qemu::{self, Drive, Machine};
+use crate::verdict::{Outcome, Witness};
+use crate::{Error, module};
+use anyhow::{Context, Result, anyhow};
+use guest::protocol::{Event, PhaseResult, PlanDisk, Work};
+use scenario::model::{Arm, Job, Phase, Scenario};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Guests need about this long besides their phases: boot, mkfs, layout.
+const OVERHEAD: Duration = Duration::from_secs(20);
+/// Writing back before a phase takes as long as the disk needs; beyond this the guest is given up.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What to run.
+pub struct RunRequest {
+    /// As parsed.
+    pub scenario: Scenario,
+    /// As for `--kernel`.
+    pub kernel: String,
+    /// Which arms.
+    pub arms: Vec<Arm>,
+    /// How often each.
+    pub repeat: u32,
+    /// Where logs, results, samples and plans are kept; a directory in the cache if `None`.
+    pub out: Option<PathBuf>,
+    /// The binary that becomes the guests' process 1; the running one if `None`.
+    pub init: Option<PathBuf>,
+    /// Where kernels and the like are kept.
+    pub cache: Cache,
+}
+
+/// What one guest came to.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// Its arm.
+    pub arm: Arm,
+    /// Counted from 0.
+    pub repeat: u32,
+    /// `uname -r`, or of the kernel that was to be booted if it did not get that far.
+    pub kernel_release: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// By full name; of the phases that were completed.
+    pub metrics: BTreeMap<String, Metric>,
+    /// The console's log; the guest's other files are beside it.
+    pub log: PathBuf,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+}
+
+/// Told what goes on, from several threads.
+pub trait Progress: Sync {
+    /// Something is fetched or built before guests can start.
+    fn preparing(&self, what: &str);
+    /// A guest has come to another stage (`mkfs slow`) or phase. About `left` remains of the whole run.
+    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration);
+    /// A guest has ended.
+    fn finished(&self, guest: &Guest);
+}
+
+/// Runs the scenario in every arm, `repeat` times.
+///
+/// # Errors
+/// What kept the lab from starting guests at all. What happens to a guest is in its [`Outcome`].
+pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, Error> {
+    let cache = &request.cache;
+    let spec: KernelSpec = request.kernel.parse()?;
+    let lock = cache.lock()?;
+    progress.preparing(&format!("the kernel {}", request.kernel));
+    let kernel = Kernel::get(cache, &spec)?;
+    let mut weir = None;
+    if request.arms.contains(&Arm::Weir) {
+        progress.preparing(&format!("weir.ko for {}", kernel.release));
+        let tree = source_tree().context("weir's source tree is needed to build weir.ko for the guest: run from inside it")?;
+        weir = Some(module::module_for(cache, &kernel, &tree)?);
+    }
+    progress.preparing("the guest's programs");
+    crate::userland::archive(cache)?;
+    drop(lock);
+
+    let directory = match &request.out {
+        Some(out) => out.clone(),
+        None => cache.run_directory(&request.scenario.name)?,
+    };
+    let lab = Lab { request, kernel, weir, directory, progress, guest_time: guest_time(&request.scenario)? };
+    let parallel = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);
+    let mut guests = Vec::new();
+    for repeat in 0..request.repeat {
+        if parallel {
+            let done: Vec<Result<Guest>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = request.arms.iter().map(|arm| scope.spawn(|| lab.guest(*arm, repeat))).collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Guest>>| {
+                    thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the lab panicked")))
+                };
+                threads.into_iter().map(join).collect()
+            });
+            guests.extend(done.into_iter().collect::<Result<Vec<_>>>()?);
+        } else {
+            for arm in &request.arms {
+                guests.push(lab.guest(*arm, repeat)?);
+            }
+        }
+    }
+    Ok(guests)
+}
+
+/// What one guest of this scenario nominally takes.
+fn guest_time(scenario: &Scenario) -> Result<Duration> {
+    let phases: Result<Vec<u64>, String> = scenario.phases.iter().map(|phase| phase_ms(scenario, phase)).collect();
+    Ok(OVERHEAD + Duration::from_millis(phases.map_err(|why| anyhow!(why))?.iter().sum()))
+}
+
+fn phase_ms(scenario: &Scenario, phase: &Phase) -> Result<u64, String> {
+    let jobs: Vec<&Job> = scenario.jobs.iter().filter(|job| phase.jobs.contains(&job.name)).collect();
+    guest::jobs::nominal_ms(&jobs, phase)
+}
+
+struct Lab<'a> {
+    request: &'a RunRequest,
+    kernel: Kernel,
+    weir: Option<PathBuf>,
+    directory: PathBuf,
+    progress: &'a dyn Progress,
+    guest_time: Duration,
+}
+
+impl Lab<'_> {
+    /// Boots one guest and sees it through.
+    fn guest(&self, arm: Arm, repeat: u32) -> Result<Guest> {
+        let scenario = &self.request.scenario;
+        let directory = self.directory.join(format!("{}-{}", arm.name(), repeat + 1));
+        fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
+        let disks = scenario.disks.iter().map(|disk| PlanDisk { name: disk.name.clone(), filesystem: Some(disk.filesystem) });
+        let contents = Contents {
+            disks: disks.collect(),
+            work: Work::Scenario { scenario: Box::new(scenario.clone()), arm },
+            script: None,
+            module: self.weir.clone().filter(|_| arm == Arm::Weir),
+            files: &[],
+            init: self.request.init.as_deref(),
+        };
+        let initramfs = initramfs(&self.request.cache, &self.kernel, contents, Some(&directory.join("plan.json")))?;
+        let drives = scenario.disks.iter().map(|disk| Drive {
+            size: disk.size_bytes,
+            write_bandwidth: disk.write_bandwidth,
+            read_bandwidth: disk.read_bandwidth,
+        });
+        let log = directory.join("console.log");
+        let machine = Machine {
+            image: &self.kernel.image,
+            initramfs,
+            memory: scenario.host.memory_bytes,
+            cpus: scenario.host.cpus,
+            drives: &drives.collect::<Vec<_>>(),
+            append: "",
+            console: &log,
+            scratch: &directory,
+        };
+        let mut record = Record::create(&directory)?;
+        let mut witness = Witness::default();
+        let mut figures = BTreeMap::new();
+        let mut failure = None;
+        let start = Instant::now();
+        let limit = self.guest_time + PATIENCE * u32::try_from(scenario.phases.len() + 1).unwrap_or(u32::MAX);
+        let end = qemu::boot(machine, limit, &mut |event| {
+            if let Err(error) = record.keep(&event) {
+                failure.get_or_insert(error);
+            }
+            match &event {
+                Event::Stage { text } => self.tell(arm, repeat, text, start),
+                Event::PhaseStart { phase } => self.tell(arm, repeat, phase, start),
+                Event::PhaseEnd(result) => figures.extend(metrics(arm, result)),
+                _ => {}
+            }
+            witness.note(&event);
+        })?;
+        if let Some(error) = failure {
+            return Err(error.context(format!("keeping results in {}", directory.display())));
+        }
+        let guest = Guest {
+            arm,
+            repeat,
+            kernel_release: witness.release.clone().unwrap_or_else(|| self.kernel.release.clone()),
+            outcome: witness.outcome(&end, &log),
+            metrics: figures,
+            log,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        self.progress.finished(&guest);
+        Ok(guest)
+    }
+
+    fn tell(&self, arm: Arm, repeat: u32, what: &str, start: Instant) {
+        let rounds = self.request.repeat - repeat - 1;
+        let left = self.guest_time.saturating_sub(start.elapsed()) + self.guest_time * rounds;
+        self.progress.stage(arm, repeat, what, left);
+    }
+}
+
+/// The files that are kept of a guest besides its console log and plan.
+struct Record {
+    directory: PathBuf,
+    results: File,
+}
+
+impl Record {
+    fn create(directory: &Path) -> Result<Record> {
+        let path = directory.join("results.jsonl");
+        let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
+        Ok(Record { directory: directory.to_path_buf(), results })
+    }
+
+    fn keep(&mut self, event: &Event) -> Result<()> {
+        if matches!(event, Event::Beat) {
+            return Ok(());
+        }
+        writeln!(self.results, "{}", serde_json::to_string(event)?)?;
+        if let Event::PhaseEnd(result) = event {
+            fs::write(self.directory.join(format!("{}.csv", result.phase)), csv(result)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// All samples of a phase, one line each.
+fn csv(result: &PhaseResult) -> Result<String> {
+    let mut text = String::from("ms,subject,dirty_bytes\n");
+    for (subject, series) in &result.samples {
+        for (ms, kib) in series.at_ms.iter().zip(&series.dirty_kib) {
+            writeln!(text, "{ms},{subject},{}", kib * 1024)?;
+        }
+    }
+    Ok(text)
+}
