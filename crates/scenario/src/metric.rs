@@ -26,9 +26,19 @@ pub const HOST: &[&str] = &[
 ];
 /// Measured of a disk in every phase.
 pub const DISK: &[&str] = &["bw_bytes"];
-/// Measured of a cgroup in every phase and both arms. In arm `weir` every counter of its
-/// `memory.dirty_stat` is a metric besides.
+/// Measured of a cgroup in every phase and both arms.
 pub const CGROUP: &[&str] = &["dirty_max_bytes", "dirty_median_bytes"];
+/// Counters of `memory.dirty_stat`, by how much they grew in a phase. Arm `weir` only: stock has no such file.
+pub const DIRTY_STAT: &[&str] = &[
+    "nr_passes",
+    "nr_floor_admitted",
+    "nr_ceiling_held",
+    "nr_would_admit",
+    "nr_would_hold",
+    "nr_throttled",
+    "throttled_usec",
+    "nr_missed",
+];
 
 /// What a metric counts; told by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,11 +155,9 @@ impl Name {
                     suggest(cgroup, scenario.cgroups.keys().map(String::as_str))
                 ));
             }
-            // memory.dirty_stat exists only with the module, and its keys are the module's business.
-            return if self.arm == Arm::Weir {
-                Ok(())
-            } else {
-                self.check_metric(CGROUP, "of a cgroup in arm `stock`")
+            return match self.arm {
+                Arm::Stock => self.check_metric(CGROUP, "of a cgroup in arm `stock`"),
+                Arm::Weir => self.check_metric(&[CGROUP, DIRTY_STAT].concat(), "of a cgroup"),
             };
         }
         if !scenario.jobs.iter().any(|j| j.name == self.subject) {
@@ -176,7 +184,7 @@ impl Name {
         self.check_metric(JOB, "of a job")
     }
 
-    fn check_metric(&self, known: &'static [&'static str], of: &str) -> Result<(), String> {
+    fn check_metric(&self, known: &[&str], of: &str) -> Result<(), String> {
         if known.contains(&self.metric.as_str()) {
             return Ok(());
         }

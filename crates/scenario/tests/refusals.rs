@@ -403,6 +403,11 @@ fn fio_options() {
 fn expectations() {
     check(
         "victim.iops",
+        "cgroup/victim.nr_pases",
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_would_admit, nr_would_hold, throttled_usec"#,
+    );
+    check(
+        "victim.iops",
         "victim.iosp",
         r#"t.toml:28: key `expect[0].metric`: `weir.again.victim.iosp` cannot be measured: no metric `iosp` of a job, did you mean `iops`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p99_ns, iops, total_ios"#,
     );

@@ -25,3 +25,21 @@ fn every_shipped_scenario_is_valid() {
     }
     assert!(seen > 0, "no scenario found in {}", dir.display());
 }
+
+/// The counters an expectation may name and those the module prints must not drift apart.
+#[test]
+fn dirty_stat_counters_are_the_modules() {
+    let kmod = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kmod");
+    let sources: String = std::fs::read_dir(kmod)
+        .expect("kmod/ is there")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "c"))
+        .map(|path| std::fs::read_to_string(path).expect("readable"))
+        .collect();
+    for counter in scenario::metric::DIRTY_STAT {
+        assert!(
+            sources.contains(&format!("\"{counter} %llu")),
+            "kmod/ prints no {counter}"
+        );
+    }
+}
