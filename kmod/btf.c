@@ -9,10 +9,12 @@
  */
 #include "weir.h"
 #include <linux/btf.h>
-#include <linux/kernel_read_file.h>
+#include <linux/fs.h>
 #include <linux/vmalloc.h>
 
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
+/* Ten times what a distribution kernel brings. */
+#define BTF_MAX_BYTES (64 << 20)
 /* Typedefs and qualifiers followed before a type is called unresolvable. */
 #define MAX_ALIASES 16
 
@@ -83,24 +85,54 @@ static int find_sections(struct weir_btf *btf, size_t size)
 	return btf->strings[btf->strings_len - 1] ? -EINVAL : 0;
 }
 
+/*
+ * The whole of a sysfs file.  Opened and read as any reader would:
+ * kernel_read_file() is for code and policy, and LSMs treat it so.
+ */
+static ssize_t read_all(const char *path, void **blob)
+{
+	struct file *file = filp_open(path, O_RDONLY, 0);
+	loff_t size, at = 0;
+	ssize_t got = 0;
+
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	size = i_size_read(file_inode(file));
+	*blob = size > 0 && size <= BTF_MAX_BYTES ? vmalloc(size) : NULL;
+	while (*blob && at < size) {
+		got = kernel_read(file, *blob + at, size - at, &at);
+		if (got <= 0)
+			break;
+	}
+	filp_close(file, NULL);
+	if (*blob && at == size)
+		return size;
+	vfree(*blob);
+	*blob = NULL;
+	return got < 0 ? got : -EIO;
+}
+
 /* Read and index the running kernel's BTF.  Says what is wrong if it cannot. */
 int weir_btf_load(struct weir_btf *btf)
 {
 	u32 *offsets;
-	size_t size;
-	ssize_t got;
+	ssize_t size;
 	int count;
 
 	memset(btf, 0, sizeof(*btf));
-	got = kernel_read_file_from_path(BTF_PATH, 0, &btf->blob, INT_MAX,
-					 &size, READING_UNKNOWN);
-	if (got < 0) {
+	size = read_all(BTF_PATH, &btf->blob);
+	if (size < 0) {
 		pr_err("refusing to load: cannot read %s (error %zd); weir needs CONFIG_DEBUG_INFO_BTF and a mounted sysfs\n",
-		       BTF_PATH, got);
-		return got;
+		       BTF_PATH, size);
+		return size;
 	}
-	if (find_sections(btf, got) || (count = walk(btf, NULL)) < 0)
-		goto malformed;
+	count = find_sections(btf, size) ?: walk(btf, NULL);
+	if (count < 0) {
+		pr_err("refusing to load: %s is not BTF that weir can read\n",
+		       BTF_PATH);
+		weir_btf_free(btf);
+		return -EINVAL;
+	}
 	offsets = vmalloc_array(count + 1, sizeof(*offsets));
 	if (!offsets) {
 		weir_btf_free(btf);
@@ -110,11 +142,6 @@ int weir_btf_load(struct weir_btf *btf)
 	btf->type_offsets = offsets;
 	btf->type_count = count;
 	return 0;
-
-malformed:
-	pr_err("refusing to load: %s is not BTF that weir can read\n", BTF_PATH);
-	weir_btf_free(btf);
-	return -EINVAL;
 }
 
 void weir_btf_free(struct weir_btf *btf)

@@ -87,6 +87,8 @@ static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
 		return;
 	if (holds)
 		weir_count(group, ceiling_held);
+	WRITE_ONCE(group->last_freerun,
+		   weir_freerun(capped.thresh, capped.bg_thresh));
 	FIELD(dtc, thresh) = capped.thresh;
 	FIELD(dtc, bg_thresh) = capped.bg_thresh;
 	FIELD(dtc, dirty) = capped.dirty;

@@ -12,8 +12,9 @@
  * the host is over its background level.  The kernel's limits are not touched,
  * so there is nothing to undo and nothing a lost probe could leave behind.
  *
- * The return probe measures: a pass in which the task gave up the CPU of its
- * own accord was a pause, and lasted as long as the pass did.
+ * The return probe measures.  The only place where the function gives up the CPU
+ * of its own accord is the pause, so each voluntary switch of the task is one,
+ * and a pass with any was spent asleep but for microseconds.
  *
  * Trust is checked per call: the kernel passes the task's own nr_dirtied as the
  * second argument.  If the registers say otherwise the compiler has changed the
@@ -133,7 +134,7 @@ static void shorten_poll(struct weir_group *group)
 	u64 ceiling = weir_ceiling_pages(&group->ceiling,
 					 READ_ONCE(group->last_avail));
 
-	if (current->nr_dirtied_pause > 1)
+	if (!weir_ceiling_brakes(READ_ONCE(group->last_freerun), &counts))
 		current->nr_dirtied_pause =
 			weir_ceiling_poll(ceiling, &counts,
 					  current->nr_dirtied_pause);
@@ -144,14 +145,14 @@ static int leave_pause(struct kretprobe_instance *instance,
 {
 	struct pause *pause = (void *)instance->data;
 	struct weir_group *group = weir_group_find(pause->css);
-	u64 elapsed_ns;
+	unsigned long pauses = current->nvcsw - pause->switches;
 
 	if (!group)
 		return 0;
-	if (current->nvcsw != pause->switches) {
-		elapsed_ns = ktime_get_mono_fast_ns() - pause->start_ns;
-		weir_count(group, throttled);
-		this_cpu_add(group->stats->throttled_ns, elapsed_ns);
+	if (pauses) {
+		this_cpu_add(group->stats->throttled, pauses);
+		this_cpu_add(group->stats->throttled_ns,
+			     ktime_get_mono_fast_ns() - pause->start_ns);
 	}
 	if (weir_group_has_ceiling(group) && !READ_ONCE(group->has_children) &&
 	    !READ_ONCE(weir_observe))

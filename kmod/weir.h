@@ -95,8 +95,9 @@ struct weir_group {
 	/* evaluated by the beat and on every write */
 	u64 floor;
 	bool has_children;
-	/* seen in passes */
+	/* seen in passes: what a ratio is of, and the freerun level made */
 	u64 last_avail;
+	u64 last_freerun;
 	raw_spinlock_t credit_lock;
 	struct weir_credit credit;
 	struct weir_device devices[WEIR_DEVICES];

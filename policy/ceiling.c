@@ -106,7 +106,16 @@ int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
 }
 
 /*
- * Pages a task under a ceiling may dirty before its next pass.
+ * Non-zero above @freerun, the level the ceiling makes: from there the kernel
+ * paces each task, and chooses how many pages make a pause worth taking.
+ */
+int weir_ceiling_brakes(weir_u64 freerun, const struct weir_counts *counts)
+{
+	return counted(counts, WEIR_PASS_WRITER) > freerun;
+}
+
+/*
+ * Pages a free-running task under a ceiling may dirty before its next pass.
  *
  * The kernel's poll interval is the square root of the room left, per task:
  * with 300 writers and 4,000 pages of room that is 64 x 300 = 19,200 pages,

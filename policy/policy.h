@@ -152,6 +152,7 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind);
 int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
 		       const struct weir_counts *counts);
+int weir_ceiling_brakes(weir_u64 freerun, const struct weir_counts *counts);
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, const struct weir_counts *counts,
 			   weir_u64 stock_poll);
 
