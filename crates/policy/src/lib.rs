@@ -1,2 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! policy
+//! weir's decisions, callable from Rust.
+//!
+//! The decisions themselves are the C files in `policy/`, which the kernel module is made of too;
+//! `build.rs` compiles those very files into this crate. Here are only their types and thin, safe
+//! wrappers, one Rust module per C file. Which decision is made, why, and a worked example with
+//! numbers stand at the top of each C file; each example is a test here.
+//!
+//! Units: page counts (of 4 KiB) unless a name says otherwise. Every function is pure, accepts any
+//! input and never panics: out-of-range counts saturate.
+
+pub mod arith;
+pub mod ceiling;
+#[cfg(any(test, feature = "check"))]
+pub mod check;
+pub mod credit;
+pub mod floor;
+#[cfg(test)]
+mod layout;
+pub mod parse;
+pub mod pass;
+
+/// log2 of the page size in bytes.
+pub const PAGE_SHIFT: u32 = 12;
+/// The most pages Linux can express as a dirty limit (16 TiB); larger counts saturate to it.
+pub const PAGES_MAX: u64 = u32::MAX as u64;
+/// "No ceiling", and a `memory.max` that is `max`.
+pub const UNLIMITED: u64 = u64::MAX;

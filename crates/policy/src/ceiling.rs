@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The ceiling, `memory.dirty_bytes` and `memory.dirty_ratio`: the most a cgroup may hold, and the
+//! limits that keep it there. See `policy/ceiling.c`.
+
+use crate::pass::Pass;
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_ceiling_pages(ceiling: *const Ceiling, avail: u64) -> u64;
+        pub fn weir_ceiling_amend(
+            limits: *mut Limits,
+            ceiling: u64,
+            counts: *const Counts,
+            kind: Pass,
+        ) -> i32;
+        pub fn weir_ceiling_holds(ceiling: u64, stock: *const Limits, counts: *const Counts)
+        -> i32;
+        pub fn weir_ceiling_poll(ceiling: u64, counts: *const Counts, stock_poll: u64) -> u64;
+    }
+}
+
+/// The tightest ceiling, in pages: Linux refuses a `vm.dirty_bytes` below two pages, so does weir.
+pub const CEILING_MIN: u64 = 2;
+
+/// The two knobs as they were written.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Ceiling {
+    /// `memory.dirty_bytes`, [`crate::UNLIMITED`] if none.
+    pub bytes: u64,
+    /// `memory.dirty_ratio`, 0 if off.
+    pub ratio_percent: u32,
+}
+
+impl Ceiling {
+    /// The stricter of the two in pages, [`crate::UNLIMITED`] if neither is set. `avail` is the
+    /// cgroup's dirtyable memory, which the ratio is of.
+    pub fn pages(&self, avail: u64) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_ceiling_pages(self, avail) }
+    }
+}
+
+/// What Linux computed for one domain, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Limits {
+    /// Writers are throttled hard from here.
+    pub thresh: u64,
+    /// The flusher starts from here.
+    pub bg_thresh: u64,
+    /// What the domain is believed to hold.
+    pub dirty: u64,
+    /// The domain's own smoothed limit, which decays slowly.
+    pub dom_limit: u64,
+}
+
+impl Limits {
+    /// Lowers the limits to `ceiling` pages. Returns false and changes nothing if they are as tight
+    /// already, or if a reader asks.
+    pub fn amend(&mut self, ceiling: u64, counts: &Counts, kind: Pass) -> bool {
+        // SAFETY: the pointers are valid for the call, `self` exclusively.
+        unsafe { c::weir_ceiling_amend(self, ceiling, counts, kind) != 0 }
+    }
+}
+
+/// A cgroup's exact counts over all its devices, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Counts {
+    /// Dirty, not yet on the way to the device.
+    pub dirty: u64,
+    /// On the way to the device.
+    pub writeback: u64,
+}
+
+/// Whether the ceiling is what denies a writer freerun.
+pub fn holds(ceiling: u64, stock: &Limits, counts: &Counts) -> bool {
+    // SAFETY: the pointers are valid for the call.
+    unsafe { c::weir_ceiling_holds(ceiling, stock, counts) != 0 }
+}
+
+/// Pages a task under a ceiling may dirty before its next pass; at least 1. `stock_poll` is what
+/// Linux would allow.
+pub fn poll(ceiling: u64, counts: &Counts, stock_poll: u64) -> u64 {
+    // SAFETY: the pointer is valid for the call.
+    unsafe { c::weir_ceiling_poll(ceiling, counts, stock_poll) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PAGES_MAX, UNLIMITED, arith};
+
+    const STOCK: Limits = Limits {
+        thresh: 100_000,
+        bg_thresh: 50_000,
+        dirty: 11_000,
+        dom_limit: 100_000,
+    };
+    const COUNTS: Counts = Counts {
+        dirty: 10_000,
+        writeback: 1_000,
+    };
+
+    /// The example at the top of `policy/ceiling.c`.
+    #[test]
+    fn worked_example() {
+        let pages = Ceiling {
+            bytes: 64 << 20,
+            ratio_percent: 0,
+        }
+        .pages(1_000_000);
+        assert_eq!(pages, 16_384);
+
+        let mut writer = STOCK;
+        assert!(writer.amend(pages, &COUNTS, Pass::Writer));
+        let amended = Limits {
+            thresh: 16_384,
+            bg_thresh: 8_192,
+            dirty: 11_000,
+            dom_limit: 16_384,
+        };
+        assert_eq!(writer, amended);
+        assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 12_288);
+        assert!(!holds(pages, &STOCK, &COUNTS));
+
+        let mut flusher = STOCK;
+        assert!(flusher.amend(pages, &COUNTS, Pass::Flusher));
+        assert_eq!(
+            flusher.dirty, 10_000,
+            "writeback does not keep the flusher going"
+        );
+    }
+
+    #[test]
+    fn holds_from_the_freerun_level_on() {
+        assert!(!holds(
+            16_384,
+            &STOCK,
+            &Counts {
+                dirty: 12_288,
+                writeback: 0
+            }
+        ));
+        assert!(holds(
+            16_384,
+            &STOCK,
+            &Counts {
+                dirty: 12_288,
+                writeback: 1
+            }
+        ));
+        assert!(!holds(
+            100_000,
+            &STOCK,
+            &Counts {
+                dirty: 90_000,
+                writeback: 0
+            }
+        ));
+    }
+
+    #[test]
+    fn the_stricter_knob_wins() {
+        let pages = |bytes, ratio_percent, avail| {
+            Ceiling {
+                bytes,
+                ratio_percent,
+            }
+            .pages(avail)
+        };
+        assert_eq!(pages(UNLIMITED, 0, 1_000), UNLIMITED);
+        assert_eq!(pages(UNLIMITED, 100, 1_000), 1_000);
+        assert_eq!(pages(UNLIMITED, 10, 1_000), 100);
+        assert_eq!(pages(50 << 12, 10, 1_000), 50);
+        assert_eq!(pages(500 << 12, 10, 1_000), 100);
+        assert_eq!(pages(0, 0, 1_000), CEILING_MIN);
+        assert_eq!(pages(UNLIMITED, 1, 0), CEILING_MIN);
+        assert_eq!(pages(UNLIMITED - 1, 0, 0), PAGES_MAX);
+        assert_eq!(pages(UNLIMITED, 100, UNLIMITED), PAGES_MAX);
+    }
+
+    #[test]
+    fn an_exact_count_below_the_kernels_own_frees_nobody() {
+        let mut limits = Limits {
+            dirty: 90_000,
+            ..STOCK
+        };
+        assert!(limits.amend(
+            16_384,
+            &Counts {
+                dirty: 0,
+                writeback: 0
+            },
+            Pass::Writer
+        ));
+        assert_eq!(limits.dirty, 14_746, "90 % of the limit, as before");
+    }
+
+    #[test]
+    fn smallest_limits() {
+        for thresh in 0..=CEILING_MIN {
+            let stock = Limits {
+                thresh,
+                bg_thresh: 0,
+                dirty: 9,
+                dom_limit: 9,
+            };
+            let mut limits = stock;
+            assert!(
+                !limits.amend(CEILING_MIN, &COUNTS, Pass::Writer),
+                "as tight already"
+            );
+            assert_eq!(limits, stock);
+        }
+        let mut limits = Limits {
+            thresh: 3,
+            bg_thresh: 2,
+            dirty: 0,
+            dom_limit: 3,
+        };
+        assert!(limits.amend(
+            CEILING_MIN,
+            &Counts {
+                dirty: 0,
+                writeback: 0
+            },
+            Pass::Writer
+        ));
+        assert_eq!(
+            limits,
+            Limits {
+                thresh: 2,
+                bg_thresh: 1,
+                dirty: 0,
+                dom_limit: 2
+            }
+        );
+    }
+
+    #[test]
+    fn poll_keeps_300_writers_within_the_room() {
+        let counts = Counts {
+            dirty: 12_384,
+            writeback: 0,
+        };
+        assert_eq!(
+            poll(16_384, &counts, 64),
+            7,
+            "300 times 7 fit in the room of 4,000"
+        );
+        assert_eq!(poll(16_384, &counts, 2), 2);
+        assert_eq!(
+            poll(
+                16_384,
+                &Counts {
+                    dirty: 16_384,
+                    writeback: 1
+                },
+                64
+            ),
+            1
+        );
+        assert_eq!(poll(16_384, &counts, 0), 1);
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cases by somebody who knows where the edges are, and those the fuzzer kept.
+
+use super::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::{fs, path::Path};
+
+/// Counts where something changes: nothing, a few, a host's worth, 32 bits, 64 bits.
+fn pages() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..4u64,
+        0..100_000u64,
+        PAGES_MAX - 3..PAGES_MAX + 4,
+        UNLIMITED - 3..=UNLIMITED,
+        (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| bits >> shift),
+    ]
+}
+
+fn truth() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0), Just(1), any::<u32>()]
+}
+
+prop_compose! {
+    fn limits()(thresh in pages(), bg_thresh in pages(), dirty in pages(), dom_limit in pages())
+        -> Limits { Limits { thresh, bg_thresh, dirty, dom_limit } }
+}
+prop_compose! {
+    fn counts()(dirty in pages(), writeback in pages()) -> Counts { Counts { dirty, writeback } }
+}
+prop_compose! {
+    fn caps()(wanted in pages(), memory_max in pages(), memory_min in pages())
+        -> Caps { Caps { wanted, memory_max, memory_min } }
+}
+prop_compose! {
+    fn facts()(has_wb in truth(), has_gdtc in truth(), gdtc_has_wb in truth(),
+               in_flusher in truth(), strictlimit in truth())
+        -> Facts { Facts { has_wb, has_gdtc, gdtc_has_wb, in_flusher, strictlimit } }
+}
+prop_compose! {
+    fn floor_pass()(floor in pages(), memcg_dirty in pages(), wb_dirty in pages(),
+                    foreign in pages(), host_dirty in pages(), host_thresh in pages(),
+                    floors_total in pages(), strictlimit in truth(), cgroup_domain in truth())
+        -> FloorPass {
+        FloorPass { floor, memcg_dirty, wb_dirty, foreign, host_dirty, host_thresh,
+                    floors_total, strictlimit, cgroup_domain }
+    }
+}
+prop_compose! {
+    fn credit()(window_start_ms in pages(), now_pages in pages(), before_pages in pages(),
+                ahead in pages(), most_ahead in pages())
+        -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn arithmetic(a in pages(), b in pages(), c in pages()) {
+        Case::Arith { a, b, c }.check();
+    }
+
+    #[test]
+    fn passes(facts in facts()) {
+        Case::Pass(facts).check();
+    }
+
+    #[test]
+    fn floors(cgroups in vec(caps(), 0..40), host_thresh in pages()) {
+        Case::Floors { cgroups, host_thresh }.check();
+    }
+
+    #[test]
+    fn stale_pools(own in pages(), wanted_total in pages(), host_thresh in pages()) {
+        Case::StalePool { own, pool: Pool { wanted_total, host_thresh } }.check();
+    }
+
+    #[test]
+    fn floor_passes(pass in floor_pass(), more in pages()) {
+        Case::FloorPass { pass, more }.check();
+    }
+
+    #[test]
+    fn credit_in_one_window(
+        passes in vec(any::<(u16, u16)>(), 0..100), most_ahead in pages()
+    ) {
+        Case::CreditInOneWindow { passes, most_ahead }.check();
+    }
+
+    #[test]
+    fn credit_of_foreigners(passes in vec(any::<(u16, u16)>(), 0..100)) {
+        Case::CreditOfForeigners(passes).check();
+    }
+
+    /// A cgroup that writes its own files on several devices: pages are recorded in a wb at
+    /// once and reported later, whichever device a task's pass happens to be on.
+    #[test]
+    fn own_writers_owe_nothing(
+        writes in vec((0..4usize, 0..200u16, 0..4usize), 1..100)
+    ) {
+        let mut unreported = [0; 4];
+        let mut credit = Credit::new(UNLIMITED);
+        for (dirtier, pages, reporter) in writes {
+            unreported[dirtier] += u64::from(pages);
+            credit.charge(1, std::mem::take(&mut unreported[reporter]), pages.into());
+        }
+        prop_assert_eq!(credit.pages(1), 0);
+    }
+
+    #[test]
+    fn credit_of_anything(
+        credit in credit(), now_ms in pages(), by_task in pages(), in_wb in pages()
+    ) {
+        Case::CreditOfAnything { credit, now_ms, by_task, in_wb }.check();
+    }
+
+    #[test]
+    fn texts(text in "[ \t\n]{0,2}([0-9]{1,22}|max|[0-9kKmMgGtTax+. -]{0,6})[kKmMgGtT]?[ \n\r]{0,2}") {
+        Case::Text(text.into_bytes()).check();
+    }
+
+    #[test]
+    fn numbers(bytes in pages()) {
+        Case::Text(bytes.to_string().into_bytes()).check();
+        Case::Text((bytes >> 1).to_string().into_bytes()).check();
+    }
+
+    #[test]
+    fn ceilings(bytes in pages(), ratio_percent in 0..102u32, avail in pages()) {
+        Case::CeilingPages { knobs: Ceiling { bytes, ratio_percent }, avail }.check();
+    }
+
+    #[test]
+    fn amendments(limits in limits(), ceiling in pages(), counts in counts(), kind in 0..3u8) {
+        Case::Amend { limits, ceiling, counts, kind }.check();
+    }
+
+    #[test]
+    fn polls(ceiling in pages(), counts in counts(), stock_poll in pages()) {
+        Case::Poll { ceiling, counts, stock_poll }.check();
+    }
+
+    #[test]
+    fn what_a_fuzzer_might_say(bytes in vec(any::<u8>(), 0..200)) {
+        if let Some(case) = Case::from_bytes(&bytes) {
+            case.check();
+        }
+    }
+}
+
+#[test]
+fn what_the_fuzzer_found_interesting() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/policy");
+    let mut replayed = 0;
+    for entry in fs::read_dir(&corpus).expect("the committed corpus") {
+        let path = entry.expect("a corpus entry").path();
+        let bytes = fs::read(&path).expect("a corpus file");
+        if let Some(case) = Case::from_bytes(&bytes) {
+            println!("{}: {case:?}", path.display()); // shown if the check panics
+            case.check();
+            replayed += 1;
+        }
+    }
+    assert!(
+        replayed > 50,
+        "only {replayed} cases in {}",
+        corpus.display()
+    );
+}

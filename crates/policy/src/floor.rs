@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The floor, `memory.dirty_min`: may this writer go on without being looked at by the throttle?
+//! See `policy/floor.c`.
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_floor_own(caps: *const Caps) -> u64;
+        pub fn weir_floor_effective(own: u64, pool: *const Pool) -> u64;
+        pub fn weir_floors_total(pool: *const Pool) -> u64;
+        pub fn weir_floor_decide(pass: *const FloorPass) -> Verdict;
+        pub fn weir_floor_poll(pass: *const FloorPass) -> u64;
+    }
+}
+
+/// The most all floors together may reserve, in percent of the global dirty limit.
+pub const FLOORS_PERCENT_OF_LIMIT: u64 = 80;
+/// The most one floor may reserve, in percent of the cgroup's `memory.max`.
+pub const FLOOR_PERCENT_OF_MEMORY: u64 = 50;
+
+/// What a cgroup asks for and what its own memory limits are, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Caps {
+    /// `memory.dirty_min`.
+    pub wanted: u64,
+    /// Live `memory.max`, [`crate::UNLIMITED`] if none.
+    pub memory_max: u64,
+    /// Live `memory.min`.
+    pub memory_min: u64,
+}
+
+impl Caps {
+    /// What the cgroup's own memory limits leave of the floor it asks for.
+    pub fn own(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_floor_own(self) }
+    }
+}
+
+/// What all floors of the host compete for, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Pool {
+    /// Sum of [`Caps::own`] over all cgroups.
+    pub wanted_total: u64,
+    /// The global dirty limit.
+    pub host_thresh: u64,
+}
+
+impl Pool {
+    /// One cgroup's floor after the pool's scale; `own` is its [`Caps::own`].
+    pub fn effective(&self, own: u64) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_floor_effective(own, self) }
+    }
+
+    /// Upper bound of the sum of all effective floors.
+    pub fn total(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_floors_total(self) }
+    }
+}
+
+/// Everything one writer's pass is judged by, in pages; the last two are C truth values.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct FloorPass {
+    /// The cgroup's effective floor: own cap and pool scale applied.
+    pub floor: u64,
+    /// The cgroup's dirty + writeback by who owns the folio.
+    pub memcg_dirty: u64,
+    /// Dirty + writeback of the device's writeback the writer is throttled on, by inode owner.
+    pub wb_dirty: u64,
+    /// Pages the cgroup dirtied lately that are in neither count.
+    pub foreign: u64,
+    /// The host's dirty + writeback.
+    pub host_dirty: u64,
+    /// The global dirty limit.
+    pub host_thresh: u64,
+    /// Sum of all effective floors.
+    pub floors_total: u64,
+    /// The device asked for strict limits of its own (FUSE).
+    pub strictlimit: u32,
+    /// The writer is throttled on writeback of its own cgroup.
+    pub cgroup_domain: u32,
+}
+
+/// What becomes of one writer's pass.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Below the floor: the pass is left out, nobody is throttled.
+    Admit,
+    /// No floor, or one that does not apply here: as stock.
+    None,
+    /// The cgroup holds its floor already: as stock.
+    Full,
+    /// The host cannot honour more of any floor: as stock.
+    HostFull,
+}
+
+impl FloorPass {
+    /// Decides the pass.
+    pub fn decide(&self) -> Verdict {
+        // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
+        unsafe { c::weir_floor_decide(self) }
+    }
+
+    /// Pages an admitted task may dirty before it is looked at again; at least 1.
+    pub fn poll(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_floor_poll(self) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PAGES_MAX, UNLIMITED};
+
+    fn caps(wanted: u64, memory_max: u64, memory_min: u64) -> u64 {
+        Caps {
+            wanted,
+            memory_max,
+            memory_min,
+        }
+        .own()
+    }
+
+    /// The example at the top of `policy/floor.c`.
+    fn example() -> FloorPass {
+        let pool = Pool {
+            wanted_total: 4_096,
+            host_thresh: 8_192,
+        };
+        assert_eq!(
+            pool.effective(caps(4_096, UNLIMITED, 0)),
+            4_096,
+            "50 % of the limit: unscaled"
+        );
+        FloorPass {
+            floor: 4_096,
+            memcg_dirty: 1_536,
+            wb_dirty: 1_536,
+            host_dirty: 8_192,
+            host_thresh: 8_192,
+            floors_total: pool.total(),
+            cgroup_domain: 1,
+            ..FloorPass::default()
+        }
+    }
+
+    #[test]
+    fn worked_example() {
+        assert_eq!(example().decide(), Verdict::Admit);
+        assert_eq!(example().poll(), 32);
+    }
+
+    #[test]
+    fn the_larger_count_and_foreign_pages_fill_the_floor() {
+        let by_folio = FloorPass {
+            memcg_dirty: 4_096,
+            ..example()
+        };
+        let by_inode = FloorPass {
+            wb_dirty: 4_096,
+            ..example()
+        };
+        let foreign = FloorPass {
+            foreign: 2_560,
+            ..example()
+        };
+        for pass in [by_folio, by_inode, foreign] {
+            assert_eq!(pass.decide(), Verdict::Full, "{pass:?}");
+            assert_eq!(pass.poll(), 1, "{pass:?}");
+        }
+        assert_eq!(
+            FloorPass {
+                foreign: 2_559,
+                ..example()
+            }
+            .decide(),
+            Verdict::Admit
+        );
+    }
+
+    #[test]
+    fn no_floor_where_none_is_set_or_none_can_hold() {
+        for pass in [
+            FloorPass {
+                floor: 0,
+                ..example()
+            },
+            FloorPass {
+                strictlimit: 1,
+                ..example()
+            },
+            FloorPass {
+                cgroup_domain: 0,
+                ..example()
+            },
+        ] {
+            assert_eq!(pass.decide(), Verdict::None, "{pass:?}");
+        }
+    }
+
+    #[test]
+    fn no_floor_once_the_host_holds_its_limit_and_all_floors() {
+        assert_eq!(
+            FloorPass {
+                host_dirty: 12_287,
+                ..example()
+            }
+            .decide(),
+            Verdict::Admit
+        );
+        assert_eq!(
+            FloorPass {
+                host_dirty: 12_288,
+                ..example()
+            }
+            .decide(),
+            Verdict::HostFull
+        );
+    }
+
+    #[test]
+    fn a_tight_memory_max_caps_the_floor() {
+        assert_eq!(caps(1_000, UNLIMITED, 500), 1_000);
+        assert_eq!(caps(1_000, 1_000, 0), 500, "half of memory.max");
+        assert_eq!(caps(1_000, 1_000, 800), 200, "memory.max - memory.min");
+        assert_eq!(caps(1_000, 1_000, 2_000), 0, "memory.min above memory.max");
+        assert_eq!(caps(1_000, 0, 0), 0);
+        assert_eq!(caps(1_000, 1, 0), 0);
+        assert_eq!(caps(1_000, 3, 0), 1);
+        assert_eq!(caps(UNLIMITED, UNLIMITED, 0), PAGES_MAX);
+    }
+
+    #[test]
+    fn the_pool_scales_in_proportion() {
+        let pool = Pool {
+            wanted_total: 16_000,
+            host_thresh: 10_000,
+        };
+        assert_eq!(pool.total(), 8_000);
+        assert_eq!(pool.effective(12_000), 6_000);
+        assert_eq!(pool.effective(4_000), 2_000);
+        let lagging = Pool {
+            wanted_total: 0,
+            host_thresh: 10_000,
+        };
+        assert_eq!(
+            lagging.effective(12_000),
+            8_000,
+            "a stale total does not lift the cap"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How the C compiler lays out each struct that crosses into Rust: its size,
+ * then the offset of every member in the order of policy.h.  layout.rs compares.
+ */
+#include "policy.h"
+
+#define AT(type, member) __builtin_offsetof(struct type, member)
+
+const weir_u64 weir_layout_pass_facts[] = {
+	sizeof(struct weir_pass_facts),
+	AT(weir_pass_facts, has_wb), AT(weir_pass_facts, has_gdtc),
+	AT(weir_pass_facts, gdtc_has_wb), AT(weir_pass_facts, in_flusher),
+	AT(weir_pass_facts, strictlimit),
+};
+
+const weir_u64 weir_layout_floor_caps[] = {
+	sizeof(struct weir_floor_caps),
+	AT(weir_floor_caps, wanted), AT(weir_floor_caps, memory_max),
+	AT(weir_floor_caps, memory_min),
+};
+
+const weir_u64 weir_layout_floor_pool[] = {
+	sizeof(struct weir_floor_pool),
+	AT(weir_floor_pool, wanted_total), AT(weir_floor_pool, host_thresh),
+};
+
+const weir_u64 weir_layout_floor_pass[] = {
+	sizeof(struct weir_floor_pass),
+	AT(weir_floor_pass, floor), AT(weir_floor_pass, memcg_dirty),
+	AT(weir_floor_pass, wb_dirty), AT(weir_floor_pass, foreign),
+	AT(weir_floor_pass, host_dirty), AT(weir_floor_pass, host_thresh),
+	AT(weir_floor_pass, floors_total), AT(weir_floor_pass, strictlimit),
+	AT(weir_floor_pass, cgroup_domain),
+};
+
+const weir_u64 weir_layout_credit[] = {
+	sizeof(struct weir_credit),
+	AT(weir_credit, window_start_ms), AT(weir_credit, now_pages),
+	AT(weir_credit, before_pages), AT(weir_credit, ahead),
+	AT(weir_credit, most_ahead),
+};
+
+const weir_u64 weir_layout_ceiling[] = {
+	sizeof(struct weir_ceiling),
+	AT(weir_ceiling, bytes), AT(weir_ceiling, ratio_percent),
+};
+
+const weir_u64 weir_layout_limits[] = {
+	sizeof(struct weir_limits),
+	AT(weir_limits, thresh), AT(weir_limits, bg_thresh),
+	AT(weir_limits, dirty), AT(weir_limits, dom_limit),
+};
+
+const weir_u64 weir_layout_counts[] = {
+	sizeof(struct weir_counts),
+	AT(weir_counts, dirty), AT(weir_counts, writeback),
+};
+
+/* Enumerators and constants that are repeated in Rust. */
+const weir_u64 weir_layout_constants[] = {
+	WEIR_PASS_WRITER, WEIR_PASS_FLUSHER, WEIR_PASS_READER,
+	WEIR_FLOOR_ADMIT, WEIR_FLOOR_NONE, WEIR_FLOOR_FULL, WEIR_FLOOR_HOST_FULL,
+	WEIR_PAGE_SHIFT, WEIR_PAGES_MAX, WEIR_UNLIMITED,
+	WEIR_FLOORS_PERCENT_OF_LIMIT, WEIR_FLOOR_PERCENT_OF_MEMORY,
+	WEIR_CREDIT_WINDOW_MS, WEIR_CEILING_MIN,
+	WEIR_PARSED, WEIR_PARSE_INVALID, WEIR_PARSE_RANGE, WEIR_BYTES_MAX,
+	sizeof(enum weir_pass), sizeof(enum weir_floor_verdict),
+	sizeof(enum weir_parsed),
+};

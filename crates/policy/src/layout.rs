@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
+//! every size, offset and constant, and each must equal rustc's.
+
+use crate::{ceiling, credit, floor, parse, pass};
+use std::mem::{offset_of, size_of};
+
+mod c {
+    unsafe extern "C" {
+        pub static weir_layout_pass_facts: [u64; 6];
+        pub static weir_layout_floor_caps: [u64; 4];
+        pub static weir_layout_floor_pool: [u64; 3];
+        pub static weir_layout_floor_pass: [u64; 10];
+        pub static weir_layout_credit: [u64; 6];
+        pub static weir_layout_ceiling: [u64; 3];
+        pub static weir_layout_limits: [u64; 5];
+        pub static weir_layout_counts: [u64; 3];
+        pub static weir_layout_constants: [u64; 21];
+    }
+}
+
+/// Compares one struct's size and member offsets, in the order of the header.
+macro_rules! assert_layout {
+    ($c:ident, $rust:ty, $($member:ident),+) => {
+        // SAFETY: an immutable array of this length, defined in layout.c.
+        let from_c = unsafe { c::$c };
+        let from_rust = [size_of::<$rust>() as u64, $(offset_of!($rust, $member) as u64),+];
+        assert_eq!(from_c, from_rust, "{}", stringify!($rust));
+    };
+}
+
+#[test]
+fn structs_agree_with_the_header() {
+    assert_layout!(
+        weir_layout_pass_facts,
+        pass::Facts,
+        has_wb,
+        has_gdtc,
+        gdtc_has_wb,
+        in_flusher,
+        strictlimit
+    );
+    assert_layout!(
+        weir_layout_floor_caps,
+        floor::Caps,
+        wanted,
+        memory_max,
+        memory_min
+    );
+    assert_layout!(
+        weir_layout_floor_pool,
+        floor::Pool,
+        wanted_total,
+        host_thresh
+    );
+    assert_layout!(
+        weir_layout_floor_pass,
+        floor::FloorPass,
+        floor,
+        memcg_dirty,
+        wb_dirty,
+        foreign,
+        host_dirty,
+        host_thresh,
+        floors_total,
+        strictlimit,
+        cgroup_domain
+    );
+    assert_layout!(
+        weir_layout_credit,
+        credit::Credit,
+        window_start_ms,
+        now_pages,
+        before_pages,
+        ahead,
+        most_ahead
+    );
+    assert_layout!(weir_layout_ceiling, ceiling::Ceiling, bytes, ratio_percent);
+    assert_layout!(
+        weir_layout_limits,
+        ceiling::Limits,
+        thresh,
+        bg_thresh,
+        dirty,
+        dom_limit
+    );
+    assert_layout!(weir_layout_counts, ceiling::Counts, dirty, writeback);
+}
+
+#[test]
+fn constants_agree_with_the_header() {
+    use floor::Verdict;
+    use parse::Parsed;
+    use pass::Pass;
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let from_c = unsafe { c::weir_layout_constants };
+    let from_rust = [
+        Pass::Writer as u64,
+        Pass::Flusher as u64,
+        Pass::Reader as u64,
+        Verdict::Admit as u64,
+        Verdict::None as u64,
+        Verdict::Full as u64,
+        Verdict::HostFull as u64,
+        crate::PAGE_SHIFT.into(),
+        crate::PAGES_MAX,
+        crate::UNLIMITED,
+        floor::FLOORS_PERCENT_OF_LIMIT,
+        floor::FLOOR_PERCENT_OF_MEMORY,
+        credit::CREDIT_WINDOW_MS,
+        ceiling::CEILING_MIN,
+        Parsed::Value as u64,
+        Parsed::Invalid as u64,
+        Parsed::OutOfRange as u64,
+        parse::BYTES_MAX,
+        size_of::<Pass>() as u64,
+        size_of::<Verdict>() as u64,
+        size_of::<Parsed>() as u64,
+    ];
+    assert_eq!(from_c, from_rust);
+}

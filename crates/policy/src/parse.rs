@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What people and container runtimes write into the knob files; see `policy/parse.c`.
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_parse_bytes(text: *const u8, len: u64, bytes: *mut u64) -> Parsed;
+        pub fn weir_parse_percent(text: *const u8, len: u64, percent: *mut u32) -> Parsed;
+        pub safe fn weir_check_ceiling_bytes(bytes: u64) -> Parsed;
+    }
+}
+
+/// The largest byte value a file takes, other than `max`.
+pub const BYTES_MAX: u64 = i64::MAX as u64;
+
+/// The C functions' answer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // constructed by C
+pub(crate) enum Parsed {
+    Value,
+    Invalid,
+    OutOfRange,
+}
+
+/// Why a text is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Not a number in the file's form: `EINVAL`.
+    Invalid,
+    /// A number no such file takes: `ERANGE`.
+    OutOfRange,
+}
+
+fn value<T>(parsed: Parsed, value: T) -> Result<T, Error> {
+    match parsed {
+        Parsed::Value => Ok(value),
+        Parsed::Invalid => Err(Error::Invalid),
+        Parsed::OutOfRange => Err(Error::OutOfRange),
+    }
+}
+
+/// The bytes a `memory.dirty_min` or `memory.dirty_bytes` text stands for; `max` is
+/// [`crate::UNLIMITED`].
+///
+/// # Errors
+/// [`Error::Invalid`] for anything that is not digits with an optional K, M, G or T, or `max`;
+/// [`Error::OutOfRange`] above [`BYTES_MAX`].
+pub fn bytes(text: &[u8]) -> Result<u64, Error> {
+    let mut bytes = 0;
+    // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
+    let parsed = unsafe { c::weir_parse_bytes(text.as_ptr(), text.len() as u64, &mut bytes) };
+    value(parsed, bytes)
+}
+
+/// The percentage a `memory.dirty_ratio` text stands for, 0 to 100.
+///
+/// # Errors
+/// [`Error::Invalid`] for anything else.
+pub fn percent(text: &[u8]) -> Result<u32, Error> {
+    let mut percent = 0;
+    // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
+    let parsed = unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut percent) };
+    value(parsed, percent)
+}
+
+/// `bytes` if a `memory.dirty_bytes` may be that low.
+///
+/// # Errors
+/// [`Error::OutOfRange`] below two pages.
+pub fn ceiling_bytes(bytes: u64) -> Result<u64, Error> {
+    value(c::weir_check_ceiling_bytes(bytes), bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UNLIMITED;
+
+    #[test]
+    fn what_is_taken() {
+        for (text, expected) in [
+            ("0", 0),
+            ("16777216\n", 16 << 20),
+            ("16M\n", 16 << 20),
+            (" 16m ", 16 << 20),
+            ("1T", 1 << 40),
+            ("max\n", UNLIMITED),
+            ("9223372036854775807", BYTES_MAX),
+            ("00000000000000000000000000000001", 1),
+        ] {
+            assert_eq!(bytes(text.as_bytes()), Ok(expected), "{text:?}");
+        }
+        assert_eq!(percent(b"0"), Ok(0));
+        assert_eq!(percent(b"100\n"), Ok(100));
+        assert_eq!(ceiling_bytes(8_192), Ok(8_192));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for text in [
+            "",
+            "\n",
+            "K",
+            "-1",
+            "+1",
+            "1.5M",
+            "0x10",
+            "1 M",
+            "16MB",
+            "16M 16M",
+            "max max",
+            "Max",
+            "1\0",
+            "99999999999999999999999x",
+        ] {
+            assert_eq!(bytes(text.as_bytes()), Err(Error::Invalid), "{text:?}");
+        }
+        for text in ["9223372036854775808", "8388608T", "99999999999999999999999"] {
+            assert_eq!(bytes(text.as_bytes()), Err(Error::OutOfRange), "{text:?}");
+        }
+        for text in ["101", "10%", "max", "99999999999999999999999"] {
+            assert_eq!(percent(text.as_bytes()), Err(Error::Invalid), "{text:?}");
+        }
+        assert_eq!(ceiling_bytes(8_191), Err(Error::OutOfRange));
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a floor ends when everything weir is told is wrong.
+//!
+//! Here counts answer back: tasks dirty as many pages as they are allowed, flushers clean some, and
+//! the host holds the sum. A task that is not admitted is as stock: it waits while the host is at its
+//! limit. Whatever a floor's own counts say, the host never holds more than its limit, all floors, and
+//! the pages each task may dirty between two looks.
+
+use policy::credit::Credit;
+use policy::floor::{FloorPass, Pool, Verdict};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const HOST_THRESH: u64 = 8_192;
+/// The square root, to a power of two, of the largest room: stock's and a floor's poll alike.
+const MOST_PER_LOOK: u64 = 64;
+const TASKS: usize = 8;
+
+/// One turn: a task writes, a flusher cleans.
+#[derive(Clone, Debug)]
+struct Turn {
+    task: usize,
+    cleaned: u64,
+    /// What the counts say, as a share of the truth in percent; none: the truth.
+    counted_percent: Option<u64>,
+    lose_probe: bool,
+}
+
+prop_compose! {
+    fn turn()(
+        task in 0..TASKS, cleaned in prop_oneof![5 => Just(0), 1 => 0..200u64],
+        counted_percent in prop::option::of(0..300u64), lose_probe in prop::bool::weighted(0.1),
+    ) -> Turn {
+        Turn { task, cleaned, counted_percent, lose_probe }
+    }
+}
+
+proptest! {
+    #[test]
+    fn host_holds_its_limit_and_all_floors_at_most(
+        turns in vec(turn(), 1..2_000), floors in vec(0..8_192u64, TASKS)
+    ) {
+        let pool = Pool { wanted_total: floors.iter().sum(), host_thresh: HOST_THRESH };
+        let mut dirty = [0u64; TASKS];
+        let mut allowed = [1u64; TASKS];
+        for turn in turns {
+            let task = turn.task;
+            dirty[task] += allowed[task];
+            let host_dirty: u64 = dirty.iter().sum();
+            let most = HOST_THRESH + pool.total() + TASKS as u64 * MOST_PER_LOOK;
+            prop_assert!(host_dirty <= most, "{} of {}", host_dirty, most);
+
+            let counted = dirty[task] * turn.counted_percent.unwrap_or(100) / 100;
+            let pass = FloorPass {
+                floor: pool.effective(floors[task]),
+                memcg_dirty: counted,
+                wb_dirty: counted,
+                host_dirty,
+                host_thresh: HOST_THRESH,
+                floors_total: pool.total(),
+                cgroup_domain: 1,
+                ..FloorPass::default()
+            };
+            allowed[task] = if !turn.lose_probe && pass.decide() == Verdict::Admit {
+                pass.poll()
+            } else {
+                u64::from(host_dirty < HOST_THRESH) * MOST_PER_LOOK
+            };
+            prop_assert!(allowed[task] <= MOST_PER_LOOK);
+            if turn.counted_percent.is_none() && pass.decide() == Verdict::Admit {
+                prop_assert!(dirty[task] < pass.floor, "an honest count admits below the floor only");
+            }
+            dirty[task] -= turn.cleaned.min(dirty[task]);
+        }
+    }
+
+    /// A writer of somebody else's pages in somebody else's files is in no count of its own cgroup.
+    /// Its credit alone keeps it at its floor.
+    #[test]
+    fn a_foreign_writer_gets_one_floor_a_window(
+        looks in vec(0..40u64, 1..500), floor in 1..4_096u64
+    ) {
+        let mut credit = Credit::new(floor);
+        let (mut now, mut admitted) = (1_000_000, Vec::new());
+        let mut allowed = 1;
+        for pause in looks {
+            now += pause;
+            credit.charge(now, allowed, 0);
+            let pass = FloorPass {
+                floor,
+                foreign: credit.pages(now),
+                host_dirty: HOST_THRESH,
+                host_thresh: HOST_THRESH,
+                floors_total: floor,
+                cgroup_domain: 1,
+                ..FloorPass::default()
+            };
+            if pass.decide() != Verdict::Admit {
+                allowed = 0;
+                continue;
+            }
+            allowed = pass.poll();
+            admitted.push((now, allowed));
+            let window = policy::credit::CREDIT_WINDOW_MS;
+            let lately: u64 =
+                admitted.iter().filter(|(at, _)| now - at < window).map(|(_, pages)| pages).sum();
+            prop_assert!(lately <= floor, "{} pages within a window, floor {}", lately, floor);
+        }
+    }
+}
