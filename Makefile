@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# `make help` says what can be done.
+
+PREFIX ?= /usr/local
+KRELEASE ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KRELEASE)/build
+FUZZ_SECONDS ?= 60
+
+# Where rustup puts cargo; last, so that a cargo on the path wins.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+BINARY := $(or $(CARGO_TARGET_DIR),target)/x86_64-unknown-linux-gnu/release/weir
+BIN_DIR := $(DESTDIR)$(PREFIX)/bin
+MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
+MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
+
+help: ## say what can be done here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## show one noisy writer and its victim, on a stock kernel and with weir
+	./weir run scenarios/dirty-knobs.toml --on lab --repeat 3
+
+setup: ## install what this machine lacks (apt-get, with sudo if not root)
+	@tools/setup.sh
+
+build: ## build the weir command
+	cargo build --locked --release --package weir
+
+kmod: ## build the module for the running kernel, or for KDIR=...
+	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
+	$(MAKE) -C kmod KDIR=$(KDIR) modules
+
+test: setup ## check format and lints, run every test, guests included
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo test --locked --workspace --no-fail-fast
+
+test-quick: ## run every test that needs no guest
+	cargo test --locked --workspace --exclude weir
+	cargo test --locked --package weir --bins
+
+scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
+	@failed=; for scenario in scenarios/*.toml; do \
+		./weir run $$scenario --on lab --repeat 3 || failed="$$failed $$scenario"; \
+	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
+
+fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
+	@tools/setup.sh fuzz
+	mkdir -p crates/policy/fuzz/found crates/policy/fuzz/artifacts
+	cd crates/policy/fuzz && RUSTFLAGS="--cfg fuzzing" cargo run --locked --release --target-dir target -- \
+		-max_total_time=$(FUZZ_SECONDS) -max_len=400 -use_value_profile=1 -print_final_stats=1 \
+		-artifact_prefix=artifacts/ found corpus/policy
+
+install: build kmod ## install command, man page and the running kernel's module (PREFIX, DESTDIR)
+	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
+	install -D -m 644 docs/weir.1 $(MAN_DIR)/weir.1
+	install -D -m 644 kmod/weir.ko $(MODULE_DIR)/weir.ko
+	$(if $(DESTDIR),,depmod $(KRELEASE))
+
+uninstall: ## remove what install put in place
+	rm -f $(BIN_DIR)/weir $(MAN_DIR)/weir.1 $(MODULE_DIR)/weir.ko
+	$(if $(DESTDIR),,depmod $(KRELEASE))
+
+clean: ## remove what was built; the lab's downloads in .cache stay
+	cargo clean
+	rm -rf crates/policy/fuzz/target
+	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
+
+.PHONY: help demo setup build kmod test test-quick scenarios fuzz install uninstall clean

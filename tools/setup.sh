@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Installs from the distribution what weir needs and this machine lacks; quick and quiet if nothing.
+#   tools/setup.sh          to build, to run scenarios in guests, to test
+#   tools/setup.sh kmod     also to build the module for the running kernel
+#   tools/setup.sh fuzz     also to fuzz
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PATH:${HOME:-/root}/.cargo/bin
+lacking=
+
+fail() {
+	echo "setup: $1" >&2
+	exit 1
+}
+
+lack() {
+	case " $lacking " in
+	*" $1 "*) ;;
+	*) lacking="$lacking $1" ;;
+	esac
+}
+
+need_program() { # PROGRAM PACKAGE
+	command -v "$1" >/dev/null || lack "$2"
+}
+
+# With a wildcard, because a library's package may carry a suffix (libelf1t64).
+need_package() { # PACKAGE
+	dpkg-query -W -f '${Status}\n' "$1*" 2>/dev/null | grep -q '^install ok installed' || lack "$1"
+}
+
+# The lab itself knows which programs and packages of the host it uses.
+list=crates/lab/src/tool.rs
+programs=$(sed -n '/HOST_TOOLS: /,/^];/s/^ *("\([^"]*\)", "\([^"]*\)"),$/\1 \2/p' "$list")
+packages=$(sed -n '/HOST_LIBRARIES: /,/;$/p' "$list" | grep -o '"[^"]*"' | tr -d '"')
+[ -n "$programs" ] && [ -n "$packages" ] || fail "$list lists no HOST_TOOLS or HOST_LIBRARIES any more"
+while read -r program package; do
+	need_program "$program" "$package"
+done <<END
+$programs
+END
+for package in $packages; do
+	need_package "$package"
+done
+
+case ${1-} in
+kmod) [ -d "/lib/modules/$(uname -r)/build" ] || lack "linux-headers-$(uname -r)" ;;
+fuzz)
+	need_program clang clang
+	need_program c++ g++
+	;;
+esac
+
+oldest_rust=$(sed -n 's/^rust-version = "1\.\([0-9]*\)".*/\1/p' Cargo.toml)
+rust_is_new_enough() {
+	cargo --version 2>/dev/null | awk -v oldest="$oldest_rust" \
+		'{ split($2, v, "."); new = v[1] > 1 || v[1] == 1 && v[2] >= oldest } END { exit !new }'
+}
+has_all_of_rust() {
+	rust_is_new_enough && cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
+}
+if ! has_all_of_rust; then
+	! command -v rustup >/dev/null ||
+		fail "Rust 1.$oldest_rust or newer with rustfmt and clippy is needed: run \`rustup update && rustup component add rustfmt clippy\`"
+	lack RUST
+fi
+
+[ -n "$lacking" ] || exit 0
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || fail "not root and no sudo: as root, run \`$0 ${1-}\`"
+	as_root="sudo"
+fi
+echo "setup: asking apt for$lacking" >&2
+$as_root apt-get update -qq
+case $lacking in
+*RUST*)
+	# Debian 12 has a newer Rust under names of its own, kept up to date for its browsers.
+	if apt-cache show rustc-web >/dev/null 2>&1; then
+		rust="rustc-web cargo-web rustfmt-web rust-web-clippy"
+	else
+		rust="rustc cargo rustfmt rust-clippy"
+	fi
+	lacking="${lacking% RUST} $rust"
+	;;
+esac
+# shellcheck disable=SC2086 # a list of packages
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $lacking >&2
+has_all_of_rust || fail "apt's Rust is too old, 1.$oldest_rust or newer with rustfmt and clippy is needed: install it with rustup"
