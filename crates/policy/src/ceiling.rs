@@ -16,6 +16,7 @@ mod c {
         ) -> i32;
         pub fn weir_ceiling_holds(ceiling: u64, stock: *const Limits, counts: *const Counts)
         -> i32;
+        pub fn weir_ceiling_brakes(freerun: u64, counts: *const Counts) -> i32;
         pub fn weir_ceiling_poll(ceiling: u64, counts: *const Counts, stock_poll: u64) -> u64;
     }
 }
@@ -84,7 +85,14 @@ pub fn holds(ceiling: u64, stock: &Limits, counts: &Counts) -> bool {
     unsafe { c::weir_ceiling_holds(ceiling, stock, counts) != 0 }
 }
 
-/// Pages a task under a ceiling may dirty before its next pass; at least 1. `stock_poll` is what
+/// Whether a cgroup that holds `counts` is above `freerun`, the level its ceiling makes, so that the
+/// kernel paces its tasks.
+pub fn brakes(freerun: u64, counts: &Counts) -> bool {
+    // SAFETY: the pointer is valid for the call.
+    unsafe { c::weir_ceiling_brakes(freerun, counts) != 0 }
+}
+
+/// Pages a free-running task under a ceiling may dirty before its next pass; at least 1. `stock_poll` is what
 /// Linux would allow.
 pub fn poll(ceiling: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.

@@ -481,7 +481,13 @@ fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: Pass) {
             "over the limit stays over the limit"
         );
     }
-    if kind == Pass::Writer && ceiling::holds(ceiling, &stock, counts) {
+    let brakes = ceiling::brakes(freerun(&limits), counts);
+    assert_eq!(
+        ceiling::holds(ceiling, &stock, counts),
+        brakes,
+        "what holds is what brakes"
+    );
+    if kind == Pass::Writer && brakes {
         assert!(
             limits.dirty > freerun(&limits),
             "what is reported as held is held"
