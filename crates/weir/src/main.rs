@@ -4,6 +4,8 @@
 mod check;
 mod exec;
 mod host;
+mod progress;
+mod run;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -12,6 +14,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "weir", version, max_term_width = 100)]
 enum Cli {
+    Run(run::Args),
     Check(check::Args),
     Doctor(host::doctor::Args),
     Load(host::module::LoadArgs),
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
         guest::init();
     }
     let done = match Cli::parse() {
+        Cli::Run(args) => run::run(args),
         Cli::Check(args) => check::run(&args),
         Cli::Doctor(args) => host::doctor::run(&args),
         Cli::Load(args) => host::module::load(&args),

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What goes on while a scenario runs, on stderr: a line per arm that renews itself on a terminal, plain lines elsewhere.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use lab::{Guest, Outcome, Progress};
+use scenario::model::Arm;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Plain lines, for logs and pipes.
+pub struct Lines {
+    repeat: u32,
+}
+
+impl Lines {
+    /// For `repeat` guests per arm.
+    pub fn new(repeat: u32) -> Lines {
+        Lines { repeat }
+    }
+}
+
+impl Progress for Lines {
+    fn preparing(&self, what: &str) {
+        eprintln!("weir: preparing {what}");
+    }
+
+    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
+        eprintln!(
+            "weir: {}: {what}, about {} left",
+            guest(arm, repeat, self.repeat),
+            minutes(left)
+        );
+    }
+
+    fn finished(&self, done: &Guest) {
+        eprintln!(
+            "weir: {}: {}",
+            guest(done.arm, done.repeat, self.repeat),
+            ending(done)
+        );
+    }
+}
+
+/// When everything will be over, as far as one can tell; nothing while that is unknown.
+type End = Arc<Mutex<Option<Instant>>>;
+
+/// A line per arm that renews itself.
+pub struct Spinners {
+    repeat: u32,
+    bars: MultiProgress,
+    preparing: ProgressBar,
+    arms: BTreeMap<Arm, (ProgressBar, End)>,
+}
+
+impl Spinners {
+    /// For `repeat` guests in each of `arms`.
+    pub fn new(arms: &[Arm], repeat: u32) -> Spinners {
+        let bars = MultiProgress::new();
+        let spinner = |end: End| {
+            let bar = bars.add(ProgressBar::new_spinner());
+            bar.set_style(style(end));
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        };
+        let preparing = spinner(End::default());
+        let arms = arms
+            .iter()
+            .map(|arm| {
+                let end = End::default();
+                (*arm, (spinner(end.clone()), end))
+            })
+            .collect();
+        Spinners {
+            repeat,
+            bars,
+            preparing,
+            arms,
+        }
+    }
+}
+
+/// Counts down by itself between two reports.
+fn style(end: End) -> ProgressStyle {
+    let left = move |_: &ProgressState, out: &mut dyn Write| {
+        let end = *end.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(end) = end {
+            let left = end.saturating_duration_since(Instant::now());
+            // A line that cannot be drawn is not worth stopping a run for.
+            let _ = write!(out, "about {} left", minutes(left));
+        }
+    };
+    ProgressStyle::with_template("{spinner} {prefix:<10} {msg:<32} {left}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner())
+        .with_key("left", left)
+}
+
+impl Progress for Spinners {
+    fn preparing(&self, what: &str) {
+        self.preparing.set_message(format!("preparing {what}"));
+    }
+
+    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
+        self.preparing.finish_and_clear();
+        if let Some((bar, end)) = self.arms.get(&arm) {
+            *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + left);
+            bar.set_prefix(guest(arm, repeat, self.repeat));
+            bar.set_message(what.to_string());
+        }
+    }
+
+    fn finished(&self, done: &Guest) {
+        if let Some((bar, _)) = self.arms.get(&done.arm) {
+            if done.repeat + 1 == self.repeat {
+                bar.finish_and_clear();
+            }
+        }
+        if done.outcome != Outcome::Done {
+            let line = format!(
+                "{}: {}",
+                guest(done.arm, done.repeat, self.repeat),
+                ending(done)
+            );
+            self.bars.suspend(|| eprintln!("weir: {line}"));
+        }
+    }
+}
+
+/// `stock 2/3`
+fn guest(arm: Arm, repeat: u32, of: u32) -> String {
+    if of == 1 {
+        arm.name().into()
+    } else {
+        format!("{} {}/{of}", arm.name(), repeat + 1)
+    }
+}
+
+fn ending(guest: &Guest) -> String {
+    match &guest.outcome {
+        Outcome::Done => format!("done in {:.0} s", guest.seconds),
+        Outcome::Failed(why) => format!("failed: {why}"),
+        Outcome::Inconclusive(why) => format!("inconclusive: {why}"),
+    }
+}
+
+/// `45 s`, `2 min 05 s`
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds => format!("{} min {:02} s", seconds / 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_and_times_are_named_for_people() {
+        assert_eq!(guest(Arm::Stock, 1, 3), "stock 2/3");
+        assert_eq!(guest(Arm::Weir, 0, 1), "weir");
+        assert_eq!(minutes(Duration::from_secs(45)), "45 s");
+        assert_eq!(minutes(Duration::from_secs(125)), "2 min 05 s");
+    }
+}

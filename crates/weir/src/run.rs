@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir run`: a scenario from file to verdict.
+
+use crate::progress::{Lines, Spinners};
+use anyhow::{Context, Result};
+use lab::{Cache, Progress, RunRequest};
+use report::{Metric, Outcome, Report, Run};
+use scenario::model::Arm;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Run a scenario and judge what comes out
+///
+/// Prints a table, stock beside weir, and each expectation with what was observed; progress goes to
+/// stderr. Exit status: 0 all expectations met, 1 some not met or a guest failed, 2 it could not be
+/// run or nobody can say (a guest hung, a figure is missing).
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where: in QEMU guests that boot a stock distribution kernel
+    #[arg(long, value_enum, default_value_t = Place::Lab)]
+    on: Place,
+    /// debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz
+    #[arg(long, default_value = "debian:6.12")]
+    kernel: String,
+    /// Without the module, with it, or both side by side
+    #[arg(long, value_enum, default_value_t = Arms::Both)]
+    arm: Arms,
+    /// Guests per arm; figures are medians over them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// One JSON object instead of a table
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// The table as Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Keep logs, results, samples and the report here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A scenario file
+    scenario: PathBuf,
+}
+
+/// Where scenarios can run.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Place {
+    Lab,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Arms {
+    Stock,
+    Weir,
+    Both,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let scenario = match scenario::load(&args.scenario) {
+        Ok(scenario) => scenario,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let arms = match args.arm {
+        Arms::Stock => vec![Arm::Stock],
+        Arms::Weir => vec![Arm::Weir],
+        Arms::Both => Arm::ALL.to_vec(),
+    };
+    let runs = match args.on {
+        Place::Lab => in_lab(&args, &scenario, &arms)?,
+    };
+    let report = Report::new(&scenario, &arms, &runs);
+    let json = format!("{:#}\n", report::json(&report));
+    if let Some(out) = &args.out {
+        keep(&out.join("report.json"), &json)?;
+    }
+    if args.json {
+        print!("{json}");
+        report
+            .troubles
+            .iter()
+            .for_each(|trouble| eprintln!("weir: {trouble}"));
+    } else if args.markdown {
+        print!("{}", report::markdown(&report, &scenario));
+    } else {
+        print!("{}", report::terminal(&report, &scenario, colour()));
+    }
+    Ok(ExitCode::from(report.verdict.exit_status()))
+}
+
+fn in_lab(args: &Args, scenario: &scenario::model::Scenario, arms: &[Arm]) -> Result<Vec<Run>> {
+    let request = RunRequest {
+        scenario: scenario.clone(),
+        kernel: args.kernel.clone(),
+        arms: arms.to_vec(),
+        repeat: args.repeat,
+        out: args.out.clone(),
+        init: None,
+        cache: Cache::discover()?,
+    };
+    let progress: Box<dyn Progress> = if std::io::stderr().is_terminal() {
+        Box::new(Spinners::new(arms, args.repeat))
+    } else {
+        Box::new(Lines::new(args.repeat))
+    };
+    let guests = lab::run(&request, progress.as_ref())?;
+    Ok(guests.into_iter().map(from_guest).collect())
+}
+
+/// The lab's result as the report takes it; twin and host will have results of their own.
+fn from_guest(guest: lab::Guest) -> Run {
+    let outcome = match guest.outcome {
+        lab::Outcome::Done => Outcome::Done,
+        lab::Outcome::Failed(why) => Outcome::Failed(why),
+        lab::Outcome::Inconclusive(why) => Outcome::Inconclusive(why),
+    };
+    let metrics = guest
+        .metrics
+        .into_iter()
+        .map(|(name, m)| {
+            (
+                name,
+                Metric {
+                    value: m.value,
+                    unit: m.unit,
+                },
+            )
+        })
+        .collect();
+    Run {
+        arm: guest.arm,
+        kernel: guest.kernel_release,
+        outcome,
+        metrics,
+    }
+}
+
+fn keep(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .with_context(|| format!("cannot write the report {}", path.display()))
+}
+
+/// On a terminal, unless NO_COLOR says otherwise (https://no-color.org).
+fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
