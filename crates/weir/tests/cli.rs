@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command as a user meets it, as far as no guest is needed: what it accepts, what it says, how it ends.
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::{contains, diff};
+use std::path::Path;
+
+fn weir() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env("NO_COLOR", "1");
+    command
+}
+
+/// A scenario file with `text` in it.
+fn scenario(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new()
+        .suffix(".toml")
+        .tempfile()
+        .expect("made");
+    std::fs::write(file.path(), text).expect("written");
+    file
+}
+
+fn shipped(name: &str) -> String {
+    format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn check_accepts_what_is_valid() {
+    weir()
+        .args(["check", &shipped("dirty-knobs")])
+        .assert()
+        .code(0)
+        .stdout(contains(
+            "dirty-knobs.toml: valid: 2 jobs, 2 phases, 5 expectations",
+        ));
+}
+
+#[test]
+fn check_refuses_with_file_line_and_key() {
+    let file = scenario("title = \"t\"\n[host]\nmemori = \"2G\"\ncpus = 2\n");
+    let name = file.path().display();
+    let wanted = format!(
+        "{name}:1: nothing would run: add at least one `[[phase]]`\n\
+         {name}:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl\n"
+    );
+    weir()
+        .arg("check")
+        .arg(file.path())
+        .assert()
+        .code(1)
+        .stderr(diff(wanted));
+}
+
+#[test]
+fn check_tells_programs_the_same() {
+    let file = scenario("title = 3\n[host]\nmemory = \"2G\"\ncpus = 2\n");
+    let output = weir()
+        .args(["check", "--json"])
+        .arg(file.path())
+        .assert()
+        .code(1);
+    let json: serde_json::Value =
+        serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    assert_eq!(json["valid"], false);
+    assert_eq!(json["problems"][0]["line"], 1);
+    assert_eq!(json["problems"][0]["key"], "title");
+    assert_eq!(
+        json["problems"][0]["what"],
+        "is an integer, but must be a string"
+    );
+}
+
+#[test]
+fn a_scenario_that_is_refused_is_not_run() {
+    let file = scenario("titel = 1\n");
+    weir()
+        .args(["run", "--on", "lab"])
+        .arg(file.path())
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains("key `titel`: unknown key, did you mean `title`?"));
+    weir()
+        .args(["run", "nowhere.toml"])
+        .assert()
+        .code(2)
+        .stderr("nowhere.toml: cannot read the scenario: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn only_what_exists_is_accepted() {
+    let run = |extra: &[&str]| {
+        let mut command = weir();
+        command.arg("run").args(extra).arg(shipped("dirty-knobs"));
+        command.assert().code(2)
+    };
+    run(&["--on", "moon"])
+        .stderr(contains("invalid value 'moon'").and(contains("possible values: lab")));
+    run(&["--arm", "left"]).stderr(contains("[possible values: stock, weir, both]"));
+    run(&["--repeat", "0"]).stderr(contains("0 is not in 1..=1000"));
+    run(&["--json", "--markdown"]).stderr(contains("cannot be used with"));
+    weir()
+        .arg("fly")
+        .assert()
+        .code(2)
+        .stderr(contains("unrecognized subcommand 'fly'"));
+}
+
+#[test]
+fn a_kernel_nobody_has_could_not_be_run() {
+    let cache = tempfile::tempdir().expect("made");
+    weir()
+        .env("WEIR_CACHE", cache.path())
+        .args(["run", "--kernel", "/no/such/vmlinuz"])
+        .arg(shipped("dirty-knobs"))
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains("/no/such/vmlinuz"));
+}
+
+#[test]
+fn without_the_module_status_says_so() {
+    // The machine that tests run on is not one weir is loaded on.
+    assert!(
+        !Path::new("/sys/module/weir").exists(),
+        "weir is loaded here: run this on another machine"
+    );
+    weir()
+        .arg("status")
+        .assert()
+        .code(1)
+        .stdout("not loaded: the kernel behaves as stock; `weir load` loads the module\n");
+    let output = weir().args(["status", "--json"]).assert().code(1);
+    let json: serde_json::Value =
+        serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    assert_eq!(
+        (&json["loaded"], &json["state"]),
+        (&false.into(), &"not loaded".into())
+    );
+    weir()
+        .arg("unload")
+        .assert()
+        .code(0)
+        .stdout("weir is not loaded\n");
+}
+
+#[test]
+fn doctor_prints_a_line_per_requirement_and_a_conclusion() {
+    let output = weir().arg("doctor").output().expect("ran");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(
+        matches!(output.status.code(), Some(0..=2)),
+        "{:?}",
+        output.status
+    );
+    for name in [
+        "root",
+        "cgroup v2",
+        "BTF",
+        "functions",
+        "kprobes",
+        "ftrace",
+        "signatures",
+    ] {
+        assert!(
+            text.lines()
+                .any(|l| l.get(6..).is_some_and(|l| l.starts_with(name))),
+            "no {name}:\n{text}"
+        );
+    }
+    assert!(text.trim_end().ends_with('.'), "{text}");
+    let output = weir().args(["doctor", "--json"]).output().expect("ran");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(
+        json["checks"]
+            .as_array()
+            .is_some_and(|checks| checks.len() > 10),
+        "{json}"
+    );
+}
+
+#[test]
+fn load_names_a_module_that_is_not_there() {
+    weir()
+        .args(["load", "--module", "/no/weir.ko"])
+        .assert()
+        .code(2)
+        .stderr(contains("cannot open the module /no/weir.ko").or(contains("takes root")));
+}
