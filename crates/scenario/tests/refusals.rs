@@ -159,7 +159,7 @@ fn wrong_units() {
     check(
         "\"2G\"",
         "\"64M\"",
-        r#"t.toml:3: key `host.memory`: is too small to boot a distribution kernel: at least `256M`"#,
+        r#"t.toml:3: key `host.memory`: is too small to boot a distribution kernel: at least `512M`"#,
     );
     check(
         "\"2G\"",

@@ -7,7 +7,7 @@ use std::process::Command;
 fn passes_on(kernel: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/host.sh");
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["exec", "--memory", "512M", "--kernel", kernel, script])
+        .args(["exec", "--memory", "1G", "--kernel", kernel, script])
         .output()
         .expect("runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

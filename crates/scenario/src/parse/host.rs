@@ -9,7 +9,7 @@ use crate::units;
 use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
-const LEAST_MEMORY: u64 = 256 << 20;
+const LEAST_MEMORY: u64 = 512 << 20;
 /// A disk no one says the size of; sparse, so it costs what is written.
 const DISK_SIZE: u64 = 2 << 30;
 /// What all supported filesystems can be made on (btrfs wants the most).
@@ -32,7 +32,7 @@ pub(super) fn host(root: &Table) -> Host {
             .parsed("a size, as in `\"2G\"`", units::size)
             .unwrap_or_default();
         if host.memory_bytes > 0 && host.memory_bytes < LEAST_MEMORY {
-            value.complain("is too small to boot a distribution kernel: at least `256M`");
+            value.complain("is too small to boot a distribution kernel: at least `512M`");
         }
     }
     if let Some(value) = table.required("cpus", "cpus = 2") {
