@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir run` from file to verdict, in guests: the module at work, the JSON, the files kept, the exit status.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+#[test]
+fn a_scenario_runs_in_both_arms_and_is_judged() {
+    let out = tempfile::tempdir().expect("made");
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/short.toml");
+    let run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["run", scenario, "--on", "lab", "--json", "--out"])
+        .arg(out.path())
+        .output()
+        .expect("runs");
+    let log = String::from_utf8_lossy(&run.stderr);
+    let json: Value = serde_json::from_slice(&run.stdout).unwrap_or_else(|e| panic!("{e}\n{log}"));
+
+    // Two expectations are met and one cannot be: that is a fail and exit status 1.
+    let verdicts: Vec<&Value> = json["expect"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|e| &e["verdict"])
+        .collect();
+    assert_eq!(verdicts, ["pass", "pass", "fail"], "{json:#}\n{log}");
+    assert_eq!(
+        (&json["verdict"], run.status.code()),
+        (&"fail".into(), Some(1)),
+        "{log}"
+    );
+
+    for arm in ["stock", "weir"] {
+        for (metric, unit) in [
+            ("writer.iops", "iops"),
+            ("writer.clat_p99_ns", "ns"),
+            ("host.dirty_max_bytes", "bytes"),
+            ("host.io_full_pct", "percent"),
+            ("disk/fast.bw_bytes", "bytes/s"),
+            ("cgroup/writer.dirty_max_bytes", "bytes"),
+        ] {
+            let name = format!("{arm}.alone.{metric}");
+            let summary = &json["metrics"][&name];
+            assert_eq!(
+                (&summary["n"], &summary["unit"]),
+                (&1.into(), &unit.into()),
+                "{name}: {summary}"
+            );
+            assert_eq!(summary["median"], summary["max"], "{name}: {summary}");
+        }
+        for file in ["console.log", "results.jsonl", "plan.json", "alone.csv"] {
+            let path = out.path().join(format!("{arm}-1/{file}"));
+            assert!(path.is_file(), "{} was not kept", path.display());
+        }
+    }
+    let held = &json["metrics"]["weir.alone.cgroup/writer.nr_ceiling_held"]["median"];
+    assert!(
+        held.as_f64().is_some_and(|n| n > 0.0),
+        "the ceiling never held: {held}\n{log}"
+    );
+    let kept = std::fs::read(out.path().join("report.json")).expect("kept");
+    assert_eq!(
+        kept, run.stdout,
+        "the report that was kept is the one that was printed"
+    );
+    assert!(
+        log.contains("weir: stock: alone, about"),
+        "no progress on stderr:\n{log}"
+    );
+}
