@@ -48,14 +48,14 @@ static u64 own_floor(struct weir_group *group)
 	return weir_floor_own(&caps);
 }
 
-static bool has_online_child(struct cgroup_subsys_state *css)
+static bool has_child(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *child;
 	bool found = false;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(child, &css->children, sibling)
-		found |= !!(child->flags & CSS_ONLINE);
+		found |= weir_css_alive(child);
 	rcu_read_unlock();
 	return found;
 }
@@ -65,7 +65,7 @@ static void take(struct weir_group *group, void *arg)
 	struct census *census = arg;
 	bool had_children = group->has_children;
 
-	WRITE_ONCE(group->has_children, has_online_child(group->css));
+	WRITE_ONCE(group->has_children, has_child(group->css));
 	if (group->has_children && !had_children && weir_group_has_ceiling(group))
 		pr_notice("memory.dirty_bytes/dirty_ratio of cgroup %llu is suspended: it has children now, and a ceiling does not bound a subtree yet\n",
 			  cgroup_id(group->css->cgroup));

@@ -97,7 +97,7 @@ static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
 		return 0;
 	group = weir_group_get(css);
 	if (!group)
-		return css->flags & CSS_ONLINE ? -ENOMEM : -ENODEV;
+		return weir_css_alive(css) ? -ENOMEM : -ENODEV;
 	put(group, knob, value);
 	err = weir_knobs_changed();
 	if (!err && knob != DIRTY_MIN && group->has_children &&
@@ -163,7 +163,6 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 {
 	struct weir_counts counts =
 		weir_count_memcg(mem_cgroup_from_css(group->css));
-	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
 	bool in_effect = weir_in_effect();
 	struct weir_stats stats;
 
@@ -172,7 +171,7 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 	seq_printf(seq, "dirty %llu\n", (u64)counts.dirty << PAGE_SHIFT);
 	seq_printf(seq, "writeback %llu\n", (u64)counts.writeback << PAGE_SHIFT);
 	seq_printf(seq, "foreign %llu\n",
-		   (u64)weir_credit_pages(&group->credit, now_ms) << PAGE_SHIFT);
+		   weir_group_foreign(group) << PAGE_SHIFT);
 	seq_printf(seq, "floor %llu\n",
 		   in_effect ? group->floor << PAGE_SHIFT : 0);
 	print_bytes(seq, "ceiling ", effective_ceiling(group));

@@ -74,7 +74,7 @@ void weir_groups_drop(bool all)
 
 	lockdep_assert_held(&weir_lock);
 	hash_for_each_safe(groups, bucket, next, group, node) {
-		if (!all && (group->css->flags & CSS_ONLINE))
+		if (!all && weir_css_alive(group->css))
 			continue;
 		hash_del_rcu(&group->node);
 		weir_group_count--;
@@ -138,21 +138,57 @@ static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
 }
 
 /*
- * Account a pass of the cgroup on @wb in its credit: @dirtied_by_task pages if
- * the floor takes them off the task, 0 if the kernel may.  Returns the foreign
- * pages that count against the floor.
+ * Pages of a pass that the task itself dirtied.
+ *
+ * What a pass reports may include pages of tasks that have exited: the kernel
+ * lets whoever comes next on that CPU answer for them.  They must not count as
+ * this cgroup's, or a neighbour of many short-lived writers would eat up its
+ * floor.  The task's own I/O accounting knows better; what it said at the last
+ * pass is kept in a small table, one word per slot: pid and page count.  A task
+ * whose slot another took is believed what the pass reports.
  */
-u64 weir_group_foreign(struct weir_group *group, struct bdi_writeback *wb,
-		       u64 dirtied_by_task)
+static u64 dirtied_by_current(u64 reported)
+{
+#ifdef CONFIG_TASK_IO_ACCOUNTING
+	static atomic64_t last[1024];
+	atomic64_t *slot = &last[hash_ptr(current, 10)];
+	u32 pages = current->ioac.write_bytes >> PAGE_SHIFT;
+	u64 before = atomic64_xchg(slot, (u64)current->pid << 32 | pages);
+	u64 own = pages - (u32)before;
+
+	if (before >> 32 == current->pid && own < reported)
+		return own;
+#endif
+	return reported;
+}
+
+/*
+ * Account a pass of the cgroup on @wb in its credit.  Its pages are charged if
+ * the floor admits it; otherwise the kernel may or may not take them off the
+ * task, and only what the wb recorded is noted.
+ */
+void weir_group_charge(struct weir_group *group, struct bdi_writeback *wb,
+		       u64 reported, bool admitted)
+{
+	u64 dirtied = dirtied_by_current(reported);
+	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&group->credit_lock, flags);
+	group->credit.most_ahead = READ_ONCE(group->floor);
+	weir_credit_charge(&group->credit, now_ms, admitted ? dirtied : 0,
+			   newly_dirtied(group, wb));
+	raw_spin_unlock_irqrestore(&group->credit_lock, flags);
+}
+
+/* Foreign pages that count against the floor now. */
+u64 weir_group_foreign(struct weir_group *group)
 {
 	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
 	unsigned long flags;
 	u64 foreign;
 
 	raw_spin_lock_irqsave(&group->credit_lock, flags);
-	group->credit.most_ahead = READ_ONCE(group->floor);
-	weir_credit_charge(&group->credit, now_ms, dirtied_by_task,
-			   newly_dirtied(group, wb));
 	foreign = weir_credit_pages(&group->credit, now_ms);
 	raw_spin_unlock_irqrestore(&group->credit_lock, flags);
 	return foreign;

@@ -58,6 +58,7 @@ static struct weir_floor_pass look(struct weir_group *group,
 		.floors_total = READ_ONCE(weir_pool.floors_total),
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
 		.cgroup_domain = wb->memcg_css == group->css,
+		.foreign = weir_group_foreign(group),
 	};
 
 	pass.wb_dirty = weir_count_wb(wb, pass.memcg_dirty);
@@ -69,19 +70,21 @@ static int admit(struct weir_group *group, struct bdi_writeback *wb,
 		 unsigned long pages_dirtied)
 {
 	u64 floor = READ_ONCE(group->floor);
+	bool observe = READ_ONCE(weir_observe);
 	struct weir_floor_pass pass;
+	bool admitted;
 
 	if (!floor)
 		return 0;
 	pass = look(group, wb, floor);
-	pass.foreign = weir_group_foreign(group, wb, 0);
-	if (weir_floor_decide(&pass) != WEIR_FLOOR_ADMIT)
+	admitted = weir_floor_decide(&pass) == WEIR_FLOOR_ADMIT;
+	weir_group_charge(group, wb, pages_dirtied, admitted && !observe);
+	if (!admitted)
 		return 0;
-	if (READ_ONCE(weir_observe)) {
+	if (observe) {
 		weir_count(group, would_admit);
 		return 0;
 	}
-	weir_group_foreign(group, wb, pages_dirtied);
 	weir_count(group, floor_admitted);
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;

@@ -115,8 +115,15 @@ void weir_groups_drop(bool all);
 void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
 		      void *arg);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
-u64 weir_group_foreign(struct weir_group *group, struct bdi_writeback *wb,
-		       u64 dirtied_by_task);
+void weir_group_charge(struct weir_group *group, struct bdi_writeback *wb,
+		       u64 reported, bool admitted);
+u64 weir_group_foreign(struct weir_group *group);
+
+/* Not removed: rmdir marks a css at once and takes it offline some time later. */
+static inline bool weir_css_alive(struct cgroup_subsys_state *css)
+{
+	return (css->flags & CSS_ONLINE) && !css_is_dying(css);
+}
 
 static inline bool weir_group_has_ceiling(const struct weir_group *group)
 {

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# memory.dirty_stat counts exactly what memory.stat does, at rest, on every
+# filesystem.  Wants disks "d" (ext4), "x" (xfs) and "f" (vfat).
+. /tap.sh
+insmod /weir.ko || exit 1
+mkdir /sys/fs/cgroup/a /sys/fs/cgroup/b
+# nothing is written back by itself while we count
+echo 0 >/proc/sys/vm/dirty_writeback_centisecs
+limits 536870912
+echo 16M >/sys/fs/cgroup/b/memory.dirty_min
+
+same() {
+	weir=$(($(stat "$1" dirty) + $(stat "$1" writeback)))
+	kernel=$(awk '/^file_dirty |^file_writeback /{ n += $2 } END { print n }' "/sys/fs/cgroup/$1/memory.stat")
+	is "$weir" "$kernel"
+}
+
+for fs in d x f; do
+	dirty /mnt/$fs/one 8 a
+	dirty /mnt/$fs/two 4 b
+	ok "$fs: a's count is the kernel's" same a
+	ok "$fs: b's count is the kernel's" same b
+done
+ok "a holds about the 24 MiB it wrote" between 24000000 "$(stat a dirty)" 26214400
+sync
+ok "nothing left after sync" is "$(($(stat a dirty) + $(stat a writeback)))" 0
+
+# shared file: b rewrites what a owns
+dirty /mnt/d/shared 4 a
+sync
+dirty /mnt/d/shared 4 b
+ok "rewritten pages stay with their owner" between 4194304 "$(stat a dirty)" 4300000
+ok "and are b's foreign pages, under its floor" between 3500000 "$(stat b foreign)" 4500000
+ok "b's own count stays small" between 0 "$(stat b dirty)" 65536
+finish

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The knob files: forms they take, forms they refuse, and what stays after that.
+. /tap.sh
+insmod /weir.ko || exit 1
+mkdir /sys/fs/cgroup/a
+cd /sys/fs/cgroup/a || exit 1
+
+for file in dirty_min dirty_bytes dirty_ratio dirty_stat; do
+	ok "memory.$file is in a cgroup" test -f memory.$file
+	ok "memory.$file is not in the root cgroup" test ! -e ../memory.$file
+done
+ok "dirty_min defaults to 0" is "$(cat memory.dirty_min)" 0
+ok "dirty_bytes defaults to max" is "$(cat memory.dirty_bytes)" max
+ok "dirty_ratio defaults to 0" is "$(cat memory.dirty_ratio)" 0
+
+ok "dirty_min takes bytes" takes memory.dirty_min 12345 12345
+ok "dirty_min takes K" takes memory.dirty_min 16K 16384
+ok "dirty_min takes m" takes memory.dirty_min 16m 16777216
+ok "dirty_min takes G and white space" takes memory.dirty_min "  2G
+" 2147483648
+ok "dirty_min takes max" takes memory.dirty_min max max
+ok "dirty_bytes takes M" takes memory.dirty_bytes 64M 67108864
+ok "dirty_bytes takes the smallest ceiling" takes memory.dirty_bytes 8192 8192
+ok "dirty_bytes takes max" takes memory.dirty_bytes max max
+ok "dirty_ratio takes 100" takes memory.dirty_ratio 100 100
+ok "dirty_ratio takes 1" takes memory.dirty_ratio 1 1
+
+for value in " " abc -1 +1 0x10 1.5 1Q 16MB "1 2" "16M 16M" maxx MAX K; do
+	ok "dirty_min refuses '$value'" refuses memory.dirty_min "$value" "Invalid argument"
+	ok "dirty_bytes refuses '$value'" refuses memory.dirty_bytes "$value" "Invalid argument"
+done
+for value in " " abc -1 101 1000 99999999999999999999 10% 1K 0x1 "1 2" max; do
+	ok "dirty_ratio refuses '$value'" refuses memory.dirty_ratio "$value" "Invalid argument"
+done
+for value in 9223372036854775808 18446744073709551616 99999999999999999999999 8388608T; do
+	ok "dirty_min refuses $value" refuses memory.dirty_min $value "result out of range"
+done
+ok "dirty_bytes refuses less than two pages" refuses memory.dirty_bytes 8191 "result out of range"
+ok "dirty_bytes refuses 0" refuses memory.dirty_bytes 0 "result out of range"
+
+ok "floors are scaled to 80 % of the limit" sh -c '
+	limit=$(cat /sys/kernel/weir/limit_bytes)
+	floor=$(awk "/^floor /{print \$2}" memory.dirty_stat)
+	test $floor -gt 0 && test $floor -le $((limit / 100 * 80))'
+echo 0 >memory.dirty_min
+echo 0 >memory.dirty_ratio
+
+mkdir b
+echo +memory >cgroup.subtree_control
+ok "a ceiling on a cgroup with children is refused" refuses memory.dirty_bytes 64M "not supported"
+ok "so is a ratio" refuses memory.dirty_ratio 10 "not supported"
+ok "a child takes one" takes b/memory.dirty_bytes 64M 67108864
+ok "clearing one is never refused" takes memory.dirty_bytes max max
+rmdir b
+
+echo 67108864 >memory.dirty_bytes
+mkdir b
+sleep 1
+ok "a ceiling whose cgroup gets children is suspended, and says so" is "$(stat a ceiling)" max
+rmdir b
+sleep 1
+ok "and is back when they are gone" is "$(stat a ceiling)" 67108864
+echo max >memory.dirty_bytes
+
+# an unprivileged owner of a delegated subtree
+mkdir d
+chown -R 1000:1000 d
+echo "user:x:1000:1000::/:/bin/sh" >>/etc/passwd
+# owner FILE VALUE: writes as the owner; echoes the error if there is one
+owner() {
+	su user -s /bin/sh -c "echo -n '$2' >/sys/fs/cgroup/a/d/$1" 2>&1
+}
+owner_refused() {
+	owner "$1" "$2" | grep -q "not permitted" && is "$(cat d/"$1")" "$3"
+}
+owner_takes() {
+	owner "$1" "$2" && is "$(cat d/"$1")" "$3"
+}
+ok "its owner cannot give itself a floor" owner_refused memory.dirty_min 1M 0
+echo 8M >d/memory.dirty_min
+ok "nor raise one it was given" owner_refused memory.dirty_min 9M 8388608
+ok "but can lower it" owner_takes memory.dirty_min 4M 4194304
+ok "and can set a ceiling" owner_takes memory.dirty_bytes 4M 4194304
+rmdir d
+finish

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Loading, arming, observing, going blind, unloading.  Wants a disk "d".
+. /tap.sh
+mkdir /sys/fs/cgroup/a
+cd /sys/fs/cgroup/a || exit 1
+
+ok "loads" insmod /weir.ko
+ok "idle after load" is "$(state)" idle
+ok "no probe before the first knob" is "$(probes)" 0
+echo 16M >memory.dirty_min
+ok "active with a floor" is "$(state)" active
+ok "in effect, says dirty_stat" is "$(stat a in_effect)" 1
+ok "two probes for a floor" is "$(probes)" 2
+echo 64M >memory.dirty_bytes
+ok "three with a ceiling" is "$(probes)" 3
+echo max >memory.dirty_bytes
+ok "two without it" is "$(probes)" 2
+echo 0 >memory.dirty_min
+ok "idle when the last knob is cleared" is "$(state)" idle
+ok "no probe then" is "$(probes)" 0
+
+echo 16M >memory.dirty_min
+cd /
+rmdir /sys/fs/cgroup/a
+sleep 1
+ok "idle when the only cgroup with a knob is gone" is "$(state)" idle
+ok "nothing kept of it" is "$(cat /sys/kernel/weir/groups)" 0
+mkdir /sys/fs/cgroup/a
+ok "a new cgroup of the name starts with the default" is "$(cat /sys/fs/cgroup/a/memory.dirty_min)" 0
+
+echo 16M >/sys/fs/cgroup/a/memory.dirty_min
+echo 0 >/proc/sys/kernel/ftrace_enabled
+sleep 1
+ok "blind within a second of kernel.ftrace_enabled=0" is "$(state)" blind
+ok "dirty_stat says so" is "$(stat a in_effect)" 0
+echo 1 >/proc/sys/kernel/ftrace_enabled
+sleep 1
+ok "active again once it is back" is "$(state)" active
+echo 0 >/sys/kernel/debug/kprobes/enabled
+sleep 1
+ok "blind within a second of kprobes/enabled=0" is "$(state)" blind
+echo 1 >/sys/kernel/debug/kprobes/enabled
+sleep 1
+ok "active again once it is back" is "$(state)" active
+rmmod weir
+ok "no file left after unload" test ! -e /sys/fs/cgroup/a/memory.dirty_min
+ok "no sysfs left after unload" test ! -e /sys/kernel/weir
+
+insmod /weir.ko observe=1
+limits 33554432
+echo 16M >/sys/fs/cgroup/a/memory.dirty_min
+echo 1 >/sys/fs/cgroup/a/memory.dirty_ratio
+ok "observing" is "$(state)" observe
+dirty /mnt/d/observed 64 a
+ok "observe: counts what the floor would admit" between 1 "$(stat a nr_would_admit)" 1000000
+ok "observe: counts what the ceiling would hold" between 1 "$(stat a nr_would_hold)" 1000000
+ok "observe: admits nothing" is "$(stat a nr_floor_admitted)" 0
+ok "observe: holds nothing" is "$(stat a nr_ceiling_held)" 0
+rmmod weir
+
+insmod /weir.ko off
+ok "weir.off: loads, off" is "$(state)" off
+ok "weir.off: takes a knob" takes /sys/fs/cgroup/a/memory.dirty_min 16M 16777216
+ok "weir.off: registers no probe" is "$(probes)" 0
+ok "weir.off: not in effect" is "$(stat a in_effect)" 0
+rmmod weir
+
+echo 0 >/proc/sys/kernel/ftrace_enabled
+ok "refuses to load with ftrace off" sh -c '! insmod /weir.ko'
+ok "and says why" sh -c 'dmesg | grep -q "weir: refusing to load: .*ftrace_enabled"'
+echo 1 >/proc/sys/kernel/ftrace_enabled
+
+# under load, with a file held open
+insmod /weir.ko
+echo 16M >/sys/fs/cgroup/a/memory.dirty_min
+in_cgroup a dd if=/dev/zero of=/mnt/d/load bs=64k count=4096 2>/dev/null &
+writer=$!
+exec 3</sys/fs/cgroup/a/memory.dirty_stat
+ok "unloads under load with a file open" rmmod weir
+ok "an open file reads as gone" sh -c '! cat <&3 >/dev/null 2>&1'
+exec 3<&-
+wait $writer
+ok "loads again" insmod /weir.ko
+ok "unloads again" rmmod weir
+finish

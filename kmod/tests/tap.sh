@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Sourced by every test here: TAP output, a cgroup to work in, a few questions
+# to the kernel.  Runs under busybox sh as root in a guest; see README.md.
+
+n=0
+failed=0
+
+# ok TEXT COMMAND...: passes if the command succeeds
+ok() {
+	text=$1
+	shift
+	n=$((n + 1))
+	if "$@" >/tmp/ok.out 2>&1; then
+		echo "ok $n - $text"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $text"
+		sed 's/^/# /' /tmp/ok.out
+		echo "# command: $*"
+	fi
+}
+
+# is GOT WANTED
+is() {
+	[ "$1" = "$2" ] || { echo "got '$1', wanted '$2'"; return 1; }
+}
+
+# between LOW VALUE HIGH
+between() {
+	[ "$2" -ge "$1" ] && [ "$2" -le "$3" ] ||
+		{ echo "got $2, wanted $1..$3"; return 1; }
+}
+
+# refuses FILE VALUE WORDS: the write fails with this error, the value stays
+refuses() {
+	before=$(cat "$1")
+	error=$(sh -c 'echo -n "$1" >"$0"' "$1" "$2" 2>&1) &&
+		{ echo "write of '$2' succeeded"; return 1; }
+	case $error in
+	*"$3"*) is "$(cat "$1")" "$before" ;;
+	*) echo "another error than '$3': $error"; return 1 ;;
+	esac
+}
+
+# takes FILE VALUE SHOWN
+takes() {
+	printf '%s' "$2" >"$1" && is "$(cat "$1")" "$3"
+}
+
+# stat CGROUP KEY
+stat() {
+	awk -v key="$2" '$1 == key { print $2 }' "/sys/fs/cgroup/$1/memory.dirty_stat"
+}
+
+# in_cgroup CGROUP COMMAND...
+in_cgroup() {
+	group=$1
+	shift
+	sh -c 'echo 0 >"/sys/fs/cgroup/$0/cgroup.procs" && exec "$@"' "$group" "$@"
+}
+
+# dirtied FILE MEGABYTES CGROUP: buffered writes from inside the cgroup
+dirty() {
+	in_cgroup "$3" dd if=/dev/zero of="$1" bs=64k count=$(($2 * 16)) conv=notrunc 2>/dev/null
+}
+
+# probes on kernel functions, weir's own sentinel aside
+probes() {
+	grep -cE 'balance_dirty_pages|domain_dirty_limits' /sys/kernel/debug/kprobes/list
+}
+
+state() {
+	cat /sys/kernel/weir/state
+}
+
+# limits BYTES: vm.dirty_bytes, half of it for background
+limits() {
+	echo "$1" >/proc/sys/vm/dirty_bytes
+	echo $(($1 / 2)) >/proc/sys/vm/dirty_background_bytes
+}
+
+finish() {
+	echo "1..$n"
+	exit $((failed > 0))
+}
