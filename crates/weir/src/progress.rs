@@ -69,7 +69,10 @@ impl Spinners {
             .iter()
             .map(|arm| {
                 let end = End::default();
-                (*arm, (spinner(end.clone()), end))
+                let bar = spinner(end.clone());
+                bar.set_prefix(arm.name());
+                bar.set_message("waiting");
+                (*arm, (bar, end))
             })
             .collect();
         Spinners {
