@@ -28,11 +28,12 @@ mod kernel;
 mod modules;
 
 use kernel::{
-    Caller, INITIAL_BANDWIDTH, Kernel, Module, Outcome, Pass, Stock, Sysctl, host_limits,
+    Caller, INITIAL_BANDWIDTH, Kernel, Module, Outcome, Pass, Stock, Sysctl, Throttle, host_limits,
 };
 use modules::{Faults, Knobs, Lift, Weir};
 use policy::UNLIMITED;
 use policy::ceiling::{Ceiling, Counts};
+use policy::pass::Facts;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ const CGROUPS: usize = 3;
 /// What the contract promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rule {
+    GlobalLimitsAreStock,
     GlobalDirtyLimitWithinStock,
     RatelimitWithinStock,
     ReadersSeeStock,
@@ -59,6 +61,30 @@ fn weir(faults: &Faults) -> Box<dyn Module + '_> {
 
 fn lift(faults: &Faults) -> Box<dyn Module + '_> {
     Box::new(Lift(faults))
+}
+
+/// A module, and whether it laid hands on the limits of the global domain.
+struct Watched<'a> {
+    module: Box<dyn Module + 'a>,
+    global_amended: bool,
+}
+
+impl Module for Watched<'_> {
+    fn enter(&mut self, pass: &Pass) -> bool {
+        self.module.enter(pass)
+    }
+
+    fn limits(
+        &mut self,
+        pass: &Pass,
+        facts: Facts,
+        throttle: &mut Throttle,
+        dirty_limit: &mut u64,
+    ) {
+        let before = (*throttle, *dirty_limit);
+        self.module.limits(pass, facts, throttle, dirty_limit);
+        self.global_amended |= facts.has_gdtc == 0 && before != (*throttle, *dirty_limit);
+    }
 }
 
 /// The rules that a module breaks on a history.
@@ -83,7 +109,12 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
         let before = kernel.clone();
         let mut stock = kernel.clone();
         let stock_outcome = stock.step(pass, &mut Stock);
-        let outcome = kernel.step(pass, &mut *load(faults));
+        let mut watched = Watched {
+            module: load(faults),
+            global_amended: false,
+        };
+        let outcome = kernel.step(pass, &mut watched);
+        rule(Rule::GlobalLimitsAreStock, !watched.global_amended);
         twin.step(pass, &mut Stock);
 
         reachable_limit = reachable_limit.max(host_limits(pass, reachable_limit).thresh);
@@ -159,7 +190,8 @@ fn counts(most: u64) -> impl Strategy<Value = Counts> {
 }
 
 fn any_counts() -> impl Strategy<Value = Counts> {
-    (garbage(), garbage()).prop_map(|(dirty, writeback)| Counts { dirty, writeback })
+    let garbage = (garbage(), garbage()).prop_map(|(dirty, writeback)| Counts { dirty, writeback });
+    prop_oneof![2 => counts(10_000), 1 => garbage]
 }
 
 fn caller() -> impl Strategy<Value = Caller> {
@@ -199,8 +231,8 @@ prop_compose! {
         dirty_min in garbage(),
         bytes in prop_oneof![Just(UNLIMITED), 8_192..(40_000u64 << 12)],
         ratio_percent in prop_oneof![Just(0), 1..=100u32],
-        memory_max in prop_oneof![Just(UNLIMITED), Just(0), 0..40_000u64],
-        memory_min in prop_oneof![Just(0), 0..40_000u64],
+        memory_max in prop_oneof![3 => Just(UNLIMITED), 1 => Just(0), 6 => 0..40_000u64],
+        memory_min in prop_oneof![3 => Just(0), 1 => 0..40_000u64],
     ) -> Knobs {
         Knobs { dirty_min, ceiling: Ceiling { bytes, ratio_percent }, memory_max, memory_min }
     }
