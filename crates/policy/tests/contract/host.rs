@@ -11,10 +11,10 @@ use policy::floor::{FloorPass, Pool, Verdict};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const HOST_THRESH: u64 = 8_192;
+const HOST_THRESH: u64 = 2_048;
 /// The square root, to a power of two, of the largest room: stock's and a floor's poll alike.
-const MOST_PER_LOOK: u64 = 64;
-const TASKS: usize = 8;
+const MOST_PER_LOOK: u64 = 32;
+const TASKS: usize = 4;
 
 /// One turn: a task writes, a flusher cleans.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ struct Turn {
 
 prop_compose! {
     fn turn()(
-        task in 0..TASKS, cleaned in prop_oneof![15 => Just(0), 1 => 0..200u64],
+        task in 0..TASKS, cleaned in prop_oneof![15 => Just(0), 1 => 0..50u64],
         lose_probe in prop::bool::weighted(0.1),
     ) -> Turn {
         Turn { task, cleaned, lose_probe }
@@ -36,7 +36,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn host_holds_its_limit_and_all_floors_at_most(
-        turns in vec(turn(), 1..2_000), floors in vec(0..8_192u64, TASKS),
+        turns in vec(turn(), 1..2_000), floors in vec(0..HOST_THRESH, TASKS),
         // What each task's counts say, in percent of the truth; none: the truth.
         counted_percent in vec(prop::option::of(0..300u64), TASKS),) {
         let pool = Pool { wanted_total: floors.iter().sum(), host_thresh: HOST_THRESH };
@@ -77,7 +77,7 @@ proptest! {
     /// Its credit alone keeps it at its floor.
     #[test]
     fn a_foreign_writer_gets_one_floor_a_window(
-        looks in vec(0..40u64, 1..500), floor in 1..4_096u64
+        looks in vec(0..40u64, 1..500), floor in 1..HOST_THRESH
     ) {
         let mut credit = Credit::new(floor);
         let (mut now, mut admitted) = (1_000_000, Vec::new());
