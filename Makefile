@@ -2,8 +2,9 @@
 # `make help` says what can be done.
 
 PREFIX ?= /usr/local
-KRELEASE ?= $(shell uname -r)
-KDIR ?= /lib/modules/$(KRELEASE)/build
+KDIR ?= /lib/modules/$(shell uname -r)/build
+# The kernel those headers are of.
+KRELEASE = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null || uname -r)
 FUZZ_SECONDS ?= 60
 
 # Where rustup puts cargo; last, so that a cargo on the path wins.
@@ -51,7 +52,7 @@ fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 		-max_total_time=$(FUZZ_SECONDS) -max_len=400 -use_value_profile=1 -print_final_stats=1 \
 		-artifact_prefix=artifacts/ found corpus/policy
 
-install: build kmod ## install command, man page and the running kernel's module (PREFIX, DESTDIR)
+install: build kmod ## install command, man page and module (PREFIX, DESTDIR, KDIR)
 	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
 	install -D -m 644 docs/weir.1 $(MAN_DIR)/weir.1
 	install -D -m 644 kmod/weir.ko $(MODULE_DIR)/weir.ko
