@@ -4,8 +4,8 @@
 use crate::Report;
 use serde_json::{Map, Value, json};
 
-/// `{"verdict", "metrics": {NAME: {"median","min","max","n","unit"}}, "expect": [{"text","verdict","observed"}]}`.
-/// `observed` is null where nothing was measured.
+/// `{"verdict", "metrics": {NAME: {"median","min","max","n","unit"}}, "expect":
+/// [{"text","verdict","observed"}]}`. `observed` is null where nothing was measured.
 pub fn json(report: &Report) -> Value {
     let metrics: Map<String, Value> = report
         .metrics

@@ -42,7 +42,8 @@ pub(crate) fn report(scenario: &Scenario, arms: &[Arm], runs: &[Run]) -> Report 
     }
 }
 
-/// The worst news wins; a report in which nothing was judged although something should have been is no pass.
+/// The worst news wins; a report in which nothing was judged although something should have been is
+/// no pass.
 fn verdict(runs: &[Run], expects: &[Judged], troubles: &[String]) -> Verdict {
     let any = |verdict| expects.iter().any(|e| e.verdict == verdict);
     if runs

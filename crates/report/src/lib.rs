@@ -11,9 +11,10 @@
 //! * **The worst news wins.** One failed guest fails the report whatever the figures say; then one
 //!   inconclusive guest or figure makes it inconclusive; only then do the expectations decide.
 //!
-//! Worked example, `weir.contended.victim.iops >= 0.99 * solo` over three runs of arm weir with 124.9, 125.0 and
-//! 124.1 IOPS contended and 125.0, 125.0, 124.8 solo: observed is the median 124.9, the bound 0.99 x 125.0 =
-//! 123.75, so it is met, although the worst run alone would have been close.
+//! Worked example, `weir.contended.victim.iops >= 0.99 * solo` over three runs of arm weir with
+//! 124.9, 125.0 and 124.1 IOPS contended and 125.0, 125.0, 124.8 solo: observed is the median
+//! 124.9, the bound 0.99 x 125.0 = 123.75, so it is met, although the worst run alone would have
+//! been close.
 
 mod format;
 mod json;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The report for people: one table, stock beside weir, for the terminal and for Markdown; then each expectation with
-//! what was observed and what it was held against.
+//! The report for people: one table, stock beside weir, for the terminal and for Markdown; then
+//! each expectation with what was observed and what it was held against.
 //!
-//! A row is a measure of a phase. Jobs come first, then cgroups, then the host. A job that ran in an earlier phase
-//! also gets its share of that phase's IOPS, because "contended / solo" is what the reader came for. With
-//! many phases only what an expectation is about is shown, so that the answer is not buried.
+//! A row is a measure of a phase. Jobs come first, then cgroups, then the host. A job that ran in
+//! an earlier phase also gets its share of that phase's IOPS, because "contended / solo" is what
+//! the reader came for. With many phases only what an expectation is about is shown, so that the
+//! answer is not buried.
 
 use crate::{Judged, Report, Summary, Verdict, format};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};

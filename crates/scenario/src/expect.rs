@@ -9,8 +9,8 @@
 //! at_most  = "stock.contended.host.dirty_max_bytes + 16M"      any other metric by its full name
 //! ```
 //!
-//! The spaces matter: `cgroup/a-b` is a name, `a - b` a difference. What is added or compared must be of one
-//! kind, so `2ms` against IOPS is refused rather than compared as numbers.
+//! The spaces matter: `cgroup/a-b` is a name, `a - b` a difference. What is added or compared must
+//! be of one kind, so `2ms` against IOPS is refused rather than compared as numbers.
 
 use crate::metric::{Name, Unit};
 use crate::model::{Arm, Bound, Scenario, Term};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which fio options a job may use: those fio has, less those the lab sets itself. A misspelt option
-//! would otherwise be found only when a guest has booted.
+//! Which fio options a job may use: those fio has, less those the lab sets itself. A misspelt
+//! option would otherwise be found only when a guest has booted.
 
 use crate::problem::nearest;
 
 /// fio's own list, with how it was made.
 const OPTIONS: &str = include_str!("../data/fio-3.33-options.txt");
 
-/// Options that would take the result, the place of the files or the order of events away from the lab,
-/// with what to use instead.
+/// Options that would take the result, the place of the files or the order of events away from the
+/// lab, with what to use instead.
 const RESERVED: &[(&str, &str)] = &[
     ("name", "the job's own `name` is used"),
     ("directory", "files live on the job's `disk`"),
@@ -77,7 +77,8 @@ const DIRECTIONS: &[&str] = &[
     "randtrimwrite",
 ];
 
-/// Whether fio would take `value` for `option`, for the options where a slip is likely; fio judges the others.
+/// Whether fio would take `value` for `option`, for the options where a slip is likely; fio judges
+/// the others.
 ///
 /// # Errors
 /// What is wrong with the value and what one looks like.

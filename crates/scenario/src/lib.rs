@@ -3,10 +3,10 @@
 //! phases, and what must come out. This crate turns the file into [`model::Scenario`] and refuses
 //! whatever it does not know.
 //!
-//! The rule is that a scenario either means exactly what it says or is not run at all. So nothing has
-//! a silent fallback: an unknown key, a size without its unit, a cgroup that was never defined, an
-//! expectation about a metric that no run can produce are errors, each with file, line, key and what
-//! would be right, and all of a file's errors are reported at once:
+//! The rule is that a scenario either means exactly what it says or is not run at all. So nothing
+//! has a silent fallback: an unknown key, a size without its unit, a cgroup that was never defined,
+//! an expectation about a metric that no run can produce are errors, each with file, line, key and
+//! what would be right, and all of a file's errors are reported at once:
 //!
 //! ```text
 //! noisy.toml:4: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! How it is built: [`reader`] walks the TOML with the line of every value and collects problems;
-//! [`parse`] is the language, one function per section; [`expect`] the little expression language of
-//! expectations; [`metric`] the names a run can produce; [`units`] sizes, times and bandwidths;
+//! [`parse`] is the language, one function per section; [`expect`] the little expression language
+//! of expectations; [`metric`] the names a run can produce; [`units`] sizes, times and bandwidths;
 //! [`fio`] the option names fio knows.
 
 pub mod expect;
@@ -50,8 +50,8 @@ pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
     parse(&name, &shown, &text)
 }
 
-/// Checks the scenario `text`. `name` is what the scenario is called in results, `file` how problems
-/// name the file.
+/// Checks the scenario `text`. `name` is what the scenario is called in results, `file` how
+/// problems name the file.
 ///
 /// # Errors
 /// Everything that is wrong with the text, in line order.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The names a run can produce: `ARM.PHASE.SUBJECT.METRIC`, where SUBJECT is a job, `host`,
-//! `disk/NAME` or `cgroup/PATH`. Arms, phases and jobs contain no dot, a cgroup's path may; so a name is
-//! taken apart from the front for arm and phase and from the back for the metric.
+//! `disk/NAME` or `cgroup/PATH`. Arms, phases and jobs contain no dot, a cgroup's path may; so a
+//! name is taken apart from the front for arm and phase and from the back for the metric.
 
 use crate::model::{Arm, Scenario};
 use crate::problem::suggest;
 
-/// Measured of a job in every phase it runs in (latencies of its write direction, else of its reads).
+/// Measured of a job in every phase it runs in (latencies of its write direction, else of its
+/// reads).
 pub const JOB: &[&str] = &[
     "iops",
     "bw_bytes",
@@ -28,7 +29,8 @@ pub const HOST: &[&str] = &[
 pub const DISK: &[&str] = &["bw_bytes"];
 /// Measured of a cgroup in every phase and both arms.
 pub const CGROUP: &[&str] = &["dirty_max_bytes", "dirty_median_bytes"];
-/// Counters of `memory.dirty_stat`, by how much they grew in a phase. Arm `weir` only: stock has no such file.
+/// Counters of `memory.dirty_stat`, by how much they grew in a phase. Arm `weir` only: stock has no
+/// such file.
 pub const DIRTY_STAT: &[&str] = &[
     "nr_passes",
     "nr_floor_admitted",

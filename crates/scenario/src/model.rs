@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a scenario says, after parsing and validation: plain data that lab, twin and host read alike.
+//! What a scenario says, after parsing and validation: plain data that lab, twin and host read
+//! alike.
 //!
 //! Byte sizes are `u64` bytes, bandwidths bytes per second, durations milliseconds. Every name that
 //! refers to something (a job's cgroup, a phase's job) has been checked to exist.
@@ -99,9 +100,11 @@ pub struct Phase {
     pub jobs: Vec<String>,
     /// Each job's run time in milliseconds (fio `runtime` + `time_based`).
     pub duration_ms: u64,
-    /// Job name to milliseconds it starts after the phase does (lets another fill the dirty pool first).
+    /// Job name to milliseconds it starts after the phase does (lets another fill the dirty pool
+    /// first).
     pub delay_ms: BTreeMap<String, u64>,
-    /// Cgroup path to weir knobs that replace the cgroup's own from this phase on (arm `weir` only).
+    /// Cgroup path to weir knobs that replace the cgroup's own from this phase on (arm `weir`
+    /// only).
     pub set: BTreeMap<String, BTreeMap<String, String>>,
     /// Write everything back (sync) before the phase begins, so that it starts with a clean pool.
     pub clean: bool,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The language, one function per section. A section that has a problem still yields what it could read, so that
-//! later sections can be checked against its names; any problem at all voids the result in the end.
+//! The language, one function per section. A section that has a problem still yields what it could
+//! read, so that later sections can be checked against its names; any problem at all voids the
+//! result in the end.
 
 mod cgroup;
 mod host;

@@ -11,7 +11,8 @@ pub struct Problem {
     pub file: String,
     /// Counted from 1; 0 when no line is to blame (the file cannot be read).
     pub line: usize,
-    /// Dotted path of the key (`host.memory`, `job[1].fio.rate`); empty when it is the file as a whole.
+    /// Dotted path of the key (`host.memory`, `job[1].fio.rate`); empty when it is the file as a
+    /// whole.
     pub key: String,
     /// What is wrong with it and what would be right.
     pub what: String,

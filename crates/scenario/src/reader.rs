@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A walk over TOML that knows where it is. A [`Reader`] holds the file and the problems found so far; a [`Table`]
-//! and a [`Value`] carry their dotted key and position, so that every complaint names file, line and key by itself.
-//! Accessors return `None` after they have complained: callers go on and find the next problem.
+//! A walk over TOML that knows where it is. A [`Reader`] holds the file and the problems found so
+//! far; a [`Table`] and a [`Value`] carry their dotted key and position, so that every complaint
+//! names file, line and key by itself. Accessors return `None` after they have complained: callers
+//! go on and find the next problem.
 
 use crate::problem::{Problem, nearest, suggest};
 use std::cell::RefCell;

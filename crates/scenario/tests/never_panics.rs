@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whatever the bytes: a scenario or a list of problems, never a panic. Pure noise hardly gets past the TOML
-//! parser, so most cases damage a shipped scenario in one or two places instead.
+//! Whatever the bytes: a scenario or a list of problems, never a panic. Pure noise hardly gets past
+//! the TOML parser, so most cases damage a shipped scenario in one or two places instead.
 
 use proptest::prelude::*;
 

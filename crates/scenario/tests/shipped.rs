@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every scenario in the repository is valid, and says at its top which published result it answers.
+//! Every scenario in the repository is valid, and says at its top which published result it
+//! answers.
 
 use std::path::Path;
 

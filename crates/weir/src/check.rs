@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Check a scenario without running it
 ///
-/// Every problem is printed as FILE:LINE: key: what is wrong and what would be right. Exit status: 0
-/// valid, 1 refused.
+/// Every problem is printed as FILE:LINE: key: what is wrong and what would be right. Exit status:
+/// 0 valid, 1 refused.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// One JSON object instead of text

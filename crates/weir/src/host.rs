@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! weir on the machine it runs on: can it run here ([`doctor`]), loading and unloading ([`module`]), what is in effect
-//! now ([`status`]).
+//! weir on the machine it runs on: can it run here ([`doctor`]), loading and unloading
+//! ([`module`]), what is in effect now ([`status`]).
 
 pub mod doctor;
 pub mod module;
+mod requirements;
 pub mod status;
 mod system;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What goes on while a scenario runs, on stderr: a line per arm that renews itself on a terminal, plain lines elsewhere.
+//! What goes on while a scenario runs, on stderr: a line per arm that renews itself on a terminal,
+//! plain lines elsewhere.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use lab::{Guest, Outcome, Progress};

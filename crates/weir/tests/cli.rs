@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command as a user meets it, as far as no guest is needed: what it accepts, what it says, how it ends.
+//! The command as a user meets it, as far as no guest is needed: what it accepts, what it says, how
+//! it ends.
 
 use assert_cmd::Command;
 use predicates::prelude::*;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir run` from file to verdict, in guests: the module at work, the JSON, the files kept, the exit status.
+//! `weir run` from file to verdict, in guests: the module at work, the JSON, the files kept, the
+//! exit status.
 
 use assert_cmd::Command;
 use serde_json::Value;

@@ -14,8 +14,8 @@ pub(super) const KNOBS: &[&str] = &[
     "memory.dirty_bytes",
 ];
 
-/// cgroup v2 files of the controllers the guest enables that take one value and name no device: what
-/// a device's number will be in a guest is not known when a scenario is written.
+/// cgroup v2 files of the controllers the guest enables that take one value and name no device:
+/// what a device's number will be in a guest is not known when a scenario is written.
 const FILES: &[&str] = &[
     "cgroup.freeze",
     "cgroup.max.depth",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir load` and `weir unload`.
 //!
-//! The kernel answers a refused module with little more than an error number; the reason is in its log. So
-//! the log is read from where it stood before, and the module's lines are shown.
+//! The kernel answers a refused module with little more than an error number; the reason is in its
+//! log. So the log is read from where it stood before, and the module's lines are shown.
 
 use super::system::System;
 use anyhow::{Context, Result, bail};
@@ -220,7 +220,8 @@ impl KernelLog {
             match file.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
-                // EPIPE: records were overwritten before they could be read; go on with the oldest there is.
+                // EPIPE: records were overwritten before they could be read; go on with the oldest
+                // there is.
                 Err(why) if why.raw_os_error() == Some(nix::libc::EPIPE) => {}
                 Err(_) => break,
             }

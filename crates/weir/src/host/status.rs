@@ -2,8 +2,9 @@
 //! `weir status`: is weir in effect, and for whom.
 //!
 //! The host's figures are whatever files the module has below /sys/kernel/weir, so that a newer
-//! module needs no newer command. The cgroups are those with a knob that is not at its default; the others are not
-//! even asked for their statistics, because asking makes the module keep a record of them.
+//! module needs no newer command. The cgroups are those with a knob that is not at its default; the
+//! others are not even asked for their statistics, because asking makes the module keep a record of
+//! them.
 
 use super::system::System;
 use anyhow::{Context, Result};
@@ -16,7 +17,8 @@ use std::process::ExitCode;
 
 /// Is weir in effect, and for which cgroups?
 ///
-/// Exit status: 0 in effect or idle, 1 not loaded, switched off or without effect, 2 it cannot be told.
+/// Exit status: 0 in effect or idle, 1 not loaded, switched off or without effect, 2 it cannot be
+/// told.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// One JSON object instead of text
@@ -116,7 +118,8 @@ fn files(dir: &Path) -> Result<BTreeMap<String, String>> {
     Ok(values)
 }
 
-/// Collects the cgroups at and below `dir` that have a knob set. Cgroups come and go: one that is gone is left out.
+/// Collects the cgroups at and below `dir` that have a knob set. Cgroups come and go: one that is
+/// gone is left out.
 fn walk(dir: &Path, path: &str, found: &mut Vec<Cgroup>) -> Result<()> {
     let read = |file: &str| {
         fs::read_to_string(dir.join(file))

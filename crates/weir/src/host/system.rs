@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine as its files show it. Everything is read below one root directory, so that a test can lay out a
-//! machine that has something wrong with it.
+//! The machine as its files show it. Everything is read below one root directory, so that a test
+//! can lay out a machine that has something wrong with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

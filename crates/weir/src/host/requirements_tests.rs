@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A healthy machine laid out in files, then broken in one place at a time. That a real one is judged
-//! right is tested in guests.
+//! A healthy machine laid out in files, then broken in one place at a time. That a real one is
+//! judged right is tested in guests.
 
+use super::super::doctor::{sum_up, text};
 use super::*;
 use std::fs;
 use std::path::Path;
@@ -59,7 +60,8 @@ fn a_healthy_machine_passes() {
     assert!(text(RELEASE, &checks).ends_with("Linux 6.12.1-test can run weir.\n"));
 }
 
-/// Breaks `path` of a healthy machine (`None`: removes it) and expects exactly this complaint and no other.
+/// Breaks `path` of a healthy machine (`None`: removes it) and expects exactly this complaint and
+/// no other.
 #[track_caller]
 fn broken(path: &str, text: Option<&str>, verdict: Verdict, seen: &str, remedy: &str) {
     let dir = healthy();
