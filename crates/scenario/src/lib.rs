@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! noisy.toml:4: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl
-//! noisy.toml:9: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s`
+//! noisy.toml:9: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`
 //! ```
 //!
 //! How it is built: [`reader`] walks the TOML with the line of every value and collects problems;
