@@ -232,7 +232,7 @@ int weir_btf_member(const struct weir_btf *btf, const char *type,
 	const struct btf_member *members;
 	u32 i;
 
-	if (!owner)
+	if (!owner || weir_fault_hides(name))
 		return -ENOENT;
 	members = (const void *)(owner + 1);
 	for (i = 0; i < btf_type_vlen(owner); i++) {

@@ -33,20 +33,6 @@ bool weir_observe;
 module_param_named(observe, weir_observe, bool, 0644);
 MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing");
 
-#ifdef WEIR_FAULTS
-static unsigned int fault_one_in;
-module_param(fault_one_in, uint, 0644);
-MODULE_PARM_DESC(fault_one_in, "lose one decision in this many, 0 = none");
-
-bool weir_fault(void)
-{
-	static atomic_t calls;
-	unsigned int every = READ_ONCE(fault_one_in);
-
-	return every && !((unsigned int)atomic_inc_return(&calls) % every);
-}
-#endif
-
 /* Show that both kinds of probe work here before anybody relies on them. */
 static int prove(void)
 {
@@ -90,12 +76,14 @@ static int __init weir_init(void)
 	err = weir_status_create();
 	if (err)
 		goto no_status;
+	weir_fault_add_taken();
 	err = weir_files_create();
 	if (err)
 		goto no_files;
 	return 0;
 
 no_files:
+	weir_fault_remove_taken();
 	weir_status_remove();
 no_status:
 	weir_beat_remove();

@@ -67,7 +67,7 @@ static unsigned long find_lookup(void)
 /* Address of a kernel function by its plain name, 0 if it has none. */
 unsigned long weir_symbol(const char *name)
 {
-	return static_call(weir_lookup)(name);
+	return weir_fault_hides(name) ? 0 : static_call(weir_lookup)(name);
 }
 
 static unsigned long required(const char *name)

@@ -3,6 +3,7 @@
 . /tap.sh
 insmod /weir.ko || exit 1
 mkdir /sys/fs/cgroup/a
+limits 268435456
 cd /sys/fs/cgroup/a || exit 1
 
 for file in dirty_min dirty_bytes dirty_ratio dirty_stat; do

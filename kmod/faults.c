@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Faults on purpose, for the tests only: built with WEIR_FAULTS=y, never
+ * otherwise.
+ *
+ *   fault_one_in   lose one decision in this many, as a missed probe would
+ *   fault_hide     a function or struct member this kernel shall not have
+ *   fault_taken    a kernel that brings a memory.dirty_min of its own
+ */
+#include "weir.h"
+#include <linux/module.h>
+#include <linux/seq_file.h>
+
+static unsigned int fault_one_in;
+module_param(fault_one_in, uint, 0644);
+MODULE_PARM_DESC(fault_one_in, "lose one decision in this many, 0 = none");
+
+static char *fault_hide;
+module_param(fault_hide, charp, 0444);
+MODULE_PARM_DESC(fault_hide, "function or member that is not to be found");
+
+static bool fault_taken;
+module_param(fault_taken, bool, 0444);
+MODULE_PARM_DESC(fault_taken, "let there be a memory.dirty_min already");
+
+/* Is this decision to be lost? */
+bool weir_fault(void)
+{
+	static atomic_t calls;
+	unsigned int every = READ_ONCE(fault_one_in);
+
+	return every && !((unsigned int)atomic_inc_return(&calls) % every);
+}
+
+/* Is this name to be treated as missing? */
+bool weir_fault_hides(const char *name)
+{
+	return fault_hide && !strcmp(fault_hide, name);
+}
+
+static int show_taken(struct seq_file *seq, void *unused)
+{
+	seq_puts(seq, "the kernel's own\n");
+	return 0;
+}
+
+static struct cftype taken[] = {
+	{ .name = "dirty_min", .flags = CFTYPE_NOT_ON_ROOT, .seq_show = show_taken },
+	{ }
+};
+
+void weir_fault_add_taken(void)
+{
+	if (fault_taken)
+		weir_add_files(taken);
+}
+
+void weir_fault_remove_taken(void)
+{
+	if (fault_taken)
+		weir_remove_files(taken);
+}
