@@ -25,7 +25,8 @@ pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
             }
             above.push(part);
             if !above.is_dir() {
-                fs::create_dir(&above).with_context(|| format!("making the cgroup {}", above.display()))?;
+                fs::create_dir(&above)
+                    .with_context(|| format!("making the cgroup {}", above.display()))?;
             }
         }
     }
@@ -39,14 +40,21 @@ pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
 pub fn write_files(path: &str, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in files {
         let file = directory(path).join(name);
-        fs::write(&file, value).with_context(|| format!("writing `{value}` to {}", file.display()))?;
+        fs::write(&file, value)
+            .with_context(|| format!("writing `{value}` to {}", file.display()))?;
     }
     Ok(())
 }
 
 /// The value of a key in a flat-keyed file's text (`file_dirty 4096`).
 pub fn flat_key(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+    text.lines().find_map(|line| {
+        line.strip_prefix(key)?
+            .strip_prefix(' ')?
+            .trim()
+            .parse()
+            .ok()
+    })
 }
 
 #[cfg(test)]

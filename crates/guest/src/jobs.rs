@@ -16,10 +16,13 @@ use std::process::{Child, Command, Stdio};
 /// # Errors
 /// A `runtime` that is not a time.
 pub fn runtime_ms(job: &Job, phase: &Phase) -> Result<u64, String> {
-    let Some(text) = job.fio.get("runtime") else { return Ok(phase.duration_ms) };
+    let Some(text) = job.fio.get("runtime") else {
+        return Ok(phase.duration_ms);
+    };
     match text.parse::<u64>() {
         Ok(seconds) => Ok(seconds * 1000),
-        Err(_) => scenario::units::milliseconds(text).map_err(|why| format!("job {}: runtime: {why}", job.name)),
+        Err(_) => scenario::units::milliseconds(text)
+            .map_err(|why| format!("job {}: runtime: {why}", job.name)),
     }
 }
 
@@ -28,7 +31,9 @@ pub fn runtime_ms(job: &Job, phase: &Phase) -> Result<u64, String> {
 /// # Errors
 /// As for [`runtime_ms`].
 pub fn nominal_ms(jobs: &[&Job], phase: &Phase) -> Result<u64, String> {
-    jobs.iter().try_fold(0, |end, job| Ok(end.max(delay_ms(job, phase) + runtime_ms(job, phase)?)))
+    jobs.iter().try_fold(0, |end, job| {
+        Ok(end.max(delay_ms(job, phase) + runtime_ms(job, phase)?))
+    })
 }
 
 /// When the job starts, in milliseconds after the phase.
@@ -48,7 +53,11 @@ pub struct Running {
 impl Running {
     /// Starts the job for a phase.
     pub fn start(job: &Job, phase: &Phase) -> Result<Running> {
-        let mut options = vec!["--time_based=1".to_owned(), "--output-format=json+".to_owned(), "--eta=never".to_owned()];
+        let mut options = vec![
+            "--time_based=1".to_owned(),
+            "--output-format=json+".to_owned(),
+            "--eta=never".to_owned(),
+        ];
         if !job.fio.contains_key("runtime") {
             options.push(format!("--runtime={}ms", phase.duration_ms));
         }
@@ -61,10 +70,17 @@ impl Running {
 
     /// Lays the job's files out, as fio would do first thing, and waits for that.
     pub fn lay_out(job: &Job) -> Result<()> {
-        let mut running = spawn(job, &["--create_only=1".to_owned()])?;
+        let mut running = spawn(
+            job,
+            &["--create_only=1".to_owned(), "--runtime=1".to_owned()],
+        )?;
         let status = running.child.wait().context("waiting for fio")?;
         if !status.success() {
-            bail!("job {}: fio could not lay out its files ({status}): {}", job.name, running.said());
+            bail!(
+                "job {}: fio could not lay out its files ({status}): {}",
+                job.name,
+                running.said()
+            );
         }
         Ok(())
     }
@@ -79,7 +95,12 @@ impl Running {
         let status = self.child.wait().context("waiting for fio")?;
         let text = std::fs::read_to_string(&self.result).unwrap_or_default();
         if !status.success() {
-            bail!("job {}: fio failed ({status}): {}{}", self.name, self.said(), text.lines().next().unwrap_or_default());
+            bail!(
+                "job {}: fio failed ({status}): {}{}",
+                self.name,
+                self.said(),
+                text.lines().next().unwrap_or_default()
+            );
         }
         // fio puts warnings in front of the JSON.
         let json = text.find('{').map(|at| &text[at..]).unwrap_or_default();
@@ -107,20 +128,37 @@ fn spawn(job: &Job, more: &[String]) -> Result<Running> {
         .arg(format!("--output={}", result.display()))
         .arg(format!("--name={}", job.name))
         .arg(format!("--directory=/mnt/{}", job.disk))
-        .args(job.fio.iter().map(|(option, value)| format!("--{option}={value}")))
+        .args(
+            job.fio
+                .iter()
+                .map(|(option, value)| format!("--{option}={value}")),
+        )
         .args(more)
         .current_dir("/tmp")
         .stdin(Stdio::null())
-        .stdout(log.try_clone().with_context(|| format!("{}", errors.display()))?)
+        .stdout(
+            log.try_clone()
+                .with_context(|| format!("{}", errors.display()))?,
+        )
         .stderr(log);
     if let Some(path) = &job.cgroup {
         let procs = cgroups::directory(path).join("cgroup.procs");
-        let mut file = OpenOptions::new().write(true).open(&procs).with_context(|| format!("{}", procs.display()))?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .open(&procs)
+            .with_context(|| format!("{}", procs.display()))?;
         // SAFETY: one write(2) between fork and exec; "0" is whoever writes it.
         unsafe { command.pre_exec(move || file.write_all(b"0")) };
     }
-    let child = command.spawn().with_context(|| format!("job {}: cannot start fio", job.name))?;
-    Ok(Running { name: job.name.clone(), child, result, errors })
+    let child = command
+        .spawn()
+        .with_context(|| format!("job {}: cannot start fio", job.name))?;
+    Ok(Running {
+        name: job.name.clone(),
+        child,
+        result,
+        errors,
+    })
 }
 
 #[cfg(test)]
@@ -129,8 +167,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn job(runtime: Option<&str>) -> Job {
-        let fio = runtime.map(|text| ("runtime".to_owned(), text.to_owned())).into_iter().collect();
-        Job { name: "a".into(), cgroup: None, disk: "d".into(), fio }
+        let fio = runtime
+            .map(|text| ("runtime".to_owned(), text.to_owned()))
+            .into_iter()
+            .collect();
+        Job {
+            name: "a".into(),
+            cgroup: None,
+            disk: "d".into(),
+            fio,
+        }
     }
 
     #[test]
@@ -146,6 +192,10 @@ mod tests {
         assert_eq!(nominal_ms(&[&job(None)], &phase), Ok(35_000));
         assert_eq!(nominal_ms(&[&job(Some("60"))], &phase), Ok(65_000));
         assert_eq!(nominal_ms(&[&job(Some("500ms"))], &phase), Ok(5_500));
-        assert!(nominal_ms(&[&job(Some("soon"))], &phase).unwrap_err().starts_with("job a: runtime: "));
+        assert!(
+            nominal_ms(&[&job(Some("soon"))], &phase)
+                .unwrap_err()
+                .starts_with("job a: runtime: ")
+        );
     }
 }

@@ -18,6 +18,7 @@ pub mod protocol;
 mod cgroups;
 mod disks;
 pub mod jobs;
+mod limits;
 mod phases;
 mod sample;
 mod script;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scenario plans: set the host up as the scenario says, lay the files out, run phase after phase.
 //!
-//! All files of all jobs are laid out before the first phase, written back and dropped from the page
-//! cache, so that no phase pays for what another needed. Within a phase the jobs are real fio processes;
-//! their start times are kept by this agent, not by fio, so that a job's measured time is its own.
+//! All files of all jobs are laid out and written back before the first phase, so that no phase pays for
+//! what another needed. Caches are not dropped: fio drops its own files' pages when it starts, and a
+//! filesystem that has to read its metadata again, behind a slow disk's queue of writes and inside a
+//! transaction, stalls every writer for seconds in a way that has nothing to do with dirty limits.
+//!
+//! Within a phase the jobs are real fio processes; their start times are kept by this agent, not by fio,
+//! so that a job's measured time is its own. Knobs are set only after the layout, which they would slow.
 
 use crate::channel::Channel;
 use crate::jobs::{self, Running};
+use crate::limits::Lifted;
 use crate::protocol::{Event, MODULE_PATH};
 use crate::sample::{Watch, Watched};
 use crate::{cgroups, system};
@@ -17,8 +22,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long after its nominal end a phase may still have running jobs. A single write that stalls for
-/// many seconds is what scenarios are about, not a fault; one that takes this long is.
+/// fio needs a moment to start and to end; a job that takes longer than this sleeps in a write.
+const SLACK: Duration = Duration::from_secs(5);
+/// How much longer a sleeping write may take once the limits that held it are lifted.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Runs the whole scenario in one arm.
@@ -30,21 +36,27 @@ pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
     cgroups::create(&scenario.cgroups)?;
     if arm == Arm::Weir {
         channel.stage("insmod weir.ko");
-        system::run(Command::new("insmod").arg(MODULE_PATH))
-            .map_err(|error| anyhow!("the module refused to load: {error:#}; the kernel log says: {}", module_log()))?;
-        for (path, cgroup) in &scenario.cgroups {
-            cgroups::write_files(path, &cgroup.knobs)?;
-        }
+        system::run(Command::new("insmod").arg(MODULE_PATH)).map_err(|error| {
+            anyhow!(
+                "the module refused to load: {error:#}; the kernel log says: {}",
+                module_log()
+            )
+        })?;
     }
     for job in &scenario.jobs {
         channel.stage(format!("laying out {}", job.name));
         Running::lay_out(job)?;
     }
-    write_back()?;
+    nix::unistd::sync();
+    if arm == Arm::Weir {
+        for (path, cgroup) in &scenario.cgroups {
+            cgroups::write_files(path, &cgroup.knobs)?;
+        }
+    }
     for phase in &scenario.phases {
         if phase.clean {
             channel.stage("writing back");
-            write_back()?;
+            nix::unistd::sync();
         }
         if arm == Arm::Weir {
             for (path, knobs) in &phase.set {
@@ -57,54 +69,110 @@ pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
 }
 
 fn run_phase(scenario: &Scenario, phase: &Phase, channel: &Channel) -> Result<()> {
-    let mut waiting: Vec<&Job> = scenario.jobs.iter().filter(|job| phase.jobs.contains(&job.name)).collect();
+    let mut waiting: Vec<&Job> = scenario
+        .jobs
+        .iter()
+        .filter(|job| phase.jobs.contains(&job.name))
+        .collect();
     let nominal = jobs::nominal_ms(&waiting, phase).map_err(|why| anyhow!(why))?;
     // The last to start comes first, so that the next is at the end.
     waiting.sort_by_key(|job| std::cmp::Reverse(jobs::delay_ms(job, phase)));
-    channel.send(&Event::PhaseStart { phase: phase.name.clone() });
+    channel.send(&Event::PhaseStart {
+        phase: phase.name.clone(),
+    });
     let watch = Watch::start(Watched {
-        disks: scenario.disks.iter().map(|disk| disk.name.clone()).collect(),
+        disks: scenario
+            .disks
+            .iter()
+            .map(|disk| disk.name.clone())
+            .collect(),
         cgroups: scenario.cgroups.keys().cloned().collect(),
     })?;
-    let start = Instant::now();
-    let deadline = start + Duration::from_millis(nominal) + GRACE;
-    let mut running: Vec<Running> = Vec::new();
-    loop {
-        let is_due = |job: &&Job| start.elapsed() >= Duration::from_millis(jobs::delay_ms(job, phase));
-        while waiting.last().is_some_and(is_due) {
-            running.extend(waiting.pop().map(|job| Running::start(job, phase)).transpose()?);
-        }
-        let mut busy = Vec::new();
-        for job in &mut running {
-            if !job.is_over()? {
-                busy.push(job.name.as_str());
-            }
-        }
-        if waiting.is_empty() && busy.is_empty() {
-            break;
-        }
-        if Instant::now() > deadline {
-            bail!("still busy {} s after it should have ended: {}", GRACE.as_secs(), busy.join(", "));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut schedule = Schedule {
+        waiting,
+        phase,
+        start: Instant::now(),
+        running: Vec::new(),
+    };
+    let end = Duration::from_millis(nominal) + SLACK;
+    schedule.run_until(end)?;
     let mut result = watch.finish(&phase.name)?;
-    for job in running {
+    if !schedule.busy()?.is_empty() {
+        let limits = Lifted::lift()?;
+        schedule.run_until(end + GRACE)?;
+        limits.restore()?;
+    }
+    let busy = schedule.busy()?;
+    if !busy.is_empty() {
+        bail!(
+            "still busy {} s after it should have ended: {}",
+            (SLACK + GRACE).as_secs(),
+            busy.join(", ")
+        );
+    }
+    for job in schedule.running {
         result.jobs.insert(job.name.clone(), job.result()?);
     }
     channel.send(&Event::PhaseEnd(Box::new(result)));
     Ok(())
 }
 
-/// Cleans all dirty pages and drops the page cache.
-fn write_back() -> Result<()> {
-    nix::unistd::sync();
-    fs::write("/proc/sys/vm/drop_caches", "3").context("dropping the page cache")
+/// The jobs of a running phase.
+struct Schedule<'a> {
+    /// The next to start is at the end.
+    waiting: Vec<&'a Job>,
+    phase: &'a Phase,
+    start: Instant,
+    running: Vec<Running>,
+}
+
+impl<'a> Schedule<'a> {
+    /// Starts jobs when they are due and returns when all have ended, or `end` after the phase's start.
+    fn run_until(&mut self, end: Duration) -> Result<()> {
+        while self.start.elapsed() < end {
+            while let Some(job) = self.due() {
+                self.running.push(Running::start(job, self.phase)?);
+            }
+            if self.waiting.is_empty() && self.busy()?.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    fn due(&mut self) -> Option<&'a Job> {
+        let next = self.waiting.last()?;
+        let delay = Duration::from_millis(jobs::delay_ms(next, self.phase));
+        if self.start.elapsed() >= delay {
+            self.waiting.pop()
+        } else {
+            None
+        }
+    }
+
+    /// Names of the jobs that have not ended.
+    fn busy(&mut self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for job in &mut self.running {
+            if !job.is_over()? {
+                names.push(job.name.clone());
+            }
+        }
+        Ok(names)
+    }
 }
 
 /// What the module said last.
 fn module_log() -> String {
     let messages = crate::klog::messages().unwrap_or_default();
-    let own: Vec<_> = messages.into_iter().filter(|message| message.starts_with("weir:")).collect();
-    if own.is_empty() { "nothing".to_owned() } else { own[own.len().saturating_sub(5)..].join("; ") }
+    let own: Vec<_> = messages
+        .into_iter()
+        .filter(|message| message.starts_with("weir:"))
+        .collect();
+    if own.is_empty() {
+        "nothing".to_owned()
+    } else {
+        own[own.len().saturating_sub(5)..].join("; ")
+    }
 }

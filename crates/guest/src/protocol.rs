@@ -38,6 +38,8 @@ pub struct PlanDisk {
     pub name: String,
     /// Made and mounted at `/mnt/<name>`; `None` leaves the device blank.
     pub filesystem: Option<Filesystem>,
+    /// What the lab throttles writes to, bytes per second; shapes the device's queue.
+    pub write_bandwidth: Option<u64>,
 }
 
 /// The two kinds of plan.

@@ -59,7 +59,13 @@ impl Watch {
         let start = Instant::now();
         let (flag, cgroups) = (stop.clone(), watched.cgroups.clone());
         let sampler = std::thread::spawn(move || sample(&cgroups, start, &flag));
-        Ok(Watch { start, before, watched, stop, sampler })
+        Ok(Watch {
+            start,
+            before,
+            watched,
+            stop,
+            sampler,
+        })
     }
 
     /// Ends; everything but the jobs' results is filled in.
@@ -67,14 +73,25 @@ impl Watch {
         let elapsed = self.start.elapsed();
         let after = Counters::read(&self.watched)?;
         self.stop.store(true, Ordering::Relaxed);
-        let samples = self.sampler.join().map_err(|_| anyhow::anyhow!("the sampling thread panicked"))?;
+        let samples = self
+            .sampler
+            .join()
+            .map_err(|_| anyhow::anyhow!("the sampling thread panicked"))?;
         let disks = after.disks.iter().map(|(name, after)| {
             let before = self.before.disks.get(name).copied().unwrap_or_default();
-            let moved = DiskBytes { written: after.written - before.written, read: after.read - before.read };
+            let moved = DiskBytes {
+                written: after.written - before.written,
+                read: after.read - before.read,
+            };
             (name.clone(), moved)
         });
         let dirty_stat = after.dirty_stat.into_iter().map(|(path, after)| {
-            let before = self.before.dirty_stat.get(&path).cloned().unwrap_or_default();
+            let before = self
+                .before
+                .dirty_stat
+                .get(&path)
+                .cloned()
+                .unwrap_or_default();
             (path, BeforeAfter { before, after })
         });
         Ok(PhaseResult {
@@ -106,7 +123,8 @@ impl Counters {
         };
         for path in &watched.cgroups {
             if let Some(file) = dirty_stat(path) {
-                let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+                let text =
+                    fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
                 counters.dirty_stat.insert(path.clone(), text);
             }
         }
@@ -122,42 +140,68 @@ fn dirty_stat(path: &str) -> Option<PathBuf> {
 fn disk_bytes(name: &str) -> Result<DiskBytes> {
     let link = Path::new("/dev/weir").join(name);
     let device = fs::read_link(&link).with_context(|| format!("{}", link.display()))?;
-    let stat = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("stat");
+    let stat = Path::new("/sys/block")
+        .join(device.file_name().unwrap_or_default())
+        .join("stat");
     let text = fs::read_to_string(&stat).with_context(|| format!("{}", stat.display()))?;
     // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh.
-    let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|field| field.parse().ok())
+        .collect();
     match (fields.get(2), fields.get(6)) {
-        (Some(read), Some(written)) => Ok(DiskBytes { written: written * SECTOR, read: read * SECTOR }),
-        _ => anyhow::bail!("{}: not the format the kernel documents: {text}", stat.display()),
+        (Some(read), Some(written)) => Ok(DiskBytes {
+            written: written * SECTOR,
+            read: read * SECTOR,
+        }),
+        _ => anyhow::bail!(
+            "{}: not the format the kernel documents: {text}",
+            stat.display()
+        ),
     }
 }
 
 /// The `total=` of a line of `/proc/pressure/<resource>`, microseconds.
 fn stall(resource: &str, line: &str) -> Result<u64> {
     let file = format!("/proc/pressure/{resource}");
-    let text = fs::read_to_string(&file).with_context(|| format!("{file} (is PSI switched off?)"))?;
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("{file} (is PSI switched off?)"))?;
     total(&text, line).with_context(|| format!("{file}: no total in its line `{line}`"))
 }
 
 fn total(text: &str, line: &str) -> Option<u64> {
-    text.lines().find(|text| text.starts_with(line))?.rsplit_once("total=")?.1.trim().parse().ok()
+    text.lines()
+        .find(|text| text.starts_with(line))?
+        .rsplit_once("total=")?
+        .1
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// Runs in a thread of its own. A subject that cannot be read has no sample at that time.
 fn sample(cgroups: &[String], start: Instant, stop: &AtomicBool) -> BTreeMap<String, Series> {
     let mut series: BTreeMap<String, Series> = BTreeMap::new();
-    let precise: Vec<bool> = cgroups.iter().map(|path| dirty_stat(path).is_some()).collect();
+    let precise: Vec<bool> = cgroups
+        .iter()
+        .map(|path| dirty_stat(path).is_some())
+        .collect();
     let mut next = start;
     for round in 0.. {
         let mut add = |subject: &str, kib: Option<u64>| {
             if let Some(kib) = kib {
                 let series = series.entry(subject.to_owned()).or_default();
-                series.at_ms.push(u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX));
+                series
+                    .at_ms
+                    .push(u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX));
                 series.dirty_kib.push(kib);
             }
         };
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-        add("host", sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE_KIB));
+        add(
+            "host",
+            sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE_KIB),
+        );
         for (path, precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
                 true => ("memory.dirty_stat", ("dirty", "writeback")),

@@ -88,6 +88,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
     let disks = request.disks.iter().map(|disk| PlanDisk {
         name: disk.name.clone(),
         filesystem: disk.filesystem,
+        write_bandwidth: disk.write_bandwidth,
     });
     let contents = Contents {
         disks: disks.collect(),

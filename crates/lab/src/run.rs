@@ -87,7 +87,9 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
     let mut weir = None;
     if request.arms.contains(&Arm::Weir) {
         progress.preparing(&format!("weir.ko for {}", kernel.release));
-        let tree = source_tree().context("weir's source tree is needed to build weir.ko for the guest: run from inside it")?;
+        let tree = source_tree().context(
+            "weir's source tree is needed to build weir.ko for the guest: run from inside it",
+        )?;
         weir = Some(module::module_for(cache, &kernel, &tree)?);
     }
     progress.preparing("the guest's programs");
@@ -98,15 +100,28 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         Some(out) => out.clone(),
         None => cache.run_directory(&request.scenario.name)?,
     };
-    let lab = Lab { request, kernel, weir, directory, progress, guest_time: guest_time(&request.scenario)? };
+    let lab = Lab {
+        request,
+        kernel,
+        weir,
+        directory,
+        progress,
+        guest_time: guest_time(&request.scenario)?,
+    };
     let parallel = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);
     let mut guests = Vec::new();
     for repeat in 0..request.repeat {
         if parallel {
             let done: Vec<Result<Guest>> = std::thread::scope(|scope| {
-                let threads: Vec<_> = request.arms.iter().map(|arm| scope.spawn(|| lab.guest(*arm, repeat))).collect();
+                let threads: Vec<_> = request
+                    .arms
+                    .iter()
+                    .map(|arm| scope.spawn(|| lab.guest(*arm, repeat)))
+                    .collect();
                 let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Guest>>| {
-                    thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the lab panicked")))
+                    thread
+                        .join()
+                        .unwrap_or_else(|_| Err(anyhow!("a thread of the lab panicked")))
                 };
                 threads.into_iter().map(join).collect()
             });
@@ -122,12 +137,20 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
 
 /// What one guest of this scenario nominally takes.
 fn guest_time(scenario: &Scenario) -> Result<Duration> {
-    let phases: Result<Vec<u64>, String> = scenario.phases.iter().map(|phase| phase_ms(scenario, phase)).collect();
+    let phases: Result<Vec<u64>, String> = scenario
+        .phases
+        .iter()
+        .map(|phase| phase_ms(scenario, phase))
+        .collect();
     Ok(OVERHEAD + Duration::from_millis(phases.map_err(|why| anyhow!(why))?.iter().sum()))
 }
 
 fn phase_ms(scenario: &Scenario, phase: &Phase) -> Result<u64, String> {
-    let jobs: Vec<&Job> = scenario.jobs.iter().filter(|job| phase.jobs.contains(&job.name)).collect();
+    let jobs: Vec<&Job> = scenario
+        .jobs
+        .iter()
+        .filter(|job| phase.jobs.contains(&job.name))
+        .collect();
     guest::jobs::nominal_ms(&jobs, phase)
 }
 
@@ -144,18 +167,33 @@ impl Lab<'_> {
     /// Boots one guest and sees it through.
     fn guest(&self, arm: Arm, repeat: u32) -> Result<Guest> {
         let scenario = &self.request.scenario;
-        let directory = self.directory.join(format!("{}-{}", arm.name(), repeat + 1));
-        fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
-        let disks = scenario.disks.iter().map(|disk| PlanDisk { name: disk.name.clone(), filesystem: Some(disk.filesystem) });
+        let directory = self
+            .directory
+            .join(format!("{}-{}", arm.name(), repeat + 1));
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+        let disks = scenario.disks.iter().map(|disk| PlanDisk {
+            name: disk.name.clone(),
+            filesystem: Some(disk.filesystem),
+            write_bandwidth: disk.write_bandwidth,
+        });
         let contents = Contents {
             disks: disks.collect(),
-            work: Work::Scenario { scenario: Box::new(scenario.clone()), arm },
+            work: Work::Scenario {
+                scenario: Box::new(scenario.clone()),
+                arm,
+            },
             script: None,
             module: self.weir.clone().filter(|_| arm == Arm::Weir),
             files: &[],
             init: self.request.init.as_deref(),
         };
-        let initramfs = initramfs(&self.request.cache, &self.kernel, contents, Some(&directory.join("plan.json")))?;
+        let initramfs = initramfs(
+            &self.request.cache,
+            &self.kernel,
+            contents,
+            Some(&directory.join("plan.json")),
+        )?;
         let drives = scenario.disks.iter().map(|disk| Drive {
             size: disk.size_bytes,
             write_bandwidth: disk.write_bandwidth,
@@ -177,7 +215,8 @@ impl Lab<'_> {
         let mut figures = BTreeMap::new();
         let mut failure = None;
         let start = Instant::now();
-        let limit = self.guest_time + PATIENCE * u32::try_from(scenario.phases.len() + 1).unwrap_or(u32::MAX);
+        let limit = self.guest_time
+            + PATIENCE * u32::try_from(scenario.phases.len() + 1).unwrap_or(u32::MAX);
         let end = qemu::boot(machine, limit, &mut |event| {
             if let Err(error) = record.keep(&event) {
                 failure.get_or_insert(error);
@@ -196,7 +235,10 @@ impl Lab<'_> {
         let guest = Guest {
             arm,
             repeat,
-            kernel_release: witness.release.clone().unwrap_or_else(|| self.kernel.release.clone()),
+            kernel_release: witness
+                .release
+                .clone()
+                .unwrap_or_else(|| self.kernel.release.clone()),
             outcome: witness.outcome(&end, &log),
             metrics: figures,
             log,
@@ -223,7 +265,10 @@ impl Record {
     fn create(directory: &Path) -> Result<Record> {
         let path = directory.join("results.jsonl");
         let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
-        Ok(Record { directory: directory.to_path_buf(), results })
+        Ok(Record {
+            directory: directory.to_path_buf(),
+            results,
+        })
     }
 
     fn keep(&mut self, event: &Event) -> Result<()> {
@@ -232,7 +277,10 @@ impl Record {
         }
         writeln!(self.results, "{}", serde_json::to_string(event)?)?;
         if let Event::PhaseEnd(result) = event {
-            fs::write(self.directory.join(format!("{}.csv", result.phase)), csv(result)?)?;
+            fs::write(
+                self.directory.join(format!("{}.csv", result.phase)),
+                csv(result)?,
+            )?;
         }
         Ok(())
     }

@@ -65,17 +65,20 @@ pub fn archive(cache: &Cache) -> Result<PathBuf> {
     // Named after what is asked of it, so that another version of weir makes its own.
     let mut hasher = DefaultHasher::new();
     (PACKAGES, PROGRAMS, LINKS).hash(&mut hasher);
-    let directory = cache.directory(&format!("userland-{:08x}", hasher.finish() as u32), |into| {
-        let apt = Apt::open(cache)?;
-        let packages = apt
-            .with_libraries(PACKAGES)
-            .context("finding the guest's packages")?;
-        let root = into.join("root");
-        apt.unpack(packages.iter().map(String::as_str), &root)
-            .context("the guest's packages")?;
-        write_archive(&root, &into.join("userland.cpio"))?;
-        fs::remove_dir_all(&root).with_context(|| format!("removing {}", root.display()))
-    })?;
+    let directory = cache.directory(
+        &format!("userland-{:08x}", hasher.finish() as u32),
+        |into| {
+            let apt = Apt::open(cache)?;
+            let packages = apt
+                .with_libraries(PACKAGES)
+                .context("finding the guest's packages")?;
+            let root = into.join("root");
+            apt.unpack(packages.iter().map(String::as_str), &root)
+                .context("the guest's packages")?;
+            write_archive(&root, &into.join("userland.cpio"))?;
+            fs::remove_dir_all(&root).with_context(|| format!("removing {}", root.display()))
+        },
+    )?;
     Ok(directory.join("userland.cpio"))
 }
 
