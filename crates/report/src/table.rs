@@ -49,27 +49,17 @@ pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
         String::new(),
     ];
     if report.metrics.is_empty() {
-        lines.push("No run got to its end: there are no figures.".into());
+        lines.push("No run got to its end: there are no figures and nothing to judge.".into());
     } else {
-        let mut table = table(report, scenario, colour);
-        table.load_preset(presets::NOTHING);
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        if colour {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
-        }
-        lines.push(table.trim_fmt());
+        lines.push(figures(report, scenario, colour));
+        lines.push(String::new());
+        lines.extend(
+            report
+                .expects
+                .iter()
+                .map(|judged| expectation(judged, colour)),
+        );
     }
-    lines.push(String::new());
-    lines.extend(
-        report
-            .expects
-            .iter()
-            .map(|judged| expectation(judged, colour)),
-    );
     let bang = paint("!", &[RED, BOLD], colour);
     lines.extend(
         report
@@ -84,6 +74,21 @@ pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
         colour,
     ));
     lines.join("\n") + "\n"
+}
+
+/// The table as a terminal shows it.
+fn figures(report: &Report, scenario: &Scenario, colour: bool) -> String {
+    let mut table = table(report, scenario, colour);
+    table.load_preset(presets::NOTHING);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    if colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table.trim_fmt()
 }
 
 /// The same table and expectations as Markdown.

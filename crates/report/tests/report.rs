@@ -265,7 +265,7 @@ fn nothing_finished() {
         false,
     );
     assert!(
-        got.contains("No run got to its end: there are no figures."),
+        got.contains("No run got to its end: there are no figures and nothing to judge."),
         "{got}"
     );
     assert!(
@@ -273,4 +273,8 @@ fn nothing_finished() {
         "{got}"
     );
     assert!(got.contains("fail: a guest failed"), "{got}");
+    assert!(
+        !got.contains("solo"),
+        "expectations that nothing was measured for are noise: {got}"
+    );
 }
