@@ -1,45 +1,293 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Guests for real: stock kernels from the archive, booted in QEMU.
+//! Guests for real: a stock kernel from the archive, booted in QEMU, and what becomes of it.
 
 use lab::{Arm, Cache, Guest, Outcome, Progress, RunRequest};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// `weir exec` with `options`, on a script.
+fn exec(options: &[&str], script: &str, args: &[&str]) -> Output {
+    let mut file = tempfile::NamedTempFile::new().expect("a file for the script");
+    file.write_all(script.as_bytes())
+        .expect("writing the script");
+    Command::new(WEIR)
+        .args(["exec", "--no-module"])
+        .args(options)
+        .arg(file.path())
+        .args(args)
+        .output()
+        .expect("running weir")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_script_has_its_arguments_files_disks_and_exit_status() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file to copy");
+    file.write_all(b"from the host\n").expect("writing it");
+    let copy = format!("{}:/etc/copied", file.path().display());
+    let script = r#"
+        echo "args: $*; env: $COLOUR"; cat /etc/copied
+        grep -o ' /mnt/[a-z]* [a-z0-9]*' /proc/mounts
+        test -b /dev/weir/blank && echo "blank $(cat /sys/block/$(basename $(readlink /dev/weir/blank))/size)"
+        cat /sys/fs/cgroup/cgroup.subtree_control; fio --version; no-such-program
+        exit 3"#;
+    let output = exec(
+        &[
+            "--disk",
+            "a=200M,ext4",
+            "--disk",
+            "b=400M,xfs",
+            "--disk",
+            "c=200M,btrfs",
+            "--disk",
+            "d=100M,vfat",
+            "--disk",
+            "blank=1M",
+            "--file",
+            &copy,
+            "--env",
+            "COLOUR=blue",
+        ],
+        script,
+        &["one", "--two"],
+    );
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{out}{err}");
+    for line in [
+        "args: one --two; env: blue",
+        "from the host",
+        " /mnt/a ext4",
+        " /mnt/b xfs",
+        " /mnt/c btrfs",
+        " /mnt/d vfat",
+        "blank 2048",
+        "cpu io memory pids",
+        "fio-3.",
+    ] {
+        assert!(out.contains(line), "no `{line}` in:\n{out}{err}");
+    }
+    assert!(
+        out.contains("no-such-program: not found"),
+        "stderr of the script is missing:\n{out}"
+    );
+    assert!(err.contains("kernel 6.12."), "{err}");
+}
+
+#[test]
+fn a_kernel_that_panics_has_failed_and_its_log_is_named() {
+    let output = exec(&[], "echo before; echo c > /proc/sysrq-trigger", &[]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{err}");
+    assert!(text(&output.stdout).contains("before"));
+    assert!(
+        err.contains("failed: the guest's kernel complained: "),
+        "{err}"
+    );
+    let log = err
+        .split("see ")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .expect("a path");
+    let log = std::fs::read_to_string(log).expect("the log that was named");
+    assert!(
+        log.contains("Kernel panic - not syncing: sysrq triggered crash"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_kernel_that_warns_has_failed_whatever_the_script_says() {
+    let output = exec(
+        &[],
+        "echo 'WARNING: planted' > /dev/kmsg; echo 'ok 1 - fine'",
+        &[],
+    );
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{err}");
+    assert!(
+        err.contains("the guest's kernel complained: WARNING: planted"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_guest_that_does_not_end_or_goes_silent_is_inconclusive() {
+    let output = exec(&["--timeout", "30s"], "sleep 1000", &[]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(126), "{err}");
+    assert!(
+        err.contains("inconclusive: the guest was not done when its time was up; see "),
+        "{err}"
+    );
+
+    // The script's parent is the agent: stopped, it beats no more.
+    let output = exec(&[], "kill -STOP $PPID; sleep 1000", &[]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(126), "{err}");
+    assert!(
+        err.contains("inconclusive: the guest hangs: nothing heard for a minute; see "),
+        "{err}"
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_what_would_be_right() {
+    for (options, why) in [
+        (
+            ["--kernel", "debian:5"],
+            "`5` is not a kernel series like 6.12 or 6.1",
+        ),
+        (
+            ["--kernel", "debian:6.12:rt"],
+            "unknown flavour `rt`, known: cloud, generic",
+        ),
+        (
+            ["--kernel", "debian:7.99"],
+            "Debian's archive has no 7.99 kernel in the flavour cloud",
+        ),
+        (
+            ["--kernel", "vmlinux"],
+            "neither a file nor a kernel the lab can fetch",
+        ),
+        (
+            ["--disk", "huge=1000T,ext4"],
+            "free some space, or make the disks smaller",
+        ),
+        (
+            ["--disk", "slow=1G,ext3"],
+            "unknown filesystem `ext3`, known: ext4, xfs, btrfs, vfat, none",
+        ),
+        (
+            ["--file", "/etc/passwd:there"],
+            "absolute path in the guest",
+        ),
+    ] {
+        let output = exec(&options, "true", &[]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {err}");
+        assert!(err.contains(why), "{options:?}: {err}");
+    }
+    let output = Command::new(WEIR)
+        .args(["exec", "no-such.sh"])
+        .output()
+        .expect("running weir");
+    assert!(text(&output.stderr).contains("cannot read the script no-such.sh"));
+}
+
+/// The kernel's list of the process's children.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let lists =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn no_guest_outlives_weir() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file for the script");
+    file.write_all(b"echo up; sleep 1000")
+        .expect("writing the script");
+    let mut weir = Command::new(WEIR)
+        .args(["exec", "--no-module"])
+        .arg(file.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("running weir");
+    let mut first = [0; 2];
+    std::io::Read::read_exact(weir.stdout.as_mut().expect("a pipe"), &mut first)
+        .expect("the script's output");
+    let guests = children(weir.id());
+    assert_eq!(guests.len(), 1, "one QEMU");
+    // What ctrl-c does, less kindly.
+    weir.kill().expect("killing weir");
+    weir.wait().expect("waiting for weir");
+    let status = format!("/proc/{}", guests[0]);
+    for _ in 0..600 {
+        if !std::path::Path::new(&status).exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("QEMU {} still runs", guests[0]);
+}
 
 struct Quiet;
 
 impl Progress for Quiet {
-    fn preparing(&self, what: &str) {
-        eprintln!("preparing {what}");
+    fn preparing(&self, _: &str) {}
+    fn stage(&self, arm: Arm, _: u32, what: &str, _: Duration) {
+        println!("{}: {what}", arm.name());
     }
-    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
-        eprintln!("{} {repeat}: {what} (about {} s left)", arm.name(), left.as_secs());
-    }
-    fn finished(&self, guest: &Guest) {
-        eprintln!("{} {}: {:?} after {:.1} s", guest.arm.name(), guest.repeat, guest.outcome, guest.seconds);
-    }
+    fn finished(&self, _: &Guest) {}
 }
 
 #[test]
-fn tmp_run() {
-    let path = std::path::PathBuf::from(std::env::var("SCN").unwrap());
-    let scenario = scenario::load(&path).unwrap();
+fn a_scenario_is_measured_in_both_arms() {
+    let scenario = scenario::parse("short", "short.toml", include_str!("data/short.toml"))
+        .expect("a valid scenario");
+    let out = tempfile::tempdir().expect("a directory");
     let guests = lab::run(
         &RunRequest {
             scenario,
-            kernel: std::env::var("KER").unwrap_or("debian:6.12".into()),
-            arms: std::env::var("ARMS").unwrap_or("stock".into()).split(',').map(|a| Arm::from_name(a).unwrap()).collect(),
+            kernel: "debian:6.12".into(),
+            arms: vec![Arm::Stock, Arm::Weir],
             repeat: 1,
-            out: None,
-            init: Some(env!("CARGO_BIN_EXE_weir").into()),
-            cache: Cache::discover().unwrap(),
+            out: Some(out.path().to_path_buf()),
+            init: Some(WEIR.into()),
+            cache: Cache::discover().expect("a cache"),
         },
         &Quiet,
     )
-    .unwrap();
-    for guest in guests {
-        eprintln!("{:?} {} {:?} {}", guest.arm, guest.kernel_release, guest.outcome, guest.log.display());
-        for (name, metric) in &guest.metrics {
-            eprintln!("  {name} {} {}", metric.value, metric.unit);
+    .expect("a run");
+    assert_eq!(guests.len(), 2);
+    for guest in &guests {
+        assert_eq!(guest.outcome, Outcome::Done);
+        assert!(guest.kernel_release.starts_with("6.12."));
+        let arm = guest.arm.name();
+        let value = |name: &str| {
+            let name = format!("{arm}.{name}");
+            guest
+                .metrics
+                .get(&name)
+                .unwrap_or_else(|| panic!("no {name} in {:?}", guest.metrics.keys()))
+                .value
+        };
+        // fio's rate option bounds what the writer can do; a stall may keep it below.
+        assert!(value("alone.writer.iops") > 0.0 && value("alone.writer.iops") < 60.0);
+        assert!(value("alone.writer.clat_p50_ns") <= value("alone.writer.clat_p99_ns"));
+        assert!(value("alone.writer.clat_p99_ns") <= value("alone.writer.clat_max_ns"));
+        assert!(value("alone.writer.total_ios") >= 50.0);
+        assert!(value("both.reader.iops") > 0.0);
+        assert!(value("both.host.dirty_max_bytes") > 0.0);
+        assert!(value("both.cgroup/inner/writer.dirty_max_bytes") >= 0.0);
+        let kept = out.path().join(format!("{arm}-1"));
+        for name in [
+            "console.log",
+            "plan.json",
+            "results.jsonl",
+            "alone.csv",
+            "both.csv",
+        ] {
+            assert!(kept.join(name).is_file(), "{name} was not kept");
         }
+        let has_counters = guest
+            .metrics
+            .keys()
+            .any(|name| name.ends_with("cgroup/inner/writer.nr_passes"));
+        assert_eq!(has_counters, guest.arm == Arm::Weir);
     }
-    let _ = Outcome::Done;
 }
