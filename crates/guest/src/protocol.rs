@@ -169,3 +169,50 @@ pub struct BeforeAfter {
     /// At its end.
     pub after: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_and_events_come_out_as_they_went_in() {
+        let plan = Plan {
+            modules: vec!["virtio_blk".into()],
+            disks: vec![PlanDisk {
+                name: "a".into(),
+                filesystem: Some(Filesystem::Xfs),
+                write_bandwidth: Some(1 << 20),
+            }],
+            work: Work::Script {
+                args: vec!["a b".into(), "\"\n".into()],
+                env: BTreeMap::from([("X".into(), "é".into())]),
+            },
+        };
+        let text = serde_json::to_string(&plan).expect("JSON");
+        assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+
+        for event in [
+            Event::Beat,
+            Event::Line {
+                text: "ok 1 - a line\twith \u{1b}[1mnoise".into(),
+            },
+            Event::Exit { status: 137 },
+            Event::Problem {
+                text: "why".into(),
+                failed: true,
+            },
+            Event::Kernel {
+                taint: u64::MAX,
+                lines: vec!["WARNING: x".into()],
+            },
+            Event::End,
+        ] {
+            let text = serde_json::to_string(&event).expect("JSON");
+            assert!(!text.contains('\n'), "one event is one line: {text}");
+            assert_eq!(
+                serde_json::from_str::<Event>(&text).expect("an event"),
+                event
+            );
+        }
+    }
+}

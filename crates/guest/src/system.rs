@@ -42,6 +42,9 @@ pub fn mount_all() -> Result<()> {
             Ok(()) => {}
         }
     }
+    // Booting is quiet, because a console that prints every line of it costs seconds; from here on
+    // the log is the console's.
+    std::fs::write("/proc/sys/kernel/printk", "7").context("raising the console's log level")?;
     enable_controllers(Path::new(CGROUP_ROOT))
 }
 

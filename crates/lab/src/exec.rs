@@ -52,6 +52,8 @@ pub struct ScriptRequest {
     pub limit: Duration,
     /// Builds weir.ko from the source tree and puts it at `/weir.ko`, if there is a module to build.
     pub module: bool,
+    /// `NAME=VALUE` for the make that builds it.
+    pub make: Vec<String>,
     /// The binary that becomes the guest's process 1; the running one if `None`.
     pub init: Option<PathBuf>,
     /// Where kernels and the like are kept.
@@ -80,7 +82,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
     let lock = cache.lock()?;
     let kernel = Kernel::get(cache, &spec)?;
     let module = match source_tree().filter(|tree| request.module && module::has_module(tree)) {
-        Some(tree) => Some(module::module_for(cache, &kernel, &tree)?),
+        Some(tree) => Some(module::module_for(cache, &kernel, &tree, &request.make)?),
         None => None,
     };
     let script = std::fs::read(&request.script)

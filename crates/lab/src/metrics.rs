@@ -71,8 +71,10 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
     }
     for (path, stat) in &result.dirty_stat {
         for (key, after) in keys(&stat.after) {
+            // Counters say what happened in this phase; everything else is a level, as it was at its end.
+            let is_counter = key.starts_with("nr_") || key.ends_with("_usec");
             let before = keys(&stat.before)
-                .find(|(other, _)| *other == key)
+                .find(|(other, _)| is_counter && *other == key)
                 .map_or(0.0, |(_, value)| value);
             add(&format!("cgroup/{path}"), key, after - before, "count");
         }
@@ -131,4 +133,86 @@ fn keys(text: &str) -> impl Iterator<Item = (&str, f64)> {
         let (key, value) = line.split_once(' ')?;
         Some((key, value.trim().parse().ok()?))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guest::protocol::Event;
+
+    /// What a real guest said: tests/data/short.toml of crates/weir, arm weir, Debian's 6.12 cloud kernel.
+    const TRANSCRIPT: &str = include_str!("testdata/short-weir.jsonl");
+
+    fn events() -> Vec<Event> {
+        TRANSCRIPT
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("an event"))
+            .collect()
+    }
+
+    #[test]
+    fn a_recorded_guest_gives_the_figures_fio_printed() {
+        let mut all = BTreeMap::new();
+        for event in events() {
+            if let Event::PhaseEnd(result) = event {
+                all.extend(metrics(Arm::Weir, &result));
+            }
+        }
+        for (name, value, unit) in [
+            ("alone.writer.iops", 49.983339, "iops"),
+            ("alone.writer.bw_bytes", 204_731.0, "bytes/s"),
+            ("alone.writer.total_ios", 150.0, "count"),
+            ("alone.writer.clat_p50_ns", 358_400.0, "ns"),
+            ("alone.writer.clat_p99_ns", 2_965_504.0, "ns"),
+            ("alone.writer.clat_max_ns", 3_729_563.0, "ns"),
+            // A job that only reads has the latencies of its reads.
+            ("both.reader.clat_p99_ns", 4_227_072.0, "ns"),
+            ("both.host.dirty_max_bytes", 600.0 * 1024.0, "bytes"),
+            // An even number of samples: between the two in the middle.
+            (
+                "both.cgroup/inner/writer.dirty_median_bytes",
+                328.0 * 1024.0,
+                "bytes",
+            ),
+            ("both.disk/fast.bw_bytes", 0.0, "bytes/s"),
+            ("both.host.io_full_pct", 0.0, "percent"),
+            // 24 since the module was loaded, 16 of them in the phase before.
+            ("both.cgroup/inner/writer.nr_passes", 8.0, "count"),
+            ("both.cgroup/inner/writer.floor", 4_194_304.0, "count"),
+        ] {
+            assert_eq!(
+                all.get(&format!("weir.{name}")),
+                Some(&Metric { value, unit }),
+                "{name}"
+            );
+        }
+        assert!(
+            !all.contains_key("weir.both.cgroup/inner/writer.ceiling"),
+            "`max` is not a number"
+        );
+        assert!(
+            !all.contains_key("weir.alone.reader.iops"),
+            "the reader did not run in this phase"
+        );
+    }
+
+    #[test]
+    fn a_job_without_a_single_operation_has_no_latency() {
+        let fio = serde_json::json!({"write": {"iops": 0.0, "bw_bytes": 0, "total_ios": 0, "clat_ns": {"max": 0}}});
+        let mut names = Vec::new();
+        job(&fio, &mut |name, _, _| names.push(name.to_owned()));
+        assert_eq!(names, ["iops", "bw_bytes", "total_ios"]);
+    }
+
+    #[test]
+    fn events_survive_the_channel() {
+        for event in events() {
+            let line = serde_json::to_string(&event).expect("JSON");
+            assert!(!line.contains('\n'), "one event is one line");
+            assert_eq!(
+                serde_json::from_str::<Event>(&line).expect("an event"),
+                event
+            );
+        }
+    }
 }

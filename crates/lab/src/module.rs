@@ -17,10 +17,16 @@ use std::process::Command;
 /// Folders of the source tree that the module is built from.
 const FOLDERS: &[&str] = &["kmod", "policy"];
 
-/// The path of weir.ko for `kernel`, built from the source tree at `tree` if that was not done before.
+/// The path of weir.ko for `kernel`, built from the source tree at `tree` if that was not done before;
+/// `variables` (`NAME=VALUE`) are given to make, such as `WEIR_FAULTS=y` for a build that injects faults.
 ///
 /// Errors: the tree holds no module, the kernel has no headers, the compiler's own messages.
-pub fn module_for(cache: &Cache, kernel: &Kernel, tree: &Path) -> Result<PathBuf> {
+pub fn module_for(
+    cache: &Cache,
+    kernel: &Kernel,
+    tree: &Path,
+    variables: &[String],
+) -> Result<PathBuf> {
     ensure!(
         has_module(tree),
         "{}: no kmod/Kbuild there, so no module to build",
@@ -34,7 +40,7 @@ pub fn module_for(cache: &Cache, kernel: &Kernel, tree: &Path) -> Result<PathBuf
     })?;
     let sources = sources(tree)?;
     let mut hasher = DefaultHasher::new();
-    (&kernel.release, headers).hash(&mut hasher);
+    (&kernel.release, headers, variables).hash(&mut hasher);
     for source in &sources {
         // A link to a directory stands for itself; the files behind it are in the list.
         let content = if tree.join(source).is_dir() {
@@ -66,6 +72,7 @@ pub fn module_for(cache: &Cache, kernel: &Kernel, tree: &Path) -> Result<PathBuf
                     "-j{}",
                     std::thread::available_parallelism().map_or(1, usize::from)
                 ))
+                .args(variables)
                 .arg("modules")
                 // Set when weir itself runs under make.
                 .env_remove("MAKEFLAGS")

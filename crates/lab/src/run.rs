@@ -90,7 +90,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         let tree = source_tree().context(
             "weir's source tree is needed to build weir.ko for the guest: run from inside it",
         )?;
-        weir = Some(module::module_for(cache, &kernel, &tree)?);
+        weir = Some(module::module_for(cache, &kernel, &tree, &[])?);
     }
     progress.preparing("the guest's programs");
     crate::userland::archive(cache)?;
@@ -106,7 +106,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         weir,
         directory,
         progress,
-        guest_time: guest_time(&request.scenario)?,
+        phases: phase_times(&request.scenario)?,
     };
     let parallel = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);
     let mut guests = Vec::new();
@@ -135,14 +135,15 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
     Ok(guests)
 }
 
-/// What one guest of this scenario nominally takes.
-fn guest_time(scenario: &Scenario) -> Result<Duration> {
-    let phases: Result<Vec<u64>, String> = scenario
+/// What each phase of this scenario nominally takes.
+fn phase_times(scenario: &Scenario) -> Result<Vec<Duration>> {
+    let times = scenario
         .phases
         .iter()
-        .map(|phase| phase_ms(scenario, phase))
-        .collect();
-    Ok(OVERHEAD + Duration::from_millis(phases.map_err(|why| anyhow!(why))?.iter().sum()))
+        .map(|phase| phase_ms(scenario, phase).map(Duration::from_millis));
+    times
+        .collect::<Result<_, String>>()
+        .map_err(|why| anyhow!(why))
 }
 
 fn phase_ms(scenario: &Scenario, phase: &Phase) -> Result<u64, String> {
@@ -160,7 +161,8 @@ struct Lab<'a> {
     weir: Option<PathBuf>,
     directory: PathBuf,
     progress: &'a dyn Progress,
-    guest_time: Duration,
+    /// What each phase takes.
+    phases: Vec<Duration>,
 }
 
 impl Lab<'_> {
@@ -214,17 +216,22 @@ impl Lab<'_> {
         let mut witness = Witness::default();
         let mut figures = BTreeMap::new();
         let mut failure = None;
+        let mut over = 0;
         let start = Instant::now();
-        let limit = self.guest_time
+        let limit = OVERHEAD
+            + self.phases.iter().sum::<Duration>()
             + PATIENCE * u32::try_from(scenario.phases.len() + 1).unwrap_or(u32::MAX);
         let end = qemu::boot(machine, limit, &mut |event| {
             if let Err(error) = record.keep(&event) {
                 failure.get_or_insert(error);
             }
             match &event {
-                Event::Stage { text } => self.tell(arm, repeat, text, start),
-                Event::PhaseStart { phase } => self.tell(arm, repeat, phase, start),
-                Event::PhaseEnd(result) => figures.extend(metrics(arm, result)),
+                Event::Stage { text } => self.tell(arm, repeat, text, over),
+                Event::PhaseStart { phase } => self.tell(arm, repeat, phase, over),
+                Event::PhaseEnd(result) => {
+                    over += 1;
+                    figures.extend(metrics(arm, result));
+                }
                 _ => {}
             }
             witness.note(&event);
@@ -248,9 +255,11 @@ impl Lab<'_> {
         Ok(guest)
     }
 
-    fn tell(&self, arm: Arm, repeat: u32, what: &str, start: Instant) {
+    /// Says what a guest does now; `phases` of its phases are over.
+    fn tell(&self, arm: Arm, repeat: u32, what: &str, phases: usize) {
+        let ahead: Duration = self.phases.iter().skip(phases).sum();
         let rounds = self.request.repeat - repeat - 1;
-        let left = self.guest_time.saturating_sub(start.elapsed()) + self.guest_time * rounds;
+        let left = ahead + (OVERHEAD + self.phases.iter().sum::<Duration>()) * rounds;
         self.progress.stage(arm, repeat, what, left);
     }
 }
