@@ -38,7 +38,7 @@ test: setup ## check format and lints, run every test, guests included
 
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir
-	cargo test --locked --package weir --bins
+	cargo test --locked --package weir --bins --test cli --test manual
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \
