@@ -11,18 +11,26 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the phase's duration.
+/// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the phase's
+/// duration, after its `ramp_time` if it has one.
 ///
 /// # Errors
-/// A `runtime` that is not a time.
+/// A `runtime` or `ramp_time` that is not a time.
 pub fn runtime_ms(job: &Job, phase: &Phase) -> Result<u64, String> {
-    let Some(text) = job.fio.get("runtime") else {
-        return Ok(phase.duration_ms);
+    let runtime = option_ms(job, "runtime")?.unwrap_or(phase.duration_ms);
+    Ok(option_ms(job, "ramp_time")?.unwrap_or(0) + runtime)
+}
+
+/// A time among a job's options; fio takes a bare number for seconds.
+fn option_ms(job: &Job, name: &str) -> Result<Option<u64>, String> {
+    let Some(text) = job.fio.get(name) else {
+        return Ok(None);
     };
     match text.parse::<u64>() {
-        Ok(seconds) => Ok(seconds * 1000),
+        Ok(seconds) => Ok(Some(seconds * 1000)),
         Err(_) => scenario::units::milliseconds(text)
-            .map_err(|why| format!("job {}: runtime: {why}", job.name)),
+            .map(Some)
+            .map_err(|why| format!("job {}: {name}: {why}", job.name)),
     }
 }
 
@@ -192,6 +200,9 @@ mod tests {
         assert_eq!(nominal_ms(&[&job(None)], &phase), Ok(35_000));
         assert_eq!(nominal_ms(&[&job(Some("60"))], &phase), Ok(65_000));
         assert_eq!(nominal_ms(&[&job(Some("500ms"))], &phase), Ok(5_500));
+        let mut ramped = job(Some("60"));
+        ramped.fio.insert("ramp_time".into(), "15".into());
+        assert_eq!(nominal_ms(&[&ramped], &phase), Ok(80_000));
         assert!(
             nominal_ms(&[&job(Some("soon"))], &phase)
                 .unwrap_err()
