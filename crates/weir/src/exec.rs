@@ -42,6 +42,9 @@ pub struct Args {
     /// Do not build weir.ko for the guest
     #[arg(long)]
     no_module: bool,
+    /// Build weir.ko with this make variable, e.g. WEIR_FAULTS=y to be able to inject faults
+    #[arg(long = "make", value_name = "NAME=VALUE", conflicts_with = "no_module")]
+    make: Vec<String>,
     /// Run by the guest's busybox sh
     script: PathBuf,
     /// Arguments of the script
@@ -68,6 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         env: args.env.into_iter().collect(),
         limit: Duration::from_millis(args.timeout),
         module: !args.no_module,
+        make: args.make,
         init: None,
         cache: Cache::discover()?,
     };

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The module on stock kernels: `kmod/tests/*.sh`, each in a guest of its own.
+
+mod common;
+
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/tests");
+
+/// Fast enough to write a few dozen megabytes, slow enough to be throttled on.
+const EXT4: &str = "d=1G,ext4,32M/s";
+
+fn passes(kernel: &str, script: &str, options: &[&str], arguments: &[&str]) {
+    let tap = format!("{TESTS}/tap.sh:/tap.sh");
+    let script = format!("{TESTS}/{script}");
+    let mut args = vec!["--kernel", kernel, "--memory", "1G", "--file", &tap];
+    args.extend_from_slice(options);
+    args.push(&script);
+    args.extend_from_slice(arguments);
+    common::passes(&args);
+}
+
+macro_rules! on_each_kernel {
+    ($($name:ident: $script:literal, $options:expr, $arguments:expr;)*) => {
+        mod on_6_12 {
+            use super::*;
+            $(#[test] fn $name() { passes("debian:6.12", $script, $options, $arguments) })*
+        }
+        mod on_6_1 {
+            use super::*;
+            $(#[test] fn $name() { passes("debian:6.1", $script, $options, $arguments) })*
+        }
+    };
+}
+
+on_each_kernel! {
+    files_take_what_they_should: "files.sh", &[], &[];
+    probes_come_and_go: "lifecycle.sh", &["--disk", EXT4], &[];
+    counts_are_exact: "counts.sh", &["--disk", "d=1G,ext4", "--disk", "x=1G,xfs", "--disk", "f=1G,vfat"], &[];
+    knobs_hold_where_they_should: "filesystems.sh", &["--disk", EXT4, "--disk", "x=1G,xfs,32M/s",
+        "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
+    a_floor_of_all_memory_kills_nobody: "oom.sh", &["--disk", EXT4], &[];
+    cgroups_and_loads_may_storm: "storm.sh", &["--disk", EXT4], &["2", "100"];
+    what_does_not_fit_is_named: "refusals.sh", &["--make", "WEIR_FAULTS=y"], &[];
+    faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
+}
+
+#[test]
+fn the_generic_flavour_takes_it_too() {
+    passes(
+        "debian:6.12:generic",
+        "lifecycle.sh",
+        &["--disk", EXT4],
+        &[],
+    );
+}
