@@ -21,7 +21,7 @@ for fs in d x f; do
 	ok "$fs: a's count is the kernel's" same a
 	ok "$fs: b's count is the kernel's" same b
 done
-ok "a holds about the 24 MiB it wrote" between 24000000 "$(stat a dirty)" 26214400
+ok "a holds most of the 24 MiB it wrote" between 20000000 "$(stat a dirty)" 26214400
 sync
 ok "nothing left after sync" is "$(($(stat a dirty) + $(stat a writeback)))" 0
 

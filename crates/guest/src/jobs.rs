@@ -73,13 +73,14 @@ impl Running {
         if !job.fio.contains_key("group_reporting") {
             options.push("--group_reporting=1".to_owned());
         }
-        spawn(job, &options)
+        spawn(job, phase, &options)
     }
 
-    /// Lays the job's files out, as fio would do first thing, and waits for that.
-    pub fn lay_out(job: &Job) -> Result<()> {
+    /// Lays the job's files for a phase out, as fio would do first thing, and waits for that.
+    pub fn lay_out(job: &Job, phase: &Phase) -> Result<()> {
         let mut running = spawn(
             job,
+            phase,
             &["--create_only=1".to_owned(), "--runtime=1".to_owned()],
         )?;
         let status = running.child.wait().context("waiting for fio")?;
@@ -127,7 +128,16 @@ impl Running {
     }
 }
 
-fn spawn(job: &Job, more: &[String]) -> Result<Running> {
+/// A job has files of its own in each phase, unless it names them: rewriting a page that an earlier phase left
+/// dirty dirties nothing, and would be free of any throttling.
+fn files_of(job: &Job, phase: &Phase) -> Option<String> {
+    let named = ["filename", "filename_format"]
+        .iter()
+        .any(|option| job.fio.contains_key(*option));
+    (!named).then(|| format!("--filename_format={}.$jobname.$jobnum.$filenum", phase.name))
+}
+
+fn spawn(job: &Job, phase: &Phase, more: &[String]) -> Result<Running> {
     let result = PathBuf::from(format!("/tmp/{}.json", job.name));
     let errors = PathBuf::from(format!("/tmp/{}.err", job.name));
     let log = File::create(&errors).with_context(|| format!("{}", errors.display()))?;
@@ -141,6 +151,7 @@ fn spawn(job: &Job, more: &[String]) -> Result<Running> {
                 .iter()
                 .map(|(option, value)| format!("--{option}={value}")),
         )
+        .args(files_of(job, phase))
         .args(more)
         .current_dir("/tmp")
         .stdin(Stdio::null())

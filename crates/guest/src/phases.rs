@@ -43,9 +43,15 @@ pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
             )
         })?;
     }
-    for job in &scenario.jobs {
-        channel.stage(format!("laying out {}", job.name));
-        Running::lay_out(job)?;
+    for phase in &scenario.phases {
+        for job in scenario
+            .jobs
+            .iter()
+            .filter(|job| phase.jobs.contains(&job.name))
+        {
+            channel.stage(format!("laying out {} for {}", job.name, phase.name));
+            Running::lay_out(job, phase)?;
+        }
     }
     nix::unistd::sync();
     if arm == Arm::Weir {
