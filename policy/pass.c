@@ -12,7 +12,8 @@
  * 1. The limits of the global domain are never amended.  A floor is made by
  *    leaving the writer's whole pass out (floor.c), so there is no pass in
  *    which one domain is lifted and the other is not, and nothing weir does
- *    can reach global_wb_domain.dirty_limit or a dirty_ratelimit from above.
+ *    can raise global_wb_domain.dirty_limit or a dirty_ratelimit.  (A pass
+ *    left out does not lower them either, as a free-running one does not.)
  *    A dropped probe loses one decision and leaves no trace.
  * 2. A cgroup's domain is only ever lowered (ceiling.c), for its writers and
  *    for its flusher alike, with bg_thresh below thresh afterwards.
