@@ -96,11 +96,14 @@ fn format_and_mount(device: &Path, filesystem: Filesystem, target: &Path) -> Res
     };
     run(Command::new(program).args(args).arg(device))?;
     std::fs::create_dir_all(target).with_context(|| format!("making {}", target.display()))?;
-    // Time stamps stay in memory for a while: otherwise nearly every write() takes a handle on the journal for
-    // its mtime, and on a slow disk waits for commits that no dirty limit has a say in.
-    let lazy = MsFlags::from_bits_retain(nix::libc::MS_LAZYTIME);
-    mount(Some(device), target, Some(kind), lazy, None::<&str>)
-        .with_context(|| format!("mounting {kind} on {}", target.display()))
+    mount(
+        Some(device),
+        target,
+        Some(kind),
+        MsFlags::empty(),
+        None::<&str>,
+    )
+    .with_context(|| format!("mounting {kind} on {}", target.display()))
 }
 
 #[cfg(test)]
