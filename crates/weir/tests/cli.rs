@@ -34,7 +34,7 @@ fn check_accepts_what_is_valid() {
         .assert()
         .code(0)
         .stdout(contains(
-            "dirty-knobs.toml: valid: 2 jobs, 2 phases, 5 expectations",
+            "dirty-knobs.toml: valid: 2 jobs, 2 phases, 6 expectations",
         ));
 }
 

@@ -81,7 +81,11 @@ fn a_script_has_its_arguments_files_disks_and_exit_status() {
 
 #[test]
 fn a_kernel_that_panics_has_failed_and_its_log_is_named() {
-    let output = exec(&[], "echo before; sleep 1; echo c > /proc/sysrq-trigger", &[]);
+    let output = exec(
+        &[],
+        "echo before; sleep 1; echo c > /proc/sysrq-trigger",
+        &[],
+    );
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{err}");
     assert!(text(&output.stdout).contains("before"));
