@@ -91,7 +91,7 @@ impl Drop for Running {
 ///
 /// A kernel that dies before its process 1 says a word is booted again, twice at most: with several emulated
 /// CPUs QEMU now and then runs an instruction while the kernel patches it (a static key, a tracepoint), and
-/// about one boot in a hundred ends in a stray int3. What happened stays in the console's log, and nothing of
+/// the boot ends in a stray int3 (seen once in a day of boots). What happened stays in the console's log, and nothing of
 /// weir has run by then. A guest that has spoken is never booted again.
 pub fn boot(machine: Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Event)) -> Result<End> {
     let mut left = BOOTS;
