@@ -4,6 +4,7 @@
 //! ```text
 //! apt/            an apt root of its own: sources, lists, state
 //! userland-KEY/   what guests run besides weir: the unpacked packages, and userland.cpio made of them
+//! packages-KEY/   packages that scripts asked for, likewise: packages.cpio
 //! kernels/NAME/   an unpacked kernel with its modules and headers
 //! modules/KEY/    weir.ko, by kernel and by the sources it was built from
 //! runs/           logs and results of runs that were not given a place with --out

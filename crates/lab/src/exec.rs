@@ -40,6 +40,10 @@ pub struct ScriptRequest {
     pub disks: Vec<ScriptDisk>,
     /// Files of the host, and their absolute paths in the guest.
     pub files: Vec<(PathBuf, String)>,
+    /// More of the distribution's packages to put into the guest.
+    pub packages: Vec<String>,
+    /// More of the kernel's modules to put into the guest.
+    pub drivers: Vec<String>,
     /// More kernel command line.
     pub append: String,
     /// The script, on the host; run by the guest's busybox sh.
@@ -100,6 +104,8 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         },
         script: Some(script),
         module,
+        packages: &request.packages,
+        drivers: &request.drivers,
         files: &request.files,
         init: request.init.as_deref(),
     };

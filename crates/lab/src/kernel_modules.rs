@@ -49,6 +49,8 @@ pub const FIRST: &[&str] = &["virtio_pci", "virtio_blk", "crc32c_generic"];
 pub struct KernelModules {
     /// Module name (with `_`) to its possibly compressed file.
     files: BTreeMap<String, PathBuf>,
+    /// Names of modules that are part of the image.
+    builtin: BTreeSet<String>,
     release: String,
 }
 
@@ -71,8 +73,20 @@ impl KernelModules {
                 }
             }
         }
+        let list = directory.join("modules.builtin");
+        let list = match list.exists() {
+            true => read(&list)?,
+            // A tree made by hand need not have it.
+            false => Vec::new(),
+        };
+        let builtin = String::from_utf8_lossy(&list)
+            .lines()
+            .filter_map(|line| line.rsplit('/').next()?.strip_suffix(".ko"))
+            .map(|name| name.replace('-', "_"))
+            .collect();
         Ok(KernelModules {
             files,
+            builtin,
             release: release.to_owned(),
         })
     }
@@ -82,8 +96,8 @@ impl KernelModules {
         self.files.contains_key(name)
     }
 
-    /// Puts the wanted modules, all they depend on and the index files of modprobe into an image.
-    pub fn add_to<W: Write>(&self, archive: &mut Archive<W>) -> Result<()> {
+    /// Puts the wanted modules and `more`, all they depend on and the index files of modprobe into an image.
+    pub fn add_to<W: Write>(&self, archive: &mut Archive<W>, more: &[String]) -> Result<()> {
         let directory = format!("usr/lib/modules/{}", self.release);
         let mut infos = BTreeMap::new();
         let mut wanted: BTreeSet<String> = WANTED
@@ -91,6 +105,11 @@ impl KernelModules {
             .filter(|name| self.has(name))
             .map(|name| (*name).to_owned())
             .collect();
+        for name in more.iter().map(|name| name.replace('-', "_")) {
+            if !self.builtin.contains(&name) {
+                wanted.insert(name);
+            }
+        }
         while let Some(name) = wanted.pop_first() {
             if infos.contains_key(&name) {
                 continue;
@@ -98,7 +117,7 @@ impl KernelModules {
             let path = self
                 .files
                 .get(&name)
-                .with_context(|| format!("the kernel module {name} is missing"))?;
+                .with_context(|| format!("the kernel {} has no module {name}", self.release))?;
             let bytes = decompressed(path)?;
             let info = Info::of(&bytes).with_context(|| format!("{}", path.display()))?;
             archive.file(&format!("{directory}/{name}.ko"), 0o644, &bytes)?;

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::initramfs::Archive;
 use crate::kernel::Kernel;
 use crate::kernel_modules::{FIRST, KernelModules};
-use crate::userland;
+use crate::{packages, userland};
 use anyhow::{Context, Result, ensure};
 use guest::protocol::{MODULE_PATH, PLAN_PATH, Plan, PlanDisk, SCRIPT_PATH, Work};
 use scenario::model::Filesystem;
@@ -23,6 +23,10 @@ pub struct Contents<'a> {
     pub script: Option<Vec<u8>>,
     /// weir.ko on the host.
     pub module: Option<PathBuf>,
+    /// More of the distribution's packages.
+    pub packages: &'a [String],
+    /// More of the kernel's modules, to be had by modprobe.
+    pub drivers: &'a [String],
     /// Files of the host, and where they go.
     pub files: &'a [(PathBuf, String)],
     /// Process 1; the running binary if `None`.
@@ -37,6 +41,10 @@ pub fn initramfs(
     plan_copy: Option<&Path>,
 ) -> Result<File> {
     let userland = userland::archive(cache)?;
+    let packages = match contents.packages {
+        [] => None,
+        names => Some(packages::archive(cache, names)?),
+    };
     let modules = KernelModules::find(&kernel.modules, &kernel.release)?;
     let mut names: Vec<String> = FIRST.iter().map(|name| (*name).to_owned()).collect();
     names.extend(
@@ -58,8 +66,10 @@ pub fn initramfs(
     }
 
     let mut image = tempfile::tempfile_in(cache.path("")).context("making the initramfs")?;
-    let mut source = File::open(&userland).with_context(|| format!("{}", userland.display()))?;
-    std::io::copy(&mut source, &mut image).context("copying the userland")?;
+    for path in [Some(&userland), packages.as_ref()].into_iter().flatten() {
+        let mut source = File::open(path).with_context(|| format!("{}", path.display()))?;
+        std::io::copy(&mut source, &mut image).context("copying the userland")?;
+    }
     let mut archive = Archive::new(BufWriter::new(image));
     archive.file(PLAN_PATH, 0o644, &plan)?;
     let init = match contents.init {
@@ -67,7 +77,7 @@ pub fn initramfs(
         None => std::env::current_exe().context("finding weir's own binary")?,
     };
     archive.copy("usr/bin/weir", 0o755, &init)?;
-    modules.add_to(&mut archive)?;
+    modules.add_to(&mut archive, contents.drivers)?;
     if let Some(script) = &contents.script {
         archive.file(SCRIPT_PATH, 0o755, script)?;
     }

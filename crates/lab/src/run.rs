@@ -187,6 +187,8 @@ impl Lab<'_> {
             },
             script: None,
             module: self.weir.clone().filter(|_| arm == Arm::Weir),
+            packages: &[],
+            drivers: &[],
             files: &[],
             init: self.request.init.as_deref(),
         };

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What guests run besides weir: busybox, the real fio, mkfs.
 //!
-//! The packages are unpacked into the cache, and of each program exactly the shared libraries it links
-//! against, found by reading its ELF headers, go into the image. Nothing is taken from the host, and a
-//! library that is in no package is an error here and not in the guest.
+//! The packages are unpacked into the cache; of each program the shared libraries it needs go into the
+//! image with it (see `libraries.rs`). Nothing is taken from the host. What single scripts want besides
+//! is in `packages.rs`.
 
 use crate::apt::Apt;
 use crate::cache::Cache;
 use crate::initramfs::Archive;
+use crate::libraries::{self, LIBRARIES};
 use crate::tool::{output, read};
 use anyhow::{Context, Result};
-use object::read::elf::{Dyn, ElfFile64, FileHeader};
-use object::{Endianness, elf};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::BufWriter;
@@ -55,8 +54,6 @@ const LINKS: &[(&str, &str)] = &[
     ("init", "usr/bin/weir"),
 ];
 
-/// Where all shared libraries lie in the guest: the first place Debian's dynamic linker looks.
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// The dynamic linker's name, which programs refer to by the path under /lib64.
 const LINKER: &str = "ld-linux-x86-64.so.2";
 
@@ -124,12 +121,13 @@ fn write_archive(root: &Path, to: &Path) -> Result<()> {
         }
     }
 
-    let files = index(root)?;
     let mut wanted = BTreeSet::from([LINKER.to_owned()]);
     for program in PROGRAMS {
         let bytes = read(&root.join(program))?;
-        wanted
-            .extend(needed(&bytes).with_context(|| format!("{program}: reading its ELF headers"))?);
+        wanted.extend(
+            libraries::needed(&bytes)
+                .with_context(|| format!("{program}: reading its ELF headers"))?,
+        );
         let path = if program.starts_with("usr/") {
             (*program).to_owned()
         } else {
@@ -137,18 +135,7 @@ fn write_archive(root: &Path, to: &Path) -> Result<()> {
         };
         archive.file(&path, 0o755, &bytes)?;
     }
-    let mut done = BTreeSet::new();
-    while let Some(name) = wanted.pop_first() {
-        if !done.insert(name.clone()) {
-            continue;
-        }
-        let path = files.get(&name).with_context(|| {
-            format!("the shared library {name} is in none of the downloaded packages")
-        })?;
-        let bytes = read(path)?;
-        wanted.extend(needed(&bytes).with_context(|| format!("{name}: reading its ELF headers"))?);
-        archive.file(&format!("{LIBRARIES}/{name}"), 0o755, &bytes)?;
-    }
+    libraries::add(&mut archive, root, wanted)?;
     archive.link(
         &format!("usr/lib64/{LINKER}"),
         &format!("/{LIBRARIES}/{LINKER}"),
@@ -163,39 +150,4 @@ fn write_archive(root: &Path, to: &Path) -> Result<()> {
 
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-/// Every file and link below `root` whose name looks like a shared library's.
-fn index(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
-    let mut found = BTreeMap::new();
-    let mut directories = vec![root.to_path_buf()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).with_context(|| format!("{}", directory.display()))? {
-            let entry = entry.with_context(|| format!("{}", directory.display()))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.file_type()?.is_dir() {
-                directories.push(entry.path());
-            } else if name.contains(".so") && entry.path().is_file() {
-                // Links into the guest's own absolute paths dangle here, hence is_file().
-                found.insert(name, entry.path());
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// The `DT_NEEDED` names of an ELF file.
-fn needed(bytes: &[u8]) -> Result<Vec<String>> {
-    let file = ElfFile64::<Endianness>::parse(bytes)?;
-    let endian = file.endian();
-    let sections = file.elf_header().sections(endian, bytes)?;
-    let Some((entries, strings)) = sections.dynamic(endian, bytes)? else {
-        return Ok(Vec::new());
-    };
-    let strings = sections.strings(endian, bytes, strings)?;
-    entries
-        .iter()
-        .filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED))
-        .map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned()))
-        .collect()
 }

@@ -30,6 +30,12 @@ pub struct Args {
     /// Put a file of this machine into the guest
     #[arg(long = "file", value_name = "HOST:GUEST", value_parser = file)]
     files: Vec<(PathBuf, String)>,
+    /// Put a Debian package into the guest, with the libraries it needs but nothing else it depends on
+    #[arg(long = "package", value_name = "NAME")]
+    packages: Vec<String>,
+    /// Put one of the kernel's modules into the guest, with what it needs, for modprobe to load
+    #[arg(long = "driver", value_name = "NAME")]
+    drivers: Vec<String>,
     /// More kernel command line
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     append: String,
@@ -65,6 +71,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         cpus: args.cpus,
         disks: args.disks,
         files: args.files,
+        packages: args.packages,
+        drivers: args.drivers,
         append: args.append,
         script: args.script,
         args: args.args,
