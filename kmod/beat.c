@@ -31,7 +31,6 @@ static u64 missed_before;	/* by probes registered earlier */
 
 struct census {
 	bool knobs;
-	bool ceilings;
 	u64 floors_wanted;
 };
 
@@ -70,7 +69,6 @@ static void take(struct weir_group *group, void *arg)
 		pr_notice("memory.dirty_bytes/dirty_ratio of cgroup %llu is suspended: it has children now, and a ceiling does not bound a subtree yet\n",
 			  cgroup_id(group->css->cgroup));
 	census->knobs |= weir_group_has_knob(group);
-	census->ceilings |= weir_group_has_ceiling(group);
 	census->floors_wanted = weir_add(census->floors_wanted,
 					 own_floor(group));
 }
@@ -80,6 +78,7 @@ static void give(struct weir_group *group, void *arg)
 	struct weir_floor_pool *pool = arg;
 
 	WRITE_ONCE(group->floor, weir_floor_effective(own_floor(group), pool));
+	weir_reserve_refresh(group);
 }
 
 static void disarm(void)
@@ -90,23 +89,29 @@ static void disarm(void)
 	weir_redirect_end();
 }
 
-static int arm(bool ceilings)
+static int arm(void)
 {
-	int err = weir_redirect_prove() ?: weir_passes_arm();
+	return weir_redirect_prove() ?: weir_passes_arm() ?: weir_limits_arm();
+}
 
-	if (!err && ceilings)
-		err = weir_limits_arm();
-	if (!ceilings && weir_limits_armed()) {
-		missed_before += weir_limits_missed();
-		weir_limits_disarm();
-	}
-	return err;
+/* Evaluate every floor within the host's present limits. */
+static void give_all(u64 thresh, u64 bg_thresh, u64 floors_wanted)
+{
+	struct weir_floor_pool pool = {
+		.wanted_total = floors_wanted,
+		.host_thresh = thresh,
+	};
+
+	WRITE_ONCE(weir_pool.host_thresh, thresh);
+	WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
+	WRITE_ONCE(weir_pool.floors_wanted, floors_wanted);
+	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&pool));
+	weir_groups_each(give, &pool);
 }
 
 /* Probes, proof, floors; the caller holds weir_lock. */
 static int evaluate(void)
 {
-	struct weir_floor_pool pool;
 	struct census census = {};
 	u64 thresh, bg_thresh;
 	int err = 0;
@@ -116,10 +121,11 @@ static int evaluate(void)
 	beating = census.knobs && !weir_off;
 	if (!beating) {
 		disarm();
+		give_all(0, 0, 0);
 		proven = false;
 		return 0;
 	}
-	err = arm(census.ceilings);
+	err = arm();
 	if (!err)
 		err = weir_limits_prove(&thresh, &bg_thresh);
 	if (err && proven)
@@ -130,13 +136,7 @@ static int evaluate(void)
 	proven = !err;
 	if (err)
 		return err;
-	pool.wanted_total = census.floors_wanted;
-	pool.host_thresh = thresh;
-	WRITE_ONCE(weir_pool.host_thresh, thresh);
-	WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
-	WRITE_ONCE(weir_pool.floors_wanted, census.floors_wanted);
-	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&pool));
-	weir_groups_each(give, &pool);
+	give_all(thresh, bg_thresh, census.floors_wanted);
 	WRITE_ONCE(last_beat_ns, ktime_get_ns());
 	return 0;
 }

@@ -174,6 +174,8 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 		   weir_group_foreign(group) << PAGE_SHIFT);
 	seq_printf(seq, "floor %llu\n",
 		   in_effect ? group->floor << PAGE_SHIFT : 0);
+	seq_printf(seq, "floor_unused %llu\n",
+		   in_effect ? (u64)atomic64_read(&group->unused) << PAGE_SHIFT : 0);
 	print_bytes(seq, "ceiling ", effective_ceiling(group));
 	seq_printf(seq, "nr_passes %llu\n", stats.passes);
 	seq_printf(seq, "nr_floor_admitted %llu\n", stats.floor_admitted);
@@ -181,6 +183,8 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 	seq_printf(seq, "nr_would_admit %llu\n", stats.would_admit);
 	seq_printf(seq, "nr_would_hold %llu\n", stats.would_hold);
 	seq_printf(seq, "nr_throttled %llu\n", stats.throttled);
+	seq_printf(seq, "nr_throttled_below_floor %llu\n",
+		   stats.throttled_below_floor);
 	seq_printf(seq, "throttled_usec %llu\n",
 		   stats.throttled_ns / NSEC_PER_USEC);
 	seq_printf(seq, "nr_missed %llu\n", weir_missed());

@@ -61,6 +61,8 @@ static void free_group(struct rcu_head *rcu)
 {
 	struct weir_group *group = container_of(rcu, struct weir_group, rcu);
 
+	/* no handler sees the group any more */
+	weir_reserve_note(group, 0);
 	free_percpu(group->stats);
 	kfree(group);
 }
@@ -109,6 +111,8 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 		sum->would_admit += READ_ONCE(part->would_admit);
 		sum->would_hold += READ_ONCE(part->would_hold);
 		sum->throttled += READ_ONCE(part->throttled);
+		sum->throttled_below_floor +=
+			READ_ONCE(part->throttled_below_floor);
 		sum->throttled_ns += READ_ONCE(part->throttled_ns);
 	}
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ceiling, applied: amend the result of domain_dirty_limits().
+ * Ceiling and reservation, applied: amend the result of domain_dirty_limits().
  *
  * A return probe on the function that computes a domain's limits, registered
- * only while some cgroup has a ceiling.  The global domain is let through
- * untouched, and so is every cgroup without one.
+ * while any knob is set.  A cgroup's domain is lowered for its ceiling, if it
+ * has one; the global domain for what floors reserve and do not use, if any
+ * floor is set.  Everything else is let through untouched.
  *
  * The heartbeat asks global_dirty_limits(), which reaches the same function,
  * and compares what the probe saw in the structure with what
@@ -41,8 +42,11 @@ static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
 	struct weir_group *group;
 
 	call->dtc = dtc;
-	if (!POINTER(dtc, gdtc))
-		return READ_ONCE(proof.task) == current && !wb ? 0 : 1;
+	if (!POINTER(dtc, gdtc)) {
+		if (wb)
+			return READ_ONCE(weir_pool.floors_total) ? 0 : 1;
+		return READ_ONCE(proof.task) == current ? 0 : 1;
+	}
 	group = wb ? weir_group_find(wb->memcg_css) : NULL;
 	return group && weir_group_has_ceiling(group) ? 0 : 1;
 }
@@ -60,17 +64,49 @@ static struct weir_pass_facts facts_of(void *dtc, struct bdi_writeback *wb)
 	};
 }
 
-static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
+static struct weir_limits limits_of(void *dtc)
 {
 	struct wb_domain *domain = POINTER(dtc, dom);
-	struct weir_counts counts =
-		weir_count_memcg(mem_cgroup_from_css(group->css));
-	struct weir_limits stock = {
+
+	return (struct weir_limits) {
 		.thresh = FIELD(dtc, thresh),
 		.bg_thresh = FIELD(dtc, bg_thresh),
 		.dirty = FIELD(dtc, dirty),
 		.dom_limit = READ_ONCE(domain->dirty_limit),
 	};
+}
+
+static void put_limits(void *dtc, const struct weir_limits *limits)
+{
+	struct wb_domain *domain = POINTER(dtc, dom);
+
+	FIELD(dtc, thresh) = limits->thresh;
+	FIELD(dtc, bg_thresh) = limits->bg_thresh;
+	FIELD(dtc, dirty) = limits->dirty;
+	/* unlocked, as dom->lock sleeps on PREEMPT_RT: a racing update is lowered next pass */
+	if (limits->dom_limit < READ_ONCE(domain->dirty_limit))
+		WRITE_ONCE(domain->dirty_limit, limits->dom_limit);
+}
+
+static void amend_host(void *dtc, struct bdi_writeback *wb, enum weir_pass kind)
+{
+	struct weir_group *group = weir_group_find(wb->memcg_css);
+	struct weir_limits limits = limits_of(dtc);
+	struct weir_host host;
+
+	/* a writer's own pass has just noted what its cgroup leaves unused */
+	if (group && kind == WEIR_PASS_FLUSHER)
+		weir_reserve_refresh(group);
+	host = weir_host();
+	if (weir_host_amend(&limits, &host, kind))
+		put_limits(dtc, &limits);
+}
+
+static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
+{
+	struct weir_counts counts =
+		weir_count_memcg(mem_cgroup_from_css(group->css));
+	struct weir_limits stock = limits_of(dtc);
 	struct weir_limits capped = stock;
 	u64 avail = FIELD(dtc, avail);
 	u64 ceiling = weir_ceiling_pages(&group->ceiling, avail);
@@ -89,12 +125,7 @@ static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
 		weir_count(group, ceiling_held);
 	WRITE_ONCE(group->last_freerun,
 		   weir_freerun(capped.thresh, capped.bg_thresh));
-	FIELD(dtc, thresh) = capped.thresh;
-	FIELD(dtc, bg_thresh) = capped.bg_thresh;
-	FIELD(dtc, dirty) = capped.dirty;
-	/* unlocked, as dom->lock sleeps on PREEMPT_RT: a racing update is lowered next pass */
-	if (capped.dom_limit != stock.dom_limit)
-		WRITE_ONCE(domain->dirty_limit, capped.dom_limit);
+	put_limits(dtc, &capped);
 }
 
 static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
@@ -113,6 +144,8 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	if (weir_fault())
 		return 0;
 	facts = facts_of(dtc, wb);
+	if (weir_pass_may_reserve(&facts))
+		amend_host(dtc, wb, weir_pass_kind(&facts));
 	if (!weir_pass_may_cap(&facts))
 		return 0;
 	group = weir_group_find(wb->memcg_css);
@@ -149,11 +182,6 @@ void weir_limits_disarm(void)
 	if (armed)
 		unregister_kretprobe(&probe);
 	armed = false;
-}
-
-bool weir_limits_armed(void)
-{
-	return armed;
 }
 
 /* Decisions lost since the probe was registered. */

@@ -29,10 +29,13 @@ struct pause {
 	struct cgroup_subsys_state *css;
 	u64 start_ns;
 	unsigned long switches;
+	bool below_floor;
 };
 
 static bool armed;
 static atomic64_t misfit;
+/* What the entry probe found, for the return probe's entry on the same instruction. */
+static DEFINE_PER_CPU(enum weir_floor_verdict, verdict);
 
 /* What remains of balance_dirty_pages() for an admitted writer. */
 static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
@@ -40,7 +43,7 @@ static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
 {
 	if (!laptop_mode && !writeback_in_progress(wb) &&
 	    global_node_page_state(NR_FILE_DIRTY) >
-	    READ_ONCE(weir_pool.host_bg_thresh))
+	    weir_host_limits().bg_thresh)
 		weir_start_background(wb);
 	return 0;
 }
@@ -65,31 +68,36 @@ static struct weir_floor_pass look(struct weir_group *group,
 	return pass;
 }
 
-/* Decide a pass of @group on @wb; non-zero if the kernel's is to be left out. */
-static int admit(struct weir_group *group, struct bdi_writeback *wb,
+/* Decide a pass of @group on @wb; true if the kernel's is to be left out. */
+static bool admit(struct weir_group *group, struct bdi_writeback *wb,
 		 unsigned long pages_dirtied)
 {
 	u64 floor = READ_ONCE(group->floor);
 	bool observe = READ_ONCE(weir_observe);
+	enum weir_floor_verdict found;
 	struct weir_floor_pass pass;
 	bool admitted;
 
+	__this_cpu_write(verdict, WEIR_FLOOR_NONE);
 	if (!floor)
-		return 0;
+		return false;
 	pass = look(group, wb, floor);
-	admitted = weir_floor_decide(&pass) == WEIR_FLOOR_ADMIT;
+	found = weir_floor_decide(&pass);
+	admitted = found == WEIR_FLOOR_ADMIT;
+	__this_cpu_write(verdict, found);
+	weir_reserve_note(group, weir_floor_unused(&pass));
 	weir_group_charge(group, wb, pages_dirtied, admitted && !observe);
 	if (!admitted)
-		return 0;
+		return false;
 	if (observe) {
 		weir_count(group, would_admit);
-		return 0;
+		return false;
 	}
 	weir_count(group, floor_admitted);
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
-	return 1;
+	return true;
 }
 
 static int enter_pass(struct kprobe *kp, struct pt_regs *regs)
@@ -126,6 +134,8 @@ static int enter_pause(struct kretprobe_instance *instance,
 	pause->css = wb->memcg_css;
 	pause->start_ns = ktime_get_mono_fast_ns();
 	pause->switches = current->nvcsw;
+	pause->below_floor = __this_cpu_read(verdict) == WEIR_FLOOR_ADMIT ||
+			     __this_cpu_read(verdict) == WEIR_FLOOR_HOST_FULL;
 	return 0;
 }
 
@@ -154,6 +164,9 @@ static int leave_pause(struct kretprobe_instance *instance,
 		return 0;
 	if (pauses) {
 		this_cpu_add(group->stats->throttled, pauses);
+		if (pause->below_floor)
+			this_cpu_add(group->stats->throttled_below_floor,
+				     pauses);
 		this_cpu_add(group->stats->throttled_ns,
 			     ktime_get_mono_fast_ns() - pause->start_ns);
 	}

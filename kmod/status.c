@@ -14,6 +14,8 @@
  *   limit_bytes           the global dirty limit at the last beat
  *   floors_wanted_bytes   sum of all floors after each cgroup's own cap
  *   floors_bytes          the same after the pool's cap
+ *   unused_bytes          of those, held by nobody: taken out of the limit
+ *   limit_in_force_bytes  what is left of the limit for passes
  */
 #include "weir.h"
 #include <linux/kobject.h>
@@ -56,6 +58,8 @@ NUMBER(beat_age_ms, weir_beat_age_ms());
 NUMBER(limit_bytes, weir_pool.host_thresh << PAGE_SHIFT);
 NUMBER(floors_wanted_bytes, weir_pool.floors_wanted << PAGE_SHIFT);
 NUMBER(floors_bytes, weir_pool.floors_total << PAGE_SHIFT);
+NUMBER(unused_bytes, weir_host().unused << PAGE_SHIFT);
+NUMBER(limit_in_force_bytes, weir_host_limits().thresh << PAGE_SHIFT);
 static struct kobj_attribute state_attr = __ATTR_RO(state);
 
 static struct attribute *attrs[] = {
@@ -67,6 +71,8 @@ static struct attribute *attrs[] = {
 	&limit_bytes_attr.attr,
 	&floors_wanted_bytes_attr.attr,
 	&floors_bytes_attr.attr,
+	&unused_bytes_attr.attr,
+	&limit_in_force_bytes_attr.attr,
 	NULL
 };
 

@@ -75,6 +75,7 @@ struct weir_stats {
 	u64 would_admit;
 	u64 would_hold;
 	u64 throttled;
+	u64 throttled_below_floor;
 	u64 throttled_ns;
 };
 
@@ -95,6 +96,8 @@ struct weir_group {
 	/* evaluated by the beat and on every write */
 	u64 floor;
 	bool has_children;
+	/* of the floor, not held when last counted */
+	atomic64_t unused;
 	/* seen in passes: what a ratio is of, and the freerun level made */
 	u64 last_avail;
 	u64 last_freerun;
@@ -142,10 +145,15 @@ static inline bool weir_group_has_knob(const struct weir_group *group)
 int weir_files_create(void);
 void weir_files_remove(void);
 
-/* limits.c: the cgroup domain's limits, amended for a ceiling */
+/* reserve.c: what floors reserve and do not use */
+void weir_reserve_note(struct weir_group *group, u64 unused);
+void weir_reserve_refresh(struct weir_group *group);
+struct weir_host weir_host(void);
+struct weir_limits weir_host_limits(void);
+
+/* limits.c: both domains' limits, amended for ceilings and reservations */
 int weir_limits_arm(void);
 void weir_limits_disarm(void);
-bool weir_limits_armed(void);
 int weir_limits_prove(u64 *thresh, u64 *bg_thresh);
 u64 weir_limits_missed(void);
 

@@ -21,7 +21,11 @@
  *   pool  all floors together at most 80 % of the global limit, scaled down
  *         in proportion
  *   host  no floor is honoured while the host holds its limit and all floors
- *         on top.  That is where a wrong count would end.
+ *         on top.  That is where a wrong count would end, or a reservation that
+ *         is made while the others fill the limit already.
+ *
+ * What a floor reserves and its cgroup does not use is taken out of what the
+ * others may use, so that the host stays within its limit: reserve.c.
  *
  * Example.  Limit 32 MiB (8,192 pages), background 16 MiB; the noisy cgroup
  * keeps the host between 24 and 32 MiB.  A victim with dirty_min 16 MiB (4,096
@@ -99,6 +103,12 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 	return WEIR_FLOOR_ADMIT;
 }
 
+/* What the floor reserves and its cgroup does not hold. */
+weir_u64 weir_floor_unused(const struct weir_floor_pass *pass)
+{
+	return held(pass) < pass->floor ? pass->floor - held(pass) : 0;
+}
+
 /*
  * Pages an admitted task may dirty before it is looked at again: the square
  * root, to a power of two, of what is left of the floor.  The rule Linux uses
@@ -106,7 +116,7 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
  */
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass)
 {
-	weir_u64 left = held(pass) < pass->floor ? pass->floor - held(pass) : 0;
+	weir_u64 left = weir_floor_unused(pass);
 	weir_u64 poll = 1;
 
 	while (left >= 4) {

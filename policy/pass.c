@@ -9,20 +9,23 @@
  *
  * The rules, and where each is kept:
  *
- * 1. The limits of the global domain are never amended.  A floor is made by
+ * 1. The limits of the global domain are never raised.  A floor is made by
  *    leaving the writer's whole pass out (floor.c), so there is no pass in
  *    which one domain is lifted and the other is not, and nothing weir does
- *    can raise global_wb_domain.dirty_limit or a dirty_ratelimit.  (A pass
- *    left out does not lower them either, as a free-running one does not.)
- *    A dropped probe loses one decision and leaves no trace.
- * 2. A cgroup's domain is only ever lowered (ceiling.c), for its writers and
- *    for its flusher alike, with bg_thresh below thresh afterwards.
+ *    can raise global_wb_domain.dirty_limit above stock's, or a dirty_ratelimit
+ *    above what the device was seen to do.  (A pass left out does not lower
+ *    them either, as a free-running one does not.)  A dropped probe loses one
+ *    decision and leaves no trace.
+ * 2. Both domains are only ever lowered: a cgroup's for its ceiling (ceiling.c),
+ *    the global one for what floors reserve and do not use (reserve.c).  For
+ *    writers and flushers alike, with bg_thresh below thresh afterwards.
  * 3. A flusher's dirty count excludes writeback: pages already on their way
  *    must not keep it working.  A writer's includes it.
  * 4. Readers see stock values.  They are told by their domain structures: a
  *    global reader has no wb, a reader of a cgroup's limit has a global
  *    counterpart without one.
- * 5. Strictlimit devices keep stock behaviour altogether.
+ * 5. A strictlimit device knows neither floor nor ceiling.  Its share of the
+ *    global limit falls along with that limit, as everybody's does.
  *
  * The flusher is told by the work item that is running, not by task flags:
  * loop devices write from workqueues and nfsd from kernel threads, and both
@@ -43,4 +46,10 @@ int weir_pass_may_cap(const struct weir_pass_facts *facts)
 {
 	return facts->has_gdtc && !facts->strictlimit &&
 	       weir_pass_kind(facts) != WEIR_PASS_READER;
+}
+
+/* Non-zero if the global limits may be lowered by what is reserved in this pass. */
+int weir_pass_may_reserve(const struct weir_pass_facts *facts)
+{
+	return !facts->has_gdtc && weir_pass_kind(facts) != WEIR_PASS_READER;
 }

@@ -49,6 +49,7 @@ struct weir_pass_facts {
 
 enum weir_pass weir_pass_kind(const struct weir_pass_facts *facts);
 int weir_pass_may_cap(const struct weir_pass_facts *facts);
+int weir_pass_may_reserve(const struct weir_pass_facts *facts);
 
 /* floor.c: may this writer go on without being looked at by the throttle? */
 
@@ -90,6 +91,7 @@ weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool);
 weir_u64 weir_floors_total(const struct weir_floor_pool *pool);
 enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass);
+weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 
 /* credit.c: pages that were dirtied but that no count of the cgroup shows. */
 
@@ -155,6 +157,15 @@ int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
 int weir_ceiling_brakes(weir_u64 freerun, const struct weir_counts *counts);
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, const struct weir_counts *counts,
 			   weir_u64 stock_poll);
+
+/* reserve.c: the host's limits, less what floors reserve and do not use. */
+
+struct weir_host {
+	weir_u64 unused;	/* sum of weir_floor_unused() over all cgroups */
+};
+
+int weir_host_amend(struct weir_limits *limits, const struct weir_host *host,
+		    enum weir_pass kind);
 
 /* arith.c: the few sums everything above is made of. */
 

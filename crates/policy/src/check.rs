@@ -11,6 +11,7 @@ use crate::credit::{CREDIT_WINDOW_MS, Credit};
 use crate::floor::{Caps, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
+use crate::reserve::Host;
 use crate::{PAGES_MAX, UNLIMITED, arith};
 use arbitrary::{Arbitrary, Unstructured};
 
@@ -62,6 +63,11 @@ pub enum Case {
         ceiling: u64,
         counts: Counts,
         stock_poll: u64,
+    },
+    HostAmend {
+        limits: Limits,
+        host: Host,
+        kind: u8,
     },
 }
 
@@ -116,6 +122,10 @@ impl Case {
             } => {
                 let kind = [Pass::Writer, Pass::Flusher, Pass::Reader][usize::from(kind % 3)];
                 check_amend(limits, *ceiling, counts, kind);
+            }
+            Case::HostAmend { limits, host, kind } => {
+                let kind = [Pass::Writer, Pass::Flusher, Pass::Reader][usize::from(kind % 3)];
+                check_host_amend(limits, host, kind);
             }
             Case::Poll {
                 ceiling,
@@ -189,11 +199,13 @@ fn check_pass(facts: &Facts) {
     }
     if facts.may_cap() {
         assert_ne!(kind, Pass::Reader, "readers see stock");
-        assert_ne!(facts.has_gdtc, 0, "the global domain is never amended");
-        assert_eq!(
-            facts.strictlimit, 0,
-            "strictlimit devices keep stock behaviour"
-        );
+        assert_ne!(facts.has_gdtc, 0, "a ceiling is for the cgroup's domain");
+        assert!(!facts.may_reserve(), "one amendment per domain");
+        assert_eq!(facts.strictlimit, 0, "no ceiling on strictlimit devices");
+    }
+    if facts.may_reserve() {
+        assert_ne!(kind, Pass::Reader, "readers see stock");
+        assert_eq!(facts.has_gdtc, 0, "a reservation is in the host's domain");
     }
     if kind != Pass::Reader {
         let other = Facts {
@@ -206,6 +218,7 @@ fn check_pass(facts: &Facts) {
             facts.may_cap(),
             "writer and flusher see one truth"
         );
+        assert_eq!(other.may_reserve(), facts.may_reserve(), "here too");
     }
 }
 
@@ -502,6 +515,39 @@ fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: Pass) {
         !again.amend(ceiling, counts, kind) && again == limits,
         "idempotent"
     );
+}
+
+fn check_host_amend(stock: &Limits, host: &Host, kind: Pass) {
+    let mut limits = *stock;
+    if !host.amend(&mut limits, kind) {
+        assert_eq!(limits, *stock, "untouched");
+        let share = exact_share(stock.thresh.min(PAGES_MAX), FLOORS_PERCENT_OF_LIMIT, 100);
+        assert!(
+            kind == Pass::Reader || host.unused.min(share) == 0,
+            "what is unused is held back"
+        );
+        return;
+    }
+    assert!(limits.thresh < stock.thresh && limits.bg_thresh <= stock.bg_thresh);
+    assert!(limits.dom_limit <= stock.dom_limit, "only ever lowered");
+    assert!(
+        limits.bg_thresh < limits.thresh,
+        "background below the limit"
+    );
+    assert_eq!(limits.dirty, stock.dirty);
+    let held_back = stock.thresh - limits.thresh;
+    assert!(held_back <= host.unused && held_back <= floors_cap(stock.thresh));
+    if kind == Pass::Writer {
+        let slack = limits.dirty.min(PAGES_MAX) / 256 + 1;
+        assert!(
+            limits.dom_limit <= limits.thresh.max(limits.dirty.min(PAGES_MAX) + slack),
+            "the smoothed limit follows what is dirty down"
+        );
+    }
+    let mut more = *stock;
+    let unused = host.unused.saturating_add(1);
+    assert!(Host { unused }.amend(&mut more, kind));
+    assert!(more.thresh <= limits.thresh, "monotonic in what is unused");
 }
 
 #[cfg(test)]

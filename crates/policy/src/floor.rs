@@ -10,6 +10,7 @@ mod c {
         pub fn weir_floors_total(pool: *const Pool) -> u64;
         pub fn weir_floor_decide(pass: *const FloorPass) -> Verdict;
         pub fn weir_floor_poll(pass: *const FloorPass) -> u64;
+        pub fn weir_floor_unused(pass: *const FloorPass) -> u64;
     }
 }
 
@@ -114,6 +115,12 @@ impl FloorPass {
     pub fn poll(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_poll(self) }
+    }
+
+    /// What the floor reserves and its cgroup does not hold.
+    pub fn unused(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_floor_unused(self) }
     }
 }
 

@@ -57,6 +57,11 @@ const weir_u64 weir_layout_counts[] = {
 	AT(weir_counts, dirty), AT(weir_counts, writeback),
 };
 
+const weir_u64 weir_layout_host[] = {
+	sizeof(struct weir_host),
+	AT(weir_host, unused),
+};
+
 /* Enumerators and constants that are repeated in Rust. */
 const weir_u64 weir_layout_constants[] = {
 	WEIR_PASS_WRITER, WEIR_PASS_FLUSHER, WEIR_PASS_READER,

@@ -2,7 +2,7 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, floor, parse, pass};
+use crate::{ceiling, credit, floor, parse, pass, reserve};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -15,6 +15,7 @@ mod c {
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_limits: [u64; 5];
         pub static weir_layout_counts: [u64; 3];
+        pub static weir_layout_host: [u64; 2];
         pub static weir_layout_constants: [u64; 21];
     }
 }
@@ -85,6 +86,7 @@ fn structs_agree_with_the_header() {
         dom_limit
     );
     assert_layout!(weir_layout_counts, ceiling::Counts, dirty, writeback);
+    assert_layout!(weir_layout_host, reserve::Host, unused);
 }
 
 #[test]

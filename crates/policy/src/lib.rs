@@ -19,6 +19,7 @@ pub mod floor;
 mod layout;
 pub mod parse;
 pub mod pass;
+pub mod reserve;
 
 /// log2 of the page size in bytes.
 pub const PAGE_SHIFT: u32 = 12;

@@ -6,6 +6,7 @@ mod c {
     unsafe extern "C" {
         pub fn weir_pass_kind(facts: *const Facts) -> Pass;
         pub fn weir_pass_may_cap(facts: *const Facts) -> i32;
+        pub fn weir_pass_may_reserve(facts: *const Facts) -> i32;
     }
 }
 
@@ -50,6 +51,12 @@ impl Facts {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_pass_may_cap(self) != 0 }
     }
+
+    /// Whether the host's limits may be lowered by what is reserved in this pass.
+    pub fn may_reserve(&self) -> bool {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_pass_may_reserve(self) != 0 }
+    }
 }
 
 #[cfg(test)]
@@ -76,14 +83,14 @@ mod tests {
 
         let vmstat = Facts::default();
         assert_eq!(vmstat.kind(), Pass::Reader);
-        assert!(!vmstat.may_cap());
+        assert!(!vmstat.may_cap() && !vmstat.may_reserve());
 
         let cgroup_reader = Facts {
             gdtc_has_wb: 0,
             ..writer
         };
         assert_eq!(cgroup_reader.kind(), Pass::Reader);
-        assert!(!cgroup_reader.may_cap());
+        assert!(!cgroup_reader.may_cap() && !cgroup_reader.may_reserve());
 
         let global = Facts {
             has_gdtc: 0,
@@ -91,7 +98,8 @@ mod tests {
             ..writer
         };
         assert_eq!(global.kind(), Pass::Writer);
-        assert!(!global.may_cap(), "the global domain is never amended");
+        assert!(!global.may_cap(), "a ceiling is the cgroup's domain's");
+        assert!(global.may_reserve() && !writer.may_reserve());
 
         assert!(
             !Facts {

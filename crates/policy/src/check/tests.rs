@@ -136,6 +136,11 @@ proptest! {
     }
 
     #[test]
+    fn reservations(limits in limits(), unused in pages(), kind in 0..3u8) {
+        Case::HostAmend { limits, host: Host { unused }, kind }.check();
+    }
+
+    #[test]
     fn polls(ceiling in pages(), counts in counts(), stock_poll in pages()) {
         Case::Poll { ceiling, counts, stock_poll }.check();
     }

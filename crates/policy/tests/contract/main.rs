@@ -10,15 +10,18 @@
 //! What "the shared state never exceeds stock" means needs care. A pass that a floor leaves out is a
 //! free-running pass: it raises nothing, but neither does it lower what a throttled pass would have
 //! lowered. And a ceiling throttles writers where stock would not, and such a pass raises the global
-//! `dirty_limit` to the limit of the day, as any throttled pass does. So a bare comparison of two
-//! histories pass by pass is too strict, and these are the rules:
+//! `dirty_limit` to the limit of the day, as any throttled pass does. The same holds for everybody while
+//! something is reserved and unused. So a bare comparison of two histories pass by pass is too strict,
+//! and these are the rules:
 //!
 //! * the global `dirty_limit` is never above the highest limit stock itself computed so far, nor any
 //!   `dirty_ratelimit` above the highest bandwidth stock measured so far (or a fresh device's);
 //! * while the operator's limit stands still, the global `dirty_limit` is never above that of a stock
 //!   host that went through the same passes from the start;
-//! * a cgroup without a ceiling: no pass leaves a `dirty_ratelimit` higher than it was and higher than
+//! * a cgroup without a ceiling, while nothing is reserved: no pass leaves a `dirty_ratelimit` higher than it was and higher than
 //!   stock would have left it.
+//!
+//! And no pass, whatever is believed to be reserved, finds a limit of the host higher than stock's.
 //!
 //! The design that weir was chosen over, lifting the limits of both domains, must break them: a test
 //! that cannot fail shows nothing.
@@ -43,7 +46,7 @@ const CGROUPS: usize = 3;
 /// What the contract promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rule {
-    GlobalLimitsAreStock,
+    GlobalLimitsNeverRaised,
     GlobalDirtyLimitWithinStock,
     RatelimitWithinStock,
     ReadersSeeStock,
@@ -63,10 +66,10 @@ fn lift(faults: &Faults) -> Box<dyn Module + '_> {
     Box::new(Lift(faults))
 }
 
-/// A module, and whether it laid hands on the limits of the global domain.
+/// A module, and whether it raised a limit of the global domain, or left no room below it.
 struct Watched<'a> {
     module: Box<dyn Module + 'a>,
-    global_amended: bool,
+    global_raised: bool,
 }
 
 impl Module for Watched<'_> {
@@ -83,7 +86,13 @@ impl Module for Watched<'_> {
     ) {
         let before = (*throttle, *dirty_limit);
         self.module.limits(pass, facts, throttle, dirty_limit);
-        self.global_amended |= facts.has_gdtc == 0 && before != (*throttle, *dirty_limit);
+        self.global_raised |= facts.has_gdtc == 0
+            && before != (*throttle, *dirty_limit)
+            && (throttle.thresh > before.0.thresh
+                || throttle.bg_thresh > before.0.bg_thresh
+                || throttle.dirty != before.0.dirty
+                || *dirty_limit > before.1
+                || throttle.bg_thresh >= throttle.thresh);
     }
 }
 
@@ -111,10 +120,10 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
         let stock_outcome = stock.step(pass, &mut Stock);
         let mut watched = Watched {
             module: load(faults),
-            global_amended: false,
+            global_raised: false,
         };
         let outcome = kernel.step(pass, &mut watched);
-        rule(Rule::GlobalLimitsAreStock, !watched.global_amended);
+        rule(Rule::GlobalLimitsNeverRaised, !watched.global_raised);
         twin.step(pass, &mut Stock);
 
         reachable_limit = reachable_limit.max(host_limits(pass, reachable_limit).thresh);
@@ -138,14 +147,14 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
             let ceiling = faults.at_limits[pass.cgroup]
                 .ceiling
                 .pages(pass.cgroup_avail);
-            if index != pass.cgroup || ceiling == UNLIMITED {
+            if index != pass.cgroup || ceiling == UNLIMITED && faults.unused == 0 {
                 let highest = before.groups[index]
                     .dirty_ratelimit
                     .max(stock.groups[index].dirty_ratelimit);
                 rule(Rule::RatelimitWithinStock, group.dirty_ratelimit <= highest);
             }
         }
-        if pass.strictlimit {
+        if pass.strictlimit && faults.unused == 0 {
             rule(
                 Rule::StrictlimitIsStock,
                 outcome == stock_outcome && kernel == stock,
@@ -244,11 +253,13 @@ prop_compose! {
         at_entry in vec(knobs(), CGROUPS), rewritten in vec(knobs(), CGROUPS),
         rewrite in any::<bool>(), counts in any_counts(), wb_dirty in garbage(),
         foreign in garbage(), host_dirty in garbage(), host_thresh in garbage(),
+        unused in prop_oneof![Just(0), 0..40_000u64, garbage()],
     ) -> Faults {
         let at_limits = if rewrite { rewritten } else { at_entry.clone() };
         Faults {
             lose_entry: lost.0, lose_global: lost.1, lose_cgroup: lost.2,
             at_entry, at_limits, counts, wb_dirty, foreign, host_dirty, host_thresh,
+            unused,
         }
     }
 }
@@ -333,6 +344,7 @@ fn crowded() -> (Pass, Faults) {
         foreign: 0,
         host_dirty: 8_192,
         host_thresh: 8_192,
+        unused: 0,
     };
     (pass, faults)
 }
@@ -351,6 +363,55 @@ fn the_floor_frees_the_victim_and_only_the_victim() {
     assert_eq!(
         kernel.step(&noisy, &mut Weir(&faults)),
         Outcome::Throttled(0)
+    );
+}
+
+/// What the victim may still use is not the noisy one's: it is throttled before the host is at its limit.
+#[test]
+fn what_is_reserved_is_held_back_from_the_others_only() {
+    let (pass, faults) = crowded();
+    let host = Counts {
+        dirty: 5_640,
+        writeback: 0,
+    };
+    let faults = Faults {
+        unused: 4_096 - 1_536,
+        host_dirty: 5_640,
+        ..faults
+    };
+    let noisy = Pass {
+        cgroup: 1,
+        host,
+        ..pass.clone()
+    };
+    let mut kernel = Kernel::new(8_192, CGROUPS);
+    assert_eq!(kernel.step(&noisy, &mut Stock), Outcome::Free);
+    assert_eq!(
+        kernel.step(&noisy, &mut Weir(&faults)),
+        Outcome::Throttled(0)
+    );
+    let victim = Pass { host, ..pass };
+    assert_eq!(kernel.step(&victim, &mut Weir(&faults)), Outcome::LeftOut);
+    let flusher = Pass {
+        caller: Caller::Flusher,
+        host: Counts {
+            dirty: 3_000,
+            writeback: 0,
+        },
+        cgroup_kernel: Counts {
+            dirty: 0,
+            writeback: 0,
+        },
+        wb_dirty: 0,
+        ..noisy
+    };
+    assert_eq!(
+        kernel.step(&flusher, &mut Stock),
+        Outcome::FlusherGoesOn(false)
+    );
+    assert_eq!(
+        kernel.step(&flusher, &mut Weir(&faults)),
+        Outcome::FlusherGoesOn(true)
     );
 }
 

@@ -5,6 +5,7 @@ use crate::kernel::{Module, Pass, Throttle};
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::floor::{Caps, FloorPass, Pool, Verdict};
 use policy::pass::{Facts, Pass as Kind};
+use policy::reserve::Host;
 
 /// What an operator has set for one cgroup, in pages.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +32,12 @@ pub struct Faults {
     pub foreign: u64,
     pub host_dirty: u64,
     pub host_thresh: u64,
+    /// What weir believes floors reserve and do not use.
+    pub unused: u64,
 }
 
-/// weir as `kmod/` applies it: a floor leaves a writer's pass out, a ceiling lowers the cgroup's domain.
+/// weir as `kmod/` applies it: a floor leaves a writer's pass out, a ceiling lowers the cgroup's domain,
+/// a reservation the host's.
 pub struct Weir<'a>(pub &'a Faults);
 
 fn pool(knobs: &[Knobs], host_thresh: u64) -> Pool {
@@ -90,19 +94,29 @@ impl Module for Weir<'_> {
         } else {
             faults.lose_global
         };
-        if lost || !facts.may_cap() {
+        if lost {
             return;
         }
-        let ceiling = faults.at_limits[pass.cgroup]
-            .ceiling
-            .pages(pass.cgroup_avail);
         let mut limits = Limits {
             thresh: throttle.thresh,
             bg_thresh: throttle.bg_thresh,
             dirty: throttle.dirty,
             dom_limit: *dirty_limit,
         };
-        if limits.amend(ceiling, &faults.counts, facts.kind()) {
+        let amended = if facts.may_reserve() {
+            let host = Host {
+                unused: faults.unused,
+            };
+            host.amend(&mut limits, facts.kind())
+        } else if facts.may_cap() {
+            let ceiling = faults.at_limits[pass.cgroup]
+                .ceiling
+                .pages(pass.cgroup_avail);
+            limits.amend(ceiling, &faults.counts, facts.kind())
+        } else {
+            false
+        };
+        if amended {
             *throttle = Throttle {
                 thresh: limits.thresh,
                 bg_thresh: limits.bg_thresh,
