@@ -207,7 +207,8 @@ fn closure(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
     order
 }
 
-fn decompressed(path: &Path) -> Result<Vec<u8>> {
+/// The bytes of a module's file, whichever way it is compressed.
+pub fn decompressed(path: &Path) -> Result<Vec<u8>> {
     let tool = match path.extension().and_then(|extension| extension.to_str()) {
         Some("ko") => return read(path),
         Some("xz") => "xz",

@@ -24,6 +24,7 @@ mod verdict;
 
 pub use cache::Cache;
 pub use exec::{ScriptDisk, ScriptRequest, ScriptResult, exec};
+pub use kernel_modules::decompressed;
 pub use metrics::Metric;
 pub use run::{Guest, Progress, RunRequest, run};
 pub use scenario::model::Arm;

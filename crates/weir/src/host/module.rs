@@ -3,6 +3,9 @@
 //!
 //! The kernel answers a refused module with little more than an error number; the reason is in its
 //! log. So the log is read from where it stood before, and the module's lines are shown.
+//!
+//! Parameters on the kernel command line (`weir.off`) are the business of whoever loads a module, not
+//! the kernel's; they are handed over as modprobe does.
 
 use super::system::System;
 use anyhow::{Context, Result, bail};
@@ -21,7 +24,7 @@ use std::process::ExitCode;
 /// kernel or the module refused (its reason is printed), 2 it could not be tried.
 #[derive(clap::Args, Debug)]
 pub struct LoadArgs {
-    /// This module instead of the one that `make install` put in place
+    /// This module instead of the installed one
     #[arg(long, value_name = "PATH")]
     module: Option<PathBuf>,
     /// Count what each knob would have done, change nothing
@@ -88,7 +91,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
         Some(path) => path.clone(),
         None => system.installed_module().with_context(|| {
             format!(
-                "there is no weir.ko for Linux {0} in /lib/modules/{0}/updates: `make install` in weir's source tree builds it, --module names another",
+                "there is no weir.ko for Linux {0} in /lib/modules/{0}/updates: install weir-dkms and this kernel's headers, or run `make install` in weir's source tree; --module names another",
                 system.release
             )
         })?,
@@ -96,7 +99,11 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     let file =
         File::open(&path).with_context(|| format!("cannot open the module {}", path.display()))?;
     let mut log = KernelLog::from_now();
-    let parameters = CString::new(if args.observe { "observe=1" } else { "" })?;
+    let mut parameters = from_command_line(&system.text("proc/cmdline").unwrap_or_default());
+    if args.observe {
+        parameters.push("observe=1".into());
+    }
+    let parameters = CString::new(parameters.join(" "))?;
     if let Err(errno) = finit_module(&file, &parameters, flags(&path)) {
         let outcome = Outcome {
             done: false,
@@ -162,6 +169,14 @@ fn state(system: &System) -> String {
         .unwrap_or_else(|| "unknown".into())
 }
 
+/// What the kernel command line says about the module.
+fn from_command_line(line: &str) -> Vec<String> {
+    line.split_whitespace()
+        .filter_map(|word| word.strip_prefix("weir."))
+        .map(str::to_string)
+        .collect()
+}
+
 /// The kernel decompresses what its configuration knows; weir need not.
 fn flags(path: &Path) -> ModuleInitFlags {
     /// `MODULE_INIT_COMPRESSED_FILE` of `linux/module.h`, which nix does not name.
@@ -176,7 +191,7 @@ fn flags(path: &Path) -> ModuleInitFlags {
 fn refusal(path: &Path, errno: Errno) -> String {
     let hint = match errno {
         Errno::ENOEXEC => {
-            "it was built for another kernel, or is no module: rebuild it with `make install`"
+            "it was built for another kernel, or is no module: rebuild it with `dkms autoinstall` or `make install`"
         }
         Errno::EKEYREJECTED | Errno::EKEYEXPIRED | Errno::ENOKEY => {
             "it is not signed with a key this kernel trusts: see `weir doctor`, signatures"
@@ -251,11 +266,19 @@ mod tests {
     }
 
     #[test]
+    fn parameters_come_from_the_kernel_command_line() {
+        assert_eq!(
+            from_command_line("ro quiet weir.off root=/dev/vda weir.observe=1 weird.x=1\n"),
+            ["off", "observe=1"]
+        );
+    }
+
+    #[test]
     fn refusals_say_what_to_do() {
         let path = Path::new("/m/weir.ko");
         assert_eq!(
             refusal(path, Errno::ENOEXEC),
-            "the kernel refused /m/weir.ko: Exec format error; it was built for another kernel, or is no module: rebuild it with `make install`"
+            "the kernel refused /m/weir.ko: Exec format error; it was built for another kernel, or is no module: rebuild it with `dkms autoinstall` or `make install`"
         );
         assert_eq!(
             refusal(path, Errno::ENOENT),

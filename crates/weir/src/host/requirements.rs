@@ -389,9 +389,9 @@ fn signatures(system: &System) -> Check {
     )
 }
 
-/// Signed modules end with this.
+/// Signed modules end with this; DKMS signs first and compresses afterwards.
 fn is_signed(path: &Path) -> bool {
-    std::fs::read(path).is_ok_and(|bytes| bytes.ends_with(b"~Module signature appended~\n"))
+    lab::decompressed(path).is_ok_and(|bytes| bytes.ends_with(b"~Module signature appended~\n"))
 }
 
 fn installed(system: &System) -> Check {
@@ -406,7 +406,7 @@ fn installed(system: &System) -> Check {
                 "no weir.ko for this kernel in /lib/modules/{}/updates",
                 system.release
             ),
-            "make install in weir's source tree builds it for the running kernel",
+            "install weir-dkms and this kernel's headers, or run make install in weir's source tree",
         );
     };
     ok(NAME, format!("{} is there", path.display()))

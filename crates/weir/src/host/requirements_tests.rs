@@ -163,7 +163,7 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
         None,
         Fail,
         "no weir.ko for this kernel in /lib/modules/6.12.1-test/updates",
-        "make install in weir's source tree builds it for the running kernel",
+        "install weir-dkms and this kernel's headers, or run make install in weir's source tree",
     );
     broken(
         "proc/cmdline",
