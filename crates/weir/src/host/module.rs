@@ -10,8 +10,8 @@
 use super::system::System;
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
-use nix::kmod::{DeleteModuleFlags, ModuleInitFlags, delete_module, finit_module};
-use std::ffi::CString;
+use nix::kmod::{DeleteModuleFlags, ModuleInitFlags, delete_module, finit_module, init_module};
+use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
@@ -96,15 +96,13 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
             )
         })?,
     };
-    let file =
-        File::open(&path).with_context(|| format!("cannot open the module {}", path.display()))?;
     let mut log = KernelLog::from_now();
     let mut parameters = from_command_line(&system.text("proc/cmdline").unwrap_or_default());
     if args.observe {
         parameters.push("observe=1".into());
     }
     let parameters = CString::new(parameters.join(" "))?;
-    if let Err(errno) = finit_module(&file, &parameters, flags(&path)) {
+    if let Err(errno) = insert(&path, &parameters)? {
         let outcome = Outcome {
             done: false,
             message: refusal(&path, errno),
@@ -177,15 +175,15 @@ fn from_command_line(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// The kernel decompresses what its configuration knows; weir need not.
-fn flags(path: &Path) -> ModuleInitFlags {
-    /// `MODULE_INIT_COMPRESSED_FILE` of `linux/module.h`, which nix does not name.
-    const COMPRESSED: u32 = 4;
+/// Hands the module to the kernel, decompressed first if need be: DKMS compresses with xz's default
+/// checksum, CRC64, which the kernel's own decompressor refuses.
+fn insert(path: &Path, parameters: &CStr) -> Result<nix::Result<()>> {
     if path.extension().is_some_and(|end| end == "ko") {
-        ModuleInitFlags::empty()
-    } else {
-        ModuleInitFlags::from_bits_retain(COMPRESSED)
+        let file = File::open(path)
+            .with_context(|| format!("cannot open the module {}", path.display()))?;
+        return Ok(finit_module(&file, parameters, ModuleInitFlags::empty()));
     }
+    Ok(init_module(&lab::decompressed(path)?, parameters))
 }
 
 fn refusal(path: &Path, errno: Errno) -> String {
