@@ -87,11 +87,21 @@ static void disarm(void)
 	weir_passes_disarm();
 	weir_limits_disarm();
 	weir_redirect_end();
+	weir_drain_end();
 }
 
-static int arm(void)
+/* Passes are probed for cgroups' knobs only. */
+static int arm(bool knobs)
 {
-	return weir_redirect_prove() ?: weir_passes_arm() ?: weir_limits_arm();
+	int err = weir_redirect_prove();
+
+	if (!err && knobs)
+		err = weir_passes_arm();
+	if (!knobs && weir_passes_armed()) {
+		missed_before += weir_passes_missed();
+		weir_passes_disarm();
+	}
+	return err ?: weir_limits_arm();
 }
 
 /* Evaluate every floor within the host's present limits. */
@@ -118,14 +128,14 @@ static int evaluate(void)
 
 	weir_groups_drop(false);
 	weir_groups_each(take, &census);
-	beating = census.knobs && !weir_off;
+	beating = (census.knobs || weir_drain_wanted()) && !weir_off;
 	if (!beating) {
 		disarm();
 		give_all(0, 0, 0);
 		proven = false;
 		return 0;
 	}
-	err = arm();
+	err = arm(census.knobs);
 	if (!err)
 		err = weir_limits_prove(&thresh, &bg_thresh);
 	if (err && proven)
@@ -136,6 +146,7 @@ static int evaluate(void)
 	proven = !err;
 	if (err)
 		return err;
+	weir_drain_beat(thresh, bg_thresh);
 	give_all(thresh, bg_thresh, census.floors_wanted);
 	WRITE_ONCE(last_beat_ns, ktime_get_ns());
 	return 0;
@@ -190,6 +201,12 @@ void weir_beat_remove(void)
 u64 weir_beat_age_ms(void)
 {
 	return (ktime_get_ns() - READ_ONCE(last_beat_ns)) / NSEC_PER_MSEC;
+}
+
+/* Is anything set that needs probes? */
+bool weir_beating(void)
+{
+	return READ_ONCE(beating);
 }
 
 /* Are probes placed, and were they seen working within the last second? */

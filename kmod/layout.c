@@ -10,6 +10,7 @@
  * memcg_page_state(), and the answer names the word it read.
  */
 #include "weir.h"
+#include <linux/psi_types.h>
 #include <linux/slab.h>
 
 struct weir_layout weir_layout;
@@ -101,6 +102,9 @@ static int check_public(const struct weir_btf *btf)
 		{ "wb_domain", sizeof(struct wb_domain) },
 		{ "cftype", sizeof(struct cftype) },
 		{ "task_struct", sizeof(struct task_struct) },
+#ifdef CONFIG_PSI
+		{ "psi_group", sizeof(struct psi_group) },
+#endif
 	};
 	int i;
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ceiling and reservation, applied: amend the result of domain_dirty_limits().
+ * Ceiling, reservation and drain, applied: amend the result of domain_dirty_limits().
  *
  * A return probe on the function that computes a domain's limits, registered
  * while any knob is set.  A cgroup's domain is lowered for its ceiling, if it
  * has one; the global domain for what floors reserve and do not use, if any
- * floor is set.  Everything else is let through untouched.
+ * floor is set; both move first with the host's limit by drain (drain.c), if
+ * that is in force.  Everything else is let through untouched.
  *
  * The heartbeat asks global_dirty_limits(), which reaches the same function,
  * and compares what the probe saw in the structure with what
@@ -26,6 +27,8 @@ static struct {
 	bool seen;
 	u64 thresh;
 	u64 bg_thresh;
+	u64 avail;
+	struct wb_domain *domain;
 } proof;
 
 static bool armed;
@@ -42,6 +45,8 @@ static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
 	struct weir_group *group;
 
 	call->dtc = dtc;
+	if (wb && weir_drain_limit())
+		return 0;
 	if (!POINTER(dtc, gdtc)) {
 		if (wb)
 			return READ_ONCE(weir_pool.floors_total) ? 0 : 1;
@@ -128,6 +133,23 @@ static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
 	put_limits(dtc, &capped);
 }
 
+/* Both domains of a pass move along with the host's limit by drain. */
+static void amend_for_drain(void *dtc)
+{
+	struct weir_drain_host host = weir_drain_host();
+	struct weir_limits limits = limits_of(dtc);
+	void *gdtc = POINTER(dtc, gdtc);
+
+	if (gdtc) {
+		host.thresh = FIELD(gdtc, thresh);
+		host.avail = FIELD(gdtc, avail);
+		weir_drain_follow(&limits, FIELD(dtc, avail), &host);
+	} else {
+		weir_drain_amend(&limits, host.limit, host.stock);
+	}
+	put_limits(dtc, &limits);
+}
+
 static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	void *dtc = ((struct call *)instance->data)->dtc;
@@ -138,12 +160,16 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	if (!wb) {
 		proof.thresh = FIELD(dtc, thresh);
 		proof.bg_thresh = FIELD(dtc, bg_thresh);
+		proof.avail = FIELD(dtc, avail);
+		proof.domain = POINTER(dtc, dom);
 		proof.seen = true;
 		return 0;
 	}
 	if (weir_fault())
 		return 0;
 	facts = facts_of(dtc, wb);
+	if (weir_pass_kind(&facts) != WEIR_PASS_READER)
+		amend_for_drain(dtc);
 	if (weir_pass_may_reserve(&facts))
 		amend_host(dtc, wb, weir_pass_kind(&facts));
 	if (!weir_pass_may_cap(&facts))
@@ -188,6 +214,23 @@ void weir_limits_disarm(void)
 u64 weir_limits_missed(void)
 {
 	return armed ? probe.nmissed + probe.kp.nmissed : 0;
+}
+
+/* The host's dirtyable memory, as of the last proof. */
+u64 weir_limits_dirtyable(void)
+{
+	return proof.avail;
+}
+
+/*
+ * The host's limit was lowered to @limit by weir.  The kernel follows a lower
+ * limit down by 1/32 in 200 ms, and only while somebody is throttled; where the
+ * sysctl is written it takes it over at once, and so does this.
+ */
+void weir_limits_lowered(u64 limit)
+{
+	if (proof.domain && READ_ONCE(proof.domain->dirty_limit) > limit)
+		WRITE_ONCE(proof.domain->dirty_limit, limit);
 }
 
 /*

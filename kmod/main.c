@@ -80,7 +80,13 @@ static int __init weir_init(void)
 	err = weir_files_create();
 	if (err)
 		goto no_files;
+	err = weir_drain_create();
+	if (err)
+		goto no_drain;
 	return 0;
+
+no_drain:
+	weir_files_remove();
 
 no_files:
 	weir_fault_remove_taken();

@@ -56,6 +56,8 @@ struct weir_limits weir_host_limits(void)
 		.bg_thresh = READ_ONCE(weir_pool.host_bg_thresh),
 	};
 
+	weir_drain_amend(&limits, weir_drain_host().limit,
+			 weir_drain_host().stock);
 	weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
 	return limits;
 }

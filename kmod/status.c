@@ -16,6 +16,10 @@
  *   floors_bytes          the same after the pool's cap
  *   unused_bytes          of those, held by nobody: taken out of the limit
  *   limit_in_force_bytes  what is left of the limit for passes
+ *   drain_bytes_per_sec   written back while flushers were busy, of late
+ *   drain_limit_bytes     the limit that drain_seconds puts in force instead of
+ *                         the global one, 0 = none
+ *   memory_scarce         1: seen within ten seconds, nothing is lifted
  */
 #include "weir.h"
 #include <linux/kobject.h>
@@ -25,7 +29,7 @@ static const char *state(void)
 {
 	if (weir_off)
 		return "off";
-	if (!weir_passes_armed())
+	if (!weir_beating())
 		return "idle";
 	if (!weir_in_effect())
 		return "blind";
@@ -60,6 +64,9 @@ NUMBER(floors_wanted_bytes, weir_pool.floors_wanted << PAGE_SHIFT);
 NUMBER(floors_bytes, weir_pool.floors_total << PAGE_SHIFT);
 NUMBER(unused_bytes, weir_host().unused << PAGE_SHIFT);
 NUMBER(limit_in_force_bytes, weir_host_limits().thresh << PAGE_SHIFT);
+NUMBER(drain_bytes_per_sec, weir_drain_rate() << PAGE_SHIFT);
+NUMBER(drain_limit_bytes, weir_drain_limit() << PAGE_SHIFT);
+NUMBER(memory_scarce, weir_drain_scarce());
 static struct kobj_attribute state_attr = __ATTR_RO(state);
 
 static struct attribute *attrs[] = {
@@ -73,6 +80,9 @@ static struct attribute *attrs[] = {
 	&floors_bytes_attr.attr,
 	&unused_bytes_attr.attr,
 	&limit_in_force_bytes_attr.attr,
+	&drain_bytes_per_sec_attr.attr,
+	&drain_limit_bytes_attr.attr,
+	&memory_scarce_attr.attr,
 	NULL
 };
 

@@ -157,6 +157,21 @@ void weir_limits_disarm(void);
 int weir_limits_prove(u64 *thresh, u64 *bg_thresh);
 u64 weir_limits_missed(void);
 
+/* the host's, seen at the last proof, and its smoothed limit pulled down */
+u64 weir_limits_dirtyable(void);
+void weir_limits_lowered(u64 limit);
+
+/* drain.c: the host's limits by what its disks drain */
+int weir_drain_create(void);
+bool weir_drain_wanted(void);
+void weir_drain_beat(u64 thresh, u64 bg_thresh);
+void weir_drain_end(void);
+struct weir_drain_host weir_drain_host(void);
+u64 weir_drain_thresh(u64 thresh);
+u64 weir_drain_limit(void);
+u64 weir_drain_rate(void);
+bool weir_drain_scarce(void);
+
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
 int weir_passes_arm(void);
 void weir_passes_disarm(void);
@@ -178,6 +193,7 @@ extern struct weir_pool weir_pool;
 int weir_knobs_changed(void);
 int weir_beat_create(void);
 void weir_beat_remove(void);
+bool weir_beating(void);
 bool weir_in_effect(void);
 u64 weir_beat_age_ms(void);
 u64 weir_missed(void);

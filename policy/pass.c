@@ -9,14 +9,17 @@
  *
  * The rules, and where each is kept:
  *
- * 1. The limits of the global domain are never raised.  A floor is made by
- *    leaving the writer's whole pass out (floor.c), so there is no pass in
- *    which one domain is lifted and the other is not, and nothing weir does
- *    can raise global_wb_domain.dirty_limit above stock's, or a dirty_ratelimit
+ * 1. No cgroup's knob raises the limits of the global domain.  A floor is made
+ *    by leaving the writer's whole pass out (floor.c), so there is no pass in
+ *    which one domain is lifted and the other is not, and nothing a cgroup is
+ *    told can raise global_wb_domain.dirty_limit above stock's, or a dirty_ratelimit
  *    above what the device was seen to do.  (A pass left out does not lower
  *    them either, as a free-running one does not.)  A dropped probe loses one
  *    decision and leaves no trace.
- * 2. Both domains are only ever lowered: a cgroup's for its ceiling (ceiling.c),
+ *    The host's own option, seconds of drain (drain.c), raises them as the
+ *    sysctl would: for every writer and flusher, strictlimit devices included,
+ *    and for a cgroup's domain by what the same pass found in the host's.
+ * 2. For cgroups' knobs both domains are only ever lowered: a cgroup's for its ceiling (ceiling.c),
  *    the global one for what floors reserve and do not use (reserve.c).  For
  *    writers and flushers alike, with bg_thresh below thresh afterwards.
  * 3. A flusher's dirty count excludes writeback: pages already on their way

@@ -167,6 +167,54 @@ struct weir_host {
 int weir_host_amend(struct weir_limits *limits, const struct weir_host *host,
 		    enum weir_pass kind);
 
+/* drain.c: the host's limit by what its disks drain in some seconds. */
+
+struct weir_drain {
+	weir_u64 rate;		/* completed pages per second */
+	weir_u64 seen_ms;	/* busy time that the rate is made of */
+	weir_u64 calm_ms;	/* since memory was last seen scarce */
+	weir_u64 dirtyable;	/* as it was of late */
+	weir_u64 limit;		/* in force instead of the kernel's, 0 = none */
+};
+
+/* What one beat saw; flows are since the beat before. */
+struct weir_drain_beat {
+	weir_u64 seconds;	/* drain_seconds, 0 = off */
+	weir_u64 elapsed_ms;
+	weir_u64 thresh;	/* the host's limits as the kernel has them */
+	weir_u64 bg_thresh;
+	weir_u64 dirtyable;
+	weir_u64 dirty;
+	weir_u64 writeback;
+	weir_u64 written;	/* writeback completed */
+	weir_u64 kswapd_scanned;
+	weir_u64 kswapd_taken;
+	weir_u64 direct_scanned;
+	weir_u32 memory_stall_percent;	/* PSI memory, some, ten seconds */
+	weir_u32 tighten;	/* may also go below the kernel's limit */
+};
+
+/* What a cgroup's domain follows. */
+struct weir_drain_host {
+	weir_u64 limit;		/* as in struct weir_drain */
+	weir_u64 stock;		/* what it is in force instead of */
+	weir_u64 thresh;	/* the host's limit in this pass */
+	weir_u64 avail;		/* the host's dirtyable memory in this pass */
+};
+
+#define WEIR_DRAIN_PERCENT_OF_DIRTYABLE	60
+#define WEIR_DRAIN_SECONDS_MAX	3600ULL
+/* Memory is taken for plentiful again after this long without a sign. */
+#define WEIR_DRAIN_CALM_MS	10000ULL
+
+void weir_drain_start(struct weir_drain *drain);
+void weir_drain_step(struct weir_drain *drain,
+		     const struct weir_drain_beat *beat);
+void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
+		      weir_u64 stock);
+void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
+		       const struct weir_drain_host *host);
+
 /* arith.c: the few sums everything above is made of. */
 
 weir_u64 weir_saturate(weir_u64 pages);

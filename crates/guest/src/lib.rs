@@ -17,6 +17,7 @@ pub mod protocol;
 
 mod cgroups;
 mod disks;
+mod flusher;
 pub mod jobs;
 mod limits;
 mod phases;

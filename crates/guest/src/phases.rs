@@ -58,6 +58,7 @@ pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
         for (path, cgroup) in &scenario.cgroups {
             cgroups::write_files(path, &cgroup.knobs)?;
         }
+        system::write_parameters(&scenario.host.weir)?;
     }
     for phase in &scenario.phases {
         if phase.clean {

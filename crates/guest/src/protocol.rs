@@ -128,6 +128,12 @@ pub struct PhaseResult {
     pub disks: BTreeMap<String, DiskBytes>,
     /// Stall time over the phase, microseconds.
     pub pressure: Pressure,
+    /// CPU time of flushers, microseconds.
+    #[serde(default)]
+    pub flusher_cpu_us: u64,
+    /// Counters of `/proc/vmstat` over the phase, by their names there.
+    #[serde(default)]
+    pub events: BTreeMap<String, u64>,
     /// By cgroup path: `memory.dirty_stat` before and after, where the file exists.
     pub dirty_stat: BTreeMap<String, BeforeAfter>,
 }
@@ -139,6 +145,9 @@ pub struct Series {
     pub at_ms: Vec<u32>,
     /// How much, in KiB (compact; the kernel counts pages).
     pub dirty_kib: Vec<u64>,
+    /// How much of it in writeback, in KiB; of the host only.
+    #[serde(default)]
+    pub writeback_kib: Vec<u64>,
 }
 
 /// Bytes moved by a block device.
@@ -157,6 +166,9 @@ pub struct Pressure {
     pub io_some_us: u64,
     /// `full` of `io`.
     pub io_full_us: u64,
+    /// `some` of `memory`.
+    #[serde(default)]
+    pub mem_some_us: u64,
     /// `full` of `memory`.
     pub mem_full_us: u64,
 }

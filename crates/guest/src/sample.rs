@@ -10,6 +10,7 @@
 //! are coarse.
 
 use crate::cgroups::{directory, flat_key};
+use crate::flusher::Flushers;
 use crate::protocol::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(50);
+/// Flushers are looked at at every n-th sample.
+const FLUSHERS: usize = 20;
 /// `memory.stat` is read at every n-th sample.
 const COARSE: usize = 40;
 const SECTOR: u64 = 512;
@@ -41,15 +44,19 @@ pub struct Watch {
     before: Counters,
     watched: Watched,
     stop: Arc<AtomicBool>,
-    sampler: JoinHandle<BTreeMap<String, Series>>,
+    sampler: JoinHandle<(BTreeMap<String, Series>, Flushers)>,
 }
 
 #[derive(Clone, Default)]
 struct Counters {
     disks: BTreeMap<String, DiskBytes>,
     pressure: Pressure,
+    events: BTreeMap<String, u64>,
     dirty_stat: BTreeMap<String, String>,
 }
+
+/// Counters of /proc/vmstat that are kept, by how their names begin: `allocstall` is one per zone.
+const EVENTS: &[&str] = &["allocstall", "oom_kill", "pgscan_", "pgsteal_"];
 
 impl Watch {
     /// Begins.
@@ -73,7 +80,7 @@ impl Watch {
         let elapsed = self.start.elapsed();
         let after = Counters::read(&self.watched)?;
         self.stop.store(true, Ordering::Relaxed);
-        let samples = self
+        let (samples, flushers) = self
             .sampler
             .join()
             .map_err(|_| anyhow::anyhow!("the sampling thread panicked"))?;
@@ -94,6 +101,10 @@ impl Watch {
                 .unwrap_or_default();
             (path, BeforeAfter { before, after })
         });
+        let events = after.events.into_iter().map(|(name, after)| {
+            let before = self.before.events.get(&name).copied().unwrap_or_default();
+            (name, after.saturating_sub(before))
+        });
         Ok(PhaseResult {
             phase: phase.to_owned(),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
@@ -103,8 +114,11 @@ impl Watch {
             pressure: Pressure {
                 io_some_us: after.pressure.io_some_us - self.before.pressure.io_some_us,
                 io_full_us: after.pressure.io_full_us - self.before.pressure.io_full_us,
+                mem_some_us: after.pressure.mem_some_us - self.before.pressure.mem_some_us,
                 mem_full_us: after.pressure.mem_full_us - self.before.pressure.mem_full_us,
             },
+            flusher_cpu_us: flushers.microseconds(),
+            events: events.collect(),
             dirty_stat: dirty_stat.collect(),
         })
     }
@@ -119,8 +133,11 @@ impl Counters {
         counters.pressure = Pressure {
             io_some_us: stall("io", "some")?,
             io_full_us: stall("io", "full")?,
+            mem_some_us: stall("memory", "some")?,
             mem_full_us: stall("memory", "full")?,
         };
+        let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
+        counters.events = events(&vmstat);
         for path in &watched.cgroups {
             if let Some(file) = dirty_stat(path) {
                 let text =
@@ -130,6 +147,18 @@ impl Counters {
         }
         Ok(counters)
     }
+}
+
+/// The counters that are kept of /proc/vmstat's text.
+fn events(vmstat: &str) -> BTreeMap<String, u64> {
+    vmstat
+        .lines()
+        .filter(|line| EVENTS.iter().any(|event| line.starts_with(event)))
+        .filter_map(|line| {
+            let (name, value) = line.split_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        })
+        .collect()
 }
 
 /// A cgroup's `memory.dirty_stat`, if this kernel has it.
@@ -180,8 +209,13 @@ fn total(text: &str, line: &str) -> Option<u64> {
 }
 
 /// Runs in a thread of its own. A subject that cannot be read has no sample at that time.
-fn sample(cgroups: &[String], start: Instant, stop: &AtomicBool) -> BTreeMap<String, Series> {
+fn sample(
+    cgroups: &[String],
+    start: Instant,
+    stop: &AtomicBool,
+) -> (BTreeMap<String, Series>, Flushers) {
     let mut series: BTreeMap<String, Series> = BTreeMap::new();
+    let mut flushers = Flushers::default();
     let precise: Vec<bool> = cgroups
         .iter()
         .map(|path| dirty_stat(path).is_some())
@@ -211,13 +245,22 @@ fn sample(cgroups: &[String], start: Instant, stop: &AtomicBool) -> BTreeMap<Str
             let text = fs::read_to_string(directory(path).join(file)).unwrap_or_default();
             add(path, sum(&text, keys.0, keys.1).map(|bytes| bytes / 1024));
         }
-        if stop.load(Ordering::Relaxed) {
+        if let (Some(host), Some(pages)) =
+            (series.get_mut("host"), flat_key(&vmstat, "nr_writeback"))
+        {
+            host.writeback_kib.push(pages * PAGE_KIB);
+        }
+        let over = stop.load(Ordering::Relaxed);
+        if over || round % FLUSHERS == 0 {
+            flushers.look();
+        }
+        if over {
             break;
         }
         next += EVERY;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    series
+    (series, flushers)
 }
 
 fn sum(text: &str, one: &str, other: &str) -> Option<u64> {
@@ -234,5 +277,13 @@ mod tests {
         assert_eq!(total(text, "some"), Some(123));
         assert_eq!(total(text, "full"), Some(45));
         assert_eq!(total("", "full"), None);
+    }
+
+    #[test]
+    fn only_the_events_that_are_kept_are_read() {
+        let text = "nr_dirty 5\nallocstall_dma32 1\nallocstall_normal 2\noom_kill 0\n";
+        let kept = events(text);
+        assert_eq!(kept.len(), 3);
+        assert_eq!(kept["allocstall_normal"], 2);
     }
 }

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use nix::mount::{MsFlags, mount};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -71,6 +72,16 @@ pub fn load_modules(names: &[String]) -> Result<()> {
     for name in names {
         run(Command::new("modprobe").arg(name))
             .with_context(|| format!("loading the kernel module {name}"))?;
+    }
+    Ok(())
+}
+
+/// Writes the module's parameters.
+pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in parameters {
+        let file = Path::new("/sys/module/weir/parameters").join(name);
+        std::fs::write(&file, value)
+            .with_context(|| format!("writing `{value}` to {}", file.display()))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a guest measured to flat, named numbers: `ARM.PHASE.SUBJECT.METRIC`.
 
-use guest::protocol::{PhaseResult, Series};
+use guest::protocol::PhaseResult;
 use scenario::model::Arm;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,15 +58,36 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
         percent(result.pressure.mem_full_us),
         "percent",
     );
+    add(
+        "host",
+        "mem_some_pct",
+        percent(result.pressure.mem_some_us),
+        "percent",
+    );
+    add(
+        "host",
+        "flusher_cpu_pct",
+        percent(result.flusher_cpu_us),
+        "percent",
+    );
+    let events = |start: &str| {
+        let matching = result.events.iter().filter(|(k, _)| k.starts_with(start));
+        matching.map(|(_, count)| *count).sum::<u64>() as f64
+    };
+    add("host", "allocstalls", events("allocstall"), "count");
+    add("host", "oom_kills", events("oom_kill"), "count");
     for (subject, series) in &result.samples {
         let subject = if subject == "host" {
             subject.clone()
         } else {
             format!("cgroup/{subject}")
         };
-        if let Some((max, median)) = max_and_median(series) {
+        if let Some((max, median)) = max_and_median(&series.dirty_kib) {
             add(&subject, "dirty_max_bytes", max, "bytes");
             add(&subject, "dirty_median_bytes", median, "bytes");
+        }
+        if let Some((_, median)) = max_and_median(&series.writeback_kib) {
+            add(&subject, "writeback_median_bytes", median, "bytes");
         }
     }
     for (path, stat) in &result.dirty_stat {
@@ -114,8 +135,8 @@ fn job(fio: &Value, add: &mut dyn FnMut(&str, f64, &'static str)) {
     }
 }
 
-fn max_and_median(series: &Series) -> Option<(f64, f64)> {
-    let mut kib = series.dirty_kib.clone();
+fn max_and_median(kib: &[u64]) -> Option<(f64, f64)> {
+    let mut kib = kib.to_vec();
     kib.sort_unstable();
     let max = *kib.last()?;
     let middle = kib.len() / 2;

@@ -8,6 +8,7 @@
 
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits};
 use crate::credit::{CREDIT_WINDOW_MS, Credit};
+use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
 use crate::floor::{Caps, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
@@ -69,6 +70,15 @@ pub enum Case {
         host: Host,
         kind: u8,
     },
+    Drain {
+        drain: Drain,
+        beat: Beat,
+    },
+    DrainAmend {
+        limits: Limits,
+        limit: u64,
+        stock: u64,
+    },
 }
 
 impl Case {
@@ -127,6 +137,12 @@ impl Case {
                 let kind = [Pass::Writer, Pass::Flusher, Pass::Reader][usize::from(kind % 3)];
                 check_host_amend(limits, host, kind);
             }
+            Case::Drain { drain, beat } => check_drain(*drain, beat),
+            &Case::DrainAmend {
+                limits,
+                limit,
+                stock,
+            } => check_drain_amend(limits, limit, stock),
             Case::Poll {
                 ceiling,
                 counts,
@@ -548,6 +564,59 @@ fn check_host_amend(stock: &Limits, host: &Host, kind: Pass) {
     let unused = host.unused.saturating_add(1);
     assert!(Host { unused }.amend(&mut more, kind));
     assert!(more.thresh <= limits.thresh, "monotonic in what is unused");
+}
+
+/// Bounded, and nobody finds himself far above a limit that was higher before.
+fn check_drain(mut drain: Drain, beat: &Beat) {
+    let thresh = arith::saturate(beat.thresh);
+    let in_force = |drain: &Drain| {
+        if drain.limit == 0 {
+            thresh
+        } else {
+            drain.limit
+        }
+    };
+    let old = in_force(&drain);
+    drain.step(beat);
+    let new = in_force(&drain);
+    let held = arith::saturate(beat.dirty) + arith::saturate(beat.writeback);
+    let withdrawn = old.min(arith::saturate(held + held / 32 + 1));
+    assert!(new >= withdrawn, "stays above what is held on its way down");
+    let bound = arith::share(beat.dirtyable, PERCENT_OF_DIRTYABLE, 100);
+    assert!(
+        new <= thresh.max(bound).max(withdrawn),
+        "bounded by dirtyable memory, or on its way down"
+    );
+    if beat.tighten == 0 {
+        assert!(new >= thresh, "never below the kernel's own");
+    }
+    let scarce = beat.direct_scanned > 0 || beat.memory_stall_percent >= 5;
+    if beat.seconds == 0 || scarce {
+        assert!(new <= thresh.max(withdrawn), "withdrawn");
+    }
+    assert!(new <= PAGES_MAX, "within what Linux can express");
+}
+
+fn check_drain_amend(before: Limits, limit: u64, stock: u64) {
+    let mut after = before;
+    drain::amend(&mut after, limit, stock);
+    if limit == 0 {
+        assert_eq!(after, before, "off");
+    } else if limit >= stock {
+        assert_eq!(after.thresh, before.thresh.max(limit), "lifted");
+        assert_eq!(after.bg_thresh, before.bg_thresh, "as raising the sysctl");
+    } else {
+        assert!(after.thresh <= before.thresh, "tightened");
+        assert!(
+            after.bg_thresh < after.thresh || after.thresh == 0,
+            "in order"
+        );
+    }
+    assert_eq!(
+        (after.dirty, after.dom_limit),
+        (before.dirty, before.dom_limit),
+        "the rest is the kernel's"
+    );
 }
 
 #[cfg(test)]

@@ -62,6 +62,34 @@ const weir_u64 weir_layout_host[] = {
 	AT(weir_host, unused),
 };
 
+const weir_u64 weir_layout_drain[] = {
+	sizeof(struct weir_drain),
+	AT(weir_drain, rate), AT(weir_drain, seen_ms), AT(weir_drain, calm_ms),
+	AT(weir_drain, dirtyable), AT(weir_drain, limit),
+};
+
+const weir_u64 weir_layout_drain_beat[] = {
+	sizeof(struct weir_drain_beat),
+	AT(weir_drain_beat, seconds), AT(weir_drain_beat, elapsed_ms),
+	AT(weir_drain_beat, thresh), AT(weir_drain_beat, bg_thresh),
+	AT(weir_drain_beat, dirtyable), AT(weir_drain_beat, dirty),
+	AT(weir_drain_beat, writeback), AT(weir_drain_beat, written),
+	AT(weir_drain_beat, kswapd_scanned), AT(weir_drain_beat, kswapd_taken),
+	AT(weir_drain_beat, direct_scanned),
+	AT(weir_drain_beat, memory_stall_percent), AT(weir_drain_beat, tighten),
+};
+
+const weir_u64 weir_layout_drain_host[] = {
+	sizeof(struct weir_drain_host),
+	AT(weir_drain_host, limit), AT(weir_drain_host, stock),
+	AT(weir_drain_host, thresh), AT(weir_drain_host, avail),
+};
+
+const weir_u64 weir_layout_drain_constants[] = {
+	WEIR_DRAIN_PERCENT_OF_DIRTYABLE, WEIR_DRAIN_SECONDS_MAX,
+	WEIR_DRAIN_CALM_MS,
+};
+
 /* Enumerators and constants that are repeated in Rust. */
 const weir_u64 weir_layout_constants[] = {
 	WEIR_PASS_WRITER, WEIR_PASS_FLUSHER, WEIR_PASS_READER,

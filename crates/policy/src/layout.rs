@@ -2,7 +2,7 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, floor, parse, pass, reserve};
+use crate::{ceiling, credit, drain, floor, parse, pass, reserve};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -16,6 +16,10 @@ mod c {
         pub static weir_layout_limits: [u64; 5];
         pub static weir_layout_counts: [u64; 3];
         pub static weir_layout_host: [u64; 2];
+        pub static weir_layout_drain: [u64; 6];
+        pub static weir_layout_drain_beat: [u64; 14];
+        pub static weir_layout_drain_host: [u64; 5];
+        pub static weir_layout_drain_constants: [u64; 3];
         pub static weir_layout_constants: [u64; 21];
     }
 }
@@ -87,6 +91,50 @@ fn structs_agree_with_the_header() {
     );
     assert_layout!(weir_layout_counts, ceiling::Counts, dirty, writeback);
     assert_layout!(weir_layout_host, reserve::Host, unused);
+    assert_layout!(
+        weir_layout_drain,
+        drain::Drain,
+        rate,
+        seen_ms,
+        calm_ms,
+        dirtyable,
+        limit
+    );
+    assert_layout!(
+        weir_layout_drain_beat,
+        drain::Beat,
+        seconds,
+        elapsed_ms,
+        thresh,
+        bg_thresh,
+        dirtyable,
+        dirty,
+        writeback,
+        written,
+        kswapd_scanned,
+        kswapd_taken,
+        direct_scanned,
+        memory_stall_percent,
+        tighten
+    );
+    assert_layout!(
+        weir_layout_drain_host,
+        drain::Host,
+        limit,
+        stock,
+        thresh,
+        avail
+    );
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let constants = unsafe { c::weir_layout_drain_constants };
+    assert_eq!(
+        constants,
+        [
+            drain::PERCENT_OF_DIRTYABLE,
+            drain::SECONDS_MAX,
+            drain::CALM_MS
+        ]
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod ceiling;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
 pub mod credit;
+pub mod drain;
 pub mod floor;
 #[cfg(test)]
 mod layout;

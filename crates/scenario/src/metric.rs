@@ -20,10 +20,17 @@ pub const JOB: &[&str] = &[
 pub const HOST: &[&str] = &[
     "dirty_max_bytes",
     "dirty_median_bytes",
+    "writeback_median_bytes",
     "disk_bw_bytes",
+    // CPU time of flushers, in percent of one CPU.
+    "flusher_cpu_pct",
     "io_full_pct",
     "io_some_pct",
     "mem_full_pct",
+    "mem_some_pct",
+    // Allocations that had to reclaim memory themselves first.
+    "allocstalls",
+    "oom_kills",
 ];
 /// Measured of a disk in every phase.
 pub const DISK: &[&str] = &["bw_bytes"];

@@ -38,6 +38,9 @@ pub struct Host {
     pub cpus: u32,
     /// sysctl name (`vm.dirty_bytes`) to the value written; byte sizes already expanded to digits.
     pub sysctl: BTreeMap<String, String>,
+    /// Parameter of the module to the value written: arm `weir` only.
+    #[serde(default)]
+    pub weir: BTreeMap<String, String>,
 }
 
 /// A filesystem the lab knows how to make and mount.

@@ -69,7 +69,7 @@ fn unknown_keys() {
     check(
         "memory = \"2G\"",
         "memori = \"2G\"",
-        r#"t.toml:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl"#,
+        r#"t.toml:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl, weir"#,
     );
     check(
         "title =",
@@ -215,6 +215,21 @@ fn wrong_units() {
         "\"vm.dirty_bytes\" = \"32M\"",
         "\"vm.dirty_ratio\" = 101",
         r#"t.toml:5: key `host.sysctl."vm.dirty_ratio"`: `101` is not a percentage: 0 to 100"#,
+    );
+    check(
+        "[[disk]]",
+        "weir = { drain_seconds = \"30s\" }\n[[disk]]",
+        r#"t.toml:6: key `host.weir.drain_seconds`: `30s` is not what `drain_seconds` takes: whole seconds, 0 (off) to 3600"#,
+    );
+    check(
+        "[[disk]]",
+        "weir = { drain_second = 30 }\n[[disk]]",
+        r#"t.toml:6: key `host.weir.drain_second`: weir has no host-wide option `drain_second`, did you mean `drain_seconds`? known: drain_seconds, drain_tighten"#,
+    );
+    check(
+        "[[disk]]",
+        "weir = { drain_tighten = 1 }\n[[disk]]",
+        r#"t.toml:6: key `host.weir.drain_tighten`: is an integer, but must be true or false"#,
     );
     check(
         "filesystem",

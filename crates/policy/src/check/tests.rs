@@ -52,12 +52,39 @@ prop_compose! {
         -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
 }
 
+prop_compose! {
+    fn drain()(rate in pages(), seen_ms in pages(), calm_ms in pages(), dirtyable in pages(),
+               limit in pages())
+        -> Drain { Drain { rate, seen_ms, calm_ms, dirtyable, limit } }
+}
+prop_compose! {
+    fn beat()(limits in limits(), seconds in 0..100u64, elapsed_ms in prop_oneof![Just(200), pages()],
+              dirtyable in pages(), writeback in pages(), written in pages(),
+              kswapd in (pages(), pages()), direct_scanned in prop_oneof![Just(0), pages()],
+              memory_stall_percent in 0..8u32, tighten in truth())
+        -> Beat {
+        Beat { seconds, elapsed_ms, thresh: limits.thresh, bg_thresh: limits.bg_thresh, dirtyable,
+               dirty: limits.dirty, writeback, written, kswapd_scanned: kswapd.0,
+               kswapd_taken: kswapd.1, direct_scanned, memory_stall_percent, tighten }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn arithmetic(a in pages(), b in pages(), c in pages()) {
         Case::Arith { a, b, c }.check();
+    }
+
+    #[test]
+    fn drains(drain in drain(), beat in beat()) {
+        Case::Drain { drain, beat }.check();
+    }
+
+    #[test]
+    fn drain_amends(limits in limits(), limit in pages(), stock in pages()) {
+        Case::DrainAmend { limits, limit, stock }.check();
     }
 
     #[test]

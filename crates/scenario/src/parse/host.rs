@@ -20,10 +20,11 @@ pub(super) fn host(root: &Table) -> Host {
         memory_bytes: 0,
         cpus: 1,
         sysctl: BTreeMap::new(),
+        weir: BTreeMap::new(),
     };
     let Some(table) = root
         .required("host", "[host]")
-        .and_then(|v| v.table(&["memory", "cpus", "sysctl"]))
+        .and_then(|v| v.table(&["memory", "cpus", "sysctl", "weir"]))
     else {
         return host;
     };
@@ -50,7 +51,41 @@ pub(super) fn host(root: &Table) -> Host {
             host.sysctl.insert(key.into(), text);
         }
     }
+    let parameters = table
+        .optional("weir")
+        .and_then(|v| v.entries("a table, as in `{ drain_seconds = 30 }`"));
+    for (name, value) in parameters.unwrap_or_default() {
+        if let Some(text) = parameter(name, &value) {
+            host.weir.insert(name.into(), text);
+        }
+    }
     host
+}
+
+/// The most seconds the module takes.
+const MOST_SECONDS: u32 = 3600;
+
+/// A parameter of the module that a scenario may set, as it will be written.
+fn parameter(name: &str, value: &Value) -> Option<String> {
+    let known = ["drain_seconds", "drain_tighten"];
+    match name {
+        "drain_seconds" => {
+            let text = value.scalar()?;
+            if text.parse::<u32>().is_ok_and(|n| n <= MOST_SECONDS) {
+                return Some(text);
+            }
+            value.complain(format!(
+                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {MOST_SECONDS}"
+            ));
+        }
+        "drain_tighten" => return value.boolean().map(|on| u8::from(on).to_string()),
+        _ => value.complain(format!(
+            "weir has no host-wide option `{}`, {}",
+            name.escape_debug(),
+            suggest(name, known)
+        )),
+    }
+    None
 }
 
 /// The text written into the sysctl; sizes become digits because the kernel takes nothing else.

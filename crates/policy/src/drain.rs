@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Seconds of drain: the host's dirty limit by what its disks can write back in some seconds. See
+//! `policy/drain.c`.
+
+use crate::ceiling::Limits;
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_drain_start(drain: *mut Drain);
+        pub fn weir_drain_step(drain: *mut Drain, beat: *const Beat);
+        pub fn weir_drain_amend(limits: *mut Limits, limit: u64, stock: u64);
+        pub fn weir_drain_follow(limits: *mut Limits, avail: u64, host: *const Host);
+    }
+}
+
+/// The most of dirtyable memory that a lifted limit takes, in percent.
+pub const PERCENT_OF_DIRTYABLE: u64 = 60;
+/// The most seconds there are.
+pub const SECONDS_MAX: u64 = 3600;
+/// Memory is taken for plentiful again after this long without a sign, in milliseconds.
+pub const CALM_MS: u64 = 10_000;
+
+/// What is known of the host from beat to beat.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Drain {
+    /// Completed pages per second.
+    pub rate: u64,
+    /// Busy milliseconds the rate is made of.
+    pub seen_ms: u64,
+    /// Milliseconds since memory was last seen scarce.
+    pub calm_ms: u64,
+    /// Dirtyable memory as it was of late.
+    pub dirtyable: u64,
+    /// In force instead of the kernel's limit; 0 = none.
+    pub limit: u64,
+}
+
+/// What one beat saw, in pages; flows since the beat before. The last one is a C truth value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Beat {
+    /// `drain_seconds`; 0 = off.
+    pub seconds: u64,
+    /// Milliseconds since the beat before.
+    pub elapsed_ms: u64,
+    /// The host's limit as the kernel has it.
+    pub thresh: u64,
+    /// The host's background level as the kernel has it.
+    pub bg_thresh: u64,
+    /// The host's dirtyable memory.
+    pub dirtyable: u64,
+    /// Dirty, without writeback.
+    pub dirty: u64,
+    /// In writeback.
+    pub writeback: u64,
+    /// Writeback completed.
+    pub written: u64,
+    /// Looked at by kswapd.
+    pub kswapd_scanned: u64,
+    /// Reclaimed by kswapd.
+    pub kswapd_taken: u64,
+    /// Looked at by tasks that reclaim for themselves.
+    pub direct_scanned: u64,
+    /// PSI memory, some, over ten seconds.
+    pub memory_stall_percent: u32,
+    /// May also go below the kernel's limit.
+    pub tighten: u32,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        let mut drain = Drain {
+            rate: 0,
+            seen_ms: 0,
+            calm_ms: 0,
+            dirtyable: 0,
+            limit: 0,
+        };
+        // SAFETY: the pointer is valid and exclusive for the call.
+        unsafe { c::weir_drain_start(&mut drain) }
+        drain
+    }
+}
+
+impl Drain {
+    /// Takes one beat's figures in; afterwards `limit` is what is in force.
+    pub fn step(&mut self, beat: &Beat) {
+        // SAFETY: the pointers are valid for the call, `self` exclusively.
+        unsafe { c::weir_drain_step(self, beat) }
+    }
+}
+
+/// Amends the host's limits as if the sysctl were `limit` instead of `stock`.
+pub fn amend(limits: &mut Limits, limit: u64, stock: u64) {
+    // SAFETY: the pointer is valid and exclusive for the call.
+    unsafe { c::weir_drain_amend(limits, limit, stock) }
+}
+
+/// What a cgroup's domain follows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// [`Drain::limit`].
+    pub limit: u64,
+    /// What it is in force instead of.
+    pub stock: u64,
+    /// The host's limit in this pass.
+    pub thresh: u64,
+    /// The host's dirtyable memory in this pass.
+    pub avail: u64,
+}
+
+impl Host {
+    /// Amends the limits of a cgroup with `avail` dirtyable memory along with the host's.
+    pub fn follow(&self, limits: &mut Limits, avail: u64) {
+        // SAFETY: the pointers are valid for the call, `limits` exclusively.
+        unsafe { c::weir_drain_follow(limits, avail, self) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arith;
+
+    /// Pages in a megabyte.
+    const M: u64 = 256;
+
+    /// A guest of 3 GB with a limit of 256 MB, background 128 MB, draining 30 MB/s.
+    const BUSY: Beat = Beat {
+        seconds: 30,
+        elapsed_ms: 200,
+        thresh: 256 * M,
+        bg_thresh: 128 * M,
+        dirtyable: 2_600 * M,
+        dirty: 200 * M,
+        writeback: 10 * M,
+        written: 6 * M,
+        kswapd_scanned: 0,
+        kswapd_taken: 0,
+        direct_scanned: 0,
+        memory_stall_percent: 0,
+        tighten: 0,
+    };
+
+    fn after(beats: u32, drain: Drain, beat: Beat) -> Drain {
+        let mut drain = drain;
+        (0..beats).for_each(|_| drain.step(&beat));
+        drain
+    }
+
+    /// The guest above, with 1,000 MB dirty under a lifted limit.
+    fn lifted() -> Drain {
+        let drain = after(50, Drain::default(), BUSY);
+        after(1, drain, full())
+    }
+
+    fn full() -> Beat {
+        Beat {
+            dirty: 1_000 * M,
+            ..BUSY
+        }
+    }
+
+    /// The example at the top of `policy/drain.c`, in pages of 4 KB: one GB is 250,000.
+    #[test]
+    fn worked_example() {
+        let gb = |tenths: u64| tenths * 25_000;
+        let published = Beat {
+            dirtyable: gb(770),
+            bg_thresh: gb(77),
+            thresh: gb(155),
+            dirty: gb(100),
+            written: 578 * 250 / 5,
+            ..BUSY
+        };
+        let drain = after(60, Drain::default(), published);
+        assert_eq!(drain.rate, 578 * 250);
+        assert_eq!(drain.limit, 2 * 30 * 578 * 250 - gb(77));
+        let scarce = Beat {
+            dirty: gb(160),
+            direct_scanned: 1,
+            ..published
+        };
+        let drain = after(1, drain, scarce);
+        let held = gb(160) + BUSY.writeback;
+        assert_eq!(drain.limit, held + held / 32 + 1, "16.5 GB");
+        let drained = Beat {
+            dirty: gb(150),
+            writeback: 0,
+            ..scarce
+        };
+        assert_eq!(after(1, drain, drained).limit, 0);
+    }
+
+    #[test]
+    fn freerun_is_what_drains_in_the_seconds() {
+        let beat = Beat {
+            seconds: 10,
+            ..BUSY
+        };
+        let drain = after(10, Drain::default(), beat);
+        assert_eq!(arith::freerun(drain.limit, BUSY.bg_thresh), 300 * M);
+    }
+
+    #[test]
+    fn bounded_by_dirtyable_memory() {
+        assert_eq!(lifted().limit, 2_600 * M * 60 / 100);
+    }
+
+    #[test]
+    fn nothing_is_lifted_before_the_rate_is_known() {
+        assert_eq!(after(9, Drain::default(), BUSY).limit, 0);
+        assert_ne!(after(10, Drain::default(), BUSY).limit, 0);
+    }
+
+    #[test]
+    fn idle_is_not_slow() {
+        let before = lifted();
+        let idle = Beat {
+            dirty: 100 * M,
+            written: 0,
+            ..BUSY
+        };
+        let drain = after(1_000, before, idle);
+        assert_eq!((drain.rate, drain.limit), (before.rate, before.limit));
+    }
+
+    #[test]
+    fn a_slower_disk_is_learnt_in_some_seconds_and_never_goes_below_the_kernels_limit() {
+        let slow = Beat {
+            written: 6 * M / 30,
+            ..BUSY
+        };
+        let drain = after(400, lifted(), slow);
+        assert_eq!(drain.limit, 0);
+        let tight = Beat {
+            tighten: 1,
+            dirty: 140 * M,
+            ..slow
+        };
+        let held = (150 + 150 / 32 + 1) * M;
+        assert!(after(400, drain, tight).limit < held);
+        let drained = Beat {
+            dirty: 20 * M,
+            ..tight
+        };
+        let limit = after(1, drain, drained).limit;
+        assert!(
+            (30 * M..50 * M).contains(&limit),
+            "1 MB/s: 30 s to freerun, at 3/4 of the limit; {limit}"
+        );
+    }
+
+    /// Tightening scales the background level; the disk must still be seen to be busy there.
+    #[test]
+    fn a_tightened_host_notices_that_its_disk_is_fast_again() {
+        let slow = Beat {
+            written: 50,
+            tighten: 1,
+            ..BUSY
+        };
+        let mut drain = after(200, Drain::default(), slow);
+        let fast = Beat {
+            dirty: 20 * M,
+            writeback: 0,
+            ..slow
+        };
+        drain = after(1, drain, fast);
+        assert!(drain.limit < 40 * M, "{drain:?}");
+        // writers keep close to whatever the limit is
+        for _ in 0..200 {
+            let dirty = if drain.limit == 0 {
+                BUSY.thresh
+            } else {
+                drain.limit * 9 / 10
+            };
+            drain.step(&Beat {
+                dirty,
+                written: 6 * M,
+                ..fast
+            });
+        }
+        assert!(drain.limit > BUSY.thresh, "{drain:?}");
+    }
+
+    #[test]
+    fn each_sign_of_scarcity_withdraws_and_ten_calm_seconds_lift_again() {
+        let kswapd = Beat {
+            kswapd_scanned: 2_000,
+            kswapd_taken: 1_990,
+            ..full()
+        };
+        for scarce in [
+            Beat {
+                direct_scanned: 1,
+                ..full()
+            },
+            Beat {
+                memory_stall_percent: 5,
+                ..full()
+            },
+            Beat {
+                kswapd_taken: 900,
+                ..kswapd
+            },
+            Beat {
+                dirtyable: 2_500 * M,
+                ..kswapd
+            },
+        ] {
+            let mut drain = after(1, lifted(), scarce);
+            assert_eq!(drain.limit, (1_010 * M) + 1_010 * M / 32 + 1, "{scarce:?}");
+            drain = after(49, drain, full());
+            assert!(drain.limit < 1_100 * M);
+            drain = after(1, drain, full());
+            assert!(drain.limit > 1_400 * M);
+        }
+    }
+
+    #[test]
+    fn kswapd_turning_over_page_cache_is_no_scarcity() {
+        let turnover = Beat {
+            kswapd_scanned: 20_000,
+            kswapd_taken: 19_000,
+            ..full()
+        };
+        assert_eq!(after(100, lifted(), turnover).limit, lifted().limit);
+    }
+
+    #[test]
+    fn off_withdraws_and_ends_at_stock() {
+        let off = Beat {
+            seconds: 0,
+            ..full()
+        };
+        let drain = after(1, lifted(), off);
+        assert!(drain.limit > full().dirty);
+        assert_eq!(
+            after(
+                1,
+                drain,
+                Beat {
+                    dirty: 50 * M,
+                    ..off
+                }
+            )
+            .limit,
+            0
+        );
+    }
+
+    #[test]
+    fn a_lift_leaves_the_background_and_a_higher_limit() {
+        let stock = Limits {
+            thresh: 1_000,
+            bg_thresh: 500,
+            dirty: 900,
+            dom_limit: 1_000,
+        };
+        let amended = |stock: Limits, limit, of| {
+            let mut limits = stock;
+            amend(&mut limits, limit, of);
+            limits
+        };
+        assert_eq!(amended(stock, 0, 1_000), stock);
+        assert_eq!(
+            amended(stock, 4_000, 1_000),
+            Limits {
+                thresh: 4_000,
+                ..stock
+            }
+        );
+        let real_time = Limits {
+            thresh: 5_000,
+            ..stock
+        };
+        assert_eq!(amended(real_time, 4_000, 1_000), real_time);
+        assert_eq!(
+            amended(stock, 200, 1_000),
+            Limits {
+                thresh: 200,
+                bg_thresh: 100,
+                ..stock
+            }
+        );
+    }
+
+    /// As the kernel's own for a cgroup, with `vm.dirty_bytes` at the lifted limit.
+    #[test]
+    fn a_cgroup_keeps_its_share() {
+        let host = Host {
+            limit: 10_000,
+            stock: 1_000,
+            thresh: 10_000,
+            avail: 100_000,
+        };
+        let followed = |thresh, host: Host| {
+            let mut limits = Limits {
+                thresh,
+                bg_thresh: thresh / 2,
+                dirty: 0,
+                dom_limit: 0,
+            };
+            host.follow(&mut limits, 40_960);
+            limits.thresh
+        };
+        assert_eq!(followed(420, host), 40_960 * 410 / 4_096);
+        assert_eq!(followed(5_000, host), 5_000, "never takes away");
+        let lost = Host {
+            thresh: 1_000,
+            ..host
+        };
+        assert_eq!(followed(410, lost), 410, "a lift lost in the host's domain");
+        let huge = Host {
+            thresh: 200_000,
+            ..host
+        };
+        assert_eq!(followed(420, huge), 40_960, "nor gives more than there is");
+        assert_eq!(followed(420, Host { limit: 0, ..host }), 420, "stock");
+        assert_eq!(followed(420, Host { avail: 0, ..host }), 420);
+        let tight = Host { limit: 500, ..host };
+        assert_eq!(followed(420, tight), 210, "in proportion");
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Seconds of drain, sampled and put in force: see policy/drain.c.
+ *
+ * On every beat: how much was written back, what is dirty, how hard memory is to
+ * come by.  All of it is the kernel's own: counters of /proc/vmstat, the figure
+ * of dirtyable memory that the beat's question for the limits went by, and the
+ * ten-second average of /proc/pressure/memory.  limits.c amends by the result.
+ *
+ * A module parameter, not a file in /sys/kernel/weir: it can be given at boot
+ * as the others are, and that directory is for reading.
+ */
+#include "weir.h"
+#include <linux/moduleparam.h>
+#include <linux/psi.h>
+#include <linux/sched/loadavg.h>
+#include <linux/vmstat.h>
+
+static unsigned int seconds;
+static bool tighten;
+module_param_named(drain_tighten, tighten, bool, 0644);
+MODULE_PARM_DESC(drain_tighten, "drain_seconds may also lower the limits, for slow disks");
+
+static struct weir_drain drain;		/* weir_lock */
+static bool ready;			/* weir_lock */
+static u64 stock;			/* what drain.limit is instead of */
+
+/* What flows are counted from. */
+static struct {
+	u64 ns;
+	u64 written;
+	u64 kswapd_scanned;
+	u64 kswapd_taken;
+	u64 direct_scanned;
+} last;
+
+static u64 since(u64 *before, u64 now)
+{
+	u64 flow = now - *before;
+
+	*before = now;
+	return flow;
+}
+
+#ifdef CONFIG_PSI
+/* Percent of the last ten seconds in which some task waited for memory. */
+static u32 memory_stall(void)
+{
+	static struct psi_group *group;
+
+	if (!group)
+		group = (void *)weir_symbol("psi_system");
+	return group ? READ_ONCE(group->avg[PSI_MEM_SOME][0]) >> FSHIFT : 0;
+}
+#else
+static u32 memory_stall(void)
+{
+	return 0;
+}
+#endif
+
+static void sample(struct weir_drain_beat *beat)
+{
+	static unsigned long events[NR_VM_EVENT_ITEMS];
+	u64 now = ktime_get_ns();
+
+	all_vm_events(events);
+	*beat = (struct weir_drain_beat) {
+		.seconds = seconds,
+		.elapsed_ms = since(&last.ns, now) / NSEC_PER_MSEC,
+		.dirty = global_node_page_state(NR_FILE_DIRTY),
+		.writeback = global_node_page_state(NR_WRITEBACK),
+		.written = since(&last.written,
+				 global_node_page_state(NR_WRITTEN)),
+		.kswapd_scanned = since(&last.kswapd_scanned,
+					events[PGSCAN_KSWAPD]),
+		.kswapd_taken = since(&last.kswapd_taken,
+				      events[PGSTEAL_KSWAPD]),
+		.direct_scanned = since(&last.direct_scanned,
+					events[PGSCAN_DIRECT]),
+		.memory_stall_percent = memory_stall(),
+		.tighten = READ_ONCE(tighten),
+	};
+}
+
+/* Is there anything to do on a beat?  Also after it was switched off, until all is withdrawn. */
+bool weir_drain_wanted(void)
+{
+	return seconds || drain.limit;
+}
+
+/* The beat has the host's limits; the caller holds weir_lock. */
+void weir_drain_beat(u64 thresh, u64 bg_thresh)
+{
+	struct weir_drain_beat beat;
+	u64 before = drain.limit ?: thresh;
+
+	if (!weir_drain_wanted()) {
+		last.ns = 0;
+		return;
+	}
+	if (!last.ns) {
+		weir_drain_start(&drain);
+		sample(&beat);
+		return;
+	}
+	/* a knob was written between two beats: too short to measure anything */
+	if (ktime_get_ns() - last.ns < 50 * NSEC_PER_MSEC)
+		return;
+	sample(&beat);
+	beat.thresh = thresh;
+	beat.bg_thresh = bg_thresh;
+	beat.dirtyable = weir_limits_dirtyable();
+	weir_drain_step(&drain, &beat);
+	WRITE_ONCE(stock, thresh);
+	if ((drain.limit ?: thresh) < before)
+		weir_limits_lowered(drain.limit ?: thresh);
+}
+
+/* Stop at once, at an unload or when no probe is left: no limit is lifted any more. */
+void weir_drain_end(void)
+{
+	if (drain.limit)
+		weir_limits_lowered(max(stock, weir_count_host()));
+	drain.limit = 0;
+	last.ns = 0;
+}
+
+/* What passes amend the host's limits by. */
+struct weir_drain_host weir_drain_host(void)
+{
+	return (struct weir_drain_host) {
+		.limit = READ_ONCE(weir_observe) ? 0 : READ_ONCE(drain.limit),
+		.stock = READ_ONCE(stock),
+	};
+}
+
+/* The host's limit in force, where the kernel's is @thresh. */
+u64 weir_drain_thresh(u64 thresh)
+{
+	return weir_drain_host().limit ?: thresh;
+}
+
+/* The same as passes that observe would have it, 0 for the kernel's. */
+u64 weir_drain_limit(void)
+{
+	return READ_ONCE(drain.limit);
+}
+
+u64 weir_drain_rate(void)
+{
+	return READ_ONCE(drain.rate);
+}
+
+bool weir_drain_scarce(void)
+{
+	return READ_ONCE(drain.calm_ms) < WEIR_DRAIN_CALM_MS;
+}
+
+static int set_seconds(const char *text, const struct kernel_param *param)
+{
+	unsigned int value, before;
+	int err = kstrtouint(text, 10, &value);
+
+	if (err)
+		return err;
+	if (value > WEIR_DRAIN_SECONDS_MAX)
+		return -ERANGE;
+	mutex_lock(&weir_lock);
+	before = seconds;
+	seconds = value;
+	err = ready ? weir_knobs_changed() : 0;
+	if (err) {
+		seconds = before;
+		weir_knobs_changed();
+	}
+	mutex_unlock(&weir_lock);
+	return err;
+}
+
+static const struct kernel_param_ops seconds_ops = {
+	.set = set_seconds,
+	.get = param_get_uint,
+};
+
+module_param_cb(drain_seconds, &seconds_ops, &seconds, 0644);
+MODULE_PARM_DESC(drain_seconds, "writers run free up to what the disks write back in this many seconds, 0 = off");
+
+/* From here on writes take effect; what was given at load does now. */
+int weir_drain_create(void)
+{
+	int err;
+
+	mutex_lock(&weir_lock);
+	ready = true;
+	err = seconds ? weir_knobs_changed() : 0;
+	mutex_unlock(&weir_lock);
+	if (err)
+		pr_err("refusing to load: drain_seconds is given, but probes do not work (error %d)\n",
+		       err);
+	return err;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Seconds of drain: dirty limits by what the disks can write back, not by a
+ * percentage of memory.
+ *
+ * Model.  Linux makes writers sleep above freerun = (background + limit) / 2, a
+ * level that knows nothing about how fast what is dirty goes away.  Where the
+ * flusher and not the disk is the bottleneck, sleeping writers do not help it:
+ * they wait at a wall that protects nobody while memory is plentiful.  Here
+ * freerun is put where the disks need T seconds for what is dirty:
+ *
+ *   limit = 2 x T x drain - background        so that freerun = T x drain
+ *
+ * but no higher than 60 % of dirtyable memory: reclaim keeps 40 % of it to take
+ * at once.  Without the option to tighten, never below the kernel's own limit.
+ *
+ * Drain is pages whose writeback was *completed*, on the whole host, counted
+ * only while there is more dirty than the background level, because only then
+ * do flushers write as fast as they can; an idle host is not a slow one.  It is
+ * averaged over ten seconds, and trusted after two.  (A device's own bandwidth
+ * estimate begins with a guess of 100 MB/s, once per cgroup.)
+ *
+ * Down.  What is withdrawn is withdrawn at once as far as nobody holds it; from
+ * there the limit stays a 32nd above what is dirty and follows that down.  The
+ * kernel's control then lets writers have about a third of the drain, the rest
+ * shrinks the debt: nobody finds himself far above a limit and stopped.  Up it
+ * goes in one step.
+ *
+ * Scarce memory takes the lift away, for as long as any of these is seen and ten
+ * seconds more:
+ *   - somebody reclaims for himself (direct reclaim)
+ *   - kswapd takes less than half of what it looks at
+ *   - kswapd works while dirtyable memory shrinks: something other than page
+ *     cache is growing.  kswapd alone is no sign: a host whose memory is full
+ *     of page cache has it turn over clean pages all day
+ *   - tasks stall on memory (PSI "some") for 5 % of the time
+ *
+ * Example.  Dirtyable 77 GB, background 7.7, limit 15.5, so freerun 11.6 GB; the
+ * flusher completes 578 MB/s.  T = 30: freerun 17.3, limit 2 x 17.3 - 7.7 = 27.0
+ * GB, below 60 % = 46 GB.  With 16 GB dirty memory becomes scarce: the limit
+ * is 16.5 GB at the next beat, and 15.5 some seconds later, when 15 are dirty.
+ */
+#include "policy.h"
+
+#define WINDOW_MS	10000ULL
+#define TRUSTED_MS	2000ULL
+/* Dirtyable memory is compared with itself about this long ago. */
+#define TREND_MS	2000ULL
+/* A tightened limit leaves this much: 4 MiB. */
+#define LEAST		1024ULL
+
+/* @from moved towards @to by num / den of the way. */
+static weir_u64 towards(weir_u64 from, weir_u64 to, weir_u64 num, weir_u64 den)
+{
+	return to > from ? from + weir_share(to - from, num, den) :
+			   from - weir_share(from - to, num, den);
+}
+
+static weir_u64 least(weir_u64 a, weir_u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* The background level in force: a tightened limit scales it. */
+static weir_u64 background(const struct weir_drain *drain,
+			   const struct weir_drain_beat *beat)
+{
+	if (!drain->limit || drain->limit >= beat->thresh)
+		return beat->bg_thresh;
+	return weir_share(beat->bg_thresh, drain->limit, beat->thresh);
+}
+
+/* Learn from one beat how fast the disks drain. */
+static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat)
+{
+	weir_u64 rate;
+
+	if (beat->dirty <= background(drain, beat) || !beat->elapsed_ms ||
+	    beat->elapsed_ms > WINDOW_MS)
+		return;
+	rate = weir_saturate(beat->written) * 1000 / beat->elapsed_ms;
+	drain->seen_ms = least(drain->seen_ms + beat->elapsed_ms, WINDOW_MS);
+	drain->rate = towards(drain->rate, weir_saturate(rate),
+			      beat->elapsed_ms, drain->seen_ms);
+}
+
+/* Non-zero if this beat shows that memory is scarce. */
+static int scarce(struct weir_drain *drain, const struct weir_drain_beat *beat)
+{
+	weir_u64 before = drain->dirtyable;
+	weir_u64 now = weir_saturate(beat->dirtyable);
+
+	drain->dirtyable = now >= before ? now :
+		towards(before, now, beat->elapsed_ms, TREND_MS);
+	if (beat->direct_scanned || beat->memory_stall_percent >= 5)
+		return 1;
+	if (!beat->kswapd_scanned)
+		return 0;
+	return now < before - before / 64 ||
+	       (beat->kswapd_scanned > now / 4096 &&
+		beat->kswapd_taken < beat->kswapd_scanned / 2);
+}
+
+/* Where the limit should be, were nothing in the way. */
+static weir_u64 wanted(const struct weir_drain *drain,
+		       const struct weir_drain_beat *beat)
+{
+	weir_u64 most = weir_share(beat->dirtyable,
+				   WEIR_DRAIN_PERCENT_OF_DIRTYABLE, 100);
+	weir_u64 thresh = weir_saturate(beat->thresh);
+	weir_u64 bg_thresh = least(beat->bg_thresh, thresh);
+	weir_u64 freerun = weir_freerun(thresh, bg_thresh);
+	weir_u64 drained = weir_saturate(drain->rate *
+				least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
+	weir_u64 limit;
+
+	if (!beat->seconds || drain->seen_ms < TRUSTED_MS)
+		return thresh;
+	if (drained < freerun) {
+		if (!beat->tighten)
+			return thresh;
+		limit = weir_share(thresh, drained, freerun);
+		return limit > LEAST ? limit : least(LEAST, thresh);
+	}
+	if (drain->calm_ms < WEIR_DRAIN_CALM_MS)
+		return thresh;
+	limit = least(2 * drained - bg_thresh, most);
+	return limit > thresh ? limit : thresh;
+}
+
+/* Take one beat's figures in; afterwards @drain->limit is what is in force. */
+void weir_drain_step(struct weir_drain *drain,
+		     const struct weir_drain_beat *beat)
+{
+	weir_u64 held = weir_add(weir_saturate(beat->dirty),
+				 weir_saturate(beat->writeback));
+	weir_u64 thresh = weir_saturate(beat->thresh);
+	weir_u64 limit, target;
+
+	measure(drain, beat);
+	if (scarce(drain, beat))
+		drain->calm_ms = 0;
+	else
+		drain->calm_ms = least(drain->calm_ms +
+				       least(beat->elapsed_ms, WEIR_DRAIN_CALM_MS), WEIR_DRAIN_CALM_MS);
+	target = wanted(drain, beat);
+	limit = least(drain->limit ? drain->limit : thresh,
+		      weir_saturate(held + held / 32 + 1));
+	if (limit < target)
+		limit = target;
+	drain->limit = limit == thresh ? 0 : limit;
+}
+
+/* As if nothing had been seen, and memory were plentiful. */
+void weir_drain_start(struct weir_drain *drain)
+{
+	*drain = (struct weir_drain) { .calm_ms = WEIR_DRAIN_CALM_MS };
+}
+
+/*
+ * Amend the host's @limits as the sysctl would have, had it been @limit instead
+ * of @stock; a @limit of 0 leaves them.  A lift leaves background where it is,
+ * and what a real-time task has beyond.  A tighter limit scales both.
+ */
+void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
+		      weir_u64 stock)
+{
+	if (!limit)
+		return;
+	if (limit >= stock) {
+		if (limits->thresh < limit)
+			limits->thresh = limit;
+		return;
+	}
+	limits->thresh = weir_share(limits->thresh, limit, stock);
+	limits->bg_thresh = weir_share(limits->bg_thresh, limit, stock);
+	if (limits->bg_thresh >= limits->thresh)
+		limits->bg_thresh = limits->thresh / 2;
+}
+
+/*
+ * Amend the limits of a cgroup's domain along with the host's.  Linux gives a
+ * cgroup the same share of its dirtyable memory (@avail) as the host's limit is
+ * of the host's, in 4096ths, rounded up.  So does this for a lift, by what the
+ * same pass found for the host: a lift lost there is none here.
+ */
+void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
+		       const struct weir_drain_host *host)
+{
+	weir_u64 host_avail = weir_saturate(host->avail);
+	weir_u64 share, limit;
+
+	if (host->limit < host->stock) {
+		weir_drain_amend(limits, host->limit, host->stock);
+		return;
+	}
+	if (!host->limit || !host_avail)
+		return;
+	share = (weir_saturate(host->thresh) * 4096 + host_avail - 1) /
+		host_avail;
+	limit = weir_share(avail, least(share, 4096), 4096);
+	if (limit > limits->thresh)
+		limits->thresh = limit;
+}
