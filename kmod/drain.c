@@ -154,7 +154,8 @@ u64 weir_drain_rate(void)
 
 bool weir_drain_scarce(void)
 {
-	return READ_ONCE(drain.calm_ms) < WEIR_DRAIN_CALM_MS;
+	return READ_ONCE(seconds) &&
+	       READ_ONCE(drain.calm_ms) < WEIR_DRAIN_CALM_MS;
 }
 
 static int set_seconds(const char *text, const struct kernel_param *param)

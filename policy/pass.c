@@ -19,9 +19,10 @@
  *    The host's own option, seconds of drain (drain.c), raises them as the
  *    sysctl would: for every writer and flusher, strictlimit devices included,
  *    and for a cgroup's domain by what the same pass found in the host's.
- * 2. For cgroups' knobs both domains are only ever lowered: a cgroup's for its ceiling (ceiling.c),
- *    the global one for what floors reserve and do not use (reserve.c).  For
- *    writers and flushers alike, with bg_thresh below thresh afterwards.
+ * 2. For cgroups' knobs both domains are only ever lowered: a cgroup's for its
+ *    ceiling (ceiling.c), the global one for what floors reserve and do not use
+ *    (reserve.c).  For writers and flushers alike, with bg_thresh below thresh
+ *    afterwards.
  * 3. A flusher's dirty count excludes writeback: pages already on their way
  *    must not keep it working.  A writer's includes it.
  * 4. Readers see stock values.  They are told by their domain structures: a
