@@ -15,9 +15,9 @@
  * at once.  Without the option to tighten, never below the kernel's own limit.
  *
  * Drain is pages whose writeback was *completed*, on the whole host, counted
- * only while there is more dirty than the background level, because only then
- * do flushers write as fast as they can; an idle host is not a slow one.  It is
- * averaged over ten seconds, and trusted after two.  (A device's own bandwidth
+ * only while there is more dirty than the background level or writers are
+ * throttled, because only then do disks write as fast as they can; an idle host
+ * is not a slow one.  It is averaged over ten seconds, and trusted after two.  (A device's own bandwidth
  * estimate begins with a guess of 100 MB/s, once per cgroup.)
  *
  * Down.  What is withdrawn is withdrawn at once as far as nobody holds it; from
@@ -61,13 +61,28 @@ static weir_u64 least(weir_u64 a, weir_u64 b)
 	return a < b ? a : b;
 }
 
-/* The background level in force: a tightened limit scales it. */
-static weir_u64 background(const struct weir_drain *drain,
-			   const struct weir_drain_beat *beat)
+static weir_u64 held(const struct weir_drain_beat *beat)
 {
-	if (!drain->limit || drain->limit >= beat->thresh)
-		return beat->bg_thresh;
-	return weir_share(beat->bg_thresh, drain->limit, beat->thresh);
+	return weir_saturate(weir_saturate(beat->dirty) +
+			     weir_saturate(beat->writeback));
+}
+
+/*
+ * Do the disks write as fast as they can?  Flushers go on while there is more
+ * dirty than background; and where writers are throttled, all that is not in
+ * writeback may be less than that, because so much is.
+ */
+static int busy(const struct weir_drain *drain,
+		const struct weir_drain_beat *beat)
+{
+	struct weir_limits limits = {
+		.thresh = weir_saturate(beat->thresh),
+		.bg_thresh = weir_saturate(beat->bg_thresh),
+	};
+
+	weir_drain_amend(&limits, drain->limit, limits.thresh);
+	return beat->dirty > limits.bg_thresh ||
+	       held(beat) > weir_freerun(limits.thresh, limits.bg_thresh);
 }
 
 /* Learn from one beat how fast the disks drain. */
@@ -75,7 +90,7 @@ static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat
 {
 	weir_u64 rate;
 
-	if (beat->dirty <= background(drain, beat) || !beat->elapsed_ms ||
+	if (!busy(drain, beat) || !beat->elapsed_ms ||
 	    beat->elapsed_ms > WINDOW_MS)
 		return;
 	rate = weir_saturate(beat->written) * 1000 / beat->elapsed_ms;
@@ -132,9 +147,8 @@ static weir_u64 wanted(const struct weir_drain *drain,
 void weir_drain_step(struct weir_drain *drain,
 		     const struct weir_drain_beat *beat)
 {
-	weir_u64 held = weir_add(weir_saturate(beat->dirty),
-				 weir_saturate(beat->writeback));
 	weir_u64 thresh = weir_saturate(beat->thresh);
+	weir_u64 below = held(beat);
 	weir_u64 limit, target;
 
 	measure(drain, beat);
@@ -145,7 +159,7 @@ void weir_drain_step(struct weir_drain *drain,
 				       least(beat->elapsed_ms, WEIR_DRAIN_CALM_MS), WEIR_DRAIN_CALM_MS);
 	target = wanted(drain, beat);
 	limit = least(drain->limit ? drain->limit : thresh,
-		      weir_saturate(held + held / 32 + 1));
+		      weir_saturate(below + below / 32 + 1));
 	if (limit < target)
 		limit = target;
 	drain->limit = limit == thresh ? 0 : limit;

@@ -579,7 +579,7 @@ fn check_drain(mut drain: Drain, beat: &Beat) {
     let old = in_force(&drain);
     drain.step(beat);
     let new = in_force(&drain);
-    let held = arith::saturate(beat.dirty) + arith::saturate(beat.writeback);
+    let held = arith::saturate(arith::saturate(beat.dirty) + arith::saturate(beat.writeback));
     let withdrawn = old.min(arith::saturate(held + held / 32 + 1));
     assert!(new >= withdrawn, "stays above what is held on its way down");
     let bound = arith::share(beat.dirtyable, PERCENT_OF_DIRTYABLE, 100);

@@ -332,6 +332,17 @@ mod tests {
         assert_eq!(after(100, lifted(), turnover).limit, lifted().limit);
     }
 
+    /// With little room most of what is dirty is in writeback, and the rest below background.
+    #[test]
+    fn a_full_disk_queue_is_busy_too() {
+        let queued = Beat {
+            dirty: 100 * M,
+            writeback: 120 * M,
+            ..BUSY
+        };
+        assert_ne!(after(10, Drain::default(), queued).limit, 0);
+    }
+
     #[test]
     fn off_withdraws_and_ends_at_stock() {
         let off = Beat {
