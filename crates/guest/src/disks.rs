@@ -15,13 +15,17 @@ use std::time::{Duration, Instant};
 pub fn prepare(disks: &[PlanDisk], channel: &Channel) -> Result<()> {
     std::fs::create_dir_all("/dev/weir").context("making /dev/weir")?;
     for (index, disk) in disks.iter().enumerate() {
-        let device = find(index).with_context(|| format!("disk {}", disk.name))?;
-        let link = Path::new("/dev/weir").join(&disk.name);
-        std::os::unix::fs::symlink(&device, &link)
-            .with_context(|| format!("linking {}", link.display()))?;
+        let mut device = find(index).with_context(|| format!("disk {}", disk.name))?;
         if let Some(bandwidth) = disk.write_bandwidth {
             shape_queue(&device, bandwidth).with_context(|| format!("disk {}", disk.name))?;
         }
+        if disk.encrypted {
+            device = encrypt(&device, &disk.name)
+                .with_context(|| format!("encrypting disk {}", disk.name))?;
+        }
+        let link = Path::new("/dev/weir").join(&disk.name);
+        std::os::unix::fs::symlink(&device, &link)
+            .with_context(|| format!("linking {}", link.display()))?;
         if let Some(filesystem) = disk.filesystem {
             channel.stage(format!("mkfs {}", disk.name));
             format_and_mount(&device, filesystem, &Path::new("/mnt").join(&disk.name))
@@ -52,6 +56,36 @@ fn find(index: usize) -> Result<PathBuf> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Puts dm-crypt on the device and returns what is on top. A write is encrypted where it is submitted
+/// (`no_write_workqueue`), which for buffered writes is the flusher; by default another worker would.
+fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
+    for module in ["dm_crypt", "xts"] {
+        run(Command::new("modprobe").arg(module))?;
+    }
+    let size = Path::new("/sys/block")
+        .join(device.file_name().unwrap_or_default())
+        .join("size");
+    let sectors = std::fs::read_to_string(&size).with_context(|| format!("{}", size.display()))?;
+    // A key for a disk that is thrown away.
+    let table = format!(
+        "0 {} crypt aes-xts-plain64 {} 0 {} 0 1 no_write_workqueue",
+        sectors.trim(),
+        "5a".repeat(64),
+        device.display()
+    );
+    run(Command::new("dmsetup")
+        .args(["--noudevrules", "--noudevsync", "create", name, "--table"])
+        .arg(table))?;
+    for entry in std::fs::read_dir("/sys/block").context("/sys/block")? {
+        let entry = entry.context("/sys/block")?;
+        let mapped = std::fs::read_to_string(entry.path().join("dm/name")).unwrap_or_default();
+        if mapped.trim() == name {
+            return Ok(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    anyhow::bail!("dmsetup made no device")
 }
 
 /// Gives a slow disk the small queue that slow disks have. With a fast one's, a single merged request

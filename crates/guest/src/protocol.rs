@@ -40,6 +40,9 @@ pub struct PlanDisk {
     pub filesystem: Option<Filesystem>,
     /// What the lab throttles writes to, bytes per second; shapes the device's queue.
     pub write_bandwidth: Option<u64>,
+    /// Put dm-crypt on top.
+    #[serde(default)]
+    pub encrypted: bool,
 }
 
 /// The two kinds of plan.
@@ -194,6 +197,7 @@ mod tests {
                 name: "a".into(),
                 filesystem: Some(Filesystem::Xfs),
                 write_bandwidth: Some(1 << 20),
+                encrypted: true,
             }],
             work: Work::Script {
                 args: vec!["a b".into(), "\"\n".into()],

@@ -92,6 +92,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
     let script = std::fs::read(&request.script)
         .with_context(|| format!("cannot read the script {}", request.script.display()))?;
     let disks = request.disks.iter().map(|disk| PlanDisk {
+        encrypted: false,
         name: disk.name.clone(),
         filesystem: disk.filesystem,
         write_bandwidth: disk.write_bandwidth,

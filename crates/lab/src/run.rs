@@ -94,6 +94,10 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
     }
     progress.preparing("the guest's programs");
     crate::userland::archive(cache)?;
+    let (packages, _) = extras(&request.scenario);
+    if !packages.is_empty() {
+        crate::packages::archive(cache, &packages)?;
+    }
     drop(lock);
 
     let directory = match &request.out {
@@ -133,6 +137,16 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         }
     }
     Ok(guests)
+}
+
+/// Packages and kernel modules a scenario needs besides what every guest has.
+fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
+    if scenario.disks.iter().any(|disk| disk.encrypted) {
+        let drivers = ["dm_crypt", "xts"].map(str::to_owned);
+        (vec!["dmsetup".to_owned()], drivers.into())
+    } else {
+        (Vec::new(), Vec::new())
+    }
 }
 
 /// What each phase of this scenario nominally takes.
@@ -178,7 +192,9 @@ impl Lab<'_> {
             name: disk.name.clone(),
             filesystem: Some(disk.filesystem),
             write_bandwidth: disk.write_bandwidth,
+            encrypted: disk.encrypted,
         });
+        let (packages, drivers) = extras(scenario);
         let contents = Contents {
             disks: disks.collect(),
             work: Work::Scenario {
@@ -187,8 +203,8 @@ impl Lab<'_> {
             },
             script: None,
             module: self.weir.clone().filter(|_| arm == Arm::Weir),
-            packages: &[],
-            drivers: &[],
+            packages: &packages,
+            drivers: &drivers,
             files: &[],
             init: self.request.init.as_deref(),
         };

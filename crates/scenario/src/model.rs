@@ -68,6 +68,9 @@ pub struct Disk {
     pub write_bandwidth: Option<u64>,
     /// Throttle in bytes per second; `None` = as fast as the host.
     pub read_bandwidth: Option<u64>,
+    /// Under dm-crypt, set up so that who submits a write encrypts it: the flusher.
+    #[serde(default)]
+    pub encrypted: bool,
     /// What it is formatted with.
     pub filesystem: Filesystem,
 }

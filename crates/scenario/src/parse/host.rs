@@ -129,6 +129,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         "size",
         "write_bandwidth",
         "read_bandwidth",
+        "encrypted",
         "filesystem",
     ];
     let mut disks: Vec<Disk> = Vec::new();
@@ -152,6 +153,10 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
             size_bytes: size_bytes.unwrap_or_default(),
             write_bandwidth: bandwidth("write_bandwidth"),
             read_bandwidth: bandwidth("read_bandwidth"),
+            encrypted: table
+                .optional("encrypted")
+                .and_then(|v| v.boolean())
+                .unwrap_or(false),
             filesystem: table
                 .required("filesystem", "filesystem = \"ext4\"")
                 .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
