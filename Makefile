@@ -10,13 +10,17 @@ FUZZ_SECONDS ?= 60
 # Where rustup puts cargo; last, so that a cargo on the path wins.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-BINARY := $(or $(CARGO_TARGET_DIR),target)/x86_64-unknown-linux-gnu/release/weir
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BINARY := $(TARGET)/x86_64-unknown-linux-gnu/release/weir
+DEB_DIR := $(abspath $(TARGET)/deb)
+# The packages name no address that answers mail: there is none yet.
+UNANSWERED := bogus-mail-host,bogus-mail-host-in-debian-changelog
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
 
 help: ## say what can be done here
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## show one noisy writer and its victim, on a stock kernel and with weir
 	./weir run scenarios/dirty-knobs.toml --on lab --repeat 3
@@ -38,7 +42,7 @@ test: setup ## check format and lints, run every test, guests included
 
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir
-	cargo test --locked --package weir --bins --test cli --test manual
+	cargo test --locked --package weir --bins --test cli --test manual --test packages
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \
@@ -52,9 +56,25 @@ fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 		-max_total_time=$(FUZZ_SECONDS) -max_len=400 -use_value_profile=1 -print_final_stats=1 \
 		-artifact_prefix=artifacts/ found corpus/policy
 
-install: build kmod ## install command, man page and module (PREFIX, DESTDIR, KDIR)
+deb: ## build Debian packages: weir, and weir-dkms with the module's source
+	@tools/setup.sh deb
+	rm -rf $(DEB_DIR)
+	mkdir -p $(DEB_DIR)
+	WEIR_DEB_DIR=$(DEB_DIR) debian/rules clean binary
+	debian/rules clean
+	lintian --quiet --allow-root --fail-on error,warning --suppress-tags $(UNANSWERED) $(DEB_DIR)/*.deb
+	@ls $(DEB_DIR)/*.deb
+
+test-containers: setup deb ## real runtimes in a Debian guest that installs the packages (10 minutes)
+	@tools/setup.sh system
+	packaging/run.sh $(DEB_DIR)
+
+# The command and its manual alone, as in the package.
+install-command: build
 	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
 	install -D -m 644 docs/weir.1 $(MAN_DIR)/weir.1
+
+install: install-command kmod ## install command, man page and module (PREFIX, DESTDIR, KDIR)
 	install -D -m 644 kmod/weir.ko $(MODULE_DIR)/weir.ko
 	$(if $(DESTDIR),,depmod $(KRELEASE))
 
@@ -67,4 +87,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios fuzz install uninstall clean
+.PHONY: help demo setup build kmod test test-quick scenarios fuzz deb test-containers install-command install uninstall clean

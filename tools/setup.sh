@@ -4,6 +4,8 @@
 #   tools/setup.sh          to build, to run scenarios in guests, to test
 #   tools/setup.sh kmod     also to build the module for the running kernel
 #   tools/setup.sh fuzz     also to fuzz
+#   tools/setup.sh deb      also to build Debian packages
+#   tools/setup.sh system   also to make a Debian system for guests
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${HOME:-/root}/.cargo/bin
@@ -49,6 +51,16 @@ kmod) [ -d "/lib/modules/$(uname -r)/build" ] || lack "linux-headers-$(uname -r)
 fuzz)
 	need_program clang clang
 	need_program c++ g++
+	;;
+deb)
+	need_program dh debhelper
+	need_program dh_dkms dh-dkms
+	need_program lintian lintian
+	;;
+system)
+	need_program mmdebstrap mmdebstrap
+	need_program mke2fs e2fsprogs
+	need_program fakeroot fakeroot
 	;;
 esac
 

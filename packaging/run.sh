@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Boots the Debian system of image.sh on its own stock kernel, emulated, and has it
+# install the packages in DIRECTORY and run packaging/tests/*.sh: prints their TAP.
+#   packaging/run.sh DIRECTORY
+#
+# The guest has no network.  It gets two disks: a snapshot of the image, which is
+# forgotten at the end but lasts over the guest's own reboots, and a tar archive of
+# what it is to do.  It answers on its second serial port.
+# Exit status: 0 all passed, 1 something did not, 2 nobody can say: it hung or died.
+set -eu
+tree=$(dirname "$(readlink -f "$0")")/..
+debs=$1
+limit=1500 # seconds; 10 minutes is usual with two emulated CPUs
+
+image=$("$tree/packaging/image.sh")
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/weir-system.XXXXXX")
+qemu=
+trap '[ -z "$qemu" ] || kill $qemu 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 2' HUP INT TERM
+mkdir "$work/payload"
+cp "$debs"/*.deb "$tree"/packaging/tests/* "$tree/kmod/tests/tap.sh" "$work/payload"
+tar -C "$work/payload" -cf "$work/payload.tar" .
+: >"$work/answers"
+
+# The last line it says.  Without it nothing that came before is a verdict.
+over='# the guest is done'
+
+# no_timer_check: on a busy machine the kernel finds the emulated timer wanting and stops there.
+TMPDIR=$work timeout "$limit" qemu-system-x86_64 -name weir-system -M q35 -accel tcg,thread=multi -cpu max -smp 2 -m 2G \
+	-nodefaults -display none -kernel "$image/vmlinuz" -initrd "$image/initrd" \
+	-append "root=/dev/vda console=ttyS0 no_timer_check" \
+	-serial "file:$work/console" -serial "file:$work/answers" \
+	-drive "if=virtio,format=raw,cache=unsafe,discard=unmap,snapshot=on,file=$image/root.img" \
+	-drive "if=virtio,format=raw,readonly=on,file=$work/payload.tar" &
+qemu=$!
+tail -n +1 -f --pid=$qemu "$work/answers" &
+tail=$!
+ended=0
+wait $qemu || ended=$?
+wait $tail || true
+qemu=
+
+if ! grep -qxF "$over" "$work/answers"; then
+	[ "$ended" -ne 124 ] || echo "run.sh: the guest was not done after $limit s" >&2
+	echo "run.sh: inconclusive; the end of the guest's console:" >&2
+	tail -n 40 "$work/console" >&2
+	exit 2
+fi
+! grep -q '^not ok' "$work/answers"
