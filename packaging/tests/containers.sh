@@ -3,17 +3,36 @@
 . ./tap.sh
 
 rootfs=/var/tmp/rootfs
+image=localhost/busy
 floor=16777216
 forever="while :; do sleep 1; done"
 
 # A root file system of busybox and nothing else; no registry is involved.
 make_rootfs() {
-	[ ! -d $rootfs ] || return 0
+	rm -rf $rootfs
 	mkdir -p $rootfs/bin $rootfs/proc $rootfs/dev $rootfs/sys $rootfs/tmp $rootfs/data $rootfs/etc
 	cp /bin/busybox $rootfs/bin
 	for applet in sh sleep dd cat true; do
 		ln -s busybox $rootfs/bin/$applet
 	done
+}
+
+# import COMMAND...: the same as $image
+import() {
+	tar -C $rootfs -cf /tmp/rootfs.tar . && "$@" import /tmp/rootfs.tar $image
+}
+
+# unit NAME PREFIX DELEGATE: a service that writes, and asks for a floor as docs/containers.md says
+unit() {
+	cat >"/run/systemd/system/$1" <<END
+[Service]
+DynamicUser=yes
+StateDirectory=%N
+Delegate=$3
+ExecStartPre=$2/bin/sh -c 'echo 16M >/sys/fs/cgroup/system.slice/%n/memory.dirty_min'
+ExecStart=/bin/sh -c 'while :; do dd if=/dev/zero of=/var/lib/%N/f bs=64k count=64; sleep 1; done'
+END
+	systemctl daemon-reload && systemctl start "$1"
 }
 
 # bundle DIRECTORY RUNTIME: an OCI bundle whose configuration has the floor in its `unified` map

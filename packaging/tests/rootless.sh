@@ -3,7 +3,7 @@
 # everybody.
 . ./containers.sh
 
-chmod 755 $rootfs
+make_rootfs
 loginctl enable-linger owner
 id=$(id -u owner)
 for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -16,14 +16,13 @@ as_owner() {
 }
 run="as_owner podman run --rm --network=none"
 
-ok "a user imports an image" sh -c "tar -C $rootfs -c . >/tmp/rootfs.tar && chmod 644 /tmp/rootfs.tar"
-ok "a user imports an image" as_owner podman import /tmp/rootfs.tar busy
-ok "a user's container runs" $run busy /bin/true
-ok "a user sets a ceiling" $run --cgroup-conf=memory.dirty_bytes=67108864 busy /bin/true
+ok "a user imports an image" import as_owner podman
+ok "a user's container runs" $run $image /bin/true
+ok "a user sets a ceiling" $run --cgroup-conf=memory.dirty_bytes=67108864 $image /bin/true
 ok "and finds it in the container's cgroup" sh -c '
-	[ "$1" = 67108864 ]' sh "$($run --cgroup-conf=memory.dirty_bytes=67108864 busy /bin/cat /sys/fs/cgroup/memory.dirty_bytes)"
+	[ "$1" = 67108864 ]' sh "$($run --cgroup-conf=memory.dirty_bytes=67108864 $image /bin/cat /sys/fs/cgroup/memory.dirty_bytes)"
 shown "a user's podman run --cgroup-conf=memory.dirty_min=16777216" \
-	$run --cgroup-conf=memory.dirty_min=$floor busy /bin/true
+	$run --cgroup-conf=memory.dirty_min=$floor $image /bin/true
 ok "a user's floor is refused" says "Operation not permitted" \
-	$run --cgroup-conf=memory.dirty_min=$floor busy /bin/true
+	$run --cgroup-conf=memory.dirty_min=$floor $image /bin/true
 finish
