@@ -49,6 +49,9 @@ scenarios: setup ## run all scenarios at full length, three times each (an hour 
 		./weir run $$scenario --on lab --repeat 3 || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
 
+matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
+	tools/matrix.sh
+
 fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 	@tools/setup.sh fuzz
 	mkdir -p crates/policy/fuzz/found crates/policy/fuzz/artifacts
@@ -87,4 +90,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios fuzz deb test-containers install-command install uninstall clean
+.PHONY: help demo setup build kmod test test-quick scenarios matrix fuzz deb test-containers install-command install uninstall clean

@@ -53,3 +53,45 @@ fn the_generic_flavour_takes_it_too() {
         &[],
     );
 }
+
+/// Held against stock. `make matrix` takes more ways to write and more time, on every filesystem and kernel.
+#[test]
+fn every_way_to_write_is_no_worse_than_stock() {
+    let compare = format!("{TESTS}/compare.sh:/compare.sh");
+    let options = [
+        "--disk",
+        EXT4,
+        "--file",
+        &compare,
+        "--env",
+        "SECONDS_EACH=2",
+    ];
+    let ways = ["mmap", "io_uring", "shared", "laptop"];
+    passes("debian:6.12", "behaviour.sh", &options, &ways);
+}
+
+#[test]
+fn filesystems_on_top_of_others_are_no_worse_than_stock() {
+    let compare = format!("{TESTS}/compare.sh:/compare.sh");
+    let stacks = format!("{TESTS}/stacks.sh:/stacks.sh");
+    let mut options = vec![
+        "--disk",
+        EXT4,
+        "--file",
+        &compare,
+        "--file",
+        &stacks,
+        "--env",
+        "SECONDS_EACH=2",
+    ];
+    for package in ["nfs-kernel-server", "nfs-common", "fuse-overlayfs"] {
+        options.extend(["--package", package]);
+    }
+    options.extend(["--driver", "nfsd", "--driver", "nfsv4"]);
+    passes(
+        "debian:6.12",
+        "stacked.sh",
+        &options,
+        &["loop", "nfs", "fuse"],
+    );
+}
