@@ -8,7 +8,7 @@ use crate::protocol::{BEAT_MS, CHANNEL_PATH, Event};
 use anyhow::{Context, Result};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,16 @@ impl Channel {
         if let Err(error) = sent {
             eprintln!("weir guest: cannot report to the host: {error}");
         }
+    }
+
+    /// Says that the disks are prepared, and waits until the lab has given them the speed they are to have.
+    pub fn prepared(&self) -> Result<()> {
+        self.send(&Event::Prepared);
+        // A handle of its own: beats go on while this one waits.
+        let mut port = File::open(CHANNEL_PATH).context(CHANNEL_PATH)?;
+        let mut byte = [0];
+        port.read_exact(&mut byte)
+            .context("waiting for the lab to throttle the disks")
     }
 
     /// Says what is being done now.

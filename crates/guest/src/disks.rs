@@ -28,7 +28,7 @@ pub fn prepare(disks: &[PlanDisk], channel: &Channel) -> Result<()> {
             .with_context(|| format!("linking {}", link.display()))?;
         if let Some(filesystem) = disk.filesystem {
             channel.stage(format!("mkfs {}", disk.name));
-            format_and_mount(&device, filesystem, &Path::new("/mnt").join(&disk.name))
+            format_and_mount(&device, filesystem, disk)
                 .with_context(|| format!("disk {}", disk.name))?;
         }
     }
@@ -115,7 +115,8 @@ fn largest_request_kib(bandwidth: u64) -> u64 {
 }
 
 /// mkfs with the filesystem's defaults, for a device that is all zeroes.
-fn format_and_mount(device: &Path, filesystem: Filesystem, target: &Path) -> Result<()> {
+fn format_and_mount(device: &Path, filesystem: Filesystem, disk: &PlanDisk) -> Result<()> {
+    let target = &Path::new("/mnt").join(&disk.name);
     let (program, args, kind): (&str, &[&str], &str) = match filesystem {
         // The image is all zeroes already. Writing them again takes minutes on a slow disk, and doing it
         // lazily would write in the background while phases are measured.
@@ -135,7 +136,7 @@ fn format_and_mount(device: &Path, filesystem: Filesystem, target: &Path) -> Res
         target,
         Some(kind),
         MsFlags::empty(),
-        None::<&str>,
+        disk.mount_options.as_deref(),
     )
     .with_context(|| format!("mounting {kind} on {}", target.display()))
 }

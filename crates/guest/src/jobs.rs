@@ -76,13 +76,14 @@ impl Running {
         spawn(job, phase, &options)
     }
 
-    /// Lays the job's files for a phase out, as fio would do first thing, and waits for that.
+    /// Lays the job's files for a phase out, as fio would do first thing, and waits for that. Every block is
+    /// written, unless the job says otherwise by an `overwrite` of its own.
     pub fn lay_out(job: &Job, phase: &Phase) -> Result<()> {
-        let mut running = spawn(
-            job,
-            phase,
-            &["--create_only=1".to_owned(), "--runtime=1".to_owned()],
-        )?;
+        let mut options = vec!["--create_only=1".to_owned(), "--runtime=1".to_owned()];
+        if !job.fio.contains_key("overwrite") {
+            options.push("--overwrite=1".to_owned());
+        }
+        let mut running = spawn(job, phase, &options)?;
         let status = running.child.wait().context("waiting for fio")?;
         if !status.success() {
             bail!(

@@ -98,7 +98,10 @@ fn work(channel: &Channel) -> Result<()> {
     system::load_modules(&plan.modules)?;
     disks::prepare(&plan.disks, channel)?;
     match plan.work {
-        Work::Script { args, env } => script::run(&args, &env, channel),
+        Work::Script { args, env } => {
+            channel.prepared()?;
+            script::run(&args, &env, channel)
+        }
         Work::Scenario { scenario, arm } => phases::run(&scenario, arm, channel),
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scenario plans: set the host up as the scenario says, lay the files out, run phase after phase.
 //!
-//! All files of all jobs are laid out and written back before the first phase, so that no phase pays for
-//! what another needed. Caches are not dropped: fio drops its own files' pages when it starts, and a
+//! All files of all jobs are laid out and written back before the first phase and before the disks are
+//! throttled, so that no phase pays for what another needed. Layout writes every block: a first write into
+//! a preallocated one changes the extent tree, and random ones change so much of it that ext4's journal
+//! stalls every writer for seconds on a slow disk, which has nothing to do with dirty limits. Caches are not dropped: fio drops its own files' pages when it starts, and a
 //! filesystem that has to read its metadata again, behind a slow disk's queue of writes and inside a
 //! transaction, stalls every writer for seconds in a way that has nothing to do with dirty limits.
 //!
@@ -54,6 +56,7 @@ pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
         }
     }
     nix::unistd::sync();
+    channel.prepared()?;
     if arm == Arm::Weir {
         for (path, cgroup) in &scenario.cgroups {
             cgroups::write_files(path, &cgroup.knobs)?;

@@ -38,6 +38,8 @@ pub struct PlanDisk {
     pub name: String,
     /// Made and mounted at `/mnt/<name>`; `None` leaves the device blank.
     pub filesystem: Option<Filesystem>,
+    /// As after `mount -o`.
+    pub mount_options: Option<String>,
     /// What the lab throttles writes to, bytes per second; shapes the device's queue.
     pub write_bandwidth: Option<u64>,
     /// Put dm-crypt on top.
@@ -76,6 +78,8 @@ pub enum Event {
     },
     /// Nothing new, still alive.
     Beat,
+    /// The disks are formatted and files laid out. The lab now throttles the disks and answers with a line.
+    Prepared,
     /// What the guest does now, for people who wait.
     Stage {
         /// E.g. `mkfs slow`.
@@ -196,6 +200,7 @@ mod tests {
             disks: vec![PlanDisk {
                 name: "a".into(),
                 filesystem: Some(Filesystem::Xfs),
+                mount_options: Some("noatime".into()),
                 write_bandwidth: Some(1 << 20),
                 encrypted: true,
             }],

@@ -95,6 +95,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         encrypted: false,
         name: disk.name.clone(),
         filesystem: disk.filesystem,
+        mount_options: None,
         write_bandwidth: disk.write_bandwidth,
     });
     let contents = Contents {

@@ -14,6 +14,7 @@ mod kernel_modules;
 mod libraries;
 mod metrics;
 pub mod module;
+mod monitor;
 mod packages;
 mod prepare;
 mod qemu;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One guest: a QEMU process, what it says, and how it ended.
 //!
-//! The guest's events arrive on QEMU's stdout, which is the guest's second serial port; the first is
-//! the console and goes to a file. QEMU is always told to emulate (TCG): nested KVM hangs on some
+//! The guest's events arrive over a socket pair, the guest's second serial port; the first is
+//! the console and goes to a file. Disks are fast until the guest says that it has prepared them
+//! ([`Event::Prepared`]): laying files out on a disk of 256 KB/s takes minutes that show nothing. QEMU is always told to emulate (TCG): nested KVM hangs on some
 //! machines, and results should not depend on what the host allows.
 //!
 //! Nothing outlives the run. The QEMU process is killed by its id when the value that holds it is
@@ -10,14 +11,16 @@
 //! are files without a name, handed over as open descriptors: they vanish with the last process that
 //! has them open, however that one ends.
 
+use crate::monitor::Monitor;
 use crate::tool::missing;
 use anyhow::{Context, Result, bail};
 use guest::protocol::Event;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -119,15 +122,24 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     let images = images(machine.drives, machine.memory, machine.scratch)?;
     let console =
         File::create(machine.console).with_context(|| format!("{}", machine.console.display()))?;
+    let (channel_here, channel_there) = UnixStream::pair().context("a socket pair")?;
+    let (monitor_here, monitor_there) = UnixStream::pair().context("a socket pair")?;
     let mut kept: Vec<RawFd> = images.iter().map(AsRawFd::as_raw_fd).collect();
     kept.extend([machine.initramfs.as_raw_fd(), console.as_raw_fd()]);
+    kept.extend([channel_there.as_raw_fd(), monitor_there.as_raw_fd()]);
+    let inherited = Inherited {
+        images: &images,
+        console: &console,
+        channel: &channel_there,
+        monitor: &monitor_there,
+    };
 
     let mut command = Command::new(QEMU);
     command
-        .args(arguments(machine, &images, &console))
+        .args(arguments(machine, &inherited))
         .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    command.stderr(console.try_clone().context("the console's file")?);
+        .stdout(console.try_clone().context("the console's file")?)
+        .stderr(console.try_clone().context("the console's file")?);
     // SAFETY: only async-signal-safe system calls between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -141,17 +153,27 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
         });
     }
     let mut running = Running(command.spawn().map_err(|error| missing(QEMU, error))?);
-    let stdout = running.0.stdout.take().context("QEMU's stdout")?;
+    // QEMU's copies are now the only ones, so that their end is QEMU's.
+    drop((channel_there, monitor_there));
+    let events = channel_here.try_clone().context("the guest's channel")?;
     let (sender, receiver) = channel();
     let reader = std::thread::spawn(move || {
-        for line in BufReader::new(stdout).split(b'\n') {
+        for line in BufReader::new(events).split(b'\n') {
             let Ok(line) = line else { return };
             if sender.send(line).is_err() {
                 return;
             }
         }
     });
-    let end = listen(&receiver, &mut running, Instant::now() + limit, on_event);
+    let mut slow_down = || slow_down(machine.drives, &monitor_here, &channel_here);
+    let deadline = Instant::now() + limit;
+    let end = listen(
+        &receiver,
+        &mut running,
+        deadline,
+        &mut slow_down,
+        on_event,
+    );
     drop(running);
     drop(receiver);
     if reader.join().is_err() {
@@ -160,10 +182,22 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     end
 }
 
+/// Gives the disks the speed they are to have, and tells the guest that they have it.
+fn slow_down(drives: &[Drive], monitor: &UnixStream, mut guest: &UnixStream) -> Result<()> {
+    let mut monitor = Monitor::new(monitor.try_clone()?)?;
+    for (index, drive) in drives.iter().enumerate() {
+        monitor.throttle(&drive_id(index), drive.write_bandwidth, drive.read_bandwidth)?;
+    }
+    guest
+        .write_all(b"\n")
+        .context("telling the guest that its disks are set up")
+}
+
 fn listen(
     lines: &Receiver<Vec<u8>>,
     running: &mut Running,
     deadline: Instant,
+    on_prepared: &mut dyn FnMut() -> Result<()>,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<End> {
     loop {
@@ -179,6 +213,7 @@ fn listen(
         };
         match serde_json::from_slice(&line) {
             Ok(Event::End) => return Ok(End::Complete),
+            Ok(Event::Prepared) => on_prepared()?,
             Ok(event) => on_event(event),
             Err(error) => {
                 let shown: String = String::from_utf8_lossy(&line).chars().take(200).collect();
@@ -188,12 +223,25 @@ fn listen(
     }
 }
 
-/// QEMU refers to what it inherits by these paths.
-fn inherited(file: &File) -> String {
+/// What QEMU is given as open descriptors, besides the initramfs.
+struct Inherited<'a> {
+    images: &'a [File],
+    console: &'a File,
+    channel: &'a UnixStream,
+    monitor: &'a UnixStream,
+}
+
+/// QEMU refers to files it inherits by these paths.
+fn path_of(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-fn arguments(machine: &Machine<'_>, images: &[File], console: &File) -> Vec<OsString> {
+/// The name of a drive, the same in arguments and in the monitor's commands.
+fn drive_id(index: usize) -> String {
+    format!("disk{index}")
+}
+
+fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: &dyn AsRef<std::ffi::OsStr>| {
         arguments.push(option.into());
@@ -207,7 +255,7 @@ fn arguments(machine: &Machine<'_>, images: &[File], console: &File) -> Vec<OsSt
     add("-m", &format!("{}B", machine.memory));
     add("-display", &"none");
     add("-kernel", &machine.image);
-    add("-initrd", &inherited(&machine.initramfs));
+    add("-initrd", &path_of(&machine.initramfs));
     // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
     add(
         "-append",
@@ -218,28 +266,32 @@ fn arguments(machine: &Machine<'_>, images: &[File], console: &File) -> Vec<OsSt
     );
     add(
         "-chardev",
-        &format!("file,id=console,path={}", inherited(console)),
+        &format!("file,id=console,path={}", path_of(inherited.console)),
     );
     add("-serial", &"chardev:console");
-    add("-chardev", &"file,id=channel,path=/proc/self/fd/1");
-    add("-serial", &"chardev:channel");
-    for (index, (drive, image)) in machine.drives.iter().zip(images).enumerate() {
-        let mut option = format!(
-            "if=none,id=disk{index},format=raw,cache=unsafe,aio=threads,discard=unmap,werror=report,rerror=report,file={}",
-            inherited(image)
+    for (id, socket) in [
+        ("channel", inherited.channel),
+        ("monitor", inherited.monitor),
+    ] {
+        add(
+            "-chardev",
+            &format!("socket,id={id},fd={}", socket.as_raw_fd()),
         );
-        for (key, bandwidth) in [
-            ("write", drive.write_bandwidth),
-            ("read", drive.read_bandwidth),
-        ] {
-            if let Some(bandwidth) = bandwidth {
-                option += &format!(",throttling.bps-{key}={bandwidth}");
-            }
-        }
-        add("-drive", &option);
+    }
+    add("-serial", &"chardev:channel");
+    add("-mon", &"chardev=monitor,mode=control");
+    for (index, image) in inherited.images.iter().enumerate() {
+        let id = drive_id(index);
+        add(
+            "-drive",
+            &format!(
+                "if=none,id={id},format=raw,cache=unsafe,aio=threads,discard=unmap,werror=report,rerror=report,file={}",
+                path_of(image)
+            ),
+        );
         add(
             "-device",
-            &format!("virtio-blk-pci,drive=disk{index},serial=weir-{index}"),
+            &format!("virtio-blk-pci,drive={id},serial=weir-{index}"),
         );
     }
     arguments.push("-nodefaults".into());

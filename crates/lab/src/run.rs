@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Running a scenario: one guest per arm and repeat.
 //!
-//! The two arms of a repeat run side by side when the host has cores for it, because a ratio between
-//! them then shares the host's mood; repeats run one after the other. What is prepared (kernel, module,
+//! The two arms of a repeat run side by side when the host has a core for every emulated CPU, because a ratio
+//! between them then shares the host's mood; otherwise, like repeats, one after the other: guests that wait for
+//! each other's CPU time show latencies of the host. What is prepared (kernel, module,
 //! userland) is prepared once, before the first guest.
 
 use crate::cache::{Cache, source_tree};
@@ -112,7 +113,8 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         progress,
         phases: phase_times(&request.scenario)?,
     };
-    let parallel = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);
+    let wanted = request.arms.len() * request.scenario.host.cpus as usize;
+    let parallel = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= wanted);
     let mut guests = Vec::new();
     for repeat in 0..request.repeat {
         if parallel {
@@ -191,6 +193,7 @@ impl Lab<'_> {
         let disks = scenario.disks.iter().map(|disk| PlanDisk {
             name: disk.name.clone(),
             filesystem: Some(disk.filesystem),
+            mount_options: disk.mount_options.clone(),
             write_bandwidth: disk.write_bandwidth,
             encrypted: disk.encrypted,
         });

@@ -73,6 +73,8 @@ pub struct Disk {
     pub encrypted: bool,
     /// What it is formatted with.
     pub filesystem: Filesystem,
+    /// As after `mount -o`; the filesystem's defaults if `None`.
+    pub mount_options: Option<String>,
 }
 
 /// A cgroup and the files written into it.

@@ -131,6 +131,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         "read_bandwidth",
         "encrypted",
         "filesystem",
+        "mount_options",
     ];
     let mut disks: Vec<Disk> = Vec::new();
     for table in tables(root, "disk", known) {
@@ -161,6 +162,10 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
                 .required("filesystem", "filesystem = \"ext4\"")
                 .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
                 .unwrap_or(Filesystem::Ext4),
+            mount_options: table
+                .optional("mount_options")
+                .and_then(|v| v.string("options as after `mount -o`, as in `\"noatime\"`"))
+                .map(str::to_owned),
         });
     }
     disks

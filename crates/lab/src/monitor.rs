@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! QEMU's monitor (QMP): lines of JSON over a socket pair, one command and its answer at a time.
+//!
+//! Written here because two commands are all the lab needs; the crate for it generates QEMU's whole schema.
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// QEMU answers at once or not at all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A monitor that takes commands.
+pub struct Monitor {
+    socket: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+impl Monitor {
+    /// Greets the QEMU at the other end of `socket`.
+    pub fn new(socket: UnixStream) -> Result<Monitor> {
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let answers = BufReader::new(socket.try_clone()?);
+        let mut monitor = Monitor { socket, answers };
+        monitor.command("qmp_capabilities", json!({}))?;
+        Ok(monitor)
+    }
+
+    /// From now on the drive moves at most so many bytes per second; `None` is as fast as it goes.
+    pub fn throttle(&mut self, drive: &str, write: Option<u64>, read: Option<u64>) -> Result<()> {
+        let arguments = json!({
+            "device": drive,
+            "bps": 0, "bps_wr": write.unwrap_or(0), "bps_rd": read.unwrap_or(0),
+            "iops": 0, "iops_wr": 0, "iops_rd": 0,
+        });
+        self.command("block_set_io_throttle", arguments)
+    }
+
+    fn command(&mut self, name: &str, arguments: Value) -> Result<()> {
+        let doing = || format!("QEMU's monitor: {name}");
+        let command = json!({ "execute": name, "arguments": arguments });
+        writeln!(self.socket, "{command}").with_context(doing)?;
+        loop {
+            let mut line = String::new();
+            if self.answers.read_line(&mut line).with_context(doing)? == 0 {
+                bail!("QEMU's monitor: {name}: closed before it answered");
+            }
+            let answer: Value = serde_json::from_str(&line).with_context(doing)?;
+            if let Some(error) = answer.get("error") {
+                bail!("QEMU's monitor: {name}: {error}");
+            }
+            // Everything else is the greeting or an event.
+            if answer.get("return").is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A monitor whose QEMU says `lines` and closes.
+    fn told(lines: &str) -> Result<Monitor> {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        theirs.write_all(lines.as_bytes())?;
+        theirs.shutdown(std::net::Shutdown::Write)?;
+        let result = Monitor::new(ours);
+        drop(theirs);
+        result
+    }
+
+    #[test]
+    fn a_greeting_and_events_are_no_answer() {
+        let lines = "{\"QMP\":{}}\n{\"event\":\"RESUME\"}\n{\"return\":{}}\n";
+        assert!(told(lines).is_ok());
+        assert!(told("{\"QMP\":{}}\n").is_err());
+    }
+
+    #[test]
+    fn what_qemu_refuses_is_an_error() {
+        let Err(error) = told("{\"QMP\":{}}\n{\"error\":{\"desc\":\"no such drive\"}}\n") else {
+            panic!("a refusal was taken for an answer");
+        };
+        assert!(error.to_string().contains("no such drive"), "{error:#}");
+    }
+}
