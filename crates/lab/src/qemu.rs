@@ -167,13 +167,7 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     });
     let mut slow_down = || slow_down(machine.drives, &monitor_here, &channel_here);
     let deadline = Instant::now() + limit;
-    let end = listen(
-        &receiver,
-        &mut running,
-        deadline,
-        &mut slow_down,
-        on_event,
-    );
+    let end = listen(&receiver, &mut running, deadline, &mut slow_down, on_event);
     drop(running);
     drop(receiver);
     if reader.join().is_err() {
@@ -186,7 +180,11 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
 fn slow_down(drives: &[Drive], monitor: &UnixStream, mut guest: &UnixStream) -> Result<()> {
     let mut monitor = Monitor::new(monitor.try_clone()?)?;
     for (index, drive) in drives.iter().enumerate() {
-        monitor.throttle(&drive_id(index), drive.write_bandwidth, drive.read_bandwidth)?;
+        monitor.throttle(
+            &drive_id(index),
+            drive.write_bandwidth,
+            drive.read_bandwidth,
+        )?;
     }
     guest
         .write_all(b"\n")
