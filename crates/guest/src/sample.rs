@@ -56,7 +56,7 @@ struct Counters {
 }
 
 /// Counters of /proc/vmstat that are kept, by how their names begin: `allocstall` is one per zone.
-const EVENTS: &[&str] = &["allocstall", "oom_kill", "pgscan_", "pgsteal_"];
+const EVENTS: &[&str] = &["allocstall", "oom_kill", "pgscan_kswapd"];
 
 impl Watch {
     /// Begins.

@@ -75,6 +75,7 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
         matching.map(|(_, count)| *count).sum::<u64>() as f64
     };
     add("host", "allocstalls", events("allocstall"), "count");
+    add("host", "kswapd_scanned", events("pgscan_kswapd"), "count");
     add("host", "oom_kills", events("oom_kill"), "count");
     for (subject, series) in &result.samples {
         let subject = if subject == "host" {

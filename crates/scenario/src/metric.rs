@@ -30,6 +30,8 @@ pub const HOST: &[&str] = &[
     "mem_some_pct",
     // Allocations that had to reclaim memory themselves first.
     "allocstalls",
+    // Pages kswapd looked at: memory was not plentiful.
+    "kswapd_scanned",
     "oom_kills",
 ];
 /// Measured of a disk in every phase.
