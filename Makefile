@@ -52,6 +52,10 @@ scenarios: setup ## run all scenarios at full length, three times each (an hour 
 matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
 	tools/matrix.sh
 
+debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak (half an hour)
+	@tools/setup.sh debug-kernel
+	cargo run --locked --package lab --example debug-kernel
+
 fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 	@tools/setup.sh fuzz
 	mkdir -p crates/policy/fuzz/found crates/policy/fuzz/artifacts
@@ -90,4 +94,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix fuzz deb test-containers install-command install uninstall clean
+.PHONY: help demo setup build kmod test test-quick scenarios matrix fuzz deb test-containers install-command install uninstall clean debug-kernel

@@ -6,6 +6,7 @@
 #   tools/setup.sh fuzz     also to fuzz
 #   tools/setup.sh deb      also to build Debian packages
 #   tools/setup.sh system   also to make a Debian system for guests
+#   tools/setup.sh debug-kernel  also to build the debug kernel
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${HOME:-/root}/.cargo/bin
@@ -61,6 +62,13 @@ system)
 	need_program mmdebstrap mmdebstrap
 	need_program mke2fs e2fsprogs
 	need_program fakeroot fakeroot
+	;;
+debug-kernel)
+	for program in flex bison bc; do
+		need_program "$program" "$program"
+	done
+	need_package libelf-dev
+	need_package libssl-dev
 	;;
 esac
 

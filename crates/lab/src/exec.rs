@@ -44,6 +44,8 @@ pub struct ScriptRequest {
     pub packages: Vec<String>,
     /// More of the kernel's modules to put into the guest.
     pub drivers: Vec<String>,
+    /// Counts instructions instead of time; see `Machine`.
+    pub count_instructions: bool,
     /// More kernel command line.
     pub append: String,
     /// The script, on the host; run by the guest's busybox sh.
@@ -58,6 +60,8 @@ pub struct ScriptRequest {
     pub module: bool,
     /// `NAME=VALUE` for the make that builds it.
     pub make: Vec<String>,
+    /// Folders with a Kbuild of their own, for tests; the modules made of them are put at `/`.
+    pub modules: Vec<PathBuf>,
     /// The binary that becomes the guest's process 1; the running one if `None`.
     pub init: Option<PathBuf>,
     /// Where kernels and the like are kept.
@@ -89,6 +93,14 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         Some(tree) => Some(module::module_for(cache, &kernel, &tree, &request.make)?),
         None => None,
     };
+    let mut files = request.files.clone();
+    for folder in &request.modules {
+        for module in module::modules_in(cache, &kernel, folder)? {
+            let name = module.file_name().unwrap_or_default().to_string_lossy();
+            let place = format!("/{name}");
+            files.push((module, place));
+        }
+    }
     let script = std::fs::read(&request.script)
         .with_context(|| format!("cannot read the script {}", request.script.display()))?;
     let disks = request.disks.iter().map(|disk| PlanDisk {
@@ -108,7 +120,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         module,
         packages: &request.packages,
         drivers: &request.drivers,
-        files: &request.files,
+        files: &files,
         init: request.init.as_deref(),
     };
     let initramfs = initramfs(cache, &kernel, contents, None)?;
@@ -131,6 +143,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         memory: request.memory,
         cpus: request.cpus,
         drives: &drives,
+        count_instructions: request.count_instructions,
         append: &request.append,
         console: &log,
         scratch: &directory,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finding the kernel a guest boots: a Debian package, or a path.
+//! Finding the kernel a guest boots: a Debian package, the debug kernel, or a path.
 //!
 //! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour, `debian:6.12:generic`
 //! the one for real hardware. Image, modules and headers are unpacked side by side; the headers
@@ -7,6 +7,7 @@
 
 use crate::apt::Apt;
 use crate::cache::Cache;
+use crate::debug_kernel;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub enum KernelSpec {
         /// `cloud` or `generic`.
         flavour: String,
     },
+    /// The one `make debug-kernel` built.
+    Debug,
     /// A vmlinuz with a modules directory beside it, or the root of an unpacked package.
     Path(PathBuf),
 }
@@ -46,12 +49,15 @@ impl FromStr for KernelSpec {
                 flavour: flavour.to_owned(),
             });
         }
+        if text == "debug" {
+            return Ok(KernelSpec::Debug);
+        }
         if Path::new(text).exists() {
             return Ok(KernelSpec::Path(PathBuf::from(text)));
         }
         bail!(
             "kernel `{text}`: neither a file nor a kernel the lab can fetch; \
-             write debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz"
+             write debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz"
         )
     }
 }
@@ -74,6 +80,7 @@ impl Kernel {
     pub fn get(cache: &Cache, spec: &KernelSpec) -> Result<Kernel> {
         match spec {
             KernelSpec::Debian { series, flavour } => debian(cache, series, flavour),
+            KernelSpec::Debug => debug_kernel::built(cache),
             KernelSpec::Path(path) => at_path(path),
         }
     }
@@ -146,7 +153,7 @@ fn version_key(name: &str) -> Vec<u64> {
         .collect()
 }
 
-fn at_path(path: &Path) -> Result<Kernel> {
+pub(crate) fn at_path(path: &Path) -> Result<Kernel> {
     let path = path
         .canonicalize()
         .with_context(|| format!("kernel {}", path.display()))?;
@@ -259,7 +266,7 @@ mod tests {
             "kernel `debian:6.12:rt`: unknown flavour `rt`, known: cloud, generic"
         );
         assert!(error("fedora:40").contains(
-            "write debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz"
+            "write debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz"
         ));
     }
 

@@ -7,6 +7,7 @@
 
 mod apt;
 pub mod cache;
+pub mod debug_kernel;
 mod exec;
 mod initramfs;
 pub mod kernel;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Building weir.ko for a kernel.
+//! Building weir.ko, and what tests need besides, for a kernel.
 //!
 //! The sources are copied into the cache and built there against the kernel's headers, so that the
 //! source tree stays clean and several kernels can be built for at once. The directory is named
@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders of the source tree that the module is built from.
+/// Folders of the source tree that weir.ko is built from, the one with the Kbuild first.
 const FOLDERS: &[&str] = &["kmod", "policy"];
 
 /// The path of weir.ko for `kernel`, built from the source tree at `tree` if that was not done before;
@@ -32,13 +32,41 @@ pub fn module_for(
         "{}: no kmod/Kbuild there, so no module to build",
         tree.display()
     );
+    let built = build(cache, kernel, tree, FOLDERS, variables)?;
+    let module = built.join("weir.ko");
+    ensure!(module.is_file(), "{} was not made", module.display());
+    Ok(module)
+}
+
+/// The modules that the Kbuild in `folder` makes, for tests that need one besides weir's.
+pub fn modules_in(cache: &Cache, kernel: &Kernel, folder: &Path) -> Result<Vec<PathBuf>> {
+    let folder = folder
+        .canonicalize()
+        .with_context(|| format!("{}", folder.display()))?;
+    ensure!(
+        folder.join("Kbuild").is_file(),
+        "{}: no Kbuild there, so no module to build",
+        folder.display()
+    );
+    let built = build(cache, kernel, &folder, &["."], &[])?;
+    modules_at(&built)
+}
+
+/// Builds the first of `folders` of `tree`; the directory in the cache with what was made.
+fn build(
+    cache: &Cache,
+    kernel: &Kernel,
+    tree: &Path,
+    folders: &[&str],
+    variables: &[String],
+) -> Result<PathBuf> {
     let headers = kernel.headers.as_ref().with_context(|| {
         format!(
-            "kernel {}: no headers beside it, so weir.ko cannot be built for it",
+            "kernel {}: no headers beside it, so no module can be built for it",
             kernel.release
         )
     })?;
-    let sources = sources(tree)?;
+    let sources = sources(tree, folders)?;
     let mut hasher = DefaultHasher::new();
     (&kernel.release, headers, variables).hash(&mut hasher);
     for source in &sources {
@@ -51,9 +79,9 @@ pub fn module_for(
         (source, content).hash(&mut hasher);
     }
     let below = format!("modules/{}-{:016x}", kernel.release, hasher.finish());
-    let directory = cache.directory(&below, |into| {
+    cache.directory(&below, |into| {
         for source in &sources {
-            let to = into.join(source);
+            let to = into.join("source").join(source);
             fs::create_dir_all(to.parent().unwrap_or(into))?;
             let from = tree.join(source);
             match fs::read_link(&from) {
@@ -62,12 +90,13 @@ pub fn module_for(
             }
             .with_context(|| format!("copying {}", source.display()))?;
         }
+        let kbuild = into.join("source").join(folders[0]);
         succeed(
             Command::new("make")
                 .arg("-s")
                 .arg("-C")
                 .arg(headers)
-                .arg(format!("M={}", into.join("kmod").display()))
+                .arg(format!("M={}", kbuild.display()))
                 .arg(format!(
                     "-j{}",
                     std::thread::available_parallelism().map_or(1, usize::from)
@@ -78,12 +107,26 @@ pub fn module_for(
                 .env_remove("MAKEFLAGS")
                 .env_remove("MFLAGS"),
         )
-        .with_context(|| format!("building weir.ko for {}", kernel.release))?;
-        let built = into.join("kmod/weir.ko");
-        fs::rename(&built, into.join("weir.ko"))
-            .with_context(|| format!("{} was not made", built.display()))
-    })?;
-    Ok(directory.join("weir.ko"))
+        .with_context(|| format!("building {} for {}", tree.display(), kernel.release))?;
+        for module in modules_at(&kbuild)? {
+            fs::rename(&module, into.join(module.file_name().unwrap_or_default()))
+                .with_context(|| format!("keeping {}", module.display()))?;
+        }
+        Ok(())
+    })
+}
+
+/// The `.ko` files right in a folder, in a fixed order.
+fn modules_at(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "ko") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Is there a module to build in this source tree?
@@ -91,10 +134,10 @@ pub fn has_module(tree: &Path) -> bool {
     tree.join("kmod/Kbuild").is_file()
 }
 
-/// All source files of the module, relative to the tree, in a fixed order.
-fn sources(tree: &Path) -> Result<Vec<PathBuf>> {
+/// All source files below the folders, relative to the tree, in a fixed order.
+fn sources(tree: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut directories: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
+    let mut directories: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
     while let Some(directory) = directories.pop() {
         let path = tree.join(&directory);
         for entry in fs::read_dir(&path).with_context(|| format!("{}", path.display()))? {

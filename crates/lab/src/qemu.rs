@@ -57,6 +57,8 @@ pub struct Machine<'a> {
     pub cpus: u32,
     /// In order.
     pub drives: &'a [Drive],
+    /// One emulating thread, and a time stamp counter that counts the instructions of all CPUs.
+    pub count_instructions: bool,
     /// More kernel command line.
     pub append: &'a str,
     /// Where the console's output goes.
@@ -247,7 +249,13 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Vec<OsString> 
     };
     add("-name", &"weir-lab");
     add("-M", &"q35");
-    add("-accel", &"tcg,thread=multi");
+    if machine.count_instructions {
+        // One instruction takes one nanosecond of virtual time, and time that nothing runs in is skipped.
+        add("-accel", &"tcg,thread=single");
+        add("-icount", &"shift=0,sleep=off");
+    } else {
+        add("-accel", &"tcg,thread=multi");
+    }
     add("-cpu", &"max");
     add("-smp", &machine.cpus.to_string());
     add("-m", &format!("{}B", machine.memory));

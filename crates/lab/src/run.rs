@@ -229,6 +229,7 @@ impl Lab<'_> {
             memory: scenario.host.memory_bytes,
             cpus: scenario.host.cpus,
             drives: &drives.collect::<Vec<_>>(),
+            count_instructions: false,
             append: "",
             console: &log,
             scratch: &directory,

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// example), 126 if nobody can say (it hung or died), 2 if it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz
+    /// debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Guest memory
@@ -36,6 +36,9 @@ pub struct Args {
     /// Put one of the kernel's modules into the guest, with what it needs, for modprobe to load
     #[arg(long = "driver", value_name = "NAME")]
     drivers: Vec<String>,
+    /// Let the time stamp counter count the instructions of all CPUs, one nanosecond each; idle time is skipped
+    #[arg(long)]
+    count_instructions: bool,
     /// More kernel command line
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     append: String,
@@ -51,6 +54,9 @@ pub struct Args {
     /// Build weir.ko with this make variable, e.g. WEIR_FAULTS=y to be able to inject faults
     #[arg(long = "make", value_name = "NAME=VALUE", conflicts_with = "no_module")]
     make: Vec<String>,
+    /// Build the kernel modules of this folder, which has a Kbuild, and put them at / in the guest
+    #[arg(long = "kbuild", value_name = "FOLDER")]
+    modules: Vec<PathBuf>,
     /// Run by the guest's busybox sh
     script: PathBuf,
     /// Arguments of the script
@@ -73,6 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         files: args.files,
         packages: args.packages,
         drivers: args.drivers,
+        count_instructions: args.count_instructions,
         append: args.append,
         script: args.script,
         args: args.args,
@@ -80,6 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         limit: Duration::from_millis(args.timeout),
         module: !args.no_module,
         make: args.make,
+        modules: args.modules,
         init: None,
         cache: Cache::discover()?,
     };

@@ -20,7 +20,7 @@ pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel
     #[arg(long, value_enum, default_value_t = Place::Lab)]
     on: Place,
-    /// debian:6.12, debian:6.1, debian:6.12:generic, or the path of a vmlinuz
+    /// debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Without the module, with it, or both side by side

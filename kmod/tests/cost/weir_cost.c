@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts the instructions that buffered writes take, for cost.sh.
+ *
+ * In a guest that counts instructions (weir exec --count-instructions) the time
+ * stamp counter does.  Loading this module writes 4 KiB at a time over a
+ * file that is cached and clean, as the task that loads it, and notes the
+ * counter before and after each write.  When a task looks in at the throttle is
+ * up to its nr_dirtied_pause, so three rounds are made:
+ *
+ *   never   no write makes a pass
+ *   always  every write makes one; the difference is the price of a pass
+ *   stock   as the kernel has it
+ *
+ * Example: never 9,210, always 10,330, stock 9,225: a pass takes 1,120
+ * instructions, and its share in a write is 15.  The first two are medians,
+ * so that a timer's interrupt does not show; the third is a mean.
+ *
+ * "others" is what interrupts and other tasks execute in a second while this one
+ * spins: each turn of the loop takes as many instructions as the last, and
+ * what it took beyond that was somebody else's.
+ */
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/sort.h>
+#include <linux/vmalloc.h>
+#include <asm/msr.h>
+
+#define SECOND	1000000000ULL	/* instructions, one each nanosecond */
+
+enum passes { NEVER, ALWAYS, STOCK };
+
+static char *file;
+module_param(file, charp, 0);
+static unsigned int writes = 2048;
+module_param(writes, uint, 0);
+
+static unsigned long never;
+module_param(never, ulong, 0444);
+static unsigned long always;
+module_param(always, ulong, 0444);
+static unsigned long stock;
+module_param(stock, ulong, 0444);
+static unsigned long others;
+module_param(others, ulong, 0444);
+
+static char page[PAGE_SIZE];
+
+static int compare(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int round(struct file *to, enum passes passes, u64 *took)
+{
+	unsigned int i;
+	loff_t at = 0;
+	int err = vfs_fsync(to, 0);
+
+	for (i = 0; !err && i < writes; i++) {
+		ssize_t wrote;
+		u64 start;
+
+		if (passes != STOCK)
+			current->nr_dirtied_pause = passes == ALWAYS ? 1 : INT_MAX;
+		start = rdtsc_ordered();
+		wrote = kernel_write(to, page, PAGE_SIZE, &at);
+		took[i] = rdtsc_ordered() - start;
+		if (wrote != PAGE_SIZE)
+			err = wrote < 0 ? wrote : -ENOSPC;
+		cond_resched();
+	}
+	return err;
+}
+
+static unsigned long median(u64 *took)
+{
+	sort(took, writes, sizeof(*took), compare, NULL);
+	return took[writes / 2];
+}
+
+static unsigned long mean(const u64 *took)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < writes; i++)
+		sum += took[i];
+	return sum / writes;
+}
+
+/* A turn that nobody interrupts is the shortest one. */
+static unsigned long spin(void)
+{
+	u64 shortest = SECOND, sum = 0, turns = 0;
+	u64 before = rdtsc_ordered();
+
+	while (sum < SECOND) {
+		u64 now, turn;
+
+		cond_resched();
+		now = rdtsc_ordered();
+		turn = now - before;
+		before = now;
+		sum += turn;
+		turns++;
+		shortest = min(shortest, turn);
+	}
+	return sum - turns * shortest;
+}
+
+static int measure(struct file *to, u64 *took)
+{
+	int pause = current->nr_dirtied_pause;
+	int err = round(to, STOCK, took);	/* fills the cache */
+
+	err = err ?: round(to, NEVER, took);
+	never = median(took);
+	err = err ?: round(to, ALWAYS, took);
+	always = median(took);
+	current->nr_dirtied_pause = pause;
+	err = err ?: round(to, STOCK, took);
+	stock = mean(took);
+	err = err ?: vfs_fsync(to, 0);
+	others = spin();
+	return err;
+}
+
+static int __init cost_init(void)
+{
+	u64 *took = vmalloc(array_size(writes, sizeof(*took)));
+	struct file *to;
+	int err;
+
+	if (!took || !file || !writes) {
+		vfree(took);
+		return -EINVAL;
+	}
+	to = filp_open(file, O_WRONLY | O_CREAT, 0600);
+	err = PTR_ERR_OR_ZERO(to);
+	if (!err) {
+		err = measure(to, took);
+		filp_close(to, NULL);
+	}
+	vfree(took);
+	return err;
+}
+
+static void __exit cost_exit(void)
+{
+}
+
+module_init(cost_init);
+module_exit(cost_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Counts the instructions of buffered writes");
