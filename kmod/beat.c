@@ -27,6 +27,7 @@ static struct workqueue_struct *queue;
 static u64 last_beat_ns;
 static bool beating;
 static bool proven;
+static const char *patched;	/* by a livepatch: a probed function */
 static u64 missed_before;	/* by probes registered earlier */
 
 struct census {
@@ -90,11 +91,17 @@ static void disarm(void)
 	weir_drain_end();
 }
 
-/* Passes are probed for cgroups' knobs only. */
+/* Passes are probed for cgroups' knobs only; nothing is beside a livepatch. */
 static int arm(bool knobs)
 {
-	int err = weir_redirect_prove();
+	int err;
 
+	patched = weir_livepatched();
+	if (patched) {
+		disarm();
+		return -EBUSY;
+	}
+	err = weir_redirect_prove();
 	if (!err && knobs)
 		err = weir_passes_arm();
 	if (!knobs && weir_passes_armed()) {
@@ -102,6 +109,19 @@ static int arm(bool knobs)
 		weir_passes_disarm();
 	}
 	return err ?: weir_limits_arm();
+}
+
+/* A change of being in effect is told once. */
+static void tell(int err)
+{
+	if (!err && !proven)
+		pr_info("in effect\n");
+	else if (patched && proven)
+		pr_warn("no longer in effect: a livepatch has replaced %s(); stock behaviour until it is gone\n",
+			patched);
+	else if (err && proven)
+		pr_warn("no longer in effect (error %d): probes are silenced, e.g. by kernel.ftrace_enabled=0 or debugfs kprobes/enabled; stock behaviour until they are back\n",
+			err);
 }
 
 /* Evaluate every floor within the host's present limits. */
@@ -138,11 +158,7 @@ static int evaluate(void)
 	err = arm(census.knobs);
 	if (!err)
 		err = weir_limits_prove(&thresh, &bg_thresh);
-	if (err && proven)
-		pr_warn("no longer in effect (error %d): probes are silenced, e.g. by kernel.ftrace_enabled=0 or debugfs kprobes/enabled; stock behaviour until they are back\n",
-			err);
-	if (!err && !proven)
-		pr_info("in effect\n");
+	tell(err);
 	proven = !err;
 	if (err)
 		return err;

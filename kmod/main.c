@@ -70,6 +70,7 @@ static int __init weir_init(void)
 	err = weir_symbols_find() ?: weir_layout_read() ?: prove();
 	if (err)
 		return err;
+	weir_livepatch_find();
 	err = weir_beat_create();
 	if (err)
 		return err;

@@ -28,6 +28,10 @@ void weir_start_background(struct bdi_writeback *wb);
 unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
 void weir_global_limits(unsigned long *background, unsigned long *limit);
 
+/* livepatch.c: functions that are not the kernel's own any more */
+void weir_livepatch_find(void);
+const char *weir_livepatched(void);
+
 /* btf.c: the running kernel's own description of its types */
 struct weir_btf {
 	void *blob;
