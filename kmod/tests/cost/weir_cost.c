@@ -8,16 +8,16 @@
  * counter before and after each write.  When a task looks in at the throttle is
  * up to its nr_dirtied_pause, so three rounds are made:
  *
- *   never   no write makes a pass
- *   always  every write makes one; the difference is the price of a pass
- *   stock   as the kernel has it
+ *   never   no write makes a pass: the median of what a write takes
+ *   always  every write makes one: the same
+ *   passes  as the kernel has it: the passes made
  *
- * Example: never 9,210, always 10,330, stock 9,225: a pass takes 1,120
- * instructions, and its share in a write is 15.  The first two are medians,
- * so that a timer's interrupt does not show; the third is a mean.
+ * Example: never 3,983, always 4,497, passes 8 of 2,048: a pass takes 514
+ * instructions, and its share in a write is 2.  Medians, so that
+ * the timer's interrupt does not show.
  *
- * "others" is what interrupts and other tasks execute in a second while this one
- * spins: each turn of the loop takes as many instructions as the last, and
+ * "others" is what interrupts and other tasks execute in spin_ms while this one
+ * spins: each turn of its loop takes as many instructions as the last, and
  * what it took beyond that was somebody else's.
  */
 #include <linux/fs.h>
@@ -27,21 +27,21 @@
 #include <linux/vmalloc.h>
 #include <asm/msr.h>
 
-#define SECOND	1000000000ULL	/* instructions, one each nanosecond */
-
-enum passes { NEVER, ALWAYS, STOCK };
+enum look { NEVER, ALWAYS, STOCK };
 
 static char *file;
 module_param(file, charp, 0);
 static unsigned int writes = 2048;
-module_param(writes, uint, 0);
+module_param(writes, uint, 0444);
+static unsigned int spin_ms;
+module_param(spin_ms, uint, 0);
 
 static unsigned long never;
 module_param(never, ulong, 0444);
 static unsigned long always;
 module_param(always, ulong, 0444);
-static unsigned long stock;
-module_param(stock, ulong, 0444);
+static unsigned long passes;
+module_param(passes, ulong, 0444);
 static unsigned long others;
 module_param(others, ulong, 0444);
 
@@ -54,23 +54,28 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int round(struct file *to, enum passes passes, u64 *took)
+static int round(struct file *to, enum look look, u64 *took)
 {
+	int dirtied = current->nr_dirtied;
 	unsigned int i;
 	loff_t at = 0;
 	int err = vfs_fsync(to, 0);
 
+	passes = 0;
 	for (i = 0; !err && i < writes; i++) {
 		ssize_t wrote;
 		u64 start;
 
-		if (passes != STOCK)
-			current->nr_dirtied_pause = passes == ALWAYS ? 1 : INT_MAX;
+		if (look != STOCK)
+			current->nr_dirtied_pause = look == ALWAYS ? 1 : INT_MAX;
 		start = rdtsc_ordered();
 		wrote = kernel_write(to, page, PAGE_SIZE, &at);
 		took[i] = rdtsc_ordered() - start;
 		if (wrote != PAGE_SIZE)
 			err = wrote < 0 ? wrote : -ENOSPC;
+		/* each write dirties a page; a pass takes them off the task */
+		passes += current->nr_dirtied <= dirtied;
+		dirtied = current->nr_dirtied;
 		cond_resched();
 	}
 	return err;
@@ -82,23 +87,15 @@ static unsigned long median(u64 *took)
 	return took[writes / 2];
 }
 
-static unsigned long mean(const u64 *took)
-{
-	u64 sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < writes; i++)
-		sum += took[i];
-	return sum / writes;
-}
-
 /* A turn that nobody interrupts is the shortest one. */
 static unsigned long spin(void)
 {
-	u64 shortest = SECOND, sum = 0, turns = 0;
+	/* an instruction takes a nanosecond */
+	u64 wanted = (u64)spin_ms * NSEC_PER_MSEC;
+	u64 shortest = U64_MAX, sum = 0, turns = 0;
 	u64 before = rdtsc_ordered();
 
-	while (sum < SECOND) {
+	while (sum < wanted) {
 		u64 now, turn;
 
 		cond_resched();
@@ -109,7 +106,7 @@ static unsigned long spin(void)
 		turns++;
 		shortest = min(shortest, turn);
 	}
-	return sum - turns * shortest;
+	return turns ? sum - turns * shortest : 0;
 }
 
 static int measure(struct file *to, u64 *took)
@@ -123,7 +120,6 @@ static int measure(struct file *to, u64 *took)
 	always = median(took);
 	current->nr_dirtied_pause = pause;
 	err = err ?: round(to, STOCK, took);
-	stock = mean(took);
 	err = err ?: vfs_fsync(to, 0);
 	others = spin();
 	return err;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the module promises under stress: `kmod/tests/*.sh` again, those that are hard on it.
+//!
+//! A short turn of each is part of `make test`. The ones marked `ignore` are the same scripts at full
+//! length, for `make proof` and `make chaos`.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/tests");
+const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../policy");
+const EXT4: &str = "d=1G,ext4,32M/s";
+
+/// Options that put files of `kmod/tests` into the guest's root.
+fn files(names: &[&str]) -> Vec<String> {
+    names
+        .iter()
+        .flat_map(|name| ["--file".to_owned(), format!("{TESTS}/{name}:/{name}")])
+        .collect()
+}
+
+fn passes(kernel: &str, options: &[String], script: &str, arguments: &[&str]) {
+    let script = format!("{TESTS}/{script}");
+    let files = files(&["tap.sh"]);
+    let mut args = vec!["--kernel", kernel];
+    args.extend(files.iter().map(String::as_str));
+    args.extend(options.iter().map(String::as_str));
+    args.push(&script);
+    args.extend_from_slice(arguments);
+    common::passes(&args);
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A C program of `kmod/tests`, linked with the policy, for guests without libraries.
+fn program(name: &str) -> PathBuf {
+    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let policy = std::fs::read_dir(POLICY).expect("the policy's sources");
+    let policy = policy
+        .map(|entry| entry.expect("a directory entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"));
+    let status = Command::new("gcc")
+        .args(["-Wall", "-Wextra", "-Werror", "-O2", "-static", "-I", POLICY])
+        .arg("-o")
+        .arg(&built)
+        .arg(format!("{TESTS}/{name}.c"))
+        .args(policy)
+        .status()
+        .expect("gcc runs");
+    assert!(status.success(), "{name}.c does not compile");
+    built
+}
+
+fn knob_fuzz(name: &str, writes: &str) {
+    // Each test compiles its own: they run side by side.
+    let fuzzer = program("knob-fuzz");
+    let own = fuzzer.with_file_name(name);
+    std::fs::rename(&fuzzer, &own).expect("keeping the program");
+    let file = format!("--file {}:/knob-fuzz --memory 1G --timeout 30m", own.display());
+    passes("debian:6.12", &words(&file), "knob-fuzz.sh", &[writes]);
+}
+
+fn missed(writers: &str, seconds: &str) {
+    let options = format!(
+        "--memory 3G --cpus 4 --append preempt=full --timeout 20m --disk {}",
+        EXT4.replace("1G", "2G")
+    );
+    passes("debian:6.12", &words(&options), "missed.sh", &[writers, seconds]);
+}
+
+fn livepatch(kernel: &str) {
+    let options = format!("--memory 1G --disk {EXT4} --kbuild {TESTS}/livepatch");
+    passes(kernel, &words(&options), "livepatch.sh", &[]);
+}
+
+fn chaos(kernel: &str, arguments: &[&str]) {
+    let options = format!(
+        "--memory 2G --timeout 90m --disk d=1G,ext4,32M/s --disk x=1G,xfs,32M/s --disk b=1G,btrfs,32M/s \
+         --disk u=128M --package dmsetup --package nfs-kernel-server --package nfs-common \
+         --driver null_blk --driver dm_flakey --driver nfsd --driver nfsv4"
+    );
+    let mut options = words(&options);
+    options.extend(files(&["stacks.sh"]));
+    passes(kernel, &options, "chaos.sh", arguments);
+}
+
+#[test]
+fn knobs_take_what_the_policy_takes() {
+    knob_fuzz("knob-fuzz-short", "4000");
+}
+
+#[test]
+fn no_probe_is_missed() {
+    missed("100", "10");
+}
+
+#[test]
+fn a_livepatch_is_left_alone_on_6_12() {
+    livepatch("debian:6.12");
+}
+
+#[test]
+fn a_livepatch_is_left_alone_on_6_1() {
+    livepatch("debian:6.1");
+}
+
+#[test]
+#[ignore = "some minutes: make proof"]
+fn knobs_take_what_the_policy_takes_a_million_times() {
+    knob_fuzz("knob-fuzz-long", "1000000");
+}
+
+#[test]
+#[ignore = "some minutes: make proof"]
+fn no_probe_is_missed_under_a_thousand_writers() {
+    missed("1000", "120");
+}
+
+#[test]
+#[ignore = "three quarters of an hour, and the debug kernel: make chaos"]
+fn chaos_on_the_debug_kernel() {
+    chaos("debug", &["1800"]);
+}
+
+#[test]
+#[ignore = "two minutes: make proof"]
+fn chaos_on_a_stock_kernel() {
+    chaos("debian:6.12", &["60"]);
+}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# cost.sh [CGROUPS...]: instructions that weir adds to a pass and to a 4 KiB write,
+# by weir_cost.ko, beside so many other cgroups with knobs and at depth 1 and 8.
+# Prints lines "cost CPUS CGROUPS DEPTH WHERE NEVER ALWAYS PASSES WRITES OTHERS".
+# Wants --count-instructions, --kbuild kmod/tests/cost and a disk "d".
+. /tap.sh
+spin=${SPIN_MS:-0}
+[ $# -gt 0 ] || set -- 1
+limits 1073741824
+cd /sys/fs/cgroup || exit 1
+cpus=$(grep -c ^processor /proc/cpuinfo)
+mkdir others
+
+# in DEPTH: a new cgroup so deep, its controllers on all the way
+deep() {
+	here=d$1
+	mkdir $here
+	level=1
+	while [ $level -lt "$1" ]; do
+		echo "+memory +io" >$here/cgroup.subtree_control
+		here=$here/d
+		mkdir $here
+		level=$((level + 1))
+	done
+}
+
+# measure GROUPS DEPTH WHERE: sets pass, the instructions of one
+measure() {
+	in_cgroup "$here" insmod /weir_cost.ko file=/mnt/d/measured.$2 spin_ms="$spin" || return 1
+	figures=$(cd /sys/module/weir_cost/parameters && cat never always passes writes others | tr '\n' ' ')
+	rmmod weir_cost
+	echo "cost $cpus $1 $2 $3 $figures"
+	# shellcheck disable=SC2086 # a list
+	set -- $figures
+	never=$1
+	pass=$(($2 - $1))
+}
+
+# the same knob in so many other cgroups
+knobs() { # FILE VALUE COUNT
+	i=0
+	while [ $i -lt "$3" ]; do
+		[ -d others/$i ] || mkdir others/$i
+		echo "$2" >others/$i/memory.$1
+		i=$((i + 1))
+	done
+}
+
+echo "+memory +io" >others/cgroup.subtree_control
+for depth in 1 8; do
+	deep $depth
+	measure 0 $depth absent
+	stock_never=$never
+	stock_pass=$pass
+	insmod /weir.ko
+	measure 0 $depth idle
+	ok "depth $depth: with no knob a write takes what it took" is $never $stock_never
+	ok "depth $depth: and a pass too ($pass)" is $pass $stock_pass
+	for count in "$@"; do
+		knobs dirty_min 64K "$count"
+		measure "$count" $depth floors-elsewhere
+		ok "depth $depth, $count others: a write without a pass takes what it took" is $never $stock_never
+		echo 64M >$here/memory.dirty_min
+		measure "$count" $depth floor-here
+		echo 0 >$here/memory.dirty_min
+		knobs dirty_min 0 "$count"
+		knobs dirty_bytes 64M "$count"
+		measure "$count" $depth ceilings-elsewhere
+		echo 64M >$here/memory.dirty_bytes
+		measure "$count" $depth ceiling-here
+		echo max >$here/memory.dirty_bytes
+		knobs dirty_bytes max "$count"
+	done
+	above=${here%%/*}
+	echo 64M >$here/memory.dirty_bytes
+	while [ "$above" != "$here" ] && echo 64M >"$above/memory.dirty_bytes" && [ -d "$above/d" ]; do
+		above=$above/d
+	done
+	[ $depth = 1 ] || measure 0 $depth ceilings-above
+	rmmod weir
+	measure 0 $depth unloaded
+	ok "depth $depth: after unload as before" is "$never $pass" "$stock_never $stock_pass"
+done
+finish
