@@ -52,6 +52,15 @@ scenarios: setup ## run all scenarios at full length, three times each (an hour 
 matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
 	tools/matrix.sh
 
+proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
+	cargo test --locked --package weir --test proof -- --ignored --nocapture --test-threads 1 --skip chaos_on_the_debug_kernel
+
+chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
+	cargo test --locked --package weir --test proof -- --ignored --nocapture chaos_on_the_debug_kernel
+
+cost: setup ## count the instructions weir adds, and write docs/cost.md
+	tools/cost.sh
+
 debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak (half an hour)
 	@tools/setup.sh debug-kernel
 	cargo run --locked --package lab --example debug-kernel
@@ -94,4 +103,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix fuzz deb test-containers install-command install uninstall clean debug-kernel
+.PHONY: help demo setup build kmod test test-quick scenarios matrix fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # cost.sh [CGROUPS...]: instructions that weir adds to a pass and to a 4 KiB write,
 # by weir_cost.ko, beside so many other cgroups with knobs and at depth 1 and 8.
-# Prints lines "cost CPUS CGROUPS DEPTH WHERE NEVER ALWAYS PASSES WRITES OTHERS".
+# SPIN_MS=400 measures the beat too.  Prints lines "cost CPUS CGROUPS DEPTH WHERE NEVER ALWAYS PASSES WRITES OTHERS".
 # Wants --count-instructions, --kbuild kmod/tests/cost and a disk "d".
 . /tap.sh
 spin=${SPIN_MS:-0}
 [ $# -gt 0 ] || set -- 1
 limits 1073741824
 cd /sys/fs/cgroup || exit 1
+echo "# kernel $(uname -r)"
 cpus=$(grep -c ^processor /proc/cpuinfo)
 mkdir others
 

@@ -20,7 +20,7 @@ enum Cli {
     Load(host::module::LoadArgs),
     Unload(host::module::UnloadArgs),
     Status(host::status::Args),
-    Exec(exec::Args),
+    Exec(Box<exec::Args>),
 }
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Cli::Load(args) => host::module::load(&args),
         Cli::Unload(args) => host::module::unload(&args),
         Cli::Status(args) => host::status::run(&args),
-        Cli::Exec(args) => exec::run(args),
+        Cli::Exec(args) => exec::run(*args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("weir: {error:#}");

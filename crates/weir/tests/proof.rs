@@ -44,7 +44,9 @@ fn program(name: &str) -> PathBuf {
         .map(|entry| entry.expect("a directory entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"));
     let status = Command::new("gcc")
-        .args(["-Wall", "-Wextra", "-Werror", "-O2", "-static", "-I", POLICY])
+        .args([
+            "-Wall", "-Wextra", "-Werror", "-O2", "-static", "-I", POLICY,
+        ])
         .arg("-o")
         .arg(&built)
         .arg(format!("{TESTS}/{name}.c"))
@@ -60,7 +62,10 @@ fn knob_fuzz(name: &str, writes: &str) {
     let fuzzer = program("knob-fuzz");
     let own = fuzzer.with_file_name(name);
     std::fs::rename(&fuzzer, &own).expect("keeping the program");
-    let file = format!("--file {}:/knob-fuzz --memory 1G --timeout 30m", own.display());
+    let file = format!(
+        "--file {}:/knob-fuzz --memory 1G --timeout 30m",
+        own.display()
+    );
     passes("debian:6.12", &words(&file), "knob-fuzz.sh", &[writes]);
 }
 
@@ -69,7 +74,12 @@ fn missed(writers: &str, seconds: &str) {
         "--memory 3G --cpus 4 --append preempt=full --timeout 20m --disk {}",
         EXT4.replace("1G", "2G")
     );
-    passes("debian:6.12", &words(&options), "missed.sh", &[writers, seconds]);
+    passes(
+        "debian:6.12",
+        &words(&options),
+        "missed.sh",
+        &[writers, seconds],
+    );
 }
 
 fn livepatch(kernel: &str) {
@@ -78,12 +88,11 @@ fn livepatch(kernel: &str) {
 }
 
 fn chaos(kernel: &str, arguments: &[&str]) {
-    let options = format!(
+    let mut options = words(
         "--memory 2G --timeout 90m --disk d=1G,ext4,32M/s --disk x=1G,xfs,32M/s --disk b=1G,btrfs,32M/s \
          --disk u=128M --package dmsetup --package nfs-kernel-server --package nfs-common \
-         --driver null_blk --driver dm_flakey --driver nfsd --driver nfsv4"
+         --driver null_blk --driver dm_flakey --driver nfsd --driver nfsv4",
     );
-    let mut options = words(&options);
     options.extend(files(&["stacks.sh"]));
     passes(kernel, &options, "chaos.sh", arguments);
 }

@@ -13,6 +13,8 @@ pub fn passes(args: &[&str]) {
         .expect("weir runs");
     let text = String::from_utf8_lossy(&output.stdout);
     let log = String::from_utf8_lossy(&output.stderr);
+    // Seen only with --nocapture, which the long runs have: their figures count.
+    print!("{text}");
     assert!(
         output.status.success(),
         "weir exec {args:?}: {}\n{text}\n{log}",
