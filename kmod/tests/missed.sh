@@ -5,13 +5,13 @@
 . /tap.sh
 writers=${1:-100}
 seconds=${2:-10}
-limits 67108864
+limits 33554432
 cd /sys/fs/cgroup || exit 1
 mkdir floor ceiling
 echo 1000000 >/proc/sys/kernel/threads-max
 insmod /weir.ko || exit 1
-echo 24M >floor/memory.dirty_min
-echo 24M >ceiling/memory.dirty_bytes
+echo 8M >floor/memory.dirty_min
+echo 8M >ceiling/memory.dirty_bytes
 
 writers_in() {
 	mkdir -p "/mnt/d/$1"

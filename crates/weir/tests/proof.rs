@@ -72,7 +72,7 @@ fn knob_fuzz(name: &str, writes: &str) {
 fn missed(writers: &str, seconds: &str) {
     let options = format!(
         "--memory 3G --cpus 4 --append preempt=full --timeout 20m --disk {}",
-        EXT4.replace("1G", "2G")
+        EXT4.replace("1G,ext4,32M", "2G,ext4,8M")
     );
     passes(
         "debian:6.12",
