@@ -48,6 +48,9 @@ knobs() { # FILE VALUE COUNT
 }
 
 echo "+memory +io" >others/cgroup.subtree_control
+# let what the boot left behind settle
+sync
+sleep 10
 for depth in 1 8; do
 	deep $depth
 	measure 0 $depth absent

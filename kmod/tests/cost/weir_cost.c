@@ -17,8 +17,8 @@
  * the timer's interrupt does not show.
  *
  * "others" is what interrupts and other tasks execute in spin_ms while this one
- * spins: each turn of its loop takes as many instructions as the last, and
- * what it took beyond that was somebody else's.
+ * spins: a turn of its loop takes some dozens of instructions, and one that took more
+ * than TURN_MAX was interrupted.
  */
 #include <linux/fs.h>
 #include <linux/module.h>
@@ -87,26 +87,23 @@ static unsigned long median(u64 *took)
 	return took[writes / 2];
 }
 
-/* A turn that nobody interrupts is the shortest one. */
+/* How long a turn takes that nobody interrupts varies by a few instructions. */
+#define TURN_MAX	500
+
 static unsigned long spin(void)
 {
 	/* an instruction takes a nanosecond */
 	u64 wanted = (u64)spin_ms * NSEC_PER_MSEC;
-	u64 shortest = U64_MAX, sum = 0, turns = 0;
-	u64 before = rdtsc_ordered();
+	u64 start = rdtsc_ordered(), before = start, now = start, theirs = 0;
 
-	while (sum < wanted) {
-		u64 now, turn;
-
+	while (now - start < wanted) {
 		cond_resched();
 		now = rdtsc_ordered();
-		turn = now - before;
+		if (now - before > TURN_MAX)
+			theirs += now - before;
 		before = now;
-		sum += turn;
-		turns++;
-		shortest = min(shortest, turn);
 	}
-	return turns ? sum - turns * shortest : 0;
+	return theirs;
 }
 
 static int measure(struct file *to, u64 *took)
