@@ -65,6 +65,9 @@ debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep
 	@tools/setup.sh debug-kernel
 	cargo run --locked --package lab --example debug-kernel
 
+reservation: setup ## hold the host's limit with floors that fill it, every case five times (two hours)
+	tools/reservation.sh
+
 fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 	@tools/setup.sh fuzz
 	mkdir -p crates/policy/fuzz/found crates/policy/fuzz/artifacts
@@ -103,4 +106,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost
+.PHONY: help demo setup build kmod test test-quick scenarios matrix reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost

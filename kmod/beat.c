@@ -137,6 +137,7 @@ static void give_all(u64 thresh, u64 bg_thresh, u64 floors_wanted)
 	WRITE_ONCE(weir_pool.floors_wanted, floors_wanted);
 	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&pool));
 	weir_groups_each(give, &pool);
+	weir_reserve_watch();
 }
 
 /* Probes, proof, floors; the caller holds weir_lock. */
@@ -208,6 +209,10 @@ void weir_beat_remove(void)
 	cancel_delayed_work_sync(&beat_work);
 	mutex_lock(&weir_lock);
 	disarm();
+	give_all(0, 0, 0);
+	mutex_unlock(&weir_lock);
+	weir_reserve_end();
+	mutex_lock(&weir_lock);
 	weir_groups_drop(true);
 	mutex_unlock(&weir_lock);
 	destroy_workqueue(queue);

@@ -179,6 +179,7 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 	print_bytes(seq, "ceiling ", effective_ceiling(group));
 	seq_printf(seq, "nr_passes %llu\n", stats.passes);
 	seq_printf(seq, "nr_floor_admitted %llu\n", stats.floor_admitted);
+	seq_printf(seq, "nr_floor_released %llu\n", stats.floor_released);
 	seq_printf(seq, "nr_ceiling_held %llu\n", stats.ceiling_held);
 	seq_printf(seq, "nr_would_admit %llu\n", stats.would_admit);
 	seq_printf(seq, "nr_would_hold %llu\n", stats.would_hold);

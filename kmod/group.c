@@ -107,6 +107,7 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 
 		sum->passes += READ_ONCE(part->passes);
 		sum->floor_admitted += READ_ONCE(part->floor_admitted);
+		sum->floor_released += READ_ONCE(part->floor_released);
 		sum->ceiling_held += READ_ONCE(part->ceiling_held);
 		sum->would_admit += READ_ONCE(part->would_admit);
 		sum->would_hold += READ_ONCE(part->would_hold);

@@ -53,7 +53,7 @@ static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
 		return READ_ONCE(proof.task) == current ? 0 : 1;
 	}
 	group = wb ? weir_group_find(wb->memcg_css) : NULL;
-	return group && weir_group_has_ceiling(group) ? 0 : 1;
+	return group && weir_group_has_knob(group) ? 0 : 1;
 }
 
 static struct weir_pass_facts facts_of(void *dtc, struct bdi_writeback *wb)
@@ -93,18 +93,42 @@ static void put_limits(void *dtc, const struct weir_limits *limits)
 		WRITE_ONCE(domain->dirty_limit, limits->dom_limit);
 }
 
+/*
+ * A writer of a cgroup below its floor gets here only if it was above when its
+ * pass began and has slept since: the kernel looks again after each step.  Let
+ * it go: with nothing dirty both domains are in freerun.  Decided once, in
+ * the global domain; a global domain without dirty pages tells the cgroup's.
+ */
+static void release(void *dtc, struct bdi_writeback *wb,
+		    struct weir_group *group)
+{
+	u64 floor = READ_ONCE(group->floor);
+	struct weir_floor_pass pass;
+
+	if (!floor)
+		return;
+	pass = weir_floor_look(group, wb, floor);
+	weir_reserve_note(group, weir_floor_unused(&pass));
+	if (weir_floor_decide(&pass) != WEIR_FLOOR_ADMIT ||
+	    READ_ONCE(weir_observe))
+		return;
+	FIELD(dtc, dirty) = 0;
+	weir_count(group, floor_released);
+}
+
 static void amend_host(void *dtc, struct bdi_writeback *wb, enum weir_pass kind)
 {
 	struct weir_group *group = weir_group_find(wb->memcg_css);
 	struct weir_limits limits = limits_of(dtc);
 	struct weir_host host;
 
-	/* a writer's own pass has just noted what its cgroup leaves unused */
 	if (group && kind == WEIR_PASS_FLUSHER)
 		weir_reserve_refresh(group);
 	host = weir_host();
 	if (weir_host_amend(&limits, &host, kind))
 		put_limits(dtc, &limits);
+	if (group && kind == WEIR_PASS_WRITER)
+		release(dtc, wb, group);
 }
 
 static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
@@ -156,6 +180,7 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	struct bdi_writeback *wb = POINTER(dtc, wb);
 	struct weir_pass_facts facts;
 	struct weir_group *group;
+	enum weir_pass kind;
 
 	if (!wb) {
 		proof.thresh = FIELD(dtc, thresh);
@@ -168,16 +193,19 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	if (weir_fault())
 		return 0;
 	facts = facts_of(dtc, wb);
-	if (weir_pass_kind(&facts) != WEIR_PASS_READER)
+	kind = weir_pass_kind(&facts);
+	if (kind != WEIR_PASS_READER)
 		amend_for_drain(dtc);
 	if (weir_pass_may_reserve(&facts))
-		amend_host(dtc, wb, weir_pass_kind(&facts));
+		amend_host(dtc, wb, kind);
 	if (!weir_pass_may_cap(&facts))
 		return 0;
 	group = weir_group_find(wb->memcg_css);
-	if (group && weir_group_has_ceiling(group) &&
-	    !READ_ONCE(group->has_children))
-		amend(dtc, group, weir_pass_kind(&facts));
+	if (kind == WEIR_PASS_WRITER && !FIELD(POINTER(dtc, gdtc), dirty))
+		FIELD(dtc, dirty) = 0;
+	else if (group && weir_group_has_ceiling(group) &&
+		 !READ_ONCE(group->has_children))
+		amend(dtc, group, kind);
 	return 0;
 }
 

@@ -12,6 +12,9 @@
  * the host is over its background level.  The kernel's limits are not touched,
  * so there is nothing to undo and nothing a lost probe could leave behind.
  *
+ * A task that is asleep in the throttle when its cgroup falls below the floor is
+ * let go after the step it is in, at most 200 ms: limits.c.
+ *
  * The return probe measures.  The only place where the function gives up the CPU
  * of its own accord is the pause, so each voluntary switch of the task is one,
  * and a pass with any was spent asleep but for microseconds.
@@ -48,8 +51,9 @@ static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return 0;
 }
 
-static struct weir_floor_pass look(struct weir_group *group,
-				   struct bdi_writeback *wb, u64 floor)
+/* What decides a pass of @group on @wb. */
+struct weir_floor_pass weir_floor_look(struct weir_group *group,
+				       struct bdi_writeback *wb, u64 floor)
 {
 	struct weir_counts counts =
 		weir_count_memcg(mem_cgroup_from_css(group->css));
@@ -81,7 +85,7 @@ static bool admit(struct weir_group *group, struct bdi_writeback *wb,
 	__this_cpu_write(verdict, WEIR_FLOOR_NONE);
 	if (!floor)
 		return false;
-	pass = look(group, wb, floor);
+	pass = weir_floor_look(group, wb, floor);
 	found = weir_floor_decide(&pass);
 	admitted = found == WEIR_FLOOR_ADMIT;
 	__this_cpu_write(verdict, found);

@@ -4,13 +4,21 @@
  *
  * Each group keeps what it last contributed; each of its passes, writer's or
  * flusher's, counts the cgroup anew and adds only the difference to one sum.  So
- * a decision costs one count, whatever the number of cgroups.  Pages that are
- * written back without a pass are seen by the beat, which counts every group.
+ * a decision costs one count, whatever the number of cgroups.
+ *
+ * Pages that are written back without a pass free a floor unseen, and meanwhile the
+ * others may take its room.  So while the host is above its background level, where it
+ * matters, every group with a floor is counted 50 times a second.  A disk of
+ * 16 MB/s gets 0.3 MB ahead of that, 1 % of a limit of 32 MiB; with the beat's
+ * five times a second it was 3.2 MB, and the host was seen at 1.07 x its limit.
  *
  * A group whose cgroup is gone takes its contribution along when it is freed,
  * after the last handler that could have noted one.
  */
 #include "weir.h"
+#include <linux/workqueue.h>
+
+#define RECOUNT_JIFFIES	(HZ / 50)
 
 static atomic64_t unused_total;
 
@@ -60,4 +68,36 @@ struct weir_limits weir_host_limits(void)
 			 weir_drain_host().stock);
 	weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
 	return limits;
+}
+
+static void refresh_one(struct weir_group *group, void *unused)
+{
+	if (READ_ONCE(group->floor))
+		weir_reserve_refresh(group);
+}
+
+static void recount(struct work_struct *work)
+{
+	if (weir_count_host() > weir_host_limits().bg_thresh) {
+		mutex_lock(&weir_lock);
+		weir_groups_each(refresh_one, NULL);
+		mutex_unlock(&weir_lock);
+	}
+	if (READ_ONCE(weir_pool.floors_total))
+		schedule_delayed_work(to_delayed_work(work), RECOUNT_JIFFIES);
+}
+
+static DECLARE_DELAYED_WORK(recount_work, recount);
+
+/* Floors were evaluated: recount as long as there are any. */
+void weir_reserve_watch(void)
+{
+	if (READ_ONCE(weir_pool.floors_total))
+		schedule_delayed_work(&recount_work, RECOUNT_JIFFIES);
+}
+
+/* Stop recounting.  No floor is evaluated any more. */
+void weir_reserve_end(void)
+{
+	cancel_delayed_work_sync(&recount_work);
 }

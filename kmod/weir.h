@@ -75,6 +75,7 @@ u64 weir_count_host(void);
 struct weir_stats {
 	u64 passes;
 	u64 floor_admitted;
+	u64 floor_released;
 	u64 ceiling_held;
 	u64 would_admit;
 	u64 would_hold;
@@ -152,6 +153,8 @@ void weir_files_remove(void);
 /* reserve.c: what floors reserve and do not use */
 void weir_reserve_note(struct weir_group *group, u64 unused);
 void weir_reserve_refresh(struct weir_group *group);
+void weir_reserve_watch(void);
+void weir_reserve_end(void);
 struct weir_host weir_host(void);
 struct weir_limits weir_host_limits(void);
 
@@ -177,6 +180,8 @@ u64 weir_drain_rate(void);
 bool weir_drain_scarce(void);
 
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
+struct weir_floor_pass weir_floor_look(struct weir_group *group,
+				       struct bdi_writeback *wb, u64 floor);
 int weir_passes_arm(void);
 void weir_passes_disarm(void);
 bool weir_passes_armed(void);

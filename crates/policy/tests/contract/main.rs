@@ -18,7 +18,8 @@
 //!   `dirty_ratelimit` above the highest bandwidth stock measured so far (or a fresh device's);
 //! * while the operator's limit stands still, the global `dirty_limit` is never above that of a stock
 //!   host that went through the same passes from the start;
-//! * a cgroup without a ceiling, while nothing is reserved: no pass leaves a `dirty_ratelimit` higher than it was and higher than
+//! * a cgroup without a ceiling, while nothing is reserved and no writer is let go by half (the second
+//!   of two probes lost): no pass leaves a `dirty_ratelimit` higher than it was and higher than
 //!   stock would have left it.
 //!
 //! And no pass, whatever is believed to be reserved, finds a limit of the host higher than stock's.
@@ -59,7 +60,7 @@ enum Rule {
 type Load = for<'a> fn(&'a Faults) -> Box<dyn Module + 'a>;
 
 fn weir(faults: &Faults) -> Box<dyn Module + '_> {
-    Box::new(Weir(faults))
+    Box::new(Weir::new(faults))
 }
 
 fn lift(faults: &Faults) -> Box<dyn Module + '_> {
@@ -70,6 +71,8 @@ fn lift(faults: &Faults) -> Box<dyn Module + '_> {
 struct Watched<'a> {
     module: Box<dyn Module + 'a>,
     global_raised: bool,
+    /// It took the dirty pages out of a writer's pass.
+    released: bool,
 }
 
 impl Module for Watched<'_> {
@@ -86,11 +89,12 @@ impl Module for Watched<'_> {
     ) {
         let before = (*throttle, *dirty_limit);
         self.module.limits(pass, facts, throttle, dirty_limit);
+        self.released |= facts.has_gdtc == 0 && throttle.dirty < before.0.dirty;
         self.global_raised |= facts.has_gdtc == 0
             && before != (*throttle, *dirty_limit)
             && (throttle.thresh > before.0.thresh
                 || throttle.bg_thresh > before.0.bg_thresh
-                || throttle.dirty != before.0.dirty
+                || throttle.dirty > before.0.dirty
                 || *dirty_limit > before.1
                 || throttle.bg_thresh >= throttle.thresh);
     }
@@ -121,6 +125,7 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
         let mut watched = Watched {
             module: load(faults),
             global_raised: false,
+            released: false,
         };
         let outcome = kernel.step(pass, &mut watched);
         rule(Rule::GlobalLimitsNeverRaised, !watched.global_raised);
@@ -139,6 +144,7 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
                 kernel.dirty_limit <= twin.dirty_limit,
             );
         }
+        let half_released = watched.released && faults.lose_cgroup;
         for (index, group) in kernel.groups.iter().enumerate() {
             rule(
                 Rule::RatelimitWithinStock,
@@ -147,7 +153,8 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
             let ceiling = faults.at_limits[pass.cgroup]
                 .ceiling
                 .pages(pass.cgroup_avail);
-            if index != pass.cgroup || ceiling == UNLIMITED && faults.unused == 0 {
+            if index != pass.cgroup || ceiling == UNLIMITED && faults.unused == 0 && !half_released
+            {
                 let highest = before.groups[index]
                     .dirty_ratelimit
                     .max(stock.groups[index].dirty_ratelimit);
@@ -180,7 +187,7 @@ fn broken(history: &[(Pass, Faults)], load: Load) -> BTreeSet<Rule> {
             (Outcome::Throttled(_), outcome) => {
                 rule(
                     Rule::CeilingNeverWidens,
-                    matches!(outcome, Outcome::Throttled(_)),
+                    matches!(outcome, Outcome::Throttled(_)) || watched.released,
                 );
             }
             _ => {}
@@ -358,10 +365,13 @@ fn the_floor_frees_the_victim_and_only_the_victim() {
         Outcome::Throttled(0),
         "stock: a full stop"
     );
-    assert_eq!(kernel.step(&pass, &mut Weir(&faults)), Outcome::LeftOut);
+    assert_eq!(
+        kernel.step(&pass, &mut Weir::new(&faults)),
+        Outcome::LeftOut
+    );
     let noisy = Pass { cgroup: 1, ..pass };
     assert_eq!(
-        kernel.step(&noisy, &mut Weir(&faults)),
+        kernel.step(&noisy, &mut Weir::new(&faults)),
         Outcome::Throttled(0)
     );
 }
@@ -387,11 +397,14 @@ fn what_is_reserved_is_held_back_from_the_others_only() {
     let mut kernel = Kernel::new(8_192, CGROUPS);
     assert_eq!(kernel.step(&noisy, &mut Stock), Outcome::Free);
     assert_eq!(
-        kernel.step(&noisy, &mut Weir(&faults)),
+        kernel.step(&noisy, &mut Weir::new(&faults)),
         Outcome::Throttled(0)
     );
     let victim = Pass { host, ..pass };
-    assert_eq!(kernel.step(&victim, &mut Weir(&faults)), Outcome::LeftOut);
+    assert_eq!(
+        kernel.step(&victim, &mut Weir::new(&faults)),
+        Outcome::LeftOut
+    );
     let flusher = Pass {
         caller: Caller::Flusher,
         host: Counts {
@@ -410,7 +423,7 @@ fn what_is_reserved_is_held_back_from_the_others_only() {
         Outcome::FlusherGoesOn(false)
     );
     assert_eq!(
-        kernel.step(&flusher, &mut Weir(&faults)),
+        kernel.step(&flusher, &mut Weir::new(&faults)),
         Outcome::FlusherGoesOn(true)
     );
 }
@@ -424,7 +437,17 @@ fn a_lost_probe_costs_one_decision_and_leaves_no_trace() {
     };
     let (mut kernel, mut stock) = (Kernel::new(8_192, CGROUPS), Kernel::new(8_192, CGROUPS));
     assert_eq!(
-        kernel.step(&pass, &mut Weir(&faults)),
+        kernel.step(&pass, &mut Weir::new(&faults)),
+        Outcome::Free,
+        "let go inside"
+    );
+    assert_eq!(kernel, stock, "and nothing moved");
+    let faults = Faults {
+        lose_global: true,
+        ..faults
+    };
+    assert_eq!(
+        kernel.step(&pass, &mut Weir::new(&faults)),
         stock.step(&pass, &mut Stock)
     );
     assert_eq!(kernel, stock);

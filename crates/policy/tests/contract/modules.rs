@@ -37,8 +37,38 @@ pub struct Faults {
 }
 
 /// weir as `kmod/` applies it: a floor leaves a writer's pass out, a ceiling lowers the cgroup's domain,
-/// a reservation the host's.
-pub struct Weir<'a>(pub &'a Faults);
+/// a reservation the host's; who is below its floor all the same is let go. Made anew for each pass.
+pub struct Weir<'a> {
+    faults: &'a Faults,
+    /// The global domain of this pass says so.
+    released: bool,
+}
+
+impl<'a> Weir<'a> {
+    pub fn new(faults: &'a Faults) -> Weir<'a> {
+        Weir {
+            faults,
+            released: false,
+        }
+    }
+}
+
+/// Whether the floor admits a writer, by what `knobs` are at the time.
+fn admits(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> bool {
+    let pool = pool(knobs, faults.host_thresh);
+    let floor = FloorPass {
+        floor: pool.effective(own(&knobs[pass.cgroup])),
+        memcg_dirty: policy::arith::add(faults.counts.dirty, faults.counts.writeback),
+        wb_dirty: faults.wb_dirty,
+        foreign: faults.foreign,
+        host_dirty: faults.host_dirty,
+        host_thresh: faults.host_thresh,
+        floors_total: pool.total(),
+        strictlimit: u32::from(pass.strictlimit),
+        cgroup_domain: 1,
+    };
+    floor.decide() == Verdict::Admit
+}
 
 fn pool(knobs: &[Knobs], host_thresh: u64) -> Pool {
     let total = knobs.iter().map(own).fold(0, u64::saturating_add);
@@ -65,20 +95,8 @@ fn own(knobs: &Knobs) -> u64 {
 
 impl Module for Weir<'_> {
     fn enter(&mut self, pass: &Pass) -> bool {
-        let faults = self.0;
-        let pool = pool(&faults.at_entry, faults.host_thresh);
-        let floor = FloorPass {
-            floor: pool.effective(own(&faults.at_entry[pass.cgroup])),
-            memcg_dirty: policy::arith::add(faults.counts.dirty, faults.counts.writeback),
-            wb_dirty: faults.wb_dirty,
-            foreign: faults.foreign,
-            host_dirty: faults.host_dirty,
-            host_thresh: faults.host_thresh,
-            floors_total: pool.total(),
-            strictlimit: u32::from(pass.strictlimit),
-            cgroup_domain: 1,
-        };
-        !faults.lose_entry && floor.decide() == Verdict::Admit
+        let faults = self.faults;
+        !faults.lose_entry && admits(pass, faults, &faults.at_entry)
     }
 
     fn limits(
@@ -88,7 +106,7 @@ impl Module for Weir<'_> {
         throttle: &mut Throttle,
         dirty_limit: &mut u64,
     ) {
-        let faults = self.0;
+        let faults = self.faults;
         let lost = if facts.has_gdtc != 0 {
             faults.lose_cgroup
         } else {
@@ -123,6 +141,12 @@ impl Module for Weir<'_> {
                 dirty: limits.dirty,
             };
             *dirty_limit = limits.dom_limit;
+        }
+        if facts.may_reserve() && facts.kind() == Kind::Writer {
+            self.released = admits(pass, faults, &faults.at_limits);
+        }
+        if self.released {
+            throttle.dirty = 0;
         }
     }
 }

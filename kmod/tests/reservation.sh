@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# reservation.sh [HOLDERS] [SECONDS] [KIND]: floors that sum to their cap, everybody
+# flat out on a slow disk, unreserved writers too.  The host stays within 1.05 x
+# its limit, and nobody is throttled below its floor.
+#   1  the floors are there before anybody writes: from the first page on
+#   2  the limit is halved and doubled live: after convergence
+#   3  the floors come when the others hold the whole limit: after convergence
+# The time convergence takes is measured and printed; what has to be written
+# back meanwhile is the others' share, through the others' share of the disk.
+# Wants disks "d" for the holders and "o" for the others, who write to a stack of
+# the given KIND (stacks.sh) if there is one.
+. /tap.sh
+holders=${1:-8}
+seconds=${2:-10}
+kind=$3
+# what a hundred writers dirty between two looks is to be small beside it
+limit=$(((32 + 2 * holders) << 20))
+begun=$(date +%s)
+cd /sys/fs/cgroup || exit 1
+insmod /weir.ko || exit 1
+limits $limit
+mkdir other
+where=/mnt/o
+if [ -n "$kind" ]; then
+	. /stacks.sh
+	ok "the others write to $kind" stack "$kind" /mnt/o
+	where=/mnt/$kind
+fi
+
+# writer CGROUP FILE: never stops, in files several times the limit in all
+writer() {
+	in_cgroup "$1" sh -c 'while :; do dd if=/dev/zero of="$0" bs=64k count=1024 conv=notrunc 2>/dev/null; done' "$2" &
+	writers="$writers $!"
+}
+
+others_write() {
+	writer other $where/other
+	writer . $where/root
+}
+
+each_holder() {
+	i=0
+	while [ $i -lt "$holders" ]; do
+		"$@" $i
+		i=$((i + 1))
+	done
+}
+
+make_holder() {
+	mkdir -p h"$1"
+}
+
+reserve() {
+	echo $((limit / 10 * 8 / holders)) >h"$1"/memory.dirty_min
+}
+
+release() {
+	echo 0 >h"$1"/memory.dirty_min
+}
+
+hold() {
+	writer h"$1" /mnt/d/h"$1"
+}
+
+# all_stop: and let the disks catch up
+all_stop() {
+	kill $writers
+	wait $writers 2>/dev/null
+	writers=
+	killall dd 2>/dev/null
+	sync
+}
+
+# every 50 ms: dirty + writeback in thousandths of the limit, and the uptime; flushes nothing
+sample() {
+	awk -v out=/tmp/samples '
+	function of(file,  line) { getline line <file; close(file); return line }
+	BEGIN {
+		for (;;) {
+			pages = 0
+			while ((getline line <"/proc/vmstat") > 0)
+				if (split(line, f, " ") && (f[1] == "nr_dirty" || f[1] == "nr_writeback"))
+					pages += f[2]
+			close("/proc/vmstat")
+			split(of("/proc/uptime"), up, " ")
+			print up[1], int(pages * 4096000 / of("/proc/sys/vm/dirty_bytes")) >out
+			fflush(out)
+			system("usleep 40000")
+		}
+	}' &
+	sampler=$!
+}
+
+now() {
+	cut -d' ' -f1 /proc/uptime
+}
+
+# most SINCE: the most the host held since then
+most() {
+	awk -v since="$1" '$1 >= since && $2 > max { max = $2 } END { print max + 0 }' /tmp/samples
+}
+
+# last_above SINCE: seconds from then to the last sample beyond 1.05 x the limit
+last_above() {
+	awk -v since="$1" '$1 >= since && $2 > 1050 { last = $1 - since } END { printf "%.1f\n", last }' /tmp/samples
+}
+
+# within_for SINCE: how long, in whole seconds, the host has been within 1.05 x the limit
+within_for() {
+	echo "$(now) $1 $(last_above "$1")" | awk '{ print int($1 - $2 - $3) }'
+}
+
+# converges TEXT: the host comes within 1.05 x the limit and stays there for $seconds
+converges() {
+	since=$(now)
+	within=0
+	until [ "$within" -ge "$seconds" ] || [ $(($(date +%s) - begun)) -gt 250 ]; do
+		[ "$within" -gt 0 ] || converged=$(throttled_below)
+		sleep 1
+		within=$(within_for "$since")
+	done
+	ok "$1: within 1.05 x the limit $(last_above "$since") s later, and then for $seconds s" \
+		between "$seconds" "$within" 100000
+	ok "nobody was throttled below its floor in those" is "$(throttled_below)" "$converged"
+}
+
+throttled_below() {
+	awk '$1 == "nr_throttled_below_floor" { n += $2 } END { print n + 0 }' h*/memory.dirty_stat
+}
+
+# idle: holders that no pass was left out for
+idle() {
+	awk '$1 == "nr_floor_admitted" && !$2 { print FILENAME }' h*/memory.dirty_stat
+}
+
+each_holder make_holder
+each_holder reserve
+rounded=$((holders * 4096 + 8192))
+ok "all is unused while nobody writes" between $((limit / 10 * 8 - rounded)) "$(cat /sys/kernel/weir/unused_bytes)" $((limit / 10 * 8))
+ok "the others' limit is what is left" between $((limit / 10 * 2)) "$(cat /sys/kernel/weir/limit_in_force_bytes)" $((limit / 10 * 2 + rounded))
+ok "readers of the limits see stock" is "$(awk '/^nr_dirty_threshold/{ print $2 }' /proc/vmstat)" $((limit / 4096))
+sample
+others_write
+since=$(now)
+sleep 4
+ok "the others alone stay within what is left" between 50 "$(most "$since")" 250
+each_holder hold
+until [ -z "$(idle)" ] && [ "$(most "$since")" -gt 700 ] || [ $(($(date +%s) - begun)) -gt 100 ]; do
+	sleep 1
+done
+sleep "$seconds"
+ok "all together: within 1.05 x the limit from the first page on" between 700 "$(most "$since")" 1050
+ok "every floor was used" is "$(idle)" ""
+ok "nobody was throttled below its floor" is "$(throttled_below)" 0
+
+limits $((limit / 2))
+converges "the limit halved"
+limits $limit
+converges "and doubled again"
+all_stop
+
+each_holder release
+others_write
+since=$(now)
+until [ "$(most "$since")" -gt 900 ] || [ $(($(date +%s) - begun)) -gt 250 ]; do
+	sleep 1
+done
+ok "without floors the others hold the limit" between 900 "$(most "$since")" 1050
+each_holder reserve
+each_holder hold
+converges "floors made then"
+all_stop
+kill $sampler
+echo "# $(wc -l </tmp/samples) samples; $(awk '{ n[int($2 / 50)]++ } END { for (i = 0; i < 60; i++) if (n[i]) printf "%d%%:%d ", i * 5, n[i] }' /tmp/samples)"
+finish
