@@ -26,7 +26,7 @@ fi
 packages="systemd-sysv dbus dbus-user-session libpam-systemd udev
 	linux-image-6.12-cloud-amd64 linux-headers-6.12-cloud-amd64 initramfs-tools
 	dkms openssl kmod busybox-static jq procps
-	podman crun runc uidmap slirp4netns containerd docker.io"
+	podman crun runc uidmap slirp4netns containerd docker.io apparmor"
 
 uri() { # the host's own mirror of this archive
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
