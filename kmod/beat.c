@@ -4,17 +4,18 @@
  *
  * No probe is registered until some cgroup has a knob set, and none is left
  * when the last one is cleared.  In between, five times a second, the beat
- *   - forgets cgroups that are gone,
+ *   - forgets cgroups that are gone and clean,
  *   - reads the global limits through the probed function and takes over a
  *     function of weir's own, and so knows whether probes still have effect:
  *     kernel.ftrace_enabled=0 and debugfs kprobes/enabled take them away
  *     without a word,
- *   - evaluates every floor against the live memory.max, memory.min and global
- *     limit.
+ *   - makes a group for every new cgroup below one with a knob, and brings all
+ *     sums of subtrees up to date,
+ *   - evaluates every floor and ratio against the live memory.max, memory.min,
+ *     page cache and global limit.
  * A write to a knob does all that at once, so what is shown is what holds.
  */
 #include "weir.h"
-#include <linux/page_counter.h>
 #include <linux/workqueue.h>
 
 #define BEAT_JIFFIES	(HZ / 5)
@@ -35,50 +36,42 @@ struct census {
 	u64 floors_wanted;
 };
 
-static u64 own_floor(struct weir_group *group)
-{
-	struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
-	u64 max = READ_ONCE(memcg->memory.max);
-	struct weir_floor_caps caps = {
-		.wanted = weir_bytes_to_pages(group->dirty_min_bytes),
-		.memory_max = max == PAGE_COUNTER_MAX ? WEIR_UNLIMITED : max,
-		.memory_min = READ_ONCE(memcg->memory.min),
-	};
-
-	return weir_floor_own(&caps);
-}
-
-static bool has_child(struct cgroup_subsys_state *css)
-{
-	struct cgroup_subsys_state *child;
-	bool found = false;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(child, &css->children, sibling)
-		found |= weir_css_alive(child);
-	rcu_read_unlock();
-	return found;
-}
-
 static void take(struct weir_group *group, void *arg)
 {
 	struct census *census = arg;
-	bool had_children = group->has_children;
 
-	WRITE_ONCE(group->has_children, has_child(group->css));
-	if (group->has_children && !had_children && weir_group_has_ceiling(group))
-		pr_notice("memory.dirty_bytes/dirty_ratio of cgroup %llu is suspended: it has children now, and a ceiling does not bound a subtree yet\n",
-			  cgroup_id(group->css->cgroup));
 	census->knobs |= weir_group_has_knob(group);
 	census->floors_wanted = weir_add(census->floors_wanted,
-					 own_floor(group));
+					 weir_memory_floor(group));
+}
+
+static void adopt(struct weir_group *group, void *arg)
+{
+	unsigned int *made = arg;
+
+	if (weir_tree_bound(group))
+		*made += weir_group_adopt(group);
+}
+
+/* A group for every cgroup below one with a knob; new ones may have children. */
+static void adopt_all(void)
+{
+	unsigned int made;
+
+	do {
+		made = 0;
+		weir_groups_each(adopt, &made);
+	} while (made);
 }
 
 static void give(struct weir_group *group, void *arg)
 {
 	struct weir_floor_pool *pool = arg;
 
-	WRITE_ONCE(group->floor, weir_floor_effective(own_floor(group), pool));
+	weir_tree_update(group);
+	if (READ_ONCE(group->ceiling.ratio_percent))
+		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
+	WRITE_ONCE(group->floor, weir_floor_effective(weir_memory_floor(group), pool));
 	weir_reserve_refresh(group);
 }
 
@@ -164,6 +157,7 @@ static int evaluate(void)
 	if (err)
 		return err;
 	weir_drain_beat(thresh, bg_thresh);
+	adopt_all();
 	give_all(thresh, bg_thresh, census.floors_wanted);
 	WRITE_ONCE(last_beat_ns, ktime_get_ns());
 	return 0;

@@ -10,8 +10,6 @@
  *               namespace, judged by who opened the file: the files of a
  *               delegated subtree belong to its owner, and what one cgroup
  *               reserves the others go without
- *   EOPNOTSUPP  a ceiling on a cgroup that has children: it would bound the
- *               cgroup's own pages only, not its subtree's
  */
 #include "weir.h"
 #include <linux/capability.h>
@@ -100,9 +98,6 @@ static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
 		return weir_css_alive(css) ? -ENOMEM : -ENODEV;
 	put(group, knob, value);
 	err = weir_knobs_changed();
-	if (!err && knob != DIRTY_MIN && group->has_children &&
-	    !is_default(knob, &value))
-		err = -EOPNOTSUPP;
 	if (err) {
 		put(group, knob, old);
 		weir_knobs_changed();
@@ -148,21 +143,25 @@ static int show_knob(struct seq_file *seq, void *unused)
 	return 0;
 }
 
-/* The ceiling that holds now; that of a ratio, against the last pass's memory. */
+/* The tightest ceiling that holds now, of the cgroup and its ancestors. */
 static u64 effective_ceiling(const struct weir_group *group)
 {
-	u64 pages = weir_ceiling_pages(&group->ceiling, group->last_avail);
+	u64 least = WEIR_UNLIMITED;
 
-	if (!weir_group_has_ceiling(group) || group->has_children ||
-	    !weir_in_effect() || pages == WEIR_UNLIMITED)
-		return WEIR_UNLIMITED;
-	return pages << PAGE_SHIFT;
+	if (!weir_in_effect())
+		return least;
+	for (; group; group = group->parent) {
+		if (weir_group_has_ceiling(group))
+			least = min(least, weir_ceiling_pages(&group->ceiling,
+							      group->avail));
+	}
+	return least == WEIR_UNLIMITED ? least : least << PAGE_SHIFT;
 }
 
 static void print_stat(struct seq_file *seq, struct weir_group *group)
 {
-	struct weir_counts counts =
-		weir_count_memcg(mem_cgroup_from_css(group->css));
+	struct weir_counts counts = weir_tree_update(group);
+	struct weir_counts subtree = weir_tree_counts(group);
 	bool in_effect = weir_in_effect();
 	struct weir_stats stats;
 
@@ -170,6 +169,9 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 	seq_printf(seq, "in_effect %d\n", in_effect);
 	seq_printf(seq, "dirty %llu\n", (u64)counts.dirty << PAGE_SHIFT);
 	seq_printf(seq, "writeback %llu\n", (u64)counts.writeback << PAGE_SHIFT);
+	seq_printf(seq, "subtree_dirty %llu\n", (u64)subtree.dirty << PAGE_SHIFT);
+	seq_printf(seq, "subtree_writeback %llu\n",
+		   (u64)subtree.writeback << PAGE_SHIFT);
 	seq_printf(seq, "foreign %llu\n",
 		   weir_group_foreign(group) << PAGE_SHIFT);
 	seq_printf(seq, "floor %llu\n",

@@ -3,9 +3,11 @@
  * What weir knows of one cgroup: its knobs, its counters, its credit.
  *
  * A group is made when a weir file of the cgroup is first written or its
- * memory.dirty_stat first read, found by its css in probe handlers under RCU,
- * and dropped by the beat once the cgroup is gone.  weir_lock serialises
- * everything but lookups and counting.
+ * memory.dirty_stat first read, for all its ancestors then, and by the beat for
+ * every cgroup below one with a knob.  It is found by its css in probe handlers
+ * under RCU.  Knobs end with the cgroup; the group is dropped by the beat once
+ * the cgroup is gone and its pages are clean or nobody above counts them.
+ * weir_lock serialises everything but lookups and counting.
  */
 #include "weir.h"
 #include <linux/hashtable.h>
@@ -30,31 +32,80 @@ struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
 	return NULL;
 }
 
-static struct weir_group *make(struct cgroup_subsys_state *css)
+static struct weir_group *make(struct cgroup_subsys_state *css,
+			       struct weir_group *parent, gfp_t gfp)
 {
-	struct weir_group *group = kzalloc(sizeof(*group), GFP_KERNEL);
+	struct weir_group *group = kzalloc(sizeof(*group), gfp);
 
 	if (!group)
 		return NULL;
-	group->stats = alloc_percpu(struct weir_stats);
-	if (!group->stats || !css_tryget_online(css)) {
+	group->stats = alloc_percpu_gfp(struct weir_stats, gfp);
+	if (!group->stats || !css_tryget(css)) {
 		free_percpu(group->stats);
 		kfree(group);
 		return NULL;
 	}
 	group->css = css;
+	group->parent = parent;
 	group->ceiling.bytes = WEIR_UNLIMITED;
 	raw_spin_lock_init(&group->credit_lock);
 	hash_add_rcu(groups, &group->node, (unsigned long)css);
 	weir_group_count++;
+	if (parent)
+		parent->children++;
 	return group;
 }
 
-/* The group of @css, made if need be; NULL if out of memory or the cgroup goes. */
+/*
+ * The group of @css, made if need be, and those of its ancestors, topmost
+ * first; NULL if out of memory or the cgroup goes.
+ */
 struct weir_group *weir_group_get(struct cgroup_subsys_state *css)
 {
+	struct weir_group *group = weir_group_find(css);
+	struct weir_group *parent;
+	struct cgroup_subsys_state *missing;
+
 	lockdep_assert_held(&weir_lock);
-	return weir_group_find(css) ?: make(css);
+	while (!group && weir_css_alive(css)) {
+		missing = css;
+		while (missing->parent->parent &&
+		       !weir_group_find(missing->parent))
+			missing = missing->parent;
+		parent = weir_group_find(missing->parent);
+		if (!make(missing, parent, GFP_KERNEL))
+			return NULL;
+		group = weir_group_find(css);
+	}
+	return group;
+}
+
+static bool holds_pages(struct cgroup_subsys_state *css)
+{
+	struct weir_counts own = weir_count_memcg(mem_cgroup_from_css(css));
+
+	return own.dirty + own.writeback;
+}
+
+/*
+ * Make the missing groups of a cgroup's children.  A removed child stays listed
+ * while any page of it is cached, and gets one if some are dirty.  Returns how
+ * many were made; what memory was short for is left to the next beat.
+ */
+unsigned int weir_group_adopt(struct weir_group *group)
+{
+	struct cgroup_subsys_state *child;
+	unsigned int made = 0;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(child, &group->css->children, sibling) {
+		if (!weir_group_find(child) &&
+		    (weir_css_alive(child) || holds_pages(child)) &&
+		    make(child, group, GFP_NOWAIT | __GFP_NOWARN))
+			made++;
+	}
+	rcu_read_unlock();
+	return made;
 }
 
 static void free_group(struct rcu_head *rcu)
@@ -67,22 +118,50 @@ static void free_group(struct rcu_head *rcu)
 	kfree(group);
 }
 
-/* Forget cgroups that are gone, or all. */
+static void drop(struct weir_group *group)
+{
+	weir_tree_leave(group);
+	hash_del_rcu(&group->node);
+	weir_group_count--;
+	if (group->parent)
+		group->parent->children--;
+	css_put(group->css);
+	call_rcu(&group->rcu, free_group);
+}
+
+/* Knobs of a removed cgroup end; is its record still needed? */
+static bool is_done(struct weir_group *group)
+{
+	if (weir_css_alive(group->css))
+		return false;
+	group->dirty_min_bytes = 0;
+	WRITE_ONCE(group->floor, 0);
+	WRITE_ONCE(group->ceiling.bytes, WEIR_UNLIMITED);
+	WRITE_ONCE(group->ceiling.ratio_percent, 0);
+	if (group->children)
+		return false;
+	return !holds_pages(group->css) || !weir_tree_bound(group);
+}
+
+/* Forget cgroups that are gone, or all; children before their parents. */
 void weir_groups_drop(bool all)
 {
-	struct weir_group *group;
+	struct weir_group *group, *parent;
 	struct hlist_node *next;
+	bool again;
 	int bucket;
 
 	lockdep_assert_held(&weir_lock);
-	hash_for_each_safe(groups, bucket, next, group, node) {
-		if (!all && weir_css_alive(group->css))
-			continue;
-		hash_del_rcu(&group->node);
-		weir_group_count--;
-		css_put(group->css);
-		call_rcu(&group->rcu, free_group);
-	}
+	do {
+		again = false;
+		hash_for_each_safe(groups, bucket, next, group, node) {
+			parent = group->parent;
+			if (all ? group->children : !is_done(group))
+				continue;
+			drop(group);
+			again |= parent && !parent->children;
+		}
+	} while (again);
 }
 
 void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),

@@ -3,10 +3,11 @@
  * Ceiling, reservation and drain, applied: amend the result of domain_dirty_limits().
  *
  * A return probe on the function that computes a domain's limits, registered
- * while any knob is set.  A cgroup's domain is lowered for its ceiling, if it
- * has one; the global domain for what floors reserve and do not use, if any
- * floor is set; both move first with the host's limit by drain (drain.c), if
- * that is in force.  Everything else is let through untouched.
+ * while any knob is set.  A cgroup's domain is lowered for the ceilings on its
+ * path, its own and its ancestors', each compared with the subtree it is about;
+ * the global domain for what floors reserve and do not use, if any floor is set;
+ * both move first with the host's limit by drain (drain.c), if that is in force.
+ * Everything else is let through untouched.
  *
  * The heartbeat asks global_dirty_limits(), which reaches the same function,
  * and compares what the probe saw in the structure with what
@@ -52,8 +53,8 @@ static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
 			return READ_ONCE(weir_pool.floors_total) ? 0 : 1;
 		return READ_ONCE(proof.task) == current ? 0 : 1;
 	}
-	group = wb ? weir_group_find(wb->memcg_css) : NULL;
-	return group && weir_group_has_knob(group) ? 0 : 1;
+	group = wb ? weir_tree_nearest(wb->memcg_css) : NULL;
+	return weir_tree_bound(group) ? 0 : 1;
 }
 
 static struct weir_pass_facts facts_of(void *dtc, struct bdi_writeback *wb)
@@ -131,30 +132,45 @@ static void amend_host(void *dtc, struct bdi_writeback *wb, enum weir_pass kind)
 		release(dtc, wb, group);
 }
 
+/* Hold @limits to every ceiling on the path; true if one decides the position. */
+static bool cap(struct weir_limits *limits, struct weir_group *group,
+		enum weir_pass kind)
+{
+	const struct weir_limits stock = *limits;
+	bool decided = false;
+
+	for (; group; group = group->parent) {
+		struct weir_counts counts;
+		u64 ceiling;
+
+		if (!weir_group_has_ceiling(group))
+			continue;
+		counts = weir_tree_counts(group);
+		ceiling = weir_ceiling_pages(&group->ceiling,
+					     READ_ONCE(group->avail));
+		decided |= weir_ceiling_amend(limits, ceiling, &counts, kind);
+		WRITE_ONCE(group->last_freerun,
+			   weir_ceiling_freerun(ceiling, &stock));
+	}
+	return decided;
+}
+
 static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
 {
-	struct weir_counts counts =
-		weir_count_memcg(mem_cgroup_from_css(group->css));
-	struct weir_limits stock = limits_of(dtc);
-	struct weir_limits capped = stock;
-	u64 avail = FIELD(dtc, avail);
-	u64 ceiling = weir_ceiling_pages(&group->ceiling, avail);
-	bool holds = kind == WEIR_PASS_WRITER &&
-		     weir_ceiling_holds(ceiling, &stock, &counts);
+	struct weir_limits limits = limits_of(dtc);
+	bool held;
 
-	WRITE_ONCE(group->last_avail, avail);
+	weir_tree_update(group);
+	held = cap(&limits, group, kind) && kind == WEIR_PASS_WRITER &&
+	       weir_limits_brake(&limits);
 	if (READ_ONCE(weir_observe)) {
-		if (holds)
+		if (held)
 			weir_count(group, would_hold);
 		return;
 	}
-	if (!weir_ceiling_amend(&capped, ceiling, &counts, kind))
-		return;
-	if (holds)
+	if (held)
 		weir_count(group, ceiling_held);
-	WRITE_ONCE(group->last_freerun,
-		   weir_freerun(capped.thresh, capped.bg_thresh));
-	put_limits(dtc, &capped);
+	put_limits(dtc, &limits);
 }
 
 /* Both domains of a pass move along with the host's limit by drain. */
@@ -200,11 +216,10 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 		amend_host(dtc, wb, kind);
 	if (!weir_pass_may_cap(&facts))
 		return 0;
-	group = weir_group_find(wb->memcg_css);
+	group = weir_tree_nearest(wb->memcg_css);
 	if (kind == WEIR_PASS_WRITER && !FIELD(POINTER(dtc, gdtc), dirty))
 		FIELD(dtc, dirty) = 0;
-	else if (group && weir_group_has_ceiling(group) &&
-		 !READ_ONCE(group->has_children))
+	else if (weir_tree_capped(group))
 		amend(dtc, group, kind);
 	return 0;
 }

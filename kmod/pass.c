@@ -146,15 +146,20 @@ static int enter_pause(struct kretprobe_instance *instance,
 /* Under a ceiling many writers must not each dirty a large share of the room. */
 static void shorten_poll(struct weir_group *group)
 {
-	struct weir_counts counts =
-		weir_count_memcg(mem_cgroup_from_css(group->css));
-	u64 ceiling = weir_ceiling_pages(&group->ceiling,
-					 READ_ONCE(group->last_avail));
+	struct weir_counts counts;
+	u64 ceiling;
 
-	if (!weir_ceiling_brakes(READ_ONCE(group->last_freerun), &counts))
-		current->nr_dirtied_pause =
-			weir_ceiling_poll(ceiling, &counts,
-					  current->nr_dirtied_pause);
+	for (; group; group = group->parent) {
+		if (!weir_group_has_ceiling(group))
+			continue;
+		counts = weir_tree_counts(group);
+		ceiling = weir_ceiling_pages(&group->ceiling,
+					     READ_ONCE(group->avail));
+		if (!weir_ceiling_brakes(READ_ONCE(group->last_freerun), &counts))
+			current->nr_dirtied_pause =
+				weir_ceiling_poll(ceiling, &counts,
+						  current->nr_dirtied_pause);
+	}
 }
 
 static int leave_pause(struct kretprobe_instance *instance,
@@ -174,9 +179,10 @@ static int leave_pause(struct kretprobe_instance *instance,
 		this_cpu_add(group->stats->throttled_ns,
 			     ktime_get_mono_fast_ns() - pause->start_ns);
 	}
-	if (weir_group_has_ceiling(group) && !READ_ONCE(group->has_children) &&
-	    !READ_ONCE(weir_observe))
+	if (weir_tree_capped(group) && !READ_ONCE(weir_observe)) {
+		weir_tree_update(group);
 		shorten_poll(group);
+	}
 	return 0;
 }
 

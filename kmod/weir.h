@@ -92,19 +92,28 @@ struct weir_device {
 	u64 wb_dirtied;
 };
 
+struct weir_tally {
+	atomic64_t dirty;
+	atomic64_t writeback;
+};
+
 struct weir_group {
 	struct hlist_node node;
 	struct cgroup_subsys_state *css;	/* referenced */
+	struct weir_group *parent;	/* NULL below the root */
+	u32 children;			/* groups whose parent this is */
+	/* own pages as last told to the path, and the sum over the subtree */
+	struct weir_tally told;
+	struct weir_tally subtree;
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
 	/* evaluated by the beat and on every write */
 	u64 floor;
-	bool has_children;
 	/* of the floor, not held when last counted */
 	atomic64_t unused;
-	/* seen in passes: what a ratio is of, and the freerun level made */
-	u64 last_avail;
+	u64 avail;			/* what a ratio is of */
+	/* seen in passes: the freerun level its ceiling makes */
 	u64 last_freerun;
 	raw_spinlock_t credit_lock;
 	struct weir_credit credit;
@@ -119,6 +128,7 @@ extern unsigned int weir_group_count;
 
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
 struct weir_group *weir_group_get(struct cgroup_subsys_state *css);
+unsigned int weir_group_adopt(struct weir_group *group);
 void weir_groups_drop(bool all);
 void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
 		      void *arg);
@@ -145,6 +155,18 @@ static inline bool weir_group_has_knob(const struct weir_group *group)
 }
 
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
+
+/* tree.c: what a subtree holds */
+struct weir_counts weir_tree_update(struct weir_group *group);
+void weir_tree_leave(struct weir_group *group);
+struct weir_counts weir_tree_counts(struct weir_group *group);
+bool weir_tree_bound(const struct weir_group *group);
+bool weir_tree_capped(const struct weir_group *group);
+struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
+
+/* memory.c: what memory leaves a cgroup */
+u64 weir_memory_floor(struct weir_group *group);
+u64 weir_memory_dirtyable(struct weir_group *group);
 
 /* files.c */
 int weir_files_create(void);

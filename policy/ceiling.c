@@ -12,22 +12,35 @@
  *   thresh     min(kernel's, ceiling): only ever tighter
  *   bg_thresh  scaled by the same factor, so the flusher starts in proportion
  *              and freerun stays below the limit
- *   dirty      the cgroup's exact count over all its devices.  The kernel's
- *              own lags by seconds, in which writers go 2 to 4 times over.
- *              Writeback counts for a writer, never for a flusher.  Never less
- *              than the kernel's count scaled with the limit: where the two
- *              disagree, the ceiling must not let pass what stock would hold
+ *   dirty      the exact count over all devices.  The kernel's own lags by
+ *              seconds, in which writers go 2 to 4 times over.  Writeback
+ *              counts for a writer, never for a flusher.  Never less than the
+ *              kernel's count scaled with the limit: where the two disagree,
+ *              the ceiling must not let pass what stock would hold
  *   dom_limit  the domain's smoothed limit is pulled down to thresh: it decays
  *              by 1/32 in 200 ms and would widen the ceiling meanwhile
+ * An ancestor's ceiling bounds its subtree, and has no domain in this pass: the
+ * one domain there is, the writer's own, is put where the subtree is under the
+ * ancestor's ceiling.  thresh is the least of all limits on the path, and dirty
+ * is to thresh what the fullest of them holds of its limit.  So each ceiling on
+ * the path is obeyed, and the tightest paces.
+ *
  * Nothing is rounded to zero: a limit is at least two pages, and real-time
  * priority, applied by the kernel before weir looks, does not widen it.
  *
  * Example.  Kernel: thresh 100,000, background 50,000; ceiling 64 MiB = 16,384
  * pages.  Amended: thresh 16,384, background 8,192, freerun 12,288.  A cgroup
  * with 10,000 dirty and 1,000 in writeback free-runs at 11,000; its flusher
- * sees 10,000 > 8,192 and goes on.
+ * sees 10,000 > 8,192 and goes on.  Its parent has a ceiling of 32,768 pages and
+ * holds 30,000: 0.92 of its limit, tighter than 0.67.  thresh stays 16,384, dirty
+ * becomes 15,001, above freerun, and the writer is paced.
  */
 #include "policy.h"
+
+static weir_u64 less(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a - b : 0;
+}
 
 /*
  * The stricter of the two knobs in pages, or WEIR_UNLIMITED if neither is set.
@@ -48,6 +61,20 @@ weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail)
 	return pages > WEIR_CEILING_MIN ? pages : WEIR_CEILING_MIN;
 }
 
+/*
+ * A cgroup's dirtyable memory: its page cache and what it can still grow by,
+ * which is neither more than its limits leave nor than others have clean.
+ */
+weir_u64 weir_ceiling_avail(const struct weir_memory *memory)
+{
+	weir_u64 clean = less(memory->file, memory->dirty);
+	weir_u64 others = less(less(memory->host_avail, memory->host_dirty),
+			       clean);
+
+	return weir_add(memory->file, others < memory->headroom ?
+			others : memory->headroom);
+}
+
 /* What of @counts the asking side is measured by. */
 static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind)
 {
@@ -56,53 +83,57 @@ static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind)
 }
 
 /*
- * The dirty count that is to @ceiling what the kernel's is to its limit,
- * rounded up: above freerun, background or limit before is above them after.
+ * The dirty count that is to @thresh what @dirty is to @limit, rounded up:
+ * above freerun, background or limit there is above them here.
  */
-static weir_u64 same_position(const struct weir_limits *stock, weir_u64 ceiling)
+static weir_u64 same_position(weir_u64 dirty, weir_u64 limit, weir_u64 thresh)
 {
-	return stock->dirty ?
-	       weir_share(ceiling, stock->dirty, stock->thresh) + 1 : 0;
+	if (limit == thresh || !dirty)
+		return dirty;
+	return weir_share(thresh, dirty, limit) + 1;
 }
 
 /*
- * Lower @limits to @ceiling.  Returns 0 and leaves all as it is if the kernel's
- * own limit is as tight already.  Afterwards bg_thresh < thresh.
+ * Hold @limits to one ceiling, the cgroup's own or an ancestor's, whose pages
+ * are @counts; the order of several does not matter.  Non-zero if this ceiling
+ * is what the position is judged by now.  bg_thresh stays below thresh.
  */
 int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind)
 {
-	weir_u64 dirty;
+	weir_u64 stock = limits->thresh;
+	weir_u64 thresh = ceiling < stock ? ceiling : stock;
+	weir_u64 before, here;
+	int decides;
 
-	if (kind == WEIR_PASS_READER || ceiling >= limits->thresh)
+	if (kind == WEIR_PASS_READER || ceiling == WEIR_UNLIMITED)
 		return 0;
-	dirty = same_position(limits, ceiling);
-	limits->bg_thresh = weir_share(ceiling, limits->bg_thresh,
-				       limits->thresh);
-	if (limits->bg_thresh >= ceiling)
-		limits->bg_thresh = ceiling / 2;
-	limits->thresh = ceiling;
-	limits->dirty = counted(counts, kind);
-	if (limits->dirty < dirty)
-		limits->dirty = dirty;
-	if (limits->dom_limit > ceiling)
-		limits->dom_limit = ceiling;
-	return 1;
+	before = same_position(limits->dirty, stock, thresh);
+	here = same_position(counted(counts, kind), ceiling, thresh);
+	decides = here > before;
+	if (thresh < stock) {
+		limits->bg_thresh = weir_share(thresh, limits->bg_thresh, stock);
+		if (limits->bg_thresh >= thresh)
+			limits->bg_thresh = thresh / 2;
+	}
+	limits->thresh = thresh;
+	limits->dirty = decides ? here : before;
+	if ((decides || thresh < stock) && limits->dom_limit > thresh)
+		limits->dom_limit = thresh;
+	return decides;
 }
 
-/*
- * Non-zero if the ceiling is what denies a writer freerun: it is tighter than
- * the kernel's limit, and the cgroup is above the freerun level it makes.
- */
-int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
-		       const struct weir_counts *counts)
+/* Non-zero if a writer is above the domain's freerun level. */
+int weir_limits_brake(const struct weir_limits *limits)
 {
-	struct weir_limits capped = *stock;
+	return limits->dirty > weir_freerun(limits->thresh, limits->bg_thresh);
+}
 
-	if (!weir_ceiling_amend(&capped, ceiling, counts, WEIR_PASS_WRITER))
-		return 0;
-	return counted(counts, WEIR_PASS_WRITER) >
-	       weir_freerun(capped.thresh, capped.bg_thresh);
+/* The freerun level that @ceiling makes: what the kernel's is to its limit. */
+weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
+{
+	return weir_share(ceiling, weir_freerun(stock->thresh, stock->bg_thresh),
+			  stock->thresh);
 }
 
 /*

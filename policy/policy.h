@@ -146,14 +146,24 @@ struct weir_counts {
 	weir_u64 writeback;
 };
 
+/* What a ratio is a share of. */
+struct weir_memory {
+	weir_u64 file;		/* page cache of the cgroup and below */
+	weir_u64 dirty;		/* of it, dirty or in writeback */
+	weir_u64 headroom;	/* what memory.max and memory.high still leave */
+	weir_u64 host_avail;	/* the host's dirtyable memory */
+	weir_u64 host_dirty;
+};
+
 /* Linux refuses a vm.dirty_bytes below two pages; so does weir. */
 #define WEIR_CEILING_MIN	2ULL
 
 weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail);
+weir_u64 weir_ceiling_avail(const struct weir_memory *memory);
 int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind);
-int weir_ceiling_holds(weir_u64 ceiling, const struct weir_limits *stock,
-		       const struct weir_counts *counts);
+int weir_limits_brake(const struct weir_limits *limits);
+weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock);
 int weir_ceiling_brakes(weir_u64 freerun, const struct weir_counts *counts);
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, const struct weir_counts *counts,
 			   weir_u64 stock_poll);

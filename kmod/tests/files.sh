@@ -46,22 +46,18 @@ ok "floors are scaled to 80 % of the limit" sh -c '
 echo 0 >memory.dirty_min
 echo 0 >memory.dirty_ratio
 
+# a ceiling bounds the subtree: the tightest on the path is what is effective
 mkdir b
 echo +memory >cgroup.subtree_control
-ok "a ceiling on a cgroup with children is refused" refuses memory.dirty_bytes 64M "not supported"
-ok "so is a ratio" refuses memory.dirty_ratio 10 "not supported"
-ok "a child takes one" takes b/memory.dirty_bytes 64M 67108864
-ok "clearing one is never refused" takes memory.dirty_bytes max max
-rmdir b
-
-echo 67108864 >memory.dirty_bytes
-mkdir b
-sleep 1
-ok "a ceiling whose cgroup gets children is suspended, and says so" is "$(stat a ceiling)" max
-rmdir b
-sleep 1
-ok "and is back when they are gone" is "$(stat a ceiling)" 67108864
+ok "a cgroup with children takes a ceiling" takes memory.dirty_bytes 64M 67108864
+ok "its child is under it" is "$(stat a/b ceiling)" 67108864
+ok "the child takes a wider one of its own" takes b/memory.dirty_bytes 128M 134217728
+ok "and stays under its parent's" is "$(stat a/b ceiling)" 67108864
+ok "or a tighter one" takes b/memory.dirty_bytes 32M 33554432
+ok "which holds for it" is "$(stat a/b ceiling)" 33554432
+ok "and not for the parent" is "$(stat a ceiling)" 67108864
 echo max >memory.dirty_bytes
+rmdir b
 
 # an unprivileged owner of a delegated subtree
 mkdir d

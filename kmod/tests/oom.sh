@@ -28,4 +28,13 @@ ok "the effective floor is at most half of memory.max" between 4096 "$(stat weir
 echo 20M >weir/memory.min
 sleep 1
 ok "and at most memory.max - memory.min, live" between 0 "$(stat weir floor)" 4194304
+echo 0 >weir/memory.min
+echo 16M >weir/memory.dirty_bytes
+echo max >weir/memory.max
+sleep 1
+ok "and at most the ceiling" is "$(stat weir floor)" 16777216
+mkdir weir/below
+echo +memory >weir/cgroup.subtree_control
+echo 64M >weir/below/memory.dirty_min
+ok "its own or an ancestor's" is "$(stat weir/below floor)" 16777216
 finish

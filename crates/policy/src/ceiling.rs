@@ -14,8 +14,9 @@ mod c {
             counts: *const Counts,
             kind: Pass,
         ) -> i32;
-        pub fn weir_ceiling_holds(ceiling: u64, stock: *const Limits, counts: *const Counts)
-        -> i32;
+        pub fn weir_ceiling_avail(memory: *const Memory) -> u64;
+        pub fn weir_limits_brake(limits: *const Limits) -> i32;
+        pub fn weir_ceiling_freerun(ceiling: u64, stock: *const Limits) -> u64;
         pub fn weir_ceiling_brakes(freerun: u64, counts: *const Counts) -> i32;
         pub fn weir_ceiling_poll(ceiling: u64, counts: *const Counts, stock_poll: u64) -> u64;
     }
@@ -44,6 +45,31 @@ impl Ceiling {
     }
 }
 
+/// What a ratio is a share of, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Memory {
+    /// Page cache of the cgroup and its descendants.
+    pub file: u64,
+    /// Of it, dirty or in writeback.
+    pub dirty: u64,
+    /// What `memory.max` and `memory.high` still leave.
+    pub headroom: u64,
+    /// The host's dirtyable memory.
+    pub host_avail: u64,
+    /// The host's dirty + writeback.
+    pub host_dirty: u64,
+}
+
+impl Memory {
+    /// The cgroup's dirtyable memory.
+    pub fn avail(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_ceiling_avail(self) }
+    }
+}
+
 /// What Linux computed for one domain, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +86,17 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Lowers the limits to `ceiling` pages. Returns false and changes nothing if they are as tight
-    /// already, or if a reader asks.
+    /// Holds the limits to one ceiling on the cgroup's path, whose pages are `counts`. Returns whether
+    /// this ceiling is what the position is judged by now. Changes nothing for a reader.
     pub fn amend(&mut self, ceiling: u64, counts: &Counts, kind: Pass) -> bool {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_ceiling_amend(self, ceiling, counts, kind) != 0 }
+    }
+
+    /// Whether a writer is above the domain's freerun level.
+    pub fn brake(&self) -> bool {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_limits_brake(self) != 0 }
     }
 }
 
@@ -79,10 +111,10 @@ pub struct Counts {
     pub writeback: u64,
 }
 
-/// Whether the ceiling is what denies a writer freerun.
-pub fn holds(ceiling: u64, stock: &Limits, counts: &Counts) -> bool {
-    // SAFETY: the pointers are valid for the call.
-    unsafe { c::weir_ceiling_holds(ceiling, stock, counts) != 0 }
+/// The freerun level that `ceiling` makes, where the kernel's own limits are `stock`.
+pub fn freerun(ceiling: u64, stock: &Limits) -> u64 {
+    // SAFETY: the pointer is valid for the call.
+    unsafe { c::weir_ceiling_freerun(ceiling, stock) }
 }
 
 /// Whether a cgroup that holds `counts` is above `freerun`, the level its ceiling makes, so that the
@@ -115,6 +147,13 @@ mod tests {
         writeback: 1_000,
     };
 
+    const fn counts(dirty: u64) -> Counts {
+        Counts {
+            dirty,
+            writeback: 0,
+        }
+    }
+
     /// The example at the top of `policy/ceiling.c`.
     #[test]
     fn worked_example() {
@@ -135,7 +174,14 @@ mod tests {
         };
         assert_eq!(writer, amended);
         assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 12_288);
-        assert!(!holds(pages, &STOCK, &COUNTS));
+        assert!(!writer.brake());
+        assert_eq!(freerun(pages, &STOCK), 12_288);
+        assert!(
+            writer.amend(32_768, &counts(30_000), Pass::Writer),
+            "tighter"
+        );
+        assert_eq!((writer.thresh, writer.dirty), (16_384, 15_001));
+        assert!(writer.brake());
 
         let mut flusher = STOCK;
         assert!(flusher.amend(pages, &COUNTS, Pass::Flusher));
@@ -146,31 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn holds_from_the_freerun_level_on() {
-        assert!(!holds(
-            16_384,
-            &STOCK,
-            &Counts {
-                dirty: 12_288,
-                writeback: 0
-            }
-        ));
-        assert!(holds(
-            16_384,
-            &STOCK,
-            &Counts {
-                dirty: 12_288,
-                writeback: 1
-            }
-        ));
-        assert!(!holds(
-            100_000,
-            &STOCK,
-            &Counts {
-                dirty: 90_000,
-                writeback: 0
-            }
-        ));
+    fn a_wide_ceiling_that_is_nearly_full_holds_all_the_same() {
+        let mut limits = STOCK;
+        assert!(limits.amend(200_000, &counts(180_000), Pass::Writer));
+        assert_eq!((limits.thresh, limits.bg_thresh), (100_000, 50_000));
+        assert_eq!(limits.dirty, 90_001);
+        let mut limits = STOCK;
+        assert!(!limits.amend(200_000, &counts(20_000), Pass::Writer));
+        assert_eq!(limits, STOCK, "the kernel's own position is tighter");
     }
 
     #[test]
@@ -194,19 +223,34 @@ mod tests {
     }
 
     #[test]
+    fn dirtyable_is_page_cache_and_what_it_can_grow_by() {
+        let memory = Memory {
+            file: 1_000,
+            dirty: 400,
+            headroom: UNLIMITED,
+            host_avail: 10_000,
+            host_dirty: 2_000,
+        };
+        assert_eq!(memory.avail(), 8_400, "8,000 clean, 600 of them its own");
+        let limited = Memory {
+            headroom: 50,
+            ..memory
+        };
+        assert_eq!(limited.avail(), 1_050);
+        let empty = Memory {
+            host_avail: 0,
+            ..memory
+        };
+        assert_eq!(empty.avail(), 1_000);
+    }
+
+    #[test]
     fn an_exact_count_below_the_kernels_own_frees_nobody() {
         let mut limits = Limits {
             dirty: 90_000,
             ..STOCK
         };
-        assert!(limits.amend(
-            16_384,
-            &Counts {
-                dirty: 0,
-                writeback: 0
-            },
-            Pass::Writer
-        ));
+        assert!(!limits.amend(16_384, &counts(0), Pass::Writer));
         assert_eq!(limits.dirty, 14_746, "90 % of the limit, as before");
     }
 
@@ -221,7 +265,7 @@ mod tests {
             };
             let mut limits = stock;
             assert!(
-                !limits.amend(CEILING_MIN, &COUNTS, Pass::Writer),
+                limits.brake() && !limits.amend(CEILING_MIN, &counts(0), Pass::Writer),
                 "as tight already"
             );
             assert_eq!(limits, stock);
@@ -232,14 +276,10 @@ mod tests {
             dirty: 0,
             dom_limit: 3,
         };
-        assert!(limits.amend(
-            CEILING_MIN,
-            &Counts {
-                dirty: 0,
-                writeback: 0
-            },
-            Pass::Writer
-        ));
+        assert!(
+            !limits.amend(CEILING_MIN, &counts(0), Pass::Writer),
+            "empty"
+        );
         assert_eq!(
             limits,
             Limits {

@@ -46,6 +46,13 @@ const weir_u64 weir_layout_ceiling[] = {
 	AT(weir_ceiling, bytes), AT(weir_ceiling, ratio_percent),
 };
 
+const weir_u64 weir_layout_memory[] = {
+	sizeof(struct weir_memory),
+	AT(weir_memory, file), AT(weir_memory, dirty),
+	AT(weir_memory, headroom), AT(weir_memory, host_avail),
+	AT(weir_memory, host_dirty),
+};
+
 const weir_u64 weir_layout_limits[] = {
 	sizeof(struct weir_limits),
 	AT(weir_limits, thresh), AT(weir_limits, bg_thresh),

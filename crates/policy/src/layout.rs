@@ -13,6 +13,7 @@ mod c {
         pub static weir_layout_floor_pass: [u64; 10];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
+        pub static weir_layout_memory: [u64; 6];
         pub static weir_layout_limits: [u64; 5];
         pub static weir_layout_counts: [u64; 3];
         pub static weir_layout_host: [u64; 2];
@@ -81,6 +82,15 @@ fn structs_agree_with_the_header() {
         most_ahead
     );
     assert_layout!(weir_layout_ceiling, ceiling::Ceiling, bytes, ratio_percent);
+    assert_layout!(
+        weir_layout_memory,
+        ceiling::Memory,
+        file,
+        dirty,
+        headroom,
+        host_avail,
+        host_dirty
+    );
     assert_layout!(
         weir_layout_limits,
         ceiling::Limits,

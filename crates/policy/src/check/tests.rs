@@ -158,6 +158,12 @@ proptest! {
     }
 
     #[test]
+    fn dirtyable_memory(file in pages(), dirty in pages(), headroom in pages(),
+                        host_avail in pages(), host_dirty in pages()) {
+        Case::Avail(Memory { file, dirty, headroom, host_avail, host_dirty }).check();
+    }
+
+    #[test]
     fn amendments(limits in limits(), ceiling in pages(), counts in counts(), kind in 0..3u8) {
         Case::Amend { limits, ceiling, counts, kind }.check();
     }
@@ -165,6 +171,11 @@ proptest! {
     #[test]
     fn reservations(limits in limits(), unused in pages(), kind in 0..3u8) {
         Case::HostAmend { limits, host: Host { unused }, kind }.check();
+    }
+
+    #[test]
+    fn ceilings_on_a_path(stock in limits(), path in vec((pages(), counts()), 0..9), kind in 0..3u8) {
+        Case::Path { stock, path, kind }.check();
     }
 
     #[test]

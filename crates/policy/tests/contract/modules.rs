@@ -121,27 +121,23 @@ impl Module for Weir<'_> {
             dirty: throttle.dirty,
             dom_limit: *dirty_limit,
         };
-        let amended = if facts.may_reserve() {
+        if facts.may_reserve() {
             let host = Host {
                 unused: faults.unused,
             };
-            host.amend(&mut limits, facts.kind())
+            host.amend(&mut limits, facts.kind());
         } else if facts.may_cap() {
             let ceiling = faults.at_limits[pass.cgroup]
                 .ceiling
                 .pages(pass.cgroup_avail);
-            limits.amend(ceiling, &faults.counts, facts.kind())
-        } else {
-            false
-        };
-        if amended {
-            *throttle = Throttle {
-                thresh: limits.thresh,
-                bg_thresh: limits.bg_thresh,
-                dirty: limits.dirty,
-            };
-            *dirty_limit = limits.dom_limit;
+            limits.amend(ceiling, &faults.counts, facts.kind());
         }
+        *throttle = Throttle {
+            thresh: limits.thresh,
+            bg_thresh: limits.bg_thresh,
+            dirty: limits.dirty,
+        };
+        *dirty_limit = limits.dom_limit;
         if facts.may_reserve() && facts.kind() == Kind::Writer {
             self.released = admits(pass, faults, &faults.at_limits);
         }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What memory leaves a cgroup: the room for a floor, and what a ratio is of.
+ *
+ * Both come from live values on the cgroup's whole path, read by the beat: a
+ * page must fit under every memory.max from the cgroup to the root.
+ */
+#include "weir.h"
+#include <linux/page_counter.h>
+
+static u64 pages_max(unsigned long pages)
+{
+	return pages == PAGE_COUNTER_MAX ? WEIR_UNLIMITED : pages;
+}
+
+/*
+ * The floor asked for, as far as every memory.max, memory.min and ceiling on the
+ * path allows: what a ceiling will not let a cgroup hold need not be reserved.
+ */
+u64 weir_memory_floor(struct weir_group *group)
+{
+	u64 floor = weir_bytes_to_pages(group->dirty_min_bytes);
+
+	for (; group; group = group->parent) {
+		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
+		struct weir_floor_caps caps = {
+			.wanted = floor,
+			.memory_max = pages_max(READ_ONCE(memcg->memory.max)),
+			.memory_min = READ_ONCE(memcg->memory.min),
+		};
+
+		floor = weir_floor_own(&caps);
+		if (weir_group_has_ceiling(group))
+			floor = min(floor, weir_ceiling_pages(&group->ceiling,
+							      READ_ONCE(group->avail)));
+	}
+	return floor;
+}
+
+static u64 headroom(struct weir_group *group)
+{
+	u64 least = WEIR_UNLIMITED;
+
+	for (; group; group = group->parent) {
+		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
+		u64 most = min(READ_ONCE(memcg->memory.max),
+			       READ_ONCE(memcg->memory.high));
+		u64 used = page_counter_read(&memcg->memory);
+
+		least = min(least, most > used ? most - used : 0);
+	}
+	return least;
+}
+
+/* The subtree's dirtyable memory, the base of memory.dirty_ratio. */
+u64 weir_memory_dirtyable(struct weir_group *group)
+{
+	struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
+	struct weir_counts counts = weir_tree_counts(group);
+	struct weir_memory memory = {
+		.file = weir_memcg_page_state(memcg, NR_ACTIVE_FILE) +
+			weir_memcg_page_state(memcg, NR_INACTIVE_FILE),
+		.dirty = counts.dirty + counts.writeback,
+		.headroom = headroom(group),
+		.host_avail = weir_limits_dirtyable(),
+		.host_dirty = weir_count_host(),
+	};
+
+	return weir_ceiling_avail(&memory);
+}

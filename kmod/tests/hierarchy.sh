@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# hierarchy.sh [ROUNDS]: a ceiling bounds its whole subtree, whatever happens
+# in it.  Three levels of ceilings, two disks per cgroup, a task that moves, a
+# cgroup made and removed with dirty pages all the time, +io toggled.
+# Wants disks "d" and "e".
+. /tap.sh
+rounds=${1:-6}
+insmod /weir.ko || exit 1
+limits 268435456
+cd /sys/fs/cgroup || exit 1
+echo "+memory +io" >cgroup.subtree_control
+mkdir top
+echo "+memory +io" >top/cgroup.subtree_control
+mkdir top/mid top/aside
+echo "+memory +io" >top/mid/cgroup.subtree_control
+mkdir top/mid/one top/mid/two
+
+top=64 mid=40 one=16
+echo ${top}M >top/memory.dirty_bytes
+echo ${mid}M >top/mid/memory.dirty_bytes
+echo ${one}M >top/mid/one/memory.dirty_bytes
+ok "a leaf is under the tightest on its path" is "$(stat top/mid/two ceiling)" $((mid << 20))
+
+# writes CGROUP FILE: as fast as it may, until killed
+writes() {
+	# not in_cgroup: the writer itself is to be moved and killed, no shell around it
+	sh -c 'echo 0 >"/sys/fs/cgroup/$0/cgroup.procs" &&
+		exec dd if=/dev/zero of="/mnt/$1" bs=64k count=14000 2>/dev/null' "$1" "$2" &
+	writers="$writers $!"
+}
+for disk in d e; do
+	writes top/mid/one $disk/one
+	writes top/mid/two $disk/two
+	writes top/aside $disk/aside
+done
+writes top/aside d/mover
+mover=$!
+
+# sum CGROUP: dirty + writeback of its subtree in megabytes, rounded up
+sum() {
+	awk '$1 == "subtree_dirty" || $1 == "subtree_writeback" { n += $2 }
+		END { print int((n + 1048575) / 1048576) }' "$1/memory.dirty_stat"
+}
+max_top=0 max_mid=0 max_one=0
+sample() {
+	now=$(sum top)
+	[ "$now" -le $max_top ] || max_top=$now
+	now=$(sum top/mid)
+	[ "$now" -le $max_mid ] || max_mid=$now
+	now=$(sum top/mid/one)
+	[ "$now" -le $max_one ] || max_one=$now
+}
+
+removed=0
+until [ "$max_one" -gt 0 ]; do
+	sample
+done
+while [ $removed -lt "$rounds" ]; do
+	mkdir top/mid/brief
+	dirty /mnt/d/brief$((removed % 4)) 2 top/mid/brief &
+	brief=$!
+	sample
+	echo $mover >top/mid/two/cgroup.procs
+	echo -io >top/mid/cgroup.subtree_control
+	sample
+	usleep 100000
+	sample
+	wait $brief
+	rmdir top/mid/brief && removed=$((removed + 1))
+	echo +io >top/mid/cgroup.subtree_control
+	sample
+	echo $mover >top/aside/cgroup.procs
+	usleep 100000
+	sample
+done
+kill $writers
+wait
+sample
+
+# 5 % and what may flow in within a beat of 200 ms: the disks' 2 x 32 MB/s
+bound() {
+	echo $(($1 + $1 / 20 + 13))
+}
+ok "top never held more than its ceiling" between $((top / 2)) $max_top "$(bound $top)"
+ok "nor mid" between $((mid / 2)) $max_mid "$(bound $mid)"
+ok "nor one" between $((one / 2)) $max_one "$(bound $one)"
+ok "one was held" between 1 "$(stat top/mid/one nr_ceiling_held)" 100000000
+ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 100000000
+echo "# most held, of MB allowed: top $max_top of $top, mid $max_mid of $mid, one $max_one of $one"
+
+rmdir top/mid/one
+sync
+sleep 1
+ok "a removed cgroup's record is dropped once it is clean" is "$(cat /sys/kernel/weir/groups)" 4
+ok "the sums are back at nothing" is "$(sum top)" 0
+finish
