@@ -78,5 +78,21 @@ echo 8M >d/memory.dirty_min
 ok "nor raise one it was given" owner_refused memory.dirty_min 9M 8388608
 ok "but can lower it" owner_takes memory.dirty_min 4M 4194304
 ok "and can set a ceiling" owner_takes memory.dirty_bytes 4M 4194304
+
+# and not as root of a user namespace of its own either
+in_namespace() {
+	su user -s /bin/sh -c "unshare -Ur sh -c 'id -u && echo -n $2 >/sys/fs/cgroup/a/d/$1'" 2>&1
+}
+namespace_refused() {
+	out=$(in_namespace "$1" "$2")
+	case $out in
+	0*"not permitted"*) is "$(cat d/"$1")" "$3" ;;
+	*) echo "$out"; return 1 ;;
+	esac
+}
+ok "nor as root of a user namespace" namespace_refused memory.dirty_min 9M 4194304
+echo 2M >memory.dirty_bytes
+ok "clearing its ceiling" owner_takes memory.dirty_bytes max max
+ok "gets it past no ancestor's" is "$(stat a/d ceiling)" 2097152
 rmdir d
 finish
