@@ -1,22 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Counts what weir adds to writes, in instructions, and writes docs/cost.md.
-#   tools/cost.sh [KERNEL]
+#   tools/cost.sh           counts on Debian's 6.12, which takes some minutes
+#   tools/cost.sh LINES     takes what cost.sh printed in guests before
 set -eu
-kernel=${1:-debian:6.12}
+lines=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
-lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
 
-for cpus in 1 8; do
-	# a status of its own: in a pipe it would be lost
-	./weir exec --kernel "$kernel" --cpus $cpus --timeout 30m --env SPIN_MS=400 --count-instructions \
-		--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
-		kmod/tests/cost.sh 1 100 1000 >>"$lines"
-done
+if [ -z "$lines" ]; then
+	lines=$(mktemp)
+	trap 'rm -f "$lines"' EXIT
+	for cpus in 1 8; do
+		# a status of its own: in a pipe it would be lost
+		./weir exec --kernel debian:6.12 --cpus $cpus --timeout 30m --env SPIN_MS=400 --count-instructions \
+			--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
+			kmod/tests/cost.sh 1 100 1000 >>"$lines"
+	done
+fi
 
 table() {
 	awk '
+	function figures(row, cpus) {
+		return (row, cpus) in cell ? cell[row, cpus] : "not run | | "
+	}
 	function where(key) {
 		if (key == "idle") return "no knob anywhere"
 		if (key == "floors-elsewhere") return "floors on others"
@@ -46,7 +52,7 @@ table() {
 		print "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 		for (i = 1; i <= count; i++) {
 			split(rows[i], part, SUBSEP)
-			printf "| %s | %s | %s | %s | %s |\n", where(part[1]), part[2], part[3], cell[rows[i], 1], cell[rows[i], 8]
+			printf "| %s | %s | %s | %s | %s |\n", where(part[1]), part[2], part[3], figures(rows[i], 1), figures(rows[i], 8)
 		}
 		printf "\nWithout weir a write takes %d instructions on one CPU and %d on eight, a pass %d and %d more.\n", \
 			base_never[1, 1], base_never[8, 1], base_pass[1, 1], base_pass[8, 1]
@@ -76,11 +82,14 @@ END
 ## What grows, and with what
 
 - **With no knob anywhere: nothing.** No probe is registered; the medians are equal to the instruction.
-- **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup with a knob adds them up.
-- **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups. The beat goes through all
-  groups with a knob five times a second, and its work grows with their number.
-- **Depth.** A pass looks at the cgroup and at those above it that weir knows.
 - **A write without a pass** takes what it took, whatever is set.
+- **Floors that are not used up** lower the host's limit for the others, so every pass of theirs goes through two probes. A
+  pass that a floor leaves out is cheaper than one that only asks: most of the kernel's own work is left out with it. It
+  costs per write because a writer under a floor or a ceiling looks in more often.
+- **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup with a knob adds them up.
+- **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups, some instructions for longer chains.
+  The beat goes through all groups with a knob, and its work grows with their number.
+- **Depth.** Compare the rows: what a deeper cgroup adds is in them.
 END
 } >docs/cost.md.new
 mv docs/cost.md.new docs/cost.md

@@ -34,6 +34,8 @@ const BOOTS: u32 = 3;
 
 /// A guest silent for this long hangs; it beats every five seconds.
 const SILENCE: Duration = Duration::from_secs(60);
+/// One emulating thread boots eight CPUs in about a minute, on a busy machine in several.
+const SILENCE_COUNTING: Duration = Duration::from_secs(300);
 
 /// A disk of the machine, a sparse image of its size.
 pub struct Drive {
@@ -169,7 +171,18 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     });
     let mut slow_down = || slow_down(machine.drives, &monitor_here, &channel_here);
     let deadline = Instant::now() + limit;
-    let end = listen(&receiver, &mut running, deadline, &mut slow_down, on_event);
+    let silence = if machine.count_instructions {
+        SILENCE_COUNTING
+    } else {
+        SILENCE
+    };
+    let end = listen(
+        &receiver,
+        &mut running,
+        (deadline, silence),
+        &mut slow_down,
+        on_event,
+    );
     drop(running);
     drop(receiver);
     if reader.join().is_err() {
@@ -196,15 +209,15 @@ fn slow_down(drives: &[Drive], monitor: &UnixStream, mut guest: &UnixStream) -> 
 fn listen(
     lines: &Receiver<Vec<u8>>,
     running: &mut Running,
-    deadline: Instant,
+    (deadline, silence): (Instant, Duration),
     on_prepared: &mut dyn FnMut() -> Result<()>,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<End> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let line = match lines.recv_timeout(left.min(SILENCE)) {
+        let line = match lines.recv_timeout(left.min(silence)) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) if left > SILENCE => return Ok(End::Silent),
+            Err(RecvTimeoutError::Timeout) if left > silence => return Ok(End::Silent),
             Err(RecvTimeoutError::Timeout) => return Ok(End::Deadline),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = running.0.wait().context("waiting for QEMU")?;
