@@ -89,7 +89,7 @@ fn livepatch(kernel: &str) {
 
 fn chaos(kernel: &str, arguments: &[&str]) {
     let mut options = words(
-        "--memory 2G --timeout 90m --disk d=1G,ext4,32M/s --disk x=1G,xfs,32M/s --disk b=1G,btrfs,32M/s \
+        "--memory 2G --timeout 90m --disk d=1G,ext4,8M/s --disk x=1G,xfs,32M/s --disk b=1G,btrfs,32M/s \
          --disk u=128M --package dmsetup --package nfs-kernel-server --package nfs-common \
          --driver null_blk --driver dm_flakey --driver nfsd --driver nfsv4",
     );
