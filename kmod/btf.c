@@ -262,17 +262,9 @@ int weir_btf_size(const struct weir_btf *btf, const char *type)
 	return owner ? (int)owner->size : -ENOENT;
 }
 
-/*
- * Does @function exist with exactly these parameters?  Each of @params is a
- * struct name, for a pointer to it, or "4" or "8", for an integer of that many
- * bytes.  A function whose arguments the compiler changed fails here: its
- * entry is missing from BTF or shows another list.
- */
-int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
-			    const char *const *params, u32 count)
+static int takes(const struct weir_btf *btf, const struct btf_type *proto,
+		 const char *const *params, u32 count)
 {
-	const struct btf_type *type = by_name(btf, BTF_KIND_FUNC, function);
-	const struct btf_type *proto = type ? by_id(btf, type->type) : NULL;
 	const struct btf_param *given;
 	u32 i;
 
@@ -285,6 +277,11 @@ int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
 		const struct btf_type *got = resolve(btf, given[i].type);
 		u32 kind = got ? BTF_INFO_KIND(got->info) : BTF_KIND_UNKN;
 
+		if (params[i][0] == '*') {
+			if (kind != BTF_KIND_PTR)
+				return -EINVAL;
+			continue;
+		}
 		if (params[i][0] == '4' || params[i][0] == '8') {
 			if (kind != BTF_KIND_INT || got->size != params[i][0] - '0')
 				return -EINVAL;
@@ -296,4 +293,33 @@ int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
 			return -EINVAL;
 	}
 	return 0;
+}
+
+/*
+ * Does @function exist with exactly these parameters?  Each of @params is a
+ * struct name, for a pointer to it, or "4" or "8", for an integer of that many
+ * bytes.  A function whose arguments the compiler changed fails here: its
+ * entry is missing from BTF or shows another list.
+ */
+int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
+			    const char *const *params, u32 count)
+{
+	const struct btf_type *type = by_name(btf, BTF_KIND_FUNC, function);
+
+	return takes(btf, type ? by_id(btf, type->type) : NULL, params, count);
+}
+
+/*
+ * The same of what is called at a tracepoint, by the name of its callback type
+ * (btf_trace_...), whose first argument is a void pointer: "*".
+ */
+int weir_btf_tracepoint_takes(const struct weir_btf *btf, const char *callback,
+			      const char *const *params, u32 count)
+{
+	const struct btf_type *type = by_name(btf, BTF_KIND_TYPEDEF, callback);
+
+	type = type ? resolve(btf, type->type) : NULL;
+	if (!type || BTF_INFO_KIND(type->info) != BTF_KIND_PTR)
+		return -ENOENT;
+	return takes(btf, by_id(btf, type->type), params, count);
 }

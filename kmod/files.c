@@ -158,12 +158,22 @@ static u64 effective_ceiling(const struct weir_group *group)
 	return least == WEIR_UNLIMITED ? least : least << PAGE_SHIFT;
 }
 
+static const char *const deciders[WEIR_BY_COUNT] = {
+	[WEIR_BY_UNKNOWN] = "unknown",
+	[WEIR_BY_HOST] = "host",
+	[WEIR_BY_CGROUP] = "cgroup",
+	[WEIR_BY_CEILING] = "ceiling",
+	[WEIR_BY_ANCESTOR] = "ancestor",
+	[WEIR_BY_DEVICE] = "device",
+};
+
 static void print_stat(struct seq_file *seq, struct weir_group *group)
 {
 	struct weir_counts counts = weir_tree_update(group);
 	struct weir_counts subtree = weir_tree_counts(group);
 	bool in_effect = weir_in_effect();
 	struct weir_stats stats;
+	int by;
 
 	weir_group_stats(group, &stats);
 	seq_printf(seq, "in_effect %d\n", in_effect);
@@ -190,6 +200,12 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 		   stats.throttled_below_floor);
 	seq_printf(seq, "throttled_usec %llu\n",
 		   stats.throttled_ns / NSEC_PER_USEC);
+	for (by = 0; by < WEIR_BY_COUNT; by++) {
+		seq_printf(seq, "nr_throttled_by_%s %llu\n", deciders[by],
+			   stats.by[by].pauses);
+		seq_printf(seq, "throttled_by_%s_usec %llu\n", deciders[by],
+			   stats.by[by].ns / NSEC_PER_USEC);
+	}
 	seq_printf(seq, "nr_missed %llu\n", weir_missed());
 }
 

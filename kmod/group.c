@@ -178,7 +178,7 @@ void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
 /* Sum the counters over all CPUs. */
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 {
-	int cpu;
+	int cpu, by;
 
 	memset(sum, 0, sizeof(*sum));
 	for_each_possible_cpu(cpu) {
@@ -194,6 +194,10 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 		sum->throttled_below_floor +=
 			READ_ONCE(part->throttled_below_floor);
 		sum->throttled_ns += READ_ONCE(part->throttled_ns);
+		for (by = 0; by < WEIR_BY_COUNT; by++) {
+			sum->by[by].pauses += READ_ONCE(part->by[by].pauses);
+			sum->by[by].ns += READ_ONCE(part->by[by].ns);
+		}
 	}
 }
 

@@ -64,6 +64,20 @@ static int check_functions(const struct weir_btf *btf)
 	       check_function(btf, "cgroup_rm_cftypes", remove, 1);
 }
 
+static int check_tracepoint(const struct weir_btf *btf)
+{
+	static const char *const pause[] = {
+		"*", "bdi_writeback", "8", "8", "8", "8", "8", "8", "8", "8",
+		"8", "8", "8",
+	};
+	int err = weir_btf_tracepoint_takes(btf, "btf_trace_balance_dirty_pages",
+					    pause, ARRAY_SIZE(pause));
+
+	if (err)
+		pr_err("refusing to load: tracepoint balance_dirty_pages has other arguments in this kernel's BTF than weir knows\n");
+	return err;
+}
+
 static int read_dtc(const struct weir_btf *btf)
 {
 	static const struct {
@@ -180,7 +194,8 @@ int weir_layout_read(void)
 
 	if (err)
 		return err;
-	err = check_public(&btf) ?: check_functions(&btf) ?: read_dtc(&btf) ?:
+	err = check_public(&btf) ?: check_functions(&btf) ?:
+	      check_tracepoint(&btf) ?: read_dtc(&btf) ?:
 	      read_counters(&btf);
 	weir_btf_free(&btf);
 	return err;

@@ -37,13 +37,12 @@ static bool armed;
 #define FIELD(dtc, name) (*(unsigned long *)((dtc) + weir_layout.dtc_##name))
 #define POINTER(dtc, name) (*(void **)((dtc) + weir_layout.dtc_##name))
 
-/* Keep the argument of the calls that may be amended; let all others go. */
+/* Keep the argument of the calls that concern weir; let all others go. */
 static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct call *call = (void *)instance->data;
 	void *dtc = (void *)regs_get_kernel_argument(regs, 0);
 	struct bdi_writeback *wb = POINTER(dtc, wb);
-	struct weir_group *group;
 
 	call->dtc = dtc;
 	if (wb && weir_drain_limit())
@@ -53,8 +52,7 @@ static int enter(struct kretprobe_instance *instance, struct pt_regs *regs)
 			return READ_ONCE(weir_pool.floors_total) ? 0 : 1;
 		return READ_ONCE(proof.task) == current ? 0 : 1;
 	}
-	group = wb ? weir_tree_nearest(wb->memcg_css) : NULL;
-	return weir_tree_bound(group) ? 0 : 1;
+	return wb && weir_tree_nearest(wb->memcg_css) ? 0 : 1;
 }
 
 static struct weir_pass_facts facts_of(void *dtc, struct bdi_writeback *wb)
@@ -132,12 +130,13 @@ static void amend_host(void *dtc, struct bdi_writeback *wb, enum weir_pass kind)
 		release(dtc, wb, group);
 }
 
-/* Hold @limits to every ceiling on the path; true if one decides the position. */
-static bool cap(struct weir_limits *limits, struct weir_group *group,
+/* Hold @limits to every ceiling on the path; returns what its position is judged by. */
+static enum weir_judged_by cap(struct weir_limits *limits, struct weir_group *group,
 		enum weir_pass kind)
 {
 	const struct weir_limits stock = *limits;
-	bool decided = false;
+	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
+	struct weir_group *own = group;
 
 	for (; group; group = group->parent) {
 		struct weir_counts counts;
@@ -148,26 +147,34 @@ static bool cap(struct weir_limits *limits, struct weir_group *group,
 		counts = weir_tree_counts(group);
 		ceiling = weir_ceiling_pages(&group->ceiling,
 					     READ_ONCE(group->avail));
-		decided |= weir_ceiling_amend(limits, ceiling, &counts, kind);
+		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
+			by = group == own ? WEIR_JUDGED_BY_CEILING :
+			     WEIR_JUDGED_BY_ANCESTOR;
 		WRITE_ONCE(group->last_freerun,
 			   weir_ceiling_freerun(ceiling, &stock));
 	}
-	return decided;
+	return by;
 }
 
 static void amend(void *dtc, struct weir_group *group, enum weir_pass kind)
 {
 	struct weir_limits limits = limits_of(dtc);
+	struct weir_limits stock = limits;
+	enum weir_judged_by by;
 	bool held;
 
 	weir_tree_update(group);
-	held = cap(&limits, group, kind) && kind == WEIR_PASS_WRITER &&
+	by = cap(&limits, group, kind);
+	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 	       weir_limits_brake(&limits);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(group, would_hold);
+		weir_events_limits(&stock, WEIR_JUDGED_BY_KERNEL);
 		return;
 	}
+	if (kind == WEIR_PASS_WRITER)
+		weir_events_limits(&limits, by);
 	if (held)
 		weir_count(group, ceiling_held);
 	put_limits(dtc, &limits);
@@ -219,7 +226,7 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	group = weir_tree_nearest(wb->memcg_css);
 	if (kind == WEIR_PASS_WRITER && !FIELD(POINTER(dtc, gdtc), dirty))
 		FIELD(dtc, dirty) = 0;
-	else if (weir_tree_capped(group))
+	else if (group)
 		amend(dtc, group, kind);
 	return 0;
 }

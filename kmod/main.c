@@ -67,7 +67,8 @@ static int __init weir_init(void)
 		pr_err("refusing to load: the memory controller is not on cgroup v2 (disabled, or mounted as v1)\n");
 		return -EOPNOTSUPP;
 	}
-	err = weir_symbols_find() ?: weir_layout_read() ?: prove();
+	err = weir_symbols_find() ?: weir_events_find() ?:
+	      weir_layout_read() ?: prove();
 	if (err)
 		return err;
 	weir_livepatch_find();

@@ -98,6 +98,7 @@ static bool admit(struct weir_group *group, struct bdi_writeback *wb,
 		return false;
 	}
 	weir_count(group, floor_admitted);
+	weir_events_admit(group, wb, &pass, pages_dirtied);
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
@@ -131,13 +132,15 @@ static int enter_pause(struct kretprobe_instance *instance,
 	struct pause *pause = (void *)instance->data;
 	struct bdi_writeback *wb = (void *)regs_get_kernel_argument(regs, 0);
 
-	if (regs_get_kernel_argument(regs, 1) != current->nr_dirtied ||
-	    !weir_group_find(wb->memcg_css))
+	struct weir_group *group = weir_group_find(wb->memcg_css);
+
+	if (!group || regs_get_kernel_argument(regs, 1) != current->nr_dirtied)
 		return 1;
 	/* alive until the pass returns: the caller holds the wb, the wb its css */
 	pause->css = wb->memcg_css;
 	pause->start_ns = ktime_get_mono_fast_ns();
 	pause->switches = current->nvcsw;
+	weir_events_enter(group);
 	pause->below_floor = __this_cpu_read(verdict) == WEIR_FLOOR_ADMIT ||
 			     __this_cpu_read(verdict) == WEIR_FLOOR_HOST_FULL;
 	return 0;
@@ -169,6 +172,7 @@ static int leave_pause(struct kretprobe_instance *instance,
 	struct weir_group *group = weir_group_find(pause->css);
 	unsigned long pauses = current->nvcsw - pause->switches;
 
+	weir_events_leave();
 	if (!group)
 		return 0;
 	if (pauses) {
@@ -217,9 +221,12 @@ int weir_passes_arm(void)
 		/* one per task asleep in the throttle at a time */
 		.maxactive = 4096,
 	};
-	err = register_kretprobe(&pause_probe);
+	err = weir_events_arm();
 	if (err)
 		return err;
+	err = register_kretprobe(&pause_probe);
+	if (err)
+		goto no_pauses;
 	set_up(&entry_probe, "balance_dirty_pages", enter_pass);
 	err = register_kprobe(&entry_probe);
 	/* without an ftrace site a return into free_running() would be optimised away */
@@ -228,8 +235,14 @@ int weir_passes_arm(void)
 		err = -EOPNOTSUPP;
 	}
 	if (err)
-		unregister_kretprobe(&pause_probe);
-	armed = !err;
+		goto no_entries;
+	armed = true;
+	return 0;
+
+no_entries:
+	unregister_kretprobe(&pause_probe);
+no_pauses:
+	weir_events_disarm();
 	return err;
 }
 
@@ -239,6 +252,7 @@ void weir_passes_disarm(void)
 		return;
 	unregister_kprobe(&entry_probe);
 	unregister_kretprobe(&pause_probe);
+	weir_events_disarm();
 	armed = false;
 }
 

@@ -53,6 +53,8 @@ void weir_btf_free(struct weir_btf *btf);
 int weir_btf_member(const struct weir_btf *btf, const char *type,
 		    const char *name, struct weir_member *member);
 int weir_btf_size(const struct weir_btf *btf, const char *type);
+int weir_btf_tracepoint_takes(const struct weir_btf *btf, const char *callback,
+			      const char *const *params, u32 count);
 int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
 			    const char *const *params, u32 count);
 
@@ -72,6 +74,11 @@ u64 weir_count_wb(struct bdi_writeback *wb, u64 at_least);
 u64 weir_count_host(void);
 
 /* group.c: what weir knows of one cgroup */
+struct weir_slept {
+	u64 pauses;
+	u64 ns;
+};
+
 struct weir_stats {
 	u64 passes;
 	u64 floor_admitted;
@@ -82,6 +89,7 @@ struct weir_stats {
 	u64 throttled;
 	u64 throttled_below_floor;
 	u64 throttled_ns;
+	struct weir_slept by[WEIR_BY_COUNT];
 };
 
 #define WEIR_DEVICES	8
@@ -167,6 +175,17 @@ struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 /* memory.c: what memory leaves a cgroup */
 u64 weir_memory_floor(struct weir_group *group);
 u64 weir_memory_dirtyable(struct weir_group *group);
+
+/* events.c: who decided each pause */
+int weir_events_find(void);
+int weir_events_arm(void);
+void weir_events_disarm(void);
+void weir_events_enter(struct weir_group *group);
+void weir_events_leave(void);
+void weir_events_limits(const struct weir_limits *limits,
+			enum weir_judged_by judged_by);
+void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
+		       const struct weir_floor_pass *pass, u64 pages);
 
 /* files.c */
 int weir_files_create(void);

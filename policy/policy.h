@@ -225,6 +225,38 @@ void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
 void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
 		       const struct weir_drain_host *host);
 
+/* pause.c: whose limit put a task to sleep. */
+
+enum weir_judged_by {
+	WEIR_JUDGED_BY_KERNEL,		/* the kernel's own limit for the cgroup */
+	WEIR_JUDGED_BY_CEILING,		/* the cgroup's ceiling */
+	WEIR_JUDGED_BY_ANCESTOR,	/* the ceiling of one above */
+};
+
+enum weir_pause_by {
+	WEIR_BY_UNKNOWN,
+	WEIR_BY_HOST,
+	WEIR_BY_CGROUP,
+	WEIR_BY_CEILING,
+	WEIR_BY_ANCESTOR,
+	WEIR_BY_DEVICE,
+	WEIR_BY_COUNT,
+};
+
+struct weir_pause_facts {
+	/* of the domain the kernel decided by */
+	weir_u64 thresh;
+	weir_u64 dirty;
+	/* of the cgroup's domain in the same pass, amended */
+	weir_u64 cgroup_thresh;
+	weir_u64 cgroup_dirty;
+	weir_u32 cgroup_seen;
+	weir_u32 strictlimit;
+	enum weir_judged_by judged_by;
+};
+
+enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
+
 /* arith.c: the few sums everything above is made of. */
 
 weir_u64 weir_saturate(weir_u64 pages);

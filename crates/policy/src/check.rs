@@ -12,6 +12,7 @@ use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
 use crate::floor::{Caps, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
+use crate::pause::{self, By, JudgedBy};
 use crate::reserve::Host;
 use crate::{PAGES_MAX, UNLIMITED, arith};
 use arbitrary::{Arbitrary, Unstructured};
@@ -66,6 +67,7 @@ pub enum Case {
         path: Vec<(u64, Counts)>,
         kind: u8,
     },
+    Pause(pause::Facts),
     Poll {
         ceiling: u64,
         counts: Counts,
@@ -162,6 +164,7 @@ impl Case {
                 let kind = [Pass::Writer, Pass::Flusher, Pass::Reader][usize::from(kind % 3)];
                 check_path(stock, path, kind);
             }
+            Case::Pause(facts) => check_pause(facts),
             Case::Poll {
                 ceiling,
                 counts,
@@ -634,6 +637,21 @@ fn check_drain_amend(before: Limits, limit: u64, stock: u64) {
         (before.dirty, before.dom_limit),
         "the rest is the kernel's"
     );
+}
+
+/// Whoever is named decided by numbers that are his.
+fn check_pause(facts: &pause::Facts) {
+    let cgroups = (facts.thresh, facts.dirty) == (facts.cgroup_thresh, facts.cgroup_dirty);
+    let judged_by = match facts.by() {
+        By::Device => return assert!(facts.strictlimit != 0),
+        By::Unknown => return assert!(facts.cgroup_seen == 0),
+        By::Host => return assert!(facts.cgroup_seen != 0 && !cgroups),
+        By::Cgroup => JudgedBy::Kernel,
+        By::Ceiling => JudgedBy::Ceiling,
+        By::Ancestor => JudgedBy::Ancestor,
+    };
+    assert!(facts.cgroup_seen != 0 && facts.strictlimit == 0 && cgroups);
+    assert_eq!(judged_by, facts.judged_by);
 }
 
 /// Several ceilings on one path: whatever the order, none is looser than alone.

@@ -97,6 +97,14 @@ const weir_u64 weir_layout_drain_constants[] = {
 	WEIR_DRAIN_CALM_MS,
 };
 
+const weir_u64 weir_layout_pause[] = {
+	sizeof(struct weir_pause_facts),
+	AT(weir_pause_facts, thresh), AT(weir_pause_facts, dirty),
+	AT(weir_pause_facts, cgroup_thresh), AT(weir_pause_facts, cgroup_dirty),
+	AT(weir_pause_facts, cgroup_seen), AT(weir_pause_facts, strictlimit),
+	AT(weir_pause_facts, judged_by),
+};
+
 /* Enumerators and constants that are repeated in Rust. */
 const weir_u64 weir_layout_constants[] = {
 	WEIR_PASS_WRITER, WEIR_PASS_FLUSHER, WEIR_PASS_READER,
@@ -105,6 +113,9 @@ const weir_u64 weir_layout_constants[] = {
 	WEIR_FLOORS_PERCENT_OF_LIMIT, WEIR_FLOOR_PERCENT_OF_MEMORY,
 	WEIR_CREDIT_WINDOW_MS, WEIR_CEILING_MIN,
 	WEIR_PARSED, WEIR_PARSE_INVALID, WEIR_PARSE_RANGE, WEIR_BYTES_MAX,
+	WEIR_BY_UNKNOWN, WEIR_BY_HOST, WEIR_BY_CGROUP, WEIR_BY_CEILING,
+	WEIR_BY_ANCESTOR, WEIR_BY_DEVICE, WEIR_BY_COUNT,
+	WEIR_JUDGED_BY_KERNEL, WEIR_JUDGED_BY_CEILING, WEIR_JUDGED_BY_ANCESTOR,
 	sizeof(enum weir_pass), sizeof(enum weir_floor_verdict),
 	sizeof(enum weir_parsed),
 };

@@ -2,7 +2,7 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, drain, floor, parse, pass, reserve};
+use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -14,6 +14,7 @@ mod c {
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
+        pub static weir_layout_pause: [u64; 8];
         pub static weir_layout_limits: [u64; 5];
         pub static weir_layout_counts: [u64; 3];
         pub static weir_layout_host: [u64; 2];
@@ -21,7 +22,7 @@ mod c {
         pub static weir_layout_drain_beat: [u64; 14];
         pub static weir_layout_drain_host: [u64; 5];
         pub static weir_layout_drain_constants: [u64; 3];
-        pub static weir_layout_constants: [u64; 21];
+        pub static weir_layout_constants: [u64; 31];
     }
 }
 
@@ -92,6 +93,17 @@ fn structs_agree_with_the_header() {
         host_dirty
     );
     assert_layout!(
+        weir_layout_pause,
+        pause::Facts,
+        thresh,
+        dirty,
+        cgroup_thresh,
+        cgroup_dirty,
+        cgroup_seen,
+        strictlimit,
+        judged_by
+    );
+    assert_layout!(
         weir_layout_limits,
         ceiling::Limits,
         thresh,
@@ -152,6 +164,7 @@ fn constants_agree_with_the_header() {
     use floor::Verdict;
     use parse::Parsed;
     use pass::Pass;
+    use pause::{By, JudgedBy};
     // SAFETY: an immutable array of this length, defined in layout.c.
     let from_c = unsafe { c::weir_layout_constants };
     let from_rust = [
@@ -173,6 +186,16 @@ fn constants_agree_with_the_header() {
         Parsed::Invalid as u64,
         Parsed::OutOfRange as u64,
         parse::BYTES_MAX,
+        By::Unknown as u64,
+        By::Host as u64,
+        By::Cgroup as u64,
+        By::Ceiling as u64,
+        By::Ancestor as u64,
+        By::Device as u64,
+        pause::BY_COUNT as u64,
+        JudgedBy::Kernel as u64,
+        JudgedBy::Ceiling as u64,
+        JudgedBy::Ancestor as u64,
         size_of::<Pass>() as u64,
         size_of::<Verdict>() as u64,
         size_of::<Parsed>() as u64,

@@ -20,6 +20,7 @@ pub mod floor;
 mod layout;
 pub mod parse;
 pub mod pass;
+pub mod pause;
 pub mod reserve;
 
 /// log2 of the page size in bytes.

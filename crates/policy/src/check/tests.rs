@@ -174,6 +174,14 @@ proptest! {
     }
 
     #[test]
+    fn pauses(thresh in 0..3u64, dirty in 0..3u64, cgroup_thresh in 0..3u64, cgroup_dirty in 0..3u64,
+              cgroup_seen in truth(), strictlimit in truth(),
+              judged_by in prop_oneof![Just(JudgedBy::Kernel), Just(JudgedBy::Ceiling), Just(JudgedBy::Ancestor)]) {
+        Case::Pause(pause::Facts { thresh, dirty, cgroup_thresh, cgroup_dirty, cgroup_seen, strictlimit, judged_by })
+            .check();
+    }
+
+    #[test]
     fn ceilings_on_a_path(stock in limits(), path in vec((pages(), counts()), 0..9), kind in 0..3u8) {
         Case::Path { stock, path, kind }.check();
     }
