@@ -115,6 +115,15 @@ static void release(void *dtc, struct bdi_writeback *wb,
 	weir_count(group, floor_released);
 }
 
+/* Was it in the global domain?  @dtc is the cgroup's of the same pass. */
+static bool released(void *dtc, struct bdi_writeback *wb)
+{
+	struct weir_group *group = weir_group_find(wb->memcg_css);
+
+	return group && READ_ONCE(group->floor) && !READ_ONCE(weir_observe) &&
+	       !FIELD(POINTER(dtc, gdtc), dirty);
+}
+
 static void amend_host(void *dtc, struct bdi_writeback *wb, enum weir_pass kind)
 {
 	struct weir_group *group = weir_group_find(wb->memcg_css);
@@ -189,6 +198,7 @@ static void amend_for_drain(void *dtc)
 
 	if (gdtc) {
 		host.thresh = FIELD(gdtc, thresh);
+		host.unused = weir_host().unused;
 		host.avail = FIELD(gdtc, avail);
 		weir_drain_follow(&limits, FIELD(dtc, avail), &host);
 	} else {
@@ -224,7 +234,7 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	if (!weir_pass_may_cap(&facts))
 		return 0;
 	group = weir_tree_nearest(wb->memcg_css);
-	if (kind == WEIR_PASS_WRITER && !FIELD(POINTER(dtc, gdtc), dirty))
+	if (kind == WEIR_PASS_WRITER && released(dtc, wb))
 		FIELD(dtc, dirty) = 0;
 	else if (group)
 		amend(dtc, group, kind);

@@ -196,12 +196,15 @@ void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
  * Amend the limits of a cgroup's domain along with the host's.  Linux gives a
  * cgroup the same share of its dirtyable memory (@avail) as the host's limit is
  * of the host's, in 4096ths, rounded up.  So does this for a lift, by what the
- * same pass found for the host: a lift lost there is none here.
+ * same pass found for the host, with what floors reserve (reserve.c) put back:
+ * that is about the host's domain only.  A lift lost there is none here, or no
+ * more than what is reserved.
  */
 void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
 		       const struct weir_drain_host *host)
 {
 	weir_u64 host_avail = weir_saturate(host->avail);
+	weir_u64 lifted = weir_saturate(host->thresh);
 	weir_u64 share, limit;
 
 	if (host->limit < host->stock) {
@@ -210,8 +213,9 @@ void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
 	}
 	if (!host->limit || !host_avail)
 		return;
-	share = (weir_saturate(host->thresh) * 4096 + host_avail - 1) /
-		host_avail;
+	if (lifted < host->limit)
+		lifted = least(weir_add(lifted, host->unused), host->limit);
+	share = (lifted * 4096 + host_avail - 1) / host_avail;
 	limit = weir_share(avail, least(share, 4096), 4096);
 	if (limit > limits->thresh)
 		limits->thresh = limit;

@@ -209,6 +209,7 @@ struct weir_drain_host {
 	weir_u64 limit;		/* as in struct weir_drain */
 	weir_u64 stock;		/* what it is in force instead of */
 	weir_u64 thresh;	/* the host's limit in this pass */
+	weir_u64 unused;	/* as in struct weir_host, taken out of it already */
 	weir_u64 avail;		/* the host's dirtyable memory in this pass */
 };
 

@@ -56,8 +56,18 @@ ok "and stays under its parent's" is "$(stat a/b ceiling)" 67108864
 ok "or a tighter one" takes b/memory.dirty_bytes 32M 33554432
 ok "which holds for it" is "$(stat a/b ceiling)" 33554432
 ok "and not for the parent" is "$(stat a ceiling)" 67108864
+echo max >b/memory.dirty_bytes
 echo max >memory.dirty_bytes
+
+# floors add up over levels: each is for the cgroup's own pages, and reserved once
+echo 8M >memory.dirty_min
+echo 4M >b/memory.dirty_min
+ok "a floor and one below it are reserved once each" is "$(cat /sys/kernel/weir/unused_bytes)" 12582912
 rmdir b
+sleep 1
+ok "a removed cgroup's is given back" is "$(cat /sys/kernel/weir/unused_bytes)" 8388608
+echo 0 >memory.dirty_min
+ok "and so is one that is cleared" is "$(cat /sys/kernel/weir/limit_in_force_bytes)" "$(cat /sys/kernel/weir/limit_bytes)"
 
 # an unprivileged owner of a delegated subtree
 mkdir d

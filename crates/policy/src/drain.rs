@@ -110,6 +110,8 @@ pub struct Host {
     pub stock: u64,
     /// The host's limit in this pass.
     pub thresh: u64,
+    /// [`crate::reserve::Host::unused`], taken out of `thresh` already.
+    pub unused: u64,
     /// The host's dirtyable memory in this pass.
     pub avail: u64,
 }
@@ -408,6 +410,7 @@ mod tests {
             limit: 10_000,
             stock: 1_000,
             thresh: 10_000,
+            unused: 0,
             avail: 100_000,
         };
         let followed = |thresh, host: Host| {
@@ -427,6 +430,19 @@ mod tests {
             ..host
         };
         assert_eq!(followed(410, lost), 410, "a lift lost in the host's domain");
+        // 9,500 reserved and unused, of which a pass takes no more than 80 %
+        for (thresh, unused) in [(10_000, 0), (6_000, 4_000), (2_000, 9_500)] {
+            let reserved = Host {
+                thresh,
+                unused,
+                ..host
+            };
+            assert_eq!(
+                followed(420, reserved),
+                followed(420, host),
+                "a reservation is about the host's domain"
+            );
+        }
         let huge = Host {
             thresh: 200_000,
             ..host

@@ -89,7 +89,8 @@ const weir_u64 weir_layout_drain_beat[] = {
 const weir_u64 weir_layout_drain_host[] = {
 	sizeof(struct weir_drain_host),
 	AT(weir_drain_host, limit), AT(weir_drain_host, stock),
-	AT(weir_drain_host, thresh), AT(weir_drain_host, avail),
+	AT(weir_drain_host, thresh), AT(weir_drain_host, unused),
+	AT(weir_drain_host, avail),
 };
 
 const weir_u64 weir_layout_drain_constants[] = {

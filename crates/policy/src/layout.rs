@@ -20,7 +20,7 @@ mod c {
         pub static weir_layout_host: [u64; 2];
         pub static weir_layout_drain: [u64; 6];
         pub static weir_layout_drain_beat: [u64; 14];
-        pub static weir_layout_drain_host: [u64; 5];
+        pub static weir_layout_drain_host: [u64; 6];
         pub static weir_layout_drain_constants: [u64; 3];
         pub static weir_layout_constants: [u64; 31];
     }
@@ -145,6 +145,7 @@ fn structs_agree_with_the_header() {
         limit,
         stock,
         thresh,
+        unused,
         avail
     );
     // SAFETY: an immutable array of this length, defined in layout.c.
