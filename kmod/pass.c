@@ -66,6 +66,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
 		.cgroup_domain = wb->memcg_css == group->css,
 		.foreign = weir_group_foreign(group),
+		.capped = weir_tree_at_ceiling(group),
 	};
 
 	pass.wb_dirty = weir_count_wb(wb, pass.memcg_dirty);

@@ -90,6 +90,23 @@ bool weir_tree_capped(const struct weir_group *group)
 	return false;
 }
 
+/* Has the subtree of any ceiling here or above filled it? */
+bool weir_tree_at_ceiling(struct weir_group *group)
+{
+	if (!weir_tree_capped(group))
+		return false;
+	weir_tree_update(group);
+	for (; group; group = group->parent) {
+		struct weir_counts counts = weir_tree_counts(group);
+		u64 ceiling = weir_ceiling_pages(&group->ceiling,
+						 READ_ONCE(group->avail));
+
+		if (counts.dirty + counts.writeback >= ceiling)
+			return true;
+	}
+	return false;
+}
+
 /* The group of @css or of its nearest ancestor that has one.  Under RCU. */
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css)
 {

@@ -24,6 +24,9 @@
  *         on top.  That is where a wrong count would end, or a reservation that
  *         is made while the others fill the limit already.
  *
+ * A ceiling wins over a floor, also an ancestor's that siblings have filled: what
+ * bounds a subtree bounds all of it, as memory.max wins over memory.min.
+ *
  * What a floor reserves and its cgroup does not use is taken out of what the
  * others may use, so that the host stays within its limit: reserve.c.
  *
@@ -98,6 +101,8 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 		return WEIR_FLOOR_NONE;
 	if (held(pass) >= pass->floor)
 		return WEIR_FLOOR_FULL;
+	if (pass->capped)
+		return WEIR_FLOOR_CAPPED;
 	if (pass->host_dirty >= weir_add(pass->host_thresh, pass->floors_total))
 		return WEIR_FLOOR_HOST_FULL;
 	return WEIR_FLOOR_ADMIT;

@@ -74,6 +74,7 @@ struct weir_floor_pass {
 	weir_u64 floors_total;	/* sum of all effective floors */
 	weir_u32 strictlimit;	/* the device asked for strict per-device limits */
 	weir_u32 cgroup_domain;	/* the writer is throttled on a wb of its own cgroup */
+	weir_u32 capped;	/* a ceiling of its own or of an ancestor is reached */
 };
 
 enum weir_floor_verdict {
@@ -81,6 +82,7 @@ enum weir_floor_verdict {
 	WEIR_FLOOR_NONE,	/* no floor, or one that does not apply here */
 	WEIR_FLOOR_FULL,	/* the cgroup holds its floor already */
 	WEIR_FLOOR_HOST_FULL,	/* the host cannot honour more of any floor */
+	WEIR_FLOOR_CAPPED,	/* a ceiling on the way up is reached: it wins */
 };
 
 #define WEIR_FLOORS_PERCENT_OF_LIMIT	80

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # hierarchy.sh [ROUNDS]: a ceiling bounds its whole subtree, whatever happens
-# in it.  Three levels of ceilings, two disks per cgroup, a task that moves, a
+# in it.  Three levels of ceilings, a floor that would not fit under them, two disks per cgroup, a task that moves, a
 # cgroup made and removed with dirty pages all the time, +io toggled.
 # Wants disks "d" and "e".
 . /tap.sh
@@ -19,6 +19,8 @@ top=64 mid=40 one=16
 echo ${top}M >top/memory.dirty_bytes
 echo ${mid}M >top/mid/memory.dirty_bytes
 echo ${one}M >top/mid/one/memory.dirty_bytes
+# with mid's 40M more than top may hold: the ceiling wins
+echo 60M >top/aside/memory.dirty_min
 ok "a leaf is under the tightest on its path" is "$(stat top/mid/two ceiling)" $((mid << 20))
 
 # writes CGROUP FILE: as fast as it may, until killed
@@ -84,6 +86,7 @@ bound() {
 ok "top never held more than its ceiling" between $((top / 2)) $max_top "$(bound $top)"
 ok "nor mid" between $((mid / 2)) $max_mid "$(bound $mid)"
 ok "nor one" between $((one / 2)) $max_one "$(bound $one)"
+ok "a floor below it was used" between 1 "$(stat top/aside nr_floor_admitted)" 100000000
 ok "one was held" between 1 "$(stat top/mid/one nr_ceiling_held)" 100000000
 ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 100000000
 echo "# most held, of MB allowed: top $max_top of $top, mid $max_mid of $mid, one $max_one of $one"

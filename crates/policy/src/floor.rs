@@ -65,7 +65,7 @@ impl Pool {
     }
 }
 
-/// Everything one writer's pass is judged by, in pages; the last two are C truth values.
+/// Everything one writer's pass is judged by, in pages; the last three are C truth values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -88,6 +88,8 @@ pub struct FloorPass {
     pub strictlimit: u32,
     /// The writer is throttled on writeback of its own cgroup.
     pub cgroup_domain: u32,
+    /// A ceiling of the cgroup or of an ancestor is reached.
+    pub capped: u32,
 }
 
 /// What becomes of one writer's pass.
@@ -102,6 +104,8 @@ pub enum Verdict {
     Full,
     /// The host cannot honour more of any floor: as stock.
     HostFull,
+    /// A ceiling on the way up is reached and wins: as stock, but for the ceiling.
+    Capped,
 }
 
 impl FloorPass {
@@ -213,6 +217,16 @@ mod tests {
         ] {
             assert_eq!(pass.decide(), Verdict::None, "{pass:?}");
         }
+    }
+
+    #[test]
+    fn a_ceiling_on_the_way_up_wins_over_a_floor() {
+        let pass = FloorPass {
+            capped: 1,
+            ..example()
+        };
+        assert_eq!(pass.decide(), Verdict::Capped);
+        assert_eq!(pass.unused(), example().unused());
     }
 
     #[test]

@@ -31,7 +31,7 @@ const weir_u64 weir_layout_floor_pass[] = {
 	AT(weir_floor_pass, wb_dirty), AT(weir_floor_pass, foreign),
 	AT(weir_floor_pass, host_dirty), AT(weir_floor_pass, host_thresh),
 	AT(weir_floor_pass, floors_total), AT(weir_floor_pass, strictlimit),
-	AT(weir_floor_pass, cgroup_domain),
+	AT(weir_floor_pass, cgroup_domain), AT(weir_floor_pass, capped),
 };
 
 const weir_u64 weir_layout_credit[] = {
@@ -110,6 +110,7 @@ const weir_u64 weir_layout_pause[] = {
 const weir_u64 weir_layout_constants[] = {
 	WEIR_PASS_WRITER, WEIR_PASS_FLUSHER, WEIR_PASS_READER,
 	WEIR_FLOOR_ADMIT, WEIR_FLOOR_NONE, WEIR_FLOOR_FULL, WEIR_FLOOR_HOST_FULL,
+	WEIR_FLOOR_CAPPED,
 	WEIR_PAGE_SHIFT, WEIR_PAGES_MAX, WEIR_UNLIMITED,
 	WEIR_FLOORS_PERCENT_OF_LIMIT, WEIR_FLOOR_PERCENT_OF_MEMORY,
 	WEIR_CREDIT_WINDOW_MS, WEIR_CEILING_MIN,

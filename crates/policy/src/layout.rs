@@ -10,7 +10,7 @@ mod c {
         pub static weir_layout_pass_facts: [u64; 6];
         pub static weir_layout_floor_caps: [u64; 4];
         pub static weir_layout_floor_pool: [u64; 3];
-        pub static weir_layout_floor_pass: [u64; 10];
+        pub static weir_layout_floor_pass: [u64; 11];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
@@ -22,7 +22,7 @@ mod c {
         pub static weir_layout_drain_beat: [u64; 14];
         pub static weir_layout_drain_host: [u64; 6];
         pub static weir_layout_drain_constants: [u64; 3];
-        pub static weir_layout_constants: [u64; 31];
+        pub static weir_layout_constants: [u64; 32];
     }
 }
 
@@ -71,7 +71,8 @@ fn structs_agree_with_the_header() {
         host_thresh,
         floors_total,
         strictlimit,
-        cgroup_domain
+        cgroup_domain,
+        capped
     );
     assert_layout!(
         weir_layout_credit,
@@ -176,6 +177,7 @@ fn constants_agree_with_the_header() {
         Verdict::None as u64,
         Verdict::Full as u64,
         Verdict::HostFull as u64,
+        Verdict::Capped as u64,
         crate::PAGE_SHIFT.into(),
         crate::PAGES_MAX,
         crate::UNLIMITED,

@@ -66,6 +66,7 @@ fn admits(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> bool {
         floors_total: pool.total(),
         strictlimit: u32::from(pass.strictlimit),
         cgroup_domain: 1,
+        capped: 0,
     };
     floor.decide() == Verdict::Admit
 }
