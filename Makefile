@@ -53,7 +53,7 @@ matrix: setup ## run the module's tests on each kernel and filesystem, write doc
 	tools/matrix.sh
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test proof -- --ignored --nocapture --test-threads 1 --skip chaos_on_the_debug_kernel
+	cargo test --locked --package weir --test proof --test module -- --ignored --nocapture --test-threads 1 --skip chaos_on_the_debug_kernel
 
 chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
 	cargo test --locked --package weir --test proof -- --ignored --nocapture chaos_on_the_debug_kernel
