@@ -59,6 +59,13 @@ out:
 	return err;
 }
 
+/* A task may still be in code that a probe sent it to; groups may wait to be freed. */
+static void settle(void)
+{
+	synchronize_rcu_tasks();
+	rcu_barrier();
+}
+
 static int __init weir_init(void)
 {
 	int err;
@@ -88,13 +95,14 @@ static int __init weir_init(void)
 	return 0;
 
 no_drain:
+	/* the files were there to be written to for a moment */
 	weir_files_remove();
-
 no_files:
 	weir_fault_remove_taken();
 	weir_status_remove();
 no_status:
 	weir_beat_remove();
+	settle();
 	return err;
 }
 
@@ -104,9 +112,7 @@ static void __exit weir_exit(void)
 	weir_files_remove();
 	weir_status_remove();
 	weir_beat_remove();
-	/* a task may still be in code that a probe sent it to; groups may wait to be freed */
-	synchronize_rcu_tasks();
-	rcu_barrier();
+	settle();
 }
 
 module_init(weir_init);
