@@ -23,7 +23,7 @@ help: ## say what can be done here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## show one noisy writer and its victim, on a stock kernel and with weir
-	./weir run scenarios/dirty-knobs.toml --on lab --repeat 3
+	./weir run scenarios/dirty-knobs.toml --on lab
 
 setup: ## install what this machine lacks (apt-get, with sudo if not root)
 	@tools/setup.sh
