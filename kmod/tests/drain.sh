@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Seconds of drain: lifted while writers press, seen by no reader, withdrawn
-# without a debt.  Wants a disk "d" that writes a known 32 MB/s.
+# without a debt.  Wants a disk "d" that writes a known 8 MB/s: any writer, on
+# however busy a machine, is faster.
 . /tap.sh
 seconds=/sys/module/weir/parameters/drain_seconds
 host=/sys/kernel/weir
-limit=$((16 << 20))
+limit=$((8 << 20))
 
 vmstat() {
 	awk -v key="$1" '$1 == key { print $2 * 4096 }' /proc/vmstat
@@ -14,13 +15,13 @@ held() {
 	echo $(($(vmstat nr_dirty) + $(vmstat nr_writeback)))
 }
 
-# soon COMMAND...: within ten seconds
+# soon COMMAND...: within forty seconds, which is long after it should be
 soon() {
-	for try in $(seq 100); do
+	for try in $(seq 200); do
 		"$@" && return
-		sleep 0.1
+		sleep 0.2
 	done
-	echo "not within ten seconds: $*"
+	echo "not within forty seconds: $*"
 	return 1
 }
 
@@ -36,12 +37,27 @@ above() {
 	[ "$(held)" -gt "$1" ]
 }
 
+# What is held is read first: it only shrinks, and the limit follows it down.
+no_debt() {
+	local held=$(held) lifted=$(cat $host/drain_limit_bytes)
+	[ "$held" -gt $((2 * limit)) ] && [ "$lifted" -gt $((held * 3 / 4)) ] && return
+	echo "held $held, then the limit was $lifted"
+	return 1
+}
+
 idle() {
 	[ "$(state)" = idle ]
 }
 
+# Between two beats the lifted limit stays: then the figures fit to the byte.
+reserved() {
+	local lifted=$(cat $host/drain_limit_bytes)
+	local left=$(($(cat $host/limit_in_force_bytes) + $(cat $host/unused_bytes)))
+	[ "$(cat $host/drain_limit_bytes)" = "$lifted" ] && is $left $lifted
+}
+
 insmod /weir.ko || exit 1
-mkdir /sys/fs/cgroup/a
+mkdir /sys/fs/cgroup/a /sys/fs/cgroup/b
 limits $limit
 ok "off by default: no probe" is "$(state) $(probes)" "idle 0"
 ok "more than an hour is refused" refuses $seconds 3601 "esult"
@@ -57,18 +73,24 @@ done &
 writers=$!
 ok "the drain is measured and the limit lifted" soon lifted
 ok "the drain is what the disk does, within a factor of two" \
-	between 16000000 "$(cat $host/drain_bytes_per_sec)" 68000000
+	between 4000000 "$(cat $host/drain_bytes_per_sec)" 17000000
 ok "writers in a cgroup use the room" soon above $((2 * limit))
 ok "readers see stock" is "$(vmstat nr_dirty_threshold)" $limit
 
+echo 4M >/sys/fs/cgroup/b/memory.dirty_min
+ok "a floor is taken out of the lifted limit" soon reserved
+dirty /mnt/d/b 2 b
+ok "who is below it is not throttled" is "$(stat b nr_throttled) $(stat b nr_throttled_below_floor)" "0 0"
+echo 0 >/sys/fs/cgroup/b/memory.dirty_min
+
 echo 1 >/sys/module/weir/parameters/observe
-ok "observe: what is held falls back to the kernel's limit" soon eval '! above $limit'
+ok "observe: what is held falls back towards the kernel's limit" soon eval '! above $((limit * 3 / 2))'
 echo 0 >/sys/module/weir/parameters/observe
 ok "and rises again" soon above $((2 * limit))
 
 echo 0 >$seconds
-ok "switched off: no limit below what is held at once" \
-	above $(($(cat $host/drain_limit_bytes) * 3 / 4))
+sleep 0.3
+ok "switched off: no limit far below what is held" no_debt
 kill $writers
 ok "withdrawn when what was held is written" soon withdrawn
 ok "then no probe is left" soon idle

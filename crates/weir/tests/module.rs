@@ -42,7 +42,7 @@ on_each_kernel! {
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--disk", EXT4], &[];
     cgroups_and_loads_may_storm: "storm.sh", &["--disk", EXT4], &["2", "100"];
     what_does_not_fit_is_named: "refusals.sh", &["--make", "WEIR_FAULTS=y"], &[];
-    limits_follow_the_drain: "drain.sh", &["--disk", EXT4], &[];
+    limits_follow_the_drain: "drain.sh", &["--disk", "d=1G,ext4,8M/s"], &[];
     faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
 }
 
@@ -77,6 +77,20 @@ fn every_way_to_write_is_no_worse_than_stock() {
     ];
     let ways = ["mmap", "io_uring", "shared", "laptop"];
     passes("debian:6.12", "behaviour.sh", &options, &ways);
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn tracepoints_have_followers() {
+    let options = [
+        "--disk",
+        "d=1G,ext4,8M/s",
+        "--package",
+        "trace-cmd",
+        "--package",
+        "bpftrace",
+    ];
+    passes("debian:6.12", "followers.sh", &options, &[]);
 }
 
 #[test]
