@@ -117,18 +117,6 @@ void weir_events_leave(void)
 	smp_store_release(&slot->task, NULL);
 }
 
-static u64 tightest_ceiling(const struct weir_group *group)
-{
-	u64 least = WEIR_UNLIMITED;
-
-	for (; group; group = group->parent) {
-		if (weir_group_has_ceiling(group))
-			least = min(least, weir_ceiling_pages(&group->ceiling,
-							      READ_ONCE(group->avail)));
-	}
-	return least;
-}
-
 /* The arguments are those of writeback:balance_dirty_pages, checked by layout.c. */
 static void on_pause(void *unused, struct bdi_writeback *wb,
 		     unsigned long thresh, unsigned long bg_thresh,
@@ -161,7 +149,7 @@ static void on_pause(void *unused, struct bdi_writeback *wb,
 		trace_dirty_pause(cgroup_id(slot->group->css->cgroup),
 				  bdi_dev_name(wb->bdi), slot->by, thresh, dirty,
 				  READ_ONCE(slot->group->floor),
-				  tightest_ceiling(slot->group), dirtied,
+				  weir_tree_ceiling(slot->group), dirtied,
 				  jiffies_to_msecs(pause));
 }
 

@@ -143,19 +143,12 @@ static int show_knob(struct seq_file *seq, void *unused)
 	return 0;
 }
 
-/* The tightest ceiling that holds now, of the cgroup and its ancestors. */
+/* The tightest ceiling that holds now, in bytes. */
 static u64 effective_ceiling(const struct weir_group *group)
 {
-	u64 least = WEIR_UNLIMITED;
+	u64 pages = weir_in_effect() ? weir_tree_ceiling(group) : WEIR_UNLIMITED;
 
-	if (!weir_in_effect())
-		return least;
-	for (; group; group = group->parent) {
-		if (weir_group_has_ceiling(group))
-			least = min(least, weir_ceiling_pages(&group->ceiling,
-							      group->avail));
-	}
-	return least == WEIR_UNLIMITED ? least : least << PAGE_SHIFT;
+	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
 }
 
 static const char *const deciders[WEIR_BY_COUNT] = {

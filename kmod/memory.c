@@ -19,7 +19,8 @@ static u64 pages_max(unsigned long pages)
  */
 u64 weir_memory_floor(struct weir_group *group)
 {
-	u64 floor = weir_bytes_to_pages(group->dirty_min_bytes);
+	u64 floor = min(weir_bytes_to_pages(group->dirty_min_bytes),
+			weir_tree_ceiling(group));
 
 	for (; group; group = group->parent) {
 		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
@@ -30,9 +31,6 @@ u64 weir_memory_floor(struct weir_group *group)
 		};
 
 		floor = weir_floor_own(&caps);
-		if (weir_group_has_ceiling(group))
-			floor = min(floor, weir_ceiling_pages(&group->ceiling,
-							      READ_ONCE(group->avail)));
 	}
 	return floor;
 }

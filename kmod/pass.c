@@ -55,8 +55,7 @@ static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct bdi_writeback *wb, u64 floor)
 {
-	struct weir_counts counts =
-		weir_count_memcg(mem_cgroup_from_css(group->css));
+	struct weir_counts counts = weir_tree_update(group);
 	struct weir_floor_pass pass = {
 		.floor = floor,
 		.memcg_dirty = counts.dirty + counts.writeback,

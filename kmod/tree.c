@@ -90,18 +90,28 @@ bool weir_tree_capped(const struct weir_group *group)
 	return false;
 }
 
-/* Has the subtree of any ceiling here or above filled it? */
+/* The tightest ceiling here and above, in pages; WEIR_UNLIMITED if none. */
+u64 weir_tree_ceiling(const struct weir_group *group)
+{
+	u64 least = WEIR_UNLIMITED;
+
+	for (; group; group = group->parent) {
+		if (weir_group_has_ceiling(group))
+			least = min(least, weir_ceiling_pages(&group->ceiling,
+							      READ_ONCE(group->avail)));
+	}
+	return least;
+}
+
+/* Has the subtree of any ceiling here or above filled it?  After weir_tree_update(). */
 bool weir_tree_at_ceiling(struct weir_group *group)
 {
-	if (!weir_tree_capped(group))
-		return false;
-	weir_tree_update(group);
 	for (; group; group = group->parent) {
 		struct weir_counts counts = weir_tree_counts(group);
-		u64 ceiling = weir_ceiling_pages(&group->ceiling,
-						 READ_ONCE(group->avail));
 
-		if (counts.dirty + counts.writeback >= ceiling)
+		if (weir_group_has_ceiling(group) &&
+		    counts.dirty + counts.writeback >=
+		    weir_ceiling_pages(&group->ceiling, READ_ONCE(group->avail)))
 			return true;
 	}
 	return false;

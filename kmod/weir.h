@@ -170,6 +170,7 @@ void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
+u64 weir_tree_ceiling(const struct weir_group *group);
 bool weir_tree_at_ceiling(struct weir_group *group);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 
