@@ -13,7 +13,7 @@ use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, Drive, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use guest::protocol::{Event, PhaseResult, PlanDisk, Work};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// More than any build machine can emulate at a speed that says something.
+const MOST_CPUS: u32 = 64;
 /// Guests need about this long besides their phases: boot, mkfs, layout.
 const OVERHEAD: Duration = Duration::from_secs(20);
 /// Writing back before a phase takes as long as the disk needs; beyond this the guest is given up.
@@ -82,6 +84,12 @@ pub trait Progress: Sync {
 pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, Error> {
     let cache = &request.cache;
     let spec: KernelSpec = request.kernel.parse()?;
+    let cpus = request.scenario.host.cpus;
+    if cpus > MOST_CPUS {
+        bail!(
+            "a guest has at most {MOST_CPUS} CPUs, the scenario asks for {cpus}: run it on the twin"
+        );
+    }
     let lock = cache.lock()?;
     progress.preparing(&format!("the kernel {}", request.kernel));
     let kernel = Kernel::get(cache, &spec)?;

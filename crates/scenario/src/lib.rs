@@ -58,3 +58,9 @@ pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
 pub fn parse(name: &str, file: &str, text: &str) -> Result<model::Scenario, Problems> {
     parse::scenario(name, file, text)
 }
+
+/// The line of `key` (`job[1].fio.rate`, as problems name it) in a scenario's text, counted from 1: that of the
+/// innermost part of it that is there, 0 if there is none.
+pub fn line_of(text: &str, key: &str) -> usize {
+    reader::line_of(text, key)
+}

@@ -15,6 +15,10 @@ pub const JOB: &[&str] = &[
     "clat_p99_ns",
     "clat_max_ns",
     "total_ios",
+    // Of a job with several processes, on the twin: how far apart the bytes that the fastest and the slowest wrote, of
+    // their mean; and Jain's index, 1 if all wrote the same.
+    "spread_pct",
+    "jain",
 ];
 /// Measured of the whole host in every phase.
 pub const HOST: &[&str] = &[

@@ -27,6 +27,24 @@ pub struct Scenario {
     pub phases: Vec<Phase>,
     /// What a run must show.
     pub expects: Vec<Expect>,
+    /// What a model of the host has to be told; lab and host have it of their own.
+    #[serde(default)]
+    pub twin: Twin,
+}
+
+/// What a real machine brings along and a model has to be told. A model has a default where `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Twin {
+    /// CPU time of a `write()` besides its pages.
+    pub call_ns: Option<u64>,
+    /// CPU time of a page that is written to.
+    pub page_ns: Option<u64>,
+    /// Bytes per second that one flusher can submit: its own CPU time bounds that.
+    pub flusher_bandwidth: Option<u64>,
+    /// Bytes per second of a disk without a `write_bandwidth`.
+    pub disk_bandwidth: Option<u64>,
+    /// Bytes of memory that are no page cache and stay so.
+    pub anonymous_bytes: Option<u64>,
 }
 
 /// The machine a scenario runs on.

@@ -38,7 +38,9 @@ fn sections<'a>(
     let root = Table::root(
         reader,
         root,
-        &["title", "host", "disk", "cgroup", "job", "phase", "expect"],
+        &[
+            "title", "host", "twin", "disk", "cgroup", "job", "phase", "expect",
+        ],
     );
     let mut scenario = Scenario {
         name: name.into(),
@@ -53,6 +55,7 @@ fn sections<'a>(
         jobs: Vec::new(),
         phases: Vec::new(),
         expects: Vec::new(),
+        twin: host::twin(&root),
     };
     scenario.jobs = workload::jobs(&root, &scenario);
     scenario.phases = workload::phases(&root, &scenario);

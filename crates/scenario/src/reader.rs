@@ -269,3 +269,46 @@ fn article(kind: &str) -> String {
         _ => format!("a {kind}"),
     }
 }
+
+/// See [`crate::line_of`].
+pub(crate) fn line_of(text: &str, key: &str) -> usize {
+    let (root, _) = DeTable::parse_recoverable(text);
+    let mut best = (0, None);
+    visit(entries_of("", root.get_ref()), &mut |path, span| {
+        let rest = key.strip_prefix(path);
+        let is_part = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        if is_part && path.len() > best.0 {
+            best = (path.len(), Some(span.start));
+        }
+    });
+    best.1.map_or(0, |at| {
+        text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
+    })
+}
+
+type Entry<'a> = (String, Range<usize>, &'a DeValue<'a>);
+
+fn entries_of<'a>(prefix: &str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+    let path = |name: &str| match prefix {
+        "" => quoted(name),
+        _ => format!("{prefix}.{}", quoted(name)),
+    };
+    let entry = |(name, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
+        let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        (path(name), value.span(), value.get_ref())
+    };
+    table.iter().map(entry).collect()
+}
+
+fn visit(entries: Vec<Entry<'_>>, found: &mut impl FnMut(&str, Range<usize>)) {
+    for (path, span, value) in entries {
+        found(&path, span);
+        if let Some(table) = value.as_table() {
+            visit(entries_of(&path, table), found);
+        }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            let path = format!("{path}[{index}]");
+            visit(vec![(path, item.span(), item.get_ref())], found);
+        }
+    }
+}

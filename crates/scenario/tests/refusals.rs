@@ -74,7 +74,7 @@ fn unknown_keys() {
     check(
         "title =",
         "titel =",
-        r#"t.toml:1: key `titel`: unknown key, did you mean `title`? known: cgroup, disk, expect, host, job, phase, title"#,
+        r#"t.toml:1: key `titel`: unknown key, did you mean `title`? known: cgroup, disk, expect, host, job, phase, title, twin"#,
     );
     check(
         "write_bandwidth",
@@ -115,7 +115,7 @@ fn wrong_types() {
     check(
         "cpus = 2",
         "cpus = 0",
-        r#"t.toml:4: key `host.cpus`: `0` CPUs: a guest has 1 to 64"#,
+        r#"t.toml:4: key `host.cpus`: `0` CPUs: a host has 1 to 1024"#,
     );
     check(
         "jobs = [\"victim\"]",
@@ -424,7 +424,7 @@ fn expectations() {
     check(
         "victim.iops",
         "victim.iosp",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.victim.iosp` cannot be measured: no metric `iosp` of a job, did you mean `iops`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p99_ns, iops, total_ios"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.victim.iosp` cannot be measured: no metric `iosp` of a job, did you mean `iops`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p99_ns, iops, jain, spread_pct, total_ios"#,
     );
     check(
         "victim.iops",

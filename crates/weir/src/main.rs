@@ -6,6 +6,7 @@ mod exec;
 mod host;
 mod progress;
 mod run;
+mod twin;
 
 use clap::Parser;
 use std::process::ExitCode;

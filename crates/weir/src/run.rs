@@ -2,6 +2,7 @@
 //! `weir run`: a scenario from file to verdict.
 
 use crate::progress::{Lines, Spinners};
+use crate::twin::in_twin;
 use anyhow::{Context, Result};
 use lab::{Cache, Progress, RunRequest};
 use report::{Metric, Outcome, Report, Run};
@@ -17,18 +18,21 @@ use std::process::ExitCode;
 /// run or nobody can say (a guest hung, a figure is missing).
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where: in QEMU guests that boot a stock distribution kernel
+    /// Where: in QEMU guests that boot a stock distribution kernel, or on a model of one
     #[arg(long, value_enum, default_value_t = Place::Lab)]
     on: Place,
-    /// debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
+    /// Lab: debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Without the module, with it, or both side by side
     #[arg(long, value_enum, default_value_t = Arms::Both)]
     arm: Arms,
-    /// Guests per arm; figures are medians over them
+    /// Runs per arm; figures are medians over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+    /// Twin: where chance begins; each repeat has the next
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// One JSON object instead of a table
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
@@ -46,6 +50,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Place {
     Lab,
+    Twin,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -71,6 +76,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let runs = match args.on {
         Place::Lab => in_lab(&args, &scenario, &arms)?,
+        Place::Twin => match in_twin(&args.scenario, &scenario, &arms, args.repeat, args.seed)? {
+            Ok(runs) => runs,
+            Err(problems) => {
+                eprintln!("{problems}");
+                return Ok(ExitCode::from(2));
+            }
+        },
     };
     let report = Report::new(&scenario, &arms, &runs);
     let json = format!("{:#}\n", report::json(&report));
@@ -110,7 +122,7 @@ fn in_lab(args: &Args, scenario: &scenario::model::Scenario, arms: &[Arm]) -> Re
     Ok(guests.into_iter().map(from_guest).collect())
 }
 
-/// The lab's result as the report takes it; twin and host will have results of their own.
+/// The lab's result as the report takes it.
 fn from_guest(guest: lab::Guest) -> Run {
     let outcome = match guest.outcome {
         lab::Outcome::Done => Outcome::Done,

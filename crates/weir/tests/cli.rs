@@ -91,6 +91,33 @@ fn a_scenario_that_is_refused_is_not_run() {
 }
 
 #[test]
+fn the_twin_runs_a_scenario_the_same_every_time() {
+    let run = || {
+        let mut command = weir();
+        command.args(["run", "--on", "twin", "--repeat", "2", "--json"]);
+        let output = command.arg(shipped("dirty-knobs")).assert().code(0);
+        String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
+    };
+    let once = run();
+    assert_eq!(once, run());
+    let json: serde_json::Value = serde_json::from_str(&once).expect("JSON");
+    assert_eq!(json["verdict"], "pass");
+}
+
+#[test]
+fn the_twin_refuses_what_it_does_not_model_with_its_line() {
+    weir()
+        .args(["run", "--on", "twin"])
+        .arg(shipped("io-psi-scarce"))
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains(
+            "io-psi-scarce.toml:11: key `job[1].fio.ioengine`: the twin models",
+        ));
+}
+
+#[test]
 fn only_what_exists_is_accepted() {
     let run = |extra: &[&str]| {
         let mut command = weir();

@@ -2,7 +2,7 @@
 //! `[host]` and `[[disk]]`: the machine.
 
 use super::{name, tables};
-use crate::model::{Disk, Filesystem, Host};
+use crate::model::{Disk, Filesystem, Host, Twin};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
 use crate::units;
@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
 const LEAST_MEMORY: u64 = 512 << 20;
+/// More than the model needs; a guest of the lab has at most 64.
+const MOST_CPUS: u64 = 1024;
 /// A disk no one says the size of; sparse, so it costs what is written.
 const DISK_SIZE: u64 = 2 << 30;
 /// What all supported filesystems can be made on (btrfs wants the most).
@@ -38,8 +40,8 @@ pub(super) fn host(root: &Table) -> Host {
     }
     if let Some(value) = table.required("cpus", "cpus = 2") {
         match value.unsigned("a number of CPUs, as in `2`") {
-            Some(n @ 1..=64) => host.cpus = n as u32,
-            Some(n) => value.complain(format!("`{n}` CPUs: a guest has 1 to 64")),
+            Some(n @ 1..=MOST_CPUS) => host.cpus = n as u32,
+            Some(n) => value.complain(format!("`{n}` CPUs: a host has 1 to {MOST_CPUS}")),
             None => {}
         }
     }
@@ -60,6 +62,35 @@ pub(super) fn host(root: &Table) -> Host {
         }
     }
     host
+}
+
+/// `[twin]`: what a model of the host has to be told.
+pub(super) fn twin(root: &Table) -> Twin {
+    let Some(table) = root
+        .optional("twin")
+        .and_then(|v| v.table(&["call", "page", "flusher", "disk", "anonymous"]))
+    else {
+        return Twin::default();
+    };
+    let time = |key| {
+        table
+            .optional(key)
+            .and_then(|v| v.parsed("a time, as in `\"2us\"`", units::nanoseconds))
+    };
+    let bandwidth = |key| {
+        table
+            .optional(key)
+            .and_then(|v| v.parsed("a bandwidth, as in `\"500M/s\"`", units::bandwidth))
+    };
+    Twin {
+        call_ns: time("call"),
+        page_ns: time("page"),
+        flusher_bandwidth: bandwidth("flusher"),
+        disk_bandwidth: bandwidth("disk"),
+        anonymous_bytes: table
+            .optional("anonymous")
+            .and_then(|v| v.parsed("a size, as in `\"290G\"`", units::size)),
+    }
 }
 
 /// The most seconds the module takes.

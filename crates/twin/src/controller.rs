@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The rate-based controller: how fast one device's writeback lets each of its writers dirty pages.
+//!
+//! Each writeback keeps a base rate that one task may have, and each pass scales it by where the dirty count is:
+//!
+//!     task's rate = base rate x position        pause = pages dirtied / task's rate
+//!
+//! *Position* is 1 at the goal, midway between freerun and the hard limit, 2 at freerun, 0 at the limit: a cubic, flat at the
+//! goal. It is scaled again by a line that is 1 where this writeback holds its own share of the goal, and falls to a quarter where it
+//! holds far more. A writeback that has nearly run dry is pushed up to eightfold, so that its device does not idle.
+//!
+//! *Base rate* is adapted every 200 ms: what was allowed, times what the device wrote, over what was dirtied. With N
+//! writers that is bandwidth / N, whatever the position. It is followed only if position asks for the same direction, by an eighth of the way,
+//! less when near.
+//!
+//! *Pauses* are chosen first, 10 ms for one writer and longer for more, and pages between pauses follow; but at least 32 pages
+//! are preferred, with pauses up to 200 ms. They shrink where a small pool would run dry in the meantime.
+//!
+//! Example. Freerun 6,144, limit 8,192: goal 7,168. With 7,680 dirty position is 1 + (-0.5)^3 = 0.875. Base rate 500
+//! pages/s: the task may have 437, and sleeps 32 / 437 s = 72 ms after 32 pages.
+//!
+//! Rates are pages per second, positions 1,024ths, as in the kernel; its rounding is kept, because at a few pages
+//! per second it decides.
+
+use crate::clock::{HZ, HZ_POW2, Ticks};
+use crate::domain::View;
+
+/// One, as a position.
+pub const ONE: u64 = 1 << 10;
+/// The longest pause.
+pub const MAX_PAUSE: Ticks = HZ / 5;
+/// A pause should be worth this many pages.
+pub const WORTH: u64 = 32;
+/// Where a new writeback's estimates begin: 100 MB/s.
+const INITIAL: u64 = 100 << (20 - 12);
+/// Bandwidth is averaged over about this long.
+const PERIOD: Ticks = (3 * HZ).next_power_of_two();
+
+/// What one device's writeback has learnt.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Pages written per second, smoothed once.
+    pub bandwidth: u64,
+    /// Smoothed twice.
+    pub average: u64,
+    /// What a task may dirty per second, at position 1.
+    pub base: u64,
+    balanced: u64,
+    /// When all this was last adapted.
+    pub stamp: Ticks,
+    dirtied: u64,
+    written: u64,
+}
+
+/// A pause and what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The longest pause this pass may take.
+    pub longest: Ticks,
+    /// A shorter one is not worth taking.
+    pub shortest: Ticks,
+    /// Pages until the next pass.
+    pub pages: u64,
+}
+
+impl Rates {
+    /// Of a writeback that is first used at `now`.
+    pub fn new(now: Ticks) -> Rates {
+        Rates {
+            bandwidth: INITIAL,
+            average: INITIAL,
+            base: INITIAL,
+            balanced: INITIAL,
+            stamp: now,
+            dirtied: 0,
+            written: 0,
+        }
+    }
+
+    /// Begins to measure at `now`, after nothing was in flight for a while.
+    pub fn restart(&mut self, dirtied: u64, written: u64, now: Ticks) {
+        (self.dirtied, self.written, self.stamp) = (dirtied, written, now);
+    }
+
+    /// Adapts to what was dirtied and written since the last time, both given as totals; a writer's pass gives the domains
+    /// it found with their positions, others none.
+    pub fn adapt(&mut self, dirtied: u64, written: u64, now: Ticks, views: &[(View, u64)]) {
+        let elapsed = (now - self.stamp).max(1);
+        for (view, position) in views {
+            self.adapt_base(view, *position, (dirtied - self.dirtied) * HZ / elapsed);
+        }
+        self.adapt_bandwidth(written - self.written, elapsed);
+        self.restart(dirtied, written, now);
+    }
+
+    fn adapt_bandwidth(&mut self, written: u64, elapsed: Ticks) {
+        let (old, mut average) = (self.bandwidth, self.average);
+        let flow = written * HZ;
+        if elapsed > PERIOD {
+            self.bandwidth = flow / elapsed;
+            self.average = self.bandwidth.max(1);
+            return;
+        }
+        let new = (flow + old * (PERIOD - elapsed)) / PERIOD;
+        if average > old && old >= new {
+            average -= (average - old) / 8;
+        }
+        if average < old && old <= new {
+            average += (old - average) / 8;
+        }
+        self.bandwidth = new;
+        self.average = average.max(1);
+    }
+
+    fn adapt_base(&mut self, view: &View, position: u64, dirty_rate: u64) {
+        let base = self.base;
+        // The one more lets it grow from tiny values.
+        let task = base * position / ONE + 1;
+        let balanced = wide(task, self.average, dirty_rate | 1).min(self.average);
+        let step = if view.limits.dirty < view.setpoint() {
+            let most = self.balanced.min(balanced).min(task);
+            most.saturating_sub(base)
+        } else {
+            let least = self.balanced.max(balanced).max(task);
+            base.saturating_sub(least)
+        };
+        // The nearer, the slower: a rate that is measured over 200 ms is never exact.
+        let nearness = base / (2 * step + 1);
+        let step = if nearness < 64 {
+            (step >> nearness).div_ceil(8)
+        } else {
+            0
+        };
+        self.base = if base < balanced {
+            base + step
+        } else {
+            base.saturating_sub(step).max(1)
+        };
+        self.balanced = balanced;
+    }
+
+    /// How long a pass may sleep, and what comes after, for a task that may have `task` pages per second.
+    pub fn plan(&self, wb_dirty: u64, task: u64) -> Plan {
+        // 8 is the reserve: at most an eighth of what is dirty is written meanwhile.
+        let longest =
+            (wb_dirty / (1 + self.average / (1 + HZ / 8).next_power_of_two()) + 1).min(MAX_PAUSE);
+        let writers = self.average.ilog2().saturating_sub(self.base.ilog2());
+        let mut target = (HZ / 100).max(1) + u64::from(writers) * (10 * HZ) / 1024;
+        target = target.min(1 + longest / 2);
+        let mut pages = self.base * target / HZ_POW2;
+        if pages < WORTH {
+            target = longest;
+            pages = self.base * target / HZ_POW2;
+            if pages > WORTH {
+                pages = WORTH;
+                target = HZ * WORTH / self.base;
+            }
+        }
+        if HZ * pages / (task + 1) > longest {
+            target = longest;
+            pages = task * target / HZ_POW2;
+        }
+        Plan {
+            longest,
+            shortest: if pages >= WORTH {
+                1 + target / 2
+            } else {
+                target
+            },
+            pages,
+        }
+    }
+
+    /// Where the dirty count of a domain is, for this writeback.
+    pub fn position(&self, view: &View) -> u64 {
+        let (limit, thresh, dirty) = (view.hard_limit(), view.limits.thresh, view.limits.dirty);
+        if dirty >= limit {
+            return 0;
+        }
+        let goal = view.setpoint();
+        let position = cubic(goal, dirty, limit);
+        // A share near nothing is that of an idle device, not of a slow one: leave it room to begin.
+        let wb_thresh = view.wb_thresh.min(thresh).max((limit - dirty) / 8);
+        let share = (wb_thresh << 16) / (thresh | 1);
+        let of_share = |pages: u64| ((u128::from(pages) * u128::from(share)) >> 16) as u64;
+        let wb_goal = of_share(goal);
+        // With one device it takes eight seconds' worth of writing to fall to nothing, with many its share of the limit.
+        let span = of_share(thresh - wb_thresh.min(thresh) + 8 * self.average);
+        let end = wb_goal + span;
+        let mut position = if view.wb_dirty < end - span / 4 {
+            wide(position, end - view.wb_dirty, span | 1)
+        } else {
+            position / 4
+        };
+        let reserve = wb_thresh / 2;
+        if view.wb_dirty < reserve {
+            position = if view.wb_dirty > reserve / 8 {
+                position * reserve / view.wb_dirty
+            } else {
+                position * 8
+            };
+        }
+        position
+    }
+}
+
+/// 2 at freerun, 1 at the goal, 0 at the limit.
+fn cubic(goal: u64, dirty: u64, limit: u64) -> u64 {
+    let one = ONE as i64;
+    let x = (goal as i64 - dirty as i64) * one / ((limit - goal) | 1) as i64;
+    let cube = ((x * x) >> 10).saturating_mul(x) >> 10;
+    (cube + one).clamp(0, 2 * one) as u64
+}
+
+/// a x b / c without overflow on the way.
+fn wide(a: u64, b: u64, c: u64) -> u64 {
+    u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::ceiling::Limits;
+
+    fn view(dirty: u64) -> View {
+        View {
+            avail: 500_000,
+            limits: Limits {
+                thresh: 8_192,
+                bg_thresh: 4_096,
+                dirty,
+                dom_limit: 8_192,
+            },
+            wb_dirty: dirty,
+            wb_thresh: 8_192,
+            wb_background: 4_096,
+        }
+    }
+
+    #[test]
+    fn worked_example() {
+        assert_eq!(cubic(7_168, 7_168, 8_192), 1_024);
+        assert_eq!(
+            cubic(7_168, 8_192, 8_192),
+            2,
+            "rounding leaves a trace of it"
+        );
+        assert_eq!(cubic(7_168, 6_144, 8_192), 2_045);
+        assert_eq!(cubic(7_168, 7_680, 8_192), 896);
+        let mut rates = Rates::new(0);
+        (rates.base, rates.average, rates.bandwidth) = (500, 500, 500);
+        let plan = rates.plan(7_680, 437);
+        assert_eq!(plan.pages, 32);
+        assert_eq!(HZ * 32 / 437, 18, "18 ticks are 72 ms");
+        assert!(plan.shortest <= 18 && plan.longest == MAX_PAUSE);
+    }
+
+    #[test]
+    fn position_falls_with_what_is_dirty() {
+        let mut rates = Rates::new(0);
+        (rates.base, rates.average, rates.bandwidth) = (64, 64, 64);
+        let at = |dirty| rates.position(&view(dirty));
+        let all: Vec<u64> = (6_144..8_200).step_by(50).map(at).collect();
+        assert!(all.windows(2).all(|w| w[0] >= w[1]), "{all:?}");
+        assert_eq!(at(8_192), 0);
+        assert!(at(6_200) > 1_024);
+    }
+
+    /// Ten writers and a disk of 1,000 pages/s, from the first guess on: each ends at a tenth, and the pool near its goal.
+    #[test]
+    fn the_base_rate_settles_at_bandwidth_over_writers() {
+        let mut rates = Rates::new(0);
+        let (mut dirty, mut dirtied, mut written) = (6_200, 0, 0);
+        for tick in 1..30_000 {
+            let view = view(dirty);
+            let position = rates.position(&view);
+            let flow = (10 * rates.base * position / ONE / HZ).min(8_192 - dirty);
+            dirtied += flow;
+            written += 4;
+            dirty = dirty + flow - 4;
+            if tick % 50 == 0 {
+                rates.adapt(dirtied, written, tick, &[(view, position)]);
+            }
+        }
+        assert!((85..=115).contains(&rates.base), "{}", rates.base);
+        assert!((6_700..=7_700).contains(&dirty), "{dirty}");
+    }
+}

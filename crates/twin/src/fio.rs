@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A job's fio options, as far as the twin knows what they do. Every other one is a problem that names it: an option that was
+//! passed over would make the twin run another job than the lab.
+
+use crate::clock::{MS, Ns, SECOND};
+use crate::domain::PAGE;
+use scenario::model::Job;
+
+/// What each process of a job does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// In random order, each block once per round.
+    pub random: bool,
+    /// Pages of an operation.
+    pub op_pages: u64,
+    /// Operations in a round over the file.
+    pub ops: u64,
+    /// Bytes per second of each process.
+    pub rate: Option<u64>,
+    /// Processes.
+    pub processes: u32,
+    /// How long it runs; the phase says if `None`.
+    pub runtime: Option<Ns>,
+    /// How long it runs before it is measured.
+    pub ramp: Ns,
+    /// Sleep after so many operations.
+    pub think: Option<(Ns, u64)>,
+    /// Forgets the file at its end, dirty pages and all.
+    pub unlink: bool,
+}
+
+/// Options that change nothing of what is modelled.
+const WITHOUT_EFFECT: &[&str] = &[
+    "fallocate",
+    "group_reporting",
+    "invalidate",
+    "overwrite",
+    "thread",
+];
+
+/// What stands in the way of running `job`: option (or none for the job as a whole) and why.
+pub type Refusal = (String, String);
+
+/// What a job does.
+///
+/// # Errors
+/// Every option the twin does not model, and every value it cannot read.
+pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
+    let mut reader = Reader {
+        job,
+        refusals: Vec::new(),
+    };
+    let rw = reader
+        .text("rw")
+        .or(reader.text("readwrite"))
+        .unwrap_or_default();
+    let random = match rw {
+        "write" => false,
+        "randwrite" => true,
+        other => {
+            reader.refuse(
+                "rw",
+                format!("the twin models buffered writers only (write, randwrite), not `{other}`"),
+            );
+            false
+        }
+    };
+    let engine = reader.text("ioengine").unwrap_or("psync");
+    if !["psync", "sync", "pvsync", "pvsync2", "mmap"].contains(&engine) {
+        reader.refuse(
+            "ioengine",
+            format!("the twin models psync, sync, pvsync, pvsync2 and mmap, not `{engine}`"),
+        );
+    }
+    for (option, only) in [
+        ("direct", "0"),
+        ("iodepth", "1"),
+        ("nrfiles", "1"),
+        ("loops", "1"),
+    ] {
+        if reader.text(option).is_some_and(|value| value != only) {
+            reader.refuse(option, format!("the twin models {option}={only} only"));
+        }
+    }
+    let op = reader
+        .size("bs")
+        .or(reader.size("blocksize"))
+        .unwrap_or(PAGE);
+    if op == 0 || op % PAGE != 0 {
+        reader.refuse("bs", "the twin counts whole pages: a multiple of 4k".into());
+    }
+    let size = reader.size("size").or(reader.size("filesize")).unwrap_or(0);
+    let (op_pages, ops) = ((op / PAGE).max(1), size / op.max(PAGE));
+    if ops == 0 {
+        reader.refuse("size", "less than one operation".into());
+    }
+    let think = reader.time("thinktime", MS / 1000).filter(|ns| *ns > 0);
+    let blocks = reader.number("thinktime_blocks").unwrap_or(1);
+    let work = Work {
+        random,
+        op_pages,
+        ops: ops.max(1),
+        rate: reader.size("rate").filter(|rate| *rate > 0),
+        processes: reader.number("numjobs").unwrap_or(1).clamp(1, 1_000_000) as u32,
+        runtime: reader.time("runtime", SECOND),
+        ramp: reader.time("ramp_time", SECOND).unwrap_or(0),
+        think: think.map(|ns| (ns, blocks.max(1))),
+        unlink: reader.number("unlink") == Some(1),
+    };
+    reader.unknown();
+    if reader.refusals.is_empty() {
+        Ok(work)
+    } else {
+        Err(reader.refusals)
+    }
+}
+
+struct Reader<'a> {
+    job: &'a Job,
+    refusals: Vec<Refusal>,
+}
+
+impl<'a> Reader<'a> {
+    fn text(&self, option: &str) -> Option<&'a str> {
+        self.job.fio.get(option).map(String::as_str)
+    }
+
+    fn refuse(&mut self, option: &str, why: String) {
+        self.refusals.push((option.into(), why));
+    }
+
+    fn number(&mut self, option: &str) -> Option<u64> {
+        let text = self.text(option)?;
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.refuse(option, format!("`{text}` is not a whole number"));
+        }
+        number
+    }
+
+    /// fio's `k`, `m`, `g`, `t`, powers of 1024.
+    fn size(&mut self, option: &str) -> Option<u64> {
+        let text = self.text(option)?;
+        let size = scenario::units::size(text).ok();
+        if size.is_none() {
+            self.refuse(
+                option,
+                format!("the twin reads one size with k, m, g or t, not `{text}`"),
+            );
+        }
+        size
+    }
+
+    /// A time; a bare number counts `unit`s.
+    fn time(&mut self, option: &str, unit: Ns) -> Option<Ns> {
+        let text = self.text(option)?;
+        let time = match text.parse::<u64>() {
+            Ok(number) => number.checked_mul(unit),
+            Err(_) => scenario::units::nanoseconds(text).ok(),
+        };
+        if time.is_none() {
+            self.refuse(
+                option,
+                format!("`{text}` is not a time, as in `500ms` or `12s`"),
+            );
+        }
+        time
+    }
+
+    fn unknown(&mut self) {
+        const READ: &[&str] = &[
+            "rw",
+            "readwrite",
+            "ioengine",
+            "direct",
+            "iodepth",
+            "nrfiles",
+            "loops",
+            "bs",
+            "blocksize",
+            "size",
+            "filesize",
+            "rate",
+            "numjobs",
+            "runtime",
+            "ramp_time",
+            "thinktime",
+            "thinktime_blocks",
+            "unlink",
+        ];
+        let known = |option: &str| READ.contains(&option) || WITHOUT_EFFECT.contains(&option);
+        let unknown: Vec<&String> = self
+            .job
+            .fio
+            .keys()
+            .filter(|option| !known(option))
+            .collect();
+        for option in unknown {
+            self.refusals.push((
+                option.clone(),
+                format!("the twin does not model fio's `{option}`"),
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(options: &[(&str, &str)]) -> Job {
+        Job {
+            name: "a".into(),
+            cgroup: None,
+            disk: "d".into(),
+            fio: options
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn fios_units() {
+        let work = work(&job(&[
+            ("rw", "write"),
+            ("bs", "16k"),
+            ("size", "32M"),
+            ("rate", "500k"),
+            ("thinktime", "12s"),
+            ("thinktime_blocks", "960"),
+            ("runtime", "40"),
+        ]))
+        .expect("a job");
+        assert_eq!((work.op_pages, work.ops), (4, 2048));
+        assert_eq!(work.rate, Some(512_000));
+        assert_eq!(work.think, Some((12 * SECOND, 960)));
+        assert_eq!(work.runtime, Some(40 * SECOND));
+    }
+
+    #[test]
+    fn what_is_not_modelled_is_named() {
+        let refusals = work(&job(&[
+            ("rw", "randread"),
+            ("size", "1M"),
+            ("fsync", "1"),
+            ("direct", "1"),
+        ]))
+        .expect_err("refused");
+        let options: Vec<&str> = refusals.iter().map(|(option, _)| option.as_str()).collect();
+        assert_eq!(options, ["rw", "direct", "fsync"]);
+    }
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The flusher: one per cgroup and disk, writes dirty files back.
+//!
+//! It is woken when somebody is throttled or finds the host above its background level, and every five seconds while
+//! anything is dirty. Then it does *periodic* work, on files that have been dirty for 30 s, and *background* work until the host and its
+//! cgroup are below their background levels and it holds less than its share of them. (A sync makes it write everything.)
+//!
+//! Files wait in a queue, those with pages left over first. Each gets a turn of half a second's worth of writing, a
+//! whole number of 4 MiB: pages are taken from where the last turn ended, once around the file, as bios of up to 1 MiB of pages that
+//! follow each other. After 100 ms it looks again whether to go on.
+//!
+//! A page costs it CPU time, which bounds what it submits (encryption is done here); and each request needs room in
+//! the disk's line. Waiting for that is waiting for I/O.
+//!
+//! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s, in which nobody asks about levels.
+
+use crate::clock::{HZ, MS, Ns, SECOND, Ticks};
+use crate::device::{BIO, Request};
+use crate::domain::INTERVAL;
+use crate::psi::Doing;
+use crate::world::{Event, World};
+use std::collections::VecDeque;
+
+/// The least a file gets in its turn, and what turns are multiples of.
+const TURN: u64 = 1024;
+/// From being woken to running.
+const WAKE: Ns = 20_000;
+/// CPU time of a request. It is what lets flushers that find room at the same time take turns.
+const REQUEST: Ns = 5_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// All that is there.
+    Sync,
+    /// What was dirtied up to then.
+    Periodic { before: Ticks },
+    /// Until below the background levels.
+    Background,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    kind: Kind,
+    pages_left: u64,
+    /// The files were queued since it began.
+    queued: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    file: u32,
+    pages: u64,
+    left: u64,
+    /// Where it began, to go around once.
+    origin: u64,
+    wrapped: bool,
+}
+
+/// A flusher.
+#[derive(Clone, Debug)]
+pub struct Flusher {
+    /// Its CPU.
+    cpu: u16,
+    doing: Doing,
+    /// Working, or about to.
+    active: bool,
+    /// Which planned event is still meant.
+    number: u32,
+    /// A look is planned.
+    dozing: bool,
+    work: Option<Work>,
+    /// Dirty files, the longest dirty first.
+    dirty: VecDeque<u32>,
+    /// To be written in this round.
+    round: VecDeque<u32>,
+    /// With pages left after their turn.
+    more: VecDeque<u32>,
+    /// When the round began, and whether anything was written in it.
+    began: Option<(Ticks, bool)>,
+    turn: Option<Turn>,
+    /// Marked as in flight, not yet in line: of which file.
+    bio: Option<(u32, u64)>,
+    last_periodic: Ticks,
+    /// CPU time it has used.
+    pub cpu_time: Ns,
+}
+
+impl Flusher {
+    /// One that is first needed at `now`.
+    pub fn new(cpu: u16, now: Ticks) -> Flusher {
+        Flusher {
+            cpu,
+            doing: Doing::Nothing,
+            active: false,
+            number: 0,
+            dozing: false,
+            work: None,
+            dirty: VecDeque::new(),
+            round: VecDeque::new(),
+            more: VecDeque::new(),
+            began: None,
+            turn: None,
+            bio: None,
+            last_periodic: now,
+            cpu_time: 0,
+        }
+    }
+
+    /// Pages marked as in flight that are not in line yet.
+    #[cfg(any(test, debug_assertions))]
+    pub fn in_hand(&self) -> u64 {
+        self.bio.map_or(0, |(_, pages)| pages)
+    }
+}
+
+impl World {
+    /// A file of `wb` has its first dirty page.
+    pub fn list_dirty(&mut self, wb: usize, file: u32) {
+        let flusher = &mut self.wbs[wb].flusher;
+        flusher.dirty.push_back(file);
+        self.doze(wb);
+    }
+
+    /// Has the flusher look in five seconds.
+    fn doze(&mut self, wb: usize) {
+        let periodic = self.machine.periodic;
+        let flusher = &mut self.wbs[wb].flusher;
+        if flusher.active || flusher.dozing || periodic == 0 {
+            return;
+        }
+        flusher.dozing = true;
+        flusher.number += 1;
+        let event = Event::Flusher(wb as u32, flusher.number);
+        self.plan(self.now + periodic * crate::clock::TICK, event);
+    }
+
+    /// Wakes the flusher, unless it is at work.
+    pub fn wake_flusher(&mut self, wb: usize) {
+        let flusher = &mut self.wbs[wb].flusher;
+        if !flusher.active {
+            flusher.active = true;
+            self.flusher_again(wb, WAKE);
+        }
+    }
+
+    fn flusher_again(&mut self, wb: usize, after: Ns) {
+        let flusher = &mut self.wbs[wb].flusher;
+        flusher.dozing = false;
+        flusher.number += 1;
+        let event = Event::Flusher(wb as u32, flusher.number);
+        self.plan(self.now + after, event);
+    }
+
+    fn flusher_does(&mut self, wb: usize, doing: Doing) {
+        let flusher = &mut self.wbs[wb].flusher;
+        if doing == Doing::Running && flusher.doing != Doing::Running {
+            // It leaves the CPU it waited on before it comes to another.
+            self.psi
+                .turn(flusher.cpu, flusher.doing, Doing::Nothing, self.now);
+            flusher.doing = Doing::Nothing;
+            flusher.cpu = self.psi.place(flusher.cpu);
+        }
+        self.psi.turn(flusher.cpu, flusher.doing, doing, self.now);
+        flusher.doing = doing;
+    }
+
+    /// Uses CPU time, then goes on.
+    fn flusher_computes(&mut self, wb: usize, cost: Ns) {
+        self.flusher_does(wb, Doing::Running);
+        let flusher = &mut self.wbs[wb].flusher;
+        flusher.cpu_time += cost;
+        let others = u64::from(self.psi.running(flusher.cpu));
+        self.flusher_again(wb, cost * others);
+    }
+
+    /// There is room in line for one request.
+    pub fn flusher_is_let_in(&mut self, wb: usize) {
+        self.submit(wb);
+        self.flusher_computes(wb, REQUEST);
+    }
+
+    /// Puts the next part of the bio in line.
+    fn submit(&mut self, wb: usize) {
+        let device = self.wbs[wb].device;
+        let Some((file, left)) = self.wbs[wb].flusher.bio else {
+            return;
+        };
+        let pages = left.min(self.devices[device].largest);
+        let request = Request {
+            wb: wb as u32,
+            file,
+            pages: pages as u32,
+        };
+        let at = self.devices[device].submit(request, self.now);
+        self.plan(at, Event::Complete(device as u32));
+        self.wbs[wb].flusher.bio = (left > pages).then_some((file, left - pages));
+    }
+
+    /// The flusher's next step.
+    pub fn flusher_goes_on(&mut self, wb: usize, number: u32) {
+        if self.wbs[wb].flusher.number != number {
+            return;
+        }
+        self.wbs[wb].flusher.active = true;
+        self.wbs[wb].flusher.dozing = false;
+        loop {
+            let flusher = &self.wbs[wb].flusher;
+            if flusher.bio.is_some() {
+                let background = flusher.work.is_some_and(|work| work.kind != Kind::Sync);
+                let device = self.wbs[wb].device;
+                if !self.devices[device].has_room(background, self.tick()) {
+                    self.devices[device].wait(wb as u32);
+                    self.flusher_does(wb, Doing::Waiting);
+                    return;
+                }
+                self.submit(wb);
+                self.flusher_computes(wb, REQUEST);
+                return;
+            }
+            if flusher.turn.is_some() {
+                if let Some(cost) = self.take_pages(wb) {
+                    self.flusher_computes(wb, cost);
+                    return;
+                }
+                self.end_turn(wb);
+            } else if !self.begin_turn(wb) && !self.begin_work(wb) {
+                self.flusher_does(wb, Doing::Nothing);
+                self.wbs[wb].flusher.active = false;
+                if self.wbs[wb].counts.dirty > 0 {
+                    self.doze(wb);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Makes a bio of the next pages of the file whose turn it is; `None` if the turn is over.
+    fn take_pages(&mut self, wb: usize) -> Option<Ns> {
+        let flusher = &mut self.wbs[wb].flusher;
+        let turn = flusher.turn.as_mut()?;
+        let file = &mut self.files[turn.file as usize];
+        if turn.left == 0 {
+            return None;
+        }
+        let (start, mut pages) = file.pages.next_run(file.cursor, turn.left.min(BIO))?;
+        turn.wrapped |= start < file.cursor;
+        if turn.wrapped {
+            if start >= turn.origin {
+                return None;
+            }
+            pages = pages.min(turn.origin - start);
+        }
+        file.pages.clear(start, pages);
+        file.cursor = start + pages;
+        turn.left -= pages;
+        let index = turn.file;
+        flusher.bio = Some((index, pages));
+        self.in_flight(index as usize, pages);
+        Some((pages * self.machine.flush_1024).div_ceil(1024))
+    }
+
+    fn end_turn(&mut self, wb: usize) {
+        let now = self.tick();
+        let before = match self.wbs[wb].flusher.work {
+            Some(Work {
+                kind: Kind::Periodic { before },
+                ..
+            }) => before,
+            _ => now,
+        };
+        let flusher = &mut self.wbs[wb].flusher;
+        let Some(turn) = flusher.turn.take() else {
+            return;
+        };
+        let file = &mut self.files[turn.file as usize];
+        let wrote = turn.pages - turn.left;
+        if let Some(work) = &mut flusher.work {
+            work.pages_left = work.pages_left.saturating_sub(wrote);
+        }
+        if let Some((_, progress)) = &mut flusher.began {
+            *progress |= wrote > 0 || file.pages.dirty() == 0;
+        }
+        if file.pages.dirty() == 0 {
+            file.listed = false;
+        } else if turn.left == 0 && file.dirtied_at <= before {
+            flusher.more.push_back(turn.file);
+        } else {
+            file.dirtied_at = now;
+            flusher.dirty.push_back(turn.file);
+        }
+        if now > self.wbs[wb].rates.stamp + INTERVAL {
+            self.adapt(wb, &[]);
+        }
+    }
+
+    /// Gives the next file its turn; false if the work is done.
+    fn begin_turn(&mut self, wb: usize) -> bool {
+        loop {
+            let Some(work) = self.wbs[wb].flusher.work else {
+                return false;
+            };
+            let now = self.tick();
+            if let Some((began, progress)) = self.wbs[wb].flusher.began {
+                let flusher = &mut self.wbs[wb].flusher;
+                let is_over = progress && (now > began + HZ / 10 || work.pages_left == 0);
+                match flusher.round.front().copied().filter(|_| !is_over) {
+                    Some(file) => {
+                        flusher.round.pop_front();
+                        self.open_turn(wb, work, file);
+                        return true;
+                    }
+                    None => {
+                        flusher.began = None;
+                        if !progress && work.queued {
+                            flusher.work = None;
+                            return false;
+                        }
+                    }
+                }
+            }
+            let enough = work.pages_left == 0
+                || (work.kind == Kind::Background && !self.is_over_background(wb));
+            let flusher = &mut self.wbs[wb].flusher;
+            if enough {
+                flusher.work = None;
+                return false;
+            }
+            if flusher.round.is_empty() {
+                let before = match work.kind {
+                    Kind::Periodic { .. } => now.saturating_sub(self.machine.expire),
+                    _ => now,
+                };
+                flusher.round.append(&mut flusher.more);
+                while let Some(file) = flusher.dirty.front().copied() {
+                    if self.files[file as usize].dirtied_at > before {
+                        break;
+                    }
+                    flusher.dirty.pop_front();
+                    flusher.round.push_back(file);
+                }
+                if let Some(work) = &mut flusher.work {
+                    work.queued = true;
+                }
+            }
+            flusher.began = Some((now, false));
+        }
+    }
+
+    fn open_turn(&mut self, wb: usize, work: Work, file: u32) {
+        let pages = if work.kind == Kind::Sync {
+            u64::MAX
+        } else {
+            let half_a_second = self.wbs[wb].rates.average / 2;
+            let most = half_a_second
+                .min(self.domain.limit / 8)
+                .min(work.pages_left);
+            (most + TURN) / TURN * TURN
+        };
+        let cursor = self.files[file as usize].cursor;
+        let wb = &mut self.wbs[wb];
+        let now = self.now / crate::clock::TICK;
+        if wb.files_in_flight == 0 && now > wb.rates.stamp + HZ {
+            wb.rates.restart(wb.counts.dirtied, wb.counts.written, now);
+        }
+        wb.flusher.turn = Some(Turn {
+            file,
+            pages,
+            left: pages,
+            origin: cursor,
+            wrapped: false,
+        });
+    }
+
+    /// Finds something to do; false if there is nothing.
+    fn begin_work(&mut self, wb: usize) -> bool {
+        let now = self.tick();
+        let periodic = self.machine.periodic;
+        let due = periodic > 0 && now >= self.wbs[wb].flusher.last_periodic + periodic;
+        let (kind, pages_left) = if self.syncing {
+            if self.wbs[wb].counts.dirty == 0 {
+                return false;
+            }
+            (Kind::Sync, u64::MAX)
+        } else if due {
+            self.wbs[wb].flusher.last_periodic = now;
+            let before = now.saturating_sub(self.machine.expire);
+            (Kind::Periodic { before }, self.counts.dirty)
+        } else if self.wbs[wb].counts.dirty > 0 && self.is_over_background(wb) {
+            (Kind::Background, u64::MAX)
+        } else {
+            return false;
+        };
+        self.wbs[wb].flusher.work = Some(Work {
+            kind,
+            pages_left,
+            queued: false,
+        });
+        true
+    }
+
+    /// Writes everything back that is dirty now, and waits for that; gives up after `patience`.
+    pub fn sync(&mut self, patience: Ns) {
+        self.syncing = true;
+        (0..self.wbs.len()).for_each(|wb| self.wake_flusher(wb));
+        let end = self.now + patience;
+        while self.counts.held() > 0 && self.now < end {
+            let next = (self.now + 10 * MS).min(end);
+            while self.counts.held() > 0 && self.step(next) {}
+        }
+        self.syncing = false;
+    }
+
+    /// CPU time of all flushers so far.
+    pub fn flushers_cpu_time(&self) -> Ns {
+        self.wbs.iter().map(|wb| wb.flusher.cpu_time).sum()
+    }
+}
+
+/// What `bandwidth` bytes per second leave for 1,024 pages.
+pub fn cost_of_1024(bandwidth: u64) -> Ns {
+    (1024 * crate::domain::PAGE * SECOND) / bandwidth.max(1)
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which pages of a file are dirty: one bit each, in pieces of 4,096 pages (16 MiB) that exist only while one of
+//! theirs is dirty. A sequential writer of a huge file so needs memory for what is dirty, not for the file.
+
+const WORDS: usize = 64;
+const PIECE: u64 = 64 * WORDS as u64;
+
+#[derive(Clone, Debug)]
+struct Piece {
+    dirty: u32,
+    bits: [u64; WORDS],
+}
+
+/// The dirty pages of one file.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    size: u64,
+    dirty: u64,
+    pieces: Vec<Option<Box<Piece>>>,
+}
+
+impl Pages {
+    /// Of a file of `size` pages, all clean.
+    pub fn new(size: u64) -> Pages {
+        Pages {
+            size,
+            dirty: 0,
+            pieces: vec![None; size.div_ceil(PIECE) as usize],
+        }
+    }
+
+    /// Dirty ones.
+    pub fn dirty(&self) -> u64 {
+        self.dirty
+    }
+
+    /// Dirties up to `count` pages from `start` on, and stops after the one that makes `enough` newly dirty.
+    /// Returns how many it went over and how many of them were clean.
+    pub fn set(&mut self, start: u64, count: u64, enough: u64) -> (u64, u64) {
+        let end = (start + count).min(self.size);
+        let (mut at, mut newly) = (start, 0);
+        while at < end && newly < enough {
+            let piece = self.pieces[(at / PIECE) as usize].get_or_insert_with(|| {
+                Box::new(Piece {
+                    dirty: 0,
+                    bits: [0; WORDS],
+                })
+            });
+            let word = &mut piece.bits[(at % PIECE / 64) as usize];
+            let bit = at % 64;
+            // Never past what is still allowed, even if all of it is clean.
+            let len = (64 - bit).min(end - at).min(enough - newly);
+            let mask = ones(len) << bit;
+            let fresh = u64::from((mask & !*word).count_ones());
+            *word |= mask;
+            piece.dirty += fresh as u32;
+            newly += fresh;
+            at += len;
+        }
+        self.dirty += newly;
+        (at - start, newly)
+    }
+
+    /// The first run of dirty pages at or after `from`, at most `most` long; from the beginning of the file if there is
+    /// none. `None` if nothing is dirty.
+    pub fn next_run(&self, from: u64, most: u64) -> Option<(u64, u64)> {
+        if self.dirty == 0 {
+            return None;
+        }
+        let start = self.first(from, true).or_else(|| self.first(0, true))?;
+        let end = self.first(start, false).unwrap_or(self.size);
+        Some((start, (end - start).min(most)))
+    }
+
+    /// Cleans the `count` pages from `start` on, all of which are dirty.
+    pub fn clear(&mut self, start: u64, count: u64) {
+        let (mut at, end) = (start, start + count);
+        while at < end {
+            let slot = &mut self.pieces[(at / PIECE) as usize];
+            let piece = slot.as_mut().expect("dirty pages have a piece");
+            let word = &mut piece.bits[(at % PIECE / 64) as usize];
+            let bit = at % 64;
+            let len = (64 - bit).min(end - at);
+            let mask = ones(len) << bit;
+            debug_assert_eq!(*word & mask, mask, "cleaning what is clean");
+            *word &= !mask;
+            piece.dirty -= len as u32;
+            if piece.dirty == 0 {
+                *slot = None;
+            }
+            at += len;
+        }
+        self.dirty -= count;
+    }
+
+    /// Forgets all dirty pages; returns how many there were.
+    pub fn drop_all(&mut self) -> u64 {
+        self.pieces.fill(None);
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// The first page at or after `from` whose bit is `set`.
+    fn first(&self, from: u64, set: bool) -> Option<u64> {
+        let mut at = from;
+        while at < self.size {
+            let found = match &self.pieces[(at / PIECE) as usize] {
+                None if set => {
+                    at = (at / PIECE + 1) * PIECE;
+                    continue;
+                }
+                None => return Some(at),
+                Some(piece) => {
+                    let word = piece.bits[(at % PIECE / 64) as usize];
+                    (if set { word } else { !word }) >> (at % 64)
+                }
+            };
+            if found != 0 {
+                return Some(at + u64::from(found.trailing_zeros())).filter(|at| *at < self.size);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+fn ones(len: u64) -> u64 {
+    u64::MAX >> (64 - len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_wrap_around_and_are_found_across_pieces() {
+        let mut pages = Pages::new(3 * PIECE);
+        assert_eq!(pages.set(PIECE - 3, 10, 100), (10, 10));
+        assert_eq!(pages.next_run(0, 100), Some((PIECE - 3, 10)));
+        assert_eq!(pages.next_run(2 * PIECE, 4), Some((PIECE - 3, 4)));
+        pages.clear(PIECE - 3, 4);
+        assert_eq!(pages.next_run(0, 100), Some((PIECE + 1, 6)));
+        assert_eq!(pages.dirty(), 6);
+    }
+
+    #[test]
+    fn dirtying_stops_when_enough_are_new() {
+        let mut pages = Pages::new(1_000);
+        assert_eq!(pages.set(10, 5, 100), (5, 5));
+        assert_eq!(
+            pages.set(8, 100, 3),
+            (8, 3),
+            "two before, five dirty, one after"
+        );
+        assert_eq!(pages.set(990, 100, 100), (10, 10), "to the end of the file");
+        assert_eq!(pages.drop_all(), 18);
+        assert_eq!(pages.next_run(0, 1), None);
+    }
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task: one process of a fio job, writing through the page cache.
+//!
+//! An operation costs CPU time for the call and for each page, more if others want the same CPU. Pages become dirty in stretches that
+//! end where the throttle is to be passed, where the operation or the file ends, or after a tick. Between
+//! operations it may wait: for its rate (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
+//! think. Its time is up when an operation ends after it.
+//!
+//! A task that ends leaves pages it has not answered for to whoever passes next on its CPU.
+
+use crate::clock::{Ns, SECOND, TICK, Ticks};
+use crate::fio::Work;
+use crate::latency::Latencies;
+use crate::psi::Doing;
+use crate::random::Shuffle;
+use crate::throttle::{Passed, Sleeper};
+use crate::world::{Event, World};
+
+/// A job in a phase, with what its processes have done.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What each does.
+    pub work: Work,
+    /// Of writes that ended in the measured time.
+    pub latencies: Latencies,
+    /// Bytes they wrote.
+    pub bytes: u64,
+    /// The longest any process was measured.
+    pub runtime: Ns,
+    /// What each process wrote.
+    pub each: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between operations.
+    Idle,
+    /// In a stretch; a pass follows if true.
+    Writing(bool),
+    /// Asleep in the throttle.
+    Throttled,
+    /// It has ended.
+    Over,
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub struct Task {
+    job: usize,
+    number: usize,
+    file: usize,
+    /// Whose throttle it passes.
+    pub wb: u32,
+    cpu: u16,
+    doing: Doing,
+    state: State,
+    /// Pages dirtied since its last pass.
+    pub dirtied: u64,
+    /// Pages after which it passes again.
+    pub allowed: u64,
+    /// Its clock in the throttle.
+    pub paused_at: Ticks,
+    /// What it finds when it wakes.
+    pub sleeper: Sleeper,
+    /// When.
+    pub wakes_at: Ns,
+    pass_began: Ns,
+    pauses: u64,
+    /// Pages left of the operation, and when it began.
+    op_left: u64,
+    op_began: Ns,
+    op_at: u64,
+    /// Operations so far, since it last thought.
+    ops: u64,
+    since_thought: u64,
+    start: Ns,
+    measured_from: Ns,
+    end: Ns,
+    order: Option<Shuffle>,
+}
+
+impl Task {
+    /// A free-running pass has ended.
+    pub fn freed(&mut self, now: Ticks, allowed: u64) {
+        (self.paused_at, self.dirtied, self.allowed) = (now, 0, allowed);
+    }
+
+    /// A pause would be too short: it is credited instead, unless the task is a light one.
+    pub fn not_worth_it(&mut self, now: Ticks, period: Ticks, pause: i64, dirtied: u64) {
+        if pause < -(crate::clock::HZ as i64) {
+            (self.paused_at, self.dirtied) = (now, 0);
+        } else if period > 0 {
+            self.paused_at += period;
+            self.dirtied = 0;
+        } else if self.allowed <= dirtied {
+            self.allowed += dirtied;
+        }
+    }
+}
+
+impl World {
+    /// Starts process `number` of a job on `file` at the time `start`; it is measured after its ramp, until `end`.
+    pub fn start_task(&mut self, job: usize, number: usize, file: usize, start: Ns, end: Ns) {
+        let work = &self.jobs[job].work;
+        let (random, ops, ramp) = (work.random, work.ops, work.ramp);
+        let key = self.random.next();
+        let index = self.tasks.len();
+        self.tasks.push(Task {
+            job,
+            number,
+            file,
+            wb: self.files[file].wb,
+            cpu: (index % self.machine.cpus as usize) as u16,
+            doing: Doing::Nothing,
+            state: State::Idle,
+            dirtied: 0,
+            allowed: crate::controller::WORTH,
+            paused_at: 0,
+            sleeper: Sleeper::default(),
+            wakes_at: 0,
+            pass_began: 0,
+            pauses: 0,
+            op_left: 0,
+            op_began: 0,
+            op_at: 0,
+            ops: 0,
+            since_thought: 0,
+            start,
+            measured_from: start + ramp,
+            end,
+            order: random.then(|| Shuffle::new(ops, key)),
+        });
+        self.busy += 1;
+        self.plan(start, Event::Task(index as u32));
+    }
+
+    fn task_does(&mut self, index: usize, doing: Doing) {
+        let task = &mut self.tasks[index];
+        if doing == Doing::Running && task.doing != Doing::Running {
+            self.psi
+                .turn(task.cpu, task.doing, Doing::Nothing, self.now);
+            task.doing = Doing::Nothing;
+            task.cpu = self.psi.place(task.cpu);
+        }
+        self.psi.turn(task.cpu, task.doing, doing, self.now);
+        task.doing = doing;
+    }
+
+    /// What was planned for a task happens.
+    pub fn task_goes_on(&mut self, index: usize) {
+        match self.tasks[index].state {
+            State::Over => return,
+            State::Idle => {}
+            State::Writing(passes) => {
+                if passes && self.passes(index) == Passed::Sleep {
+                    return;
+                }
+            }
+            State::Throttled => {
+                let task = &mut self.tasks[index];
+                let sleeper = task.sleeper;
+                let pages = task.dirtied;
+                (task.paused_at, task.dirtied, task.allowed) =
+                    (sleeper.paused_at, 0, sleeper.pages);
+                if sleeper.again {
+                    task.dirtied = pages;
+                    if self.looks_again(index) == Passed::Sleep {
+                        return;
+                    }
+                } else {
+                    self.leaves_pass(index);
+                }
+            }
+        }
+        self.goes_on_writing(index);
+    }
+
+    /// Enters the throttle.
+    fn passes(&mut self, index: usize) -> Passed {
+        self.tasks[index].pass_began = self.now;
+        self.tasks[index].pauses = 0;
+        if self.weir.is_some() && self.weir_admits(index) {
+            return Passed::Go;
+        }
+        self.looks_again(index)
+    }
+
+    fn looks_again(&mut self, index: usize) -> Passed {
+        let passed = self.pass(index);
+        match passed {
+            Passed::Go => self.leaves_pass(index),
+            Passed::Sleep => {
+                self.task_does(index, Doing::Waiting);
+                let task = &mut self.tasks[index];
+                task.pauses += 1;
+                task.state = State::Throttled;
+                let at = task.wakes_at;
+                self.plan(at, Event::Task(index as u32));
+            }
+        }
+        passed
+    }
+
+    fn leaves_pass(&mut self, index: usize) {
+        if self.weir.is_none() {
+            return;
+        }
+        let task = &self.tasks[index];
+        let (pauses, time) = (task.pauses, self.now - task.pass_began);
+        if pauses > 0 {
+            self.weir_counts_pauses(index, pauses, time);
+        }
+        self.weir_shortens(index);
+    }
+
+    /// Goes on where the last stretch ended.
+    fn goes_on_writing(&mut self, index: usize) {
+        let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
+        if left == 0 {
+            if state != State::Idle {
+                self.operation_ends(index, self.now);
+            }
+            if let Some(until) = self.waits_until(index) {
+                self.task_does(index, Doing::Nothing);
+                self.tasks[index].state = State::Idle;
+                self.plan(until, Event::Task(index as u32));
+                return;
+            }
+            if self.now >= self.tasks[index].end {
+                self.task_ends(index);
+                return;
+            }
+        }
+        self.stretch(index);
+    }
+
+    fn operation_ends(&mut self, index: usize, at: Ns) {
+        let task = &mut self.tasks[index];
+        let job = &mut self.jobs[task.job];
+        task.ops += 1;
+        task.since_thought += 1;
+        if at >= task.measured_from {
+            job.latencies
+                .add(at - task.op_began.max(task.measured_from), 1);
+            let bytes = job.work.op_pages * crate::domain::PAGE;
+            job.bytes += bytes;
+            job.each[task.number] += bytes;
+        }
+    }
+
+    /// When the next operation may begin, if not now.
+    fn waits_until(&mut self, index: usize) -> Option<Ns> {
+        let task = &mut self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let mut until = self.now;
+        if let Some((time, after)) = work.think {
+            if task.since_thought >= after {
+                task.since_thought = 0;
+                until = self.now + time;
+            }
+        }
+        if let Some(rate) = work.rate {
+            let bytes = u128::from(task.ops * work.op_pages * crate::domain::PAGE);
+            let due = (bytes * u128::from(SECOND) / u128::from(rate)) as Ns;
+            until = until.max(task.start + due);
+        }
+        // A process that waits beyond its end does so no longer than that.
+        let until = until.min(task.end);
+        (until > self.now).then_some(until)
+    }
+
+    /// Whether the next operation of a stretch may follow the last at once.
+    fn may_run_on(&self, index: usize) -> bool {
+        let work = &self.jobs[self.tasks[index].job].work;
+        work.rate.is_none() && work.think.is_none()
+    }
+
+    /// Writes until something has to be looked at, and plans what follows.
+    fn stretch(&mut self, index: usize) {
+        self.task_does(index, Doing::Running);
+        let cpu = usize::from(self.tasks[index].cpu);
+        let others = u64::from(self.psi.running(cpu as u16)).max(1);
+        let (call, page) = (self.machine.call * others, self.machine.page * others);
+        let runs_on = self.may_run_on(index);
+        let mut time = 0;
+        let passes = loop {
+            if self.tasks[index].op_left == 0 {
+                self.operation_begins(index, self.now + time);
+                time += call;
+            }
+            let allowed = self.allowed_now(index, cpu);
+            let task = &self.tasks[index];
+            let within = ((TICK.saturating_sub(time)) / page.max(1)).max(1);
+            let (count, enough) = match allowed {
+                0 => (1, 1),
+                enough => (task.op_left.min(within), enough),
+            };
+            let (file, at) = (task.file, task.op_at);
+            let (went, fresh) = self.files[file].pages.set(at, count, enough);
+            time += went * page;
+            if fresh > 0 {
+                self.dirtied(file, fresh);
+            }
+            self.cpus[cpu].unseen += fresh;
+            let task = &mut self.tasks[index];
+            // Rounds after the first find what they write to in the cache.
+            let first_round = task.ops < self.jobs[task.job].work.ops;
+            task.dirtied += fresh;
+            task.op_left -= went;
+            task.op_at += went;
+            if first_round {
+                self.caches(file, went);
+            }
+            if fresh >= allowed {
+                self.answers(index, cpu);
+                break true;
+            }
+            let is_over = self.tasks[index].op_left == 0;
+            if time >= TICK || (is_over && !runs_on) {
+                break false;
+            }
+            if is_over {
+                let at = self.now + time;
+                if at >= self.tasks[index].end {
+                    break false;
+                }
+                self.operation_ends(index, at);
+            }
+        };
+        self.tasks[index].state = State::Writing(passes);
+        self.plan(self.now + time, Event::Task(index as u32));
+    }
+
+    fn operation_begins(&mut self, index: usize, at: Ns) {
+        let task = &mut self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let (round, place) = (task.ops / work.ops, task.ops % work.ops);
+        let block = task
+            .order
+            .as_ref()
+            .map_or(place, |order| order.at(round, place));
+        (task.op_left, task.op_at, task.op_began) = (work.op_pages, block * work.op_pages, at);
+    }
+
+    /// Pages that may become dirty before the task passes; with 0 it passes after the next page whatever becomes of it.
+    fn allowed_now(&self, index: usize, cpu: usize) -> u64 {
+        let task = &self.tasks[index];
+        let most = if self.wbs[task.wb as usize].exceeded {
+            task.allowed.min(8)
+        } else {
+            task.allowed
+        };
+        let cpu = &self.cpus[cpu];
+        let left = most.saturating_sub(task.dirtied).saturating_sub(cpu.left);
+        left.min(self.unseen_most.saturating_sub(cpu.unseen))
+    }
+
+    /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended there.
+    fn answers(&mut self, index: usize, cpu: usize) {
+        let cpu = &mut self.cpus[cpu];
+        let task = &mut self.tasks[index];
+        cpu.unseen = 0;
+        let takes = cpu.left.min(task.allowed.saturating_sub(task.dirtied));
+        cpu.left -= takes;
+        task.dirtied += takes;
+    }
+
+    fn task_ends(&mut self, index: usize) {
+        self.task_does(index, Doing::Nothing);
+        let task = &mut self.tasks[index];
+        task.state = State::Over;
+        self.cpus[usize::from(task.cpu)].left += std::mem::take(&mut task.dirtied);
+        let job = &mut self.jobs[task.job];
+        job.runtime = job.runtime.max(self.now.saturating_sub(task.measured_from));
+        let (file, unlink) = (task.file, job.work.unlink);
+        if unlink {
+            self.drop_file(file);
+        }
+        self.busy -= 1;
+    }
+
+    /// The phase ends with the task still in an operation: that ends here too, as if it had been let go.
+    pub fn give_up(&mut self, index: usize) {
+        if self.tasks[index].state == State::Over {
+            return;
+        }
+        if self.tasks[index].op_left > 0 || self.tasks[index].state != State::Idle {
+            self.operation_ends(index, self.now);
+        }
+        self.task_ends(index);
+    }
+}

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The module, in its arm: where the real one has a probe, this asks the same policy and applies its answer.
+//!
+//! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the module's own code does in the
+//! kernel: which counts it hands in, when it looks, and what it does to a pass. Five times a second it beats: ratios and floors are evaluated, the
+//! drain is measured. Fifty times a second it counts the holders of floors while the host is above its
+//! background level. Sums over subtrees are exact here; the module's are up to a beat old.
+
+use crate::clock::{Ns, SECOND};
+use crate::domain::View;
+use crate::world::{Event, World};
+use policy::ceiling::{self, Ceiling, Counts, Limits, Memory};
+use policy::drain::{self, Beat, Drain};
+use policy::floor::{Caps, FloorPass, Pool, Verdict};
+use policy::pass::{Facts, Pass};
+use policy::reserve;
+
+const BEAT: Ns = SECOND / 5;
+const RECOUNT: Ns = SECOND / 50;
+
+/// What the module counts, as in `memory.dirty_stat`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stats {
+    /// Passes of the cgroup's writers.
+    pub passes: u64,
+    /// Left out below the floor.
+    pub admitted: u64,
+    /// Held by a ceiling.
+    pub held: u64,
+    /// Pauses.
+    pub throttled: u64,
+    /// Time in passes that paused.
+    pub throttled_ns: Ns,
+}
+
+/// What the module knows of one cgroup.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// It is at, above or below a cgroup with a knob.
+    pub known: bool,
+    /// `memory.dirty_min`, in bytes.
+    pub floor_bytes: u64,
+    /// `memory.dirty_bytes` and `memory.dirty_ratio`.
+    pub ceiling: Ceiling,
+    /// Counted.
+    pub stats: Stats,
+    floor: u64,
+    avail: u64,
+    unused: u64,
+    freerun: u64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Group {
+            known: false,
+            floor_bytes: 0,
+            ceiling: Ceiling {
+                bytes: policy::UNLIMITED,
+                ratio_percent: 0,
+            },
+            stats: Stats::default(),
+            floor: 0,
+            avail: 0,
+            unused: 0,
+            freerun: 0,
+        }
+    }
+}
+
+impl Group {
+    fn has_ceiling(&self) -> bool {
+        self.ceiling.bytes != policy::UNLIMITED || self.ceiling.ratio_percent != 0
+    }
+
+    fn has_knob(&self) -> bool {
+        self.floor_bytes > 0 || self.has_ceiling()
+    }
+}
+
+/// The module.
+#[derive(Clone, Debug, Default)]
+pub struct Weir {
+    /// By cgroup.
+    pub groups: Vec<Group>,
+    /// `drain_seconds`.
+    pub seconds: u64,
+    /// `drain_tighten`.
+    pub tighten: bool,
+    drain: Drain,
+    drain_seen: Option<(Ns, u64)>,
+    stock: u64,
+    host_thresh: u64,
+    host_background: u64,
+    floors_total: u64,
+    unused_total: u64,
+}
+
+impl Weir {
+    fn drain_host(&self) -> drain::Host {
+        drain::Host {
+            limit: self.drain.limit,
+            stock: self.stock,
+            thresh: 0,
+            unused: self.unused_total,
+            avail: 0,
+        }
+    }
+
+    fn note_unused(&mut self, cgroup: usize, unused: u64) {
+        let before = std::mem::replace(&mut self.groups[cgroup].unused, unused);
+        self.unused_total = self.unused_total + unused - before;
+    }
+
+    /// The host's limits as of the last beat, as passes find them.
+    fn host_limits(&self) -> Limits {
+        let mut limits = Limits {
+            thresh: self.host_thresh,
+            bg_thresh: self.host_background,
+            dirty: 0,
+            dom_limit: 0,
+        };
+        drain::amend(&mut limits, self.drain.limit, self.stock);
+        let host = reserve::Host {
+            unused: self.unused_total,
+        };
+        host.amend(&mut limits, Pass::Writer);
+        limits
+    }
+}
+
+fn facts(kind: Pass, cgroup: bool) -> Facts {
+    Facts {
+        has_wb: 1,
+        has_gdtc: u32::from(cgroup),
+        gdtc_has_wb: u32::from(cgroup),
+        in_flusher: u32::from(kind == Pass::Flusher),
+        strictlimit: 0,
+    }
+}
+
+impl World {
+    /// Begins to beat, or takes over knobs that have just changed.
+    pub fn weir_starts(&mut self) {
+        let Some(weir) = &mut self.weir else { return };
+        for index in 0..weir.groups.len() {
+            let mut next = Some(index);
+            let mut bound = false;
+            while let Some(at) = next {
+                bound |= weir.groups[at].has_knob();
+                next = self.cgroups[at].parent.filter(|parent| *parent != 0);
+            }
+            weir.groups[index].known |= bound && index != 0;
+        }
+        for index in (1..weir.groups.len()).rev() {
+            if let (true, Some(parent @ 1..)) =
+                (weir.groups[index].known, self.cgroups[index].parent)
+            {
+                weir.groups[parent].known = true;
+            }
+        }
+        self.weir_evaluates();
+    }
+
+    /// The first beat, and with it all others.
+    pub fn weir_arms(&mut self) {
+        self.weir_starts();
+        self.plan(self.now + BEAT, Event::Beat);
+        self.plan(self.now + RECOUNT, Event::Recount);
+    }
+
+    /// A beat.
+    pub fn weir_beats(&mut self) {
+        self.weir_evaluates();
+        self.plan(self.now + BEAT, Event::Beat);
+    }
+
+    fn weir_evaluates(&mut self) {
+        let (thresh, background) = self.sysctl.levels(self.dirtyable(), None);
+        self.weir_drains(thresh, background);
+        let Some(weir) = &self.weir else { return };
+        let known: Vec<usize> = (1..weir.groups.len())
+            .filter(|index| weir.groups[*index].known)
+            .collect();
+        let avails: Vec<u64> = known
+            .iter()
+            .map(|index| self.subtree_dirtyable(*index))
+            .collect();
+        let Some(weir) = &mut self.weir else { return };
+        for (index, avail) in known.iter().zip(avails) {
+            weir.groups[*index].avail = avail;
+        }
+        let floors: Vec<u64> = known.iter().map(|index| self.own_floor(*index)).collect();
+        let pool = Pool {
+            wanted_total: floors
+                .iter()
+                .fold(0, |sum, floor| policy::arith::add(sum, *floor)),
+            host_thresh: thresh,
+        };
+        let Some(weir) = &mut self.weir else { return };
+        (weir.host_thresh, weir.host_background) = (thresh, background);
+        weir.floors_total = pool.total();
+        for (index, own) in known.iter().zip(floors) {
+            weir.groups[*index].floor = pool.effective(own);
+        }
+        known
+            .iter()
+            .for_each(|index| self.weir_recounts_one(*index));
+    }
+
+    fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
+        let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable());
+        let Some(weir) = &mut self.weir else { return };
+        if weir.seconds == 0 && weir.drain.limit == 0 {
+            return;
+        }
+        let Some((then, written)) = weir.drain_seen.replace((now, counts.written)) else {
+            return;
+        };
+        if now - then < SECOND / 20 {
+            weir.drain_seen = Some((then, written));
+            return;
+        }
+        let before = if weir.drain.limit == 0 {
+            thresh
+        } else {
+            weir.drain.limit
+        };
+        weir.drain.step(&Beat {
+            seconds: weir.seconds,
+            elapsed_ms: (now - then) / crate::clock::MS,
+            thresh,
+            bg_thresh,
+            dirtyable,
+            dirty: counts.dirty,
+            writeback: counts.writeback,
+            written: counts.written - written,
+            tighten: u32::from(weir.tighten),
+            ..Beat::default()
+        });
+        weir.stock = thresh;
+        let after = if weir.drain.limit == 0 {
+            thresh
+        } else {
+            weir.drain.limit
+        };
+        if after < before {
+            self.domain.limit = self.domain.limit.min(after);
+        }
+    }
+
+    /// Dirtyable memory of a subtree, the base of `memory.dirty_ratio`.
+    fn subtree_dirtyable(&self, cgroup: usize) -> u64 {
+        let inside = |mut index: usize| {
+            while index > cgroup {
+                index = self.cgroups[index].parent.unwrap_or(0);
+            }
+            index == cgroup
+        };
+        let has_ratio = self
+            .weir
+            .as_ref()
+            .is_some_and(|weir| weir.groups[cgroup].ceiling.ratio_percent > 0);
+        if !has_ratio {
+            return 0;
+        }
+        let file = (cgroup..self.cgroups.len())
+            .filter(|index| inside(*index))
+            .map(|index| self.cgroups[index].file);
+        Memory {
+            file: file.sum(),
+            dirty: self.cgroups[cgroup].subtree.held(),
+            headroom: self.headroom(cgroup),
+            host_avail: self.dirtyable(),
+            host_dirty: self.counts.held(),
+        }
+        .avail()
+    }
+
+    /// The ceilings from a cgroup up, in pages, each with what its subtree holds; the nearest first.
+    fn ceilings(&self, cgroup: usize) -> Vec<(usize, u64, Counts)> {
+        let Some(weir) = &self.weir else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let mut next = cgroup;
+        while next != 0 {
+            let group = &weir.groups[next];
+            if group.has_ceiling() {
+                let held = &self.cgroups[next].subtree;
+                let counts = Counts {
+                    dirty: held.dirty,
+                    writeback: held.writeback,
+                };
+                found.push((next, group.ceiling.pages(group.avail), counts));
+            }
+            next = self.cgroups[next].parent.unwrap_or(0);
+        }
+        found
+    }
+
+    /// The floor asked for, as far as memory and ceilings on the path allow.
+    fn own_floor(&self, cgroup: usize) -> u64 {
+        let Some(weir) = &self.weir else { return 0 };
+        let mut floor = policy::arith::bytes_to_pages(weir.groups[cgroup].floor_bytes);
+        for (_, ceiling, _) in self.ceilings(cgroup) {
+            floor = floor.min(ceiling);
+        }
+        let mut next = cgroup;
+        while next != 0 {
+            let cgroup = &self.cgroups[next];
+            let caps = Caps {
+                wanted: floor,
+                memory_max: cgroup.max,
+                memory_min: cgroup.min,
+            };
+            floor = caps.own();
+            next = cgroup.parent.unwrap_or(0);
+        }
+        floor
+    }
+
+    /// Counts the holders of floors, where it matters.
+    pub fn weir_recounts(&mut self) {
+        let Some(weir) = &self.weir else { return };
+        if weir.floors_total > 0 && self.counts.held() > weir.host_limits().bg_thresh {
+            let holders: Vec<usize> = (1..weir.groups.len())
+                .filter(|index| weir.groups[*index].floor > 0)
+                .collect();
+            holders
+                .into_iter()
+                .for_each(|index| self.weir_recounts_one(index));
+        }
+        self.plan(self.now + RECOUNT, Event::Recount);
+    }
+
+    fn weir_recounts_one(&mut self, cgroup: usize) {
+        let held = self.cgroups[cgroup].counts.held();
+        let Some(weir) = &mut self.weir else { return };
+        let pass = FloorPass {
+            floor: weir.groups[cgroup].floor,
+            memcg_dirty: held,
+            ..FloorPass::default()
+        };
+        weir.note_unused(cgroup, if pass.floor > 0 { pass.unused() } else { 0 });
+    }
+
+    fn floor_pass(&self, wb: usize) -> Option<FloorPass> {
+        let weir = self.weir.as_ref()?;
+        let index = self.wbs[wb].cgroup;
+        let floor = weir
+            .groups
+            .get(index)
+            .map(|group| group.floor)
+            .filter(|floor| *floor > 0)?;
+        Some(FloorPass {
+            floor,
+            memcg_dirty: self.cgroups[index].counts.held(),
+            wb_dirty: self.wbs[wb].counts.held(),
+            foreign: 0,
+            host_dirty: self.counts.held(),
+            host_thresh: if weir.drain.limit == 0 {
+                weir.host_thresh
+            } else {
+                weir.drain.limit
+            },
+            floors_total: weir.floors_total,
+            strictlimit: 0,
+            cgroup_domain: u32::from(index != 0),
+            capped: u32::from(
+                self.ceilings(index)
+                    .iter()
+                    .any(|(_, ceiling, counts)| counts.dirty + counts.writeback >= *ceiling),
+            ),
+        })
+    }
+
+    /// At the entry of a pass: true if it is left out, and the task goes on.
+    pub fn weir_admits(&mut self, task: usize) -> bool {
+        let wb = self.tasks[task].wb as usize;
+        let index = self.wbs[wb].cgroup;
+        match self
+            .weir
+            .as_mut()
+            .and_then(|weir| weir.groups.get_mut(index))
+        {
+            Some(group) if group.known => group.stats.passes += 1,
+            _ => return false,
+        }
+        let Some(pass) = self.floor_pass(wb) else {
+            return false;
+        };
+        let now = self.tick();
+        let Some(weir) = &mut self.weir else {
+            return false;
+        };
+        weir.note_unused(index, pass.unused());
+        if pass.decide() != Verdict::Admit {
+            return false;
+        }
+        weir.groups[index].stats.admitted += 1;
+        let background = weir.host_limits().bg_thresh;
+        self.tasks[task].freed(now, pass.poll());
+        if self.counts.dirty > background {
+            self.wake_flusher(wb);
+        }
+        true
+    }
+
+    /// The host's limits in a pass on `wb`.
+    pub fn weir_amends_host(&mut self, wb: usize, kind: Pass, limits: &mut Limits) {
+        let cgroup = self.wbs[wb].cgroup;
+        if self.weir.is_none() {
+            return;
+        }
+        if kind == Pass::Flusher && cgroup != 0 {
+            self.weir_recounts_one(cgroup);
+        }
+        let floor = self.floor_pass(wb).filter(|_| kind == Pass::Writer);
+        let Some(weir) = &mut self.weir else { return };
+        drain::amend(limits, weir.drain.limit, weir.stock);
+        let facts = facts(kind, false);
+        if weir.floors_total > 0 && facts.may_reserve() {
+            let host = reserve::Host {
+                unused: weir.unused_total,
+            };
+            host.amend(limits, facts.kind());
+        }
+        // One that has slept while its cgroup fell below its floor is let go.
+        if let Some(pass) = floor {
+            weir.note_unused(cgroup, pass.unused());
+            if pass.decide() == Verdict::Admit {
+                limits.dirty = 0;
+            }
+        }
+    }
+
+    /// The limits of the cgroup's domain in the same pass.
+    pub fn weir_amends_cgroup(
+        &mut self,
+        wb: usize,
+        kind: Pass,
+        avail: u64,
+        host: &View,
+        limits: &mut Limits,
+    ) {
+        let index = self.wbs[wb].cgroup;
+        let Some(weir) = &self.weir else { return };
+        let follows = drain::Host {
+            thresh: host.limits.thresh,
+            avail: host.avail,
+            ..weir.drain_host()
+        };
+        follows.follow(limits, avail);
+        if !facts(kind, true).may_cap() {
+            return;
+        }
+        if kind == Pass::Writer && weir.groups[index].floor > 0 && host.limits.dirty == 0 {
+            limits.dirty = 0;
+            return;
+        }
+        let stock = *limits;
+        let mut judged = false;
+        let ceilings = self.ceilings(index);
+        for (_, ceiling, counts) in &ceilings {
+            judged |= limits.amend(*ceiling, counts, kind);
+        }
+        let Some(weir) = &mut self.weir else { return };
+        for (at, ceiling, _) in ceilings {
+            weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
+        }
+        if judged && kind == Pass::Writer && limits.brake() {
+            weir.groups[index].stats.held += 1;
+        }
+    }
+
+    /// After a pass: under a ceiling a task looks again sooner.
+    pub fn weir_shortens(&mut self, task: usize) {
+        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
+        for (at, ceiling, counts) in self.ceilings(cgroup) {
+            let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
+            if !ceiling::brakes(freerun, &counts) {
+                let task = &mut self.tasks[task];
+                task.allowed = ceiling::poll(ceiling, &counts, task.allowed);
+            }
+        }
+    }
+
+    /// A pass that paused has ended.
+    pub fn weir_counts_pauses(&mut self, task: usize, pauses: u64, time: Ns) {
+        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
+        if let Some(group) = self
+            .weir
+            .as_mut()
+            .and_then(|weir| weir.groups.get_mut(cgroup))
+            .filter(|group| group.known)
+        {
+            group.stats.throttled += pauses;
+            group.stats.throttled_ns += time;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What holds for every scenario: pages are neither lost nor made up, time goes on, and the same scenario comes to the same.
+//!
+//! The first two are asserted by the model itself, in test builds, at every event. `PROPTEST_CASES=10000` looks further.
+
+use proptest::prelude::*;
+use scenario::model::{Arm, Scenario};
+use std::fmt::Write as _;
+
+fn load(text: &str) -> Scenario {
+    scenario::parse("random", "random.toml", text)
+        .unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+}
+
+fn cases() -> u32 {
+    let wanted = std::env::var("PROPTEST_CASES");
+    wanted.map_or(60, |text| text.parse().expect("PROPTEST_CASES is a number"))
+}
+
+/// One job of a random scenario.
+fn job() -> impl Strategy<Value = String> {
+    (
+        any::<bool>(),
+        prop::sample::select(vec!["4k", "16k", "64k", "1m"]),
+        prop::option::of(1u32..2_000),
+        1u32..40,
+        1u32..6,
+        prop::option::of((1u32..500, 1u32..50)),
+        any::<bool>(),
+    )
+        .prop_map(|(random, bs, rate, mib, processes, think, unlink)| {
+            let mut fio = format!(
+                "rw = \"{}\", bs = \"{bs}\", size = \"{mib}m\", numjobs = {processes}",
+                if random { "randwrite" } else { "write" }
+            );
+            if let Some(rate) = rate {
+                write!(fio, ", rate = \"{rate}k\"").expect("a string");
+            }
+            if let Some((time, blocks)) = think {
+                write!(
+                    fio,
+                    ", thinktime = \"{time}ms\", thinktime_blocks = {blocks}"
+                )
+                .expect("a string");
+            }
+            if unlink {
+                fio.push_str(", unlink = 1");
+            }
+            fio
+        })
+}
+
+prop_compose! {
+    fn scenario()(
+        cpus in 1u32..5,
+        limit in 1u32..64,
+        background in 1u32..64,
+        jobs in prop::collection::vec((job(), 0usize..4, 0usize..2), 1..5),
+        disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"])), 2),
+        knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..3)), 3),
+        inner in any::<bool>(),
+        drain in prop::option::of(1u32..30),
+        clean in any::<bool>(),
+    ) -> String {
+        let mut text = format!(
+            "title = \"t\"\n[host]\nmemory = \"1G\"\ncpus = {cpus}\n\
+             sysctl = {{ \"vm.dirty_bytes\" = \"{limit}M\", \"vm.dirty_background_bytes\" = \"{background}M\" }}\n"
+        );
+        if let Some(seconds) = drain {
+            writeln!(text, "weir = {{ drain_seconds = {seconds} }}").expect("a string");
+        }
+        for (index, (kib, filesystem)) in disks.iter().enumerate() {
+            writeln!(text, "[[disk]]\nname = \"d{index}\"\nwrite_bandwidth = \"{kib}K/s\"\nfilesystem = \"{filesystem}\"").expect("a string");
+        }
+        let paths = if inner { ["a/x", "a/y", "b"] } else { ["a", "b", "c"] };
+        for (path, knob) in paths.iter().zip(&knobs) {
+            writeln!(text, "[cgroup.\"{path}\"]").expect("a string");
+            if let Some((size, kind)) = knob {
+                let file = ["memory.dirty_min", "memory.dirty_bytes", "memory.max"][*kind];
+                writeln!(text, "\"{file}\" = \"{size}M\"").expect("a string");
+            }
+        }
+        for (index, (fio, cgroup, disk)) in jobs.iter().enumerate() {
+            writeln!(text, "[[job]]\nname = \"j{index}\"\ndisk = \"d{disk}\"\nfio = {{ {fio} }}").expect("a string");
+            if let Some(path) = paths.get(*cgroup) {
+                writeln!(text, "cgroup = \"{path}\"").expect("a string");
+            }
+        }
+        let names: Vec<String> = (0..jobs.len()).map(|index| format!("\"j{index}\"")).collect();
+        for phase in ["one", "two"] {
+            writeln!(
+                text,
+                "[[phase]]\nname = \"{phase}\"\njobs = [{}]\nduration = \"2s\"\nclean = {clean}\ndelay = {{ j0 = \"300ms\" }}",
+                names.join(", ")
+            ).expect("a string");
+        }
+        text
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pages_are_conserved_and_runs_repeat(text in scenario(), seed in any::<u64>()) {
+        let scenario = load(&text);
+        for arm in Arm::ALL {
+            let once = twin::run(&scenario, arm, seed).expect("modelled");
+            prop_assert_eq!(&once, &twin::run(&scenario, arm, seed).expect("modelled"), "{}", text);
+            prop_assert!(once.metrics.values().all(|metric| metric.value.is_finite() && metric.value >= 0.0));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_modelled_is_refused_by_key() {
+    let text = include_str!("../../../scenarios/io-psi-scarce.toml");
+    let refusals = twin::run(&load(text), Arm::Stock, 1).expect_err("it needs memory reclaim");
+    let keys: Vec<&str> = refusals.iter().map(|(key, _)| key.as_str()).collect();
+    assert!(keys.contains(&"job[1].fio.ioengine"), "{keys:?}");
+    assert!(keys.contains(&"expect[1].metric"), "{keys:?}");
+    assert_eq!(scenario::line_of(text, "job[1].fio.ioengine"), 11);
+}

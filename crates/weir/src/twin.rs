@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Scenarios on the twin: one thread per run, as many as there are CPUs.
+
+use anyhow::{Context, Result, anyhow};
+use report::{Metric, Outcome, Run};
+use scenario::model::{Arm, Scenario};
+use scenario::problem::{Problem, Problems};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What stands for `uname -r`.
+const KERNEL: &str = "twin of 6.12";
+
+/// Runs `scenario` in each arm, `repeat` times; the inner error is what the twin does not model.
+pub fn in_twin(
+    path: &Path,
+    scenario: &Scenario,
+    arms: &[Arm],
+    repeat: u32,
+    seed: u64,
+) -> Result<Result<Vec<Run>, Problems>> {
+    let wanted: Vec<(Arm, u64)> = (0..u64::from(repeat))
+        .flat_map(|round| arms.iter().map(move |arm| (*arm, seed.wrapping_add(round))))
+        .collect();
+    let results = in_parallel(&wanted, |(arm, seed)| twin::run(scenario, *arm, *seed))?;
+    let mut runs = Vec::new();
+    for ((arm, _), result) in wanted.iter().zip(results) {
+        match result {
+            Ok(outcome) => runs.push(from_twin(*arm, outcome)),
+            Err(refusals) => return Ok(Err(problems(path, refusals)?)),
+        }
+    }
+    Ok(Ok(runs))
+}
+
+fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
+    let metrics = outcome.metrics.into_iter().map(|(name, metric)| {
+        let metric = Metric {
+            value: metric.value,
+            unit: metric.unit,
+        };
+        (name, metric)
+    });
+    Run {
+        arm,
+        kernel: KERNEL.into(),
+        outcome: Outcome::Done,
+        metrics: metrics.collect(),
+    }
+}
+
+/// Refusals with the lines their keys are on.
+fn problems(path: &Path, refusals: Vec<twin::Refusal>) -> Result<Problems> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+    let mut problems: Vec<Problem> = refusals
+        .into_iter()
+        .map(|(key, what)| Problem {
+            file: path.display().to_string(),
+            line: scenario::line_of(&text, &key),
+            key,
+            what,
+        })
+        .collect();
+    problems.sort_by_key(|problem| problem.line);
+    Ok(Problems(problems))
+}
+
+/// `work` on each of `items`, in their order, on as many threads as there are CPUs.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Result<Vec<R>> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                while let Some((index, item)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(index).map(|item| (index, item))
+                } {
+                    let result = work(item);
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    results.push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results
+        .into_inner()
+        .map_err(|_| anyhow!("a run of the twin panicked"))?;
+    results.sort_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
+}
