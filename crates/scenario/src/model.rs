@@ -45,6 +45,8 @@ pub struct Twin {
     pub disk_bandwidth: Option<u64>,
     /// Bytes of memory that are no page cache and stay so.
     pub anonymous_bytes: Option<u64>,
+    /// CPU time of a look at the host, 20 times a second: measuring is work too.
+    pub look_ns: Option<u64>,
 }
 
 /// The machine a scenario runs on.
@@ -102,6 +104,10 @@ pub struct Cgroup {
     pub files: BTreeMap<String, String>,
     /// File name to value, weir's files (`memory.dirty_*`): arm `weir` only.
     pub knobs: BTreeMap<String, String>,
+    /// Not one cgroup but so many of a kind below this one, each with these files; the processes of a job in it are dealt out to
+    /// them in turn. Twin only.
+    #[serde(default)]
+    pub copies: Option<u32>,
 }
 
 /// A fio job. Options carry fio's own names and value syntax.

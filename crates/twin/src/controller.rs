@@ -3,7 +3,9 @@
 //!
 //! Each writeback keeps a base rate that one task may have, and each pass scales it by where the dirty count is:
 //!
-//!     task's rate = base rate x position        pause = pages dirtied / task's rate
+//! ```text
+//! task's rate = base rate x position        pause = pages dirtied / task's rate
+//! ```
 //!
 //! *Position* is 1 at the goal, midway between freerun and the hard limit, 2 at freerun, 0 at the limit: a cubic, flat at the
 //! goal. It is scaled again by a line that is 1 where this writeback holds its own share of the goal, and falls to a quarter where it

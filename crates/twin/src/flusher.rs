@@ -6,10 +6,10 @@
 //! cgroup are below their background levels and it holds less than its share of them. (A sync makes it write everything.)
 //!
 //! Files wait in a queue, those with pages left over first. Each gets a turn of half a second's worth of writing, a
-//! whole number of 4 MiB: pages are taken from where the last turn ended, once around the file, as bios of up to 1 MiB of pages that
+//! whole number of 4 MiB: pages are taken from where the last turn ended, once around the file, as bios of up to 8 MiB of pages that
 //! follow each other. After 100 ms it looks again whether to go on.
 //!
-//! A page costs it CPU time, which bounds what it submits (encryption is done here); and each request needs room in
+//! A page costs it CPU time, which bounds what it submits (encryption is done here); and each request needs a slot in
 //! the disk's line. Waiting for that is waiting for I/O.
 //!
 //! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s, in which nobody asks about levels.
@@ -173,7 +173,7 @@ impl World {
         self.flusher_again(wb, cost * others);
     }
 
-    /// There is room in line for one request.
+    /// There is a slot for one request.
     pub fn flusher_is_let_in(&mut self, wb: usize) {
         self.submit(wb);
         self.flusher_computes(wb, REQUEST);
@@ -190,6 +190,7 @@ impl World {
             wb: wb as u32,
             file,
             pages: pages as u32,
+            cpu: self.wbs[wb].flusher.cpu,
         };
         let at = self.devices[device].submit(request, self.now);
         self.plan(at, Event::Complete(device as u32));
@@ -206,10 +207,9 @@ impl World {
         loop {
             let flusher = &self.wbs[wb].flusher;
             if flusher.bio.is_some() {
-                let background = flusher.work.is_some_and(|work| work.kind != Kind::Sync);
-                let device = self.wbs[wb].device;
-                if !self.devices[device].has_room(background, self.tick()) {
-                    self.devices[device].wait(wb as u32);
+                let (device, cpu) = (self.wbs[wb].device, flusher.cpu);
+                if !self.devices[device].has_room(cpu) {
+                    self.devices[device].wait(wb as u32, cpu);
                     self.flusher_does(wb, Doing::Waiting);
                     return;
                 }

@@ -78,8 +78,10 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
     for phase in &scenario.phases {
         for (index, work) in plan.works.iter().enumerate() {
             if phase.jobs.contains(&scenario.jobs[index].name) {
-                let wb = plan.writeback(world, scenario, index);
-                world.completed(wb, work.ops * work.op_pages * u64::from(work.processes));
+                for process in 0..work.processes {
+                    let wb = plan.writeback(world, scenario, index, process);
+                    world.completed(wb, work.ops * work.op_pages);
+                }
             }
         }
     }
@@ -169,7 +171,6 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
         .filter(|(_, job)| phase.jobs.contains(&job.name))
     {
         let work = plan.works[index].clone();
-        let wb = plan.writeback(world, scenario, index);
         let begins = start + phase.delay_ms.get(&job.name).copied().unwrap_or(0) * MS;
         let ends = begins + work.ramp + work.runtime.unwrap_or(phase.duration_ms * MS);
         nominal = nominal.max(ends);
@@ -183,6 +184,7 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
             each: vec![0; processes as usize],
         });
         for number in 0..processes as usize {
+            let wb = plan.writeback(world, scenario, index, number as u32);
             world.files.push(File {
                 wb: wb as u32,
                 pages: Pages::new(pages),
@@ -254,6 +256,10 @@ fn figures(
         add("host", "writeback_median_bytes", median, "bytes");
     }
     for (index, cgroup) in world.cgroups.iter().enumerate().skip(1) {
+        // Of copies, only what they come to together.
+        if !scenario.cgroups.contains_key(&cgroup.path) {
+            continue;
+        }
         let subject = format!("cgroup/{}", cgroup.path);
         if let Some((most, median)) = most_and_median(&world.samples.cgroups[index]) {
             add(&subject, "dirty_max_bytes", most, "bytes");

@@ -82,6 +82,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
             cpus: scenario.host.cpus,
             call: twin.call_ns.unwrap_or(CALL),
             page: twin.page_ns.unwrap_or(PER_PAGE),
+            look: twin.look_ns.unwrap_or(0),
             flush_1024: cost_of_1024(twin.flusher_bandwidth.unwrap_or(FLUSHER)),
             dirtyable: (scenario.host.memory_bytes - kept - others) / PAGE,
             expire: times.0,
@@ -254,7 +255,11 @@ impl Plan {
         weir.groups.push(Group::default());
         // A path comes before those below it; a parent that is not in the file is made too.
         for (path, settings) in &scenario.cgroups {
-            let index = make(&mut world, path);
+            let first = make(&mut world, path);
+            let all: Vec<usize> = match settings.copies {
+                None => vec![first],
+                Some(copies) => (0..copies).map(|n| copy(&mut world, first, n)).collect(),
+            };
             weir.groups.resize(world.cgroups.len(), Group::default());
             let pages = |file: &str| {
                 let bytes = settings
@@ -265,13 +270,15 @@ impl Plan {
                     .filter(|bytes| *bytes != policy::UNLIMITED)
                     .map(|bytes| bytes / PAGE)
             };
-            let cgroup = &mut world.cgroups[index];
-            cgroup.max = pages("memory.max").unwrap_or(u64::MAX);
-            cgroup.high = pages("memory.high").unwrap_or(u64::MAX);
-            cgroup.min = pages("memory.min").unwrap_or(0);
-            for (file, value) in &settings.knobs {
-                // It was checked by plan().
-                let _ = knob(&mut weir.groups[index], file, value);
+            for index in all {
+                let cgroup = &mut world.cgroups[index];
+                cgroup.max = pages("memory.max").unwrap_or(u64::MAX);
+                cgroup.high = pages("memory.high").unwrap_or(u64::MAX);
+                cgroup.min = pages("memory.min").unwrap_or(0);
+                for (file, value) in &settings.knobs {
+                    // It was checked by plan().
+                    let _ = knob(&mut weir.groups[index], file, value);
+                }
             }
         }
         let option = |name: &str| {
@@ -289,9 +296,11 @@ impl Plan {
                 .write_bandwidth
                 .or(scenario.twin.disk_bandwidth)
                 .unwrap_or(1);
-            world
-                .devices
-                .push(Device::new(bandwidth, disk.write_bandwidth.is_some()));
+            world.devices.push(Device::new(
+                bandwidth,
+                disk.write_bandwidth.is_some(),
+                self.machine.cpus,
+            ));
         }
         if arm == Arm::Weir {
             world.weir = Some(weir);
@@ -300,8 +309,14 @@ impl Plan {
         world
     }
 
-    /// The writeback that a job's files belong to, made if it is the first to need it.
-    pub fn writeback(&self, world: &mut World, scenario: &Scenario, job: usize) -> usize {
+    /// The writeback that the file of a job's process belongs to, made if it is the first to need it.
+    pub fn writeback(
+        &self,
+        world: &mut World,
+        scenario: &Scenario,
+        job: usize,
+        process: u32,
+    ) -> usize {
         let job = &scenario.jobs[job];
         let device = scenario
             .disks
@@ -311,15 +326,16 @@ impl Plan {
         // Without cgroup writeback a disk has one for all.
         let cgroup = match (&job.cgroup, scenario.disks[device].filesystem) {
             (Some(_), Filesystem::Vfat) | (None, _) => 0,
-            (Some(path), _) => make(world, path),
+            (Some(path), _) => match scenario.cgroups[path].copies {
+                None => make(world, path),
+                // They were made right after it.
+                Some(copies) => make(world, path) + 1 + (process % copies) as usize,
+            },
         };
-        if let Some(found) = world
-            .wbs
-            .iter()
-            .position(|wb| wb.cgroup == cgroup && wb.device == device)
-        {
-            return found;
+        if let Some(found) = world.wb_of.get(&(cgroup, device)) {
+            return *found;
         }
+        world.wb_of.insert((cgroup, device), world.wbs.len());
         let (now, cpu) = (world.tick(), world.wbs.len() % self.machine.cpus as usize);
         world.wbs.push(Wb {
             cgroup,
@@ -345,6 +361,13 @@ fn make(world: &mut World, path: &str) -> usize {
         .rsplit_once('/')
         .map_or(0, |(parent, _)| make(world, parent));
     world.cgroups.push(cgroup(path.into(), Some(parent)));
+    world.cgroups.len() - 1
+}
+
+/// The n-th of a kind, below `first`.
+fn copy(world: &mut World, first: usize, n: u32) -> usize {
+    let path = format!("{}/{n}", world.cgroups[first].path);
+    world.cgroups.push(cgroup(path, Some(first)));
     world.cgroups.len() - 1
 }
 

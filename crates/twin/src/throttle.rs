@@ -216,8 +216,6 @@ impl World {
             pages: plan.pages,
             again: rate == 0 && view.wb_dirty > counter_error(self.machine.cpus),
         };
-        let device = self.wbs[wb].device;
-        self.devices[device].note_sleep(now);
         task.wakes_at = wake_at(self.now, pause);
         Passed::Sleep
     }

@@ -12,13 +12,13 @@ use crate::device::Device;
 use crate::domain::{Domain, Sysctl};
 use crate::flusher::Flusher;
 use crate::pages::Pages;
-use crate::psi::Psi;
+use crate::psi::{Doing, Psi};
 use crate::random::Random;
 use crate::share::Share;
 use crate::task::{Job, Task};
 use crate::weir::Weir;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +41,8 @@ pub enum Event {
     Recount,
     /// Somebody looks at the host, as the lab does.
     Sample,
+    /// He has seen it.
+    Looked,
 }
 
 /// Pages by what has become of them.
@@ -151,6 +153,8 @@ pub struct Machine {
     pub call: Ns,
     /// CPU time of a page that is written to.
     pub page: Ns,
+    /// CPU time of a look at the host.
+    pub look: Ns,
     /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
     pub flush_1024: Ns,
     /// Pages that can be dirty at all.
@@ -207,6 +211,8 @@ pub struct World {
     pub devices: Vec<Device>,
     /// Writebacks, made when first needed.
     pub wbs: Vec<Wb>,
+    /// Which one is whose: by cgroup and disk.
+    pub wb_of: BTreeMap<(usize, usize), usize>,
     /// Files.
     pub files: Vec<File>,
     /// Tasks, of this and earlier phases.
@@ -226,6 +232,8 @@ pub struct World {
     /// Looked at so far in this phase.
     pub samples: Samples,
     sampling: bool,
+    /// The CPU that a look is keeping busy.
+    looker: Option<u16>,
     /// The phase that has just ended.
     pub span: Option<crate::run::Span>,
 }
@@ -251,6 +259,8 @@ impl World {
             cgroups: Vec::new(),
             devices: Vec::new(),
             wbs: Vec::new(),
+            wb_of: BTreeMap::new(),
+            looker: None,
             files: Vec::new(),
             tasks: Vec::new(),
             jobs: Vec::new(),
@@ -307,6 +317,7 @@ impl World {
             Event::Beat => self.weir_beats(),
             Event::Recount => self.weir_recounts(),
             Event::Sample => self.sample(),
+            Event::Looked => self.looked(),
         }
         #[cfg(any(test, debug_assertions))]
         self.check(false);
@@ -345,12 +356,26 @@ impl World {
         if !self.sampling {
             return;
         }
+        if self.machine.look > 0 && self.looker.is_none() {
+            // A different one each time: it must not drive everybody else to the others.
+            let turn = self.samples.held.len() as u32 % self.machine.cpus;
+            let cpu = self.psi.place(turn as u16);
+            self.psi.turn(cpu, Doing::Nothing, Doing::Running, self.now);
+            self.looker = Some(cpu);
+            self.plan(self.now + self.machine.look, Event::Looked);
+        }
         self.samples.held.push(self.counts.held());
         self.samples.writeback.push(self.counts.writeback);
         for (cgroup, series) in self.cgroups.iter().zip(&mut self.samples.cgroups) {
             series.push(cgroup.subtree.held());
         }
         self.plan(self.now + 50 * crate::clock::MS, Event::Sample);
+    }
+
+    fn looked(&mut self) {
+        if let Some(cpu) = self.looker.take() {
+            self.psi.turn(cpu, Doing::Running, Doing::Nothing, self.now);
+        }
     }
 
     /// Applies `change` to everybody who counts a page of `wb`.
@@ -417,7 +442,7 @@ impl World {
 
     fn request_completes(&mut self, device: usize) {
         let request = self.devices[device].complete();
-        let (wb, pages, now) = (request.wb as usize, u64::from(request.pages), self.tick());
+        let (wb, pages) = (request.wb as usize, u64::from(request.pages));
         self.count(wb, |counts| {
             counts.writeback -= pages;
             counts.written += pages;
@@ -436,7 +461,7 @@ impl World {
                 );
             }
         }
-        for waiter in self.devices[device].let_in(now) {
+        if let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
             self.flusher_is_let_in(waiter as usize);
         }
     }

@@ -49,7 +49,9 @@ pub(super) fn cgroups(root: &Table) -> BTreeMap<String, Cgroup> {
         }
         let mut cgroup = Cgroup::default();
         for (file, value) in table.entries("a table of cgroup files").unwrap_or_default() {
-            if file.starts_with("memory.dirty_") {
+            if file == "copies" {
+                cgroup.copies = copies(&value);
+            } else if file.starts_with("memory.dirty_") {
                 if let Some(text) = knob(file, &value) {
                     cgroup.knobs.insert(file.into(), text);
                 }
@@ -60,6 +62,19 @@ pub(super) fn cgroups(root: &Table) -> BTreeMap<String, Cgroup> {
         cgroups.insert(path.into(), cgroup);
     }
     cgroups
+}
+
+/// More cgroups than any host has.
+const MOST_COPIES: u64 = 100_000;
+
+fn copies(value: &Value) -> Option<u32> {
+    match value.unsigned("a number of cgroups, as in `1000`")? {
+        n @ 1..=MOST_COPIES => u32::try_from(n).ok(),
+        n => {
+            value.complain(format!("`{n}` copies: 1 to {MOST_COPIES}"));
+            None
+        }
+    }
 }
 
 fn check_path(path: &str) -> Result<(), String> {

@@ -68,7 +68,7 @@ pub(super) fn host(root: &Table) -> Host {
 pub(super) fn twin(root: &Table) -> Twin {
     let Some(table) = root
         .optional("twin")
-        .and_then(|v| v.table(&["call", "page", "flusher", "disk", "anonymous"]))
+        .and_then(|v| v.table(&["call", "page", "flusher", "disk", "anonymous", "look"]))
     else {
         return Twin::default();
     };
@@ -85,6 +85,7 @@ pub(super) fn twin(root: &Table) -> Twin {
     Twin {
         call_ns: time("call"),
         page_ns: time("page"),
+        look_ns: time("look"),
         flusher_bandwidth: bandwidth("flusher"),
         disk_bandwidth: bandwidth("disk"),
         anonymous_bytes: table
