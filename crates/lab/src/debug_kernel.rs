@@ -23,6 +23,8 @@ use std::path::Path;
 use std::process::Command;
 
 const PACKAGE: &str = "linux-source-6.12";
+/// What its release ends with, as the fragment says.
+pub(crate) const LOCALVERSION: &str = "-weir-debug";
 const FRAGMENT: &str = include_str!("../data/debug.config");
 
 /// The debug kernel, if `make debug-kernel` has built it.
@@ -143,7 +145,12 @@ fn make(source: &Path, arguments: &[&str]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::lost;
+    use super::{FRAGMENT, LOCALVERSION, lost};
+
+    #[test]
+    fn the_fragment_names_the_release_as_it_is_recognised() {
+        assert!(FRAGMENT.contains(&format!("CONFIG_LOCALVERSION=\"{LOCALVERSION}\"")));
+    }
 
     #[test]
     fn what_the_kernel_does_not_take_is_named() {

@@ -144,6 +144,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         cpus: request.cpus,
         drives: &drives,
         count_instructions: request.count_instructions,
+        instrumented: kernel.is_instrumented(),
         append: &request.append,
         console: &log,
         scratch: &directory,

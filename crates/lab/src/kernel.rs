@@ -84,6 +84,11 @@ impl Kernel {
             KernelSpec::Path(path) => at_path(path),
         }
     }
+
+    /// Is it the debug kernel, many times slower than others?
+    pub(crate) fn is_instrumented(&self) -> bool {
+        self.release.ends_with(debug_kernel::LOCALVERSION)
+    }
 }
 
 fn debian(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {

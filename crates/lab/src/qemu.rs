@@ -34,8 +34,9 @@ const BOOTS: u32 = 3;
 
 /// A guest silent for this long hangs; it beats every five seconds.
 const SILENCE: Duration = Duration::from_secs(60);
-/// One emulating thread boots eight CPUs in about a minute, on a busy machine in several.
-const SILENCE_COUNTING: Duration = Duration::from_secs(300);
+/// The same where booting takes a minute, on a busy machine several: one emulating thread for eight CPUs,
+/// or a kernel that checks every access to memory.
+const SILENCE_WHEN_SLOW: Duration = Duration::from_secs(300);
 
 /// A disk of the machine, a sparse image of its size.
 pub struct Drive {
@@ -61,6 +62,8 @@ pub struct Machine<'a> {
     pub drives: &'a [Drive],
     /// One emulating thread, and a time stamp counter that counts the instructions of all CPUs.
     pub count_instructions: bool,
+    /// A kernel that takes minutes to boot.
+    pub instrumented: bool,
     /// More kernel command line.
     pub append: &'a str,
     /// Where the console's output goes.
@@ -76,8 +79,8 @@ pub enum End {
     Complete,
     /// QEMU ended before that.
     Died(String),
-    /// Nothing was heard for a minute.
-    Silent,
+    /// Nothing was heard for so long.
+    Silent(Duration),
     /// It was still busy when its time was up.
     Deadline,
     /// It said something that is not an event.
@@ -171,8 +174,8 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     });
     let mut slow_down = || slow_down(machine.drives, &monitor_here, &channel_here);
     let deadline = Instant::now() + limit;
-    let silence = if machine.count_instructions {
-        SILENCE_COUNTING
+    let silence = if machine.count_instructions || machine.instrumented {
+        SILENCE_WHEN_SLOW
     } else {
         SILENCE
     };
@@ -217,7 +220,7 @@ fn listen(
         let left = deadline.saturating_duration_since(Instant::now());
         let line = match lines.recv_timeout(left.min(silence)) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) if left > silence => return Ok(End::Silent),
+            Err(RecvTimeoutError::Timeout) if left > silence => return Ok(End::Silent(silence)),
             Err(RecvTimeoutError::Timeout) => return Ok(End::Deadline),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = running.0.wait().context("waiting for QEMU")?;

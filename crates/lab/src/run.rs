@@ -238,6 +238,7 @@ impl Lab<'_> {
             cpus: scenario.host.cpus,
             drives: &drives.collect::<Vec<_>>(),
             count_instructions: false,
+            instrumented: self.kernel.is_instrumented(),
             append: "",
             console: &log,
             scratch: &directory,

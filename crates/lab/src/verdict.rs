@@ -94,8 +94,9 @@ impl Witness {
             End::Died(status) => {
                 Outcome::Inconclusive(format!("the guest died (QEMU: {status}); {}", last()))
             }
-            End::Silent => Outcome::Inconclusive(format!(
-                "the guest hangs: nothing heard for a minute; {}",
+            End::Silent(silence) => Outcome::Inconclusive(format!(
+                "the guest hangs: nothing heard for {} s; {}",
+                silence.as_secs(),
                 last()
             )),
             End::Deadline => Outcome::Inconclusive(format!(
@@ -111,6 +112,7 @@ impl Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn judge(events: &[Event], end: End, console: &str) -> Outcome {
         let directory = tempfile::tempdir().unwrap();
@@ -195,8 +197,8 @@ mod tests {
             ),
             (
                 vec![boot()],
-                End::Silent,
-                "the guest hangs: nothing heard for a minute; see LOG, which ends with:\nlast words",
+                End::Silent(Duration::from_secs(60)),
+                "the guest hangs: nothing heard for 60 s; see LOG, which ends with:\nlast words",
             ),
             (
                 vec![boot()],
