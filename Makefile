@@ -49,6 +49,11 @@ scenarios: setup ## run all scenarios at full length, three times each (an hour 
 		./weir run $$scenario --on lab --repeat 3 || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
 
+twin: build ## run what the twin can run, hosts that no lab has included (seconds)
+	@failed=; for scenario in scenarios/dirty-knobs.toml scenarios/twin/*.toml; do \
+		$(BINARY) run $$scenario --on twin || failed="$$failed $$scenario"; \
+	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
+
 matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
 	tools/matrix.sh
 
@@ -106,4 +111,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost
+.PHONY: help demo setup build kmod test test-quick scenarios matrix reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin

@@ -8,7 +8,8 @@ use std::path::Path;
 fn every_shipped_scenario_is_valid() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut seen = 0;
-    for entry in std::fs::read_dir(&dir).expect("scenarios/ is there") {
+    let entries = |dir| std::fs::read_dir(dir).expect("scenarios/ is there");
+    for entry in entries(dir.clone()).chain(entries(dir.join("twin"))) {
         let path = entry.expect("readable").path();
         if path.extension().is_none_or(|e| e != "toml") {
             continue;

@@ -104,6 +104,18 @@ fn the_twin_runs_a_scenario_the_same_every_time() {
     assert_eq!(json["verdict"], "pass");
 }
 
+/// The published results at their published size, and what each scenario says must come out.
+#[test]
+fn what_no_lab_could_run_shows_what_it_must() {
+    for name in ["twin/io-psi", "twin/rate-based", "twin/containers"] {
+        weir()
+            .args(["run", "--on", "twin"])
+            .arg(shipped(name))
+            .assert()
+            .code(0);
+    }
+}
+
 #[test]
 fn the_twin_refuses_what_it_does_not_model_with_its_line() {
     weir()
