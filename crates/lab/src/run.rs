@@ -90,6 +90,10 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
             "a guest has at most {MOST_CPUS} CPUs, the scenario asks for {cpus}: run it on the twin"
         );
     }
+    let mut cgroups = request.scenario.cgroups.iter();
+    if let Some((path, _)) = cgroups.find(|(_, cgroup)| cgroup.copies.is_some()) {
+        bail!("the lab makes no copies of cgroup {path}: run the scenario on the twin");
+    }
     let lock = cache.lock()?;
     progress.preparing(&format!("the kernel {}", request.kernel));
     let kernel = Kernel::get(cache, &spec)?;
