@@ -68,11 +68,12 @@ static void give(struct weir_group *group, void *arg)
 {
 	struct weir_floor_pool *pool = arg;
 
-	weir_tree_update(group);
-	if (READ_ONCE(group->ceiling.ratio_percent))
+	if (READ_ONCE(group->ceiling.ratio_percent)) {
+		weir_tree_update(group);
 		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
+	}
 	WRITE_ONCE(group->floor, weir_floor_effective(weir_memory_floor(group), pool));
-	weir_reserve_refresh(group);
+	weir_tree_update(group);
 }
 
 static void disarm(void)

@@ -117,6 +117,13 @@ void weir_events_leave(void)
 	smp_store_release(&slot->task, NULL);
 }
 
+/* The next floor from @group upwards. */
+static u64 floor_of(struct weir_group *group)
+{
+	group = weir_tree_floored(group);
+	return group ? READ_ONCE(group->floor) : 0;
+}
+
 /* The arguments are those of writeback:balance_dirty_pages, checked by layout.c. */
 static void on_pause(void *unused, struct bdi_writeback *wb,
 		     unsigned long thresh, unsigned long bg_thresh,
@@ -148,7 +155,7 @@ static void on_pause(void *unused, struct bdi_writeback *wb,
 	if (trace_dirty_pause_enabled())
 		trace_dirty_pause(cgroup_id(slot->group->css->cgroup),
 				  bdi_dev_name(wb->bdi), slot->by, thresh, dirty,
-				  READ_ONCE(slot->group->floor),
+				  floor_of(slot->group),
 				  weir_tree_ceiling(slot->group), dirtied,
 				  jiffies_to_msecs(pause));
 }

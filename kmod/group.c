@@ -48,7 +48,7 @@ static struct weir_group *make(struct cgroup_subsys_state *css,
 	group->css = css;
 	group->parent = parent;
 	group->ceiling.bytes = WEIR_UNLIMITED;
-	raw_spin_lock_init(&group->credit_lock);
+	raw_spin_lock_init(&group->lock);
 	hash_add_rcu(groups, &group->node, (unsigned long)css);
 	weir_group_count++;
 	if (parent)
@@ -201,28 +201,43 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 	}
 }
 
-/* Pages newly dirtied in this wb since the cgroup's last pass on it. */
-static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
+/* The place of @wb among the group's devices; another's, emptied, if it has none. */
+static struct weir_device *device_of(struct weir_group *group,
+				     struct bdi_writeback *wb)
 {
-	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
-	u64 bdi_id = wb->bdi->id;
+	u64 css_serial = wb->memcg_css->serial_nr;
 	struct weir_device *device;
-	u64 before;
 	int i;
 
 	for (i = 0; i < WEIR_DEVICES; i++) {
 		device = &group->devices[i];
-		if (device->bdi_id != bdi_id)
-			continue;
-		before = device->wb_dirtied;
-		device->wb_dirtied = now;
-		/* a wb made anew starts from zero */
-		return now >= before ? now - before : now;
+		if (device->bdi_id == wb->bdi->id &&
+		    device->css_serial == css_serial)
+			return device;
 	}
 	device = &group->devices[group->next_device++ % WEIR_DEVICES];
-	device->bdi_id = bdi_id;
+	*device = (struct weir_device) {
+		.bdi_id = wb->bdi->id,
+		.css_serial = css_serial,
+	};
+	return device;
+}
+
+/* Pages newly dirtied in this wb since the group's last pass on it. */
+static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
+{
+	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
+	struct weir_device *device;
+	unsigned long flags;
+	u64 before;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	device = device_of(group, wb);
+	before = device->wb_dirtied;
 	device->wb_dirtied = now;
-	return now;
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	/* a wb made anew starts from zero */
+	return now >= before ? now - before : now;
 }
 
 /*
@@ -251,33 +266,33 @@ static u64 dirtied_by_current(u64 reported)
 }
 
 /*
- * Account a pass of the cgroup on @wb in its credit.  Its pages are charged if
- * the floor admits it; otherwise the kernel may or may not take them off the
- * task, and only what the wb recorded is noted.
+ * Account a pass of the group on @wb in the credit of @floored, the next floor
+ * from it upwards.  Its pages are charged if a floor admits it; otherwise the
+ * kernel may or may not take them off the task, and only what the wb recorded
+ * is noted.
  */
-void weir_group_charge(struct weir_group *group, struct bdi_writeback *wb,
-		       u64 reported, bool admitted)
+void weir_group_charge(struct weir_group *group, struct weir_group *floored,
+		       struct bdi_writeback *wb, u64 reported, bool admitted)
 {
 	u64 dirtied = dirtied_by_current(reported);
-	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
+	u64 in_wb = newly_dirtied(group, wb);
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&group->credit_lock, flags);
-	group->credit.most_ahead = READ_ONCE(group->floor);
-	weir_credit_charge(&group->credit, now_ms, admitted ? dirtied : 0,
-			   newly_dirtied(group, wb));
-	raw_spin_unlock_irqrestore(&group->credit_lock, flags);
+	raw_spin_lock_irqsave(&floored->lock, flags);
+	floored->credit.most_ahead = READ_ONCE(floored->floor);
+	weir_credit_charge(&floored->credit, weir_now_ms(),
+			   admitted ? dirtied : 0, in_wb);
+	raw_spin_unlock_irqrestore(&floored->lock, flags);
 }
 
 /* Foreign pages that count against the floor now. */
 u64 weir_group_foreign(struct weir_group *group)
 {
-	u64 now_ms = ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
 	unsigned long flags;
 	u64 foreign;
 
-	raw_spin_lock_irqsave(&group->credit_lock, flags);
-	foreign = weir_credit_pages(&group->credit, now_ms);
-	raw_spin_unlock_irqrestore(&group->credit_lock, flags);
+	raw_spin_lock_irqsave(&group->lock, flags);
+	foreign = weir_credit_pages(&group->credit, weir_now_ms());
+	raw_spin_unlock_irqrestore(&group->lock, flags);
 	return foreign;
 }

@@ -93,7 +93,7 @@ static void put_limits(void *dtc, const struct weir_limits *limits)
 }
 
 /*
- * A writer of a cgroup below its floor gets here only if it was above when its
+ * A writer below a floor gets here only if it was above when its
  * pass began and has slept since: the kernel looks again after each step.  Let
  * it go: with nothing dirty both domains are in freerun.  Decided once, in
  * the global domain; a global domain without dirty pages tells the cgroup's.
@@ -101,13 +101,11 @@ static void put_limits(void *dtc, const struct weir_limits *limits)
 static void release(void *dtc, struct bdi_writeback *wb,
 		    struct weir_group *group)
 {
-	u64 floor = READ_ONCE(group->floor);
 	struct weir_floor_pass pass;
 
-	if (!floor)
+	if (!weir_tree_floored(group))
 		return;
-	pass = weir_floor_look(group, wb, floor);
-	weir_reserve_note(group, weir_floor_unused(&pass));
+	pass = weir_floor_look(group, wb);
 	if (weir_floor_decide(&pass) != WEIR_FLOOR_ADMIT ||
 	    READ_ONCE(weir_observe))
 		return;
@@ -116,22 +114,20 @@ static void release(void *dtc, struct bdi_writeback *wb,
 }
 
 /* Was it in the global domain?  @dtc is the cgroup's of the same pass. */
-static bool released(void *dtc, struct bdi_writeback *wb)
+static bool released(void *dtc, struct weir_group *group)
 {
-	struct weir_group *group = weir_group_find(wb->memcg_css);
-
-	return group && READ_ONCE(group->floor) && !READ_ONCE(weir_observe) &&
+	return weir_tree_floored(group) && !READ_ONCE(weir_observe) &&
 	       !FIELD(POINTER(dtc, gdtc), dirty);
 }
 
-static void amend_host(void *dtc, struct bdi_writeback *wb, enum weir_pass kind)
+static void amend_host(void *dtc, struct bdi_writeback *wb,
+		       struct weir_group *group, enum weir_pass kind)
 {
-	struct weir_group *group = weir_group_find(wb->memcg_css);
 	struct weir_limits limits = limits_of(dtc);
 	struct weir_host host;
 
-	if (group && kind == WEIR_PASS_FLUSHER)
-		weir_reserve_refresh(group);
+	if (kind == WEIR_PASS_FLUSHER && weir_tree_floored(group))
+		weir_tree_update(group);
 	host = weir_host();
 	if (weir_host_amend(&limits, &host, kind))
 		put_limits(dtc, &limits);
@@ -229,12 +225,12 @@ static int leave(struct kretprobe_instance *instance, struct pt_regs *regs)
 	kind = weir_pass_kind(&facts);
 	if (kind != WEIR_PASS_READER)
 		amend_for_drain(dtc);
+	group = weir_tree_nearest(wb->memcg_css);
 	if (weir_pass_may_reserve(&facts))
-		amend_host(dtc, wb, kind);
+		amend_host(dtc, wb, group, kind);
 	if (!weir_pass_may_cap(&facts))
 		return 0;
-	group = weir_tree_nearest(wb->memcg_css);
-	if (kind == WEIR_PASS_WRITER && released(dtc, wb))
+	if (kind == WEIR_PASS_WRITER && released(dtc, group))
 		FIELD(dtc, dirty) = 0;
 	else if (group)
 		amend(dtc, group, kind);

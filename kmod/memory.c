@@ -13,25 +13,30 @@ static u64 pages_max(unsigned long pages)
 	return pages == PAGE_COUNTER_MAX ? WEIR_UNLIMITED : pages;
 }
 
+/* The most that floors let a cgroup's subtree hold: the rest is for reclaim to drop. */
+u64 weir_memory_room(struct cgroup_subsys_state *css)
+{
+	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
+	struct weir_floor_caps caps = {
+		.wanted = WEIR_UNLIMITED,
+		.memory_max = pages_max(READ_ONCE(memcg->memory.max)),
+		.memory_min = READ_ONCE(memcg->memory.min),
+	};
+
+	return weir_floor_own(&caps);
+}
+
 /*
  * The floor asked for, as far as every memory.max, memory.min and ceiling on the
- * path allows: what a ceiling will not let a cgroup hold need not be reserved.
+ * path allows: what may not be held need not be reserved.
  */
 u64 weir_memory_floor(struct weir_group *group)
 {
 	u64 floor = min(weir_bytes_to_pages(group->dirty_min_bytes),
 			weir_tree_ceiling(group));
 
-	for (; group; group = group->parent) {
-		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
-		struct weir_floor_caps caps = {
-			.wanted = floor,
-			.memory_max = pages_max(READ_ONCE(memcg->memory.max)),
-			.memory_min = READ_ONCE(memcg->memory.min),
-		};
-
-		floor = weir_floor_own(&caps);
-	}
+	for (; group; group = group->parent)
+		floor = min(floor, weir_memory_room(group->css));
 	return floor;
 }
 

@@ -12,7 +12,7 @@
  * the host is over its background level.  The kernel's limits are not touched,
  * so there is nothing to undo and nothing a lost probe could leave behind.
  *
- * A task that is asleep in the throttle when its cgroup falls below the floor is
+ * A task that is asleep in the throttle when a floor gets room for it is
  * let go after the step it is in, at most 200 ms: limits.c.
  *
  * The return probe measures.  The only place where the function gives up the CPU
@@ -51,46 +51,24 @@ static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return 0;
 }
 
-/* What decides a pass of @group on @wb. */
-struct weir_floor_pass weir_floor_look(struct weir_group *group,
-				       struct bdi_writeback *wb, u64 floor)
-{
-	struct weir_counts counts = weir_tree_update(group);
-	struct weir_floor_pass pass = {
-		.floor = floor,
-		.memcg_dirty = counts.dirty + counts.writeback,
-		.host_dirty = weir_count_host(),
-		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),
-		.floors_total = READ_ONCE(weir_pool.floors_total),
-		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
-		.cgroup_domain = wb->memcg_css == group->css,
-		.foreign = weir_group_foreign(group),
-		.capped = weir_tree_at_ceiling(group),
-	};
-
-	pass.wb_dirty = weir_count_wb(wb, pass.memcg_dirty);
-	return pass;
-}
-
 /* Decide a pass of @group on @wb; true if the kernel's is to be left out. */
 static bool admit(struct weir_group *group, struct bdi_writeback *wb,
 		 unsigned long pages_dirtied)
 {
-	u64 floor = READ_ONCE(group->floor);
+	struct weir_group *floored = weir_tree_floored(group);
 	bool observe = READ_ONCE(weir_observe);
 	enum weir_floor_verdict found;
 	struct weir_floor_pass pass;
 	bool admitted;
 
 	__this_cpu_write(verdict, WEIR_FLOOR_NONE);
-	if (!floor)
+	if (!floored)
 		return false;
-	pass = weir_floor_look(group, wb, floor);
+	pass = weir_floor_look(group, wb);
 	found = weir_floor_decide(&pass);
 	admitted = found == WEIR_FLOOR_ADMIT;
 	__this_cpu_write(verdict, found);
-	weir_reserve_note(group, weir_floor_unused(&pass));
-	weir_group_charge(group, wb, pages_dirtied, admitted && !observe);
+	weir_group_charge(group, floored, wb, pages_dirtied, admitted && !observe);
 	if (!admitted)
 		return false;
 	if (observe) {
@@ -116,7 +94,7 @@ static int enter_pass(struct kprobe *kp, struct pt_regs *regs)
 		return 0;
 	}
 	/* RCU is held: handlers run with preemption disabled */
-	group = weir_group_find(wb->memcg_css);
+	group = weir_tree_nearest(wb->memcg_css);
 	if (!group)
 		return 0;
 	weir_count(group, passes);
@@ -132,7 +110,7 @@ static int enter_pause(struct kretprobe_instance *instance,
 	struct pause *pause = (void *)instance->data;
 	struct bdi_writeback *wb = (void *)regs_get_kernel_argument(regs, 0);
 
-	struct weir_group *group = weir_group_find(wb->memcg_css);
+	struct weir_group *group = weir_tree_nearest(wb->memcg_css);
 
 	if (!group || regs_get_kernel_argument(regs, 1) != current->nr_dirtied)
 		return 1;
@@ -169,7 +147,7 @@ static int leave_pause(struct kretprobe_instance *instance,
 		       struct pt_regs *regs)
 {
 	struct pause *pause = (void *)instance->data;
-	struct weir_group *group = weir_group_find(pause->css);
+	struct weir_group *group = weir_tree_nearest(pause->css);
 	unsigned long pauses = current->nvcsw - pause->switches;
 
 	weir_events_leave();

@@ -2,13 +2,13 @@
 /*
  * What all floors reserve and do not use, kept fresh without asking everybody.
  *
- * Each group keeps what it last contributed; each of its passes, writer's or
- * flusher's, counts the cgroup anew and adds only the difference to one sum.  So
- * a decision costs one count, whatever the number of cgroups.
+ * Each floor keeps what it last contributed; each pass below it, writer's or
+ * flusher's, counts the pass's cgroup anew (tree.c), and adds only the difference
+ * to one sum.  So a decision costs one count, whatever the number of cgroups.
  *
  * Pages that are written back without a pass free a floor unseen, and meanwhile the
  * others may take its room.  So while the host is above its background level, where it
- * matters, every group with a floor is counted 50 times a second.  A disk of
+ * matters, every group that a floor covers is counted 50 times a second.  A disk of
  * 16 MB/s gets 0.3 MB ahead of that, 1 % of a limit of 32 MiB; with the beat's
  * five times a second it was 3.2 MB, and the host was seen at 1.07 x its limit.
  *
@@ -22,27 +22,13 @@
 
 static atomic64_t unused_total;
 
-/* The group now reserves @unused pages beyond what it holds. */
+/* The group's floor now reserves @unused pages beyond what it covers. */
 void weir_reserve_note(struct weir_group *group, u64 unused)
 {
 	u64 before = atomic64_xchg(&group->unused, unused);
 
 	if (unused != before)
 		atomic64_add(unused - before, &unused_total);
-}
-
-/* Count the group anew. */
-void weir_reserve_refresh(struct weir_group *group)
-{
-	struct weir_floor_pass pass = { .floor = READ_ONCE(group->floor) };
-	struct weir_counts counts;
-
-	if (pass.floor) {
-		counts = weir_count_memcg(mem_cgroup_from_css(group->css));
-		pass.memcg_dirty = counts.dirty + counts.writeback;
-		pass.foreign = weir_group_foreign(group);
-	}
-	weir_reserve_note(group, weir_floor_unused(&pass));
 }
 
 /* What the host's limits are amended for. */
@@ -70,17 +56,17 @@ struct weir_limits weir_host_limits(void)
 	return limits;
 }
 
-static void refresh_one(struct weir_group *group, void *unused)
+static void count_one(struct weir_group *group, void *unused)
 {
-	if (READ_ONCE(group->floor))
-		weir_reserve_refresh(group);
+	if (weir_tree_floored(group))
+		weir_tree_update(group);
 }
 
 static void recount(struct work_struct *work)
 {
 	if (weir_count_host() > weir_host_limits().bg_thresh) {
 		mutex_lock(&weir_lock);
-		weir_groups_each(refresh_one, NULL);
+		weir_groups_each(count_one, NULL);
 		mutex_unlock(&weir_lock);
 	}
 	if (READ_ONCE(weir_pool.floors_total))

@@ -15,23 +15,75 @@
  * group is made, and a sum cannot come apart: whatever order updates arrive in,
  * a group's share of it is what the group last told.
  *
+ * For floors a third sum goes up the same way: of the pages that the subtree told,
+ * those that claim a floor here or above.  A floor takes what it has room for out
+ * of it (policy/reserve.c), so that no page counts against two.  It depends on the
+ * order in which changes are summed up, so each level is changed under its lock,
+ * one at a time.
+ *
  * A removed cgroup keeps its group until it is clean: its pages are still the
  * subtree's.  A cgroup made since the last beat has none yet; its writers are
  * judged by the nearest ancestor that has.
  *
  * Example.  A (ceiling 64M) has children B and C.  B told 3,000 pages, C 5,000:
  * A's sum is 8,000.  A writer of B makes a pass and B now holds 3,400: 400 go
- * to B's and A's sum.  Cost: one exact count and one addition per level.
+ * to B's and A's sum.  If B has a floor of 3,100 pages and A one of 6,000, 300 of
+ * B's claim A's with C's 5,000: 700 are unused.  Cost: one exact count, and a lock
+ * and three additions per level.
  */
 #include "weir.h"
 
-static void add(struct weir_group *group, long dirty, long writeback)
+/* Less than nothing: what one has taken away before another has added it. */
+static u64 at_least_none(s64 pages)
 {
-	for (; group; group = group->parent) {
-		if (dirty)
-			atomic64_add(dirty, &group->subtree.dirty);
-		if (writeback)
-			atomic64_add(writeback, &group->subtree.writeback);
+	return pages > 0 ? pages : 0;
+}
+
+/*
+ * Add @change to the sums of @group, under its lock.  What is left in it is for
+ * the parent: all of it, but of what claims a floor only what finds no room here.
+ */
+static void take(struct weir_group *group, struct weir_tally *change)
+{
+	u64 floor = READ_ONCE(group->floor);
+	u64 held;
+	s64 beyond;
+
+	group->subtree.dirty += change->dirty;
+	group->subtree.writeback += change->writeback;
+	group->subtree.claim += change->claim;
+	held = at_least_none(group->subtree.claim);
+	if (floor)
+		held += weir_credit_pages(&group->credit, weir_now_ms());
+	weir_reserve_note(group, weir_reserve_unused(floor, held));
+	beyond = weir_reserve_beyond(floor, held);
+	change->claim = beyond - group->beyond;
+	group->beyond = beyond;
+}
+
+/* Tell the path that @group holds @own. */
+static void tell(struct weir_group *group, const struct weir_counts *own,
+		 bool leaves)
+{
+	struct weir_tally change = {};
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	if (!group->left) {
+		change.dirty = own->dirty - group->told.dirty;
+		change.writeback = own->writeback - group->told.writeback;
+		change.claim = change.dirty + change.writeback;
+		group->told.dirty = own->dirty;
+		group->told.writeback = own->writeback;
+		group->left = leaves;
+		take(group, &change);
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	while ((group = group->parent) &&
+	       (change.dirty || change.writeback || change.claim)) {
+		raw_spin_lock_irqsave(&group->lock, flags);
+		take(group, &change);
+		raw_spin_unlock_irqrestore(&group->lock, flags);
 	}
 }
 
@@ -41,33 +93,39 @@ struct weir_counts weir_tree_update(struct weir_group *group)
 	struct weir_counts own =
 		weir_count_memcg(mem_cgroup_from_css(group->css));
 
-	add(group, own.dirty - atomic64_xchg(&group->told.dirty, own.dirty),
-	    own.writeback - atomic64_xchg(&group->told.writeback, own.writeback));
+	tell(group, &own, false);
 	return own;
 }
 
-/* Take a group that holds nothing more, or is forgotten, out of the sums. */
+/* Take a group that holds nothing more, or is forgotten, out of the sums for good. */
 void weir_tree_leave(struct weir_group *group)
 {
-	add(group, -atomic64_xchg(&group->told.dirty, 0),
-	    -atomic64_xchg(&group->told.writeback, 0));
-}
+	struct weir_counts nothing = {};
 
-static u64 sum_of(atomic64_t *sum)
-{
-	s64 pages = atomic64_read(sum);
-
-	/* a page moved from one cgroup's count to another's, seen half */
-	return pages > 0 ? pages : 0;
+	tell(group, &nothing, true);
 }
 
 /* The pages of the subtree, the cgroup itself included. */
 struct weir_counts weir_tree_counts(struct weir_group *group)
 {
 	return (struct weir_counts) {
-		.dirty = sum_of(&group->subtree.dirty),
-		.writeback = sum_of(&group->subtree.writeback),
+		.dirty = at_least_none(READ_ONCE(group->subtree.dirty)),
+		.writeback = at_least_none(READ_ONCE(group->subtree.writeback)),
 	};
+}
+
+/* Of those, what counts against the group's floor: what floors inside have no room for. */
+u64 weir_tree_claim(const struct weir_group *group)
+{
+	return at_least_none(READ_ONCE(group->subtree.claim));
+}
+
+/* The next group with a floor, from @group upwards, or NULL. */
+struct weir_group *weir_tree_floored(struct weir_group *group)
+{
+	while (group && !READ_ONCE(group->floor))
+		group = group->parent;
+	return group;
 }
 
 /* Is there a knob here or above? */
@@ -103,26 +161,35 @@ u64 weir_tree_ceiling(const struct weir_group *group)
 	return least;
 }
 
-/* Has the subtree of any ceiling here or above filled it?  After weir_tree_update(). */
-bool weir_tree_at_ceiling(struct weir_group *group)
+/*
+ * Does any subtree here or above hold all that its ceiling, or its memory, lets
+ * floors fill?  After weir_tree_update().
+ */
+bool weir_tree_full(struct weir_group *group)
 {
 	for (; group; group = group->parent) {
 		struct weir_counts counts = weir_tree_counts(group);
+		u64 most = weir_memory_room(group->css);
 
-		if (weir_group_has_ceiling(group) &&
-		    counts.dirty + counts.writeback >=
-		    weir_ceiling_pages(&group->ceiling, READ_ONCE(group->avail)))
+		if (weir_group_has_ceiling(group))
+			most = min(most, weir_ceiling_pages(&group->ceiling,
+							    READ_ONCE(group->avail)));
+		if (counts.dirty + counts.writeback >= most)
 			return true;
 	}
 	return false;
 }
 
-/* The group of @css or of its nearest ancestor that has one.  Under RCU. */
+/*
+ * The group that passes of @css are judged by: its own, or, if the beat is yet to
+ * make one for the sake of a knob above, its nearest ancestor's.  Under RCU.
+ */
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = NULL;
+	struct weir_group *own = weir_group_find(css);
+	struct weir_group *group = own;
 
 	for (; css->parent && !group; css = css->parent)
 		group = weir_group_find(css);
-	return group;
+	return own || weir_tree_bound(group) ? group : NULL;
 }

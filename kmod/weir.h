@@ -94,15 +94,18 @@ struct weir_stats {
 
 #define WEIR_DEVICES	8
 
-/* The last WB_DIRTIED seen of one device's wb of the cgroup. */
+/* The last WB_DIRTIED seen of one device's wb of the cgroup, or of one that has no group yet. */
 struct weir_device {
 	u64 bdi_id;
+	u64 css_serial;
 	u64 wb_dirtied;
 };
 
+/* What a subtree told, or a change of it. */
 struct weir_tally {
-	atomic64_t dirty;
-	atomic64_t writeback;
+	s64 dirty;
+	s64 writeback;
+	s64 claim;	/* of them, what no floor further down has room for */
 };
 
 struct weir_group {
@@ -110,9 +113,15 @@ struct weir_group {
 	struct cgroup_subsys_state *css;	/* referenced */
 	struct weir_group *parent;	/* NULL below the root */
 	u32 children;			/* groups whose parent this is */
-	/* own pages as last told to the path, and the sum over the subtree */
-	struct weir_tally told;
+	raw_spinlock_t lock;			/* up to next_device */
+	bool left;				/* tells its path nothing more */
+	/* own pages as last told to the path, and what the subtree told */
+	struct weir_counts told;
 	struct weir_tally subtree;
+	s64 beyond;				/* of the claims, told to the parent */
+	struct weir_credit credit;		/* of a floor, for all it covers */
+	struct weir_device devices[WEIR_DEVICES];
+	u32 next_device;
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
@@ -123,10 +132,6 @@ struct weir_group {
 	u64 avail;			/* what a ratio is of */
 	/* seen in passes: the freerun level its ceiling makes */
 	u64 last_freerun;
-	raw_spinlock_t credit_lock;
-	struct weir_credit credit;
-	struct weir_device devices[WEIR_DEVICES];
-	u32 next_device;
 	struct weir_stats __percpu *stats;
 	struct rcu_head rcu;
 };
@@ -141,9 +146,14 @@ void weir_groups_drop(bool all);
 void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
 		      void *arg);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
-void weir_group_charge(struct weir_group *group, struct bdi_writeback *wb,
-		       u64 reported, bool admitted);
+void weir_group_charge(struct weir_group *group, struct weir_group *floored,
+		       struct bdi_writeback *wb, u64 reported, bool admitted);
 u64 weir_group_foreign(struct weir_group *group);
+
+static inline u64 weir_now_ms(void)
+{
+	return ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
+}
 
 /* Not removed: rmdir marks a css at once and takes it offline some time later. */
 static inline bool weir_css_alive(struct cgroup_subsys_state *css)
@@ -168,13 +178,16 @@ static inline bool weir_group_has_knob(const struct weir_group *group)
 struct weir_counts weir_tree_update(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
+u64 weir_tree_claim(const struct weir_group *group);
+struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
 u64 weir_tree_ceiling(const struct weir_group *group);
-bool weir_tree_at_ceiling(struct weir_group *group);
+bool weir_tree_full(struct weir_group *group);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 
 /* memory.c: what memory leaves a cgroup */
+u64 weir_memory_room(struct cgroup_subsys_state *css);
 u64 weir_memory_floor(struct weir_group *group);
 u64 weir_memory_dirtyable(struct weir_group *group);
 
@@ -195,7 +208,6 @@ void weir_files_remove(void);
 
 /* reserve.c: what floors reserve and do not use */
 void weir_reserve_note(struct weir_group *group, u64 unused);
-void weir_reserve_refresh(struct weir_group *group);
 void weir_reserve_watch(void);
 void weir_reserve_end(void);
 struct weir_host weir_host(void);
@@ -222,9 +234,11 @@ u64 weir_drain_limit(void);
 u64 weir_drain_rate(void);
 bool weir_drain_scarce(void);
 
-/* pass.c: the writer's pass, left out for a floor and timed for everybody */
+/* floor.c: what a writer's pass finds under the floors of its path */
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
-				       struct bdi_writeback *wb, u64 floor);
+				       struct bdi_writeback *wb);
+
+/* pass.c: the writer's pass, left out for a floor and timed for everybody */
 int weir_passes_arm(void);
 void weir_passes_disarm(void);
 bool weir_passes_armed(void);

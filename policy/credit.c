@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages a cgroup dirtied that belong to somebody else.
+ * Pages that a floor's cgroups dirtied and that belong to somebody else.
  *
  * A task that rewrites another cgroup's file dirties folios charged to that
  * cgroup, under an inode owned by that cgroup's wb.  Its own counts stay at
@@ -14,6 +14,11 @@
  * a task reports them.  Passes that the floor does not admit report no pages
  * (the kernel may or may not take them off the task), so @ahead is held at
  * @most_ahead, the floor: what slips through as matched is bounded by it.
+ *
+ * A floor has one credit for all tasks and wbs it covers, down to the next floor:
+ * so many small cgroups do not make up for a bound each.  What one of them rewrites
+ * of another's is matched as well, if the other makes passes; otherwise it counts
+ * twice, as foreign and as the owner's.
  *
  * Foreign pages are charged for at least one and at most two windows of the
  * kernel's dirty expiry: by then the owner's flusher has had to take them up.

@@ -4,12 +4,17 @@
  *
  * Model.  Linux throttles whoever dirties pages once the *host* holds more than
  * its freerun level, (background + limit) / 2.  A floor exempts the tasks of a
- * cgroup as long as that cgroup itself holds little: below its floor a writer's
+ * subtree as long as that subtree itself holds little: below the floor a writer's
  * pass through balance_dirty_pages() is left out as a whole, exactly as if the
  * host were free-running.  Nothing is lifted, so nothing can stay lifted.
  *
- * What counts against the floor is the larger of two counts, plus what neither
- * can see.  The memcg's own count goes by who owns the folio, the wb's by who
+ * Those below one floor share it, first come first served.  Of several floors on
+ * a writer's path any that has room will do: a floor inside another is used
+ * first, the outer one by what goes beyond (reserve.c), and the pass is decided by
+ * the one that has most room.
+ *
+ * What counts against a floor is the larger of two counts, plus what neither
+ * can see.  The memcgs' count goes by who owns the folio, the wb's by who
  * owns the inode.  They differ on shared files, and a task that dirties a page
  * of somebody else's in a file of somebody else's is in neither; credit.c
  * keeps those.
@@ -17,7 +22,9 @@
  * Caps, each evaluated with live values:
  *   own   at most memory.max - memory.min, and at most half of memory.max: a
  *         cgroup that fills itself with dirty pages leaves reclaim nothing it
- *         can drop and would meet the OOM killer instead of the throttle
+ *         can drop and would meet the OOM killer instead of the throttle.  The
+ *         same bounds what the subtree of each cgroup on a writer's path may hold,
+ *         whichever floors cover it
  *   pool  all floors together at most 80 % of the global limit, scaled down
  *         in proportion
  *   host  no floor is honoured while the host holds its limit and all floors
@@ -85,7 +92,7 @@ weir_u64 weir_floors_total(const struct weir_floor_pool *pool)
 	return pool->wanted_total < cap ? pool->wanted_total : cap;
 }
 
-/* What counts against the floor in this pass. */
+/* What claims the floor in this pass. */
 static weir_u64 held(const struct weir_floor_pass *pass)
 {
 	weir_u64 larger = pass->memcg_dirty > pass->wb_dirty ?
@@ -108,10 +115,10 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 	return WEIR_FLOOR_ADMIT;
 }
 
-/* What the floor reserves and its cgroup does not hold. */
+/* The room that the pass finds under the floor. */
 weir_u64 weir_floor_unused(const struct weir_floor_pass *pass)
 {
-	return held(pass) < pass->floor ? pass->floor - held(pass) : 0;
+	return weir_reserve_unused(pass->floor, held(pass));
 }
 
 /*

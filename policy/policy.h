@@ -66,23 +66,23 @@ struct weir_floor_pool {
 
 struct weir_floor_pass {
 	weir_u64 floor;		/* effective: own cap and pool scale applied */
-	weir_u64 memcg_dirty;	/* the cgroup's dirty + writeback, by folio owner */
-	weir_u64 wb_dirty;	/* dirty + writeback of the writer's wb, by inode owner */
-	weir_u64 foreign;	/* pages it dirtied lately that are in neither count */
+	weir_u64 memcg_dirty;	/* what it covers of dirty + writeback, by folio owner */
+	weir_u64 wb_dirty;	/* the same by inode owner, as far as the writer's wb shows */
+	weir_u64 foreign;	/* pages dirtied below it lately that are in neither count */
 	weir_u64 host_dirty;	/* the host's dirty + writeback */
 	weir_u64 host_thresh;	/* the global dirty limit */
 	weir_u64 floors_total;	/* sum of all effective floors */
 	weir_u32 strictlimit;	/* the device asked for strict per-device limits */
 	weir_u32 cgroup_domain;	/* the writer is throttled on a wb of its own cgroup */
-	weir_u32 capped;	/* a ceiling of its own or of an ancestor is reached */
+	weir_u32 capped;	/* a ceiling on the path, or memory, lets no floor fill more */
 };
 
 enum weir_floor_verdict {
 	WEIR_FLOOR_ADMIT,	/* below the floor: no throttling in this pass */
 	WEIR_FLOOR_NONE,	/* no floor, or one that does not apply here */
-	WEIR_FLOOR_FULL,	/* the cgroup holds its floor already */
+	WEIR_FLOOR_FULL,	/* what it covers fills the floor already */
 	WEIR_FLOOR_HOST_FULL,	/* the host cannot honour more of any floor */
-	WEIR_FLOOR_CAPPED,	/* a ceiling on the way up is reached: it wins */
+	WEIR_FLOOR_CAPPED,	/* a ceiling or memory on the way up wins */
 };
 
 #define WEIR_FLOORS_PERCENT_OF_LIMIT	80
@@ -176,6 +176,8 @@ struct weir_host {
 	weir_u64 unused;	/* sum of weir_floor_unused() over all cgroups */
 };
 
+weir_u64 weir_reserve_unused(weir_u64 floor, weir_u64 claimed);
+weir_u64 weir_reserve_beyond(weir_u64 floor, weir_u64 claimed);
 int weir_host_amend(struct weir_limits *limits, const struct weir_host *host,
 		    enum weir_pass kind);
 

@@ -6,13 +6,21 @@
  * That would be a licence to pass the limit, if the others could fill it first.
  * So what is reserved and not yet used is taken out of what the others may use:
  *
- *   unused = sum over all floors of (floor - what its cgroup holds), or 0
+ *   unused = sum over all floors of (floor - what it covers), or 0
  *   limit' = limit - unused
  *
  * A cgroup that dirties a page below its floor moves both sides by one: the
  * host holds one page more, and the others' limit is one page higher.  So what
  * the others have left does not depend on what floors' owners do, and all of
  * them together end at the limit, not above it.
+ *
+ * A floor covers the pages of its subtree.  For that to hold with a floor inside
+ * another, no page may count against two: cleaned, it would free one page of the
+ * host and two of what may be dirtied.  So a page claims the nearest floor from
+ * its cgroup upwards, and what this one has no room for claims the next.  In that
+ * order a page that is dirtied or cleaned moves the sum by one at most, and the
+ * host and what is unused together only ever grow by pages that were held to
+ * limit'.  A floor inside another is on top of it, as each is in the sum.
  *
  * Strategy, in the host's domain, for writers and flushers of every device,
  * strictlimit ones too (lowering is safe where lifting is not):
@@ -34,8 +42,25 @@
  * background 3,096, freerun 4,644.  With 2,096 pages held under floors the
  * others have 4,096 to themselves, and that remains so while the second fills
  * its floor.
+ *
+ * A floor of 3,000 with one of 1,000 inside: the inner subtree holds 1,500, the
+ * rest of the outer 700.  1,000 of the inner one's are covered by its own floor,
+ * 500 claim the outer, which covers 1,200: 1,800 are unused.  If all those are
+ * dirtied and the inner 1,500 then cleaned, 1,000 + 500 may be dirtied again.
  */
 #include "policy.h"
+
+/* Of @floor, what those pages that claim it leave. */
+weir_u64 weir_reserve_unused(weir_u64 floor, weir_u64 claimed)
+{
+	return claimed < floor ? floor - claimed : 0;
+}
+
+/* Of the pages that claim @floor, those it has no room for: they claim the next one. */
+weir_u64 weir_reserve_beyond(weir_u64 floor, weir_u64 claimed)
+{
+	return claimed > floor ? claimed - floor : 0;
+}
 
 /* Where the smoothed limit of a domain that holds @dirty may be at most. */
 static weir_u64 smoothed(weir_u64 thresh, weir_u64 dirty)

@@ -59,7 +59,7 @@ ok "and not for the parent" is "$(stat a ceiling)" 67108864
 echo max >b/memory.dirty_bytes
 echo max >memory.dirty_bytes
 
-# floors add up over levels: each is for the cgroup's own pages, and reserved once
+# floors add up over levels: one inside another is on top of it
 echo 8M >memory.dirty_min
 echo 4M >b/memory.dirty_min
 ok "a floor and one below it are reserved once each" is "$(cat /sys/kernel/weir/unused_bytes)" 12582912
@@ -72,6 +72,8 @@ ok "and so is one that is cleared" is "$(cat /sys/kernel/weir/limit_in_force_byt
 # an unprivileged owner of a delegated subtree
 mkdir d
 chown -R 1000:1000 d
+# of which its subtree has a share, first come first served
+echo 8M >memory.dirty_min
 echo "user:x:1000:1000::/:/bin/sh" >>/etc/passwd
 # owner FILE VALUE: writes as the owner; echoes the error if there is one
 owner() {
@@ -101,6 +103,7 @@ namespace_refused() {
 	esac
 }
 ok "nor as root of a user namespace" namespace_refused memory.dirty_min 9M 4194304
+ok "all that is reserved is what root has allowed" is "$(cat /sys/kernel/weir/floors_bytes)" 12582912
 echo 2M >memory.dirty_bytes
 ok "clearing its ceiling" owner_takes memory.dirty_bytes max max
 ok "gets it past no ancestor's" is "$(stat a/d ceiling)" 2097152

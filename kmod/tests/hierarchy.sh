@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # hierarchy.sh [ROUNDS]: a ceiling bounds its whole subtree, whatever happens
-# in it.  Three levels of ceilings, a floor that would not fit under them, two disks per cgroup, a task that moves, a
-# cgroup made and removed with dirty pages all the time, +io toggled.
+# in it.  Three levels of ceilings, a floor that would not fit under them, two disks per cgroup, a writer eight
+# levels down, a task that moves, a cgroup made and removed with dirty pages all the time, +io toggled.
 # Wants disks "d" and "e".
 . /tap.sh
 rounds=${1:-6}
@@ -14,6 +14,13 @@ echo "+memory +io" >top/cgroup.subtree_control
 mkdir top/mid top/aside
 echo "+memory +io" >top/mid/cgroup.subtree_control
 mkdir top/mid/one top/mid/two
+deep=top/mid/deep
+mkdir $deep
+for level in 4 5 6 7 8; do
+	echo +memory >$deep/cgroup.subtree_control
+	deep=$deep/$level
+	mkdir $deep
+done
 
 top=64 mid=40 one=16
 echo ${top}M >top/memory.dirty_bytes
@@ -35,6 +42,7 @@ for disk in d e; do
 	writes top/mid/two $disk/two
 	writes top/aside $disk/aside
 done
+writes $deep e/deep
 writes top/aside d/mover
 mover=$!
 
@@ -89,11 +97,12 @@ ok "nor one" between $((one / 2)) $max_one "$(bound $one)"
 ok "a floor below it was used" between 1 "$(stat top/aside nr_floor_admitted)" 100000000
 ok "one was held" between 1 "$(stat top/mid/one nr_ceiling_held)" 100000000
 ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 100000000
+ok "so was a cgroup eight levels down" between 1 "$(stat $deep nr_ceiling_held)" 100000000
 echo "# most held, of MB allowed: top $max_top of $top, mid $max_mid of $mid, one $max_one of $one"
 
 rmdir top/mid/one
 sync
 sleep 1
-ok "a removed cgroup's record is dropped once it is clean" is "$(cat /sys/kernel/weir/groups)" 4
+ok "a removed cgroup's record is dropped once it is clean" is "$(cat /sys/kernel/weir/groups)" 10
 ok "the sums are back at nothing" is "$(sum top)" 0
 finish

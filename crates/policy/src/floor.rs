@@ -70,13 +70,13 @@ impl Pool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct FloorPass {
-    /// The cgroup's effective floor: own cap and pool scale applied.
+    /// The effective floor: own cap and pool scale applied.
     pub floor: u64,
-    /// The cgroup's dirty + writeback by who owns the folio.
+    /// What it covers of dirty + writeback by who owns the folio.
     pub memcg_dirty: u64,
-    /// Dirty + writeback of the device's writeback the writer is throttled on, by inode owner.
+    /// The same by who owns the inode, as far as the device's writeback that the writer is throttled on shows.
     pub wb_dirty: u64,
-    /// Pages the cgroup dirtied lately that are in neither count.
+    /// Pages dirtied below it lately that are in neither count.
     pub foreign: u64,
     /// The host's dirty + writeback.
     pub host_dirty: u64,
@@ -88,7 +88,7 @@ pub struct FloorPass {
     pub strictlimit: u32,
     /// The writer is throttled on writeback of its own cgroup.
     pub cgroup_domain: u32,
-    /// A ceiling of the cgroup or of an ancestor is reached.
+    /// A ceiling on the path, or memory, lets no floor fill more.
     pub capped: u32,
 }
 
@@ -100,11 +100,11 @@ pub enum Verdict {
     Admit,
     /// No floor, or one that does not apply here: as stock.
     None,
-    /// The cgroup holds its floor already: as stock.
+    /// What it covers fills the floor already: as stock.
     Full,
     /// The host cannot honour more of any floor: as stock.
     HostFull,
-    /// A ceiling on the way up is reached and wins: as stock, but for the ceiling.
+    /// A ceiling or memory on the way up wins: as stock, but for the ceiling.
     Capped,
 }
 
@@ -121,7 +121,7 @@ impl FloorPass {
         unsafe { c::weir_floor_poll(self) }
     }
 
-    /// What the floor reserves and its cgroup does not hold.
+    /// The room that the pass finds under the floor.
     pub fn unused(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_floor_unused(self) }

@@ -7,8 +7,22 @@ use crate::pass::Pass;
 mod c {
     use super::*;
     unsafe extern "C" {
+        pub fn weir_reserve_unused(floor: u64, claimed: u64) -> u64;
+        pub fn weir_reserve_beyond(floor: u64, claimed: u64) -> u64;
         pub fn weir_host_amend(limits: *mut Limits, host: *const Host, kind: Pass) -> i32;
     }
+}
+
+/// Of `floor`, what those pages that claim it leave.
+pub fn unused(floor: u64, claimed: u64) -> u64 {
+    // SAFETY: takes and returns integers.
+    unsafe { c::weir_reserve_unused(floor, claimed) }
+}
+
+/// Of the pages that claim `floor`, those it has no room for: they claim the next one up.
+pub fn beyond(floor: u64, claimed: u64) -> u64 {
+    // SAFETY: takes and returns integers.
+    unsafe { c::weir_reserve_beyond(floor, claimed) }
 }
 
 /// What the host's limits are amended for, in pages.
@@ -16,7 +30,7 @@ mod c {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Host {
-    /// Sum of [`crate::floor::FloorPass::unused`] over all cgroups.
+    /// Sum of [`unused`] over all floors.
     pub unused: u64,
 }
 
@@ -33,7 +47,6 @@ impl Host {
 mod tests {
     use super::*;
     use crate::arith;
-    use crate::floor::FloorPass;
 
     const STOCK: Limits = Limits {
         thresh: 8_192,
@@ -51,16 +64,9 @@ mod tests {
     /// The example at the top of `policy/reserve.c`.
     #[test]
     fn worked_example() {
-        let unused = |held| {
-            FloorPass {
-                floor: 2_048,
-                memcg_dirty: held,
-                ..FloorPass::default()
-            }
-            .unused()
-        };
-        assert_eq!((unused(2_048), unused(48), unused(9_999)), (0, 2_000, 0));
-        let limits = amended(STOCK, unused(2_048) + unused(48), Pass::Writer);
+        let of_both = |one, other| unused(2_048, one) + unused(2_048, other);
+        assert_eq!((of_both(2_048, 48), of_both(9_999, 2_048)), (2_000, 0));
+        let limits = amended(STOCK, of_both(2_048, 48), Pass::Writer);
         assert_eq!(
             limits,
             Limits {
@@ -71,6 +77,16 @@ mod tests {
             }
         );
         assert_eq!(arith::freerun(limits.thresh, limits.bg_thresh), 4_644);
+    }
+
+    /// The second example there: a floor inside another.
+    #[test]
+    fn worked_example_of_nested_floors() {
+        let still_unused =
+            |inner, rest| unused(1_000, inner) + unused(3_000, rest + beyond(1_000, inner));
+        assert_eq!(still_unused(1_500, 700), 1_800);
+        assert_eq!(still_unused(1_500, 2_500), 0);
+        assert_eq!(still_unused(0, 2_500), 1_500);
     }
 
     #[test]

@@ -35,6 +35,7 @@ on_each_kernel! {
     files_take_what_they_should: "files.sh", &[], &[];
     probes_come_and_go: "lifecycle.sh", &["--disk", EXT4], &[];
     ceilings_bound_subtrees: "hierarchy.sh", &["--disk", EXT4, "--disk", "e=1G,ext4,32M/s"], &[];
+    floors_cover_subtrees: "subtree.sh", &["--disk", "d=1G,ext4,8M/s"], &[];
     pauses_have_a_decider: "events.sh", &["--disk", "d=1G,ext4,8M/s"], &[];
     counts_are_exact: "counts.sh", &["--disk", "d=1G,ext4", "--disk", "x=1G,xfs", "--disk", "f=1G,vfat"], &[];
     knobs_hold_where_they_should: "filesystems.sh", &["--disk", EXT4, "--disk", "x=1G,xfs,32M/s",

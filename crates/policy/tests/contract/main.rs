@@ -30,6 +30,7 @@
 mod host;
 mod kernel;
 mod modules;
+mod subtree;
 
 use kernel::{
     Caller, INITIAL_BANDWIDTH, Kernel, Module, Outcome, Pass, Stock, Sysctl, Throttle, host_limits,
