@@ -47,6 +47,10 @@ pub struct Group {
     floor: u64,
     avail: u64,
     unused: u64,
+    /// Own pages as last told to the path, those that claim its floor, and of them those beyond it.
+    told: u64,
+    claim: i64,
+    beyond: u64,
     freerun: u64,
 }
 
@@ -63,6 +67,9 @@ impl Default for Group {
             floor: 0,
             avail: 0,
             unused: 0,
+            told: 0,
+            claim: 0,
+            beyond: 0,
             freerun: 0,
         }
     }
@@ -203,9 +210,7 @@ impl World {
         for (index, own) in known.iter().zip(floors) {
             weir.groups[*index].floor = pool.effective(own);
         }
-        known
-            .iter()
-            .for_each(|index| self.weir_recounts_one(*index));
+        known.iter().for_each(|index| self.weir_tells(*index));
     }
 
     fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
@@ -306,57 +311,88 @@ impl World {
         for (_, ceiling, _) in self.ceilings(cgroup) {
             floor = floor.min(ceiling);
         }
-        let mut next = cgroup;
-        while next != 0 {
-            let cgroup = &self.cgroups[next];
-            let caps = Caps {
-                wanted: floor,
-                memory_max: cgroup.max,
-                memory_min: cgroup.min,
-            };
-            floor = caps.own();
-            next = cgroup.parent.unwrap_or(0);
+        for at in self.path(cgroup) {
+            floor = floor.min(self.room(at));
         }
         floor
     }
 
-    /// Counts the holders of floors, where it matters.
+    /// From a cgroup up to below the root.
+    fn path(&self, cgroup: usize) -> impl Iterator<Item = usize> + '_ {
+        let below_root = |at: &usize| *at != 0;
+        std::iter::successors(Some(cgroup).filter(below_root), move |at| {
+            self.cgroups[*at].parent.filter(below_root)
+        })
+    }
+
+    /// The most that floors let a subtree hold.
+    fn room(&self, cgroup: usize) -> u64 {
+        let caps = Caps {
+            wanted: policy::UNLIMITED,
+            memory_max: self.cgroups[cgroup].max,
+            memory_min: self.cgroups[cgroup].min,
+        };
+        caps.own()
+    }
+
+    /// Counts whom floors cover, where it matters.
     pub fn weir_recounts(&mut self) {
         let Some(weir) = &self.weir else { return };
         if weir.floors_total > 0 && self.counts.held() > weir.host_limits().bg_thresh {
-            let holders: Vec<usize> = (1..weir.groups.len())
-                .filter(|index| weir.groups[*index].floor > 0)
+            let covered: Vec<usize> = (1..weir.groups.len())
+                .filter(|index| self.path(*index).any(|at| weir.groups[at].floor > 0))
                 .collect();
-            holders
-                .into_iter()
-                .for_each(|index| self.weir_recounts_one(index));
+            covered.into_iter().for_each(|index| self.weir_tells(index));
         }
         self.plan(self.now + RECOUNT, Event::Recount);
     }
 
-    fn weir_recounts_one(&mut self, cgroup: usize) {
+    /// Tells the floors above what a cgroup holds, as `take()` in `kmod/tree.c` does.
+    fn weir_tells(&mut self, cgroup: usize) {
         let held = self.cgroups[cgroup].counts.held();
+        let path: Vec<usize> = self.path(cgroup).collect();
         let Some(weir) = &mut self.weir else { return };
-        let pass = FloorPass {
-            floor: weir.groups[cgroup].floor,
-            memcg_dirty: held,
-            ..FloorPass::default()
-        };
-        weir.note_unused(cgroup, if pass.floor > 0 { pass.unused() } else { 0 });
+        let mut change = held as i64;
+        for at in path {
+            let group = &mut weir.groups[at];
+            if at == cgroup {
+                change -= std::mem::replace(&mut group.told, held) as i64;
+            }
+            group.claim += change;
+            let claim = u64::try_from(group.claim).unwrap_or(0);
+            let beyond = reserve::beyond(group.floor, claim);
+            change = beyond as i64 - std::mem::replace(&mut group.beyond, beyond) as i64;
+            let unused = reserve::unused(group.floor, claim);
+            weir.note_unused(at, unused);
+        }
     }
 
-    fn floor_pass(&self, wb: usize) -> Option<FloorPass> {
+    /// A pass under the floor on the path that has most room; none if there is no floor.
+    fn floor_pass(&mut self, wb: usize) -> Option<FloorPass> {
+        let index = self.wbs[wb].cgroup;
+        self.weir_tells(index);
+        let roomiest = self
+            .path(index)
+            .filter_map(|at| self.floor_pass_at(wb, at))
+            .max_by_key(FloorPass::unused)?;
+        let full = |at: usize| self.cgroups[at].subtree.held() >= self.room(at);
+        Some(FloorPass {
+            capped: u32::from(roomiest.capped != 0 || self.path(index).any(full)),
+            ..roomiest
+        })
+    }
+
+    fn floor_pass_at(&self, wb: usize, at: usize) -> Option<FloorPass> {
         let weir = self.weir.as_ref()?;
         let index = self.wbs[wb].cgroup;
-        let floor = weir
-            .groups
-            .get(index)
-            .map(|group| group.floor)
-            .filter(|floor| *floor > 0)?;
+        let group = weir.groups.get(at).filter(|group| group.floor > 0)?;
+        let claim = u64::try_from(group.claim).unwrap_or(0);
+        let in_wb = self.wbs[wb].counts.held();
+        let beyond_folios = in_wb.saturating_sub(self.cgroups[at].subtree.held());
         Some(FloorPass {
-            floor,
-            memcg_dirty: self.cgroups[index].counts.held(),
-            wb_dirty: self.wbs[wb].counts.held(),
+            floor: group.floor,
+            memcg_dirty: claim,
+            wb_dirty: claim + beyond_folios,
             foreign: 0,
             host_dirty: self.counts.held(),
             host_thresh: if weir.drain.limit == 0 {
@@ -394,7 +430,6 @@ impl World {
         let Some(weir) = &mut self.weir else {
             return false;
         };
-        weir.note_unused(index, pass.unused());
         if pass.decide() != Verdict::Admit {
             return false;
         }
@@ -414,9 +449,12 @@ impl World {
             return;
         }
         if kind == Pass::Flusher && cgroup != 0 {
-            self.weir_recounts_one(cgroup);
+            self.weir_tells(cgroup);
         }
-        let floor = self.floor_pass(wb).filter(|_| kind == Pass::Writer);
+        let floor = match kind {
+            Pass::Writer => self.floor_pass(wb),
+            _ => None,
+        };
         let Some(weir) = &mut self.weir else { return };
         drain::amend(limits, weir.drain.limit, weir.stock);
         let facts = facts(kind, false);
@@ -426,12 +464,9 @@ impl World {
             };
             host.amend(limits, facts.kind());
         }
-        // One that has slept while its cgroup fell below its floor is let go.
-        if let Some(pass) = floor {
-            weir.note_unused(cgroup, pass.unused());
-            if pass.decide() == Verdict::Admit {
-                limits.dirty = 0;
-            }
+        // One that has slept while a floor got room is let go.
+        if floor.is_some_and(|pass| pass.decide() == Verdict::Admit) {
+            limits.dirty = 0;
         }
     }
 
@@ -455,7 +490,8 @@ impl World {
         if !facts(kind, true).may_cap() {
             return;
         }
-        if kind == Pass::Writer && weir.groups[index].floor > 0 && host.limits.dirty == 0 {
+        let floored = self.path(index).any(|at| weir.groups[at].floor > 0);
+        if kind == Pass::Writer && floored && host.limits.dirty == 0 {
             limits.dirty = 0;
             return;
         }
