@@ -15,8 +15,8 @@ pub(crate) fn summary(summary: &Summary, unit: Unit) -> String {
     format!("{value} ({min}..{max}){suffix}")
 }
 
-/// `0.48 ms`
-pub(crate) fn value(value: f64, unit: Unit) -> String {
+/// A figure as reports show it: `0.48 ms`.
+pub fn value(value: f64, unit: Unit) -> String {
     let (scale, suffix) = scale(value, unit);
     format!("{}{suffix}", digits(value / scale))
 }

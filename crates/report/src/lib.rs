@@ -22,6 +22,7 @@ mod judge;
 mod stats;
 mod table;
 
+pub use format::value;
 pub use json::json;
 pub use stats::Summary;
 pub use table::{markdown, terminal};

@@ -39,6 +39,8 @@ pub struct Twin {
     pub call_ns: Option<u64>,
     /// CPU time of a page that is written to.
     pub page_ns: Option<u64>,
+    /// CPU time that a `write()` takes more after its task has slept: caches are cold.
+    pub wake_ns: Option<u64>,
     /// Bytes per second that one flusher can submit: its own CPU time bounds that.
     pub flusher_bandwidth: Option<u64>,
     /// Bytes per second of a disk without a `write_bandwidth`.

@@ -82,6 +82,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
             cpus: scenario.host.cpus,
             call: twin.call_ns.unwrap_or(CALL),
             page: twin.page_ns.unwrap_or(PER_PAGE),
+            wake: twin.wake_ns.unwrap_or(0),
             look: twin.look_ns.unwrap_or(0),
             flush_1024: cost_of_1024(twin.flusher_bandwidth.unwrap_or(FLUSHER)),
             dirtyable: (scenario.host.memory_bytes - kept - others) / PAGE,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task: one process of a fio job, writing through the page cache.
 //!
-//! An operation costs CPU time for the call and for each page, more if others want the same CPU. Pages become dirty in stretches that
+//! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns of up to a tick. Pages become dirty in stretches that
 //! end where the throttle is to be passed, where the operation or the file ends, or after a tick. Between
 //! operations it may wait: for its rate (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
 //! think. Its time is up when an operation ends after it.
@@ -66,6 +66,8 @@ pub struct Task {
     pub wakes_at: Ns,
     pass_began: Ns,
     pauses: u64,
+    /// It has slept between two operations.
+    is_cold: bool,
     /// Pages left of the operation, and when it began.
     op_left: u64,
     op_began: Ns,
@@ -120,6 +122,7 @@ impl World {
             wakes_at: 0,
             pass_began: 0,
             pauses: 0,
+            is_cold: true,
             op_left: 0,
             op_began: 0,
             op_at: 0,
@@ -223,6 +226,7 @@ impl World {
             if let Some(until) = self.waits_until(index) {
                 self.task_does(index, Doing::Nothing);
                 self.tasks[index].state = State::Idle;
+                self.tasks[index].is_cold = true;
                 self.plan(until, Event::Task(index as u32));
                 return;
             }
@@ -279,14 +283,17 @@ impl World {
     fn stretch(&mut self, index: usize) {
         self.task_does(index, Doing::Running);
         let cpu = usize::from(self.tasks[index].cpu);
-        let others = u64::from(self.psi.running(cpu as u16)).max(1);
-        let (call, page) = (self.machine.call * others, self.machine.page * others);
+        let (call, page) = (self.machine.call, self.machine.page);
+        let start = self.now.max(self.cpus[cpu].free_at);
         let runs_on = self.may_run_on(index);
         let mut time = 0;
         let passes = loop {
             if self.tasks[index].op_left == 0 {
-                self.operation_begins(index, self.now + time);
+                self.operation_begins(index, start + time);
                 time += call;
+                if std::mem::take(&mut self.tasks[index].is_cold) {
+                    time += self.machine.wake;
+                }
             }
             let allowed = self.allowed_now(index, cpu);
             let task = &self.tasks[index];
@@ -320,7 +327,7 @@ impl World {
                 break false;
             }
             if is_over {
-                let at = self.now + time;
+                let at = start + time;
                 if at >= self.tasks[index].end {
                     break false;
                 }
@@ -328,7 +335,8 @@ impl World {
             }
         };
         self.tasks[index].state = State::Writing(passes);
-        self.plan(self.now + time, Event::Task(index as u32));
+        let over = self.takes_cpu(cpu as u16, time);
+        self.plan(over, Event::Task(index as u32));
     }
 
     fn operation_begins(&mut self, index: usize, at: Ns) {

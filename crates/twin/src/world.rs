@@ -153,6 +153,8 @@ pub struct Machine {
     pub call: Ns,
     /// CPU time of a page that is written to.
     pub page: Ns,
+    /// What the first write() after a sleep takes more.
+    pub wake: Ns,
     /// CPU time of a look at the host.
     pub look: Ns,
     /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
@@ -172,6 +174,8 @@ pub struct Cpu {
     pub unseen: u64,
     /// Left behind by tasks that have ended.
     pub left: u64,
+    /// When those are through who want to run on it now.
+    pub free_at: Ns,
 }
 
 /// What is looked at every 50 ms, in pages.
@@ -362,7 +366,8 @@ impl World {
             let cpu = self.psi.place(turn as u16);
             self.psi.turn(cpu, Doing::Nothing, Doing::Running, self.now);
             self.looker = Some(cpu);
-            self.plan(self.now + self.machine.look, Event::Looked);
+            let over = self.takes_cpu(cpu, self.machine.look);
+            self.plan(over, Event::Looked);
         }
         self.samples.held.push(self.counts.held());
         self.samples.writeback.push(self.counts.writeback);
@@ -370,6 +375,13 @@ impl World {
             series.push(cgroup.subtree.held());
         }
         self.plan(self.now + 50 * crate::clock::MS, Event::Sample);
+    }
+
+    /// Somebody has `time` to compute on `cpu`, after those who came before; returns when it is done.
+    pub fn takes_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
+        let free_at = &mut self.cpus[usize::from(cpu)].free_at;
+        *free_at = self.now.max(*free_at) + time;
+        *free_at
     }
 
     fn looked(&mut self) {

@@ -2,10 +2,12 @@
 //! The weir command.
 
 mod check;
+mod compare;
 mod exec;
 mod host;
 mod progress;
 mod run;
+mod sweep;
 mod twin;
 
 use clap::Parser;
@@ -16,6 +18,8 @@ use std::process::ExitCode;
 #[command(name = "weir", version, max_term_width = 100)]
 enum Cli {
     Run(run::Args),
+    Compare(compare::Args),
+    Sweep(sweep::Args),
     Check(check::Args),
     Doctor(host::doctor::Args),
     Load(host::module::LoadArgs),
@@ -31,6 +35,8 @@ fn main() -> ExitCode {
     }
     let done = match Cli::parse() {
         Cli::Run(args) => run::run(args),
+        Cli::Compare(args) => compare::run(&args),
+        Cli::Sweep(args) => sweep::run(&args),
         Cli::Check(args) => check::run(&args),
         Cli::Doctor(args) => host::doctor::run(&args),
         Cli::Load(args) => host::module::load(&args),

@@ -6,7 +6,7 @@ use crate::twin::in_twin;
 use anyhow::{Context, Result};
 use lab::{Cache, Progress, RunRequest};
 use report::{Metric, Outcome, Report, Run};
-use scenario::model::Arm;
+use scenario::model::{Arm, Scenario};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -75,7 +75,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Arms::Both => Arm::ALL.to_vec(),
     };
     let runs = match args.on {
-        Place::Lab => in_lab(&args, &scenario, &arms)?,
+        Place::Lab => in_lab(
+            &scenario,
+            &args.kernel,
+            &arms,
+            args.repeat,
+            args.out.clone(),
+        )?,
         Place::Twin => match in_twin(&args.scenario, &scenario, &arms, args.repeat, args.seed)? {
             Ok(runs) => runs,
             Err(problems) => {
@@ -103,20 +109,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(report.verdict.exit_status()))
 }
 
-fn in_lab(args: &Args, scenario: &scenario::model::Scenario, arms: &[Arm]) -> Result<Vec<Run>> {
+/// Runs `scenario` in guests, `repeat` times in each arm.
+pub fn in_lab(
+    scenario: &Scenario,
+    kernel: &str,
+    arms: &[Arm],
+    repeat: u32,
+    out: Option<PathBuf>,
+) -> Result<Vec<Run>> {
     let request = RunRequest {
         scenario: scenario.clone(),
-        kernel: args.kernel.clone(),
+        kernel: kernel.to_owned(),
         arms: arms.to_vec(),
-        repeat: args.repeat,
-        out: args.out.clone(),
+        repeat,
+        out,
         init: None,
         cache: Cache::discover()?,
     };
     let progress: Box<dyn Progress> = if std::io::stderr().is_terminal() {
-        Box::new(Spinners::new(arms, args.repeat))
+        Box::new(Spinners::new(arms, repeat))
     } else {
-        Box::new(Lines::new(args.repeat))
+        Box::new(Lines::new(repeat))
     };
     let guests = lab::run(&request, progress.as_ref())?;
     Ok(guests.into_iter().map(from_guest).collect())

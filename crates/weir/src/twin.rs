@@ -34,7 +34,8 @@ pub fn in_twin(
     Ok(Ok(runs))
 }
 
-fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
+/// The twin's result as the report takes it.
+pub fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
     let metrics = outcome.metrics.into_iter().map(|(name, metric)| {
         let metric = Metric {
             value: metric.value,

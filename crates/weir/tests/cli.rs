@@ -5,6 +5,7 @@
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::{contains, diff};
+use std::io::Write;
 use std::path::Path;
 
 fn weir() -> Command {
@@ -102,6 +103,55 @@ fn the_twin_runs_a_scenario_the_same_every_time() {
     assert_eq!(once, run());
     let json: serde_json::Value = serde_json::from_str(&once).expect("JSON");
     assert_eq!(json["verdict"], "pass");
+}
+
+#[test]
+fn what_is_compared_with_itself_is_near() {
+    let run = weir()
+        .args(["run", "--on", "twin", "--json"])
+        .arg(shipped("dirty-knobs"))
+        .assert()
+        .code(0);
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(&run.get_output().stdout).expect("written");
+    let compare = |scenario: &str| {
+        let mut command = weir();
+        command.args(["compare", "--lab"]).arg(file.path());
+        command.arg(shipped(scenario)).assert()
+    };
+    compare("dirty-knobs")
+        .code(0)
+        .stdout(contains("34 of 34 figures are near"));
+    compare("floor-sustained")
+        .code(2)
+        .stderr(contains("no name in common"));
+}
+
+#[test]
+fn a_sweep_has_a_line_for_each_combination() {
+    let sweep = |set: &str| {
+        let mut command = weir();
+        command.args([
+            "sweep",
+            "--json",
+            "--show",
+            "weir.contended.victim.iops",
+            "--set",
+            set,
+        ]);
+        command.arg(shipped("dirty-knobs")).assert()
+    };
+    let output = sweep("cgroup.victim.\"memory.dirty_min\"=1M,16M").code(0);
+    let json: serde_json::Value =
+        serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let iops = |run: usize| json["runs"][run]["figures"]["weir.contended.victim.iops"].as_f64();
+    assert!(iops(0) < Some(60.0) && iops(1) > Some(124.0), "{json}");
+    sweep("disk[0].write_bandwidth=1").code(2).stderr(contains(
+        "key `disk[0].write_bandwidth`: `1` is not a bandwidth",
+    ));
+    sweep("disk[1].name=x")
+        .code(2)
+        .stderr(contains("has no `1` on the way to it"));
 }
 
 /// The published results at their published size, and what each scenario says must come out.

@@ -66,10 +66,17 @@ pub(super) fn host(root: &Table) -> Host {
 
 /// `[twin]`: what a model of the host has to be told.
 pub(super) fn twin(root: &Table) -> Twin {
-    let Some(table) = root
-        .optional("twin")
-        .and_then(|v| v.table(&["call", "page", "flusher", "disk", "anonymous", "look"]))
-    else {
+    let Some(table) = root.optional("twin").and_then(|v| {
+        v.table(&[
+            "call",
+            "page",
+            "wake",
+            "flusher",
+            "disk",
+            "anonymous",
+            "look",
+        ])
+    }) else {
         return Twin::default();
     };
     let time = |key| {
@@ -85,6 +92,7 @@ pub(super) fn twin(root: &Table) -> Twin {
     Twin {
         call_ns: time("call"),
         page_ns: time("page"),
+        wake_ns: time("wake"),
         look_ns: time("look"),
         flusher_bandwidth: bandwidth("flusher"),
         disk_bandwidth: bandwidth("disk"),

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir compare`: how far is the twin from the lab?
+
+use crate::run::in_lab;
+use crate::twin::in_twin;
+use anyhow::{Context, Result, anyhow, bail};
+use comfy_table::{CellAlignment, Table, presets};
+use report::Report;
+use scenario::metric::Unit;
+use scenario::model::{Arm, Scenario};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Run a scenario in the lab and on the twin, and print the differences
+///
+/// A figure of the twin is near if it is within 10 % of the lab's median or within the lab's own range; a latency within a factor of
+/// 1.5, a percentage within 5 points. Exit status: 0 all near, 1 some not, 2 it could not be run.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Take the lab's figures from the report.json of an earlier `weir run --on lab --out DIR`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "repeat", "out"])]
+    lab: Option<PathBuf>,
+    /// As for `weir run`
+    #[arg(long, default_value = "debian:6.12")]
+    kernel: String,
+    /// Guests per arm; the twin runs once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Where the twin's chance begins
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Keep the guests' logs and results here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// One JSON object instead of a table
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// The table as Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// A scenario file
+    scenario: PathBuf,
+}
+
+/// What is compared, of jobs and of the host.
+const JOB: &[&str] = &["iops", "clat_p50_ns", "clat_p99_ns"];
+const HOST: &[&str] = &[
+    "dirty_median_bytes",
+    "dirty_max_bytes",
+    "disk_bw_bytes",
+    "io_full_pct",
+];
+
+/// A figure of the lab.
+struct Lab {
+    median: f64,
+    min: f64,
+    max: f64,
+    n: u64,
+}
+
+/// One figure in both.
+struct Pair {
+    name: String,
+    lab: Lab,
+    twin: f64,
+}
+
+impl Pair {
+    /// Near enough, by the rule for what it counts.
+    fn is_near(&self) -> bool {
+        let (lab, twin) = (self.lab.median, self.twin);
+        let in_range = (self.lab.min..=self.lab.max).contains(&twin);
+        in_range
+            || match Unit::of(&self.name) {
+                Unit::Percent => (twin - lab).abs() <= 5.0,
+                Unit::Nanoseconds => twin <= lab * 1.5 && lab <= twin * 1.5,
+                _ => (twin - lab).abs() <= 0.1 * lab.abs(),
+            }
+    }
+
+    fn difference(&self) -> String {
+        let (lab, twin) = (self.lab.median, self.twin);
+        match Unit::of(&self.name) {
+            Unit::Percent => format!("{:+.1} points", twin - lab),
+            _ if lab == 0.0 => "-".into(),
+            _ => format!("{:+.0} %", (twin / lab - 1.0) * 100.0),
+        }
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let scenario = match scenario::load(&args.scenario) {
+        Ok(scenario) => scenario,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    // First, because it refuses at once what it cannot run.
+    let twin = match in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed)? {
+        Ok(runs) => Report::new(&scenario, &Arm::ALL, &runs),
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let lab = match &args.lab {
+        Some(path) => earlier(path)?,
+        None => from_guests(args, &scenario)?,
+    };
+    let pairs = pairs(&scenario, lab, &twin);
+    if pairs.is_empty() {
+        bail!(
+            "the lab's figures and the twin's have no name in common: are they of the same scenario?"
+        );
+    }
+    let near = pairs.iter().filter(|pair| pair.is_near()).count();
+    if args.json {
+        println!("{:#}", json(&pairs));
+    } else {
+        println!("{}\n", table(&pairs, args.markdown));
+        println!("{near} of {} figures are near", pairs.len());
+    }
+    Ok(ExitCode::from(u8::from(near < pairs.len())))
+}
+
+fn from_guests(args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>> {
+    let runs = in_lab(
+        scenario,
+        &args.kernel,
+        &Arm::ALL,
+        args.repeat,
+        args.out.clone(),
+    )?;
+    let report = Report::new(scenario, &Arm::ALL, &runs);
+    if let Some(trouble) = report.troubles.first() {
+        bail!("{trouble}");
+    }
+    let figures = report.metrics.into_iter().map(|(name, s)| {
+        let lab = Lab {
+            median: s.median,
+            min: s.min,
+            max: s.max,
+            n: s.n as u64,
+        };
+        (name, lab)
+    });
+    Ok(figures.collect())
+}
+
+/// Figures of a report.json.
+fn earlier(path: &Path) -> Result<BTreeMap<String, Lab>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the report {}", path.display()))?;
+    let wrong = || {
+        anyhow!(
+            "{} is not the report of a run: it has no `metrics`",
+            path.display()
+        )
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|why| anyhow!("{}: {why}", path.display()))?;
+    let metrics = value["metrics"].as_object().ok_or_else(wrong)?;
+    let figure = |value: &serde_json::Value| {
+        Some(Lab {
+            median: value["median"].as_f64()?,
+            min: value["min"].as_f64()?,
+            max: value["max"].as_f64()?,
+            n: value["n"].as_u64()?,
+        })
+    };
+    metrics
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), figure(value).ok_or_else(wrong)?)))
+        .collect()
+}
+
+fn pairs(scenario: &Scenario, mut lab: BTreeMap<String, Lab>, twin: &Report) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for phase in &scenario.phases {
+        let jobs = phase
+            .jobs
+            .iter()
+            .flat_map(|job| JOB.iter().map(move |metric| format!("{job}.{metric}")));
+        let names = jobs.chain(HOST.iter().map(|metric| format!("host.{metric}")));
+        for name in names.collect::<Vec<_>>() {
+            for arm in Arm::ALL {
+                let name = format!("{}.{}.{name}", arm.name(), phase.name);
+                if let (Some(lab), Some(twin)) = (lab.remove(&name), twin.metrics.get(&name)) {
+                    let twin = twin.median;
+                    pairs.push(Pair { name, lab, twin });
+                }
+            }
+        }
+    }
+    pairs
+}
+
+fn table(pairs: &[Pair], markdown: bool) -> Table {
+    let mut table = Table::new();
+    table.load_preset(if markdown {
+        presets::ASCII_MARKDOWN
+    } else {
+        presets::NOTHING
+    });
+    table.force_no_tty();
+    table.set_header(["figure", "lab", "N", "twin", "difference", ""]);
+    for pair in pairs {
+        let unit = Unit::of(&pair.name);
+        let (lab, near) = (&pair.lab, if pair.is_near() { "near" } else { "off" });
+        let range = match lab.n {
+            1 => report::value(lab.median, unit),
+            _ => format!(
+                "{} ({}..{})",
+                report::value(lab.median, unit),
+                report::value(lab.min, unit),
+                report::value(lab.max, unit)
+            ),
+        };
+        let twin = report::value(pair.twin, unit);
+        table.add_row([
+            &pair.name,
+            &range,
+            &lab.n.to_string(),
+            &twin,
+            &pair.difference(),
+            near,
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1).take(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn json(pairs: &[Pair]) -> serde_json::Value {
+    let figures: serde_json::Map<String, serde_json::Value> = pairs
+        .iter()
+        .map(|pair| {
+            let lab = &pair.lab;
+            let figure = serde_json::json!({
+                "lab": {"median": lab.median, "min": lab.min, "max": lab.max, "n": lab.n},
+                "twin": pair.twin,
+                "near": pair.is_near(),
+            });
+            (pair.name.clone(), figure)
+        })
+        .collect();
+    serde_json::json!({ "figures": figures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(name: &str, lab: (f64, f64, f64), twin: f64) -> bool {
+        let (min, median, max) = lab;
+        let lab = Lab {
+            median,
+            min,
+            max,
+            n: 3,
+        };
+        Pair {
+            name: name.into(),
+            lab,
+            twin,
+        }
+        .is_near()
+    }
+
+    #[test]
+    fn what_is_near_depends_on_what_is_counted() {
+        assert!(near("stock.p.a.iops", (100.0, 100.0, 100.0), 109.0));
+        assert!(!near("stock.p.a.iops", (100.0, 100.0, 100.0), 111.0));
+        assert!(
+            near("stock.p.a.iops", (80.0, 100.0, 130.0), 129.0),
+            "the lab's own range"
+        );
+        assert!(near("stock.p.a.clat_p99_ns", (2e6, 2e6, 2e6), 2.9e6));
+        assert!(!near("stock.p.a.clat_p99_ns", (2e6, 2e6, 2e6), 1.3e6));
+        assert!(near("stock.p.host.io_full_pct", (20.0, 20.0, 20.0), 24.9));
+        assert!(!near("stock.p.host.io_full_pct", (20.0, 20.0, 20.0), 25.1));
+    }
+}
