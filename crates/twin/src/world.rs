@@ -4,17 +4,18 @@
 //! Events are ordered by time, and those of one time by when they were planned: the order is total, so a run is
 //! the same every time and everywhere. All state is integers.
 //!
-//! Pages: what was dirtied is written, dirty, in flight or dropped, for the host, each cgroup and each writeback.
+//! Pages: account.rs. What the host is made of: state.rs.
+
+mod account;
+mod state;
+
+pub use state::{Cgroup, Counts, Cpu, File, Machine, Samples, Wb};
 
 use crate::clock::{Ns, Ticks, ticks};
-use crate::controller::Rates;
 use crate::device::Device;
 use crate::domain::{Domain, Sysctl};
-use crate::flusher::Flusher;
-use crate::pages::Pages;
 use crate::psi::{Doing, Psi};
 use crate::random::Random;
-use crate::share::Share;
 use crate::task::{Job, Task};
 use crate::weir::Weir;
 use std::cmp::Reverse;
@@ -43,150 +44,6 @@ pub enum Event {
     Sample,
     /// He has seen it.
     Looked,
-}
-
-/// Pages by what has become of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Dirty, not yet in flight.
-    pub dirty: u64,
-    /// In flight.
-    pub writeback: u64,
-    /// Ever dirtied.
-    pub dirtied: u64,
-    /// Ever written.
-    pub written: u64,
-    /// Forgotten before they were written.
-    pub dropped: u64,
-}
-
-impl Counts {
-    /// Dirty and in flight.
-    pub fn held(&self) -> u64 {
-        self.dirty + self.writeback
-    }
-
-    /// Whether nothing has been lost or made up.
-    #[cfg(any(test, debug_assertions))]
-    pub fn is_even(&self) -> bool {
-        self.dirtied == self.written + self.dirty + self.writeback + self.dropped
-    }
-}
-
-/// A cgroup; the first is the root.
-#[derive(Clone, Debug)]
-pub struct Cgroup {
-    /// Below the root; empty for it.
-    pub path: String,
-    /// Not for the root.
-    pub parent: Option<usize>,
-    /// Its own pages.
-    pub counts: Counts,
-    /// Its and its descendants'.
-    pub subtree: Counts,
-    /// What the kernel believes of them: the counts at the last refresh.
-    pub believed: Counts,
-    /// Page cache.
-    pub file: u64,
-    /// As the kernel believes.
-    pub believed_file: u64,
-    /// In pages, `u64::MAX` without one; `memory.max`.
-    pub max: u64,
-    /// `memory.high`.
-    pub high: u64,
-    /// `memory.min`.
-    pub min: u64,
-    /// Its domain; the root has none.
-    pub domain: Domain,
-}
-
-/// The writeback of one cgroup on one disk.
-#[derive(Clone, Debug)]
-pub struct Wb {
-    /// Whose.
-    pub cgroup: usize,
-    /// Where to.
-    pub device: usize,
-    /// Its pages.
-    pub counts: Counts,
-    /// What the controller has learnt.
-    pub rates: Rates,
-    /// Of the host's completions.
-    pub share: Share,
-    /// Of the cgroup's.
-    pub cgroup_share: Share,
-    /// A writer found it over its share.
-    pub exceeded: bool,
-    /// A measurement of bandwidth is planned.
-    pub measuring: bool,
-    /// Files with pages in flight.
-    pub files_in_flight: u32,
-    /// Who writes back.
-    pub flusher: Flusher,
-}
-
-/// A file.
-#[derive(Clone, Debug)]
-pub struct File {
-    /// Whose.
-    pub wb: u32,
-    /// What is dirty.
-    pub pages: Pages,
-    /// Pages in flight.
-    pub in_flight: u64,
-    /// Pages in the cache, counted from the first on.
-    pub cached: u64,
-    /// Where writeback goes on.
-    pub cursor: u64,
-    /// On one of its flusher's lists.
-    pub listed: bool,
-    /// When the first of its dirty pages was dirtied.
-    pub dirtied_at: Ticks,
-}
-
-/// Costs of a machine, and what it has.
-#[derive(Clone, Copy, Debug)]
-pub struct Machine {
-    /// CPUs.
-    pub cpus: u32,
-    /// CPU time of a write() besides its pages.
-    pub call: Ns,
-    /// CPU time of a page that is written to.
-    pub page: Ns,
-    /// What the first write() after a sleep takes more.
-    pub wake: Ns,
-    /// CPU time of a look at the host.
-    pub look: Ns,
-    /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
-    pub flush_1024: Ns,
-    /// Pages that can be dirty at all.
-    pub dirtyable: u64,
-    /// Age at which pages are written whatever the levels.
-    pub expire: Ticks,
-    /// How often flushers look for such pages; 0 never.
-    pub periodic: Ticks,
-}
-
-/// What each CPU keeps for the throttle.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cpu {
-    /// Pages dirtied on it since the last pass on it.
-    pub unseen: u64,
-    /// Left behind by tasks that have ended.
-    pub left: u64,
-    /// When those are through who want to run on it now.
-    pub free_at: Ns,
-}
-
-/// What is looked at every 50 ms, in pages.
-#[derive(Clone, Debug, Default)]
-pub struct Samples {
-    /// Of the host: dirty and in flight.
-    pub held: Vec<u64>,
-    /// In flight.
-    pub writeback: Vec<u64>,
-    /// By cgroup: dirty and in flight.
-    pub cgroups: Vec<Vec<u64>>,
 }
 
 /// The host.
@@ -388,144 +245,5 @@ impl World {
         if let Some(cpu) = self.looker.take() {
             self.psi.turn(cpu, Doing::Running, Doing::Nothing, self.now);
         }
-    }
-
-    /// Applies `change` to everybody who counts a page of `wb`.
-    fn count(&mut self, wb: usize, change: impl Fn(&mut Counts)) {
-        change(&mut self.counts);
-        change(&mut self.wbs[wb].counts);
-        let mut next = Some(self.wbs[wb].cgroup);
-        if let Some(own) = next {
-            change(&mut self.cgroups[own].counts);
-        }
-        while let Some(index) = next {
-            let cgroup = &mut self.cgroups[index];
-            change(&mut cgroup.subtree);
-            next = cgroup.parent;
-        }
-    }
-
-    /// `pages` of a file have become dirty.
-    pub fn dirtied(&mut self, file: usize, pages: u64) {
-        let wb = self.files[file].wb as usize;
-        self.count(wb, |counts| {
-            counts.dirty += pages;
-            counts.dirtied += pages;
-        });
-        if !self.files[file].listed {
-            self.files[file].listed = true;
-            self.files[file].dirtied_at = self.tick();
-            self.list_dirty(wb, file as u32);
-        }
-    }
-
-    /// `pages` of a file go in flight.
-    pub fn in_flight(&mut self, file: usize, pages: u64) {
-        let wb = self.files[file].wb as usize;
-        self.count(wb, |counts| {
-            counts.dirty -= pages;
-            counts.writeback += pages;
-        });
-        if self.files[file].in_flight == 0 {
-            self.wbs[wb].files_in_flight += 1;
-        }
-        self.files[file].in_flight += pages;
-    }
-
-    /// All dirty pages of a file are forgotten.
-    pub fn drop_file(&mut self, file: usize) {
-        let wb = self.files[file].wb as usize;
-        let pages = self.files[file].pages.drop_all();
-        self.count(wb, |counts| {
-            counts.dirty -= pages;
-            counts.dropped += pages;
-        });
-        let cached = std::mem::take(&mut self.files[file].cached);
-        self.cgroups[self.wbs[wb].cgroup].file -= cached;
-    }
-
-    /// `pages` more of a file are in the cache, which its cgroup's `memory.max` bounds.
-    pub fn caches(&mut self, file: usize, pages: u64) {
-        let cgroup = &mut self.cgroups[self.wbs[self.files[file].wb as usize].cgroup];
-        let more = pages.min(cgroup.max.saturating_sub(cgroup.file));
-        cgroup.file += more;
-        self.files[file].cached += more;
-    }
-
-    fn request_completes(&mut self, device: usize) {
-        let request = self.devices[device].complete();
-        let (wb, pages) = (request.wb as usize, u64::from(request.pages));
-        self.count(wb, |counts| {
-            counts.writeback -= pages;
-            counts.written += pages;
-        });
-        self.completed(wb, pages);
-        let wb = &mut self.wbs[wb];
-        let file = &mut self.files[request.file as usize];
-        file.in_flight -= pages;
-        if file.in_flight == 0 {
-            wb.files_in_flight -= 1;
-            if !wb.measuring {
-                wb.measuring = true;
-                self.plan(
-                    self.now + crate::domain::INTERVAL * crate::clock::TICK,
-                    Event::Bandwidth(request.wb),
-                );
-            }
-        }
-        if let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
-            self.flusher_is_let_in(waiter as usize);
-        }
-    }
-
-    /// `pages` of `wb` count as completed in both domains.
-    pub fn completed(&mut self, wb: usize, pages: u64) {
-        let now = self.tick();
-        let wb = &mut self.wbs[wb];
-        self.domain.completions.add(&mut wb.share, pages, now);
-        if wb.cgroup != 0 {
-            let domain = &mut self.cgroups[wb.cgroup].domain;
-            domain.completions.add(&mut wb.cgroup_share, pages, now);
-        }
-    }
-
-    fn measure_bandwidth(&mut self, wb: usize) {
-        self.wbs[wb].measuring = false;
-        self.adapt(wb, &[]);
-    }
-
-    /// The conservation of pages, and that nothing is where it cannot be; `deeply` also looks into every file.
-    #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, deeply: bool) {
-        assert!(
-            self.counts.is_even(),
-            "pages lost or made up: {:?}",
-            self.counts
-        );
-        if !deeply && self.handled % 1024 != 0 {
-            return;
-        }
-        let sum =
-            |pick: fn(&Counts) -> u64| self.wbs.iter().map(|wb| pick(&wb.counts)).sum::<u64>();
-        assert_eq!(sum(|c| c.dirty), self.counts.dirty);
-        assert_eq!(sum(|c| c.writeback), self.counts.writeback);
-        let all = self
-            .cgroups
-            .iter()
-            .map(|c| &c.counts)
-            .chain(self.wbs.iter().map(|wb| &wb.counts));
-        all.for_each(|counts| assert!(counts.is_even(), "{counts:?}"));
-        if let Some(root) = self.cgroups.first() {
-            assert_eq!(root.subtree, self.counts, "the root's subtree is the host");
-        }
-        let files = self
-            .files
-            .iter()
-            .map(|file| file.pages.dirty())
-            .sum::<u64>();
-        assert_eq!(files, self.counts.dirty);
-        let waiting: u64 = self.wbs.iter().map(|wb| wb.flusher.in_hand()).sum();
-        let line: u64 = self.devices.iter().map(Device::pages).sum();
-        assert_eq!(line + waiting, self.counts.writeback);
     }
 }

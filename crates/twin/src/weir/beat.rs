@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the module does by the clock: five times a second ratios and floors are evaluated and the drain is measured, fifty
+//! times a second the holders of floors are counted while the host is above its background level.
+
+use crate::clock::{MS, Ns, SECOND};
+use crate::world::{Event, World};
+use policy::ceiling::Memory;
+use policy::drain::Beat;
+use policy::floor::{Caps, Pool};
+use policy::reserve;
+
+const BEAT: Ns = SECOND / 5;
+const RECOUNT: Ns = SECOND / 50;
+
+impl World {
+    /// Begins to beat, or takes over knobs that have just changed.
+    pub fn weir_starts(&mut self) {
+        let Some(weir) = &mut self.weir else { return };
+        for index in 0..weir.groups.len() {
+            let mut next = Some(index);
+            let mut bound = false;
+            while let Some(at) = next {
+                bound |= weir.groups[at].has_knob();
+                next = self.cgroups[at].parent.filter(|parent| *parent != 0);
+            }
+            weir.groups[index].known |= bound && index != 0;
+        }
+        for index in (1..weir.groups.len()).rev() {
+            if let (true, Some(parent @ 1..)) =
+                (weir.groups[index].known, self.cgroups[index].parent)
+            {
+                weir.groups[parent].known = true;
+            }
+        }
+        self.weir_evaluates();
+    }
+
+    /// The first beat, and with it all others.
+    pub fn weir_arms(&mut self) {
+        self.weir_starts();
+        self.plan(self.now + BEAT, Event::Beat);
+        self.plan(self.now + RECOUNT, Event::Recount);
+    }
+
+    /// A beat.
+    pub fn weir_beats(&mut self) {
+        self.weir_evaluates();
+        self.plan(self.now + BEAT, Event::Beat);
+    }
+
+    fn weir_evaluates(&mut self) {
+        let (thresh, background) = self.sysctl.levels(self.dirtyable(), None);
+        self.weir_drains(thresh, background);
+        let Some(weir) = &self.weir else { return };
+        let known: Vec<usize> = (1..weir.groups.len())
+            .filter(|index| weir.groups[*index].known)
+            .collect();
+        let avails: Vec<u64> = known
+            .iter()
+            .map(|index| self.subtree_dirtyable(*index))
+            .collect();
+        let Some(weir) = &mut self.weir else { return };
+        for (index, avail) in known.iter().zip(avails) {
+            weir.groups[*index].avail = avail;
+        }
+        let floors: Vec<u64> = known.iter().map(|index| self.own_floor(*index)).collect();
+        let pool = Pool {
+            wanted_total: floors
+                .iter()
+                .fold(0, |sum, floor| policy::arith::add(sum, *floor)),
+            host_thresh: thresh,
+        };
+        let Some(weir) = &mut self.weir else { return };
+        (weir.host_thresh, weir.host_background) = (thresh, background);
+        weir.floors_total = pool.total();
+        for (index, own) in known.iter().zip(floors) {
+            weir.groups[*index].floor = pool.effective(own);
+        }
+        known.iter().for_each(|index| self.weir_tells(*index));
+    }
+
+    fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
+        let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable());
+        let Some(weir) = &mut self.weir else { return };
+        if weir.seconds == 0 && weir.drain.limit == 0 {
+            return;
+        }
+        let Some((then, written)) = weir.drain_seen.replace((now, counts.written)) else {
+            return;
+        };
+        if now - then < SECOND / 20 {
+            weir.drain_seen = Some((then, written));
+            return;
+        }
+        let before = if weir.drain.limit == 0 {
+            thresh
+        } else {
+            weir.drain.limit
+        };
+        weir.drain.step(&Beat {
+            seconds: weir.seconds,
+            elapsed_ms: (now - then) / MS,
+            thresh,
+            bg_thresh,
+            dirtyable,
+            dirty: counts.dirty,
+            writeback: counts.writeback,
+            written: counts.written - written,
+            tighten: u32::from(weir.tighten),
+            ..Beat::default()
+        });
+        weir.stock = thresh;
+        let after = if weir.drain.limit == 0 {
+            thresh
+        } else {
+            weir.drain.limit
+        };
+        if after < before {
+            self.domain.limit = self.domain.limit.min(after);
+        }
+    }
+
+    /// Dirtyable memory of a subtree, the base of `memory.dirty_ratio`.
+    fn subtree_dirtyable(&self, cgroup: usize) -> u64 {
+        let inside = |mut index: usize| {
+            while index > cgroup {
+                index = self.cgroups[index].parent.unwrap_or(0);
+            }
+            index == cgroup
+        };
+        let has_ratio = self
+            .weir
+            .as_ref()
+            .is_some_and(|weir| weir.groups[cgroup].ceiling.ratio_percent > 0);
+        if !has_ratio {
+            return 0;
+        }
+        let file = (cgroup..self.cgroups.len())
+            .filter(|index| inside(*index))
+            .map(|index| self.cgroups[index].file);
+        Memory {
+            file: file.sum(),
+            dirty: self.cgroups[cgroup].subtree.held(),
+            headroom: self.headroom(cgroup),
+            host_avail: self.dirtyable(),
+            host_dirty: self.counts.held(),
+        }
+        .avail()
+    }
+
+    /// The floor asked for, as far as memory and ceilings on the path allow.
+    fn own_floor(&self, cgroup: usize) -> u64 {
+        let Some(weir) = &self.weir else { return 0 };
+        let mut floor = policy::arith::bytes_to_pages(weir.groups[cgroup].floor_bytes);
+        for (_, ceiling, _) in self.ceilings(cgroup) {
+            floor = floor.min(ceiling);
+        }
+        for at in self.path(cgroup) {
+            floor = floor.min(self.room(at));
+        }
+        floor
+    }
+
+    /// The most that floors let a subtree hold.
+    pub(super) fn room(&self, cgroup: usize) -> u64 {
+        let caps = Caps {
+            wanted: policy::UNLIMITED,
+            memory_max: self.cgroups[cgroup].max,
+            memory_min: self.cgroups[cgroup].min,
+        };
+        caps.own()
+    }
+
+    /// Counts whom floors cover, where it matters.
+    pub fn weir_recounts(&mut self) {
+        let Some(weir) = &self.weir else { return };
+        if weir.floors_total > 0 && self.counts.held() > weir.host_limits().bg_thresh {
+            let covered: Vec<usize> = (1..weir.groups.len())
+                .filter(|index| self.path(*index).any(|at| weir.groups[at].floor > 0))
+                .collect();
+            covered.into_iter().for_each(|index| self.weir_tells(index));
+        }
+        self.plan(self.now + RECOUNT, Event::Recount);
+    }
+
+    /// Tells the floors above what a cgroup holds, as `take()` in `kmod/tree.c` does.
+    pub(super) fn weir_tells(&mut self, cgroup: usize) {
+        let held = self.cgroups[cgroup].counts.held();
+        let path: Vec<usize> = self.path(cgroup).collect();
+        let Some(weir) = &mut self.weir else { return };
+        let mut change = held as i64;
+        for at in path {
+            let group = &mut weir.groups[at];
+            if at == cgroup {
+                change -= std::mem::replace(&mut group.told, held) as i64;
+            }
+            group.claim += change;
+            let claim = u64::try_from(group.claim).unwrap_or(0);
+            let beyond = reserve::beyond(group.floor, claim);
+            change = beyond as i64 - std::mem::replace(&mut group.beyond, beyond) as i64;
+            let unused = reserve::unused(group.floor, claim);
+            weir.note_unused(at, unused);
+        }
+    }
+}

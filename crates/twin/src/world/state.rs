@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the host is made of.
+
+use crate::clock::{Ns, Ticks};
+use crate::controller::Rates;
+use crate::domain::Domain;
+use crate::flusher::Flusher;
+use crate::pages::Pages;
+use crate::share::Share;
+
+/// Pages by what has become of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Dirty, not yet in flight.
+    pub dirty: u64,
+    /// In flight.
+    pub writeback: u64,
+    /// Ever dirtied.
+    pub dirtied: u64,
+    /// Ever written.
+    pub written: u64,
+    /// Forgotten before they were written.
+    pub dropped: u64,
+}
+
+impl Counts {
+    /// Dirty and in flight.
+    pub fn held(&self) -> u64 {
+        self.dirty + self.writeback
+    }
+
+    /// Whether nothing has been lost or made up.
+    #[cfg(any(test, debug_assertions))]
+    pub fn is_even(&self) -> bool {
+        self.dirtied == self.written + self.dirty + self.writeback + self.dropped
+    }
+}
+
+/// A cgroup; the first is the root.
+#[derive(Clone, Debug)]
+pub struct Cgroup {
+    /// Below the root; empty for it.
+    pub path: String,
+    /// Not for the root.
+    pub parent: Option<usize>,
+    /// Its own pages.
+    pub counts: Counts,
+    /// Its and its descendants'.
+    pub subtree: Counts,
+    /// What the kernel believes of them: the counts at the last refresh.
+    pub believed: Counts,
+    /// Page cache.
+    pub file: u64,
+    /// As the kernel believes.
+    pub believed_file: u64,
+    /// In pages, `u64::MAX` without one; `memory.max`.
+    pub max: u64,
+    /// `memory.high`.
+    pub high: u64,
+    /// `memory.min`.
+    pub min: u64,
+    /// Its domain; the root has none.
+    pub domain: Domain,
+}
+
+/// The writeback of one cgroup on one disk.
+#[derive(Clone, Debug)]
+pub struct Wb {
+    /// Whose.
+    pub cgroup: usize,
+    /// Where to.
+    pub device: usize,
+    /// Its pages.
+    pub counts: Counts,
+    /// What the controller has learnt.
+    pub rates: Rates,
+    /// Of the host's completions.
+    pub share: Share,
+    /// Of the cgroup's.
+    pub cgroup_share: Share,
+    /// A writer found it over its share.
+    pub exceeded: bool,
+    /// A measurement of bandwidth is planned.
+    pub measuring: bool,
+    /// Files with pages in flight.
+    pub files_in_flight: u32,
+    /// Who writes back.
+    pub flusher: Flusher,
+}
+
+/// A file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Whose.
+    pub wb: u32,
+    /// What is dirty.
+    pub pages: Pages,
+    /// Pages in flight.
+    pub in_flight: u64,
+    /// Pages in the cache, counted from the first on.
+    pub cached: u64,
+    /// Where writeback goes on.
+    pub cursor: u64,
+    /// On one of its flusher's lists.
+    pub listed: bool,
+    /// When the first of its dirty pages was dirtied.
+    pub dirtied_at: Ticks,
+}
+
+/// Costs of a machine, and what it has.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// CPUs.
+    pub cpus: u32,
+    /// CPU time of a write() besides its pages.
+    pub call: Ns,
+    /// CPU time of a page that is written to.
+    pub page: Ns,
+    /// What the first write() after a sleep takes more.
+    pub wake: Ns,
+    /// CPU time of a look at the host.
+    pub look: Ns,
+    /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
+    pub flush_1024: Ns,
+    /// Pages that can be dirty at all.
+    pub dirtyable: u64,
+    /// Age at which pages are written whatever the levels.
+    pub expire: Ticks,
+    /// How often flushers look for such pages; 0 never.
+    pub periodic: Ticks,
+}
+
+/// What each CPU keeps for the throttle.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu {
+    /// Pages dirtied on it since the last pass on it.
+    pub unseen: u64,
+    /// Left behind by tasks that have ended.
+    pub left: u64,
+    /// When those are through who want to run on it now.
+    pub free_at: Ns,
+}
+
+/// What is looked at every 50 ms, in pages.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// Of the host: dirty and in flight.
+    pub held: Vec<u64>,
+    /// In flight.
+    pub writeback: Vec<u64>,
+    /// By cgroup: dirty and in flight.
+    pub cgroups: Vec<Vec<u64>>,
+}
