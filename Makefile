@@ -60,6 +60,9 @@ matrix: setup ## run the module's tests on each kernel and filesystem, write doc
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
 	cargo test --locked --package weir --test proof --test module -- --ignored --nocapture --test-threads 1 --skip chaos_on_the_debug_kernel
 
+stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
+	cargo test --locked --package weir --test explain -- --ignored --nocapture --test-threads 1
+
 chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
 	cargo test --locked --package weir --test proof -- --ignored --nocapture chaos_on_the_debug_kernel
 
@@ -111,4 +114,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin

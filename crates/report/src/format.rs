@@ -71,7 +71,7 @@ fn scale(of: f64, unit: Unit) -> (f64, &'static str) {
 }
 
 /// Three significant digits, more only before the point.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 || v == 0.0 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),

@@ -16,12 +16,14 @@
 //! 124.9, the bound 0.99 x 125.0 = 123.75, so it is met, although the worst run alone would have
 //! been close.
 
+mod explain;
 mod format;
 mod json;
 mod judge;
 mod stats;
 mod table;
 
+pub use explain::{explanation, losses};
 pub use format::value;
 pub use json::json;
 pub use stats::Summary;

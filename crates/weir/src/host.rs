@@ -7,3 +7,5 @@ pub mod module;
 mod requirements;
 pub mod status;
 mod system;
+
+pub use system::System;

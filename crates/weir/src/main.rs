@@ -4,8 +4,10 @@
 mod check;
 mod compare;
 mod exec;
+mod explain;
 mod host;
 mod progress;
+mod record;
 mod run;
 mod sweep;
 mod twin;
@@ -25,6 +27,9 @@ enum Cli {
     Load(host::module::LoadArgs),
     Unload(host::module::UnloadArgs),
     Status(host::status::Args),
+    Explain(explain::Args),
+    Record(record::RecordArgs),
+    Report(record::ReportArgs),
     Exec(Box<exec::Args>),
 }
 
@@ -42,6 +47,9 @@ fn main() -> ExitCode {
         Cli::Load(args) => host::module::load(&args),
         Cli::Unload(args) => host::module::unload(&args),
         Cli::Status(args) => host::status::run(&args),
+        Cli::Explain(args) => explain::run(&args),
+        Cli::Record(args) => record::record(&args),
+        Cli::Report(args) => record::report(&args),
         Cli::Exec(args) => exec::run(*args),
     };
     done.unwrap_or_else(|error| {

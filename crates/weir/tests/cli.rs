@@ -280,3 +280,50 @@ fn load_names_a_module_that_is_not_there() {
         .code(2)
         .stderr(contains("cannot open the module /no/weir.ko").or(contains("takes root")));
 }
+
+#[test]
+fn explain_refuses_what_is_no_trace() {
+    let file = |bytes: &[u8]| {
+        let file = tempfile::NamedTempFile::new().expect("made");
+        std::fs::write(file.path(), bytes).expect("written");
+        file
+    };
+    for (bytes, why) in [
+        (&b""[..], "it is empty"),
+        (b"PERFILE2", "make text of it"),
+        (b"\x7fELF\0", "neither a trace.dat file nor text"),
+        (b"hello", "no event in it"),
+        (b"\x17\x08\x44tracing6\0\0\x08", "it is cut"),
+    ] {
+        let file = file(bytes);
+        let said = format!("{} cannot be used: ", file.path().display());
+        let mut command = weir();
+        command.args(["explain", "--from"]).arg(file.path());
+        command
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(contains(said).and(contains(why)));
+    }
+    weir()
+        .args(["explain", "--from", "/no/such/file"])
+        .assert()
+        .code(2)
+        .stderr(contains("cannot read /no/such/file"));
+    weir()
+        .args(["explain", "db", "--from", "x"])
+        .assert()
+        .code(2)
+        .stderr(contains("cannot be used with"));
+}
+
+#[test]
+fn explain_names_a_cgroup_that_is_not_there() {
+    weir()
+        .args(["explain", "no/such/cgroup"])
+        .assert()
+        .code(2)
+        .stderr(
+            contains("there is no cgroup no/such/cgroup").or(contains("no cgroup2 is mounted")),
+        );
+}

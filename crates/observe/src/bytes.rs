@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reading little-endian data that may end anywhere.
+
+use anyhow::{Context, Result};
+
+/// What is left of some data, and what they are, for errors.
+pub(crate) struct Bytes<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Bytes<'a> {
+    pub fn new(rest: &'a [u8], what: &'static str) -> Bytes<'a> {
+        Bytes { rest, what }
+    }
+
+    /// The next `length` bytes.
+    pub fn take(&mut self, length: u64) -> Result<&'a [u8]> {
+        let (taken, rest) = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.rest.split_at_checked(length))
+            .with_context(|| format!("it is cut: {} goes on behind its end", self.what))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub fn skip(&mut self, length: u64) -> Result<()> {
+        self.take(length).map(|_| ())
+    }
+
+    /// Text that ends with a zero byte.
+    pub fn text(&mut self) -> Result<&'a str> {
+        let end = self
+            .rest
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(self.rest.len());
+        let text = self.take(end as u64)?;
+        self.skip(1)?;
+        std::str::from_utf8(text).with_context(|| format!("{} has text that is none", self.what))
+    }
+
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.take(2)?.try_into()?))
+    }
+
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into()?))
+    }
+
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into()?))
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What cgroups hold, may hold and did, from their files.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Where cgroup v2 is mounted.
+pub const ROOT: &str = "/sys/fs/cgroup";
+
+/// A cgroup; bytes, microseconds. What a file that is not there would say is absent or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cgroup {
+    /// Below the root's directory; empty for the root.
+    pub path: String,
+    /// Of its directory; events name cgroups by it.
+    pub inode: u64,
+    /// Dirty pages, of descendants too.
+    pub dirty: u64,
+    /// In writeback, of descendants too.
+    pub writeback: u64,
+    /// Page cache that can be reclaimed, of descendants too.
+    pub file: u64,
+    /// `memory.current`
+    pub current: u64,
+    /// `memory.max`, if it is one.
+    pub max: Option<u64>,
+    /// `memory.high`, if it is one.
+    pub high: Option<u64>,
+    /// `memory.min`
+    pub min: u64,
+    /// Device to the limits on writing, `io.max`.
+    pub io_max: BTreeMap<String, IoMax>,
+    /// Devices with a target in `io.latency`.
+    pub io_latency: Vec<String>,
+    /// Device to what was written and read.
+    pub io: BTreeMap<String, Io>,
+    /// `io.pressure`, some.
+    pub io_pressure: u64,
+    /// `memory.pressure`, some.
+    pub memory_pressure: u64,
+    /// `cpu.pressure`, some.
+    pub cpu_pressure: u64,
+    /// weir's knobs, if its module is loaded: as written, 0 or none where not set.
+    pub dirty_min: Option<u64>,
+    /// `memory.dirty_bytes`, `memory.dirty_ratio` as they are written, if set.
+    pub ceilings: Vec<String>,
+}
+
+/// Limits on what is written to one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoMax {
+    /// Bytes a second.
+    pub wbps: Option<u64>,
+    /// Operations a second.
+    pub wiops: Option<u64>,
+    /// Bytes a second, reading.
+    pub rbps: Option<u64>,
+}
+
+/// What went to and came from one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Io {
+    /// Bytes.
+    pub written: u64,
+    /// Bytes.
+    pub read: u64,
+    /// Operations.
+    pub writes: u64,
+}
+
+/// All cgroups. Reading what they hold makes the kernel add up its counters, which changes how well it
+/// throttles, so that is left out unless asked for.
+pub fn all(with_memory: bool) -> Vec<Cgroup> {
+    let mut found = Vec::new();
+    walk(Path::new(ROOT), with_memory, &mut found);
+    found
+}
+
+fn walk(directory: &Path, with_memory: bool, found: &mut Vec<Cgroup>) {
+    // One that is gone meanwhile is left out.
+    let Ok(metadata) = fs::metadata(directory) else {
+        return;
+    };
+    let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
+    let mut cgroup = read_one(&read, with_memory);
+    cgroup.path = crate::tasks::relative(directory);
+    cgroup.inode = metadata.ino();
+    found.push(cgroup);
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&entry.path(), with_memory, found);
+        }
+    }
+}
+
+fn read_one(read: &dyn Fn(&str) -> String, with_memory: bool) -> Cgroup {
+    let mut cgroup = Cgroup {
+        current: number(&read("memory.current")).unwrap_or(0),
+        max: number(&read("memory.max")),
+        high: number(&read("memory.high")),
+        min: number(&read("memory.min")).unwrap_or(0),
+        io_pressure: some_total(&read("io.pressure")),
+        memory_pressure: some_total(&read("memory.pressure")),
+        cpu_pressure: some_total(&read("cpu.pressure")),
+        dirty_min: number(&read("memory.dirty_min")),
+        ..Cgroup::default()
+    };
+    for (file, unset) in [("memory.dirty_bytes", "max"), ("memory.dirty_ratio", "0")] {
+        let value = read(file).trim().to_string();
+        if !value.is_empty() && value != unset {
+            cgroup.ceilings.push(format!("{file} = {value}"));
+        }
+    }
+    if with_memory {
+        let stat = read("memory.stat");
+        let key = |name: &str| flat(&stat, name);
+        cgroup.dirty = key("file_dirty");
+        cgroup.writeback = key("file_writeback");
+        cgroup.file = key("active_file") + key("inactive_file");
+    }
+    for (device, values) in nested(&read("io.max")) {
+        let limit = |key: &str| values.get(key).and_then(|value| value.parse().ok());
+        cgroup.io_max.insert(
+            device,
+            IoMax {
+                wbps: limit("wbps"),
+                wiops: limit("wiops"),
+                rbps: limit("rbps"),
+            },
+        );
+    }
+    cgroup.io_latency = nested(&read("io.latency")).into_keys().collect();
+    for (device, values) in nested(&read("io.stat")) {
+        let sum = |key: &str| {
+            values
+                .get(key)
+                .and_then(|value| value.parse().ok())
+                .unwrap_or(0)
+        };
+        cgroup.io.insert(
+            device,
+            Io {
+                written: sum("wbytes"),
+                read: sum("rbytes"),
+                writes: sum("wios"),
+            },
+        );
+    }
+    cgroup
+}
+
+/// Takes from each cgroup's running totals what they were at the beginning.
+pub fn subtract(now: &mut [Cgroup], before: &[Cgroup]) {
+    let before: BTreeMap<u64, &Cgroup> =
+        before.iter().map(|cgroup| (cgroup.inode, cgroup)).collect();
+    for cgroup in now {
+        let Some(before) = before.get(&cgroup.inode) else {
+            continue;
+        };
+        cgroup.io_pressure = cgroup.io_pressure.saturating_sub(before.io_pressure);
+        cgroup.memory_pressure = cgroup
+            .memory_pressure
+            .saturating_sub(before.memory_pressure);
+        cgroup.cpu_pressure = cgroup.cpu_pressure.saturating_sub(before.cpu_pressure);
+        for (device, io) in &mut cgroup.io {
+            let old = before.io.get(device).copied().unwrap_or_default();
+            io.written = io.written.saturating_sub(old.written);
+            io.read = io.read.saturating_sub(old.read);
+            io.writes = io.writes.saturating_sub(old.writes);
+        }
+    }
+}
+
+/// A number; nothing for `max` and for what is not there.
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+fn flat(text: &str, key: &str) -> u64 {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value.and_then(number).unwrap_or(0)
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`
+fn some_total(text: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with("some "));
+    line.and_then(|line| number(line.rsplit_once("total=")?.1))
+        .unwrap_or(0)
+}
+
+/// `254:0 rbps=max wbps=1048576`, by device.
+fn nested(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(device, values)| {
+            let values = values
+                .split_whitespace()
+                .filter_map(|value| value.split_once('='));
+            (
+                device.to_string(),
+                values
+                    .map(|(key, value)| (key.into(), value.into()))
+                    .collect(),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn laid_out(file: &str) -> String {
+        let text = match file {
+            "memory.max" | "memory.dirty_bytes" => "max\n",
+            "memory.high" => "67108864\n",
+            "memory.stat" => {
+                "anon 5\nfile 9\nfile_dirty 4096\nfile_writeback 8192\nactive_file 1\ninactive_file 2\n"
+            }
+            "io.max" => "254:0 rbps=max wbps=1048576 riops=max wiops=max\n",
+            "io.stat" => "254:0 rbytes=10 wbytes=100 rios=1 wios=2 dbytes=0 dios=0\n",
+            "io.pressure" => {
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=777\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
+            }
+            "memory.dirty_ratio" => "5\n",
+            _ => "",
+        };
+        text.into()
+    }
+
+    #[test]
+    fn files_are_understood() {
+        let cgroup = read_one(&laid_out, true);
+        assert_eq!(
+            (cgroup.dirty, cgroup.writeback, cgroup.file),
+            (4096, 8192, 3)
+        );
+        assert_eq!(
+            (cgroup.max, cgroup.high, cgroup.io_pressure),
+            (None, Some(64 << 20), 777)
+        );
+        assert_eq!(cgroup.io_max["254:0"].wbps, Some(1 << 20));
+        assert_eq!(cgroup.io["254:0"].written, 100);
+        assert_eq!(cgroup.ceilings, ["memory.dirty_ratio = 5"]);
+        assert_eq!(cgroup.dirty_min, None);
+    }
+
+    #[test]
+    fn totals_become_what_happened_meanwhile() {
+        let mut now = [read_one(&laid_out, false)];
+        let mut before = now.clone();
+        before[0].io_pressure = 700;
+        before[0].io.get_mut("254:0").expect("there").written = 40;
+        subtract(&mut now, &before);
+        assert_eq!((now[0].io_pressure, now[0].io["254:0"].written), (77, 60));
+        assert_eq!(now[0].dirty, 0, "not asked for");
+    }
+}

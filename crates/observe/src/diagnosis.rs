@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From an observation to a verdict. Pure functions: the same for a live look and a file.
+//!
+//! A verdict is made for a group of tasks (a cgroup, a process, everybody of a cgroup) in four steps:
+//!
+//! 1. add up what they lost, by kind: in the throttle, in reclaim, for fsync and the journal, other
+//!    sleeps. The kind with the most time is what stalled them; under 1 % of the time nothing did;
+//! 2. for the throttle, say of each pause which domain decided ([`decide`]); the domain with the most
+//!    time is the cause, unless `io.max` keeps the pages from being written (`held_back`);
+//! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages (`holders`) and
+//!    whether the drain is the disk's, the flusher's or the journal's (`drain`);
+//! 4. name the knob, a value and the command (`remedy`).
+//!
+//! Example: 1,940 pauses of 28 s in all, 27.6 s of them decided by the host's limit of 32 MiB of which
+//! /noisy holds 30.8 MiB: cause `host_limit`, culprit `/noisy`, command
+//! `echo 16M > /sys/fs/cgroup/victim/memory.dirty_min`.
+
+pub mod decide;
+mod drain;
+mod group;
+mod held_back;
+mod holders;
+mod limit;
+mod remedy;
+mod verdict;
+
+pub use decide::Domain;
+pub use remedy::Remedy;
+pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
+
+use crate::live::Target;
+use crate::observation::Observation;
+use group::Group;
+use std::collections::BTreeMap;
+
+/// Less than this part of the time is no stall.
+const STALLED: f64 = 0.01;
+/// Cgroups with a verdict of their own when nobody was named.
+const MOST_VERDICTS: usize = 5;
+
+/// The verdicts for `target`; without stalls one verdict, [`Cause::Nothing`].
+pub fn diagnose(seen: &Observation, target: &Target) -> Diagnosis {
+    let mut verdicts: Vec<Verdict> = group::groups(seen, target)
+        .iter()
+        .map(|group| verdict(seen, group))
+        .collect();
+    verdicts.sort_by(|a, b| b.lost.seconds.total_cmp(&a.lost.seconds));
+    if verdicts
+        .iter()
+        .any(|verdict| verdict.cause != Cause::Nothing)
+    {
+        verdicts.retain(|verdict| verdict.cause != Cause::Nothing);
+    } else {
+        verdicts.truncate(1);
+    }
+    verdicts.truncate(MOST_VERDICTS);
+    Diagnosis {
+        seconds: seen.seconds,
+        verdicts,
+        lost_events: seen.lost,
+        notes: notes(seen),
+    }
+}
+
+fn notes(seen: &Observation) -> Vec<String> {
+    let mut notes = seen.blind.clone();
+    if seen.lost > 0 {
+        notes.push(format!(
+            "{} records were lost: times are too low",
+            seen.lost
+        ));
+    }
+    if !seen.is_live {
+        for (event, what) in [
+            ("balance_dirty_pages", "pauses"),
+            ("global_dirty_state", "which domain decided a pause"),
+            ("sched_switch", "how long pauses lasted"),
+        ] {
+            if !seen.seen.contains(event) {
+                notes.push(format!(
+                    "the file has no {event} events: {what} cannot be told from it"
+                ));
+            }
+        }
+        notes.push("a file has no cgroup files: what those hold that were not throttled, and what each may hold, cannot be told from it".into());
+    }
+    notes
+}
+
+fn verdict(seen: &Observation, group: &Group) -> Verdict {
+    let by_kind = group.seconds_by_kind();
+    let (kind, most) = by_kind
+        .iter()
+        .max_by(|a, b| a.1.total_cmp(b.1))
+        .map_or(("", 0.0), |(kind, most)| (*kind, *most));
+    let decided = group.decided(seen);
+    let device = group.device().or_else(|| drain::busiest_device(seen));
+    let mut verdict = Verdict {
+        cgroup: shown(&group.path),
+        cause: Cause::Nothing,
+        because: "nothing stalled".into(),
+        culprit: None,
+        device: device.clone(),
+        lost: group.lost(kind, seen.seconds),
+        seconds_by_kind: by_kind,
+        seconds_by_domain: decided.clone(),
+        limit: Vec::new(),
+        holders: holders::holders(seen),
+        drain: drain::drain(seen, device.as_deref()),
+        next: String::new(),
+        remedies: Vec::new(),
+        io_pressure_seconds: seen
+            .cgroup_at(&group.path)
+            .map(|cgroup| cgroup.io_pressure as f64 / 1e6),
+    };
+    if most < STALLED * seen.seconds {
+        return verdict;
+    }
+    match kind {
+        "throttle" => throttled(seen, group, &decided, &mut verdict),
+        "reclaim" => {
+            let binding = limit::binding(seen, &group.path);
+            verdict.cause = Cause::Reclaim;
+            verdict.culprit = binding.as_ref().map(|binding| shown(&binding.path));
+            verdict.because = match &binding {
+                Some(binding) => format!(
+                    "its tasks reclaim memory, because {} is close to its {}",
+                    shown(&binding.path),
+                    binding.file
+                ),
+                None => "its tasks reclaim memory, because the host is short of it".into(),
+            };
+            verdict.limit = binding.iter().map(limit::Binding::sentence).collect();
+            verdict.next = "each allocation goes on reclaiming until memory is free".into();
+            verdict.remedies = remedy::reclaim(seen, binding.as_ref());
+        }
+        "fsync" => {
+            verdict.cause = Cause::FsyncOrJournal;
+            verdict.culprit = drain::busiest_writer(seen, &group.path).map(|path| shown(&path));
+            verdict.because = match &verdict.culprit {
+                Some(culprit) => {
+                    format!("its tasks wait for fsync or the journal, behind what {culprit} writes")
+                }
+                None => "its tasks wait for fsync or the journal".into(),
+            };
+            verdict.next = "a commit of the journal waits for all data ordered before it; no dirty limit shortens a wait under way".into();
+            verdict.remedies = remedy::journal(seen, verdict.culprit.as_deref());
+        }
+        other => {
+            let held = held_back::reads(seen, &group.path).filter(|_| other.starts_with("reads"));
+            verdict.cause = Cause::NotWriteback;
+            verdict.culprit = held.as_ref().map(|held| shown(&held.path));
+            verdict.because = format!("its tasks wait for {other}, which is not writeback");
+            verdict.limit = held.iter().map(held_back::HeldBack::sentence).collect();
+            verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
+            verdict.next = "no dirty limit changes this".into();
+        }
+    }
+    verdict
+}
+
+fn throttled(
+    seen: &Observation,
+    group: &Group,
+    decided: &BTreeMap<Domain, f64>,
+    verdict: &mut Verdict,
+) {
+    let domain = decided
+        .iter()
+        .max_by(|a, b| a.1.total_cmp(b.1))
+        .map_or(Domain::Unknown, |(domain, _)| *domain);
+    let derived = limit::derive(seen, group, domain);
+    verdict.limit.clone_from(&derived.sentences);
+    verdict.next = drain::next(seen, group, &derived);
+    let top = verdict.holders.first().map(|holder| holder.cgroup.clone());
+    if let Some(held) = held_back::io_max(seen, group, top.as_deref()) {
+        verdict.cause = Cause::IoMax;
+        verdict.culprit = Some(shown(&held.path));
+        verdict.because = format!(
+            "{} may write {} at most ({}), and writers wait for its pages",
+            shown(&held.path),
+            held.limit,
+            held.line
+        );
+        verdict.drain = format!(
+            "held by io.max of {}: the disk could do more; sleeping does not help the drain",
+            shown(&held.path)
+        );
+        verdict.remedies = remedy::io_max(&held);
+        return;
+    }
+    let (cause, culprit, because) = match domain {
+        Domain::Host => {
+            let because = match &top {
+                Some(top) if *top == verdict.cgroup => "the host is at its limit of dirty pages, and most of them are its own".into(),
+                Some(top) => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
+                None => "the host is at its limit of dirty pages".into(),
+            };
+            (Cause::HostLimit, top.clone(), because)
+        }
+        Domain::Cgroup => (Cause::CgroupLimit, Some(verdict.cgroup.clone()), "the cgroup is at its own limit of dirty pages, the host is not".into()),
+        Domain::Ceiling => (Cause::CgroupLimit, Some(verdict.cgroup.clone()), "the cgroup is at its own ceiling of dirty pages".into()),
+        Domain::Ancestor => {
+            let above = derived.binding.as_ref().map(|binding| shown(&binding.path));
+            let because = match &above {
+                Some(above) => format!("{above}, above it, bounds how many pages may be dirty"),
+                None => "a cgroup above it bounds how many pages may be dirty".into(),
+            };
+            (Cause::AncestorLimit, above, because)
+        }
+        Domain::Device => (Cause::DeviceLimit, verdict.device.clone(), "the device is kept to its share of the limit, although the host is below it".into()),
+        Domain::Unknown => (
+            Cause::CannotTell,
+            None,
+            "writers were throttled, but the events that tell which limit decided are missing: record global_dirty_state as well".into(),
+        ),
+    };
+    verdict.cause = cause;
+    verdict.culprit = culprit;
+    verdict.because = because;
+    verdict.remedies = remedy::throttle(seen, group, domain, &derived, top.as_deref());
+}
+
+/// The cgroup above, empty for the root; nothing above the root.
+fn parent(path: &str) -> Option<&str> {
+    if path.is_empty() {
+        return None;
+    }
+    Some(path.rsplit_once('/').map_or("", |(parent, _)| parent))
+}
+
+/// A cgroup and all above it, the root last.
+fn path_up(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| parent(path))
+}
+
+/// Stands for the path of a cgroup that only its directory's inode is known of, as in `inode:75`.
+const INODE: &str = "inode:";
+
+/// A cgroup's path for people.
+fn shown(path: &str) -> String {
+    if path.starts_with(INODE) {
+        path.into()
+    } else {
+        format!("/{path}")
+    }
+}
+
+/// `31.2 MiB`
+pub(crate) fn size(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >= 1 << shift {
+            return format!("{:.1} {unit}", bytes as f64 / (1u64 << shift) as f64);
+        }
+    }
+    format!("{bytes} B")
+}

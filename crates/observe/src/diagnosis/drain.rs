@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What bounds the writing back, and what comes next.
+
+use super::group::Group;
+use super::limit::Derived;
+use super::size;
+use crate::host::PAGE;
+use crate::observation::Observation;
+
+/// Of the time; what is busy longer is what everybody waits for.
+const BOUND: f64 = 0.6;
+
+/// In a sentence: which part is the bottleneck, and whether it helps that writers sleep.
+pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
+    if !seen.is_live {
+        return "cannot be told from a file: what flushers and the disk did is not in it".into();
+    }
+    let part = |some: u64, of: u64| if of > 0 { some as f64 / of as f64 } else { 0.0 };
+    let flushers = seen.flushers;
+    let worked = flushers.looks - flushers.idle;
+    let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
+    let busy = device.map_or(0.0, |device| device.busy_ms as f64 / 1000.0 / seen.seconds);
+    let rate = device.map_or_else(String::new, |device| {
+        format!(
+            "; {} wrote {}/s, busy {:.0} % of the time",
+            device.bdi,
+            size((device.written as f64 / seen.seconds) as u64),
+            busy.min(1.0) * 100.0
+        )
+    });
+    let bound = if part(flushers.in_journal, worked) > BOUND {
+        "journal-bound: the flusher waits for the journal; sleeping writers do not speed it up"
+    } else if busy > BOUND {
+        "device-bound: sleeping does not make the disk faster, it keeps dirty pages from growing"
+    } else if part(flushers.ran, worked) > BOUND {
+        "flusher-bound: the flusher never rests and the disk has time left; sleeping does not help the drain"
+    } else if seen.stalls.is_empty() {
+        "nothing had to be drained"
+    } else {
+        "neither the disk nor the flusher was busy all the time: something else paces the drain"
+    };
+    format!("{bound}{rate}")
+}
+
+/// What the kernel will do if nothing changes.
+pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
+    let Some((_, last)) = group.pauses().last() else {
+        return String::new();
+    };
+    let pause = &last.pause;
+    let mut next = match pause.task_ratelimit {
+        0 => "nobody there may dirty anything now".to_string(),
+        rate => format!("each writer is let dirty {rate} KiB/s now"),
+    };
+    let rate = seen
+        .rates
+        .iter()
+        .filter(|rate| rate.bdi == pause.bdi)
+        .map(|rate| rate.written)
+        .max();
+    let device = seen.devices.iter().find(|device| device.bdi == pause.bdi);
+    let drained = device
+        .map(|device| device.written as f64 / seen.seconds)
+        .or(rate.map(|kib| kib as f64 * 1024.0))
+        .filter(|rate| *rate >= 1.0);
+    let held = pause.dirty * PAGE;
+    if let (Some(freerun), Some(drained)) = (derived.freerun, drained) {
+        let excess = held.saturating_sub(freerun);
+        next += &format!(
+            "; the pauses go on until {} are below {}, which takes {:.1} s at {}/s once nobody dirties more",
+            size(held),
+            size(freerun),
+            excess as f64 / drained,
+            size(drained as u64)
+        );
+    }
+    next
+}
+
+/// The device that had work for most of the time, if any had.
+pub fn busiest_device(seen: &Observation) -> Option<String> {
+    let busiest = seen.devices.iter().max_by_key(|device| device.busy_ms);
+    busiest
+        .filter(|device| device.busy_ms > 0)
+        .map(|device| device.bdi.clone())
+}
+
+/// The cgroup that wrote most of late, other than this one and those above it.
+pub fn busiest_writer(seen: &Observation, but: &str) -> Option<String> {
+    let written =
+        |cgroup: &crate::cgroup::Cgroup| cgroup.io.values().map(|io| io.written).sum::<u64>();
+    let leaves = seen.cgroups.iter().filter(|cgroup| {
+        let below = format!("{}/", cgroup.path);
+        !cgroup.path.is_empty()
+            && cgroup.path != but
+            && !but.starts_with(&below)
+            && !seen
+                .cgroups
+                .iter()
+                .any(|other| other.path.starts_with(&below))
+    });
+    let busiest = leaves.max_by_key(|cgroup| written(cgroup))?;
+    (written(busiest) > 0).then(|| busiest.path.clone())
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who is judged together, and what they lost.
+
+use super::decide::{self, Domain};
+use super::limit;
+use super::{INODE, Lost};
+use crate::live::Target;
+use crate::observation::Observation;
+use crate::stall::{Kind, Stall, Throttled};
+use crate::tasks::Waits;
+use crate::wait::Wait;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tasks of a cgroup, or of a process.
+pub struct Group<'a> {
+    /// Below the root's directory.
+    pub path: String,
+    /// Events' stalls.
+    pub stalls: Vec<&'a Stall>,
+    /// What looking found.
+    pub waits: Waits,
+}
+
+/// The groups to judge: one for a cgroup or process that was asked for, else one for each cgroup.
+pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<String, Group<'a>> = BTreeMap::new();
+    let key = |home: String, task: Option<u32>| match target {
+        Target::Host => Some(home),
+        Target::Cgroup(path) => is_below(&home, path).then(|| path.clone()),
+        Target::Process(_, path) => task
+            .is_none_or(|task| seen.homes.contains_key(&task))
+            .then(|| path.clone()),
+    };
+    fn entry<'m, 'a>(
+        groups: &'m mut BTreeMap<String, Group<'a>>,
+        path: String,
+    ) -> &'m mut Group<'a> {
+        let new = Group {
+            path: path.clone(),
+            stalls: Vec::new(),
+            waits: Waits::new(),
+        };
+        groups.entry(path).or_insert(new)
+    }
+    if let Some(path) = match target {
+        Target::Host => None,
+        Target::Cgroup(path) | Target::Process(_, path) => Some(path),
+    } {
+        entry(&mut groups, path.clone());
+    }
+    for stall in &seen.stalls {
+        if let Some(path) = key(home(seen, stall), Some(stall.task)) {
+            entry(&mut groups, path).stalls.push(stall);
+        }
+    }
+    for (home, waits) in &seen.waits {
+        if let Some(path) = key(home.clone(), None) {
+            let group = entry(&mut groups, path);
+            for (wait, seconds) in waits {
+                *group.waits.entry(*wait).or_default() += seconds;
+            }
+        }
+    }
+    if groups.is_empty() {
+        entry(&mut groups, String::new());
+    }
+    groups.into_values().collect()
+}
+
+/// The cgroup of the task that stalled; of the writeback domain if the task is not known.
+fn home(seen: &Observation, stall: &Stall) -> String {
+    if let Some(home) = seen.homes.get(&stall.task) {
+        return home.clone();
+    }
+    match &stall.kind {
+        Kind::Throttle(throttled) => match seen.cgroup_of(throttled.pause.cgroup) {
+            Some(cgroup) => cgroup.path.clone(),
+            None => format!("{INODE}{}", throttled.pause.cgroup),
+        },
+        Kind::Reclaim | Kind::Sync => String::new(),
+    }
+}
+
+fn is_below(path: &str, above: &str) -> bool {
+    above.is_empty()
+        || path == above
+        || path
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn kind_of(stall: &Stall) -> &'static str {
+    match stall.kind {
+        Kind::Throttle(_) => "throttle",
+        Kind::Reclaim => "reclaim",
+        Kind::Sync => "fsync",
+    }
+}
+
+fn kind_of_wait(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Throttle => "throttle",
+        Wait::Reclaim => "reclaim",
+        Wait::Journal | Wait::Sync => "fsync",
+        Wait::Read => "reads from a disk",
+        Wait::Write => "direct writes to a disk",
+        Wait::Lock => "a lock",
+        Wait::Other => "something else",
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Pauses in the throttle.
+    pub fn pauses(&self) -> impl Iterator<Item = (&'a Stall, &'a Throttled)> {
+        self.stalls.iter().filter_map(|stall| match &stall.kind {
+            Kind::Throttle(throttled) => Some((*stall, throttled.as_ref())),
+            Kind::Reclaim | Kind::Sync => None,
+        })
+    }
+
+    /// Events are exact; what looking found counts where there were none, or where it is more: not
+    /// every filesystem's fsync has events, and no journal's waits do.
+    pub fn seconds_by_kind(&self) -> BTreeMap<&'static str, f64> {
+        let mut exact: BTreeMap<&'static str, f64> = BTreeMap::new();
+        for stall in &self.stalls {
+            *exact.entry(kind_of(stall)).or_default() += stall.length_ns() as f64 / 1e9;
+        }
+        let mut looked: BTreeMap<&'static str, f64> = BTreeMap::new();
+        for (wait, seconds) in &self.waits {
+            *looked.entry(kind_of_wait(*wait)).or_default() += seconds;
+        }
+        for (kind, seconds) in looked {
+            let exact = exact.entry(kind).or_default();
+            let is_settled = matches!(kind, "throttle" | "reclaim") && *exact > 0.0;
+            if !is_settled {
+                *exact = exact.max(seconds);
+            }
+        }
+        exact
+    }
+
+    /// Throttled seconds by domain. A cgroup's own limit that stems from a limit above it counts as the
+    /// ancestor's; one that is about as large as the host's, from no limit at all, as the host's.
+    pub fn decided(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
+        let binding = limit::binding(seen, &self.domain_path(seen));
+        let mut decided: BTreeMap<Domain, f64> = BTreeMap::new();
+        for (stall, throttled) in self.pauses() {
+            let domain = match decide::domain(seen, stall, throttled) {
+                Domain::Cgroup => match &binding {
+                    Some(binding) if binding.path == self.domain_path(seen) => Domain::Cgroup,
+                    Some(_) => Domain::Ancestor,
+                    None if limit::is_about_the_hosts(seen, throttled) => Domain::Host,
+                    None => Domain::Cgroup,
+                },
+                domain => domain,
+            };
+            *decided.entry(domain).or_default() += stall.length_ns() as f64 / 1e9;
+        }
+        decided
+    }
+
+    /// The cgroup whose writeback domain most pauses were made in.
+    pub fn domain_path(&self, seen: &Observation) -> String {
+        let most = most_frequent(self.pauses().map(|(_, throttled)| throttled.pause.cgroup));
+        let cgroup = most.and_then(|inode| seen.cgroup_of(inode));
+        cgroup.map_or_else(|| self.path.clone(), |cgroup| cgroup.path.clone())
+    }
+
+    /// The device most pauses were made for.
+    pub fn device(&self) -> Option<String> {
+        most_frequent(
+            self.pauses()
+                .map(|(_, throttled)| throttled.pause.bdi.clone()),
+        )
+    }
+
+    /// What was lost to one kind.
+    pub fn lost(&self, kind: &str, seconds: f64) -> Lost {
+        let stalls: Vec<&&Stall> = self
+            .stalls
+            .iter()
+            .filter(|stall| kind_of(stall) == kind)
+            .collect();
+        let exact: f64 = stalls
+            .iter()
+            .map(|stall| stall.length_ns() as f64 / 1e9)
+            .sum();
+        let total = self.seconds_by_kind().get(kind).copied().unwrap_or(0.0);
+        if stalls.is_empty() || exact < total {
+            return Lost {
+                seconds: total,
+                measured: "looks",
+                ..Lost::default()
+            };
+        }
+        let mut lengths: Vec<u64> = stalls
+            .iter()
+            .map(|stall| stall.length_ns())
+            .filter(|ns| *ns > 0)
+            .collect();
+        lengths.sort_unstable();
+        let at = |part: f64| {
+            let index =
+                ((lengths.len() as f64 * part).ceil() as usize).clamp(1, lengths.len().max(1)) - 1;
+            lengths.get(index).map_or(0.0, |ns| *ns as f64 / 1e6)
+        };
+        let tasks: BTreeSet<u32> = stalls.iter().map(|stall| stall.task).collect();
+        let measured = stalls.iter().all(|stall| stall.slept_ns.is_some());
+        Lost {
+            seconds: exact,
+            tasks: tasks.len(),
+            share: if seconds > 0.0 {
+                exact / (seconds * tasks.len() as f64)
+            } else {
+                0.0
+            },
+            count: Some(lengths.len()),
+            p50_ms: at(0.5),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+            measured: if measured { "slept" } else { "announced" },
+        }
+    }
+}
+
+fn most_frequent<T: Ord>(of: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for one in of {
+        *counts.entry(one).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(one, _)| one)
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `io.max`: pages that may not be written, or read, as fast as the disk could.
+//!
+//! A limit is in the way if what it limits comes close to it. Example: wbps=262144, and 2,500,000 bytes
+//! written in 10 s: 95 % of it.
+
+use super::group::Group;
+use super::{path_up, shown, size};
+use crate::cgroup::Cgroup;
+use crate::observation::Observation;
+
+/// A limit on writing that is in the way.
+pub struct HeldBack {
+    /// The cgroup whose file it is.
+    pub path: String,
+    /// `254:0`
+    pub device: String,
+    /// For people.
+    pub limit: String,
+    /// As in its `io.max`.
+    pub line: String,
+}
+
+impl HeldBack {
+    /// For people.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} has {}, which is {}",
+            shown(&self.path),
+            self.line,
+            self.limit
+        )
+    }
+
+    /// From a limit that is nearly used up.
+    fn by(
+        cgroup: &Cgroup,
+        device: &str,
+        seconds: f64,
+    ) -> impl Fn(&str, Option<u64>, u64) -> Option<HeldBack> {
+        let (path, device) = (cgroup.path.clone(), device.to_string());
+        move |key, limit, done| {
+            let limit = limit.filter(|limit| done as f64 / seconds >= AT_LIMIT * *limit as f64)?;
+            Some(HeldBack {
+                path: path.clone(),
+                device: device.clone(),
+                limit: if key.ends_with("bps") {
+                    format!("{}/s", size(limit))
+                } else {
+                    format!("{limit} a second")
+                },
+                line: format!("io.max {key}={limit}"),
+            })
+        }
+    }
+}
+
+/// What uses this much of what a limit allows is being held back by it.
+const AT_LIMIT: f64 = 0.7;
+
+/// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what is
+/// written comes up to. Only the holder's matters for what the host or a cgroup above holds.
+pub fn io_max(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
+    let holder = holder.map(|holder| holder.trim_start_matches('/'));
+    let device = group.device()?;
+    let mut paths = path_up(&group.path).chain(holder.into_iter().flat_map(path_up));
+    paths.find_map(|path| {
+        let cgroup = seen.cgroup_at(path)?;
+        let limits = cgroup.io_max.get(&device)?;
+        let io = cgroup.io.get(&device)?;
+        let held = HeldBack::by(cgroup, &device, seen.seconds);
+        held("wbps", limits.wbps, io.written).or_else(|| held("wiops", limits.wiops, io.writes))
+    })
+}
+
+/// The same for reads, of any device.
+pub fn reads(seen: &Observation, path: &str) -> Option<HeldBack> {
+    path_up(path)
+        .filter_map(|path| seen.cgroup_at(path))
+        .find_map(|cgroup| {
+            cgroup.io_max.iter().find_map(|(device, limits)| {
+                let io = cgroup.io.get(device)?;
+                HeldBack::by(cgroup, device, seen.seconds)("rbps", limits.rbps, io.read)
+            })
+        })
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who holds the dirty pages.
+
+use super::verdict::Holder;
+use super::{INODE, MOST_VERDICTS, parent, shown};
+use crate::host::PAGE;
+use crate::observation::Observation;
+use crate::stall::Kind;
+use std::collections::BTreeMap;
+
+/// Who holds the host's dirty pages, most first; descendants count for themselves. A file only has those
+/// of the cgroups that were throttled, on the device they were throttled for.
+pub fn holders(seen: &Observation) -> Vec<Holder> {
+    let held = if seen.cgroups.is_empty() {
+        held_by_events(seen)
+    } else {
+        held_by_files(seen)
+    };
+    let mut holders: Vec<Holder> = held
+        .into_iter()
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(path, bytes)| Holder {
+            cgroup: shown(&path),
+            bytes,
+        })
+        .collect();
+    holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+    holders.truncate(MOST_VERDICTS);
+    holders
+}
+
+fn held_by_files(seen: &Observation) -> BTreeMap<String, u64> {
+    let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+    for cgroup in &seen.cgroups {
+        *held.entry(cgroup.path.as_str()).or_default() += cgroup.dirty + cgroup.writeback;
+    }
+    for cgroup in &seen.cgroups {
+        if let Some(parent) = parent(&cgroup.path) {
+            if let Some(held) = held.get_mut(parent) {
+                *held = held.saturating_sub(cgroup.dirty + cgroup.writeback);
+            }
+        }
+    }
+    held.into_iter()
+        .map(|(path, bytes)| (path.to_string(), bytes))
+        .collect()
+}
+
+/// What the throttled cgroups held when they were throttled last, in bytes, by the cgroup's path.
+fn held_by_events(seen: &Observation) -> BTreeMap<String, u64> {
+    let mut last: BTreeMap<(u64, &str), u64> = BTreeMap::new();
+    for stall in &seen.stalls {
+        if let Kind::Throttle(throttled) = &stall.kind {
+            let pause = &throttled.pause;
+            last.insert((pause.cgroup, pause.bdi.as_str()), pause.bdi_dirty * PAGE);
+        }
+    }
+    let mut held = BTreeMap::new();
+    for ((cgroup, _), bytes) in last {
+        *held.entry(format!("{INODE}{cgroup}")).or_default() += bytes;
+    }
+    held
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How a limit comes about, with the numbers put in.
+//!
+//! The host's is `vm.dirty_bytes`, or `vm.dirty_ratio` of what could be dirty (free memory and page
+//! cache). A cgroup's is the same *part* of what the cgroup could have dirty: its page cache, and what
+//! it can still grow by before the nearest `memory.max` or `memory.high` on its path, whoever set it. So
+//! a byte setting is scaled down. Example: 32 MiB of 1.9 GiB is 1.6 %; a cgroup with `memory.max` 54 MiB
+//! gets 1.6 % of that: 0.9 MiB.
+//!
+//! What the kernel used is seen in the events, as the freerun level (background + limit) / 2; the files
+//! say why. Files were read at the end, so the parts may not add up to the last page.
+
+use super::decide::Domain;
+use super::group::Group;
+use super::{path_up, shown, size};
+use crate::host::PAGE;
+use crate::observation::Observation;
+use crate::stall::Throttled;
+
+/// A limit and its derivation.
+#[derive(Default)]
+pub struct Derived {
+    /// For people.
+    pub sentences: Vec<String>,
+    /// Bytes; where it can be told.
+    pub limit: Option<u64>,
+    /// Writers are held above this many bytes.
+    pub freerun: Option<u64>,
+    /// Whose file it stems from, if from one.
+    pub binding: Option<Binding>,
+}
+
+/// The memory limit that leaves a cgroup the least room, or a ceiling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binding {
+    /// The cgroup whose file it is.
+    pub path: String,
+    /// `memory.max`, `memory.high`, `memory.dirty_bytes`
+    pub file: &'static str,
+    /// Bytes.
+    pub value: u64,
+    /// `memory.current` there.
+    pub used: u64,
+}
+
+impl Binding {
+    /// For people.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} of {} is {}, of which {} are used",
+            self.file,
+            shown(&self.path),
+            size(self.value),
+            size(self.used)
+        )
+    }
+}
+
+/// Of all memory limits from the cgroup up to the root, the one that leaves the least room.
+pub fn binding(seen: &Observation, path: &str) -> Option<Binding> {
+    let limits = path_up(path).filter_map(|path| {
+        let cgroup = seen.cgroup_at(path)?;
+        let (file, value) = match (cgroup.max, cgroup.high) {
+            (Some(max), Some(high)) if high < max => ("memory.high", high),
+            (Some(max), _) => ("memory.max", max),
+            (None, Some(high)) => ("memory.high", high),
+            (None, None) => return None,
+        };
+        Some(Binding {
+            path: path.into(),
+            file,
+            value,
+            used: cgroup.current,
+        })
+    });
+    limits.min_by_key(|binding| binding.value.saturating_sub(binding.used))
+}
+
+/// Whether the domain of a pause is at least half as large as the host's.
+pub fn is_about_the_hosts(seen: &Observation, throttled: &Throttled) -> bool {
+    let host = throttled
+        .host
+        .or_else(|| seen.limits.last().map(|(_, limits)| *limits));
+    host.is_some_and(|host| throttled.pause.freerun() * 2 > (host.background + host.thresh) / 2)
+}
+
+/// Derives the limit of the domain that decided.
+pub fn derive(seen: &Observation, group: &Group, domain: Domain) -> Derived {
+    match domain {
+        Domain::Host => of_host(seen),
+        Domain::Cgroup => of_cgroup(seen, group),
+        Domain::Ancestor | Domain::Ceiling => {
+            of_ceiling(seen, group, domain).unwrap_or_else(|| of_cgroup(seen, group))
+        }
+        Domain::Device => of_device(seen, group),
+        Domain::Unknown => Derived::default(),
+    }
+}
+
+fn of_host(seen: &Observation) -> Derived {
+    let Some((_, limits)) = seen.limits.last() else {
+        return Derived::default();
+    };
+    let (limit, background) = (limits.thresh * PAGE, limits.background * PAGE);
+    let freerun = (limit + background) / 2;
+    let source = match &seen.host {
+        Some(host) if host.dirty_bytes > 0 => format!("vm.dirty_bytes {}", host.dirty_bytes),
+        Some(host) => format!(
+            "vm.dirty_ratio {} % of {} that could be dirty",
+            host.dirty_ratio,
+            size(limit * 100 / host.dirty_ratio.max(1))
+        ),
+        None => "as the events show it".into(),
+    };
+    let mut held: Vec<u64> = seen
+        .limits
+        .iter()
+        .map(|(_, limits)| limits.dirty + limits.writeback)
+        .collect();
+    held.sort_unstable();
+    let median = held.get(held.len() / 2).copied().unwrap_or(0) * PAGE;
+    Derived {
+        sentences: vec![
+            format!("the host's limit is {}: {source}", size(limit)),
+            format!(
+                "writers are held from half way between background and limit, ({} + {}) / 2 = {}; the host held {} (median)",
+                size(background),
+                size(limit),
+                size(freerun),
+                size(median)
+            ),
+        ],
+        limit: Some(limit),
+        freerun: Some(freerun),
+        binding: None,
+    }
+}
+
+fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
+    // The last pause: files were read right after it.
+    let path = group.domain_path(seen);
+    let event = group
+        .pauses()
+        .filter(|(_, throttled)| !is_about_the_hosts(seen, throttled))
+        .last();
+    let (Some((_, throttled)), Some((_, host))) = (event, seen.limits.last()) else {
+        return Derived {
+            binding: binding(seen, &path),
+            ..Derived::default()
+        };
+    };
+    let freerun = throttled.pause.freerun() * PAGE;
+    // (background + limit) / 2 is the freerun level, and both are scaled by the same part.
+    let limit = 2 * freerun * host.thresh / (host.thresh + host.background).max(1);
+    let mut derived = Derived {
+        limit: Some(limit),
+        freerun: Some(freerun),
+        binding: binding(seen, &path),
+        sentences: Vec::new(),
+    };
+    let (Some(settings), Some(cgroup)) = (&seen.host, seen.cgroup_at(&path)) else {
+        derived.sentences = vec![format!(
+            "the cgroup's limit is {}, the host's {}",
+            size(limit),
+            size(host.thresh * PAGE)
+        )];
+        return derived;
+    };
+    let dirtyable = if settings.dirty_bytes > 0 {
+        settings.dirtyable * PAGE
+    } else {
+        host.thresh * PAGE * 100 / settings.dirty_ratio.max(1)
+    };
+    let part = (host.thresh * PAGE) as f64 / dirtyable.max(1) as f64;
+    let setting = if settings.dirty_bytes > 0 {
+        format!(
+            "vm.dirty_bytes {} of {} dirtyable is {:.2} %",
+            size(settings.dirty_bytes),
+            size(dirtyable),
+            part * 100.0
+        )
+    } else {
+        format!("vm.dirty_ratio is {} %", settings.dirty_ratio)
+    };
+    let could = (limit as f64 / part.max(1e-9)) as u64;
+    derived.sentences = vec![
+        format!(
+            "the limit of {} is {}: {setting}, and a cgroup gets that part of what it could have dirty, {}",
+            shown(&path),
+            size(limit),
+            size(could)
+        ),
+        match &derived.binding {
+            Some(binding) => format!(
+                "that is its page cache, {}, and what it may still grow by: {}",
+                size(cgroup.file),
+                binding.sentence()
+            ),
+            None => format!(
+                "that is its page cache, {}, and clean memory elsewhere; no memory limit is set",
+                size(cgroup.file)
+            ),
+        },
+        format!(
+            "writers are held from {} on; the cgroup held {}",
+            size(freerun),
+            size(throttled.pause.dirty * PAGE)
+        ),
+    ];
+    derived
+}
+
+/// A ceiling set through weir, the cgroup's own or the first above that has one.
+fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Derived> {
+    let path = group.domain_path(seen);
+    let skip = usize::from(domain == Domain::Ancestor);
+    let cgroup = path_up(&path)
+        .skip(skip)
+        .filter_map(|path| seen.cgroup_at(path))
+        .find(|cgroup| !cgroup.ceilings.is_empty())?;
+    let (_, throttled) = group.pauses().last()?;
+    let freerun = throttled.pause.freerun() * PAGE;
+    let value = cgroup
+        .ceilings
+        .iter()
+        .find_map(|line| line.strip_prefix("memory.dirty_bytes = ")?.parse().ok());
+    let binding = Binding {
+        path: cgroup.path.clone(),
+        file: if value.is_some() {
+            "memory.dirty_bytes"
+        } else {
+            "memory.dirty_ratio"
+        },
+        value: value.unwrap_or(0),
+        used: cgroup.dirty + cgroup.writeback,
+    };
+    Some(Derived {
+        sentences: vec![
+            format!(
+                "{} has {}, for all that it and its descendants hold; they hold {}",
+                shown(&cgroup.path),
+                cgroup.ceilings.join(" and "),
+                size(binding.used)
+            ),
+            format!(
+                "writers are held from {} on, as half way between the scaled background level and the ceiling",
+                size(freerun)
+            ),
+        ],
+        limit: value,
+        freerun: Some(freerun),
+        binding: Some(binding),
+    })
+}
+
+fn of_device(seen: &Observation, group: &Group) -> Derived {
+    let bdi = group.device().unwrap_or_default();
+    let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
+        return Derived::default();
+    };
+    let Some((_, throttled)) = group.pauses().last() else {
+        return Derived::default();
+    };
+    let strict = match device.strict {
+        Some(true) => "is strict: it is kept to its share even while the host is below its limit",
+        _ => "is kept to its share",
+    };
+    let host = seen
+        .limits
+        .last()
+        .map_or(0, |(_, limits)| limits.thresh * PAGE);
+    Derived {
+        sentences: vec![
+            format!(
+                "{bdi} ({}) {strict}",
+                device.filesystem.as_deref().unwrap_or("not mounted")
+            ),
+            format!(
+                "its share is at most max_ratio {} % of the host's {}, at least min_ratio {} %; in between what it wrote of late, against other devices",
+                device.max_ratio,
+                size(host),
+                device.min_ratio
+            ),
+            format!(
+                "it aimed at {} and held {}",
+                size(throttled.pause.bdi_setpoint * PAGE),
+                size(throttled.pause.bdi_dirty * PAGE)
+            ),
+        ],
+        limit: Some(host * device.max_ratio / 100),
+        freerun: None,
+        binding: None,
+    }
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What to change: the knob, a value and the command, best first.
+//!
+//! With weir's module a floor takes one cgroup out of everybody's throttle, and costs the others no more
+//! than the floor. Without it only the host's own knobs are left, which move the limit for all: they
+//! are given with what they cost. Values are starting points: a floor is what the cgroup dirties in 30 s (what
+//! the kernel lets lie at most), four times that because it was held back while it was measured, at
+//! least 16 MiB and at most what a floor may be.
+
+use super::decide::Domain;
+use super::group::Group;
+use super::held_back::HeldBack;
+use super::limit::{Binding, Derived};
+use super::{shown, size};
+use crate::cgroup::ROOT;
+use crate::host::PAGE;
+use crate::observation::Observation;
+use serde::Serialize;
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Remedy {
+    /// The file or setting.
+    pub knob: String,
+    /// What to write to it.
+    pub value: String,
+    /// To be typed as root.
+    pub command: String,
+    /// What it does, and what it costs.
+    pub effect: String,
+}
+
+const MIB: u64 = 1 << 20;
+
+fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
+    Remedy {
+        knob: knob.into(),
+        value: value.into(),
+        command: format!("echo {value} > {file}"),
+        effect,
+    }
+}
+
+fn cgroup_file(path: &str, file: &str) -> String {
+    if let Some(inode) = path.strip_prefix(super::INODE) {
+        return format!("\"$(find {ROOT} -inum {inode})\"/{file}");
+    }
+    let path = path.trim_matches('/');
+    let file = if path.is_empty() {
+        format!("{ROOT}/{file}")
+    } else {
+        format!("{ROOT}/{path}/{file}")
+    };
+    if file.contains(|c: char| !(c.is_ascii_alphanumeric() || "/._-@:".contains(c))) {
+        format!("'{}'", file.replace('\'', r"'\''"))
+    } else {
+        file
+    }
+}
+
+/// Whole MiB, upwards.
+fn mib(bytes: u64) -> String {
+    format!("{}M", bytes.div_ceil(MIB).max(1))
+}
+
+/// For writers in the throttle.
+pub fn throttle(
+    seen: &Observation,
+    group: &Group,
+    domain: Domain,
+    derived: &Derived,
+    top: Option<&str>,
+) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    match domain {
+        // Whoever fills the limit is not helped by a floor: it would fill that too.
+        Domain::Host if top == Some(shown(&group.path).as_str()) => {
+            remedies.extend(raise_limit(seen, 2.0));
+            remedies.extend(top.and_then(|top| bound(seen, top)));
+        }
+        Domain::Host => {
+            remedies.extend(floor(seen, group));
+            remedies.extend(top.and_then(|top| bound(seen, top)));
+            remedies.extend(raise_limit(seen, 2.0));
+        }
+        Domain::Cgroup => {
+            remedies.extend(floor(seen, group));
+            let wanted = wanted(seen, group);
+            remedies.extend(derived.limit.and_then(|limit| {
+                raise_limit(seen, (wanted as f64 / limit.max(1) as f64).max(2.0))
+            }));
+            remedies.extend(
+                derived
+                    .binding
+                    .as_ref()
+                    .map(|binding| raise(binding, derived, wanted)),
+            );
+        }
+        Domain::Ceiling | Domain::Ancestor => {
+            let wanted = wanted(seen, group);
+            remedies.extend(
+                derived
+                    .binding
+                    .as_ref()
+                    .map(|binding| raise(binding, derived, wanted)),
+            );
+            if domain == Domain::Ancestor
+                && derived
+                    .binding
+                    .as_ref()
+                    .is_some_and(|binding| binding.file.starts_with("memory.dirty"))
+            {
+                return remedies;
+            }
+            remedies.extend(floor(seen, group));
+        }
+        Domain::Device => remedies.extend(device(seen, group)),
+        Domain::Unknown => {}
+    }
+    remedies
+}
+
+/// What the cgroup would have dirty if it were let.
+fn wanted(seen: &Observation, group: &Group) -> u64 {
+    let pages: u64 = group
+        .pauses()
+        .map(|(_, throttled)| throttled.pause.dirtied)
+        .sum();
+    let rate = (pages * PAGE) as f64 / seen.seconds.max(1.0);
+    ((rate * 120.0) as u64).max(16 * MIB)
+}
+
+/// A floor, with weir's module.
+fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
+    // A file does not say; whoever reads it knows.
+    let can_have = !seen.is_live || seen.weir.is_some() || seen.weir_is_installed;
+    if !can_have || seen.weir.as_deref() == Some("off") {
+        return None;
+    }
+    let path = group.domain_path(seen);
+    let host = seen
+        .limits
+        .last()
+        .map_or(u64::MAX, |(_, limits)| limits.thresh * PAGE);
+    let half = super::path_up(&path)
+        .filter_map(|path| seen.cgroup_at(path)?.max)
+        .min()
+        .unwrap_or(u64::MAX)
+        / 2;
+    let others: u64 = seen
+        .cgroups
+        .iter()
+        .filter(|cgroup| cgroup.path != path)
+        .filter_map(|cgroup| cgroup.dirty_min)
+        .sum();
+    let room = (host / 5 * 4).saturating_sub(others).min(half);
+    if path.is_empty() || room < MIB {
+        return None;
+    }
+    let bytes = wanted(seen, group).min(room) / MIB * MIB;
+    let file = cgroup_file(&path, "memory.dirty_min");
+    let mut remedy = echo(
+        "memory.dirty_min",
+        &mib(bytes),
+        &file,
+        format!(
+            "its writers are not throttled while it holds less than {}; the others' limit shrinks by that",
+            size(bytes)
+        ),
+    );
+    if seen.is_live && seen.weir.is_none() {
+        remedy.command = format!("weir load && {}", remedy.command);
+    }
+    Some(remedy)
+}
+
+/// Keeps whoever holds the pages below the level at which everybody is held.
+fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
+    let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
+    if top == "/" {
+        return None;
+    }
+    let freerun = (limits.thresh + limits.background) / 2 * PAGE;
+    if seen.weir.as_deref().is_some_and(|state| state != "off") {
+        let bytes = (freerun / 2).max(MIB);
+        let file = cgroup_file(top, "memory.dirty_bytes");
+        return Some(echo(
+            "memory.dirty_bytes",
+            &mib(bytes),
+            &file,
+            format!(
+                "{top} is held at {} of dirty pages, before the host is; others write on",
+                size(bytes)
+            ),
+        ));
+    }
+    // A cgroup's limit is the host's part of what it could have dirty.
+    let part = limits.thresh as f64 / host.dirtyable.max(1) as f64;
+    let bytes = ((freerun / 2) as f64 / part) as u64;
+    let file = cgroup_file(top, "memory.high");
+    let bytes = bytes.min(host.memory / 2).max(16 * MIB);
+    Some(echo(
+        "memory.high",
+        &mib(bytes),
+        &file,
+        format!(
+            "{top} may use {} of memory, so its own limit is {} of dirty pages and it is held before the host is; costs it page cache",
+            size(bytes),
+            size((bytes as f64 * part) as u64)
+        ),
+    ))
+}
+
+/// The host's setting, for everybody.
+fn raise_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
+    let (_, limits) = seen.limits.last()?;
+    // More than 40 % of memory dirty makes reclaim wait for the disk.
+    let most = seen
+        .host
+        .as_ref()
+        .map_or(u64::MAX / MIB * MIB, |host| host.dirtyable * PAGE / 5 * 2);
+    let bytes = ((limits.thresh * PAGE) as f64 * factor) as u64;
+    let bytes = bytes.min(most).div_ceil(MIB) * MIB;
+    if bytes <= limits.thresh * PAGE {
+        return None;
+    }
+    Some(Remedy {
+        knob: "vm.dirty_bytes".into(),
+        value: bytes.to_string(),
+        command: format!("sysctl -w vm.dirty_bytes={bytes}"),
+        effect: "everybody may hold more; whoever writes faster than the disk fills that too, and fsync has more to wait for".into(),
+    })
+}
+
+/// The limit the cgroup's own stems from.
+fn raise(binding: &Binding, derived: &Derived, wanted: u64) -> Remedy {
+    let limit = derived.limit.unwrap_or(binding.value).max(1);
+    let factor = (wanted as f64 / limit as f64).clamp(2.0, 64.0);
+    let file = cgroup_file(&binding.path, binding.file);
+    if binding.file == "memory.dirty_ratio" {
+        return echo(binding.file, "0", &file, "no ceiling".into());
+    }
+    let value = mib((binding.value as f64 * factor) as u64);
+    let effect = if binding.file == "memory.dirty_bytes" {
+        "all below it may hold more dirty pages".into()
+    } else {
+        format!(
+            "its limit of dirty pages grows with it, from {}",
+            size(limit)
+        )
+    };
+    echo(binding.file, &value, &file, effect)
+}
+
+fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
+    let Some(bdi) = group.device() else {
+        return Vec::new();
+    };
+    let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
+        return Vec::new();
+    };
+    let mut remedies = Vec::new();
+    // FUSE asks for strictness itself, and older kernels have no file for it.
+    let fuse = device
+        .filesystem
+        .as_deref()
+        .is_some_and(|kind| kind.starts_with("fuse"));
+    if device.strict == Some(true) && !fuse {
+        let file = format!("/sys/class/bdi/{bdi}/strict_limit");
+        remedies.push(echo(
+            "strict_limit",
+            "0",
+            &file,
+            "the device is held only when the host is at its limit".into(),
+        ));
+    }
+    if device.max_ratio < 100 {
+        let file = format!("/sys/class/bdi/{bdi}/max_ratio");
+        remedies.push(echo(
+            "max_ratio",
+            "100",
+            &file,
+            format!(
+                "the device may hold as much as it writes of all, instead of {} %",
+                device.max_ratio
+            ),
+        ));
+    } else {
+        let file = format!("/sys/class/bdi/{bdi}/min_ratio");
+        remedies.push(echo(
+            "min_ratio",
+            "50",
+            &file,
+            "the device may hold half of the limit, whatever it wrote of late".into(),
+        ));
+    }
+    remedies
+}
+
+/// For what may not be written or read faster.
+pub fn io_max(held: &HeldBack) -> Vec<Remedy> {
+    let key = held.line.trim_start_matches("io.max ");
+    let key = key.split('=').next().unwrap_or(key);
+    let value = format!("{} {key}=max", held.device);
+    let file = cgroup_file(&held.path, "io.max");
+    vec![Remedy {
+        knob: "io.max".into(),
+        command: format!("echo '{value}' > {file}"),
+        value,
+        effect:
+            "as fast as the disk can; to share the disk use io.weight, which leaves nothing idle"
+                .into(),
+    }]
+}
+
+/// For fsync behind somebody else's writes.
+pub fn journal(seen: &Observation, culprit: Option<&str>) -> Vec<Remedy> {
+    let Some(culprit) = culprit else {
+        return Vec::new();
+    };
+    let written = seen
+        .devices
+        .iter()
+        .map(|device| device.written)
+        .max()
+        .unwrap_or(0);
+    let second = ((written as f64 / seen.seconds.max(1.0)) as u64).max(MIB);
+    if seen.weir.as_deref().is_some_and(|state| state != "off") {
+        let file = cgroup_file(culprit, "memory.dirty_bytes");
+        return vec![echo(
+            "memory.dirty_bytes",
+            &mib(second),
+            &file,
+            format!(
+                "{culprit} has about a second's worth of writing dirty at most, which is what a commit waits for; no knob takes the wait away"
+            ),
+        )];
+    }
+    Vec::new()
+}
+
+/// For reclaim.
+pub fn reclaim(seen: &Observation, binding: Option<&Binding>) -> Vec<Remedy> {
+    let memory = seen.host.as_ref().map_or(u64::MAX, |host| host.memory);
+    let Some(binding) = binding.filter(|binding| binding.value < memory) else {
+        return Vec::new();
+    };
+    let value = mib((binding.value.saturating_mul(2)).min(memory));
+    let file = cgroup_file(&binding.path, binding.file);
+    vec![echo(
+        binding.file,
+        &value,
+        &file,
+        "its tasks find memory without reclaiming; others have less".into(),
+    )]
+}

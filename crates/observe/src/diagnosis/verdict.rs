@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a diagnosis says; `--json` prints these as they are.
+
+use super::decide::Domain;
+use super::remedy::Remedy;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Why tasks stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The host's limit on dirty pages.
+    HostLimit,
+    /// The cgroup's own limit, the kernel's or its ceiling.
+    CgroupLimit,
+    /// A limit of a cgroup above.
+    AncestorLimit,
+    /// The device's share: strictlimit, min_ratio, max_ratio.
+    DeviceLimit,
+    /// A limit on writing, `io.max`, behind writeback.
+    IoMax,
+    /// fsync, or the filesystem's journal.
+    FsyncOrJournal,
+    /// Reclaim of memory.
+    Reclaim,
+    /// They waited, but for nothing that has to do with writeback.
+    NotWriteback,
+    /// It was the throttle, but what is needed to tell why is missing.
+    CannotTell,
+    /// Nothing.
+    Nothing,
+}
+
+/// What was found, for everybody asked about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diagnosis {
+    /// Observed for.
+    pub seconds: f64,
+    /// Worst first.
+    pub verdicts: Vec<Verdict>,
+    /// Records lost.
+    pub lost_events: u64,
+    /// What could not be seen, for people.
+    pub notes: Vec<String>,
+}
+
+/// Why a group of tasks stalled.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The cgroup, `/` for the root.
+    pub cgroup: String,
+    /// What stalled it.
+    pub cause: Cause,
+    /// In a sentence.
+    pub because: String,
+    /// Who or what is behind it: a cgroup, a device.
+    pub culprit: Option<String>,
+    /// Where most of the time was lost.
+    pub device: Option<String>,
+    /// Time lost in what stalled it.
+    pub lost: Lost,
+    /// Seconds by kind: throttle, reclaim, fsync, other.
+    pub seconds_by_kind: BTreeMap<&'static str, f64>,
+    /// Throttled seconds by the domain that decided.
+    pub seconds_by_domain: BTreeMap<Domain, f64>,
+    /// How the limit comes about, sentence by sentence.
+    pub limit: Vec<String>,
+    /// Bytes dirty and in writeback, by cgroup, most first.
+    pub holders: Vec<Holder>,
+    /// What bounds the drain, and whether sleeping helps.
+    pub drain: String,
+    /// What the kernel will do.
+    pub next: String,
+    /// What changes it, best first.
+    pub remedies: Vec<Remedy>,
+    /// `io.pressure` of the cgroup, some, seconds; absent if unknown.
+    pub io_pressure_seconds: Option<f64>,
+}
+
+/// Time lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lost {
+    /// Added up over tasks.
+    pub seconds: f64,
+    /// Tasks that lost any.
+    pub tasks: usize,
+    /// Of the wall time of these tasks.
+    pub share: f64,
+    /// Times; nothing where it is estimated from looks.
+    pub count: Option<usize>,
+    /// Milliseconds.
+    pub p50_ms: f64,
+    /// Milliseconds.
+    pub p99_ms: f64,
+    /// Milliseconds.
+    pub max_ms: f64,
+    /// `slept`: measured from beginning to end; `announced`: what the throttle said it would be;
+    /// `looks`: estimated from looking now and then.
+    pub measured: &'static str,
+}
+
+/// Who holds dirty pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Holder {
+    /// The cgroup, `/` for the root.
+    pub cgroup: String,
+    /// Dirty + writeback, without its descendants'.
+    pub bytes: u64,
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A look at the running kernel for some time.
+
+use crate::observation::Observation;
+use crate::recording::Recording;
+use crate::tasks::{self, Tasks};
+use crate::trace::Trace;
+use crate::tracefs::Tracefs;
+use crate::{cgroup, host};
+use anyhow::{Context, Result, bail};
+use nix::time::{ClockId, clock_gettime};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two rounds: taking events, looking at tasks and at the host's counters.
+const ROUND: Duration = Duration::from_millis(100);
+/// More events than these are not kept in memory: the look ends early then.
+const MOST_EVENTS: usize = 4_000_000;
+
+/// Whom to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Everybody.
+    Host,
+    /// A cgroup and what is below it; its path below the root's directory.
+    Cgroup(String),
+    /// A process, and the cgroup it is in.
+    Process(u32, String),
+}
+
+impl Target {
+    /// From a cgroup's path, absolute or below the root, or a process's id.
+    ///
+    /// # Errors
+    /// There is no such cgroup or process.
+    pub fn find(text: &str) -> Result<Target> {
+        if !Path::new(cgroup::ROOT).join("cgroup.controllers").is_file() {
+            bail!("no cgroup2 is mounted at {}", cgroup::ROOT);
+        }
+        if let Ok(process) = text.parse() {
+            let home = tasks::home_of(process)
+                .with_context(|| format!("there is no process {process}"))?;
+            return Ok(Target::Process(process, home));
+        }
+        let below = text
+            .strip_prefix(cgroup::ROOT)
+            .unwrap_or(text)
+            .trim_matches('/');
+        let directory = Path::new(cgroup::ROOT).join(below);
+        if below.split('/').any(|part| part == "..") || !directory.join("cgroup.procs").is_file() {
+            bail!("there is no cgroup {below} below {}", cgroup::ROOT);
+        }
+        Ok(Target::Cgroup(below.into()))
+    }
+
+    fn directory(&self) -> PathBuf {
+        let below = match self {
+            Target::Host => "",
+            Target::Cgroup(path) | Target::Process(_, path) => path,
+        };
+        Path::new(cgroup::ROOT).join(below)
+    }
+}
+
+/// Looks until `time` is over or `stop` is set. With a recording, events and samples go there and not
+/// into memory, and what it returns has only the rest.
+///
+/// # Errors
+/// Events cannot be had, or the recording cannot be written.
+pub fn look(
+    target: &Target,
+    time: Duration,
+    stop: &AtomicBool,
+    mut recording: Option<&mut Recording>,
+) -> Result<Observation> {
+    let mut tracing = Tracefs::start()?;
+    let mut trace = Trace::default();
+    let mut blind = tracing
+        .blind
+        .iter()
+        .map(|why| format!("when pauses end cannot be seen ({why}): times are the announced ones"))
+        .collect::<Vec<_>>();
+    let process = match target {
+        Target::Process(process, _) => Some(*process),
+        Target::Host | Target::Cgroup(_) => None,
+    };
+    let mut watched = Tasks::new(&target.directory(), process);
+    let before = (cgroup::all(false), host::devices());
+    let mut limits = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        watched.look();
+        limits.push((now_ns(), host::limits()));
+        tracing.poll(&mut trace)?;
+        if let Some(recording) = recording.as_deref_mut() {
+            recording.round(&mut trace.events, &mut limits)?;
+        } else if trace.events.len() > MOST_EVENTS {
+            blind.push(format!("ended after {MOST_EVENTS} events"));
+            break;
+        }
+        std::thread::sleep(ROUND.min(time.saturating_sub(start.elapsed())));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    tracing.finish(&mut trace)?;
+    if let Some(recording) = recording {
+        recording.round(&mut trace.events, &mut limits)?;
+    }
+    trace.sort();
+    let (mut cgroups, mut devices) = (cgroup::all(true), host::devices());
+    cgroup::subtract(&mut cgroups, &before.0);
+    host::subtract(&mut devices, &before.1);
+    let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
+    trace.names = watched.names();
+    Ok(Observation {
+        is_live: true,
+        seconds,
+        limits,
+        host: Some(host::Host::read()),
+        cgroups,
+        devices,
+        waits: watched.waits,
+        homes: watched.homes,
+        flushers: watched.flushers,
+        weir: state.map(|state| state.trim().to_string()),
+        blind,
+        ..Observation::of(trace)
+    })
+}
+
+/// The clock that events carry.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
+    u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(now.tv_nsec()).unwrap_or(0)
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! All that is known of a stretch of time, from a live look or from a file. A file has the events and
+//! nothing else; what it lacks stays empty, and whoever judges has to say so.
+
+use crate::cgroup::Cgroup;
+use crate::host::{Device, Host};
+use crate::recording;
+use crate::stall::{self, Stall};
+use crate::tasks::Waits;
+use crate::trace::Trace;
+use crate::trace::event::{Limits, Rate, What};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// See above.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// From the running kernel, not from a file.
+    pub is_live: bool,
+    /// How long.
+    pub seconds: f64,
+    /// By their beginning.
+    pub stalls: Vec<Stall>,
+    /// Of tasks.
+    pub names: BTreeMap<u32, String>,
+    /// Events there could have been; without their system.
+    pub seen: BTreeSet<String>,
+    /// Records the buffer had no room for.
+    pub lost: u64,
+    /// What could not be seen, for people.
+    pub blind: Vec<String>,
+    /// The host's limits and pages over time.
+    pub limits: Vec<(u64, Limits)>,
+    /// The last of each device and cgroup.
+    pub rates: Vec<Rate>,
+    /// Settings.
+    pub host: Option<Host>,
+    /// At the end, with what happened meanwhile.
+    pub cgroups: Vec<Cgroup>,
+    /// At the end, with what happened meanwhile.
+    pub devices: Vec<Device>,
+    /// Cgroup path to what its tasks slept for, from looking at them now and then.
+    pub waits: BTreeMap<String, Waits>,
+    /// Task to its cgroup's path.
+    pub homes: BTreeMap<u32, String>,
+    /// Looks at flushers.
+    pub flushers: Flushers,
+    /// State of weir's module, if it is loaded.
+    pub weir: Option<String>,
+    /// It is installed for this kernel, loaded or not.
+    pub weir_is_installed: bool,
+}
+
+/// What flushers were found doing, in numbers of looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flushers {
+    /// All of them.
+    pub looks: u64,
+    /// Running.
+    pub ran: u64,
+    /// Waiting for the journal.
+    pub in_journal: u64,
+    /// Without work.
+    pub idle: u64,
+}
+
+/// A file larger than this is refused: it is not read piece by piece.
+const LARGEST: u64 = 2 << 30;
+
+impl Observation {
+    /// From a file: a recording, `trace.dat`, or text of ftrace, trace-cmd or perf.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none of these.
+    pub fn open(path: &Path) -> Result<Observation> {
+        let name = path.display();
+        let size = fs::metadata(path)
+            .with_context(|| format!("cannot read {name}"))?
+            .len();
+        if size > LARGEST {
+            bail!(
+                "{name} has {} GiB, more than {} GiB: cut it with `trace-cmd split` first",
+                size >> 30,
+                LARGEST >> 30
+            );
+        }
+        let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        let seen = if recording::is_recording(&bytes) {
+            recording::read(&bytes)
+        } else {
+            Trace::read(&bytes).map(Observation::of)
+        };
+        seen.with_context(|| format!("{name} cannot be used"))
+    }
+
+    /// What a trace alone tells.
+    pub fn of(trace: Trace) -> Observation {
+        let first = trace.events.first().map_or(0, |event| event.ns);
+        let last = trace.events.last().map_or(0, |event| event.ns);
+        let mut rates: BTreeMap<(String, u64), Rate> = BTreeMap::new();
+        let mut limits = Vec::new();
+        for event in &trace.events {
+            match &event.what {
+                What::Rate(rate) => {
+                    rates.insert((rate.bdi.clone(), rate.cgroup), rate.clone());
+                }
+                What::Limits(now) => limits.push((event.ns, *now)),
+                _ => {}
+            }
+        }
+        Observation {
+            seconds: (last - first) as f64 / 1e9,
+            stalls: stall::all(&trace),
+            names: trace.names,
+            seen: trace.seen,
+            lost: trace.lost,
+            blind: trace.damage,
+            limits,
+            rates: rates.into_values().collect(),
+            ..Observation::default()
+        }
+    }
+
+    /// A cgroup by its directory's inode.
+    pub fn cgroup_of(&self, inode: u64) -> Option<&Cgroup> {
+        self.cgroups.iter().find(|cgroup| cgroup.inode == inode)
+    }
+
+    /// A cgroup by its path.
+    pub fn cgroup_at(&self, path: &str) -> Option<&Cgroup> {
+        self.cgroups.iter().find(|cgroup| cgroup.path == path)
+    }
+
+    /// What a task is called.
+    pub fn name_of(&self, task: u32) -> &str {
+        self.names.get(&task).map_or("?", String::as_str)
+    }
+}

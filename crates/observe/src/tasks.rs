@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Looking at tasks: who they are, and what those that sleep uninterruptibly sleep for.
+//!
+//! A look costs some 15 us a task, so each round looks at a bounded number of them, in turn; what was
+//! found is weighted by how many tasks each look stands for. Example: 400 tasks, 50 looked at every
+//! 100 ms: each is seen every 0.8 s, and a sleep that is seen counts 0.8 s.
+
+use crate::observation::Flushers;
+use crate::wait::{Wait, classify};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Looks in a round.
+const LOOKS: usize = 50;
+/// Tasks and flushers come and go; they are listed anew this often.
+const LIST_EVERY: Duration = Duration::from_secs(1);
+
+/// Sleeps that were seen, in task-seconds.
+pub type Waits = BTreeMap<Wait, f64>;
+
+/// Who is looked at, and what was found.
+pub struct Tasks {
+    cgroup: PathBuf,
+    only: Option<u32>,
+    tasks: Vec<u32>,
+    next: usize,
+    listed: Option<Instant>,
+    last: Option<Instant>,
+    workers: Vec<u32>,
+    /// Cgroup path to what its tasks slept for.
+    pub waits: BTreeMap<String, Waits>,
+    /// Task to the cgroup it was last seen in, relative to the root's directory.
+    pub homes: BTreeMap<u32, String>,
+    names: BTreeMap<u32, String>,
+    /// What flushers were found doing.
+    pub flushers: Flushers,
+}
+
+impl Tasks {
+    /// To look at the tasks at and below this cgroup's directory, or at one process of it.
+    pub fn new(cgroup: &Path, only: Option<u32>) -> Tasks {
+        Tasks {
+            cgroup: cgroup.into(),
+            only,
+            tasks: Vec::new(),
+            next: 0,
+            listed: None,
+            last: None,
+            workers: Vec::new(),
+            waits: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            names: BTreeMap::new(),
+            flushers: Flushers::default(),
+        }
+    }
+
+    /// What tasks were called when they were last listed.
+    pub fn names(&self) -> BTreeMap<u32, String> {
+        self.names.clone()
+    }
+
+    /// One round.
+    pub fn look(&mut self) {
+        if self.listed.is_none_or(|at| at.elapsed() >= LIST_EVERY) {
+            self.list();
+            self.listed = Some(Instant::now());
+        }
+        let now = Instant::now();
+        let passed = self.last.map_or(0.0, |last| (now - last).as_secs_f64());
+        self.last = Some(now);
+        let looks = self.tasks.len().min(LOOKS);
+        let weight = passed * self.tasks.len() as f64 / looks.max(1) as f64;
+        for _ in 0..looks {
+            self.next = (self.next + 1) % self.tasks.len();
+            let task = self.tasks[self.next];
+            if let Some(wait) = waits_for(task) {
+                let home = self.homes.get(&task).cloned().unwrap_or_default();
+                *self.waits.entry(home).or_default().entry(wait).or_default() += weight;
+            }
+        }
+        for worker in &self.workers {
+            self.flushers.looks += 1;
+            match state(*worker) {
+                Some('R') => self.flushers.ran += 1,
+                Some('D') if waits_for(*worker) == Some(Wait::Journal) => {
+                    self.flushers.in_journal += 1;
+                }
+                Some('I') | None => self.flushers.idle += 1,
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn list(&mut self) {
+        self.tasks.clear();
+        let root = self.cgroup.clone();
+        match self.only {
+            Some(process) => {
+                let home = home_of(process).unwrap_or_default();
+                let tasks: Vec<u32> = ids(&PathBuf::from(format!("/proc/{process}/task")));
+                self.homes
+                    .extend(tasks.iter().map(|task| (*task, home.clone())));
+                self.tasks = tasks;
+            }
+            None => self.list_below(&root),
+        }
+        for task in &self.tasks {
+            if let Entry::Vacant(unknown) = self.names.entry(*task) {
+                let name = fs::read_to_string(format!("/proc/{task}/comm")).unwrap_or_default();
+                unknown.insert(name.trim().to_string());
+            }
+        }
+        self.workers = ids(Path::new("/proc"))
+            .into_iter()
+            .filter(|id| {
+                fs::read_to_string(format!("/proc/{id}/comm"))
+                    .is_ok_and(|name| name.starts_with("kworker/u") && name.contains("flush-"))
+            })
+            .collect();
+    }
+
+    fn list_below(&mut self, directory: &Path) {
+        let text = fs::read_to_string(directory.join("cgroup.threads")).unwrap_or_default();
+        let path = relative(directory);
+        for task in text.lines().filter_map(|line| line.parse().ok()) {
+            // Kernel threads are nobody's, and are all in the root.
+            if path.is_empty()
+                && fs::read_to_string(format!("/proc/{task}/cmdline"))
+                    .is_ok_and(|line| line.is_empty())
+            {
+                continue;
+            }
+            self.tasks.push(task);
+            self.homes.insert(task, path.clone());
+        }
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.list_below(&entry.path());
+            }
+        }
+    }
+}
+
+/// A cgroup directory's path below the root's.
+pub fn relative(directory: &Path) -> String {
+    let path = directory
+        .strip_prefix(crate::cgroup::ROOT)
+        .unwrap_or(directory);
+    path.to_string_lossy().into_owned()
+}
+
+/// The cgroup of a process, relative to the root's directory.
+pub fn home_of(process: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(path.to_string())
+}
+
+fn ids(directory: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The state letter of a task.
+fn state(task: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn waits_for(task: u32) -> Option<Wait> {
+    if state(task)? != 'D' {
+        return None;
+    }
+    let stack = fs::read_to_string(format!("/proc/{task}/stack")).ok()?;
+    Some(classify(&stack))
+}

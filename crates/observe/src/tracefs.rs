@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The running kernel's events, through a trace instance of our own.
+//!
+//! An instance (`/sys/kernel/tracing/instances/weir-PID`) has its own buffer, filters and clock, so
+//! nothing that others trace is touched, and it needs no BTF, no compiler and no BPF: it is there on
+//! every kernel with tracefs. Its price is a record for each pause instead of a sum in the kernel; a
+//! pause lasts milliseconds, its two records take microseconds, and when nothing is throttled there
+//! are none.
+//!
+//! The throttle's tracepoint fires before a pause. What ends it is a return probe of ours on
+//! `io_schedule_timeout()`, which hardly anything but the throttle calls: one record when the task
+//! runs again, so their distance is what was really slept, waiting for a CPU included.
+//!
+//! Whatever way the process ends but by SIGKILL, instance and probe go with it; what a killed one
+//! left is removed by the next.
+
+use crate::trace::{Formats, Trace, event};
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where tracefs is mounted, on its own or below debugfs.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// For each CPU; what a thousand throttled writers fill in about two seconds.
+const BUFFER_KIB: &str = "1024";
+/// Tasks that can sleep in the throttle at once without a wake-up being missed; the most the kernel takes.
+const SLEEPERS: u32 = 4096;
+/// Events that are asked for only of files: they come with every pass or switch, not with every pause.
+const TOO_MANY: [&str; 2] = ["writeback/global_dirty_state", "sched/sched_switch"];
+
+/// Tracing, until it is dropped.
+pub struct Tracefs {
+    root: PathBuf,
+    instance: PathBuf,
+    group: String,
+    pipes: Vec<File>,
+    formats: Formats,
+    page: Vec<u8>,
+    /// Names of the events that are recorded.
+    pub enabled: Vec<String>,
+    /// Why the end of pauses cannot be seen, if so.
+    pub blind: Option<String>,
+}
+
+impl Tracefs {
+    /// Makes the instance and turns the events on.
+    ///
+    /// # Errors
+    /// There is no tracefs, no permission, or no such event.
+    pub fn start() -> Result<Tracefs> {
+        let root = PLACES
+            .iter()
+            .map(Path::new)
+            .find(|root| root.join("instances").is_dir());
+        let Some(root) = root else {
+            bail!(match fs::read_dir(PLACES[0]).map_err(|why| why.kind()) {
+                Err(ErrorKind::PermissionDenied) => "reading the kernel's events takes root",
+                _ =>
+                    "the kernel's events cannot be read: tracefs is not mounted; as root, run `mount -t tracefs tracefs /sys/kernel/tracing`",
+            });
+        };
+        remove_leftovers(root);
+        let id = std::process::id();
+        let instance = root.join(format!("instances/weir-{id}"));
+        fs::create_dir(&instance).map_err(|why| match why.kind() {
+            ErrorKind::PermissionDenied => anyhow::anyhow!(
+                "reading the kernel's events takes root, and a kernel that is not locked down"
+            ),
+            _ => anyhow::anyhow!(
+                "cannot make the trace instance {}: {why}",
+                instance.display()
+            ),
+        })?;
+        let mut tracing = Tracefs {
+            root: root.into(),
+            instance,
+            group: format!("weir_{id}"),
+            pipes: Vec::new(),
+            formats: Formats::default(),
+            page: vec![0; 1 << 16],
+            enabled: Vec::new(),
+            blind: None,
+        };
+        tracing.set_up()?;
+        Ok(tracing)
+    }
+
+    fn set_up(&mut self) -> Result<()> {
+        self.write("trace_clock", "mono")?;
+        self.write("buffer_size_kb", BUFFER_KIB)?;
+        let per_cpu = self.instance.join("per_cpu");
+        for cpu in
+            fs::read_dir(&per_cpu).with_context(|| format!("cannot list {}", per_cpu.display()))?
+        {
+            let pipe = cpu?.path().join("trace_pipe_raw");
+            // A read with nothing there must not wait.
+            let opened = OpenOptions::new()
+                .read(true)
+                .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+                .open(&pipe);
+            self.pipes
+                .push(opened.with_context(|| format!("cannot open {}", pipe.display()))?);
+        }
+        let group = self.group.clone();
+        let woke = format!("{group}/{}", event::WOKE);
+        self.blind = self.probe(&woke).err().map(|why| format!("{why:#}"));
+        if self.blind.is_none() {
+            self.enable(&woke)?;
+        }
+        let throttle = "writeback/balance_dirty_pages";
+        if !self.has(throttle) {
+            bail!(
+                "this kernel has no event {throttle}: it is not one that throttles writers by their rate (3.2 and newer do)"
+            );
+        }
+        // Passes without a pause are the most of them, and need not be seen.
+        self.write(&format!("events/{throttle}/filter"), "pause > 0")?;
+        for event in event::KNOWN
+            .iter()
+            .filter(|event| !TOO_MANY.contains(event))
+        {
+            if self.has(event) {
+                self.enable(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, event: &str) -> bool {
+        self.instance.join("events").join(event).is_dir()
+    }
+
+    fn enable(&mut self, event: &str) -> Result<()> {
+        let format = self.instance.join(format!("events/{event}/format"));
+        let text = fs::read_to_string(&format)
+            .with_context(|| format!("cannot read {}", format.display()))?;
+        self.formats.add(&text)?;
+        self.write(&format!("events/{event}/enable"), "1")?;
+        let name = event.rsplit('/').next().unwrap_or(event);
+        self.enabled.push(name.into());
+        Ok(())
+    }
+
+    /// Places the return probe.
+    fn probe(&self, event: &str) -> Result<()> {
+        append(
+            &self.root.join("kprobe_events"),
+            &format!("r{SLEEPERS}:{event} io_schedule_timeout"),
+        )
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.instance.join(file);
+        fs::write(&path, text)
+            .with_context(|| format!("cannot write `{text}` to {}", path.display()))
+    }
+
+    /// Takes what the buffers have.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn poll(&mut self, trace: &mut Trace) -> Result<()> {
+        for pipe in &mut self.pipes {
+            loop {
+                match pipe.read(&mut self.page) {
+                    Ok(0) => break,
+                    Ok(length) => {
+                        self.formats.page(&self.page[..length], trace)?;
+                    }
+                    Err(why) if why.kind() == ErrorKind::WouldBlock => break,
+                    Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                    Err(why) => {
+                        return Err(why).context("cannot read the trace instance's buffers");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rest, and counts what was lost.
+    ///
+    /// # Errors
+    /// As for [`Tracefs::poll`].
+    pub fn finish(mut self, trace: &mut Trace) -> Result<()> {
+        self.write("tracing_on", "0")?;
+        self.poll(trace)?;
+        trace.seen.extend(self.enabled.iter().cloned());
+        trace.lost = 0;
+        for cpu in fs::read_dir(self.instance.join("per_cpu"))? {
+            let stats = fs::read_to_string(cpu?.path().join("stats")).unwrap_or_default();
+            let lost = stats
+                .lines()
+                .filter_map(|line| line.split_once(": "))
+                .filter(|(key, _)| matches!(*key, "overrun" | "dropped events"));
+            trace.lost += lost
+                .filter_map(|(_, number)| number.trim().parse::<u64>().ok())
+                .sum::<u64>();
+        }
+        // Wake-ups that the probe had no room for: their pauses count as not measured.
+        Ok(())
+    }
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        self.pipes.clear();
+        // Nobody is left who could be told of an error; the next run tries again.
+        let _ = fs::remove_dir(&self.instance);
+        if self.blind.is_none() {
+            let _ = append(
+                &self.root.join("kprobe_events"),
+                &format!("-:{}/{}", self.group, event::WOKE),
+            );
+        }
+    }
+}
+
+/// kprobe_events must be appended to: opening it otherwise removes everybody's probes.
+fn append(file: &Path, line: &str) -> Result<()> {
+    let mut opened = OpenOptions::new()
+        .append(true)
+        .open(file)
+        .with_context(|| format!("cannot open {}", file.display()))?;
+    opened
+        .write_all(line.as_bytes())
+        .with_context(|| format!("the kernel refused `{line}` in {}", file.display()))
+}
+
+/// Removes what processes that are gone have left.
+fn remove_leftovers(root: &Path) {
+    let gone = |id: &str| {
+        id.parse::<u32>()
+            .is_ok_and(|id| !Path::new(&format!("/proc/{id}")).exists())
+    };
+    for entry in fs::read_dir(root.join("instances"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let name = entry.file_name();
+        if name
+            .to_str()
+            .and_then(|name| name.strip_prefix("weir-"))
+            .is_some_and(gone)
+        {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+    let probes = fs::read_to_string(root.join("kprobe_events")).unwrap_or_default();
+    for probe in probes
+        .lines()
+        .filter_map(|line| line.split_once(":weir_")?.1.split_whitespace().next())
+    {
+        if probe.split_once('/').is_some_and(|(id, _)| gone(id)) {
+            let _ = append(&root.join("kprobe_events"), &format!("-:weir_{probe}"));
+        }
+    }
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Each cause, from numbers like those of the staged stalls in guests.
+
+use observe::cgroup::{Cgroup, Io, IoMax};
+use observe::diagnosis::{Cause, Diagnosis, Verdict, diagnose};
+use observe::host::{Device, Host};
+use observe::live::Target;
+use observe::observation::Flushers;
+use observe::stall::{Kind, Stall, Throttled};
+use observe::trace::event::{Limits, Pause};
+use observe::{Observation, Wait};
+use std::collections::BTreeMap;
+
+const MIB: u64 = 1 << 20;
+const VICTIM: u64 = 70;
+const HOST: Limits = Limits {
+    dirty: 7900,
+    writeback: 100,
+    background: 4096,
+    thresh: 8192,
+};
+const EASY: Limits = Limits {
+    dirty: 400,
+    writeback: 0,
+    background: 4096,
+    thresh: 8192,
+};
+
+fn cgroup(path: &str, inode: u64, dirty: u64) -> Cgroup {
+    Cgroup {
+        path: path.into(),
+        inode,
+        dirty,
+        file: 20 * MIB,
+        current: 30 * MIB,
+        ..Cgroup::default()
+    }
+}
+
+/// 100 pauses of 80 ms in 10 s, of a task of /victim, in a domain with this freerun level and these pages.
+fn observation(freerun: u64, dirty: u64, host: Limits) -> Observation {
+    let pause = Pause {
+        bdi: "254:0".into(),
+        cgroup: VICTIM,
+        limit: 8192,
+        setpoint: (8192 + freerun) / 2,
+        dirty,
+        dirtied: 4,
+        task_ratelimit: 160,
+        pause_ms: 80,
+        ..Pause::default()
+    };
+    let kind = Kind::Throttle(Box::new(Throttled {
+        pause,
+        by: None,
+        host: None,
+    }));
+    let stall = |n: u64| Stall {
+        ns: n * 100_000_000,
+        task: 9,
+        kind: kind.clone(),
+        slept_ns: Some(80_000_000),
+    };
+    Observation {
+        is_live: true,
+        seconds: 10.0,
+        stalls: (0..100).map(stall).collect(),
+        limits: vec![(0, host), (10_000_000_000, host)],
+        host: Some(Host {
+            dirty_bytes: 32 * MIB,
+            background_bytes: 16 * MIB,
+            dirtyable: 250_000,
+            memory: 1024 * MIB,
+            ..Host::default()
+        }),
+        cgroups: vec![
+            cgroup("", 1, 32 * MIB),
+            cgroup("victim", VICTIM, MIB),
+            cgroup("noisy", 71, 30 * MIB),
+        ],
+        devices: vec![Device {
+            bdi: "254:0".into(),
+            max_ratio: 100,
+            strict: Some(false),
+            busy_ms: 9900,
+            written: 10 * MIB,
+            ..Device::default()
+        }],
+        homes: BTreeMap::from([(9, "victim".to_string())]),
+        ..Observation::default()
+    }
+}
+
+fn victim(seen: &Observation) -> Verdict {
+    let diagnosis = diagnose(seen, &Target::Cgroup("victim".into()));
+    assert_eq!(diagnosis.verdicts.len(), 1);
+    diagnosis.verdicts.into_iter().next().expect("one")
+}
+
+fn command(verdict: &Verdict) -> &str {
+    &verdict.remedies[0].command
+}
+
+#[test]
+fn the_hosts_limit_and_who_fills_it() {
+    let mut seen = observation(6144, 8000, HOST);
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::HostLimit, Some("/noisy"))
+    );
+    assert_eq!(
+        verdict.limit[0],
+        "the host's limit is 32.0 MiB: vm.dirty_bytes 33554432"
+    );
+    assert!(
+        verdict.limit[1].contains("(16.0 MiB + 32.0 MiB) / 2 = 24.0 MiB; the host held 31.2 MiB"),
+        "{:?}",
+        verdict.limit
+    );
+    assert!(
+        verdict.drain.starts_with("device-bound"),
+        "{}",
+        verdict.drain
+    );
+    // Half of freerun is 12 MiB, and 32 of 977 MiB dirtyable are 3.3 %: 366 MiB.
+    assert_eq!(
+        command(&verdict),
+        "echo 367M > /sys/fs/cgroup/noisy/memory.high"
+    );
+    let lost = &verdict.lost;
+    assert_eq!(
+        (lost.count, lost.tasks, lost.measured),
+        (Some(100), 1, "slept")
+    );
+    assert!(
+        (lost.seconds - 8.0).abs() < 1e-9 && (lost.share - 0.8).abs() < 1e-9 && lost.p99_ms == 80.0
+    );
+
+    seen.weir = Some("idle".into());
+    assert_eq!(
+        command(&victim(&seen)),
+        "echo 18M > /sys/fs/cgroup/victim/memory.dirty_min"
+    );
+    seen.weir = None;
+    seen.weir_is_installed = true;
+    assert_eq!(
+        command(&victim(&seen)),
+        "weir load && echo 18M > /sys/fs/cgroup/victim/memory.dirty_min"
+    );
+}
+
+#[test]
+fn a_byte_setting_scaled_to_a_small_cgroup() {
+    let mut seen = observation(230, 260, EASY);
+    seen.cgroups[1].max = Some(48 * MIB);
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::CgroupLimit, Some("/victim"))
+    );
+    // 2 * 230 pages / (1 + 1/2) is the limit, 3.3 % of what the cgroup could have dirty.
+    assert_eq!(
+        verdict.limit[0],
+        "the limit of /victim is 1.2 MiB: vm.dirty_bytes 32.0 MiB of 976.6 MiB dirtyable is 3.28 %, and a cgroup gets that part of what it could have dirty, 36.6 MiB"
+    );
+    assert!(
+        verdict.limit[1].contains("memory.max of /victim is 48.0 MiB, of which 30.0 MiB are used"),
+        "{:?}",
+        verdict.limit
+    );
+    assert_eq!(verdict.remedies[0].knob, "vm.dirty_bytes");
+    seen.weir = Some("idle".into());
+    assert_eq!(
+        command(&victim(&seen)),
+        "echo 18M > /sys/fs/cgroup/victim/memory.dirty_min"
+    );
+}
+
+#[test]
+fn a_limit_above() {
+    let mut seen = observation(230, 260, EASY);
+    seen.cgroups[1] = cgroup("above/victim", VICTIM, MIB);
+    seen.cgroups.push(Cgroup {
+        high: Some(48 * MIB),
+        ..cgroup("above", 72, MIB)
+    });
+    seen.homes.insert(9, "above/victim".into());
+    let diagnosis = diagnose(&seen, &Target::Cgroup("above/victim".into()));
+    let verdict = &diagnosis.verdicts[0];
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::AncestorLimit, Some("/above"))
+    );
+    assert_eq!(verdict.remedies[0].knob, "memory.high");
+
+    // With weir its own event says so, and the ceiling is the knob.
+    seen.cgroups[3].high = None;
+    seen.cgroups[3].ceilings = vec!["memory.dirty_bytes = 2097152".into()];
+    seen.weir = Some("active".into());
+    for stall in &mut seen.stalls {
+        let Kind::Throttle(throttled) = &mut stall.kind else {
+            continue;
+        };
+        throttled.by = Some("ancestor".into());
+    }
+    let verdict = &diagnose(&seen, &Target::Cgroup("above".into())).verdicts[0];
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::AncestorLimit, Some("/above"))
+    );
+    assert_eq!(
+        command(verdict),
+        "echo 19M > /sys/fs/cgroup/above/memory.dirty_bytes"
+    );
+}
+
+#[test]
+fn a_strict_device() {
+    let mut seen = observation(6144, 400, EASY);
+    seen.devices[0].strict = Some(true);
+    seen.devices[0].max_ratio = 5;
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::DeviceLimit, Some("254:0"))
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 0 > /sys/class/bdi/254:0/strict_limit"
+    );
+    // FUSE asks for it: the share is what can be changed.
+    seen.devices[0].filesystem = Some("fuse.fuse-overlayfs".into());
+    assert_eq!(
+        command(&victim(&seen)),
+        "echo 100 > /sys/class/bdi/254:0/max_ratio"
+    );
+}
+
+#[test]
+fn io_max_behind_it() {
+    let mut seen = observation(6144, 8000, HOST);
+    let limits = IoMax {
+        wbps: Some(262_144),
+        ..IoMax::default()
+    };
+    seen.cgroups[2].io_max.insert("254:0".into(), limits);
+    seen.cgroups[2].io.insert(
+        "254:0".into(),
+        Io {
+            written: 2_500_000,
+            ..Io::default()
+        },
+    );
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::IoMax, Some("/noisy"))
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo '254:0 wbps=max' > /sys/fs/cgroup/noisy/io.max"
+    );
+    // A limit that is not come up to is not in the way.
+    seen.cgroups[2].io.insert(
+        "254:0".into(),
+        Io {
+            written: 1_000_000,
+            ..Io::default()
+        },
+    );
+    assert_eq!(victim(&seen).cause, Cause::HostLimit);
+}
+
+#[test]
+fn what_is_not_the_throttle() {
+    let stalled = |waits: &[(Wait, f64)]| {
+        let mut seen = observation(6144, 8000, HOST);
+        seen.stalls.truncate(1);
+        seen.waits
+            .insert("victim".into(), waits.iter().copied().collect());
+        seen.cgroups[2].io.insert(
+            "254:0".into(),
+            Io {
+                written: 9_000_000,
+                ..Io::default()
+            },
+        );
+        seen.weir = Some("idle".into());
+        victim(&seen)
+    };
+    let verdict = stalled(&[(Wait::Journal, 6.0), (Wait::Sync, 2.0)]);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::FsyncOrJournal, Some("/noisy"))
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 1M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    );
+    let verdict = stalled(&[(Wait::Read, 6.0)]);
+    assert_eq!(verdict.cause, Cause::NotWriteback);
+    assert_eq!(
+        verdict.because,
+        "its tasks wait for reads from a disk, which is not writeback"
+    );
+    assert_eq!(stalled(&[(Wait::Reclaim, 6.0)]).cause, Cause::Reclaim);
+    let verdict = stalled(&[]);
+    assert_eq!(
+        (verdict.cause, verdict.because.as_str()),
+        (Cause::Nothing, "nothing stalled"),
+        "80 ms of 10 s"
+    );
+}
+
+#[test]
+fn who_bounds_the_drain() {
+    let drain = |flushers: Flushers, busy_ms: u64| {
+        let mut seen = observation(6144, 8000, HOST);
+        seen.devices[0].busy_ms = busy_ms;
+        seen.flushers = flushers;
+        victim(&seen).drain
+    };
+    let flushers = Flushers {
+        looks: 100,
+        idle: 50,
+        ..Flushers::default()
+    };
+    assert!(
+        drain(
+            Flushers {
+                ran: 45,
+                ..flushers
+            },
+            1000
+        )
+        .starts_with("flusher-bound")
+    );
+    assert!(
+        drain(
+            Flushers {
+                in_journal: 45,
+                ..flushers
+            },
+            9900
+        )
+        .starts_with("journal-bound")
+    );
+    assert!(drain(flushers, 9900).starts_with("device-bound"));
+    assert!(drain(flushers, 100).starts_with("neither"));
+}
+
+#[test]
+fn without_a_target_each_cgroup_is_judged_worst_first() {
+    let mut seen = observation(6144, 8000, HOST);
+    for stall in seen.stalls.iter_mut().take(20) {
+        stall.task = 10;
+    }
+    seen.homes.insert(10, "noisy".into());
+    seen.waits
+        .insert("idle".into(), BTreeMap::from([(Wait::Read, 0.01)]));
+    let paths = |diagnosis: Diagnosis| {
+        diagnosis
+            .verdicts
+            .into_iter()
+            .map(|verdict| verdict.cgroup)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(paths(diagnose(&seen, &Target::Host)), ["/victim", "/noisy"]);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.is_live = false;
+    seen.limits.clear();
+    seen.cgroups.clear();
+    seen.lost = 7;
+    let diagnosis = diagnose(&seen, &Target::Host);
+    assert_eq!(diagnosis.verdicts[0].cause, Cause::CannotTell);
+    let notes = diagnosis.notes.join("\n");
+    assert!(notes.contains("7 records were lost"), "{notes}");
+    assert!(
+        notes.contains("has no global_dirty_state events"),
+        "{notes}"
+    );
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A diagnosis for people: what stalled first, then where that comes from, then what to type.
+
+use crate::format::digits;
+use comfy_table::{CellAlignment, Table, presets};
+use observe::diagnosis::{Cause, Diagnosis, Lost, Verdict};
+
+/// Columns.
+const WIDTH: usize = 96;
+/// Of the labels.
+const INDENT: &str = "            ";
+
+/// As text.
+pub fn explanation(diagnosis: &Diagnosis) -> String {
+    let mut text = String::new();
+    for verdict in &diagnosis.verdicts {
+        text += &paragraph(verdict, diagnosis.seconds);
+        text.push('\n');
+    }
+    for note in &diagnosis.notes {
+        text += &line("note", note);
+    }
+    text
+}
+
+/// A line for each cgroup: what it lost to what.
+pub fn losses(diagnosis: &Diagnosis) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header([
+        "cgroup", "cause", "lost s", "tasks", "times", "p50 ms", "p99 ms", "max ms",
+    ]);
+    for verdict in &diagnosis.verdicts {
+        let lost = &verdict.lost;
+        let cause = serde_json::to_value(verdict.cause).unwrap_or_default();
+        let mut row = vec![
+            verdict.cgroup.clone(),
+            cause.as_str().unwrap_or("?").to_string(),
+        ];
+        row.push(digits(lost.seconds));
+        row.extend(match lost.count {
+            Some(count) => [
+                lost.tasks.to_string(),
+                count.to_string(),
+                digits(lost.p50_ms),
+                digits(lost.p99_ms),
+                digits(lost.max_ms),
+            ],
+            None => ["-"; 5].map(str::to_string),
+        });
+        table.add_row(row);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if index > 1 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn paragraph(verdict: &Verdict, seconds: f64) -> String {
+    if verdict.cause == Cause::Nothing {
+        return format!(
+            "{}: nothing stalled in {} s\n",
+            verdict.cgroup,
+            digits(seconds)
+        );
+    }
+    let mut text = fill(
+        &format!("{}: {}", verdict.cgroup, verdict.because),
+        "",
+        "  ",
+    );
+    text += &line("lost", &lost(&verdict.lost, seconds));
+    for (at, sentence) in verdict.limit.iter().enumerate() {
+        text += &line(if at == 0 { "limit" } else { "" }, sentence);
+    }
+    let holders: Vec<String> = verdict
+        .holders
+        .iter()
+        .map(|holder| format!("{} {}", holder.cgroup, bytes(holder.bytes)))
+        .collect();
+    if !holders.is_empty() {
+        text += &line("held by", &holders.join(", "));
+    }
+    if verdict.seconds_by_domain.len() > 1 {
+        let parts = verdict.seconds_by_domain.iter().map(|(domain, seconds)| {
+            format!(
+                "{} {} s",
+                format!("{domain:?}").to_lowercase(),
+                digits(*seconds)
+            )
+        });
+        text += &line("decided by", &parts.collect::<Vec<_>>().join(", "));
+    }
+    text += &line("drain", &verdict.drain);
+    if !verdict.next.is_empty() {
+        text += &line("next", &verdict.next);
+    }
+    for (at, remedy) in verdict.remedies.iter().enumerate() {
+        // A command is to be copied: never broken.
+        text += &format!(
+            "  {:<10}{}\n",
+            if at == 0 { "to change" } else { "or" },
+            remedy.command
+        );
+        text += &line("", &remedy.effect);
+    }
+    if verdict.remedies.is_empty() {
+        text += &line(
+            "to change",
+            "no knob of the kernel's or of weir's changes this",
+        );
+    }
+    text
+}
+
+fn lost(lost: &Lost, seconds: f64) -> String {
+    let Some(count) = lost.count else {
+        return format!(
+            "{} task-seconds in {} s, estimated from looking ten times a second",
+            digits(lost.seconds),
+            digits(seconds)
+        );
+    };
+    let tasks = match lost.tasks {
+        1 => "1 task".to_string(),
+        tasks => format!("{tasks} tasks"),
+    };
+    let total = if lost.measured == "slept" {
+        let share = digits(lost.share * 100.0);
+        format!(
+            "{} s slept in {} s, {share} % of the wall time of {tasks}",
+            digits(lost.seconds),
+            digits(seconds)
+        )
+    } else {
+        format!(
+            "{} s of pauses announced to {tasks} in {} s; what was slept is not known",
+            digits(lost.seconds),
+            digits(seconds)
+        )
+    };
+    if count == 1 {
+        return format!("{total}: once");
+    }
+    format!(
+        "{total}: {count} times, p50 {} ms, p99 {} ms, longest {} ms",
+        digits(lost.p50_ms),
+        digits(lost.p99_ms),
+        digits(lost.max_ms),
+    )
+}
+
+fn bytes(bytes: u64) -> String {
+    crate::format::value(bytes as f64, scenario::metric::Unit::Bytes)
+}
+
+fn line(label: &str, text: &str) -> String {
+    fill(text, &format!("  {label:<10}"), INDENT)
+}
+
+fn fill(text: &str, first: &str, others: &str) -> String {
+    let options = textwrap::Options::new(WIDTH)
+        .initial_indent(first)
+        .subsequent_indent(others)
+        .break_words(false);
+    textwrap::fill(text, options) + "\n"
+}

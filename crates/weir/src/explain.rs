@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir explain`: why did it stall?
+
+use crate::host::System;
+use anyhow::{Context, Result};
+use observe::Observation;
+use observe::diagnosis::{Cause, Diagnosis, diagnose};
+use observe::live::{self, Target};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Why do writers stall?
+///
+/// Watches the kernel for a while and says what stalled, which limit decided, how that limit comes
+/// about, who holds the dirty pages, and what to type to change it. Takes root, but neither weir's
+/// module nor BTF. Ctrl-C ends the watching early. Exit status: 0 explained, 1 nothing stalled, 2 it
+/// cannot be told.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process's id; everybody if left out
+    #[arg(value_name = "CGROUP|PID")]
+    target: Option<String>,
+    /// How long to watch
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = scenario::units::milliseconds)]
+    time: u64,
+    /// Explain a recorded trace instead: trace.dat, or text of ftrace, trace-cmd report or perf script
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "time"])]
+    from: Option<PathBuf>,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let (seen, target) = match &args.from {
+        Some(file) => (Observation::open(file)?, Target::Host),
+        None => watch(args)?,
+    };
+    let diagnosis = diagnose(&seen, &target);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&diagnosis)?);
+    } else {
+        print!("{}", report::explanation(&diagnosis));
+    }
+    Ok(ExitCode::from(status(&diagnosis)))
+}
+
+fn watch(args: &Args) -> Result<(Observation, Target)> {
+    let target = args
+        .target
+        .as_deref()
+        .map_or(Ok(Target::Host), Target::find)?;
+    let stop = stop_on_signals()?;
+    let mut seen = live::look(&target, Duration::from_millis(args.time), &stop, None)?;
+    seen.weir_is_installed = installed_module()?;
+    Ok((seen, target))
+}
+
+/// Set by the signals that ask a process to end.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).context("cannot take signals")?;
+    }
+    Ok(stop)
+}
+
+/// Whether weir's module is installed for the running kernel.
+pub fn installed_module() -> Result<bool> {
+    Ok(System::here()?.installed_module().is_some())
+}
+
+fn status(diagnosis: &Diagnosis) -> u8 {
+    match diagnosis.verdicts.first().map(|verdict| verdict.cause) {
+        Some(Cause::Nothing) | None => 1,
+        Some(Cause::CannotTell) => 2,
+        Some(_) => 0,
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir explain` on stock kernels: stalls staged in guests, explained, and removed by typing what it
+//! prints; and the same from a file that trace-cmd wrote. `make stalls` runs those that are ignored
+//! here: every stall on both kernels, with and without the module.
+
+mod common;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn passes(kernel: &str, script: &str, options: &[&str], stalls: &[&str]) {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/{script}");
+    let mut args = vec![
+        "--kernel",
+        kernel,
+        "--memory",
+        "1G",
+        "--disk",
+        "d=1G,ext4,1M/s",
+        "--file",
+        &tap,
+    ];
+    args.extend_from_slice(options);
+    args.push(&script);
+    args.extend_from_slice(stalls);
+    common::passes(&args);
+}
+
+/// Every stall that can be staged on every kernel.
+const STALLS: &[&str] = &["host", "cgroup", "ancestor", "iomax", "fsync", "reads"];
+
+fn staged(kernel: &str, module: bool, seconds: u32, stalls: &[&str]) {
+    let stacks = format!("{ROOT}/kmod/tests/stacks.sh:/stacks.sh");
+    let seconds = format!("SECONDS_EACH={seconds}");
+    let mut options = vec![
+        "--disk",
+        "e=1G,ext4,4M/s",
+        "--file",
+        &stacks,
+        "--env",
+        &seconds,
+    ];
+    options.extend(if module {
+        ["--env", "MODULE=y"].as_slice()
+    } else {
+        &["--no-module"]
+    });
+    if stalls.contains(&"device") {
+        options.extend(["--package", "fuse-overlayfs"]);
+        if kernel == "debian:6.1" {
+            options.extend(["--driver", "fuse"]);
+        }
+    }
+    passes(kernel, "stalls.sh", &options, stalls);
+}
+
+#[test]
+fn a_neighbour_at_the_hosts_limit_without_the_module() {
+    staged("debian:6.12", false, 5, &["host"]);
+}
+
+#[test]
+fn a_small_cgroups_own_limit_with_the_module() {
+    staged("debian:6.1", true, 5, &["cgroup"]);
+}
+
+#[test]
+fn a_stall_that_trace_cmd_recorded() {
+    passes(
+        "debian:6.12",
+        "foreign.sh",
+        &["--no-module", "--package", "trace-cmd"],
+        &[],
+    );
+}
+
+macro_rules! all_stalls {
+    ($($name:ident: $kernel:literal, $module:literal;)*) => {
+        $(
+            #[test]
+            #[ignore = "takes four minutes"]
+            fn $name() {
+                let (first, rest) = STALLS.split_at(3);
+                staged($kernel, $module, 8, first);
+                staged($kernel, $module, 8, rest);
+                staged($kernel, $module, 8, &["device"]);
+            }
+        )*
+    };
+}
+
+all_stalls! {
+    all_stalls_on_6_12: "debian:6.12", false;
+    all_stalls_on_6_12_with_the_module: "debian:6.12", true;
+    all_stalls_on_6_1: "debian:6.1", false;
+    all_stalls_on_6_1_with_the_module: "debian:6.1", true;
+}

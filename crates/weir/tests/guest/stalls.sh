@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# stalls.sh STALL...: stages a stall, has it explained, types the command that
+# explain prints, and looks again.  STALLs are the functions stage_* below.
+# Wants disks "d" of 1M/s and "e" of 4M/s, both ext4, and MODULE=y to load weir.ko.
+. /tap.sh
+cd /sys/fs/cgroup || exit 1
+[ "$MODULE" != y ] || insmod /weir.ko || exit 1
+seconds=${SECONDS_EACH:-8}
+
+# writes CGROUP FILE OPTION...: fio in the background, until its cgroup is killed
+writes() {
+	group=$1
+	file=$2
+	shift 2
+	in_cgroup "$group" fio --name=job --filename="$file" --rw=write --bs=4k --size=512M \
+		--fallocate=none --time_based --runtime=300 "$@" >"/tmp/$(basename "$group").out" 2>&1 &
+}
+
+# explain: into /tmp/verdict, and what is compared of it
+explain() {
+	weir explain "$victim" --for "${seconds}s" --json >/tmp/verdict
+	echo "explain ended with $?" >>/tmp/verdict
+	sed -n 's/^ *"command": "\(.*\)",$/\1/p' /tmp/verdict | head -n 1 >/tmp/command
+	throttled=$(sed -n '/"seconds_by_kind"/,/}/s/^ *"throttle": \([0-9.]*\).*/\1/p' /tmp/verdict | head -n 1)
+}
+
+# first KEY: its first value in the verdict
+first() {
+	sed -n "s/^ *\"$1\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" /tmp/verdict | head -n 1
+}
+
+# explained STALL CAUSE CULPRIT KNOB
+explained() {
+	explain
+	sed 's/^/# /' /tmp/verdict
+	ok "$1: the cause is $2" is "$(first cause)" "$2"
+	[ -z "$3" ] || ok "$1: the culprit is $3" is "$(first culprit)" "$3"
+	[ -z "$4" ] || ok "$1: the knob is $4" is "$(first knob)" "$4"
+}
+
+# cured STALL SECONDS: some time after the printed command is typed less than a tenth of the stall is left
+cured() {
+	before=$throttled
+	command=$(cat /tmp/command)
+	echo "# $command"
+	ok "$1: the command is taken" sh -c "$command"
+	sleep "$2"
+	explain
+	echo "# throttled $before s before, ${throttled:-0} s after"
+	sed 's/^/# after: /' /tmp/verdict
+	ok "$1: the command removes the stall" \
+		awk -v before="$before" -v after="${throttled:-0}" 'BEGIN { exit !(after * 10 < before) }'
+}
+
+begin() {
+	victim=victim
+	mkdir -p victim noisy
+	limits 33554432
+}
+
+end() {
+	for group in victim noisy above/victim above; do
+		[ -d "$group" ] || continue
+		echo 1 >"$group/cgroup.kill"
+		while grep -q 'populated 1' "$group/cgroup.events"; do
+			sleep 0.1
+		done
+		rmdir "$group"
+	done
+	wait
+	# what is dirty is not worth waiting for
+	rm -rf /mnt/d/* /mnt/e/*
+}
+
+# bdi_of DIRECTORY: the device mounted there
+bdi_of() {
+	awk -v at="$1" '$5 == at { print $3 }' /proc/self/mountinfo
+}
+
+# with_module KNOB, or without it OTHER
+with_module() {
+	if [ "$MODULE" = y ]; then echo "$1"; else echo "$2"; fi
+}
+
+# the host's limit, filled by a neighbour
+stage_host() {
+	begin
+	writes noisy /mnt/d/noisy
+	sleep 5
+	writes victim /mnt/d/victim --rate=500k
+	sleep 5
+	explained host host_limit /noisy "$(with_module memory.dirty_min memory.high)"
+	cured host 5
+	end
+}
+
+# a byte setting, scaled down to a small cgroup
+stage_cgroup() {
+	begin
+	echo 48M >victim/memory.max
+	writes victim /mnt/d/victim --rate=1300k
+	sleep 8
+	explained cgroup cgroup_limit /victim "$(with_module memory.dirty_min vm.dirty_bytes)"
+	cured cgroup 2
+	end
+}
+
+# a cgroup above that bounds it: a ceiling, or without weir its memory
+stage_ancestor() {
+	begin
+	mkdir -p above
+	echo "+memory +io" >above/cgroup.subtree_control
+	mkdir -p above/victim
+	victim=above/victim
+	if [ "$MODULE" = y ]; then echo 2M >above/memory.dirty_bytes; else echo 48M >above/memory.max; fi
+	writes above/victim /mnt/d/victim --rate=1300k
+	sleep 8
+	explained ancestor ancestor_limit /above "$(with_module memory.dirty_bytes memory.max)"
+	cured ancestor 2
+	end
+}
+
+# a device that is kept to its share: made strict by hand, or by being FUSE
+stage_device() {
+	begin
+	bdi=$(bdi_of /mnt/d)
+	directory=/mnt/d
+	knob=strict_limit
+	if [ -e "/sys/class/bdi/$bdi/strict_limit" ]; then
+		echo 1 >"/sys/class/bdi/$bdi/strict_limit"
+		echo 5 >"/sys/class/bdi/$bdi/max_ratio"
+	else
+		. /stacks.sh
+		modprobe fuse
+		stack fuse /mnt/d
+		directory=/mnt/fuse
+		bdi=$(bdi_of /mnt/fuse)
+		knob=max_ratio
+	fi
+	writes victim "$directory/victim" --rate=1300k
+	sleep 8
+	explained device device_limit "$bdi" $knob
+	cured device 2
+	end
+	if [ $knob = max_ratio ]; then
+		umount /mnt/fuse
+	else
+		echo 100 >"/sys/class/bdi/$bdi/max_ratio"
+	fi
+}
+
+# pages that may not be written as fast as the disk could
+stage_iomax() {
+	begin
+	echo "$(bdi_of /mnt/e) wbps=262144" >victim/io.max
+	dirty /mnt/e/fill 28 victim
+	writes victim /mnt/e/victim --rate=1m
+	sleep 5
+	explained iomax io_max /victim io.max
+	cured iomax 10
+	end
+}
+
+# fsync while the journal carries somebody else's data
+stage_fsync() {
+	begin
+	limits 268435456
+	writes noisy /mnt/d/noisy --rate=3m
+	sleep 4
+	writes victim /mnt/d/victim --rate=100k --fsync=1
+	sleep 3
+	explained fsync fsync_or_journal /noisy "$(with_module memory.dirty_bytes "")"
+	end
+}
+
+# reads that are held back: nothing that dirty pages have to do with
+stage_reads() {
+	begin
+	dirty /mnt/e/file 8 noisy
+	sync
+	echo "$(bdi_of /mnt/e) rbps=65536" >victim/io.max
+	in_cgroup victim fio --name=job --filename=/mnt/e/file --rw=randread --bs=4k --direct=1 \
+		--time_based --runtime=300 >/dev/null 2>&1 &
+	sleep 3
+	explained reads not_writeback /victim io.max
+	end
+}
+
+for stall in "$@"; do
+	"stage_$stall"
+done
+finish
