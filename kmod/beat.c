@@ -33,6 +33,7 @@ static u64 missed_before;	/* by probes registered earlier */
 
 struct census {
 	bool knobs;
+	bool weights;
 	u64 floors_wanted;
 };
 
@@ -40,7 +41,8 @@ static void take(struct weir_group *group, void *arg)
 {
 	struct census *census = arg;
 
-	census->knobs |= weir_group_has_knob(group);
+	census->weights |= group->weight != WEIR_WEIGHT_DEFAULT;
+	census->knobs |= weir_group_has_knob(group) || census->weights;
 	census->floors_wanted = weir_add(census->floors_wanted,
 					 weir_memory_floor(group));
 }
@@ -146,11 +148,13 @@ static int evaluate(void)
 	beating = (census.knobs || weir_drain_wanted()) && !weir_off;
 	if (!beating) {
 		disarm();
+		weir_weights_enable(false);
 		give_all(0, 0, 0);
 		proven = false;
 		return 0;
 	}
 	err = arm(census.knobs);
+	weir_weights_enable(census.weights);
 	if (!err)
 		err = weir_limits_prove(&thresh, &bg_thresh);
 	tell(err);
@@ -160,6 +164,7 @@ static int evaluate(void)
 	weir_drain_beat(thresh, bg_thresh);
 	adopt_all();
 	give_all(thresh, bg_thresh, census.floors_wanted);
+	weir_weights_round();
 	WRITE_ONCE(last_beat_ns, ktime_get_ns());
 	return 0;
 }
@@ -204,6 +209,7 @@ void weir_beat_remove(void)
 	cancel_delayed_work_sync(&beat_work);
 	mutex_lock(&weir_lock);
 	disarm();
+	weir_weights_enable(false);
 	give_all(0, 0, 0);
 	mutex_unlock(&weir_lock);
 	weir_reserve_end();

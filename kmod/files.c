@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * memory.dirty_min, memory.dirty_ratio, memory.dirty_bytes, memory.dirty_stat.
+ * memory.dirty_min, memory.dirty_ratio, memory.dirty_bytes, memory.dirty_weight,
+ * memory.dirty_stat.
  *
  * Real cgroup v2 files of the memory controller, in every cgroup but the root.
  * One value per write; a refused write leaves the old value.  Errors:
  *   EINVAL      not a value of the file's form; dirty_ratio above 100
- *   ERANGE      more bytes than fit, or a ceiling under two pages
+ *   ERANGE      more bytes than fit, a ceiling under two pages, a weight outside
+ *               1..10000
  *   EPERM       raising a floor without CAP_SYS_RESOURCE in the initial user
  *               namespace, judged by who opened the file: the files of a
  *               delegated subtree belong to its owner, and what one cgroup
@@ -16,11 +18,12 @@
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
-enum knob { DIRTY_MIN, DIRTY_BYTES, DIRTY_RATIO };
+enum knob { DIRTY_MIN, DIRTY_BYTES, DIRTY_RATIO, DIRTY_WEIGHT };
 
 struct value {
 	u64 bytes;
 	u32 percent;
+	u32 weight;
 };
 
 static int errno_of(enum weir_parsed parsed)
@@ -39,6 +42,8 @@ static int parse(enum knob knob, const char *text, size_t len,
 
 	if (knob == DIRTY_RATIO)
 		return errno_of(weir_parse_percent(text, len, &value->percent));
+	if (knob == DIRTY_WEIGHT)
+		return errno_of(weir_parse_weight(text, len, &value->weight));
 	parsed = weir_parse_bytes(text, len, &value->bytes);
 	if (parsed == WEIR_PARSED && knob == DIRTY_BYTES)
 		parsed = weir_check_ceiling_bytes(value->bytes);
@@ -50,6 +55,7 @@ static bool is_default(enum knob knob, const struct value *value)
 	switch (knob) {
 	case DIRTY_MIN: return !value->bytes;
 	case DIRTY_BYTES: return value->bytes == WEIR_UNLIMITED;
+	case DIRTY_WEIGHT: return value->weight == WEIR_WEIGHT_DEFAULT;
 	default: return !value->percent;
 	}
 }
@@ -61,6 +67,8 @@ static struct value get(const struct weir_group *group, enum knob knob)
 		return (struct value) { .bytes = group ? group->dirty_min_bytes : 0 };
 	case DIRTY_BYTES:
 		return (struct value) { .bytes = group ? group->ceiling.bytes : WEIR_UNLIMITED };
+	case DIRTY_WEIGHT:
+		return (struct value) { .weight = group ? group->weight : WEIR_WEIGHT_DEFAULT };
 	default:
 		return (struct value) { .percent = group ? group->ceiling.ratio_percent : 0 };
 	}
@@ -74,6 +82,9 @@ static void put(struct weir_group *group, enum knob knob, struct value value)
 		break;
 	case DIRTY_BYTES:
 		WRITE_ONCE(group->ceiling.bytes, value.bytes);
+		break;
+	case DIRTY_WEIGHT:
+		group->weight = value.weight;
 		break;
 	default:
 		WRITE_ONCE(group->ceiling.ratio_percent, value.percent);
@@ -93,7 +104,7 @@ static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
 		return -EPERM;
 	if (!group && is_default(knob, &value))
 		return 0;
-	group = weir_group_get(css);
+	group = weir_group_get(css, GFP_KERNEL);
 	if (!group)
 		return weir_css_alive(css) ? -ENOMEM : -ENODEV;
 	put(group, knob, value);
@@ -138,6 +149,8 @@ static int show_knob(struct seq_file *seq, void *unused)
 	mutex_unlock(&weir_lock);
 	if (knob == DIRTY_RATIO)
 		seq_printf(seq, "%u\n", value.percent);
+	else if (knob == DIRTY_WEIGHT)
+		seq_printf(seq, "%u\n", value.weight);
 	else
 		print_bytes(seq, "", value.bytes);
 	return 0;
@@ -176,12 +189,14 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 	seq_printf(seq, "subtree_writeback %llu\n",
 		   (u64)subtree.writeback << PAGE_SHIFT);
 	seq_printf(seq, "foreign %llu\n",
-		   weir_group_foreign(group) << PAGE_SHIFT);
+		   weir_device_foreign(group) << PAGE_SHIFT);
 	seq_printf(seq, "floor %llu\n",
 		   in_effect ? group->floor << PAGE_SHIFT : 0);
 	seq_printf(seq, "floor_unused %llu\n",
 		   in_effect ? (u64)atomic64_read(&group->unused) << PAGE_SHIFT : 0);
 	print_bytes(seq, "ceiling ", effective_ceiling(group));
+	seq_printf(seq, "weight_portion %u\n",
+		   in_effect ? weir_weight_portion_now(group) : 0);
 	seq_printf(seq, "nr_passes %llu\n", stats.passes);
 	seq_printf(seq, "nr_floor_admitted %llu\n", stats.floor_admitted);
 	seq_printf(seq, "nr_floor_released %llu\n", stats.floor_released);
@@ -199,6 +214,10 @@ static void print_stat(struct seq_file *seq, struct weir_group *group)
 		seq_printf(seq, "throttled_by_%s_usec %llu\n", deciders[by],
 			   stats.by[by].ns / NSEC_PER_USEC);
 	}
+	seq_printf(seq, "nr_weight_held %llu\n", stats.weight_held);
+	seq_printf(seq, "weight_held_usec %llu\n",
+		   stats.weight_held_ns / NSEC_PER_USEC);
+	seq_printf(seq, "nr_would_wait %llu\n", stats.would_wait);
 	seq_printf(seq, "nr_missed %llu\n", weir_missed());
 }
 
@@ -208,7 +227,7 @@ static int show_stat(struct seq_file *seq, void *unused)
 	struct weir_group *group;
 
 	mutex_lock(&weir_lock);
-	group = weir_group_get(seq_css(seq));
+	group = weir_group_get(seq_css(seq), GFP_KERNEL);
 	if (group)
 		print_stat(seq, group);
 	mutex_unlock(&weir_lock);
@@ -233,6 +252,13 @@ static struct cftype files[] = {
 	{
 		.name = "dirty_ratio",
 		.private = DIRTY_RATIO,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_knob,
+		.write = write_knob,
+	},
+	{
+		.name = "dirty_weight",
+		.private = DIRTY_WEIGHT,
 		.flags = CFTYPE_NOT_ON_ROOT,
 		.seq_show = show_knob,
 		.write = write_knob,

@@ -39,7 +39,7 @@ static void cover(struct weir_floor_pass *pass, struct weir_group *group,
 	pass->floor = READ_ONCE(group->floor);
 	pass->memcg_dirty = weir_tree_claim(group) + fresh;
 	pass->wb_dirty = pass->memcg_dirty + by_inode - by_folio;
-	pass->foreign = weir_group_foreign(group);
+	pass->foreign = weir_device_foreign(group);
 }
 
 /*

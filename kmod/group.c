@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What weir knows of one cgroup: its knobs, its counters, its credit.
+ * What weir knows of one cgroup: its knobs and its counters.
  *
  * A group is made when a weir file of the cgroup is first written or its
  * memory.dirty_stat first read, for all its ancestors then, and by the beat for
@@ -48,6 +48,7 @@ static struct weir_group *make(struct cgroup_subsys_state *css,
 	group->css = css;
 	group->parent = parent;
 	group->ceiling.bytes = WEIR_UNLIMITED;
+	group->weight = WEIR_WEIGHT_DEFAULT;
 	raw_spin_lock_init(&group->lock);
 	hash_add_rcu(groups, &group->node, (unsigned long)css);
 	weir_group_count++;
@@ -60,7 +61,7 @@ static struct weir_group *make(struct cgroup_subsys_state *css,
  * The group of @css, made if need be, and those of its ancestors, topmost
  * first; NULL if out of memory or the cgroup goes.
  */
-struct weir_group *weir_group_get(struct cgroup_subsys_state *css)
+struct weir_group *weir_group_get(struct cgroup_subsys_state *css, gfp_t gfp)
 {
 	struct weir_group *group = weir_group_find(css);
 	struct weir_group *parent;
@@ -73,7 +74,7 @@ struct weir_group *weir_group_get(struct cgroup_subsys_state *css)
 		       !weir_group_find(missing->parent))
 			missing = missing->parent;
 		parent = weir_group_find(missing->parent);
-		if (!make(missing, parent, GFP_KERNEL))
+		if (!make(missing, parent, gfp))
 			return NULL;
 		group = weir_group_find(css);
 	}
@@ -138,6 +139,7 @@ static bool is_done(struct weir_group *group)
 	WRITE_ONCE(group->floor, 0);
 	WRITE_ONCE(group->ceiling.bytes, WEIR_UNLIMITED);
 	WRITE_ONCE(group->ceiling.ratio_percent, 0);
+	group->weight = WEIR_WEIGHT_DEFAULT;
 	if (group->children)
 		return false;
 	return !holds_pages(group->css) || !weir_tree_bound(group);
@@ -198,101 +200,8 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 			sum->by[by].pauses += READ_ONCE(part->by[by].pauses);
 			sum->by[by].ns += READ_ONCE(part->by[by].ns);
 		}
+		sum->weight_held += READ_ONCE(part->weight_held);
+		sum->weight_held_ns += READ_ONCE(part->weight_held_ns);
+		sum->would_wait += READ_ONCE(part->would_wait);
 	}
-}
-
-/* The place of @wb among the group's devices; another's, emptied, if it has none. */
-static struct weir_device *device_of(struct weir_group *group,
-				     struct bdi_writeback *wb)
-{
-	u64 css_serial = wb->memcg_css->serial_nr;
-	struct weir_device *device;
-	int i;
-
-	for (i = 0; i < WEIR_DEVICES; i++) {
-		device = &group->devices[i];
-		if (device->bdi_id == wb->bdi->id &&
-		    device->css_serial == css_serial)
-			return device;
-	}
-	device = &group->devices[group->next_device++ % WEIR_DEVICES];
-	*device = (struct weir_device) {
-		.bdi_id = wb->bdi->id,
-		.css_serial = css_serial,
-	};
-	return device;
-}
-
-/* Pages newly dirtied in this wb since the group's last pass on it. */
-static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
-{
-	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
-	struct weir_device *device;
-	unsigned long flags;
-	u64 before;
-
-	raw_spin_lock_irqsave(&group->lock, flags);
-	device = device_of(group, wb);
-	before = device->wb_dirtied;
-	device->wb_dirtied = now;
-	raw_spin_unlock_irqrestore(&group->lock, flags);
-	/* a wb made anew starts from zero */
-	return now >= before ? now - before : now;
-}
-
-/*
- * Pages of a pass that the task itself dirtied.
- *
- * What a pass reports may include pages of tasks that have exited: the kernel
- * lets whoever comes next on that CPU answer for them.  They must not count as
- * this cgroup's, or a neighbour of many short-lived writers would eat up its
- * floor.  The task's own I/O accounting knows better; what it said at the last
- * pass is kept in a small table, one word per slot: pid and page count.  A task
- * whose slot another took is believed what the pass reports.
- */
-static u64 dirtied_by_current(u64 reported)
-{
-#ifdef CONFIG_TASK_IO_ACCOUNTING
-	static atomic64_t last[1024];
-	atomic64_t *slot = &last[hash_ptr(current, 10)];
-	u32 pages = current->ioac.write_bytes >> PAGE_SHIFT;
-	u64 before = atomic64_xchg(slot, (u64)current->pid << 32 | pages);
-	u64 own = pages - (u32)before;
-
-	if (before >> 32 == current->pid && own < reported)
-		return own;
-#endif
-	return reported;
-}
-
-/*
- * Account a pass of the group on @wb in the credit of @floored, the next floor
- * from it upwards.  Its pages are charged if a floor admits it; otherwise the
- * kernel may or may not take them off the task, and only what the wb recorded
- * is noted.
- */
-void weir_group_charge(struct weir_group *group, struct weir_group *floored,
-		       struct bdi_writeback *wb, u64 reported, bool admitted)
-{
-	u64 dirtied = dirtied_by_current(reported);
-	u64 in_wb = newly_dirtied(group, wb);
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&floored->lock, flags);
-	floored->credit.most_ahead = READ_ONCE(floored->floor);
-	weir_credit_charge(&floored->credit, weir_now_ms(),
-			   admitted ? dirtied : 0, in_wb);
-	raw_spin_unlock_irqrestore(&floored->lock, flags);
-}
-
-/* Foreign pages that count against the floor now. */
-u64 weir_group_foreign(struct weir_group *group)
-{
-	unsigned long flags;
-	u64 foreign;
-
-	raw_spin_lock_irqsave(&group->lock, flags);
-	foreign = weir_credit_pages(&group->credit, weir_now_ms());
-	raw_spin_unlock_irqrestore(&group->lock, flags);
-	return foreign;
 }

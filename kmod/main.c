@@ -10,6 +10,8 @@
  *                                  cgroup holds less than its floor    pass.c
  *   memory.dirty_bytes, _ratio     the limit of the cgroup's own domain is
  *   (ceiling)                      lowered, with exact counts          limits.c
+ *   memory.dirty_weight            a page costs the cgroup time, and its
+ *                                  writers wait until it has passed    weight.c
  *
  * What is decided lives in policy/, which knows no kernel; what may be amended,
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
@@ -62,7 +64,7 @@ out:
 /* A task may still be in code that a probe sent it to; groups may wait to be freed. */
 static void settle(void)
 {
-	synchronize_rcu_tasks();
+	weir_weights_drain();
 	rcu_barrier();
 }
 

@@ -30,6 +30,7 @@
 
 struct pause {
 	struct cgroup_subsys_state *css;
+	u64 bdi_id;
 	u64 start_ns;
 	unsigned long switches;
 	bool below_floor;
@@ -40,14 +41,20 @@ static atomic64_t misfit;
 /* What the entry probe found, for the return probe's entry on the same instruction. */
 static DEFINE_PER_CPU(enum weir_floor_verdict, verdict);
 
-/* What remains of balance_dirty_pages() for an admitted writer. */
-static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
-			unsigned int flags)
+/* Start background writeback if it is due. */
+void weir_wake_flusher(struct bdi_writeback *wb)
 {
 	if (!laptop_mode && !writeback_in_progress(wb) &&
 	    global_node_page_state(NR_FILE_DIRTY) >
 	    weir_host_limits().bg_thresh)
 		weir_start_background(wb);
+}
+
+/* What remains of balance_dirty_pages() for an admitted writer. */
+static int free_running(struct bdi_writeback *wb, unsigned long pages_dirtied,
+			unsigned int flags)
+{
+	weir_wake_flusher(wb);
 	return 0;
 }
 
@@ -68,7 +75,7 @@ static bool admit(struct weir_group *group, struct bdi_writeback *wb,
 	found = weir_floor_decide(&pass);
 	admitted = found == WEIR_FLOOR_ADMIT;
 	__this_cpu_write(verdict, found);
-	weir_group_charge(group, floored, wb, pages_dirtied, admitted && !observe);
+	weir_device_charge(group, floored, wb, pages_dirtied, admitted && !observe);
 	if (!admitted)
 		return false;
 	if (observe) {
@@ -95,13 +102,22 @@ static int enter_pass(struct kprobe *kp, struct pt_regs *regs)
 	}
 	/* RCU is held: handlers run with preemption disabled */
 	group = weir_tree_nearest(wb->memcg_css);
+	if (!group || group->css != wb->memcg_css)
+		weir_weight_stranger(wb->memcg_css);
 	if (!group)
 		return 0;
 	weir_count(group, passes);
-	if (weir_fault() || !admit(group, wb, pages_dirtied))
+	if (weir_fault())
 		return 0;
-	instruction_pointer_set(regs, (unsigned long)free_running);
-	return 1;
+	if (admit(group, wb, pages_dirtied)) {
+		instruction_pointer_set(regs, (unsigned long)free_running);
+		return 1;
+	}
+	if (weir_weight_holds(group, wb)) {
+		instruction_pointer_set(regs, (unsigned long)weir_weight_wait);
+		return 1;
+	}
+	return 0;
 }
 
 static int enter_pause(struct kretprobe_instance *instance,
@@ -116,6 +132,7 @@ static int enter_pause(struct kretprobe_instance *instance,
 		return 1;
 	/* alive until the pass returns: the caller holds the wb, the wb its css */
 	pause->css = wb->memcg_css;
+	pause->bdi_id = wb->bdi->id;
 	pause->start_ns = ktime_get_mono_fast_ns();
 	pause->switches = current->nvcsw;
 	weir_events_enter(group);
@@ -165,6 +182,8 @@ static int leave_pause(struct kretprobe_instance *instance,
 		weir_tree_update(group);
 		shorten_poll(group);
 	}
+	if (group->css == pause->css)
+		weir_weight_leave(group, pause->bdi_id, pauses);
 	return 0;
 }
 

@@ -90,15 +90,33 @@ struct weir_stats {
 	u64 throttled_below_floor;
 	u64 throttled_ns;
 	struct weir_slept by[WEIR_BY_COUNT];
+	u64 weight_held;
+	u64 weight_held_ns;
+	u64 would_wait;
 };
 
 #define WEIR_DEVICES	8
 
-/* The last WB_DIRTIED seen of one device's wb of the cgroup, or of one that has no group yet. */
+/*
+ * One device's wb of the group's cgroup, or of one below it that has no group yet;
+ * all but the first three are for the weight, and of the group's own.
+ */
 struct weir_device {
 	u64 bdi_id;
 	u64 css_serial;
-	u64 wb_dirtied;
+	u64 wb_dirtied;		/* WB_DIRTIED, last seen for the credit */
+	u64 paid;		/* WB_DIRTIED, up to which is paid until @due_ns */
+	u64 due_ns;
+	u64 price_ns;		/* of a page, at the last look */
+	u64 written;		/* WB_WRITTEN, last seen */
+	u64 cleaned;		/* of that, in this round */
+	u64 queued;		/* dirty + writeback, last seen */
+	unsigned long seen;	/* jiffies; 0: never */
+	unsigned long slept;	/* jiffies of the last sleep; 0: none */
+	/* set by every round: the cgroup's portion of the device, and the device's */
+	u32 portion;
+	u64 pace;
+	u64 queue;
 };
 
 /* What a subtree told, or a change of it. */
@@ -125,6 +143,7 @@ struct weir_group {
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
+	u32 weight;
 	/* evaluated by the beat and on every write */
 	u64 floor;
 	/* of the floor, not held when last counted */
@@ -132,6 +151,9 @@ struct weir_group {
 	u64 avail;			/* what a ratio is of */
 	/* seen in passes: the freerun level its ceiling makes */
 	u64 last_freerun;
+	/* of the children that compete, in the round of this number */
+	u64 round;
+	u64 children_weight;
 	struct weir_stats __percpu *stats;
 	struct rcu_head rcu;
 };
@@ -140,16 +162,12 @@ extern struct mutex weir_lock;
 extern unsigned int weir_group_count;
 
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
-struct weir_group *weir_group_get(struct cgroup_subsys_state *css);
+struct weir_group *weir_group_get(struct cgroup_subsys_state *css, gfp_t gfp);
 unsigned int weir_group_adopt(struct weir_group *group);
 void weir_groups_drop(bool all);
 void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
 		      void *arg);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
-void weir_group_charge(struct weir_group *group, struct weir_group *floored,
-		       struct bdi_writeback *wb, u64 reported, bool admitted);
-u64 weir_group_foreign(struct weir_group *group);
-
 static inline u64 weir_now_ms(void)
 {
 	return ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
@@ -173,6 +191,14 @@ static inline bool weir_group_has_knob(const struct weir_group *group)
 }
 
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
+
+/* device.c: what a cgroup does on each device */
+struct weir_device *weir_device_own(struct weir_group *group, u64 bdi_id);
+struct weir_device *weir_device_of(struct weir_group *group,
+				   struct bdi_writeback *wb);
+void weir_device_charge(struct weir_group *group, struct weir_group *floored,
+			struct bdi_writeback *wb, u64 reported, bool admitted);
+u64 weir_device_foreign(struct weir_group *group);
 
 /* tree.c: what a subtree holds */
 struct weir_counts weir_tree_update(struct weir_group *group);
@@ -246,6 +272,21 @@ int weir_redirect_prove(void);
 void weir_redirect_end(void);
 u64 weir_passes_missed(void);
 u64 weir_passes_misfit(void);
+void weir_wake_flusher(struct bdi_writeback *wb);
+
+/* weight.c: writers wait for the time their pages cost */
+bool weir_weight_holds(struct weir_group *group, struct bdi_writeback *wb);
+int weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		     unsigned int flags);
+void weir_weight_leave(struct weir_group *group, u64 bdi_id, bool slept);
+void weir_weights_drain(void);
+
+/* rounds.c: who competes for a device, and how much it cleans */
+extern bool weir_weights_enabled;
+u32 weir_weight_portion_now(const struct weir_group *group);
+void weir_weight_stranger(struct cgroup_subsys_state *css);
+void weir_weights_round(void);
+void weir_weights_enable(bool enable);
 
 /* beat.c: arming by need, heartbeat, floors evaluated live */
 struct weir_pool {

@@ -93,6 +93,23 @@ enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 	return WEIR_PARSED;
 }
 
+/* memory.dirty_weight, 1 to 10000 as every cgroup v2 weight. */
+enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
+				   weir_u32 *weight)
+{
+	enum weir_parsed result;
+	weir_u64 value;
+
+	trim(&text, &len);
+	result = digits(text, len, &value);
+	if (result != WEIR_PARSED)
+		return result;
+	if (value < WEIR_WEIGHT_MIN || value > WEIR_WEIGHT_MAX)
+		return WEIR_PARSE_RANGE;
+	*weight = (weir_u32)value;
+	return WEIR_PARSED;
+}
+
 /* A ceiling below what Linux takes for vm.dirty_bytes would stop all writing. */
 enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes)
 {

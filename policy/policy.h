@@ -126,6 +126,8 @@ enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
 				  weir_u64 *bytes);
 enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 				    weir_u32 *percent);
+enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
+				   weir_u32 *weight);
 enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes);
 
 /* ceiling.c: the most a cgroup may hold, and the limits that keep it there. */
@@ -261,6 +263,37 @@ struct weir_pause_facts {
 };
 
 enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
+
+/* weight.c: what a page costs, among those who compete for a device. */
+
+#define WEIR_WEIGHT_MIN		1U
+#define WEIR_WEIGHT_MAX		10000U
+#define WEIR_WEIGHT_DEFAULT	100U
+/* The whole device, as a portion. */
+#define WEIR_PORTION_ONE	(1U << 20)
+#define WEIR_ROUND_MS		200ULL
+#define WEIR_WAIT_MIN_MS	10ULL
+#define WEIR_DEBT_ROUNDS	25ULL
+
+/* A look at a writer of one cgroup, on one device. */
+struct weir_turn {
+	weir_u32 portion;	/* of WEIR_PORTION_ONE; 0: the cgroup does not compete */
+	weir_u64 pace;		/* pages the device cleans in a round */
+	weir_u64 queued;	/* dirty + writeback on the device, of all who compete */
+	weir_u64 host_dirty;	/* the host's dirty + writeback */
+	weir_u64 host_thresh;
+	weir_u64 host_bg_thresh;
+};
+
+weir_u32 weir_weight_portion(weir_u32 portion, weir_u32 weight,
+			     weir_u64 siblings);
+weir_u64 weir_weight_pace(weir_u64 pace, weir_u64 written, weir_u64 elapsed_ms);
+weir_u64 weir_turn_price_ns(const struct weir_turn *turn);
+weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
+		       weir_u64 now_ns, weir_u64 pages);
+weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
+			   weir_u64 now_ns);
+weir_u64 weir_turn_poll(weir_u64 price_ns, weir_u64 stock_poll);
 
 /* arith.c: the few sums everything above is made of. */
 

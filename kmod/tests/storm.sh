@@ -16,6 +16,7 @@ cycle() {
 	insmod /weir.ko || return 1
 	echo 16M >load/memory.dirty_min
 	echo 32M >load/memory.dirty_bytes
+	echo 1 >load/memory.dirty_weight
 	i=0
 	while [ $i -lt "$cgroups" ]; do
 		mkdir storm || return 1

@@ -143,6 +143,9 @@ pub struct PhaseResult {
     pub events: BTreeMap<String, u64>,
     /// By cgroup path: `memory.dirty_stat` before and after, where the file exists.
     pub dirty_stat: BTreeMap<String, BeforeAfter>,
+    /// By cgroup path: bytes it and its descendants had written to disks, by `io.stat`.
+    #[serde(default)]
+    pub written: BTreeMap<String, u64>,
 }
 
 /// Dirty + writeback of one subject over a phase.

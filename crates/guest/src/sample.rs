@@ -53,6 +53,7 @@ struct Counters {
     pressure: Pressure,
     events: BTreeMap<String, u64>,
     dirty_stat: BTreeMap<String, String>,
+    written: BTreeMap<String, u64>,
 }
 
 /// Counters of /proc/vmstat that are kept, by how their names begin: `allocstall` is one per zone.
@@ -101,6 +102,10 @@ impl Watch {
                 .unwrap_or_default();
             (path, BeforeAfter { before, after })
         });
+        let written = after.written.into_iter().map(|(path, after)| {
+            let before = self.before.written.get(&path).copied().unwrap_or_default();
+            (path, after.saturating_sub(before))
+        });
         let events = after.events.into_iter().map(|(name, after)| {
             let before = self.before.events.get(&name).copied().unwrap_or_default();
             (name, after.saturating_sub(before))
@@ -120,6 +125,7 @@ impl Watch {
             flusher_cpu_us: flushers.microseconds(),
             events: events.collect(),
             dirty_stat: dirty_stat.collect(),
+            written: written.collect(),
         })
     }
 }
@@ -144,6 +150,9 @@ impl Counters {
                     fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
                 counters.dirty_stat.insert(path.clone(), text);
             }
+            let file = directory(path).join("io.stat");
+            let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+            counters.written.insert(path.clone(), written(&text));
         }
         Ok(counters)
     }
@@ -159,6 +168,13 @@ fn events(vmstat: &str) -> BTreeMap<String, u64> {
             Some((name.to_owned(), value.parse().ok()?))
         })
         .collect()
+}
+
+/// Bytes written to all devices, of `io.stat`'s text.
+fn written(text: &str) -> u64 {
+    text.split_whitespace()
+        .filter_map(|field| field.strip_prefix("wbytes=")?.parse::<u64>().ok())
+        .sum()
 }
 
 /// A cgroup's `memory.dirty_stat`, if this kernel has it.
@@ -277,6 +293,12 @@ mod tests {
         assert_eq!(total(text, "some"), Some(123));
         assert_eq!(total(text, "full"), Some(45));
         assert_eq!(total("", "full"), None);
+    }
+
+    #[test]
+    fn what_was_written_is_added_up_over_devices() {
+        let text = "254:0 rbytes=1 wbytes=4096 rios=1 wios=1 dbytes=0 dios=0\n254:16 rbytes=0 wbytes=8192\n";
+        assert_eq!([written(text), written("")], [12_288, 0]);
     }
 
     #[test]

@@ -91,6 +91,10 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
             add(&subject, "writeback_median_bytes", median, "bytes");
         }
     }
+    for (path, bytes) in &result.written {
+        let (subject, rate) = (format!("cgroup/{path}"), *bytes as f64 / seconds);
+        add(&subject, "disk_bw_bytes", rate, "bytes/s");
+    }
     for (path, stat) in &result.dirty_stat {
         for (key, after) in keys(&stat.after) {
             // Counters say what happened in this phase; everything else is a level, as it was at its end.

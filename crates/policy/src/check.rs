@@ -14,6 +14,7 @@ use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
 use crate::reserve::Host;
+use crate::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_MAX};
 use crate::{PAGES_MAX, UNLIMITED, arith};
 use arbitrary::{Arbitrary, Unstructured};
 
@@ -86,6 +87,22 @@ pub enum Case {
         limits: Limits,
         limit: u64,
         stock: u64,
+    },
+    Portions {
+        weights: Vec<u16>,
+        parent: u32,
+    },
+    Pace {
+        pace: u64,
+        written: u64,
+        elapsed_ms: u64,
+    },
+    Turn {
+        turn: Turn,
+        due_ns: u64,
+        now_ns: u64,
+        pages: u64,
+        stock_poll: u64,
     },
 }
 
@@ -181,6 +198,26 @@ impl Case {
                     "within the room"
                 );
             }
+            Case::Portions { weights, parent } => check_portions(weights, *parent),
+            &Case::Pace {
+                pace,
+                written,
+                elapsed_ms,
+            } => {
+                let next = weight::pace(pace, written, elapsed_ms);
+                assert!(next <= PAGES_MAX, "saturated");
+                assert!(
+                    written == 0 || elapsed_ms > ROUND_MS || next > 0,
+                    "work begun is seen"
+                );
+            }
+            Case::Turn {
+                turn,
+                due_ns,
+                now_ns,
+                pages,
+                stock_poll,
+            } => check_turn(turn, *due_ns, *now_ns, *pages, *stock_poll),
         }
     }
 }
@@ -448,6 +485,18 @@ fn check_text(text: &[u8]) {
         text.escape_ascii().to_string()
     );
 
+    let weight = match digits(trimmed) {
+        None => Err(Error::Invalid),
+        Some(weight) if (1..=10_000).contains(&weight) => Ok(weight as u32),
+        Some(_) => Err(Error::OutOfRange),
+    };
+    assert_eq!(
+        parse::weight(text),
+        weight,
+        "{:?}",
+        text.escape_ascii().to_string()
+    );
+
     let percent = match digits(trimmed) {
         Some(percent) if percent <= 100 => Ok(percent as u32),
         _ => Err(Error::Invalid),
@@ -682,6 +731,74 @@ fn check_path(stock: &Limits, path: &[(u64, Counts)], kind: Pass) {
             assert!(up.dirty > up.thresh || up.thresh == 0, "full alone is full");
         }
     }
+}
+
+/// Siblings share what their parent has, in proportion and no more; whoever has much to say.
+fn check_portions(weights: &[u16], parent: u32) {
+    let (parent, weights) = (
+        parent.clamp(1, PORTION_ONE),
+        weights.iter().map(|w| u32::from(*w).clamp(1, WEIGHT_MAX)),
+    );
+    let siblings: u64 = weights.clone().map(u64::from).sum();
+    let parts: Vec<_> = weights
+        .clone()
+        .map(|weight| weight::portion(parent, weight, siblings))
+        .collect();
+    let total: u64 = parts.iter().copied().map(u64::from).sum();
+    assert!(
+        total <= u64::from(parent) + parts.len() as u64,
+        "a portion below the smallest is rounded up"
+    );
+    for (weight, part) in weights.zip(parts) {
+        let exact = u64::from(parent) * u64::from(weight) / siblings;
+        assert_eq!(u64::from(part), exact.max(1));
+    }
+}
+
+fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stock_poll: u64) {
+    // boot time: what an uptime of centuries does not reach
+    let (due_ns, now_ns) = (due_ns >> 1, now_ns >> 1);
+    let price = turn.price_ns();
+    assert_eq!(price > 0, turn.portion > 0 && turn.pace > 0, "who competes");
+    let dearer = Turn {
+        portion: turn.portion / 2,
+        ..*turn
+    };
+    assert!(
+        dearer.portion == 0 || dearer.price_ns() >= price,
+        "less weight, no cheaper"
+    );
+    let fuller = Turn {
+        host_dirty: turn.host_dirty.saturating_add(1),
+        ..*turn
+    };
+    assert!(fuller.price_ns() >= price, "a fuller host is no cheaper");
+
+    let paid = turn.pay(due_ns, now_ns, pages);
+    let round = 1_000_000 * ROUND_MS;
+    assert!(
+        paid <= now_ns + weight::DEBT_ROUNDS * round,
+        "nobody is stopped"
+    );
+    assert!(
+        paid.saturating_add(weight::DEBT_ROUNDS * round) >= now_ns,
+        "nobody saves up"
+    );
+    let more = turn.pay(due_ns, now_ns, pages.saturating_add(1));
+    assert!(more >= paid, "more dirtied, longer to wait");
+
+    let wait = turn.wait_ms(paid, now_ns);
+    assert!(wait <= ROUND_MS, "no longer at a time than Linux");
+    if wait > 0 {
+        assert!(
+            turn.host_dirty > turn.host_bg_thresh,
+            "free where flushers rest"
+        );
+        assert!(turn.portion > 0, "who competes");
+        assert!(turn.wait_ms(paid, now_ns + 1) <= wait, "time only helps");
+    }
+    let poll = weight::poll(price, stock_poll);
+    assert!(poll >= 1 && poll <= stock_poll.max(1));
 }
 
 #[cfg(test)]

@@ -106,7 +106,19 @@ const weir_u64 weir_layout_pause[] = {
 	AT(weir_pause_facts, judged_by),
 };
 
+const weir_u64 weir_layout_turn[] = {
+	sizeof(struct weir_turn),
+	AT(weir_turn, portion), AT(weir_turn, pace), AT(weir_turn, queued),
+	AT(weir_turn, host_dirty), AT(weir_turn, host_thresh),
+	AT(weir_turn, host_bg_thresh),
+};
+
 /* Enumerators and constants that are repeated in Rust. */
+const weir_u64 weir_layout_weight_constants[] = {
+	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_PORTION_ONE,
+	WEIR_ROUND_MS, WEIR_WAIT_MIN_MS, WEIR_DEBT_ROUNDS,
+};
+
 const weir_u64 weir_layout_constants[] = {
 	WEIR_PASS_WRITER, WEIR_PASS_FLUSHER, WEIR_PASS_READER,
 	WEIR_FLOOR_ADMIT, WEIR_FLOOR_NONE, WEIR_FLOOR_FULL, WEIR_FLOOR_HOST_FULL,

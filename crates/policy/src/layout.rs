@@ -2,7 +2,7 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve};
+use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve, weight};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -22,6 +22,8 @@ mod c {
         pub static weir_layout_drain_beat: [u64; 14];
         pub static weir_layout_drain_host: [u64; 6];
         pub static weir_layout_drain_constants: [u64; 3];
+        pub static weir_layout_turn: [u64; 7];
+        pub static weir_layout_weight_constants: [u64; 7];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -159,6 +161,32 @@ fn structs_agree_with_the_header() {
             drain::CALM_MS
         ]
     );
+    assert_layout!(
+        weir_layout_turn,
+        weight::Turn,
+        portion,
+        pace,
+        queued,
+        host_dirty,
+        host_thresh,
+        host_bg_thresh
+    );
+}
+
+#[test]
+fn constants_of_weights_agree_with_the_header() {
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let from_c = unsafe { c::weir_layout_weight_constants };
+    let from_rust = [
+        weight::WEIGHT_MIN.into(),
+        weight::WEIGHT_MAX.into(),
+        weight::WEIGHT_DEFAULT.into(),
+        weight::PORTION_ONE.into(),
+        weight::ROUND_MS,
+        weight::WAIT_MIN_MS,
+        weight::DEBT_ROUNDS,
+    ];
+    assert_eq!(from_c, from_rust);
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub mod parse;
 pub mod pass;
 pub mod pause;
 pub mod reserve;
+pub mod weight;
 
 /// log2 of the page size in bytes.
 pub const PAGE_SHIFT: u32 = 12;

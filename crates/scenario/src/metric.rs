@@ -41,7 +41,12 @@ pub const HOST: &[&str] = &[
 /// Measured of a disk in every phase.
 pub const DISK: &[&str] = &["bw_bytes"];
 /// Measured of a cgroup in every phase and both arms.
-pub const CGROUP: &[&str] = &["dirty_max_bytes", "dirty_median_bytes"];
+pub const CGROUP: &[&str] = &[
+    "dirty_max_bytes",
+    "dirty_median_bytes",
+    // By io.stat: what flushers wrote back for it, and direct I/O.
+    "disk_bw_bytes",
+];
 /// Counters of `memory.dirty_stat`, by how much they grew in a phase. Arm `weir` only: stock has no
 /// such file.
 pub const DIRTY_STAT: &[&str] = &[
@@ -52,6 +57,9 @@ pub const DIRTY_STAT: &[&str] = &[
     "nr_would_hold",
     "nr_throttled",
     "throttled_usec",
+    "nr_weight_held",
+    "weight_held_usec",
+    "nr_would_wait",
     "nr_missed",
 ];
 

@@ -341,7 +341,7 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_mim\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.dirty_mim"`: weir has no file `memory.dirty_mim`, did you mean `memory.dirty_min`? known: memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio"#,
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_mim"`: weir has no file `memory.dirty_mim`, did you mean `memory.dirty_min`? known: memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
@@ -355,13 +355,18 @@ fn cgroup_files() {
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
+        "\"memory.dirty_weight\" = 0",
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_weight"`: `0` is not a weight: a whole number, 1 to 10000"#,
+    );
+    check(
+        "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_stat\" = 1",
         r#"t.toml:11: key `cgroup.victim."memory.dirty_stat"`: `memory.dirty_stat` is read, not written: expectations can use its counters"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.hihg\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.prio.class, io.weight, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, pids.max"#,
+        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.prio.class, io.weight, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, pids.max"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
@@ -419,7 +424,7 @@ fn expectations() {
     check(
         "victim.iops",
         "cgroup/victim.nr_pases",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_would_admit, nr_would_hold, throttled_usec"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, throttled_usec, weight_held_usec"#,
     );
     check(
         "victim.iops",

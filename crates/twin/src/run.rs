@@ -206,10 +206,6 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
     for index in first..world.tasks.len() {
         world.give_up(index);
     }
-    for cpu in &mut world.cpus {
-        cpu.queue.clear();
-        cpu.busy = false;
-    }
     #[cfg(any(test, debug_assertions))]
     world.check(true);
 }

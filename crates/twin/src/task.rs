@@ -155,7 +155,6 @@ impl World {
             State::Over => return,
             State::Idle => {}
             State::Writing(passes) => {
-                self.leaves_cpu(index);
                 if passes && self.passes(index) == Passed::Sleep {
                     return;
                 }
@@ -280,31 +279,12 @@ impl World {
         work.rate.is_none() && work.think.is_none()
     }
 
-    /// Goes on as soon as its CPU is free.
+    /// Writes until something has to be looked at, and plans what follows.
     fn stretch(&mut self, index: usize) {
         self.task_does(index, Doing::Running);
-        let cpu = &mut self.cpus[usize::from(self.tasks[index].cpu)];
-        if cpu.busy {
-            cpu.queue.push_back(index as u32);
-        } else {
-            cpu.busy = true;
-            self.writes(index);
-        }
-    }
-
-    /// Its stretch is over: the next in turn has the CPU.
-    fn leaves_cpu(&mut self, index: usize) {
-        let cpu = &mut self.cpus[usize::from(self.tasks[index].cpu)];
-        match cpu.queue.pop_front() {
-            Some(next) => self.writes(next as usize),
-            None => cpu.busy = false,
-        }
-    }
-
-    /// Writes until something has to be looked at, and plans what follows.
-    fn writes(&mut self, index: usize) {
         let cpu = usize::from(self.tasks[index].cpu);
-        let (call, page, start) = (self.machine.call, self.machine.page, self.now);
+        let (call, page) = (self.machine.call, self.machine.page);
+        let start = self.now.max(self.cpus[cpu].free_at);
         let runs_on = self.may_run_on(index);
         let mut time = 0;
         let passes = loop {
@@ -355,7 +335,8 @@ impl World {
             }
         };
         self.tasks[index].state = State::Writing(passes);
-        self.plan(start + time, Event::Task(index as u32));
+        let over = self.takes_cpu(cpu as u16, time);
+        self.plan(over, Event::Task(index as u32));
     }
 
     fn operation_begins(&mut self, index: usize, at: Ns) {

@@ -223,7 +223,8 @@ impl World {
             let cpu = self.psi.place(turn as u16);
             self.psi.turn(cpu, Doing::Nothing, Doing::Running, self.now);
             self.looker = Some(cpu);
-            self.plan(self.now + self.machine.look, Event::Looked);
+            let over = self.takes_cpu(cpu, self.machine.look);
+            self.plan(over, Event::Looked);
         }
         self.samples.held.push(self.counts.held());
         self.samples.writeback.push(self.counts.writeback);
@@ -231,6 +232,13 @@ impl World {
             series.push(cgroup.subtree.held());
         }
         self.plan(self.now + 50 * crate::clock::MS, Event::Sample);
+    }
+
+    /// Somebody has `time` to compute on `cpu`, after those who came before; returns when it is done.
+    pub fn takes_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
+        let free_at = &mut self.cpus[usize::from(cpu)].free_at;
+        *free_at = self.now.max(*free_at) + time;
+        *free_at
     }
 
     fn looked(&mut self) {

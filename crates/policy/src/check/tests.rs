@@ -52,6 +52,13 @@ prop_compose! {
                 ahead in pages(), most_ahead in pages())
         -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
 }
+prop_compose! {
+    fn turn()(portion in prop_oneof![0..=PORTION_ONE, any::<u32>()], pace in pages(), queued in pages(),
+              host_dirty in pages(), host_thresh in pages(), host_bg_thresh in pages())
+        -> Turn {
+        Turn { portion, pace, queued, host_dirty, host_thresh, host_bg_thresh }
+    }
+}
 
 prop_compose! {
     fn drain()(rate in pages(), seen_ms in pages(), calm_ms in pages(), dirtyable in pages(),
@@ -72,6 +79,22 @@ prop_compose! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn portions(weights in vec(prop_oneof![any::<u16>(), 1..=200u16], 1..20), parent in 0..=PORTION_ONE) {
+        Case::Portions { weights, parent }.check();
+    }
+
+    #[test]
+    fn paces(pace in pages(), written in pages(), elapsed_ms in pages()) {
+        Case::Pace { pace, written, elapsed_ms }.check();
+    }
+
+    #[test]
+    fn turns(turn in turn(), now_ns in any::<u64>(), ahead_ns in 0..3_000_000_000u64, pages in pages(), stock_poll in pages()) {
+        let due_ns = now_ns.saturating_add(ahead_ns);
+        Case::Turn { turn, due_ns, now_ns, pages, stock_poll }.check();
+    }
 
     #[test]
     fn arithmetic(a in pages(), b in pages(), c in pages()) {

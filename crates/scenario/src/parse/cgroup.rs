@@ -12,6 +12,7 @@ pub(super) const KNOBS: &[&str] = &[
     "memory.dirty_min",
     "memory.dirty_ratio",
     "memory.dirty_bytes",
+    "memory.dirty_weight",
 ];
 
 /// cgroup v2 files of the controllers the guest enables that take one value and name no device:
@@ -107,6 +108,12 @@ pub(super) fn knob(file: &str, value: &Value) -> Option<String> {
             Ok(0..=100) => Ok(()),
             _ => Err(format!(
                 "`{text}` is not a percentage: a whole number, 0 (off) to 100"
+            )),
+        },
+        "memory.dirty_weight" => match text.parse::<u32>() {
+            Ok(1..=10_000) => Ok(()),
+            _ => Err(format!(
+                "`{text}` is not a weight: a whole number, 1 to 10000"
             )),
         },
         "memory.dirty_stat" => Err(

@@ -7,7 +7,6 @@ use crate::domain::Domain;
 use crate::flusher::Flusher;
 use crate::pages::Pages;
 use crate::share::Share;
-use std::collections::VecDeque;
 
 /// Pages by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,16 +131,14 @@ pub struct Machine {
 }
 
 /// What each CPU keeps for the throttle.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
     /// Pages dirtied on it since the last pass on it.
     pub unseen: u64,
     /// Left behind by tasks that have ended.
     pub left: u64,
-    /// A task is running on it.
-    pub busy: bool,
-    /// Those that want to, in turn.
-    pub queue: VecDeque<u32>,
+    /// When those are through who want to run on it now.
+    pub free_at: Ns,
 }
 
 /// What is looked at every 50 ms, in pages.

@@ -26,6 +26,7 @@ const FILES: &[&str] = &[
     "memory.dirty_min",
     "memory.dirty_bytes",
     "memory.dirty_ratio",
+    "memory.dirty_weight",
     "memory.dirty_stat",
 ];
 

@@ -31,6 +31,7 @@ const KNOBS: &[(&str, &str)] = &[
     ("dirty_min", "0"),
     ("dirty_bytes", "max"),
     ("dirty_ratio", "0"),
+    ("dirty_weight", "100"),
 ];
 
 /// All there is to say.
@@ -200,6 +201,7 @@ fn table(cgroups: &[Cgroup]) -> String {
         "dirty_bytes",
         "dirty_ratio",
         "ceiling",
+        "weight",
         "dirty+wb",
     ]);
     for cgroup in cgroups {
@@ -230,6 +232,11 @@ fn table(cgroups: &[Cgroup]) -> String {
             knob("dirty_bytes"),
             ratio,
             stat("ceiling"),
+            cgroup
+                .knobs
+                .get("dirty_weight")
+                .cloned()
+                .unwrap_or_else(|| "-".into()),
             pages.map_or("-".into(), |v| shown("_bytes", &v)),
         ]);
     }
@@ -295,15 +302,16 @@ mod tests {
         write(root, "sys/kernel/weir/state", "active\n");
         write(root, "sys/kernel/weir/floors_bytes", "8388608\n");
         write(root, "sys/module/weir/parameters/observe", "N\n");
-        for (cgroup, min, bytes, ratio) in [
-            ("a.slice", "0", "max", "0"),
-            ("a.slice/db", "16777216", "max", "0"),
-            ("batch", "0", "100000", "5"),
+        for (cgroup, min, bytes, ratio, weight) in [
+            ("a.slice", "0", "max", "0", "100"),
+            ("a.slice/db", "16777216", "max", "0", "100"),
+            ("batch", "0", "100000", "5", "400"),
         ] {
             let cgroup = format!("sys/fs/cgroup/{cgroup}");
             write(root, &format!("{cgroup}/memory.dirty_min"), min);
             write(root, &format!("{cgroup}/memory.dirty_bytes"), bytes);
             write(root, &format!("{cgroup}/memory.dirty_ratio"), ratio);
+            write(root, &format!("{cgroup}/memory.dirty_weight"), weight);
             write(
                 root,
                 &format!("{cgroup}/memory.dirty_stat"),
@@ -317,9 +325,9 @@ mod tests {
 active: in effect
   floors_bytes          8M
 
-cgroup      dirty_min  floor  dirty_bytes  dirty_ratio  ceiling  dirty+wb
-a.slice/db        16M     8M          max          0 %      max       12K
-batch               0     8M        97.7K          5 %      max       12K
+cgroup      dirty_min  floor  dirty_bytes  dirty_ratio  ceiling  weight  dirty+wb
+a.slice/db        16M     8M          max          0 %      max     100       12K
+batch               0     8M        97.7K          5 %      max     400       12K
 ";
         assert_eq!(text(&status), expected, "\n{}", text(&status));
     }
