@@ -92,7 +92,8 @@ impl Cache {
         Ok(path)
     }
 
-    /// A new directory for the logs of a run called `name`; only the newest 50 are kept.
+    /// A new directory for the logs of a run called `name`. The newest 50 are kept, and all of the last
+    /// day: their guests may still be alive.
     pub fn run_directory(&self, name: &str) -> Result<PathBuf> {
         let runs = self.path("runs");
         fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
@@ -103,7 +104,9 @@ impl Cache {
             })
             .collect();
         old.sort();
-        for (_, path) in old.iter().rev().skip(49) {
+        let day = std::time::Duration::from_secs(24 * 60 * 60);
+        let over = |time: &std::time::SystemTime| time.elapsed().is_ok_and(|age| age > day);
+        for (_, path) in old.iter().rev().skip(49).filter(|(time, _)| over(time)) {
             // Two weirs may tidy up at once; what is gone is gone.
             let _ = fs::remove_dir_all(path);
         }
