@@ -163,7 +163,8 @@ actor_oom() {
 actor_pressure() {
 	# what is left but 48 MiB, for two seconds
 	room=$(($(awk '/^MemAvailable:/{ print $2 }' /proc/meminfo) - 49152))
-	[ $room -gt 0 ] && timeout 2 sh -c "head -c ${room}k /dev/zero | tail"
+	# each its own end: what a killed shell leaves behind would fill memory for good
+	[ $room -gt 0 ] && timeout -s KILL 2 head -c ${room}k /dev/zero | timeout -s KILL 2 tail
 	sleep 8
 }
 
