@@ -9,6 +9,7 @@ seconds=${SECONDS_EACH:-8}
 
 # writes CGROUP FILE OPTION...: fio in the background, until its cgroup is killed
 writes() {
+	[ "$1" != "$victim" ] || again="$*"
 	group=$1
 	file=$2
 	shift 2
@@ -38,13 +39,43 @@ explained() {
 	[ -z "$4" ] || ok "$1: the knob is $4" is "$(first knob)" "$4"
 }
 
-# cured STALL SECONDS: some time after the printed command is typed less than a tenth of the stall is left
+# total CGROUP: microseconds in which somebody there waited for I/O
+total() {
+	sed -n 's/^some .*total=//p' "$1/io.pressure"
+}
+
+# until_stalled: a second of it, however slow the machine is
+until_stalled() {
+	since=$(total "$victim")
+	for try in $(seq 600); do
+		[ $(($(total "$victim") - since)) -lt 1000000 ] || return 0
+		sleep 0.1
+	done
+	echo "# $victim does not stall"
+}
+
+# until_held PAGES: so many of the host's are dirty or being written
+until_held() {
+	for try in $(seq 600); do
+		held=$(awk '/^nr_(dirty|writeback) /{ n += $2 } END { print n }' /proc/vmstat)
+		[ "$held" -lt "$1" ] || return 0
+		sleep 0.1
+	done
+	echo "# no $1 pages are dirty"
+}
+
+# cured STALL SECONDS: some time after the printed command is typed a writer that begins then, and
+# has nothing to catch up with, meets less than a tenth of the stall
 cured() {
 	before=$throttled
 	command=$(cat /tmp/command)
 	echo "# $command"
 	ok "$1: the command is taken" sh -c "$command"
+	echo 1 >"$victim/cgroup.kill"
 	sleep "$2"
+	# shellcheck disable=SC2086 # a list of arguments
+	writes $again
+	sleep 1
 	explain
 	echo "# throttled $before s before, ${throttled:-0} s after"
 	sed 's/^/# after: /' /tmp/verdict
@@ -56,6 +87,10 @@ begin() {
 	victim=victim
 	mkdir -p victim noisy
 	limits 33554432
+	# a journal that commits meanwhile makes writers wait too: only fsync shall
+	for disk in d e; do
+		mount -o remount,noatime,commit=300 /mnt/$disk
+	done
 }
 
 end() {
@@ -86,9 +121,9 @@ with_module() {
 stage_host() {
 	begin
 	writes noisy /mnt/d/noisy
-	sleep 5
+	until_held 6500
 	writes victim /mnt/d/victim --rate=500k
-	sleep 5
+	until_stalled
 	explained host host_limit /noisy "$(with_module memory.dirty_min memory.high)"
 	cured host 5
 	end
@@ -99,7 +134,7 @@ stage_cgroup() {
 	begin
 	echo 48M >victim/memory.max
 	writes victim /mnt/d/victim --rate=1300k
-	sleep 8
+	until_stalled
 	explained cgroup cgroup_limit /victim "$(with_module memory.dirty_min vm.dirty_bytes)"
 	cured cgroup 2
 	end
@@ -114,7 +149,7 @@ stage_ancestor() {
 	victim=above/victim
 	if [ "$MODULE" = y ]; then echo 2M >above/memory.dirty_bytes; else echo 48M >above/memory.max; fi
 	writes above/victim /mnt/d/victim --rate=1300k
-	sleep 8
+	until_stalled
 	explained ancestor ancestor_limit /above "$(with_module memory.dirty_bytes memory.max)"
 	cured ancestor 2
 	end
@@ -138,7 +173,7 @@ stage_device() {
 		knob=max_ratio
 	fi
 	writes victim "$directory/victim" --rate=1300k
-	sleep 8
+	until_stalled
 	explained device device_limit "$bdi" $knob
 	cured device 2
 	end
@@ -155,7 +190,7 @@ stage_iomax() {
 	echo "$(bdi_of /mnt/e) wbps=262144" >victim/io.max
 	dirty /mnt/e/fill 28 victim
 	writes victim /mnt/e/victim --rate=1m
-	sleep 5
+	until_stalled
 	explained iomax io_max /victim io.max
 	cured iomax 10
 	end
@@ -166,9 +201,9 @@ stage_fsync() {
 	begin
 	limits 268435456
 	writes noisy /mnt/d/noisy --rate=3m
-	sleep 4
+	until_held 1500
 	writes victim /mnt/d/victim --rate=100k --fsync=1
-	sleep 3
+	until_stalled
 	explained fsync fsync_or_journal /noisy "$(with_module memory.dirty_bytes "")"
 	end
 }
