@@ -135,7 +135,7 @@ fn a_guest_that_does_not_end_or_goes_silent_is_inconclusive() {
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(126), "{err}");
     assert!(
-        err.contains("inconclusive: the guest hangs: nothing heard for a minute; see "),
+        err.contains("inconclusive: the guest hangs: nothing heard for 60 s; see "),
         "{err}"
     );
 }
