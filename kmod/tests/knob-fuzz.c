@@ -75,10 +75,21 @@ static int ratio_verdict(const char *text, size_t len, char *shown)
 	return err;
 }
 
+static int weight_verdict(const char *text, size_t len, char *shown)
+{
+	weir_u32 weight = 0;
+	int err = errno_of(weir_parse_weight(text, len, &weight));
+
+	if (!err)
+		sprintf(shown, "%u\n", weight);
+	return err;
+}
+
 static struct knob knobs[] = {
 	{ "memory.dirty_min", floor_verdict },
 	{ "memory.dirty_bytes", ceiling_verdict },
 	{ "memory.dirty_ratio", ratio_verdict },
+	{ "memory.dirty_weight", weight_verdict },
 };
 
 #define KNOBS	(sizeof(knobs) / sizeof(knobs[0]))
@@ -89,7 +100,7 @@ static char shown[KNOBS][64];
 
 static const char *const seeds[] = {
 	"0", "max", "1", "4096", "8191", "8192", "16M", "1G\n", " 64k ", "50",
-	"100", "101", "007", "max\n", "9223372036854775807",
+	"100", "101", "10000", "10001", "007", "max\n", "9223372036854775807",
 	"9223372036854775808", "18446744073709551615", "8388607T", "-1", "+1",
 	"0x10", "1e3", "16 M", "maxx", "M", " ", "1.5G", "12\0" "3",
 };

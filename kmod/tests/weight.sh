@@ -106,4 +106,6 @@ ok "held once more" comes_to 8000 100 stat heavy weight_portion
 ok "unloads while tasks are held" rmmod weir
 echo 1 >light/cgroup.kill
 echo 1 >heavy/cgroup.kill
+# the shell says of each that it was killed, and the plan is to be the last line
+{ wait; } 2>/dev/null
 finish
