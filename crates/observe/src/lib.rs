@@ -2,7 +2,7 @@
 //! What a kernel shows of its dirty throttling, and what that means.
 //!
 //! ```text
-//! tracefs ─┐                          /proc, /sys, cgroup files, stacks ─┐
+//! tracefs ─┐                          /proc, /sys, cgroup files, sleeps ─┐
 //! trace.dat├─► trace: events ─► stall: what lasted how long ─► observation ─► diagnosis: verdicts
 //! text ────┘
 //! ```

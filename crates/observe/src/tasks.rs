@@ -176,6 +176,8 @@ fn waits_for(task: u32) -> Option<Wait> {
     if state(task)? != 'D' {
         return None;
     }
-    let stack = fs::read_to_string(format!("/proc/{task}/stack")).ok()?;
-    Some(classify(&stack))
+    let read = |file: &str| fs::read_to_string(format!("/proc/{task}/{file}")).ok();
+    // A task that is gone or awake by now waits for nothing.
+    let wchan = read("wchan").filter(|wchan| wchan != "0")?;
+    Some(classify(&wchan, &read("syscall").unwrap_or_default()))
 }
