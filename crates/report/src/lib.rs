@@ -27,7 +27,7 @@ pub use explain::{explanation, losses};
 pub use format::value;
 pub use json::json;
 pub use stats::Summary;
-pub use table::{markdown, terminal};
+pub use table::{markdown, plain, terminal};
 
 use scenario::model::{Arm, Scenario};
 use std::collections::BTreeMap;

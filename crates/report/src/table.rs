@@ -76,6 +76,18 @@ pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
     lines.join("\n") + "\n"
 }
 
+/// An empty table without colour, for figures of another shape than a report's: as text or as Markdown.
+pub fn plain(markdown: bool) -> Table {
+    let mut table = Table::new();
+    table.load_preset(if markdown {
+        presets::ASCII_MARKDOWN
+    } else {
+        presets::NOTHING
+    });
+    table.force_no_tty();
+    table
+}
+
 /// The table as a terminal shows it.
 fn figures(report: &Report, scenario: &Scenario, colour: bool) -> String {
     let mut table = table(report, scenario, colour);

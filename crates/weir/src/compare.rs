@@ -4,7 +4,7 @@
 use crate::run::in_lab;
 use crate::twin::in_twin;
 use anyhow::{Context, Result, anyhow, bail};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table};
 use report::Report;
 use scenario::metric::Unit;
 use scenario::model::{Arm, Scenario};
@@ -200,13 +200,7 @@ fn pairs(scenario: &Scenario, mut lab: BTreeMap<String, Lab>, twin: &Report) -> 
 }
 
 fn table(pairs: &[Pair], markdown: bool) -> Table {
-    let mut table = Table::new();
-    table.load_preset(if markdown {
-        presets::ASCII_MARKDOWN
-    } else {
-        presets::NOTHING
-    });
-    table.force_no_tty();
+    let mut table = report::plain(markdown);
     table.set_header(["figure", "lab", "N", "twin", "difference", ""]);
     for pair in pairs {
         let unit = Unit::of(&pair.name);

@@ -3,7 +3,7 @@
 
 use crate::twin::{from_twin, in_parallel};
 use anyhow::{Context, Result, anyhow, bail};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table};
 use report::{Report, Verdict};
 use scenario::metric::{Name, Unit};
 use scenario::model::{Arm, Scenario};
@@ -201,13 +201,7 @@ fn shown_metrics(asked: &[String], scenario: &Scenario) -> Result<Vec<String>> {
 }
 
 fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Table {
-    let mut table = Table::new();
-    table.load_preset(if markdown {
-        presets::ASCII_MARKDOWN
-    } else {
-        presets::NOTHING
-    });
-    table.force_no_tty();
+    let mut table = report::plain(markdown);
     let keys = rows[0].0.iter().map(|(key, _)| key.clone());
     table.set_header(
         keys.chain(show.iter().cloned())
