@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What floors and their credit promise.
+
+use super::*;
+
+pub(super) fn check_floors(cgroups: &[Caps], host_thresh: u64) {
+    let own: Vec<u64> = cgroups.iter().map(Caps::own).collect();
+    for (caps, &own) in cgroups.iter().zip(&own) {
+        assert!(own <= caps.wanted, "never more than asked for");
+        if caps.memory_max != UNLIMITED {
+            assert!(own <= caps.memory_max.saturating_sub(caps.memory_min));
+            assert!(
+                own <= caps.memory_max / 2,
+                "half of memory.max stays reclaimable"
+            );
+        }
+        let roomier = Caps {
+            memory_max: caps.memory_max.saturating_add(1),
+            ..*caps
+        };
+        assert!(roomier.own() >= own, "monotonic in memory.max");
+        let protected = Caps {
+            memory_min: caps.memory_min.saturating_add(1),
+            ..*caps
+        };
+        assert!(protected.own() <= own, "anti-monotonic in memory.min");
+    }
+    let wanted_total = own.iter().fold(0, |sum: u64, &own| sum.saturating_add(own));
+    let pool = Pool {
+        wanted_total,
+        host_thresh,
+    };
+    let effective: Vec<u64> = own.iter().map(|&own| pool.effective(own)).collect();
+    let sum: u128 = effective.iter().copied().map(u128::from).sum();
+    assert!(
+        sum <= u128::from(floors_cap(host_thresh)),
+        "all floors: 80 % of the limit"
+    );
+    assert!(
+        sum <= u128::from(pool.total()),
+        "the total is an upper bound"
+    );
+    for (&own, &effective) in own.iter().zip(&effective) {
+        assert!(effective <= own, "scaling never widens");
+        if wanted_total <= floors_cap(host_thresh) {
+            assert_eq!(effective, own, "unscaled while they fit");
+        }
+    }
+}
+
+pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
+    let held = pass
+        .memcg_dirty
+        .max(pass.wb_dirty)
+        .saturating_add(pass.foreign);
+    let poll = pass.poll();
+    assert!(
+        (1..=1 << 32).contains(&poll),
+        "at least one page, at most the square root"
+    );
+    if pass.decide() == Verdict::Admit {
+        assert!(held < pass.floor, "admitted only below the floor");
+        assert!(
+            poll <= pass.floor - held,
+            "and looked at again before it is full"
+        );
+        assert!(pass.host_dirty < pass.host_thresh.saturating_add(pass.floors_total));
+        assert!(pass.strictlimit == 0 && pass.cgroup_domain != 0);
+        return;
+    }
+    // More held never admits what less held did not.
+    for worse in [
+        FloorPass {
+            memcg_dirty: pass.memcg_dirty.saturating_add(more),
+            ..*pass
+        },
+        FloorPass {
+            wb_dirty: pass.wb_dirty.saturating_add(more),
+            ..*pass
+        },
+        FloorPass {
+            foreign: pass.foreign.saturating_add(more),
+            ..*pass
+        },
+        FloorPass {
+            host_dirty: pass.host_dirty.saturating_add(more),
+            ..*pass
+        },
+        FloorPass {
+            floor: pass.floor.saturating_sub(more),
+            ..*pass
+        },
+        FloorPass {
+            strictlimit: 1,
+            ..*pass
+        },
+        FloorPass {
+            cgroup_domain: 0,
+            ..*pass
+        },
+    ] {
+        assert_ne!(worse.decide(), Verdict::Admit, "{worse:?}");
+    }
+}
+
+/// Within a window, in whatever order wbs and tasks tell of the same pages, the foreign ones are
+/// exactly the furthest that tasks ever got ahead of the wbs; zero if they never did. A bound on how
+/// far the wbs may be ahead can only add to them.
+pub(super) fn check_credit_in_one_window(passes: &[(u16, u16)], most_ahead: u64) {
+    const NOW: u64 = 10 * CREDIT_WINDOW_MS;
+    let (mut unbounded, mut bounded) = (Credit::new(UNLIMITED), Credit::new(most_ahead));
+    let (mut furthest, mut tasks_ahead) = (0, 0i64);
+    for &(by_task, in_wb) in passes {
+        unbounded.charge(NOW, by_task.into(), in_wb.into());
+        bounded.charge(NOW, by_task.into(), in_wb.into());
+        tasks_ahead += i64::from(by_task) - i64::from(in_wb);
+        furthest = furthest.max(tasks_ahead);
+        assert_eq!(unbounded.pages(NOW), furthest as u64);
+        assert!(
+            bounded.pages(NOW) >= unbounded.pages(NOW),
+            "no bound excuses anybody"
+        );
+    }
+}
+
+/// Foreign pages stay charged for one window and are gone after two, however passes fall.
+pub(super) fn check_credit_of_foreigners(passes: &[(u16, u16)]) {
+    let mut credit = Credit::new(UNLIMITED);
+    let mut now = 10 * CREDIT_WINDOW_MS;
+    let mut charged: Vec<(u64, u64)> = Vec::new();
+    for &(pause_ms, pages) in passes {
+        now += u64::from(pause_ms);
+        credit.charge(now, pages.into(), 0);
+        charged.push((now, pages.into()));
+        let younger_than = |age: u64| -> u64 {
+            charged
+                .iter()
+                .filter(|(at, _)| now - at < age)
+                .map(|(_, pages)| pages)
+                .sum()
+        };
+        let held = credit.pages(now);
+        assert!(
+            held >= younger_than(CREDIT_WINDOW_MS),
+            "charged for one window at least"
+        );
+        assert!(
+            held <= younger_than(2 * CREDIT_WINDOW_MS),
+            "for two at most"
+        );
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What weights promise.
+
+use super::*;
+
+/// Siblings share what their parent has, in proportion and no more; whoever has much to say.
+pub(super) fn check_portions(weights: &[u16], parent: u32) {
+    let (parent, weights) = (
+        parent.clamp(1, PORTION_ONE),
+        weights.iter().map(|w| u32::from(*w).clamp(1, WEIGHT_MAX)),
+    );
+    let siblings: u64 = weights.clone().map(u64::from).sum();
+    let parts: Vec<_> = weights
+        .clone()
+        .map(|weight| weight::portion(parent, weight, siblings))
+        .collect();
+    let total: u64 = parts.iter().copied().map(u64::from).sum();
+    assert!(
+        total <= u64::from(parent) + parts.len() as u64,
+        "a portion below the smallest is rounded up"
+    );
+    for (weight, part) in weights.zip(parts) {
+        let exact = u64::from(parent) * u64::from(weight) / siblings;
+        assert_eq!(u64::from(part), exact.max(1));
+    }
+}
+
+pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stock_poll: u64) {
+    // boot time: what an uptime of centuries does not reach
+    let (due_ns, now_ns) = (due_ns >> 1, now_ns >> 1);
+    let price = turn.price_ns();
+    assert_eq!(price > 0, turn.portion > 0 && turn.pace > 0, "who competes");
+    let dearer = Turn {
+        portion: turn.portion / 2,
+        ..*turn
+    };
+    assert!(
+        dearer.portion == 0 || dearer.price_ns() >= price,
+        "less weight, no cheaper"
+    );
+    let fuller = Turn {
+        host_dirty: turn.host_dirty.saturating_add(1),
+        ..*turn
+    };
+    assert!(fuller.price_ns() >= price, "a fuller host is no cheaper");
+
+    let paid = turn.pay(due_ns, now_ns, pages);
+    let round = 1_000_000 * ROUND_MS;
+    assert!(
+        paid <= now_ns + weight::DEBT_ROUNDS * round,
+        "nobody is stopped"
+    );
+    assert!(
+        paid.saturating_add(weight::DEBT_ROUNDS * round) >= now_ns,
+        "nobody saves up"
+    );
+    let more = turn.pay(due_ns, now_ns, pages.saturating_add(1));
+    assert!(more >= paid, "more dirtied, longer to wait");
+
+    let wait = turn.wait_ms(paid, now_ns);
+    assert!(wait <= ROUND_MS, "no longer at a time than Linux");
+    if wait > 0 {
+        assert!(
+            turn.host_dirty > turn.host_bg_thresh,
+            "free where flushers rest"
+        );
+        assert!(turn.portion > 0, "who competes");
+        assert!(turn.wait_ms(paid, now_ns + 1) <= wait, "time only helps");
+    }
+    let poll = weight::poll(price, stock_poll);
+    assert!(poll >= 1 && poll <= stock_poll.max(1));
+}
