@@ -18,6 +18,8 @@ use std::time::{Duration, SystemTime};
 
 /// The release whose packages guests are made of, on any host; it has both 6.1 and 6.12 kernels.
 const SUITE: &str = "bookworm";
+/// Newer versions of some of its packages, only for who asks for them by `PACKAGE/BACKPORTS`.
+pub const BACKPORTS: &str = "bookworm-backports";
 /// Debian's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists younger than this are not fetched again.
@@ -29,10 +31,19 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// Sets the root up; fetches the lists if there are none or old ones.
+    /// The release and its updates. Sets the root up; fetches the lists if there are none or old ones.
     pub fn open(cache: &Cache) -> Result<Apt> {
+        Apt::open_with(cache, "apt", &[])
+    }
+
+    /// The release with its backports, in a root of its own: those hold kernels, too, which guests are not to get.
+    pub fn open_with_backports(cache: &Cache) -> Result<Apt> {
+        Apt::open_with(cache, "apt-backports", &[BACKPORTS])
+    }
+
+    fn open_with(cache: &Cache, root: &str, more_suites: &[&str]) -> Result<Apt> {
         let apt = Apt {
-            root: cache.path("apt"),
+            root: cache.path(root),
         };
         for directory in ["lists/partial", "archives/partial"] {
             let path = apt.root.join(directory);
@@ -42,7 +53,7 @@ impl Apt {
             Path::new(KEYRING).exists(),
             "{KEYRING} is missing, so packages could not be verified: install debian-archive-keyring"
         );
-        let sources = sources(&host_targets()?)?;
+        let sources = sources(&host_targets()?, more_suites)?;
         let write = |name: &str, text: &str| {
             fs::write(apt.root.join(name), text)
                 .with_context(|| format!("{}/{name}", apt.root.display()))
@@ -119,7 +130,8 @@ impl Apt {
             .collect())
     }
 
-    /// `packages` and the packages with the shared libraries they need, directly or not.
+    /// `packages` (`NAME` or `NAME/SUITE`) and the packages with the shared libraries they need, directly or not,
+    /// each as `NAME=VERSION`.
     pub fn with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
         let text = output(
             self.command("apt-get")
@@ -127,20 +139,30 @@ impl Apt {
                 .args(packages),
         )?;
         // Lines look like: 'URI' name_version_arch.deb size hash
+        let wanted: BTreeSet<&str> = packages
+            .iter()
+            .filter_map(|package| package.split('/').next())
+            .collect();
         let names = text
             .lines()
             .filter(|line| line.starts_with('\''))
-            .filter_map(|line| line.split_whitespace().nth(1)?.split('_').next())
+            .filter_map(|line| {
+                let mut parts = line.split_whitespace().nth(1)?.split('_');
+                Some((parts.next()?, parts.next()?))
+            })
             // Debian's policy: a shared library is in a package named after it. The interpreters'
             // libraries are only needed by scripts, which guests do not run.
-            .filter(|name| packages.contains(name) || name.starts_with("lib") || *name == "zlib1g")
-            .filter(|name| !name.starts_with("libperl") && !name.starts_with("libpython"))
-            .map(str::to_owned)
+            .filter(|(name, _)| {
+                wanted.contains(name) || name.starts_with("lib") || *name == "zlib1g"
+            })
+            .filter(|(name, _)| !name.starts_with("libperl") && !name.starts_with("libpython"))
+            // The colon of an epoch cannot be in a file's name.
+            .map(|(name, version)| format!("{name}={}", version.replace("%3a", ":")))
             .collect();
         Ok(names)
     }
 
-    /// Downloads packages, verified, and unpacks them over each other into `into`.
+    /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, and unpacks them over each other into `into`.
     pub fn unpack<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,
@@ -178,8 +200,8 @@ fn host_targets() -> Result<String> {
     .context("asking apt for this host's package sources (the lab needs a Debian host)")
 }
 
-/// Sources for [`SUITE`] from the mirrors of the host's targets.
-fn sources(targets: &str) -> Result<String> {
+/// Sources for [`SUITE`] and `more_suites` from the mirrors of the host's targets.
+fn sources(targets: &str, more_suites: &[&str]) -> Result<String> {
     let archive = |wanted: &str| {
         targets.lines().find_map(|line| {
             let (_, uri) = line.split_once('|')?;
@@ -205,6 +227,9 @@ fn sources(targets: &str) -> Result<String> {
     if let Some(security) = archive("debian-security") {
         sources += &line(&security, &format!("{SUITE}-security"));
     }
+    for suite in more_suites {
+        sources += &line(&main, suite);
+    }
     Ok(sources)
 }
 
@@ -216,7 +241,7 @@ mod tests {
     fn mirrors_are_the_hosts_own_and_suites_are_the_labs() {
         let targets = "trixie|http://mirror.example/pub/debian/\ntrixie-security|http://sec.example/debian-security/\n\
                        nodistro|https://other.example/node_20.x/\n";
-        let sources = sources(targets).expect("a Debian host");
+        let sources = sources(targets, &[]).expect("a Debian host");
         assert_eq!(
             sources
                 .lines()
@@ -232,6 +257,12 @@ mod tests {
             sources
                 .lines()
                 .all(|line| line.contains(&format!("signed-by={KEYRING}")))
+        );
+        let more = super::sources(targets, &[BACKPORTS]).expect("a Debian host");
+        assert_eq!(
+            more.strip_prefix(&sources)
+                .and_then(|line| line.split("] ").nth(1)),
+            Some("http://mirror.example/pub/debian/ bookworm-backports main\n")
         );
     }
 

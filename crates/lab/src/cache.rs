@@ -2,7 +2,8 @@
 //! Where the lab keeps what it downloads and builds.
 //!
 //! ```text
-//! apt/            an apt root of its own: sources, lists, state
+//! apt/            an apt root of its own: sources, lists, state; apt-backports/ one more, for QEMU
+//! qemu-KEY/       the emulator and its libraries
 //! userland-KEY/   what guests run besides weir: the unpacked packages, and userland.cpio made of them
 //! packages-KEY/   packages that scripts asked for, likewise: packages.cpio
 //! kernels/NAME/   an unpacked kernel with its modules and headers

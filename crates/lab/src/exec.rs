@@ -2,6 +2,7 @@
 //! Running a script in a guest.
 
 use crate::cache::{Cache, source_tree};
+use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, Drive, Machine};
@@ -89,6 +90,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
     let spec: KernelSpec = request.kernel.parse()?;
     let lock = cache.lock()?;
     let kernel = Kernel::get(cache, &spec)?;
+    let emulator = Emulator::get(cache)?;
     let module = match source_tree().filter(|tree| request.module && module::has_module(tree)) {
         Some(tree) => Some(module::module_for(cache, &kernel, &tree, &request.make)?),
         None => None,
@@ -138,6 +140,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         })
         .collect();
     let machine = Machine {
+        emulator: &emulator,
         image: &kernel.image,
         initramfs,
         memory: request.memory,

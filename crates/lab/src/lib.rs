@@ -8,6 +8,7 @@
 mod apt;
 pub mod cache;
 pub mod debug_kernel;
+pub mod emulator;
 mod exec;
 mod initramfs;
 pub mod kernel;

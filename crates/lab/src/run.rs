@@ -7,6 +7,7 @@
 //! userland) is prepared once, before the first guest.
 
 use crate::cache::{Cache, source_tree};
+use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::metrics::{Metric, metrics};
 use crate::prepare::{Contents, initramfs};
@@ -105,6 +106,8 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         )?;
         weir = Some(module::module_for(cache, &kernel, &tree, &[])?);
     }
+    progress.preparing("the emulator");
+    let emulator = Emulator::get(cache)?;
     progress.preparing("the guest's programs");
     crate::userland::archive(cache)?;
     let (packages, _) = extras(&request.scenario);
@@ -119,6 +122,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
     };
     let lab = Lab {
         request,
+        emulator,
         kernel,
         weir,
         directory,
@@ -185,6 +189,7 @@ fn phase_ms(scenario: &Scenario, phase: &Phase) -> Result<u64, String> {
 
 struct Lab<'a> {
     request: &'a RunRequest,
+    emulator: Emulator,
     kernel: Kernel,
     weir: Option<PathBuf>,
     directory: PathBuf,
@@ -236,6 +241,7 @@ impl Lab<'_> {
         });
         let log = directory.join("console.log");
         let machine = Machine {
+            emulator: &self.emulator,
             image: &self.kernel.image,
             initramfs,
             memory: scenario.host.memory_bytes,

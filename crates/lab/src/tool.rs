@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 
 /// Every program of the host that the lab runs, and the Debian package it is in. `make setup` installs these.
 pub const HOST_TOOLS: &[(&str, &str)] = &[
-    ("qemu-system-x86_64", "qemu-system-x86"),
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
     ("dpkg-deb", "dpkg"),
@@ -81,10 +80,10 @@ mod tests {
 
     #[test]
     fn a_missing_tool_names_its_package() {
-        let error = missing("qemu-system-x86_64", ErrorKind::NotFound.into()).to_string();
+        let error = missing("pahole", ErrorKind::NotFound.into()).to_string();
         assert_eq!(
             error,
-            "qemu-system-x86_64 is not on this machine: install it with `apt-get install qemu-system-x86`"
+            "pahole is not on this machine: install it with `apt-get install pahole`"
         );
     }
 
