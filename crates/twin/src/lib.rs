@@ -41,4 +41,4 @@ mod weir;
 mod world;
 
 pub use run::{Metric, Outcome, run};
-pub use setup::Refusal;
+pub use setup::{Refusal, dirty_limit};

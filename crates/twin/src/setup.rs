@@ -93,6 +93,15 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     })
 }
 
+/// The host's dirty limit in bytes.
+///
+/// # Errors
+/// As [`plan`].
+pub fn dirty_limit(scenario: &Scenario) -> Result<u64, Vec<Refusal>> {
+    let plan = plan(scenario)?;
+    Ok(plan.sysctl.levels(plan.machine.dirtyable, None).0 * PAGE)
+}
+
 fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (path, cgroup) in &scenario.cgroups {
         let key = |file: &str| format!("cgroup.{}.{}", quoted(path), quoted(file));

@@ -6,6 +6,7 @@ mod compare;
 mod exec;
 mod explain;
 mod host;
+mod plan;
 mod progress;
 mod record;
 mod run;
@@ -22,6 +23,7 @@ enum Cli {
     Run(run::Args),
     Compare(compare::Args),
     Sweep(sweep::Args),
+    Plan(plan::Args),
     Check(check::Args),
     Doctor(host::doctor::Args),
     Load(host::module::LoadArgs),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Cli::Run(args) => run::run(args),
         Cli::Compare(args) => compare::run(&args),
         Cli::Sweep(args) => sweep::run(&args),
+        Cli::Plan(args) => plan::run(&args),
         Cli::Check(args) => check::run(&args),
         Cli::Doctor(args) => host::doctor::run(&args),
         Cli::Load(args) => host::module::load(&args),

@@ -169,6 +169,6 @@ fn keep(path: &Path, text: &str) -> Result<()> {
 }
 
 /// On a terminal, unless NO_COLOR says otherwise (https://no-color.org).
-fn colour() -> bool {
+pub fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

@@ -52,7 +52,7 @@ pub fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
 }
 
 /// Refusals with the lines their keys are on.
-fn problems(path: &Path, refusals: Vec<twin::Refusal>) -> Result<Problems> {
+pub fn problems(path: &Path, refusals: Vec<twin::Refusal>) -> Result<Problems> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
     let mut problems: Vec<Problem> = refusals

@@ -154,6 +154,56 @@ fn a_sweep_has_a_line_for_each_combination() {
         .stderr(contains("has no `1` on the way to it"));
 }
 
+#[test]
+fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
+    let plan = |knobs: &[&str]| {
+        let mut command = weir();
+        command.args(["plan", "--json"]).args(knobs);
+        command.arg(shipped("dirty-knobs")).assert()
+    };
+    let json = |assert: &assert_cmd::assert::Assert| -> serde_json::Value {
+        serde_json::from_slice(&assert.get_output().stdout).expect("JSON")
+    };
+    let own = json(&plan(&[]).code(0));
+    assert_eq!(own, json(&plan(&[]).code(0)), "the same every time");
+    let knob = &own["knobs"][0];
+    let value = knob["value"].as_str().expect("a value");
+    assert_eq!(knob["knob"], "victim/memory.dirty_min");
+    assert!(knob["too_weak"].is_string(), "{own}");
+    let command = format!("echo {value} > /sys/fs/cgroup/victim/memory.dirty_min");
+    assert_eq!(own["commands"][1], command.as_str());
+
+    // What was found runs as it was found.
+    let set = format!("cgroup.victim.\"memory.dirty_min\"={value}");
+    let sweep = weir()
+        .args(["sweep", "--json", "--set", &set])
+        .arg(shipped("dirty-knobs"))
+        .assert()
+        .code(0);
+    assert_eq!(json(&sweep)["runs"][0]["verdict"], "pass");
+
+    let little = json(&plan(&["--knob", "victim/memory.dirty_min=1M..4M"]).code(1));
+    assert_eq!(little["verdict"], "fail");
+    assert_eq!(little["commands"], serde_json::json!([]));
+    for (knob, why) in [
+        (
+            "other/memory.dirty_min",
+            "no cgroup `other`; it has: noisy, victim",
+        ),
+        ("victim/memory.high", "write CGROUP/FILE"),
+        (
+            "victim/memory.dirty_min=4M",
+            "is not a range, as in 1M..16M",
+        ),
+        (
+            "victim/memory.dirty_ratio=0..50",
+            "is not between 1 and 100",
+        ),
+    ] {
+        plan(&["--knob", knob]).code(2).stderr(contains(why));
+    }
+}
+
 /// The published results at their published size, and what each scenario says must come out.
 #[test]
 fn what_no_lab_could_run_shows_what_it_must() {

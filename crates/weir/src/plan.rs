@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir plan`: the weakest knobs with which a scenario shows what it must, on the twin.
+
+mod knob;
+mod search;
+
+use crate::run::colour;
+use crate::twin::{from_twin, in_parallel, problems};
+use anyhow::{Result, anyhow, bail};
+use indicatif::ProgressBar;
+use knob::Knob;
+use report::{Judged, Report, Run, Verdict};
+use scenario::model::{Arm, Scenario};
+use search::{Point, Scale, Search, Trial};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Find the weakest knobs with which a scenario meets its expectations, on the twin
+///
+/// Tries knobs one at a time and prints the commands that set what was found, or which expectations cannot be met and how
+/// near they came. Exit status: 0 found, 1 not, 2 it could not be tried.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A knob to search and, if wanted, between what: victim/memory.dirty_min=1M..16M, drain_seconds; several. Without any, those that the scenario sets
+    #[arg(long, value_name = "KNOB[=A..B]")]
+    knob: Vec<String>,
+    /// Where chance begins
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// A scenario file
+    scenario: PathBuf,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let scenario = match scenario::load(&args.scenario) {
+        Ok(scenario) => scenario,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if scenario.expects.is_empty() {
+        bail!(
+            "the scenario expects nothing: add an `[[expect]]` that says what a plan is to reach"
+        );
+    }
+    let limit = match twin::dirty_limit(&scenario) {
+        Ok(limit) => limit,
+        Err(refusals) => {
+            eprintln!("{}", problems(&args.scenario, refusals)?);
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let knobs = knobs(args, &scenario, limit)?;
+    let plan = Plan::search(&scenario, knobs, args.seed)?;
+    if args.json {
+        println!("{:#}", plan.json());
+    } else {
+        print!("{}", plan.text());
+    }
+    Ok(ExitCode::from(plan.report.verdict.exit_status()))
+}
+
+fn knobs(args: &Args, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
+    let named = if args.knob.is_empty() {
+        Knob::of(scenario)
+    } else {
+        args.knob.clone()
+    };
+    if named.is_empty() {
+        bail!(
+            "the scenario sets no knob: say which to search, as in `--knob CGROUP/memory.dirty_min` or `--knob drain_seconds`"
+        );
+    }
+    let knobs = named.iter().map(|text| Knob::parse(text, scenario, limit));
+    let knobs = knobs.collect::<Result<Vec<Knob>>>()?;
+    for (index, knob) in knobs.iter().enumerate() {
+        if knobs[..index]
+            .iter()
+            .any(|before| before.name() == knob.name())
+        {
+            bail!("--knob {} is there twice", knob.name());
+        }
+    }
+    Ok(knobs)
+}
+
+/// What was found.
+struct Plan {
+    knobs: Vec<Knob>,
+    point: Point,
+    /// The scenario with the knobs at that point.
+    scenario: Scenario,
+    report: Report,
+    runs: usize,
+    /// For each knob that is set: the next weaker value that was tried, and what was not met with it.
+    weaker: Vec<Option<(u64, Vec<Judged>)>>,
+    /// For each expectation that is not met: the nearest any trial came to it, if one came nearer.
+    nearest: Vec<(Judged, Point)>,
+}
+
+impl Plan {
+    fn search(scenario: &Scenario, knobs: Vec<Knob>, seed: u64) -> Result<Plan> {
+        let stock = one_run(scenario, Arm::Stock, seed)?;
+        let bar = ProgressBar::new_spinner();
+        let at = |point: &Point| {
+            let mut scenario = scenario.clone();
+            for (knob, step) in knobs.iter().zip(point) {
+                knob.set(&mut scenario, *step);
+            }
+            scenario
+        };
+        let measure = |points: &[Point]| {
+            let trial = |point: &Point| {
+                let scenario = at(point);
+                let weir = one_run(&scenario, Arm::Weir, seed)?;
+                bar.inc(1);
+                bar.set_message(format!("{} runs", bar.position()));
+                let what = Report::new(&scenario, &Arm::ALL, &[stock.clone(), weir]);
+                let miss = what.expects.iter().map(miss).sum();
+                Ok(Trial { miss, what })
+            };
+            in_parallel(points, trial)?.into_iter().collect()
+        };
+        let scales: Vec<Scale> = knobs.iter().map(|knob| knob.scale).collect();
+        let mut search = Search::new(&scales, &measure);
+        let point = search.run()?;
+        bar.finish_and_clear();
+        let report = search.tried()[&point].what.clone();
+        let weaker = (0..knobs.len()).map(|knob| {
+            let (step, trial) = search.weaker(&point, knob)?;
+            Some((step, unmet(&trial.what)))
+        });
+        let nearest = report
+            .expects
+            .iter()
+            .enumerate()
+            .filter_map(|(index, judged)| {
+                let tried = search.tried().iter();
+                let misses = tried.map(|(point, trial)| (&trial.what.expects[index], point));
+                let (best, point) = misses.min_by(|a, b| miss(a.0).total_cmp(&miss(b.0)))?;
+                (miss(best) < miss(judged)).then(|| (best.clone(), point.clone()))
+            });
+        Ok(Plan {
+            weaker: weaker.collect(),
+            nearest: nearest.collect(),
+            scenario: at(&point),
+            runs: search.tried().len() + 1,
+            point,
+            report,
+            knobs,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![report::terminal(&self.report, &self.scenario, colour())];
+        if self.report.verdict == Verdict::Pass {
+            lines.push(format!("The weakest found, in {} runs:\n", self.runs));
+            lines.extend(
+                knob::commands(&self.scenario)
+                    .iter()
+                    .map(|c| format!("    {c}")),
+            );
+            lines.push(String::new());
+            lines.extend((0..self.knobs.len()).filter_map(|knob| self.why(knob)));
+        } else {
+            lines.push(format!(
+                "No plan meets them all, of {} runs. The nearest is above, with:\n",
+                self.runs
+            ));
+            lines.push(format!("    {}\n", self.values(&self.point)));
+            lines.extend(self.nearest.iter().map(|(judged, point)| {
+                format!(
+                    "Nearer alone: {}, with {}",
+                    seen(judged),
+                    self.values(point)
+                )
+            }));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// Why a knob is where it is.
+    fn why(&self, index: usize) -> Option<String> {
+        let knob = &self.knobs[index];
+        let Some((step, unmet)) = &self.weaker[index] else {
+            return Some(format!("{} is not needed", knob.name()));
+        };
+        let unmet: Vec<String> = unmet.iter().map(seen).collect();
+        let weaker = if *step == 0 {
+            "off".into()
+        } else {
+            knob.text(*step)
+        };
+        let told = format!(
+            "{} {weaker} would not do: {}",
+            knob.name(),
+            unmet.join("; ")
+        );
+        (!unmet.is_empty()).then_some(told)
+    }
+
+    fn values(&self, point: &Point) -> String {
+        let each = self.knobs.iter().zip(point);
+        let each = each.map(|(knob, step)| format!("{} {}", knob.name(), knob.text(*step)));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    fn json(&self) -> Value {
+        let value = |knob: &Knob, step: u64| Value::from(knob.text(step));
+        let knobs: Vec<Value> = self
+            .knobs
+            .iter()
+            .enumerate()
+            .map(|(index, knob)| {
+                json!({
+                    "knob": knob.name(),
+                    "value": value(knob, self.point[index]),
+                    "too_weak": self.weaker[index].as_ref().filter(|(_, unmet)| !unmet.is_empty()).map(|(step, _)| value(knob, *step)),
+                })
+            })
+            .collect();
+        let nearest: Vec<Value> = self
+            .nearest
+            .iter()
+            .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.values(point)}))
+            .collect();
+        let commands = match self.report.verdict {
+            Verdict::Pass => knob::commands(&self.scenario),
+            _ => Vec::new(),
+        };
+        json!({
+            "verdict": self.report.verdict.name(),
+            "runs": self.runs,
+            "knobs": knobs,
+            "commands": commands,
+            "expect": report::json(&self.report)["expect"],
+            "nearest": nearest,
+        })
+    }
+}
+
+fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
+    let outcome = twin::run(scenario, arm, seed).map_err(|refusals| {
+        let told: Vec<String> = refusals
+            .iter()
+            .map(|(key, why)| format!("key `{key}`: {why}"))
+            .collect();
+        anyhow!("{}", told.join("\n"))
+    })?;
+    Ok(from_twin(arm, outcome))
+}
+
+/// By which part of what is wanted an expectation is missed: 0 if met, at most 1.
+fn miss(judged: &Judged) -> f64 {
+    match (judged.verdict, judged.observed, judged.bound) {
+        (Verdict::Pass, ..) => 0.0,
+        (_, Some(observed), Some(bound)) => {
+            let (less, more) = (observed.min(bound), observed.max(bound));
+            let part = if less <= 0.0 { 1.0 } else { 1.0 - less / more };
+            part.max(f64::EPSILON)
+        }
+        _ => 1.0,
+    }
+}
+
+fn unmet(report: &Report) -> Vec<Judged> {
+    let unmet = report
+        .expects
+        .iter()
+        .filter(|judged| judged.verdict != Verdict::Pass);
+    unmet.cloned().collect()
+}
+
+/// An expectation with what was observed.
+fn seen(judged: &Judged) -> String {
+    let unit = scenario::metric::Unit::of(&judged.metric);
+    match judged.observed {
+        Some(observed) => format!("{} is {}", judged.text, report::value(observed, unit)),
+        None => format!("{}: {}", judged.text, judged.why),
+    }
+}

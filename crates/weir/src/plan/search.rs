@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The search behind `weir plan`: the weakest settings of some knobs with which nothing is missed.
+//!
+//! Each knob has a *scale* of steps: 0 is off, 1 the weakest value, the last the strongest. A *point* is a step for each knob, and
+//! a trial says by how much it misses; 0 is what is looked for. Two parts, both one knob at a time, in the order given:
+//!
+//! - *climb*: try a knob off and on rungs that double, the others as they are; keep what misses least, of equals the weakest. Go on
+//!   with the next knob, around and around, until nothing is missed or a whole round brings nothing. From everything off, and if
+//!   that gets stuck, from the middle of all scales: two knobs may only help together.
+//! - *ease*: take a knob as weak as it can be: off, or else down the rungs while nothing is missed, and then by bisection between
+//!   the last that will do and the first that will not, to a sixteenth. Around, until no knob can be made weaker.
+//!
+//! So what is found is a place from which no knob can go back alone, not the best of all places. It is the same every time, and takes some
+//! ten trials for each knob and round.
+//!
+//! Example. A floor of 1 MiB to 16 MiB that is enough from 5 MiB on. Climb tries 0, 1, 2, 4, 8, 16 and keeps 8; ease tries 4, which
+//! will not do, then 6 and 5, which will: 5 MiB, and 4 was too little.
+
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+/// For each knob, how far up its scale.
+pub type Point = Vec<u64>;
+
+/// The values of a knob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// When it is off.
+    pub off: u64,
+    /// The weakest value, step 1.
+    pub weakest: u64,
+    /// The strongest; may be less than the weakest.
+    pub strongest: u64,
+    /// From one step to the next.
+    pub unit: u64,
+}
+
+impl Scale {
+    /// The value at a step.
+    pub fn value(&self, step: u64) -> u64 {
+        let way = step.saturating_sub(1).saturating_mul(self.unit);
+        match step {
+            0 => self.off,
+            _ if step >= self.last() => self.strongest,
+            _ if self.strongest >= self.weakest => self.weakest + way,
+            _ => self.weakest - way,
+        }
+    }
+
+    fn last(&self) -> u64 {
+        1 + self.weakest.abs_diff(self.strongest).div_ceil(self.unit)
+    }
+
+    fn step(&self, value: u64) -> u64 {
+        1 + self.weakest.abs_diff(value) / self.unit
+    }
+
+    /// Steps whose values double, or halve; off first.
+    fn rungs(&self) -> Vec<u64> {
+        let mut rungs = vec![0];
+        let mut value = self.weakest.max(1);
+        let rises = self.strongest >= self.weakest;
+        while value > 0 && rises == (value < self.strongest) && value != self.strongest {
+            rungs.push(self.step(value));
+            value = if rises { value * 2 } else { value / 2 };
+        }
+        rungs.push(self.last());
+        rungs.dedup();
+        rungs
+    }
+
+    /// Whether a step in between would tell more than a sixteenth.
+    fn tells(&self, weaker: u64, stronger: u64) -> bool {
+        let (less, more) = (self.value(weaker), self.value(stronger));
+        stronger - weaker > 1 && (weaker == 0 || less.abs_diff(more) > less.max(more) / 16)
+    }
+}
+
+/// One point, tried.
+#[derive(Clone, Debug)]
+pub struct Trial<T> {
+    /// By how much it misses; 0 if by nothing.
+    pub miss: f64,
+    /// What else there is to say.
+    pub what: T,
+}
+
+/// Tries several points at once.
+pub type Measure<'a, T> = dyn Fn(&[Point]) -> Result<Vec<Trial<T>>> + 'a;
+
+/// What has been tried.
+pub struct Search<'a, T> {
+    scales: &'a [Scale],
+    measure: &'a Measure<'a, T>,
+    tried: BTreeMap<Point, Trial<T>>,
+}
+
+impl<'a, T> Search<'a, T> {
+    /// Over `scales`.
+    pub fn new(scales: &'a [Scale], measure: &'a Measure<'a, T>) -> Search<'a, T> {
+        Search {
+            scales,
+            measure,
+            tried: BTreeMap::new(),
+        }
+    }
+
+    /// The weakest settings found with which nothing is missed, or those that miss least.
+    pub fn run(&mut self) -> Result<Point> {
+        let off = vec![0; self.scales.len()];
+        let mut best = self.climb(off)?;
+        if self.miss(&best)? > 0.0 && self.scales.len() > 1 {
+            let middle = self.scales.iter().map(|scale| {
+                let rungs = scale.rungs();
+                rungs[rungs.len() / 2]
+            });
+            let other = self.climb(middle.collect())?;
+            if self.miss(&other)? < self.miss(&best)? {
+                best = other;
+            }
+        }
+        if self.miss(&best)? > 0.0 {
+            return Ok(best);
+        }
+        self.ease(best)
+    }
+
+    /// Everything that was tried, in an order of its own.
+    pub fn tried(&self) -> &BTreeMap<Point, Trial<T>> {
+        &self.tried
+    }
+
+    fn try_all(&mut self, points: &[Point]) -> Result<()> {
+        let fresh: Vec<Point> = points
+            .iter()
+            .filter(|point| !self.tried.contains_key(*point))
+            .cloned()
+            .collect();
+        let trials = (self.measure)(&fresh)?;
+        self.tried.extend(fresh.into_iter().zip(trials));
+        Ok(())
+    }
+
+    fn miss(&mut self, point: &Point) -> Result<f64> {
+        self.try_all(std::slice::from_ref(point))?;
+        Ok(self.tried[point].miss)
+    }
+
+    fn climb(&mut self, from: Point) -> Result<Point> {
+        let mut at = from;
+        let mut least = self.miss(&at)?;
+        loop {
+            let before = least;
+            for knob in 0..self.scales.len() {
+                if least == 0.0 {
+                    return Ok(at);
+                }
+                let rungs = self.scales[knob].rungs();
+                let points: Vec<Point> = rungs.iter().map(|step| with(&at, knob, *step)).collect();
+                self.try_all(&points)?;
+                for point in points {
+                    let miss = self.tried[&point].miss;
+                    if miss < least {
+                        (at, least) = (point, miss);
+                    }
+                }
+            }
+            if least == 0.0 || least == before {
+                return Ok(at);
+            }
+        }
+    }
+
+    fn ease(&mut self, from: Point) -> Result<Point> {
+        let mut at = from;
+        loop {
+            let before = at.clone();
+            for knob in 0..self.scales.len() {
+                at = self.ease_one(at, knob)?;
+            }
+            if at == before {
+                return Ok(at);
+            }
+        }
+    }
+
+    fn ease_one(&mut self, mut at: Point, knob: usize) -> Result<Point> {
+        let off = with(&at, knob, 0);
+        if self.miss(&off)? == 0.0 {
+            return Ok(off);
+        }
+        let scale = self.scales[knob];
+        let mut too_weak = 0;
+        for rung in scale.rungs().into_iter().rev() {
+            let weaker = with(&at, knob, rung);
+            if rung == 0 || rung >= at[knob] {
+                continue;
+            }
+            if self.miss(&weaker)? > 0.0 {
+                too_weak = rung;
+                break;
+            }
+            at = weaker;
+        }
+        while scale.tells(too_weak, at[knob]) {
+            let middle = with(&at, knob, too_weak + (at[knob] - too_weak) / 2);
+            if self.miss(&middle)? == 0.0 {
+                at = middle;
+            } else {
+                too_weak = middle[knob];
+            }
+        }
+        Ok(at)
+    }
+
+    /// Of the points that differ from `point` in a weaker `knob` alone, the strongest that was tried.
+    pub fn weaker(&self, point: &Point, knob: usize) -> Option<(u64, &Trial<T>)> {
+        (0..point[knob])
+            .rev()
+            .find_map(|step| Some((step, self.tried.get(&with(point, knob, step))?)))
+    }
+}
+
+fn with(point: &Point, knob: usize, step: u64) -> Point {
+    let mut point = point.clone();
+    point[knob] = step;
+    point
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOOR: Scale = Scale {
+        off: 0,
+        weakest: 1,
+        strongest: 16,
+        unit: 1,
+    };
+
+    /// Searches `scales` for where `miss` of their values is 0: values, and how many were tried.
+    fn find(scales: &[Scale], miss: fn(&[u64]) -> f64) -> (Vec<u64>, usize) {
+        let values = |point: &Point| -> Vec<u64> {
+            let each = scales.iter().zip(point);
+            each.map(|(scale, step)| scale.value(*step)).collect()
+        };
+        let measure = |points: &[Point]| {
+            let trial = |point| Trial {
+                miss: miss(&values(point)),
+                what: (),
+            };
+            Ok(points.iter().map(trial).collect())
+        };
+        let mut search = Search::new(scales, &measure);
+        let point = search.run().expect("nothing fails");
+        (values(&point), search.tried().len())
+    }
+
+    #[test]
+    fn worked_example() {
+        let enough = |v: &[u64]| {
+            if v[0] >= 5 {
+                0.0
+            } else {
+                1.0 - v[0] as f64 / 5.0
+            }
+        };
+        assert_eq!(find(&[FLOOR], enough), (vec![5], 8));
+    }
+
+    #[test]
+    fn scales_go_both_ways_and_end_at_the_strongest() {
+        let ceiling = Scale {
+            off: u64::MAX,
+            weakest: 32,
+            strongest: 3,
+            unit: 2,
+        };
+        let all: Vec<u64> = ceiling.rungs().iter().map(|s| ceiling.value(*s)).collect();
+        assert_eq!(all, [u64::MAX, 32, 16, 8, 4, 3]);
+        let most_10 = |v: &[u64]| {
+            if v[0] <= 10 {
+                0.0
+            } else {
+                1.0 - 10.0 / v[0] as f64
+            }
+        };
+        assert_eq!(find(&[ceiling], most_10).0, [10]);
+        let all: Vec<u64> = FLOOR.rungs().iter().map(|s| FLOOR.value(*s)).collect();
+        assert_eq!(all, [0, 1, 2, 4, 8, 16]);
+    }
+
+    #[test]
+    fn what_is_not_needed_stays_off() {
+        let second_only = |v: &[u64]| if v[1] >= 3 { 0.0 } else { 0.5 };
+        assert_eq!(find(&[FLOOR, FLOOR], second_only).0, [0, 3]);
+        assert_eq!(find(&[FLOOR, FLOOR], |_| 0.0), (vec![0, 0], 1));
+    }
+
+    #[test]
+    fn knobs_that_help_only_together_are_found_and_neither_can_go_back() {
+        let both = |v: &[u64]| if v[0] >= 3 && v[1] >= 2 { 0.0 } else { 0.5 };
+        assert_eq!(find(&[FLOOR, FLOOR], both).0, [3, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_had_comes_as_near_as_it_can_at_the_least_cost() {
+        let never = |v: &[u64]| 0.25 + v[0].abs_diff(4) as f64 / 100.0;
+        assert_eq!(find(&[FLOOR], never).0, [4]);
+    }
+}
