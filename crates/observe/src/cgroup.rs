@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What cgroups hold, may hold and did, from their files.
 
+use crate::dirty_stat::{self, DirtyStat};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where cgroup v2 is mounted.
 pub const ROOT: &str = "/sys/fs/cgroup";
+
+/// `memory.dirty_weight` where nobody has written it.
+const DEFAULT_WEIGHT: u64 = 100;
 
 /// A cgroup; bytes, microseconds. What a file that is not there would say is absent or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,6 +53,21 @@ pub struct Cgroup {
     pub dirty_min: Option<u64>,
     /// `memory.dirty_bytes`, `memory.dirty_ratio` as they are written, if set.
     pub ceilings: Vec<String>,
+    /// `memory.dirty_weight`, if it is not the default.
+    #[serde(default)]
+    pub weight: Option<u64>,
+    /// `memory.dirty_stat`, if a knob is set that the module counts this cgroup for.
+    #[serde(default)]
+    pub stat: Option<DirtyStat>,
+    /// By how many bytes dirty + writeback grew; only a look that goes on knows.
+    #[serde(default)]
+    pub grown: Option<i64>,
+    /// It has a memory controller, so what it holds and may hold is known.
+    #[serde(default)]
+    pub has_memory: bool,
+    /// It has an I/O controller, so what it reads and writes is known.
+    #[serde(default)]
+    pub has_io: bool,
 }
 
 /// Limits on what is written to one device.
@@ -71,27 +92,53 @@ pub struct Io {
     pub writes: u64,
 }
 
-/// All cgroups. Reading what they hold makes the kernel add up its counters, which changes how well it
-/// throttles, so that is left out unless asked for.
-pub fn all(with_memory: bool) -> Vec<Cgroup> {
+/// The directory of the cgroups of the machine whose root directory this is.
+///
+/// # Errors
+/// It has no cgroup v2 there.
+pub fn mounted(root: &Path) -> Result<PathBuf> {
+    let directory = root.join(ROOT.trim_start_matches('/'));
+    match fs::metadata(directory.join("cgroup.controllers")) {
+        Ok(_) => Ok(directory),
+        Err(why) if why.kind() == ErrorKind::PermissionDenied => {
+            bail!("cgroups cannot be read: no permission for {ROOT}")
+        }
+        Err(_) => bail!(
+            "no cgroup2 is mounted at {ROOT}: boot with systemd.unified_cgroup_hierarchy=1, or mount it there"
+        ),
+    }
+}
+
+/// All cgroups of the machine whose root directory this is. Reading what they hold makes the kernel add
+/// up its counters, which changes how well it throttles, so that is left out unless asked for.
+pub fn all(root: &Path, with_memory: bool) -> Vec<Cgroup> {
     let mut found = Vec::new();
-    walk(Path::new(ROOT), with_memory, &mut found);
+    let top = root.join(ROOT.trim_start_matches('/'));
+    walk(&top, &top, with_memory, &mut found);
+    dirty_stat::read(&top, &mut found);
     found
 }
 
-fn walk(directory: &Path, with_memory: bool, found: &mut Vec<Cgroup>) {
+fn walk(top: &Path, directory: &Path, with_memory: bool, found: &mut Vec<Cgroup>) {
     // One that is gone meanwhile is left out.
     let Ok(metadata) = fs::metadata(directory) else {
         return;
     };
     let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
     let mut cgroup = read_one(&read, with_memory);
-    cgroup.path = crate::tasks::relative(directory);
+    let path = directory.strip_prefix(top).unwrap_or(directory);
+    cgroup.path = path.to_string_lossy().into_owned();
     cgroup.inode = metadata.ino();
+    cgroup.has_memory = directory.join("memory.stat").exists();
+    cgroup.has_io = directory.join("io.stat").exists();
     found.push(cgroup);
+    // Two links are its own: it has no directories, and listing its files takes longer than the rest.
+    if metadata.nlink() == 2 {
+        return;
+    }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(&entry.path(), with_memory, found);
+            walk(top, &entry.path(), with_memory, found);
         }
     }
 }
@@ -106,6 +153,7 @@ fn read_one(read: &dyn Fn(&str) -> String, with_memory: bool) -> Cgroup {
         memory_pressure: some_total(&read("memory.pressure")),
         cpu_pressure: some_total(&read("cpu.pressure")),
         dirty_min: number(&read("memory.dirty_min")),
+        weight: number(&read("memory.dirty_weight")).filter(|weight| *weight != DEFAULT_WEIGHT),
         ..Cgroup::default()
     };
     for (file, unset) in [("memory.dirty_bytes", "max"), ("memory.dirty_ratio", "0")] {
@@ -165,6 +213,9 @@ pub fn subtract(now: &mut [Cgroup], before: &[Cgroup]) {
             .memory_pressure
             .saturating_sub(before.memory_pressure);
         cgroup.cpu_pressure = cgroup.cpu_pressure.saturating_sub(before.cpu_pressure);
+        if let (Some(stat), Some(before)) = (&mut cgroup.stat, &before.stat) {
+            stat.subtract(before);
+        }
         for (device, io) in &mut cgroup.io {
             let old = before.io.get(device).copied().unwrap_or_default();
             io.written = io.written.saturating_sub(old.written);
@@ -174,12 +225,25 @@ pub fn subtract(now: &mut [Cgroup], before: &[Cgroup]) {
     }
 }
 
+/// Notes by how much what cgroups hold has grown since.
+pub(crate) fn note_growth(now: &mut [Cgroup], before: &[Cgroup]) {
+    let held = |cgroup: &Cgroup| i64::try_from(cgroup.dirty + cgroup.writeback).unwrap_or(i64::MAX);
+    let before: BTreeMap<u64, i64> = before
+        .iter()
+        .map(|cgroup| (cgroup.inode, held(cgroup)))
+        .collect();
+    for cgroup in now.iter_mut().filter(|cgroup| cgroup.has_memory) {
+        // One that is new held nothing.
+        cgroup.grown = Some(held(cgroup) - before.get(&cgroup.inode).copied().unwrap_or(0));
+    }
+}
+
 /// A number; nothing for `max` and for what is not there.
-fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-fn flat(text: &str, key: &str) -> u64 {
+pub(crate) fn flat(text: &str, key: &str) -> u64 {
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));

@@ -31,6 +31,7 @@ pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
 use crate::live::Target;
 use crate::observation::Observation;
 use group::Group;
+pub(crate) use group::throttled_by_cgroup;
 use std::collections::BTreeMap;
 
 /// Less than this part of the time is no stall.
@@ -40,6 +41,11 @@ const MOST_VERDICTS: usize = 5;
 
 /// The verdicts for `target`; without stalls one verdict, [`Cause::Nothing`].
 pub fn diagnose(seen: &Observation, target: &Target) -> Diagnosis {
+    diagnose_most(seen, target, MOST_VERDICTS)
+}
+
+/// The same, with so many verdicts at most.
+pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) -> Diagnosis {
     let mut verdicts: Vec<Verdict> = group::groups(seen, target)
         .iter()
         .map(|group| verdict(seen, group))
@@ -53,7 +59,7 @@ pub fn diagnose(seen: &Observation, target: &Target) -> Diagnosis {
     } else {
         verdicts.truncate(1);
     }
-    verdicts.truncate(MOST_VERDICTS);
+    verdicts.truncate(most);
     Diagnosis {
         seconds: seen.seconds,
         verdicts,
@@ -222,7 +228,7 @@ fn throttled(
 }
 
 /// The cgroup above, empty for the root; nothing above the root.
-fn parent(path: &str) -> Option<&str> {
+pub(crate) fn parent(path: &str) -> Option<&str> {
     if path.is_empty() {
         return None;
     }
@@ -230,7 +236,7 @@ fn parent(path: &str) -> Option<&str> {
 }
 
 /// A cgroup and all above it, the root last.
-fn path_up(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn path_up(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| parent(path))
 }
 
@@ -238,7 +244,7 @@ fn path_up(path: &str) -> impl Iterator<Item = &str> {
 const INODE: &str = "inode:";
 
 /// A cgroup's path for people.
-fn shown(path: &str) -> String {
+pub(crate) fn shown(path: &str) -> String {
     if path.starts_with(INODE) {
         path.into()
     } else {

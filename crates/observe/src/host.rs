@@ -49,12 +49,58 @@ pub struct Device {
     pub written: u64,
     /// Bytes.
     pub read: u64,
+    /// The disk's name, if it is one.
+    #[serde(default)]
+    pub disk: Option<String>,
+    /// What debugfs says, where it says it of all cgroups.
+    #[serde(default)]
+    pub writeback: Option<Writeback>,
+}
+
+/// A device's pages, in bytes, from `bdi/254:0/stats` in debugfs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writeback {
+    /// Dirty.
+    pub dirty: u64,
+    /// Being written.
+    pub writeback: u64,
+    /// Its share of the host's limit.
+    pub limit: u64,
+    /// Made dirty, a running total.
+    pub dirtied: u64,
+}
+
+impl Writeback {
+    fn read(directory: &Path) -> Option<Writeback> {
+        // Until 6.9 the figures were of the root cgroup alone; those that add up all have this beside them.
+        if !directory.join("wb_stats").exists() {
+            return None;
+        }
+        Writeback::parse(&fs::read_to_string(directory.join("stats")).ok()?)
+    }
+
+    fn parse(stats: &str) -> Option<Writeback> {
+        let kib = |key: &str| {
+            let value = stats.lines().find_map(|line| line.strip_prefix(key))?;
+            value
+                .split_whitespace()
+                .next()?
+                .parse::<u64>()
+                .ok()?
+                .checked_mul(1024)
+        };
+        Some(Writeback {
+            dirty: kib("BdiReclaimable:")?,
+            writeback: kib("BdiWriteback:")?,
+            limit: kib("BdiDirtyThresh:")?,
+            dirtied: kib("BdiDirtied:")?,
+        })
+    }
 }
 
 /// `/proc/vmstat`: limits as the kernel computes them now.
-pub fn limits() -> Limits {
-    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    limits_in(&text)
+pub fn limits(root: &Path) -> Limits {
+    limits_in(&text(&root.join("proc/vmstat")))
 }
 
 fn limits_in(vmstat: &str) -> Limits {
@@ -73,10 +119,10 @@ fn limits_in(vmstat: &str) -> Limits {
 }
 
 impl Host {
-    /// As it is now.
-    pub fn read() -> Host {
-        let setting = |name: &str| number(&format!("/proc/sys/vm/{name}"));
-        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    /// As the machine with this root directory is now.
+    pub fn read(root: &Path) -> Host {
+        let setting = |name: &str| number(&root.join("proc/sys/vm").join(name));
+        let memory = text(&root.join("proc/meminfo"));
         let memory = memory.lines().find_map(|line| {
             line.strip_prefix("MemTotal:")?
                 .trim()
@@ -89,7 +135,7 @@ impl Host {
             dirty_ratio: setting("dirty_ratio"),
             background_bytes: setting("dirty_background_bytes"),
             background_ratio: setting("dirty_background_ratio"),
-            dirtyable: dirtyable(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default()),
+            dirtyable: dirtyable(&text(&root.join("proc/zoneinfo"))),
             memory: memory.unwrap_or(0) << 10,
         }
     }
@@ -132,11 +178,11 @@ fn dirtyable(zoneinfo: &str) -> u64 {
     free.saturating_sub(reserve) + cache
 }
 
-/// All devices; `busy_ms`, `written` and `read` are running totals.
-pub fn devices() -> Vec<Device> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let disks = fs::read_to_string("/proc/diskstats").unwrap_or_default();
-    let entries = fs::read_dir("/sys/class/bdi")
+/// All devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are running totals.
+pub fn devices(root: &Path) -> Vec<Device> {
+    let mounts = text(&root.join("proc/self/mountinfo"));
+    let disks = text(&root.join("proc/diskstats"));
+    let entries = fs::read_dir(root.join("sys/class/bdi"))
         .into_iter()
         .flatten()
         .flatten();
@@ -145,10 +191,11 @@ pub fn devices() -> Vec<Device> {
             let bdi = entry.file_name().to_str()?.to_string();
             let mut device = Device {
                 strict: strict(&entry.path()),
+                writeback: Writeback::read(&root.join("sys/kernel/debug/bdi").join(&bdi)),
                 ..device(&bdi, &mounts, &disks)
             };
-            device.min_ratio = number(&format!("{}/min_ratio", entry.path().display()));
-            device.max_ratio = number(&format!("{}/max_ratio", entry.path().display()));
+            device.min_ratio = number(&entry.path().join("min_ratio"));
+            device.max_ratio = number(&entry.path().join("max_ratio"));
             // Before 6.2 nothing told; only FUSE asks for it there.
             if device.strict.is_none() {
                 device.strict = device
@@ -194,6 +241,7 @@ fn device(bdi: &str, mounts: &str, disks: &str) -> Device {
             device.read = value(5) * 512;
             device.written = value(9) * 512;
             device.busy_ms = value(12);
+            device.disk = Some(words[2].to_string());
         }
     }
     device
@@ -210,15 +258,20 @@ pub fn subtract(now: &mut [Device], before: &[Device]) {
             device.busy_ms = device.busy_ms.saturating_sub(before.busy_ms);
             device.written = device.written.saturating_sub(before.written);
             device.read = device.read.saturating_sub(before.read);
+            if let (Some(now), Some(before)) = (&mut device.writeback, before.writeback) {
+                now.dirtied = now.dirtied.saturating_sub(before.dirtied);
+            }
         }
     }
 }
 
-fn number(file: &str) -> u64 {
-    fs::read_to_string(file)
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0)
+/// A file's, empty if it cannot be had.
+fn text(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_default()
+}
+
+fn number(file: &Path) -> u64 {
+    text(file).trim().parse().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -245,6 +298,18 @@ mod tests {
             (device.written, device.read, device.busy_ms),
             (160 * 512, 80 * 512, 33)
         );
+    }
+
+    #[test]
+    fn what_writeback_knows_of_a_device() {
+        let stats = "BdiWriteback:             4 kB\nBdiReclaimable:        1024 kB\nBdiDirtyThresh:        2048 kB\n\
+            DirtyThresh:           9999 kB\nBackgroundThresh:       500 kB\nBdiDirtied:            4096 kB\nb_dirty: 1\n";
+        let found = Writeback::parse(stats).expect("complete");
+        assert_eq!(
+            (found.dirty, found.writeback, found.limit, found.dirtied),
+            (1 << 20, 4096, 2 << 20, 4 << 20)
+        );
+        assert_eq!(Writeback::parse("BdiWriteback: 4 kB\n"), None);
     }
 
     #[test]

@@ -14,7 +14,9 @@
 mod bytes;
 pub mod cgroup;
 pub mod diagnosis;
+mod dirty_stat;
 pub mod host;
+pub mod interval;
 pub mod live;
 pub mod observation;
 pub mod recording;
@@ -23,7 +25,9 @@ mod tasks;
 pub mod trace;
 mod tracefs;
 mod wait;
+pub mod watch;
 
+pub use dirty_stat::DirtyStat;
 pub use observation::Observation;
 pub use tasks::Waits;
 pub use wait::Wait;

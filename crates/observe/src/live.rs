@@ -35,11 +35,9 @@ impl Target {
     /// # Errors
     /// There is no such cgroup or process.
     pub fn find(text: &str) -> Result<Target> {
-        if !Path::new(cgroup::ROOT).join("cgroup.controllers").is_file() {
-            bail!("no cgroup2 is mounted at {}", cgroup::ROOT);
-        }
+        cgroup::mounted(Path::new("/"))?;
         if let Ok(process) = text.parse() {
-            let home = tasks::home_of(process)
+            let home = tasks::home_of(Path::new("/"), process)
                 .with_context(|| format!("there is no process {process}"))?;
             return Ok(Target::Process(process, home));
         }
@@ -86,12 +84,13 @@ pub fn look(
         Target::Host | Target::Cgroup(_) => None,
     };
     let mut watched = Tasks::new(&target.directory(), process);
-    let before = (cgroup::all(false), host::devices());
+    let here = Path::new("/");
+    let before = (cgroup::all(here, false), host::devices(here));
     let mut limits = Vec::new();
     let start = Instant::now();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         watched.look();
-        limits.push((now_ns(), host::limits()));
+        limits.push((now_ns(), host::limits(here)));
         tracing.poll(&mut trace)?;
         if let Some(recording) = recording.as_deref_mut() {
             recording.round(&mut trace.events, &mut limits)?;
@@ -107,7 +106,7 @@ pub fn look(
         recording.round(&mut trace.events, &mut limits)?;
     }
     trace.sort();
-    let (mut cgroups, mut devices) = (cgroup::all(true), host::devices());
+    let (mut cgroups, mut devices) = (cgroup::all(here, true), host::devices(here));
     cgroup::subtract(&mut cgroups, &before.0);
     host::subtract(&mut devices, &before.1);
     let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
@@ -116,7 +115,7 @@ pub fn look(
         is_live: true,
         seconds,
         limits,
-        host: Some(host::Host::read()),
+        host: Some(host::Host::read(here)),
         cgroups,
         devices,
         waits: watched.waits,
@@ -129,7 +128,7 @@ pub fn look(
 }
 
 /// The clock that events carry.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
         + u64::try_from(now.tv_nsec()).unwrap_or(0)

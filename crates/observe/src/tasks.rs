@@ -99,7 +99,7 @@ impl Tasks {
         let root = self.cgroup.clone();
         match self.only {
             Some(process) => {
-                let home = home_of(process).unwrap_or_default();
+                let home = home_of(Path::new("/"), process).unwrap_or_default();
                 let tasks: Vec<u32> = ids(&PathBuf::from(format!("/proc/{process}/task")));
                 self.homes
                     .extend(tasks.iter().map(|task| (*task, home.clone())));
@@ -152,9 +152,9 @@ pub fn relative(directory: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The cgroup of a process, relative to the root's directory.
-pub fn home_of(process: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+/// The cgroup of a task, below where they are mounted on the machine with this root directory.
+pub fn home_of(root: &Path, task: u32) -> Option<String> {
+    let text = fs::read_to_string(root.join(format!("proc/{task}/cgroup"))).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     Some(path.to_string())
 }

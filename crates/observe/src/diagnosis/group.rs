@@ -81,6 +81,17 @@ fn home(seen: &Observation, stall: &Stall) -> String {
     }
 }
 
+/// Seconds slept in the throttle, by the cgroup's path.
+pub fn throttled_by_cgroup(seen: &Observation) -> BTreeMap<String, f64> {
+    let mut throttled: BTreeMap<String, f64> = BTreeMap::new();
+    for stall in &seen.stalls {
+        if let Kind::Throttle(_) = stall.kind {
+            *throttled.entry(home(seen, stall)).or_default() += stall.length_ns() as f64 / 1e9;
+        }
+    }
+    throttled
+}
+
 fn is_below(path: &str, above: &str) -> bool {
     above.is_empty()
         || path == above
