@@ -159,8 +159,9 @@ fn cgroups_come_and_go() {
     let machine = machine();
     let root = machine.path();
     let mut watch = Watch::start(root).expect("begun");
-    fs::remove_dir_all(root.join("sys/fs/cgroup/a/db")).expect("removed");
+    // In this order: unlike the kernel, a filesystem gives a new directory the number of one that is gone.
     cgroup(root, "new", MIB, MIB, "max\n");
+    fs::remove_dir_all(root.join("sys/fs/cgroup/a/db")).expect("removed");
     let interval = Interval::of(&watch.slice().expect("seen"));
     assert!(interval.cgroups.iter().all(|row| row.cgroup != "/a/db"));
     let new = row(&interval, "/new").in_bytes_per_second.expect("known");
