@@ -12,17 +12,18 @@
 //! A page costs it CPU time, which bounds what it submits (encryption is done here); and each request needs a slot in
 //! the disk's line. Waiting for that is waiting for I/O.
 //!
+//! What comes next is decided in work.rs.
+//!
 //! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s, in which nobody asks about levels.
 
-use crate::clock::{HZ, MS, Ns, SECOND, Ticks};
+mod work;
+
+use crate::clock::{MS, Ns, SECOND, Ticks};
 use crate::device::{BIO, Request};
-use crate::domain::INTERVAL;
 use crate::psi::Doing;
 use crate::world::{Event, World};
 use std::collections::VecDeque;
 
-/// The least a file gets in its turn, and what turns are multiples of.
-const TURN: u64 = 1024;
 /// From being woken to running.
 const WAKE: Ns = 20_000;
 /// CPU time of a request. It is what lets flushers that find room at the same time take turns.
@@ -257,145 +258,6 @@ impl World {
         flusher.bio = Some((index, pages));
         self.in_flight(index as usize, pages);
         Some((pages * self.machine.flush_1024).div_ceil(1024))
-    }
-
-    fn end_turn(&mut self, wb: usize) {
-        let now = self.tick();
-        let before = match self.wbs[wb].flusher.work {
-            Some(Work {
-                kind: Kind::Periodic { before },
-                ..
-            }) => before,
-            _ => now,
-        };
-        let flusher = &mut self.wbs[wb].flusher;
-        let Some(turn) = flusher.turn.take() else {
-            return;
-        };
-        let file = &mut self.files[turn.file as usize];
-        let wrote = turn.pages - turn.left;
-        if let Some(work) = &mut flusher.work {
-            work.pages_left = work.pages_left.saturating_sub(wrote);
-        }
-        if let Some((_, progress)) = &mut flusher.began {
-            *progress |= wrote > 0 || file.pages.dirty() == 0;
-        }
-        if file.pages.dirty() == 0 {
-            file.listed = false;
-        } else if turn.left == 0 && file.dirtied_at <= before {
-            flusher.more.push_back(turn.file);
-        } else {
-            file.dirtied_at = now;
-            flusher.dirty.push_back(turn.file);
-        }
-        if now > self.wbs[wb].rates.stamp + INTERVAL {
-            self.adapt(wb, &[]);
-        }
-    }
-
-    /// Gives the next file its turn; false if the work is done.
-    fn begin_turn(&mut self, wb: usize) -> bool {
-        loop {
-            let Some(work) = self.wbs[wb].flusher.work else {
-                return false;
-            };
-            let now = self.tick();
-            if let Some((began, progress)) = self.wbs[wb].flusher.began {
-                let flusher = &mut self.wbs[wb].flusher;
-                let is_over = progress && (now > began + HZ / 10 || work.pages_left == 0);
-                match flusher.round.front().copied().filter(|_| !is_over) {
-                    Some(file) => {
-                        flusher.round.pop_front();
-                        self.open_turn(wb, work, file);
-                        return true;
-                    }
-                    None => {
-                        flusher.began = None;
-                        if !progress && work.queued {
-                            flusher.work = None;
-                            return false;
-                        }
-                    }
-                }
-            }
-            let enough = work.pages_left == 0
-                || (work.kind == Kind::Background && !self.is_over_background(wb));
-            let flusher = &mut self.wbs[wb].flusher;
-            if enough {
-                flusher.work = None;
-                return false;
-            }
-            if flusher.round.is_empty() {
-                let before = match work.kind {
-                    Kind::Periodic { .. } => now.saturating_sub(self.machine.expire),
-                    _ => now,
-                };
-                flusher.round.append(&mut flusher.more);
-                while let Some(file) = flusher.dirty.front().copied() {
-                    if self.files[file as usize].dirtied_at > before {
-                        break;
-                    }
-                    flusher.dirty.pop_front();
-                    flusher.round.push_back(file);
-                }
-                if let Some(work) = &mut flusher.work {
-                    work.queued = true;
-                }
-            }
-            flusher.began = Some((now, false));
-        }
-    }
-
-    fn open_turn(&mut self, wb: usize, work: Work, file: u32) {
-        let pages = if work.kind == Kind::Sync {
-            u64::MAX
-        } else {
-            let half_a_second = self.wbs[wb].rates.average / 2;
-            let most = half_a_second
-                .min(self.domain.limit / 8)
-                .min(work.pages_left);
-            (most + TURN) / TURN * TURN
-        };
-        let cursor = self.files[file as usize].cursor;
-        let wb = &mut self.wbs[wb];
-        let now = self.now / crate::clock::TICK;
-        if wb.files_in_flight == 0 && now > wb.rates.stamp + HZ {
-            wb.rates.restart(wb.counts.dirtied, wb.counts.written, now);
-        }
-        wb.flusher.turn = Some(Turn {
-            file,
-            pages,
-            left: pages,
-            origin: cursor,
-            wrapped: false,
-        });
-    }
-
-    /// Finds something to do; false if there is nothing.
-    fn begin_work(&mut self, wb: usize) -> bool {
-        let now = self.tick();
-        let periodic = self.machine.periodic;
-        let due = periodic > 0 && now >= self.wbs[wb].flusher.last_periodic + periodic;
-        let (kind, pages_left) = if self.syncing {
-            if self.wbs[wb].counts.dirty == 0 {
-                return false;
-            }
-            (Kind::Sync, u64::MAX)
-        } else if due {
-            self.wbs[wb].flusher.last_periodic = now;
-            let before = now.saturating_sub(self.machine.expire);
-            (Kind::Periodic { before }, self.counts.dirty)
-        } else if self.wbs[wb].counts.dirty > 0 && self.is_over_background(wb) {
-            (Kind::Background, u64::MAX)
-        } else {
-            return false;
-        };
-        self.wbs[wb].flusher.work = Some(Work {
-            kind,
-            pages_left,
-            queued: false,
-        });
-        true
     }
 
     /// Writes everything back that is dirty now, and waits for that; gives up after `patience`.

@@ -16,7 +16,7 @@
 //! | [`device`] | a disk and who gets room in its queue |
 //! | [`task`], [`fio`] | fio's processes and options |
 //! | [`psi`] | pressure stall information |
-//! | [`weir`] | the module: which counts the policy is handed, and what its answer does |
+//! | [`weir`] | the module: which counts the policy is handed, what its answer does, and who waits for whose weight |
 //! | [`setup`], [`run`] | from a scenario, and to its figures |
 //!
 //! weir's decisions are made by `policy/`, the code the module is made of. What is not modelled is refused by key

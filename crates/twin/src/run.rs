@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Phase after phase, and what comes out: the lab's figures, by the lab's names.
 
+mod figures;
+
 use crate::clock::{MS, Ns, SECOND};
-use crate::domain::PAGE;
 use crate::pages::Pages;
 use crate::setup::{self, Plan, Refusal};
 use crate::task::Job;
@@ -60,7 +61,7 @@ pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refu
         }
         world.weir_starts();
         run_phase(&mut world, &plan, scenario, phase);
-        figures(&mut world, scenario, arm, phase, &mut metrics);
+        figures::add(&mut world, scenario, arm, phase, &mut metrics);
     }
     Ok(Outcome {
         metrics: metrics
@@ -93,6 +94,7 @@ struct Before {
     written: Vec<u64>,
     pressure: (Ns, Ns),
     flushers: Ns,
+    cleaned: Vec<u64>,
     stats: Vec<Stats>,
 }
 
@@ -102,6 +104,8 @@ pub(crate) struct Span {
     written: Vec<u64>,
     pressure: (Ns, Ns),
     flushers: Ns,
+    /// By cgroup: pages written for it and those below.
+    cleaned: Vec<u64>,
     stats: Vec<Stats>,
 }
 
@@ -113,6 +117,11 @@ impl World {
             written: self.devices.iter().map(|device| device.written).collect(),
             pressure: self.psi.totals(),
             flushers: self.flushers_cpu_time(),
+            cleaned: self
+                .cgroups
+                .iter()
+                .map(|cgroup| cgroup.subtree.written)
+                .collect(),
             stats: self
                 .weir
                 .iter()
@@ -137,6 +146,12 @@ impl World {
                 now.pressure.1 - before.pressure.1,
             ),
             flushers: now.flushers - before.flushers,
+            cleaned: now
+                .cleaned
+                .iter()
+                .zip(&before.cleaned)
+                .map(|(now, then)| now - then)
+                .collect(),
             stats: now
                 .stats
                 .iter()
@@ -155,6 +170,8 @@ impl Stats {
             held: self.held - before.held,
             throttled: self.throttled - before.throttled,
             throttled_ns: self.throttled_ns - before.throttled_ns,
+            weight_held: self.weight_held - before.weight_held,
+            weight_held_ns: self.weight_held_ns - before.weight_held_ns,
         }
     }
 }
@@ -208,124 +225,4 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
     }
     #[cfg(any(test, debug_assertions))]
     world.check(true);
-}
-
-fn figures(
-    world: &mut World,
-    scenario: &Scenario,
-    arm: Arm,
-    phase: &Phase,
-    out: &mut BTreeMap<String, (f64, &'static str)>,
-) {
-    let prefix = format!("{}.{}", arm.name(), phase.name);
-    let mut add = |subject: &str, name: &str, value: f64, unit: &'static str| {
-        out.insert(format!("{prefix}.{subject}.{name}"), (value, unit));
-    };
-    let Some(span) = world.span.take() else {
-        return;
-    };
-    let running = scenario
-        .jobs
-        .iter()
-        .filter(|job| phase.jobs.contains(&job.name));
-    for (job, done) in running.zip(&world.jobs) {
-        job_figures(done, &mut |name, value, unit| {
-            add(&job.name, name, value, unit)
-        });
-    }
-    let seconds = span.elapsed as f64 / SECOND as f64;
-    for (disk, written) in scenario.disks.iter().zip(&span.written) {
-        add(
-            &format!("disk/{}", disk.name),
-            "bw_bytes",
-            *written as f64 / seconds,
-            "bytes/s",
-        );
-    }
-    let written: u64 = span.written.iter().sum();
-    add("host", "disk_bw_bytes", written as f64 / seconds, "bytes/s");
-    let percent = |time: Ns| time as f64 / span.elapsed as f64 * 100.0;
-    add("host", "io_some_pct", percent(span.pressure.0), "percent");
-    add("host", "io_full_pct", percent(span.pressure.1), "percent");
-    add("host", "flusher_cpu_pct", percent(span.flushers), "percent");
-    if let Some((most, median)) = most_and_median(&world.samples.held) {
-        add("host", "dirty_max_bytes", most, "bytes");
-        add("host", "dirty_median_bytes", median, "bytes");
-    }
-    if let Some((_, median)) = most_and_median(&world.samples.writeback) {
-        add("host", "writeback_median_bytes", median, "bytes");
-    }
-    for (index, cgroup) in world.cgroups.iter().enumerate().skip(1) {
-        // Of copies, only what they come to together.
-        if !scenario.cgroups.contains_key(&cgroup.path) {
-            continue;
-        }
-        let subject = format!("cgroup/{}", cgroup.path);
-        if let Some((most, median)) = most_and_median(&world.samples.cgroups[index]) {
-            add(&subject, "dirty_max_bytes", most, "bytes");
-            add(&subject, "dirty_median_bytes", median, "bytes");
-        }
-        let known = world
-            .weir
-            .as_ref()
-            .is_some_and(|weir| weir.groups[index].known);
-        if let Some(stats) = span.stats.get(index) {
-            // A cgroup that the module has no need to know of has no counts.
-            let count = |number: u64| if known { number as f64 } else { 0.0 };
-            for (name, number) in [
-                ("nr_passes", stats.passes),
-                ("nr_floor_admitted", stats.admitted),
-                ("nr_ceiling_held", stats.held),
-                ("nr_would_admit", 0),
-                ("nr_would_hold", 0),
-                ("nr_throttled", stats.throttled),
-                ("throttled_usec", stats.throttled_ns / 1000),
-                ("nr_missed", 0),
-            ] {
-                add(&subject, name, count(number), "count");
-            }
-        }
-    }
-}
-
-fn job_figures(job: &Job, add: &mut dyn FnMut(&str, f64, &'static str)) {
-    let seconds = (job.runtime.max(1)) as f64 / SECOND as f64;
-    let ios = job.latencies.total();
-    add("iops", ios as f64 / seconds, "iops");
-    add("bw_bytes", job.bytes as f64 / seconds, "bytes/s");
-    add("total_ios", ios as f64, "count");
-    if let (Some(half), Some(most)) = (job.latencies.percentile(50), job.latencies.percentile(99)) {
-        add("clat_p50_ns", half as f64, "ns");
-        add("clat_p99_ns", most as f64, "ns");
-        add("clat_max_ns", job.latencies.longest() as f64, "ns");
-    }
-    let all: u128 = job.each.iter().map(|bytes| u128::from(*bytes)).sum();
-    if job.each.len() > 1 && all > 0 {
-        let (least, most) = (job.each.iter().min(), job.each.iter().max());
-        let spread = most.unwrap_or(&0) - least.unwrap_or(&0);
-        let mean = all as f64 / job.each.len() as f64;
-        add("spread_pct", spread as f64 / mean * 100.0, "percent");
-        let in_pages = |bytes: &u64| u128::from(bytes / PAGE);
-        let squares: u128 = job.each.iter().map(|bytes| in_pages(bytes).pow(2)).sum();
-        let sum: u128 = job.each.iter().map(in_pages).sum();
-        add(
-            "jain",
-            (sum * sum) as f64 / (job.each.len() as u128 * squares) as f64,
-            "count",
-        );
-    }
-}
-
-/// Of a series in pages, in bytes.
-fn most_and_median(pages: &[u64]) -> Option<(f64, f64)> {
-    let mut sorted = pages.to_vec();
-    sorted.sort_unstable();
-    let most = *sorted.last()?;
-    let middle = sorted.len() / 2;
-    let median = if sorted.len() % 2 == 1 {
-        sorted[middle] as f64
-    } else {
-        (sorted[middle - 1] + sorted[middle]) as f64 / 2.0
-    };
-    Some(((most * PAGE) as f64, median * PAGE as f64))
 }

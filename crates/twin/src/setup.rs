@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a scenario to a host: what the twin models is set up, everything else is a problem that names its key.
 
-use crate::clock::{HZ, Ns, SECOND};
-use crate::controller::Rates;
-use crate::device::Device;
-use crate::domain::{Domain, Level, PAGE, Sysctl};
+mod host;
+
+use crate::clock::{HZ, Ns};
+use crate::domain::{Level, PAGE, Sysctl};
 use crate::fio::{self, Work};
-use crate::flusher::{Flusher, cost_of_1024};
-use crate::share::Share;
-use crate::weir::{Group, Weir};
-use crate::world::{Cgroup, Counts, Machine, Wb, World};
+use crate::flusher::cost_of_1024;
+use crate::weir::Group;
+use crate::world::Machine;
 use scenario::metric::{self, Name};
-use scenario::model::{Arm, Filesystem, Scenario};
+use scenario::model::Scenario;
 use std::collections::BTreeMap;
 
 /// What stands in the way: the key, as problems of scenario files name it, and why.
@@ -32,8 +31,6 @@ const CALL: Ns = 800;
 const PER_PAGE: Ns = 600;
 /// What a flusher submits when nothing but its own work bounds it, in bytes per second.
 const FLUSHER: u64 = 4 << 30;
-/// Simulated time begins here, so that no clock is at 0.
-const BEGIN: Ns = 100 * SECOND;
 
 /// Everything about a scenario that does not change from phase to phase.
 pub struct Plan {
@@ -147,6 +144,9 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
         "memory.dirty_ratio" => {
             group.ceiling.ratio_percent = policy::parse::percent(value.as_bytes()).map_err(wrong)?
         }
+        "memory.dirty_weight" => {
+            group.weight = policy::parse::weight(value.as_bytes()).map_err(wrong)?;
+        }
         _ => return Err(format!("the twin does not model `{file}`")),
     }
     Ok(())
@@ -253,146 +253,5 @@ fn quoted(name: &str) -> String {
         name.into()
     } else {
         format!("\"{name}\"")
-    }
-}
-
-impl Plan {
-    /// The host as it is before the first phase.
-    pub fn world(&self, scenario: &Scenario, arm: Arm, seed: u64) -> World {
-        let mut world = World::new(self.machine, self.sysctl, seed, BEGIN);
-        world.cgroups.push(cgroup(String::new(), None));
-        let mut weir = Weir::default();
-        weir.groups.push(Group::default());
-        // A path comes before those below it; a parent that is not in the file is made too.
-        for (path, settings) in &scenario.cgroups {
-            let first = make(&mut world, path);
-            let all: Vec<usize> = match settings.copies {
-                None => vec![first],
-                Some(copies) => (0..copies).map(|n| copy(&mut world, first, n)).collect(),
-            };
-            weir.groups.resize(world.cgroups.len(), Group::default());
-            let pages = |file: &str| {
-                let bytes = settings
-                    .files
-                    .get(file)
-                    .and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
-                bytes
-                    .filter(|bytes| *bytes != policy::UNLIMITED)
-                    .map(|bytes| bytes / PAGE)
-            };
-            for index in all {
-                let cgroup = &mut world.cgroups[index];
-                cgroup.max = pages("memory.max").unwrap_or(u64::MAX);
-                cgroup.high = pages("memory.high").unwrap_or(u64::MAX);
-                cgroup.min = pages("memory.min").unwrap_or(0);
-                for (file, value) in &settings.knobs {
-                    // It was checked by plan().
-                    let _ = knob(&mut weir.groups[index], file, value);
-                }
-            }
-        }
-        let option = |name: &str| {
-            scenario
-                .host
-                .weir
-                .get(name)
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0)
-        };
-        (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
-        world.samples.cgroups = vec![Vec::new(); world.cgroups.len()];
-        for disk in &scenario.disks {
-            let bandwidth = disk
-                .write_bandwidth
-                .or(scenario.twin.disk_bandwidth)
-                .unwrap_or(1);
-            world.devices.push(Device::new(
-                bandwidth,
-                disk.write_bandwidth.is_some(),
-                self.machine.cpus,
-            ));
-        }
-        if arm == Arm::Weir {
-            world.weir = Some(weir);
-            world.weir_arms();
-        }
-        world
-    }
-
-    /// The writeback that the file of a job's process belongs to, made if it is the first to need it.
-    pub fn writeback(
-        &self,
-        world: &mut World,
-        scenario: &Scenario,
-        job: usize,
-        process: u32,
-    ) -> usize {
-        let job = &scenario.jobs[job];
-        let device = scenario
-            .disks
-            .iter()
-            .position(|disk| disk.name == job.disk)
-            .unwrap_or(0);
-        // Without cgroup writeback a disk has one for all.
-        let cgroup = match (&job.cgroup, scenario.disks[device].filesystem) {
-            (Some(_), Filesystem::Vfat) | (None, _) => 0,
-            (Some(path), _) => match scenario.cgroups[path].copies {
-                None => make(world, path),
-                // They were made right after it.
-                Some(copies) => make(world, path) + 1 + (process % copies) as usize,
-            },
-        };
-        if let Some(found) = world.wb_of.get(&(cgroup, device)) {
-            return *found;
-        }
-        world.wb_of.insert((cgroup, device), world.wbs.len());
-        let (now, cpu) = (world.tick(), world.wbs.len() % self.machine.cpus as usize);
-        world.wbs.push(Wb {
-            cgroup,
-            device,
-            counts: Counts::default(),
-            rates: Rates::new(now),
-            share: Share::default(),
-            cgroup_share: Share::default(),
-            exceeded: false,
-            measuring: false,
-            files_in_flight: 0,
-            flusher: Flusher::new(cpu as u16, now),
-        });
-        world.wbs.len() - 1
-    }
-}
-
-fn make(world: &mut World, path: &str) -> usize {
-    if let Some(found) = world.cgroups.iter().position(|cgroup| cgroup.path == path) {
-        return found;
-    }
-    let parent = path
-        .rsplit_once('/')
-        .map_or(0, |(parent, _)| make(world, parent));
-    world.cgroups.push(cgroup(path.into(), Some(parent)));
-    world.cgroups.len() - 1
-}
-
-/// The n-th of a kind, below `first`.
-fn copy(world: &mut World, first: usize, n: u32) -> usize {
-    let path = format!("{}/{n}", world.cgroups[first].path);
-    world.cgroups.push(cgroup(path, Some(first)));
-    world.cgroups.len() - 1
-}
-
-fn cgroup(path: String, parent: Option<usize>) -> Cgroup {
-    Cgroup {
-        path,
-        parent,
-        counts: Counts::default(),
-        subtree: Counts::default(),
-        believed: Counts::default(),
-        file: 0,
-        believed_file: 0,
-        max: u64::MAX,
-        high: u64::MAX,
-        min: 0,
-        domain: Domain::default(),
     }
 }

@@ -2,17 +2,18 @@
 //! The module, in its arm: where the real one has a probe, this asks the same policy and applies its answer.
 //!
 //! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the module's own code does in the
-//! kernel: which counts it hands in and what it does to a pass, and in beat.rs what it does by the clock. Sums over subtrees are exact here; the module's are up to a beat old.
+//! kernel: which counts it hands in; in pass.rs what it does to a pass, in beat.rs what it does by the clock, in weight.rs who waits for whom. Sums over subtrees are exact here; the module's are up to a beat old.
 
 mod beat;
+mod pass;
+mod weight;
 
 use crate::clock::Ns;
-use crate::domain::View;
 use crate::world::World;
-use policy::ceiling::{self, Ceiling, Counts, Limits};
+use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
-use policy::floor::{FloorPass, Verdict};
-use policy::pass::{Facts, Pass};
+use policy::floor::FloorPass;
+use policy::pass::Pass;
 use policy::reserve;
 
 /// What the module counts, as in `memory.dirty_stat`.
@@ -28,6 +29,10 @@ pub struct Stats {
     pub throttled: u64,
     /// Time in passes that paused.
     pub throttled_ns: Ns,
+    /// Passes held by the weight, and for how long.
+    pub weight_held: u64,
+    /// Time in them.
+    pub weight_held_ns: Ns,
 }
 
 /// What the module knows of one cgroup.
@@ -39,6 +44,8 @@ pub struct Group {
     pub floor_bytes: u64,
     /// `memory.dirty_bytes` and `memory.dirty_ratio`.
     pub ceiling: Ceiling,
+    /// `memory.dirty_weight`.
+    pub weight: u32,
     /// Counted.
     pub stats: Stats,
     floor: u64,
@@ -60,6 +67,7 @@ impl Default for Group {
                 bytes: policy::UNLIMITED,
                 ratio_percent: 0,
             },
+            weight: policy::weight::WEIGHT_DEFAULT,
             stats: Stats::default(),
             floor: 0,
             avail: 0,
@@ -78,7 +86,7 @@ impl Group {
     }
 
     fn has_knob(&self) -> bool {
-        self.floor_bytes > 0 || self.has_ceiling()
+        self.floor_bytes > 0 || self.has_ceiling() || self.weight != policy::weight::WEIGHT_DEFAULT
     }
 }
 
@@ -93,6 +101,7 @@ pub struct Weir {
     pub tighten: bool,
     drain: Drain,
     drain_seen: Option<(Ns, u64)>,
+    weights: weight::Weights,
     stock: u64,
     host_thresh: u64,
     host_background: u64,
@@ -130,16 +139,6 @@ impl Weir {
         };
         host.amend(&mut limits, Pass::Writer);
         limits
-    }
-}
-
-fn facts(kind: Pass, cgroup: bool) -> Facts {
-    Facts {
-        has_wb: 1,
-        has_gdtc: u32::from(cgroup),
-        gdtc_has_wb: u32::from(cgroup),
-        in_flusher: u32::from(kind == Pass::Flusher),
-        strictlimit: 0,
     }
 }
 
@@ -216,130 +215,5 @@ impl World {
                     .any(|(_, ceiling, counts)| counts.dirty + counts.writeback >= *ceiling),
             ),
         })
-    }
-
-    /// At the entry of a pass: true if it is left out, and the task goes on.
-    pub fn weir_admits(&mut self, task: usize) -> bool {
-        let wb = self.tasks[task].wb as usize;
-        let index = self.wbs[wb].cgroup;
-        match self
-            .weir
-            .as_mut()
-            .and_then(|weir| weir.groups.get_mut(index))
-        {
-            Some(group) if group.known => group.stats.passes += 1,
-            _ => return false,
-        }
-        let Some(pass) = self.floor_pass(wb) else {
-            return false;
-        };
-        let now = self.tick();
-        let Some(weir) = &mut self.weir else {
-            return false;
-        };
-        if pass.decide() != Verdict::Admit {
-            return false;
-        }
-        weir.groups[index].stats.admitted += 1;
-        let background = weir.host_limits().bg_thresh;
-        self.tasks[task].freed(now, pass.poll());
-        if self.counts.dirty > background {
-            self.wake_flusher(wb);
-        }
-        true
-    }
-
-    /// The host's limits in a pass on `wb`.
-    pub fn weir_amends_host(&mut self, wb: usize, kind: Pass, limits: &mut Limits) {
-        let cgroup = self.wbs[wb].cgroup;
-        if self.weir.is_none() {
-            return;
-        }
-        if kind == Pass::Flusher && cgroup != 0 {
-            self.weir_tells(cgroup);
-        }
-        let floor = match kind {
-            Pass::Writer => self.floor_pass(wb),
-            _ => None,
-        };
-        let Some(weir) = &mut self.weir else { return };
-        drain::amend(limits, weir.drain.limit, weir.stock);
-        let facts = facts(kind, false);
-        if weir.floors_total > 0 && facts.may_reserve() {
-            let host = reserve::Host {
-                unused: weir.unused_total,
-            };
-            host.amend(limits, facts.kind());
-        }
-        // One that has slept while a floor got room is let go.
-        if floor.is_some_and(|pass| pass.decide() == Verdict::Admit) {
-            limits.dirty = 0;
-        }
-    }
-
-    /// The limits of the cgroup's domain in the same pass.
-    pub fn weir_amends_cgroup(
-        &mut self,
-        wb: usize,
-        kind: Pass,
-        avail: u64,
-        host: &View,
-        limits: &mut Limits,
-    ) {
-        let index = self.wbs[wb].cgroup;
-        let Some(weir) = &self.weir else { return };
-        let follows = drain::Host {
-            thresh: host.limits.thresh,
-            avail: host.avail,
-            ..weir.drain_host()
-        };
-        follows.follow(limits, avail);
-        if !facts(kind, true).may_cap() {
-            return;
-        }
-        let floored = self.path(index).any(|at| weir.groups[at].floor > 0);
-        if kind == Pass::Writer && floored && host.limits.dirty == 0 {
-            limits.dirty = 0;
-            return;
-        }
-        let stock = *limits;
-        let mut judged = false;
-        let ceilings = self.ceilings(index);
-        for (_, ceiling, counts) in &ceilings {
-            judged |= limits.amend(*ceiling, counts, kind);
-        }
-        let Some(weir) = &mut self.weir else { return };
-        for (at, ceiling, _) in ceilings {
-            weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
-        }
-        if judged && kind == Pass::Writer && limits.brake() {
-            weir.groups[index].stats.held += 1;
-        }
-    }
-
-    /// After a pass: under a ceiling a task looks again sooner.
-    pub fn weir_shortens(&mut self, task: usize) {
-        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
-        for (at, ceiling, counts) in self.ceilings(cgroup) {
-            let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
-            if !ceiling::brakes(freerun, &counts) {
-                let task = &mut self.tasks[task];
-                task.allowed = ceiling::poll(ceiling, &counts, task.allowed);
-            }
-        }
-    }
-
-    /// A pass that paused has ended.
-    pub fn weir_counts_pauses(&mut self, task: usize, pauses: u64, time: Ns) {
-        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
-        if let Some(group) = self
-            .weir
-            .as_mut()
-            .and_then(|weir| weir.groups.get_mut(cgroup))
-            .filter(|group| group.known)
-        {
-            group.stats.throttled += pauses;
-            group.stats.throttled_ns += time;
-        }
     }
 }

@@ -57,7 +57,7 @@ prop_compose! {
         background in 1u32..64,
         jobs in prop::collection::vec((job(), 0usize..4, 0usize..2), 1..5),
         disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"])), 2),
-        knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..3)), 3),
+        knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..4)), 3),
         inner in any::<bool>(),
         drain in prop::option::of(1u32..30),
         clean in any::<bool>(),
@@ -76,8 +76,9 @@ prop_compose! {
         for (path, knob) in paths.iter().zip(&knobs) {
             writeln!(text, "[cgroup.\"{path}\"]").expect("a string");
             if let Some((size, kind)) = knob {
-                let file = ["memory.dirty_min", "memory.dirty_bytes", "memory.max"][*kind];
-                writeln!(text, "\"{file}\" = \"{size}M\"").expect("a string");
+                let file = ["memory.dirty_min", "memory.dirty_bytes", "memory.max", "memory.dirty_weight"][*kind];
+                let unit = if *kind == 3 { "0" } else { "M" };
+                writeln!(text, "\"{file}\" = \"{size}{unit}\"").expect("a string");
             }
         }
         for (index, (fio, cgroup, disk)) in jobs.iter().enumerate() {

@@ -12,6 +12,29 @@ fn figure(name: &str, arm: Arm, metric: &str) -> f64 {
     outcome.metrics[&format!("{}.{metric}", arm.name())].value
 }
 
+/// What reaches the disk for a cgroup is in proportion to its weight. Lab: 0.85 to 1.4 of what is due.
+#[test]
+fn weights() {
+    let cleaned = |phase: &str, cgroup: &str| {
+        figure(
+            "weight",
+            Arm::Weir,
+            &format!("{phase}.cgroup/{cgroup}.disk_bw_bytes"),
+        )
+    };
+    let two = cleaned("two", "w400a") / cleaned("two", "w100a");
+    assert!((3.6..4.4).contains(&two), "{two}");
+    for (heavy, due) in [
+        ("w200b", 2.0),
+        ("w400b", 4.0),
+        ("w800a", 8.0),
+        ("w800b", 8.0),
+    ] {
+        let ratio = cleaned("eight", heavy) / cleaned("eight", "w100b");
+        assert!((0.9 * due..1.1 * due).contains(&ratio), "{heavy}: {ratio}");
+    }
+}
+
 /// Lab: 39 (37.6..40.7) stock, 125 with the floor; longest pause 204 ms; the host at 32.4 MiB.
 #[test]
 fn dirty_knobs() {

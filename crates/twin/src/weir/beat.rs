@@ -77,6 +77,7 @@ impl World {
             weir.groups[*index].floor = pool.effective(own);
         }
         known.iter().for_each(|index| self.weir_tells(*index));
+        self.weir_ends_round();
     }
 
     fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {

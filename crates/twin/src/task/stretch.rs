@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A stretch of writing: as far as a task gets without anything having to be looked at.
+
+use super::State;
+use crate::clock::{Ns, TICK};
+use crate::psi::Doing;
+use crate::world::{Event, World};
+
+impl World {
+    /// Writes until something has to be looked at, and plans what follows.
+    pub(super) fn stretch(&mut self, index: usize) {
+        self.task_does(index, Doing::Running);
+        let cpu = usize::from(self.tasks[index].cpu);
+        let (call, page) = (self.machine.call, self.machine.page);
+        let start = self.now.max(self.cpus[cpu].free_at);
+        let runs_on = self.may_run_on(index);
+        let mut time = 0;
+        let passes = loop {
+            if self.tasks[index].op_left == 0 {
+                self.operation_begins(index, start + time);
+                time += call;
+                if std::mem::take(&mut self.tasks[index].is_cold) {
+                    time += self.machine.wake;
+                }
+            }
+            let allowed = self.allowed_now(index, cpu);
+            let task = &self.tasks[index];
+            let within = ((TICK.saturating_sub(time)) / page.max(1)).max(1);
+            let (count, enough) = match allowed {
+                0 => (1, 1),
+                enough => (task.op_left.min(within), enough),
+            };
+            let (file, at) = (task.file, task.op_at);
+            let (went, fresh) = self.files[file].pages.set(at, count, enough);
+            time += went * page;
+            if fresh > 0 {
+                self.dirtied(file, fresh);
+            }
+            self.cpus[cpu].unseen += fresh;
+            let task = &mut self.tasks[index];
+            // Rounds after the first find what they write to in the cache.
+            let first_round = task.ops < self.jobs[task.job].work.ops;
+            task.dirtied += fresh;
+            task.op_left -= went;
+            task.op_at += went;
+            if first_round {
+                self.caches(file, went);
+            }
+            if fresh >= allowed {
+                self.answers(index, cpu);
+                break true;
+            }
+            let is_over = self.tasks[index].op_left == 0;
+            if time >= TICK || (is_over && !runs_on) {
+                break false;
+            }
+            if is_over {
+                let at = start + time;
+                if at >= self.tasks[index].end {
+                    break false;
+                }
+                self.operation_ends(index, at);
+            }
+        };
+        self.tasks[index].state = State::Writing(passes);
+        let over = self.takes_cpu(cpu as u16, time);
+        self.plan(over, Event::Task(index as u32));
+    }
+
+    fn operation_begins(&mut self, index: usize, at: Ns) {
+        let task = &mut self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let (round, place) = (task.ops / work.ops, task.ops % work.ops);
+        let block = task
+            .order
+            .as_ref()
+            .map_or(place, |order| order.at(round, place));
+        (task.op_left, task.op_at, task.op_began) = (work.op_pages, block * work.op_pages, at);
+    }
+
+    /// Pages that may become dirty before the task passes; with 0 it passes after the next page whatever becomes of it.
+    fn allowed_now(&self, index: usize, cpu: usize) -> u64 {
+        let task = &self.tasks[index];
+        let most = if self.wbs[task.wb as usize].exceeded {
+            task.allowed.min(8)
+        } else {
+            task.allowed
+        };
+        let cpu = &self.cpus[cpu];
+        let left = most.saturating_sub(task.dirtied).saturating_sub(cpu.left);
+        left.min(self.unseen_most.saturating_sub(cpu.unseen))
+    }
+
+    /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended there.
+    fn answers(&mut self, index: usize, cpu: usize) {
+        let cpu = &mut self.cpus[cpu];
+        let task = &mut self.tasks[index];
+        cpu.unseen = 0;
+        let takes = cpu.left.min(task.allowed.saturating_sub(task.dirtied));
+        cpu.left -= takes;
+        task.dirtied += takes;
+    }
+}

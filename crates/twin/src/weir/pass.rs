@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the module's probes do to a pass: leave it out below a floor, amend the limits it finds, and have the task look again sooner.
+
+use super::Weir;
+use crate::clock::Ns;
+use crate::domain::View;
+use crate::world::World;
+use policy::ceiling::{self, Limits};
+use policy::drain;
+use policy::floor::Verdict;
+use policy::pass::{Facts, Pass};
+use policy::reserve;
+
+fn facts(kind: Pass, cgroup: bool) -> Facts {
+    Facts {
+        has_wb: 1,
+        has_gdtc: u32::from(cgroup),
+        gdtc_has_wb: u32::from(cgroup),
+        in_flusher: u32::from(kind == Pass::Flusher),
+        strictlimit: 0,
+    }
+}
+
+impl World {
+    /// At the entry of a pass: true if it is left out, and the task goes on.
+    pub fn weir_admits(&mut self, task: usize) -> bool {
+        let wb = self.tasks[task].wb as usize;
+        let index = self.wbs[wb].cgroup;
+        match self
+            .weir
+            .as_mut()
+            .and_then(|weir| weir.groups.get_mut(index))
+        {
+            Some(group) if group.known => group.stats.passes += 1,
+            _ => {
+                self.weir_meets(index);
+                return false;
+            }
+        }
+        let Some(pass) = self.floor_pass(wb) else {
+            return false;
+        };
+        let now = self.tick();
+        let Some(weir) = &mut self.weir else {
+            return false;
+        };
+        if pass.decide() != Verdict::Admit {
+            return false;
+        }
+        weir.groups[index].stats.admitted += 1;
+        self.tasks[task].freed(now, pass.poll());
+        self.weir_wakes_flusher(wb);
+        true
+    }
+
+    /// Who does not come to the kernel's pass starts background writeback all the same, if it is due.
+    pub fn weir_wakes_flusher(&mut self, wb: usize) {
+        let limits = self.weir.as_ref().map(Weir::host_limits);
+        if limits.is_some_and(|limits| self.counts.dirty > limits.bg_thresh) {
+            self.wake_flusher(wb);
+        }
+    }
+
+    /// The host's limits in a pass on `wb`.
+    pub fn weir_amends_host(&mut self, wb: usize, kind: Pass, limits: &mut Limits) {
+        let cgroup = self.wbs[wb].cgroup;
+        if self.weir.is_none() {
+            return;
+        }
+        if kind == Pass::Flusher && cgroup != 0 {
+            self.weir_tells(cgroup);
+        }
+        let floor = match kind {
+            Pass::Writer => self.floor_pass(wb),
+            _ => None,
+        };
+        let Some(weir) = &mut self.weir else { return };
+        drain::amend(limits, weir.drain.limit, weir.stock);
+        let facts = facts(kind, false);
+        if weir.floors_total > 0 && facts.may_reserve() {
+            let host = reserve::Host {
+                unused: weir.unused_total,
+            };
+            host.amend(limits, facts.kind());
+        }
+        // One that has slept while a floor got room is let go.
+        if floor.is_some_and(|pass| pass.decide() == Verdict::Admit) {
+            limits.dirty = 0;
+        }
+    }
+
+    /// The limits of the cgroup's domain in the same pass.
+    pub fn weir_amends_cgroup(
+        &mut self,
+        wb: usize,
+        kind: Pass,
+        avail: u64,
+        host: &View,
+        limits: &mut Limits,
+    ) {
+        let index = self.wbs[wb].cgroup;
+        let Some(weir) = &self.weir else { return };
+        let follows = drain::Host {
+            thresh: host.limits.thresh,
+            avail: host.avail,
+            ..weir.drain_host()
+        };
+        follows.follow(limits, avail);
+        if !facts(kind, true).may_cap() {
+            return;
+        }
+        let floored = self.path(index).any(|at| weir.groups[at].floor > 0);
+        if kind == Pass::Writer && floored && host.limits.dirty == 0 {
+            limits.dirty = 0;
+            return;
+        }
+        let stock = *limits;
+        let mut judged = false;
+        let ceilings = self.ceilings(index);
+        for (_, ceiling, counts) in &ceilings {
+            judged |= limits.amend(*ceiling, counts, kind);
+        }
+        let Some(weir) = &mut self.weir else { return };
+        for (at, ceiling, _) in ceilings {
+            weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
+        }
+        if judged && kind == Pass::Writer && limits.brake() {
+            weir.groups[index].stats.held += 1;
+        }
+    }
+
+    /// After a pass, in which the task may have `slept`: under a ceiling or a weight it looks again sooner.
+    pub fn weir_shortens(&mut self, task: usize, slept: bool) {
+        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
+        for (at, ceiling, counts) in self.ceilings(cgroup) {
+            let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
+            if !ceiling::brakes(freerun, &counts) {
+                let task = &mut self.tasks[task];
+                task.allowed = ceiling::poll(ceiling, &counts, task.allowed);
+            }
+        }
+        self.weir_leaves(task, slept);
+    }
+
+    /// A pass that paused has ended.
+    pub fn weir_counts_pauses(&mut self, task: usize, pauses: u64, time: Ns) {
+        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
+        if let Some(group) = self
+            .weir
+            .as_mut()
+            .and_then(|weir| weir.groups.get_mut(cgroup))
+            .filter(|group| group.known)
+        {
+            group.stats.throttled += pauses;
+            group.stats.throttled_ns += time;
+        }
+    }
+}
