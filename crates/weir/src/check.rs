@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir check`: is a scenario valid?
 
+use crate::output;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,23 +27,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .as_ref()
             .err()
             .map_or(&[][..], |problems| &problems.0);
-        println!(
-            "{:#}",
-            serde_json::json!({"valid": result.is_ok(), "problems": problems})
-        );
+        output::json(&serde_json::json!({"valid": result.is_ok(), "problems": problems}))?;
         return Ok(ExitCode::from(u8::from(result.is_err())));
     }
     match result {
         Ok(s) => {
             let (jobs, phases, expects) = (s.jobs.len(), s.phases.len(), s.expects.len());
-            println!(
+            output::line(format_args!(
                 "{}: valid: {jobs} jobs, {phases} phases, {expects} expectations",
                 args.scenario.display()
-            );
+            ))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => {
-            eprintln!("{problems}");
+            output::note(problems);
             Ok(ExitCode::from(1))
         }
     }

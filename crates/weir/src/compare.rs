@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
+use crate::output;
 use crate::run::in_lab;
 use crate::twin::in_twin;
 use anyhow::{Context, Result, anyhow, bail};
@@ -95,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let scenario = match scenario::load(&args.scenario) {
         Ok(scenario) => scenario,
         Err(problems) => {
-            eprintln!("{problems}");
+            output::note(problems);
             return Ok(ExitCode::from(2));
         }
     };
@@ -103,7 +104,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let twin = match in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed)? {
         Ok(runs) => Report::new(&scenario, &Arm::ALL, &runs),
         Err(problems) => {
-            eprintln!("{problems}");
+            output::note(problems);
             return Ok(ExitCode::from(2));
         }
     };
@@ -119,10 +120,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let near = pairs.iter().filter(|pair| pair.is_near()).count();
     if args.json {
-        println!("{:#}", json(&pairs));
+        output::json(&json(&pairs))?;
     } else {
-        println!("{}\n", table(&pairs, args.markdown));
-        println!("{near} of {} figures are near", pairs.len());
+        output::line(format_args!("{}\n", table(&pairs, args.markdown)))?;
+        output::line(format_args!("{near} of {} figures are near", pairs.len()))?;
     }
     Ok(ExitCode::from(u8::from(near < pairs.len())))
 }

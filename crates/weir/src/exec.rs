@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir exec`: run a script in a guest with a stock kernel.
 
+use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use lab::{Cache, Outcome, ScriptDisk, ScriptRequest};
 use scenario::model::Filesystem;
@@ -91,24 +92,31 @@ pub fn run(args: Args) -> Result<ExitCode> {
         init: None,
         cache: Cache::discover()?,
     };
-    let result = lab::exec(&request, &mut |line| println!("{line}"))?;
+    // A guest whose output nobody reads any more is let come to its end all the same.
+    let mut shown = Ok(());
+    let result = lab::exec(&request, &mut |line| {
+        if shown.is_ok() {
+            shown = output::line(line);
+        }
+    })?;
+    shown?;
     let release = result.kernel_release.as_deref().unwrap_or("?");
-    eprintln!(
+    output::note(format_args!(
         "weir exec: kernel {release}, {:.1} s, console in {}",
         result.seconds,
         result.log.display()
-    );
+    ));
     Ok(match result.outcome {
         Outcome::Done => {
             let status = result.status.context("a finished script has a status")?;
             ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
         }
         Outcome::Failed(why) => {
-            eprintln!("weir exec: failed: {why}");
+            output::note(format_args!("weir exec: failed: {why}"));
             ExitCode::from(FAILED)
         }
         Outcome::Inconclusive(why) => {
-            eprintln!("weir exec: inconclusive: {why}");
+            output::note(format_args!("weir exec: inconclusive: {why}"));
             ExitCode::from(INCONCLUSIVE)
         }
     })

@@ -2,6 +2,7 @@
 //! `weir explain`: why did it stall?
 
 use crate::host::System;
+use crate::output;
 use anyhow::{Context, Result};
 use observe::Observation;
 use observe::diagnosis::{Cause, Diagnosis, diagnose};
@@ -43,9 +44,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let diagnosis = diagnose(&seen, &target);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&diagnosis)?);
+        output::json(&diagnosis)?;
     } else {
-        print!("{}", report::explanation(&diagnosis));
+        output::print(report::explanation(&diagnosis))?;
     }
     Ok(ExitCode::from(status(&diagnosis)))
 }

@@ -6,6 +6,7 @@ mod compare;
 mod exec;
 mod explain;
 mod host;
+mod output;
 mod plan;
 mod progress;
 mod record;
@@ -56,7 +57,10 @@ fn main() -> ExitCode {
         Cli::Exec(args) => exec::run(*args),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("weir: {error:#}");
+        if error.is::<output::ReaderGone>() {
+            return ExitCode::from(output::READER_GONE);
+        }
+        output::note(format_args!("weir: {error:#}"));
         ExitCode::from(2)
     })
 }

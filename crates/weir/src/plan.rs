@@ -4,6 +4,7 @@
 mod knob;
 mod search;
 
+use crate::output;
 use crate::run::colour;
 use crate::twin::{from_twin, in_parallel, problems};
 use anyhow::{Result, anyhow, bail};
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let scenario = match scenario::load(&args.scenario) {
         Ok(scenario) => scenario,
         Err(problems) => {
-            eprintln!("{problems}");
+            output::note(problems);
             return Ok(ExitCode::from(2));
         }
     };
@@ -52,16 +53,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let limit = match twin::dirty_limit(&scenario) {
         Ok(limit) => limit,
         Err(refusals) => {
-            eprintln!("{}", problems(&args.scenario, refusals)?);
+            output::note(format_args!("{}", problems(&args.scenario, refusals)?));
             return Ok(ExitCode::from(2));
         }
     };
     let knobs = knobs(args, &scenario, limit)?;
     let plan = Plan::search(&scenario, knobs, args.seed)?;
     if args.json {
-        println!("{:#}", plan.json());
+        output::json(&plan.json())?;
     } else {
-        print!("{}", plan.text());
+        output::print(plan.text())?;
     }
     Ok(ExitCode::from(plan.report.verdict.exit_status()))
 }

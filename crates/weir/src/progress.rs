@@ -2,6 +2,7 @@
 //! What goes on while a scenario runs, on stderr: a line per arm that renews itself on a terminal,
 //! plain lines elsewhere.
 
+use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use lab::{Guest, Outcome, Progress};
 use scenario::model::Arm;
@@ -24,23 +25,23 @@ impl Lines {
 
 impl Progress for Lines {
     fn preparing(&self, what: &str) {
-        eprintln!("weir: preparing {what}");
+        output::note(format_args!("weir: preparing {what}"));
     }
 
     fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
-        eprintln!(
+        output::note(format_args!(
             "weir: {}: {what}, about {} left",
             guest(arm, repeat, self.repeat),
             minutes(left)
-        );
+        ));
     }
 
     fn finished(&self, done: &Guest) {
-        eprintln!(
+        output::note(format_args!(
             "weir: {}: {}",
             guest(done.arm, done.repeat, self.repeat),
             ending(done)
-        );
+        ));
     }
 }
 
@@ -126,7 +127,8 @@ impl Progress for Spinners {
                 guest(done.arm, done.repeat, self.repeat),
                 ending(done)
             );
-            self.bars.suspend(|| eprintln!("weir: {line}"));
+            self.bars
+                .suspend(|| output::note(format_args!("weir: {line}")));
         }
     }
 }

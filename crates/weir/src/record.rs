@@ -2,6 +2,7 @@
 //! `weir record` and `weir report`: keep a look, and read it elsewhere.
 
 use crate::explain::{installed_module, stop_on_signals};
+use crate::output;
 use anyhow::Result;
 use observe::Observation;
 use observe::diagnosis::diagnose;
@@ -59,12 +60,12 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
         let summary = serde_json::json!({
             "file": args.file, "seconds": seconds, "events": events, "bytes": bytes, "lost_events": lost,
         });
-        println!("{}", serde_json::to_string_pretty(&summary)?);
+        output::json(&summary)?;
     } else {
-        println!(
+        output::line(format_args!(
             "{}: {seconds:.1} s, {events} events, {bytes} bytes, {lost} events lost",
             args.file.display()
-        );
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -74,13 +75,10 @@ pub fn report(args: &ReportArgs) -> Result<ExitCode> {
     let seen = Observation::open(&args.file)?;
     let diagnosis = diagnose(&seen, &Target::Host);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&diagnosis)?);
+        output::json(&diagnosis)?;
     } else {
-        print!(
-            "{}\n{}",
-            report::losses(&diagnosis),
-            report::explanation(&diagnosis)
-        );
+        output::line(report::losses(&diagnosis))?;
+        output::print(report::explanation(&diagnosis))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`: a scenario from file to verdict.
 
+use crate::output;
 use crate::progress::{Lines, Spinners};
 use crate::twin::in_twin;
 use anyhow::{Context, Result};
@@ -65,7 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let scenario = match scenario::load(&args.scenario) {
         Ok(scenario) => scenario,
         Err(problems) => {
-            eprintln!("{problems}");
+            output::note(problems);
             return Ok(ExitCode::from(2));
         }
     };
@@ -85,7 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Place::Twin => match in_twin(&args.scenario, &scenario, &arms, args.repeat, args.seed)? {
             Ok(runs) => runs,
             Err(problems) => {
-                eprintln!("{problems}");
+                output::note(problems);
                 return Ok(ExitCode::from(2));
             }
         },
@@ -96,15 +97,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         keep(&out.join("report.json"), &json)?;
     }
     if args.json {
-        print!("{json}");
+        output::print(json)?;
         report
             .troubles
             .iter()
-            .for_each(|trouble| eprintln!("weir: {trouble}"));
+            .for_each(|trouble| output::note(format_args!("weir: {trouble}")));
     } else if args.markdown {
-        print!("{}", report::markdown(&report, &scenario));
+        output::print(report::markdown(&report, &scenario))?;
     } else {
-        print!("{}", report::terminal(&report, &scenario, colour()));
+        output::print(report::terminal(&report, &scenario, colour()))?;
     }
     Ok(ExitCode::from(report.verdict.exit_status()))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir sweep`: a scenario on the twin, over values of some of its keys.
 
+use crate::output;
 use crate::twin::{from_twin, in_parallel};
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table};
@@ -46,7 +47,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .with_context(|| format!("cannot read the scenario {shown}"))?;
     // What is wrong with the file itself is told with its lines.
     if let Err(problems) = scenario::parse("sweep", &shown, &text) {
-        eprintln!("{problems}");
+        output::note(problems);
         return Ok(ExitCode::from(2));
     }
     let mut wanted = Vec::new();
@@ -64,9 +65,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .zip(&reports)
         .collect();
     if args.json {
-        println!("{:#}", json(&rows, &show));
+        output::json(&json(&rows, &show))?;
     } else {
-        println!("{}", table(&rows, &show, args.markdown));
+        output::line(table(&rows, &show, args.markdown))?;
     }
     Ok(ExitCode::SUCCESS)
 }

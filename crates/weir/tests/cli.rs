@@ -377,3 +377,30 @@ fn explain_names_a_cgroup_that_is_not_there() {
             contains("there is no cgroup no/such/cgroup").or(contains("no cgroup2 is mounted")),
         );
 }
+
+#[test]
+fn who_stops_reading_early_is_no_error() {
+    // What `head -c 0` leaves behind.
+    let (reader, writer) = nix::unistd::pipe().expect("made");
+    drop(reader);
+    let scenario = shipped("dirty-knobs");
+    for args in [
+        &["check", &scenario][..],
+        &["doctor"],
+        &["status", "--json"],
+        &["run", "--on", "twin", &scenario],
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(args)
+            .stdout(writer.try_clone().expect("cloned"))
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .expect("ran");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), said.as_ref()),
+            (Some(141), ""),
+            "{args:?}"
+        );
+    }
+}

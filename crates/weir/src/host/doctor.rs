@@ -3,6 +3,7 @@
 
 use super::requirements::{Check, Verdict, examine};
 use super::system::System;
+use crate::output;
 use anyhow::Result;
 use std::process::ExitCode;
 
@@ -24,9 +25,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         let report =
             serde_json::json!({"kernel": system.release, "verdict": verdict, "checks": checks});
-        println!("{report:#}");
+        output::json(&report)?;
     } else {
-        print!("{}", text(&system.release, &checks));
+        output::print(text(&system.release, &checks))?;
     }
     Ok(ExitCode::from(match verdict {
         Verdict::Ok => 0,

@@ -8,6 +8,7 @@
 //! the kernel's; they are handed over as modprobe does.
 
 use super::system::System;
+use crate::output;
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::kmod::{DeleteModuleFlags, ModuleInitFlags, delete_module, finit_module, init_module};
@@ -55,20 +56,20 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn report(self, json: bool) -> ExitCode {
+    fn report(self, json: bool) -> Result<ExitCode> {
         if json {
             let object =
                 serde_json::json!({"done": self.done, "message": self.message, "log": self.log});
-            println!("{object:#}");
+            output::json(&object)?;
         } else if self.done {
-            println!("{}", self.message);
+            output::line(&self.message)?;
         } else {
-            eprintln!("weir: {}", self.message);
+            output::note(format_args!("weir: {}", self.message));
             self.log
                 .iter()
-                .for_each(|line| eprintln!("  kernel: {line}"));
+                .for_each(|line| output::note(format_args!("  kernel: {line}")));
         }
-        ExitCode::from(u8::from(!self.done))
+        Ok(ExitCode::from(u8::from(!self.done)))
     }
 }
 
@@ -77,12 +78,12 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     let system = System::here()?;
     if system.has("sys/module/weir") {
         let message = format!("weir is loaded already ({})", state(&system));
-        return Ok(Outcome {
+        return Outcome {
             done: true,
             message,
             log: Vec::new(),
         }
-        .report(args.json));
+        .report(args.json);
     }
     if !system.is_root {
         bail!("loading a module takes root: sudo weir load");
@@ -108,18 +109,18 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
             message: refusal(&path, errno),
             log: log.lines(),
         };
-        return Ok(outcome.report(args.json));
+        return outcome.report(args.json);
     }
     let state = state(&system);
     let message = format!(
         "weir is loaded ({state}). It does nothing until a knob is set, for example:\n  echo 64M > /sys/fs/cgroup/NAME/memory.dirty_min"
     );
-    Ok(Outcome {
+    Outcome {
         done: state != "unknown",
         message,
         log: log.lines(),
     }
-    .report(args.json))
+    .report(args.json)
 }
 
 /// Runs `weir unload`.
@@ -127,12 +128,12 @@ pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
     let system = System::here()?;
     if !system.has("sys/module/weir") {
         let message = "weir is not loaded".into();
-        return Ok(Outcome {
+        return Outcome {
             done: true,
             message,
             log: Vec::new(),
         }
-        .report(args.json));
+        .report(args.json);
     }
     if !system.is_root {
         bail!("unloading a module takes root: sudo weir unload");
@@ -153,12 +154,12 @@ pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
         ),
         Err(errno) => (false, format!("the kernel refused to unload weir: {errno}")),
     };
-    Ok(Outcome {
+    Outcome {
         done,
         message,
         log: log.lines(),
     }
-    .report(args.json))
+    .report(args.json)
 }
 
 fn state(system: &System) -> String {

@@ -7,6 +7,7 @@
 //! them.
 
 use super::system::System;
+use crate::output;
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -62,9 +63,9 @@ struct Cgroup {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let status = gather(&System::here()?)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&status)?);
+        output::json(&status)?;
     } else {
-        print!("{}", text(&status));
+        output::print(text(&status))?;
     }
     let in_effect = matches!(status.state.as_str(), "idle" | "active" | "observe");
     Ok(ExitCode::from(u8::from(!in_effect)))

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the command says, in one place, because whoever reads it may stop early: `weir report FILE | head`.
+//!
+//! Rust programs ignore SIGPIPE, and weir must: a write to a QEMU that is gone shall fail, not end weir. So a
+//! write to standard output fails too, and `println!` would panic. Here it becomes an error like any other:
+//! everybody cleans up on the way out, nothing is said, and the status is the one a shell shows for a
+//! program that the signal ended.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write, stderr, stdout};
+
+/// Status of a program that SIGPIPE ended: 128 + 13.
+pub const READER_GONE: u8 = 141;
+
+/// Nobody reads standard output any more.
+#[derive(Debug)]
+pub struct ReaderGone;
+
+impl Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Prints text as it is.
+///
+/// # Errors
+/// It cannot be written; [`ReaderGone`] if its reader is gone.
+pub fn print(text: impl Display) -> Result<()> {
+    let mut out = stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+/// Prints a line.
+///
+/// # Errors
+/// As for [`print`].
+pub fn line(text: impl Display) -> Result<()> {
+    print(format_args!("{text}\n"))
+}
+
+/// Prints a value for programs.
+///
+/// # Errors
+/// As for [`print`].
+pub fn json(value: &impl Serialize) -> Result<()> {
+    line(serde_json::to_string_pretty(value)?)
+}
+
+/// Says something beside the output. Nobody is left to be told if that cannot be written.
+pub fn note(text: impl Display) {
+    let _ = writeln!(stderr(), "{text}");
+}
