@@ -54,6 +54,11 @@ twin: build ## run what the twin can run, hosts that no lab has included (second
 		$(BINARY) run $$scenario --on twin || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
 
+sweep-ray: build ## sweep over a local Ray cluster of two workers, and compare with a sweep without (Ray comes from the Python package index)
+	@test -d $(TARGET)/sweep-ray || python3 -m venv $(TARGET)/sweep-ray
+	$(TARGET)/sweep-ray/bin/pip install --quiet --requirement python/requirements.txt
+	WEIR=$(abspath $(BINARY)) PYTHONPATH=python $(TARGET)/sweep-ray/bin/python -m pytest -p no:cacheprovider -q python/tests
+
 matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
 	tools/matrix.sh
 
@@ -114,4 +119,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin sweep-ray

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir sweep`: a scenario on the twin, over values of some of its keys.
 
+mod plot;
+mod set;
+
 use crate::output;
-use crate::twin::{from_twin, in_parallel};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::twin::{from_twin, in_parallel, on_threads};
+use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
+use indicatif::{ProgressBar, ProgressStyle};
+use plot::Panel;
 use report::{Report, Verdict};
 use scenario::metric::{Name, Unit};
 use scenario::model::{Arm, Scenario};
+use serde_json::{Map, Value};
+use set::Setting;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use toml::Value;
 
 /// Run a scenario on the twin with each combination of some values
 ///
@@ -27,9 +33,24 @@ pub struct Args {
     /// Where chance begins
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Draw bars below the table
+    #[arg(long, conflicts_with_all = ["json", "lines"])]
+    plot: bool,
+    /// Draw curves into a new SVG file: the first --set along the axis, a line for each combination of the others
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Run only every N-th combination, from the I-th on (0 is the first): a part of a sweep over several machines
+    #[arg(long, value_name = "I/N", value_parser = part, requires = "lines")]
+    part: Option<(usize, usize)>,
+    /// Run so many at a time [default: as many as there are CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
     /// One JSON object instead of a table
-    #[arg(long, conflicts_with = "markdown")]
+    #[arg(long, conflicts_with_all = ["markdown", "lines"])]
     json: bool,
+    /// A JSON object for each combination, on a line of its own
+    #[arg(long, conflicts_with = "markdown")]
+    lines: bool,
     /// The table as Markdown
     #[arg(long)]
     markdown: bool,
@@ -37,8 +58,14 @@ pub struct Args {
     scenario: PathBuf,
 }
 
-/// A key and what it is set to.
-type Setting = (String, String);
+fn part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text
+        .split_once('/')
+        .and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+    numbers
+        .filter(|(index, of)| index < of)
+        .ok_or_else(|| format!("`{text}` is not a part, as in `0/4` to `3/4`"))
+}
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -46,123 +73,80 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let text = std::fs::read_to_string(&args.scenario)
         .with_context(|| format!("cannot read the scenario {shown}"))?;
     // What is wrong with the file itself is told with its lines.
-    if let Err(problems) = scenario::parse("sweep", &shown, &text) {
-        output::note(problems);
-        return Ok(ExitCode::from(2));
-    }
+    let scenario = match scenario::parse("sweep", &shown, &text) {
+        Ok(scenario) => scenario,
+        Err(problems) => {
+            output::note(problems);
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let show = shown_metrics(&args.show, &scenario)?;
+    let (index, of) = args.part.unwrap_or((0, 1));
     let mut wanted = Vec::new();
-    for settings in combinations(&args.set)? {
-        wanted.push((variant(&text, &settings, &shown)?, settings));
+    for settings in set::combinations(&args.set)?
+        .into_iter()
+        .skip(index)
+        .step_by(of)
+    {
+        wanted.push((set::variant(&text, &settings, &shown)?, settings));
     }
-    let reports = in_parallel(&wanted, |(scenario, settings)| {
-        report_of(scenario, settings, args.seed)
-    })?;
+    let bar = progress(wanted.len() as u64);
+    let work = |(scenario, settings): &(Scenario, Vec<Setting>)| {
+        let report = report_of(scenario, settings, args.seed);
+        bar.inc(1);
+        report
+    };
+    let reports = match args.threads {
+        None => in_parallel(&wanted, work)?,
+        Some(threads) => on_threads(threads as usize, &wanted, work)?,
+    };
+    bar.finish_and_clear();
     let reports = reports.into_iter().collect::<Result<Vec<Report>>>()?;
-    let show = shown_metrics(&args.show, &wanted[0].0)?;
     let rows: Vec<(&[Setting], &Report)> = wanted
         .iter()
         .map(|(_, s)| s.as_slice())
         .zip(&reports)
         .collect();
+    if let Some(path) = &args.svg {
+        let title = &scenario.title;
+        plot::write(path, &plot::svg(title, &panels(&rows, &show)))?;
+    }
     if args.json {
-        output::json(&json(&rows, &show))?;
+        let runs: Vec<Value> = rows.iter().map(|row| json(row, &show)).collect();
+        output::json(&serde_json::json!({ "runs": runs }))?;
+    } else if args.lines {
+        for row in &rows {
+            output::line(json(row, &show))?;
+        }
     } else {
         output::line(table(&rows, &show, args.markdown))?;
+        if args.plot {
+            output::print(plot::bars(&panels(&rows, &show)))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn combinations(sets: &[String]) -> Result<Vec<Vec<Setting>>> {
-    let mut all = vec![Vec::new()];
-    for set in sets {
-        let (key, values) = set
-            .split_once('=')
-            .ok_or_else(|| anyhow!("--set {set}: write KEY=A,B,C"))?;
-        let longer = |before: &Vec<Setting>| {
-            let values = values.split(',').map(|value| {
-                let mut settings = before.clone();
-                settings.push((key.trim().to_owned(), value.trim().to_owned()));
-                settings
-            });
-            values.collect::<Vec<_>>()
-        };
-        all = all.iter().flat_map(longer).collect();
-    }
-    Ok(all)
+/// How far it is, on a terminal.
+fn progress(runs: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{pos} of {len} {wide_bar} {eta} left");
+    ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// The scenario with some keys set.
-fn variant(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario> {
-    let mut root: Value = Value::Table(toml::from_str(text).context("reading the scenario anew")?);
-    for (key, value) in settings {
-        set(&mut root, key, value).with_context(|| format!("--set {key}={value}"))?;
-    }
-    let text = toml::to_string(&root).context("writing the scenario anew")?;
-    let named: Vec<String> = settings
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    let file = format!("{shown} with {}", named.join(" "));
-    // Lines are of a text nobody sees; the key says where.
-    scenario::parse("sweep", &file, &text).map_err(|problems| {
-        let told = problems.0.into_iter().map(|mut problem| {
-            problem.line = 0;
-            problem.to_string()
-        });
-        anyhow!("{}", told.collect::<Vec<_>>().join("\n"))
-    })
-}
-
-/// Sets a dotted key (`cgroup.victim."memory.dirty_min"`, `disk[0].write_bandwidth`); the table it is in must be there.
-fn set(root: &mut Value, key: &str, text: &str) -> Result<()> {
-    let mut parts = parts(key)?;
-    let last = parts.pop().ok_or_else(|| anyhow!("no key"))?;
-    let mut at = root;
-    for part in parts {
-        at = child(at, &part)
-            .ok_or_else(|| anyhow!("the scenario has no `{part}` on the way to it"))?;
-    }
-    let before = child(at, &last).map(|value| value.is_str());
-    let value = match (text.parse::<i64>(), before) {
-        (Ok(number), Some(false) | None) => Value::Integer(number),
-        _ if text == "true" || text == "false" => Value::Boolean(text == "true"),
-        _ => Value::String(text.into()),
+/// The figures as they are drawn: one panel each.
+fn panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> {
+    let panel = |name: &String| Panel {
+        name: name.clone(),
+        unit: Unit::of(name),
+        points: rows
+            .iter()
+            .map(|(settings, report)| {
+                let figure = report.metrics.get(name).map(|summary| summary.median);
+                (settings.to_vec(), figure)
+            })
+            .collect(),
     };
-    match at {
-        Value::Table(table) => table.insert(last, value),
-        _ => bail!("`{last}` is not a key of a table"),
-    };
-    Ok(())
-}
-
-fn child<'a>(value: &'a mut Value, part: &str) -> Option<&'a mut Value> {
-    match value {
-        Value::Table(table) => table.get_mut(part),
-        Value::Array(items) => items.get_mut(part.parse::<usize>().ok()?),
-        _ => None,
-    }
-}
-
-/// A key's parts: bare, quoted, or an index in brackets.
-fn parts(key: &str) -> Result<Vec<String>> {
-    let mut parts = Vec::new();
-    let mut rest = key;
-    while !rest.is_empty() {
-        let (part, after) = if let Some(quoted) = rest.strip_prefix('"') {
-            quoted
-                .split_once('"')
-                .ok_or_else(|| anyhow!("`{key}`: a quote is not closed"))?
-        } else if let Some(index) = rest.strip_prefix('[') {
-            index
-                .split_once(']')
-                .ok_or_else(|| anyhow!("`{key}`: a bracket is not closed"))?
-        } else {
-            rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()))
-        };
-        parts.push(part.to_owned());
-        rest = after.strip_prefix('.').unwrap_or(after);
-    }
-    Ok(parts)
+    show.iter().map(panel).collect()
 }
 
 fn report_of(scenario: &Scenario, settings: &[Setting], seed: u64) -> Result<Report> {
@@ -230,57 +214,20 @@ fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Tab
     table
 }
 
-fn json(rows: &[(&[Setting], &Report)], show: &[String]) -> serde_json::Value {
-    let rows: Vec<serde_json::Value> = rows
+/// One combination.
+fn json((settings, report): &(&[Setting], &Report), show: &[String]) -> Value {
+    let set: Map<String, Value> = settings
         .iter()
-        .map(|(settings, report)| {
-            let set: serde_json::Map<String, serde_json::Value> = settings
-                .iter()
-                .map(|(key, value)| (key.clone(), value.clone().into()))
-                .collect();
-            let figures: serde_json::Map<String, serde_json::Value> = show
-                .iter()
-                .map(|name| {
-                    (
-                        name.clone(),
-                        report.metrics.get(name).map(|s| s.median).into(),
-                    )
-                })
-                .collect();
-            serde_json::json!({"set": set, "figures": figures, "verdict": report.verdict.name()})
+        .map(|(key, value)| (key.clone(), value.clone().into()))
+        .collect();
+    let figures: Map<String, Value> = show
+        .iter()
+        .map(|name| {
+            (
+                name.clone(),
+                report.metrics.get(name).map(|s| s.median).into(),
+            )
         })
         .collect();
-    serde_json::json!({ "runs": rows })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_taken_apart_as_toml_writes_them() {
-        assert_eq!(
-            parts("host.weir.drain_seconds").expect("a key"),
-            ["host", "weir", "drain_seconds"]
-        );
-        assert_eq!(
-            parts("disk[0].write_bandwidth").expect("a key"),
-            ["disk", "0", "write_bandwidth"]
-        );
-        assert_eq!(
-            parts("cgroup.a.\"memory.max\"").expect("a key"),
-            ["cgroup", "a", "memory.max"]
-        );
-        assert!(parts("cgroup.\"a").is_err());
-    }
-
-    #[test]
-    fn all_combinations_in_order() {
-        let all = combinations(&["a=1,2".into(), "b=x,y".into()]).expect("values");
-        let told: Vec<String> = all
-            .iter()
-            .map(|s| format!("{}{}", s[0].1, s[1].1))
-            .collect();
-        assert_eq!(told, ["1x", "1y", "2x", "2y"]);
-    }
+    serde_json::json!({"set": set, "figures": figures, "verdict": report.verdict.name()})
 }

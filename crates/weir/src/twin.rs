@@ -71,6 +71,15 @@ pub fn problems(path: &Path, refusals: Vec<twin::Refusal>) -> Result<Problems> {
 /// `work` on each of `items`, in their order, on as many threads as there are CPUs.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Result<Vec<R>> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    on_threads(threads, items, work)
+}
+
+/// The same on `threads` threads.
+pub fn on_threads<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

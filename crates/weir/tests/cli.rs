@@ -155,6 +155,50 @@ fn a_sweep_has_a_line_for_each_combination() {
 }
 
 #[test]
+fn parts_of_a_sweep_make_the_whole_and_it_can_be_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let svg = folder.path().join("a.svg");
+    let sweep = |more: &[&str]| {
+        let mut command = weir();
+        command.args([
+            "sweep",
+            "--set",
+            "cgroup.victim.\"memory.dirty_min\"=1M,8M,16M",
+        ]);
+        command.args(more).arg(shipped("dirty-knobs")).assert()
+    };
+    let lines = |more: &[&str]| {
+        let sweep = sweep(&[&["--lines"], more].concat()).code(0);
+        let text = String::from_utf8(sweep.get_output().stdout.clone()).expect("UTF-8");
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (whole, even, odd) = (
+        lines(&[]),
+        lines(&["--part", "0/2"]),
+        lines(&["--part=1/2", "--threads=1"]),
+    );
+    assert_eq!(
+        [&even[0], &odd[0], &even[1]],
+        [&whole[0], &whole[1], &whole[2]]
+    );
+    assert_eq!((whole.len(), even.len(), odd.len()), (3, 2, 1));
+    assert!(lines(&["--part", "5/9"]).is_empty());
+    sweep(&["--lines", "--part", "2/2"])
+        .code(2)
+        .stderr(contains("`2/2` is not a part"));
+
+    let to = svg.to_str().expect("UTF-8");
+    sweep(&["--plot", "--svg", to])
+        .code(0)
+        .stdout(contains("\n  16M ██████"));
+    let drawn = std::fs::read_to_string(&svg).expect("written");
+    assert!(drawn.starts_with("<svg ") && drawn.contains(">weir.contended.victim.iops<"));
+    sweep(&["--svg", to])
+        .code(2)
+        .stderr(contains("File exists"));
+}
+
+#[test]
 fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
     let plan = |knobs: &[&str]| {
         let mut command = weir();
