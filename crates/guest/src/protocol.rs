@@ -158,6 +158,12 @@ pub struct Series {
     /// How much of it in writeback, in KiB; of the host only.
     #[serde(default)]
     pub writeback_kib: Vec<u64>,
+    /// The limit, in KiB; of the host only.
+    #[serde(default)]
+    pub limit_kib: Vec<u64>,
+    /// Where the flusher starts, in KiB; of the host only.
+    #[serde(default)]
+    pub background_kib: Vec<u64>,
 }
 
 /// Bytes moved by a block device.

@@ -261,10 +261,14 @@ fn sample(
             let text = fs::read_to_string(directory(path).join(file)).unwrap_or_default();
             add(path, sum(&text, keys.0, keys.1).map(|bytes| bytes / 1024));
         }
-        if let (Some(host), Some(pages)) =
-            (series.get_mut("host"), flat_key(&vmstat, "nr_writeback"))
-        {
-            host.writeback_kib.push(pages * PAGE_KIB);
+        if let Some(host) = series.get_mut("host") {
+            for (kib, key) in [
+                (&mut host.writeback_kib, "nr_writeback"),
+                (&mut host.limit_kib, "nr_dirty_threshold"),
+                (&mut host.background_kib, "nr_dirty_background_threshold"),
+            ] {
+                kib.extend(flat_key(&vmstat, key).map(|pages| pages * PAGE_KIB));
+            }
         }
         let over = stop.load(Ordering::Relaxed);
         if over || round % FLUSHERS == 0 {

@@ -2,6 +2,7 @@
 //! What cgroups hold, may hold and did, from their files.
 
 use crate::dirty_stat::{self, DirtyStat};
+use crate::host::total;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -149,9 +150,9 @@ fn read_one(read: &dyn Fn(&str) -> String, with_memory: bool) -> Cgroup {
         max: number(&read("memory.max")),
         high: number(&read("memory.high")),
         min: number(&read("memory.min")).unwrap_or(0),
-        io_pressure: some_total(&read("io.pressure")),
-        memory_pressure: some_total(&read("memory.pressure")),
-        cpu_pressure: some_total(&read("cpu.pressure")),
+        io_pressure: total(&read("io.pressure"), "some"),
+        memory_pressure: total(&read("memory.pressure"), "some"),
+        cpu_pressure: total(&read("cpu.pressure"), "some"),
         dirty_min: number(&read("memory.dirty_min")),
         weight: number(&read("memory.dirty_weight")).filter(|weight| *weight != DEFAULT_WEIGHT),
         ..Cgroup::default()
@@ -248,13 +249,6 @@ pub(crate) fn flat(text: &str, key: &str) -> u64 {
         .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     value.and_then(number).unwrap_or(0)
-}
-
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`
-fn some_total(text: &str) -> u64 {
-    let line = text.lines().find(|line| line.starts_with("some "));
-    line.and_then(|line| number(line.rsplit_once("total=")?.1))
-        .unwrap_or(0)
 }
 
 /// `254:0 rbps=max wbps=1048576`, by device.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The host's limits and dirty pages, and its devices, from /proc and /sys.
 
+use crate::observation::Pressure;
 use crate::trace::event::Limits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -116,6 +117,27 @@ fn limits_in(vmstat: &str) -> Limits {
         *slot = value.parse().unwrap_or(0);
     }
     limits
+}
+
+/// `/proc/pressure`: what tasks lost so far, nothing where the kernel does not count it.
+pub fn pressure(root: &Path) -> Pressure {
+    let read =
+        |file: &str| fs::read_to_string(root.join("proc/pressure").join(file)).unwrap_or_default();
+    let (io, memory) = (read("io"), read("memory"));
+    Pressure {
+        io_some: total(&io, "some"),
+        io_full: total(&io, "full"),
+        memory_some: total(&memory, "some"),
+        memory_full: total(&memory, "full"),
+    }
+}
+
+/// The running total of a line of a pressure file, in microseconds.
+pub(crate) fn total(text: &str, line: &str) -> u64 {
+    text.lines()
+        .find(|text| text.starts_with(line))
+        .and_then(|text| text.rsplit_once("total=")?.1.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 impl Host {

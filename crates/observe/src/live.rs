@@ -2,7 +2,7 @@
 //! A look at the running kernel for some time.
 
 use crate::observation::Observation;
-use crate::recording::Recording;
+use crate::recording::{Recording, Samples};
 use crate::tasks::{self, Tasks};
 use crate::trace::Trace;
 use crate::tracefs::Tracefs;
@@ -86,14 +86,16 @@ pub fn look(
     let mut watched = Tasks::new(&target.directory(), process);
     let here = Path::new("/");
     let before = (cgroup::all(here, false), host::devices(here));
-    let mut limits = Vec::new();
+    let mut samples = Samples::default();
     let start = Instant::now();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         watched.look();
-        limits.push((now_ns(), host::limits(here)));
+        samples.limits.push((now_ns(), host::limits(here)));
         tracing.poll(&mut trace)?;
         if let Some(recording) = recording.as_deref_mut() {
-            recording.round(&mut trace.events, &mut limits)?;
+            samples.pressure.push((now_ns(), host::pressure(here)));
+            samples.progress.push((now_ns(), watched.progress()));
+            recording.round(&mut trace.events, &mut samples)?;
         } else if trace.events.len() > MOST_EVENTS {
             blind.push(format!("ended after {MOST_EVENTS} events"));
             break;
@@ -103,7 +105,7 @@ pub fn look(
     let seconds = start.elapsed().as_secs_f64();
     tracing.finish(&mut trace)?;
     if let Some(recording) = recording {
-        recording.round(&mut trace.events, &mut limits)?;
+        recording.round(&mut trace.events, &mut samples)?;
     }
     trace.sort();
     let (mut cgroups, mut devices) = (cgroup::all(here, true), host::devices(here));
@@ -114,7 +116,7 @@ pub fn look(
     Ok(Observation {
         is_live: true,
         seconds,
-        limits,
+        limits: samples.limits,
         host: Some(host::Host::read(here)),
         cgroups,
         devices,

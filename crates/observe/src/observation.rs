@@ -8,7 +8,7 @@ use crate::recording;
 use crate::stall::{self, Stall};
 use crate::tasks::Waits;
 use crate::trace::Trace;
-use crate::trace::event::{Limits, Rate, What};
+use crate::trace::event::{Event, Limits, Rate, What};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +32,14 @@ pub struct Observation {
     pub lost: u64,
     /// What could not be seen, for people.
     pub blind: Vec<String>,
+    /// All events, as they came: for pictures.
+    pub events: Vec<Event>,
     /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
+    /// The host's pressure over time; in recordings only.
+    pub pressure: Vec<(u64, Pressure)>,
+    /// Bytes that tasks had dirtied since they began, over time; in recordings only.
+    pub progress: Vec<(u64, Progress)>,
     /// The last of each device and cgroup.
     pub rates: Vec<Rate>,
     /// Settings.
@@ -53,6 +59,22 @@ pub struct Observation {
     /// It is installed for this kernel, loaded or not.
     pub weir_is_installed: bool,
 }
+
+/// Running totals of `/proc/pressure/*`, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// `some` of `io`.
+    pub io_some: u64,
+    /// `full` of `io`.
+    pub io_full: u64,
+    /// `some` of `memory`.
+    pub memory_some: u64,
+    /// `full` of `memory`.
+    pub memory_full: u64,
+}
+
+/// Bytes that each of some tasks has dirtied since it began.
+pub type Progress = BTreeMap<u32, u64>;
 
 /// What flushers were found doing, in numbers of looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +140,7 @@ impl Observation {
             seen: trace.seen,
             lost: trace.lost,
             blind: trace.damage,
+            events: trace.events,
             limits,
             rates: rates.into_values().collect(),
             ..Observation::default()

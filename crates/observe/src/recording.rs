@@ -7,6 +7,8 @@
 //! {"weir_recording":1,"kernel":"6.12.117+deb12-cloud-amd64"}    version of the format
 //! {"event":{"ns":81203456000,"task":412,"what":{"Pause":{...}}}}
 //! {"limits":[81200000000,{"dirty":7300,...}]}                   ten times a second
+//! {"pressure":[81200000000,{"io_some":912000,...}]}             ten times a second
+//! {"progress":[81200000000,{"412":1048576,...}]}                ten times a second, of some tasks
 //! {"state":{...}}                                               settings, cgroups, devices: at the end
 //! ```
 //!
@@ -16,7 +18,7 @@
 
 use crate::cgroup::Cgroup;
 use crate::host::{Device, Host};
-use crate::observation::{Flushers, Observation};
+use crate::observation::{Flushers, Observation, Pressure, Progress};
 use crate::tasks::Waits;
 use crate::trace::Trace;
 use crate::trace::event::{Event, Limits};
@@ -42,6 +44,8 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 enum Line {
     Event(Event),
     Limits((u64, Limits)),
+    Pressure((u64, Pressure)),
+    Progress((u64, Progress)),
     State(Box<State>),
 }
 
@@ -67,6 +71,14 @@ struct State {
     flushers: Flushers,
     weir: Option<String>,
     weir_is_installed: bool,
+}
+
+/// What was seen since it was last written.
+#[derive(Default)]
+pub(crate) struct Samples {
+    pub limits: Vec<(u64, Limits)>,
+    pub pressure: Vec<(u64, Pressure)>,
+    pub progress: Vec<(u64, Progress)>,
 }
 
 /// A file being written.
@@ -109,17 +121,19 @@ impl Recording {
     }
 
     /// Takes events and samples away and writes them.
-    pub(crate) fn round(
-        &mut self,
-        events: &mut Vec<Event>,
-        limits: &mut Vec<(u64, Limits)>,
-    ) -> Result<()> {
+    pub(crate) fn round(&mut self, events: &mut Vec<Event>, samples: &mut Samples) -> Result<()> {
         self.events += events.len() as u64;
         for event in events.drain(..) {
             self.line(&Line::Event(event))?;
         }
-        for sample in limits.drain(..) {
+        for sample in samples.limits.drain(..) {
             self.line(&Line::Limits(sample))?;
+        }
+        for sample in samples.pressure.drain(..) {
+            self.line(&Line::Pressure(sample))?;
+        }
+        for sample in samples.progress.drain(..) {
+            self.line(&Line::Progress(sample))?;
         }
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.out
@@ -188,21 +202,23 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
         );
     }
     let mut trace = Trace::default();
-    let mut limits = Vec::new();
+    let mut samples = Samples::default();
     let mut state: Option<Box<State>> = None;
     for line in lines {
         // A line that cannot be read is the end of a file that was cut.
         let Ok(line) = line else { break };
         match serde_json::from_str(&line) {
             Ok(Line::Event(event)) => trace.events.push(event),
-            Ok(Line::Limits(sample)) => limits.push(sample),
+            Ok(Line::Limits(sample)) => samples.limits.push(sample),
+            Ok(Line::Pressure(sample)) => samples.pressure.push(sample),
+            Ok(Line::Progress(sample)) => samples.progress.push(sample),
             Ok(Line::State(end)) => state = Some(end),
             Err(_) => {}
         }
     }
     trace.sort();
     let Some(state) = state else {
-        return Ok(cut(trace, limits));
+        return Ok(cut(trace, samples));
     };
     trace.seen = state.seen;
     trace.names = state.names;
@@ -211,7 +227,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
         is_live: true,
         seconds: state.seconds,
         blind: state.blind,
-        limits,
+        limits: samples.limits,
+        pressure: samples.pressure,
+        progress: samples.progress,
         host: state.host,
         cgroups: state.cgroups,
         devices: state.devices,
@@ -225,20 +243,23 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
 }
 
 /// Of a recording without its end: which events there could have been is taken from those there are.
-fn cut(mut trace: Trace, limits: Vec<(u64, Limits)>) -> Observation {
+fn cut(mut trace: Trace, samples: Samples) -> Observation {
     use crate::trace::event::{WOKE, What};
     let woke = trace.events.iter().any(|event| event.what == What::Woke);
     trace
         .seen
         .extend(["balance_dirty_pages", "global_dirty_state"].map(str::to_string));
     trace.seen.extend(woke.then(|| WOKE.to_string()));
-    let seconds = limits
+    let seconds = samples
+        .limits
         .last()
-        .zip(limits.first())
+        .zip(samples.limits.first())
         .map_or(0.0, |(last, first)| (last.0 - first.0) as f64 / 1e9);
     Observation {
         seconds,
-        limits,
+        limits: samples.limits,
+        pressure: samples.pressure,
+        progress: samples.progress,
         blind: vec!["the recording has no end: it was cut, or the machine died".into()],
         ..Observation::of(trace)
     }
@@ -264,16 +285,18 @@ mod tests {
             event(5_000_000, What::Pause(pause)),
             event(100_000_000, What::Woke),
         ];
-        let mut limits = vec![(
-            1,
-            Limits {
-                thresh: 9,
-                ..Limits::default()
-            },
-        )];
+        let limits = Limits {
+            thresh: 9,
+            ..Limits::default()
+        };
+        let mut samples = Samples {
+            limits: vec![(1, limits)],
+            pressure: vec![(1, Pressure::default())],
+            progress: vec![(1, Progress::from([(4, 4096)]))],
+        };
         recording.flushed = Instant::now() - FLUSH_EVERY;
-        recording.round(&mut events, &mut limits).expect("written");
-        assert!(events.is_empty() && limits.is_empty());
+        recording.round(&mut events, &mut samples).expect("written");
+        assert!(events.is_empty() && samples.progress.is_empty());
         let end = Observation {
             seconds: 3.0,
             seen: BTreeSet::from(["throttle_woke".to_string()]),
@@ -297,6 +320,7 @@ mod tests {
         assert_eq!(seen.stalls[0].slept_ns, Some(95_000_000));
         assert_eq!((seen.seconds, seen.lost, seen.limits.len()), (3.0, 2, 1));
         assert_eq!(seen.homes[&4], "db");
+        assert_eq!((seen.pressure.len(), seen.progress[0].1[&4]), (1, 4096));
     }
 
     #[test]

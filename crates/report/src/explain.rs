@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A diagnosis for people: what stalled first, then where that comes from, then what to type.
 
-use crate::format::digits;
+use crate::format::{bytes, digits};
 use comfy_table::{CellAlignment, Table, presets};
 use observe::diagnosis::{Cause, Diagnosis, Lost, Verdict};
 
@@ -151,10 +151,6 @@ fn lost(lost: &Lost, seconds: f64) -> String {
         digits(lost.p99_ms),
         digits(lost.max_ms),
     )
-}
-
-fn bytes(bytes: u64) -> String {
-    crate::format::value(bytes as f64, scenario::metric::Unit::Bytes)
 }
 
 fn line(label: &str, text: &str) -> String {

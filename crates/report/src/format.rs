@@ -21,6 +21,11 @@ pub fn value(value: f64, unit: Unit) -> String {
     format!("{}{suffix}", digits(value / scale))
 }
 
+/// A size as reports show it: `24.0 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    value(bytes as f64, Unit::Bytes)
+}
+
 /// Two values in one unit, precisely enough to see which is larger: `124.9, bound 123.8`.
 pub(crate) fn against(observed: f64, bound: f64, unit: Unit) -> String {
     let (scale, suffix) = scale(observed.abs().max(bound.abs()), unit);

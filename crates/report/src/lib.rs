@@ -15,16 +15,21 @@
 //! 124.9, 125.0 and 124.1 IOPS contended and 125.0, 125.0, 124.8 solo: observed is the median
 //! 124.9, the bound 0.99 x 125.0 = 123.75, so it is met, although the worst run alone would have
 //! been close.
+//!
+//! A run over time is a [`timeline::Timeline`], drawn as a page by [`html()`].
 
 mod explain;
 mod format;
+mod html;
 mod json;
 mod judge;
 mod stats;
 mod table;
+pub mod timeline;
 
 pub use explain::{explanation, losses};
 pub use format::value;
+pub use html::html;
 pub use json::json;
 pub use stats::Summary;
 pub use table::{markdown, plain, terminal};

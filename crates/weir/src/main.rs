@@ -10,6 +10,7 @@ mod output;
 mod plan;
 mod progress;
 mod record;
+mod report;
 mod run;
 mod sweep;
 mod twin;
@@ -32,7 +33,7 @@ enum Cli {
     Status(host::status::Args),
     Explain(explain::Args),
     Record(record::RecordArgs),
-    Report(record::ReportArgs),
+    Report(report::Args),
     Exec(Box<exec::Args>),
 }
 
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
         Cli::Status(args) => host::status::run(&args),
         Cli::Explain(args) => explain::run(&args),
         Cli::Record(args) => record::record(&args),
-        Cli::Report(args) => record::report(&args),
+        Cli::Report(args) => report::run(&args),
         Cli::Exec(args) => exec::run(*args),
     };
     done.unwrap_or_else(|error| {

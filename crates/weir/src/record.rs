@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir record` and `weir report`: keep a look, and read it elsewhere.
+//! `weir record`: keep a look, to read it elsewhere.
 
 use crate::explain::{installed_module, stop_on_signals};
 use crate::output;
 use anyhow::Result;
-use observe::Observation;
-use observe::diagnosis::diagnose;
 use observe::live::{self, Target};
 use observe::recording::Recording;
 use std::path::PathBuf;
@@ -23,18 +21,6 @@ pub struct RecordArgs {
     /// How long to record
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = scenario::units::milliseconds)]
     time: u64,
-    /// One JSON object instead of text
-    #[arg(long)]
-    json: bool,
-}
-
-/// Sum up a recording: who lost how much time to what, and why
-///
-/// Exit status: 0, 2 if the file cannot be used.
-#[derive(clap::Args, Debug)]
-pub struct ReportArgs {
-    /// A recording of weir record, or a trace as for weir explain --from
-    file: PathBuf,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -66,19 +52,6 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
             "{}: {seconds:.1} s, {events} events, {bytes} bytes, {lost} events lost",
             args.file.display()
         ))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Runs the subcommand.
-pub fn report(args: &ReportArgs) -> Result<ExitCode> {
-    let seen = Observation::open(&args.file)?;
-    let diagnosis = diagnose(&seen, &Target::Host);
-    if args.json {
-        output::json(&diagnosis)?;
-    } else {
-        output::line(report::losses(&diagnosis))?;
-        output::print(report::explanation(&diagnosis))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -74,6 +74,9 @@ pub struct Pause {
     pub dirtied: u64,
     /// To be slept; negative or zero if not at all.
     pub pause_ms: i64,
+    /// How long dirtying that much is to take at that rate; zero where that is less than a tick.
+    #[serde(default)]
+    pub period_ms: u64,
 }
 
 impl Pause {
@@ -82,6 +85,19 @@ impl Pause {
     /// domain runs freely up to 2 * 7168 - 8192 = 6144 pages.
     pub fn freerun(&self) -> u64 {
         (2 * self.setpoint).saturating_sub(self.limit)
+    }
+
+    /// Pages that `next`, the same task's next look, counts again. After a look the kernel begins anew to count
+    /// what the task dirties, but not if its rate was 0 (it looks again after the pause, before it returns to the
+    /// task) nor if dirtying takes no time that is worth a pause.
+    pub fn counted_again_in(&self, next: &Pause) -> u64 {
+        let looks_again = self.pause_ms > 0 && self.task_ratelimit == 0;
+        let goes_on = (-1000..=0).contains(&self.pause_ms) && self.period_ms == 0;
+        if looks_again && next.dirtied == self.dirtied || goes_on && next.dirtied >= self.dirtied {
+            self.dirtied
+        } else {
+            0
+        }
     }
 }
 
@@ -223,6 +239,7 @@ fn pause(fields: &dyn Fields) -> Result<Pause, Lacks> {
         task_ratelimit: count(fields, &["task_ratelimit"])?,
         dirtied: count(fields, &["dirtied"])?,
         pause_ms: fields.number("pause").ok_or(Lacks("pause"))?,
+        period_ms: count(fields, &["period"])?,
     })
 }
 

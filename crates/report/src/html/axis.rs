@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Axes: where the marks are and what they say. A mark is a round number in the unit that is printed: 256, 512,
+//! 768 KiB and not 244.1 KiB.
+
+/// What an axis counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Bytes,
+    Rate,
+    /// On a logarithmic axis: pauses are from a millisecond to minutes.
+    Seconds,
+    Percent,
+    Ratio,
+}
+
+impl Unit {
+    /// For the page's script.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Unit::Bytes => "bytes",
+            Unit::Rate => "rate",
+            Unit::Seconds => "seconds",
+            Unit::Percent => "percent",
+            Unit::Ratio => "ratio",
+        }
+    }
+
+    pub(super) fn is_logarithmic(self) -> bool {
+        self == Unit::Seconds
+    }
+
+    /// The value of one printed unit for values up to `most`, and its name.
+    fn scale(self, most: f64) -> (f64, &'static str) {
+        let size = |names: [&'static str; 4]| match most {
+            m if m >= 1073741824.0 => (1073741824.0, names[3]),
+            m if m >= 1048576.0 => (1048576.0, names[2]),
+            m if m >= 1024.0 => (1024.0, names[1]),
+            _ => (1.0, names[0]),
+        };
+        match self {
+            Unit::Bytes => size(["B", "KiB", "MiB", "GiB"]),
+            Unit::Rate => size(["B/s", "KiB/s", "MiB/s", "GiB/s"]),
+            Unit::Seconds if most < 1.0 => (0.001, "ms"),
+            Unit::Seconds => (1.0, "s"),
+            Unit::Percent => (1.0, "%"),
+            Unit::Ratio => (1.0, ""),
+        }
+    }
+
+    /// A value in words.
+    pub(super) fn words(self, value: f64) -> String {
+        let (scale, name) = self.scale(value.abs());
+        format!("{} {name}", crate::format::digits(value / scale))
+            .trim_end()
+            .into()
+    }
+}
+
+/// A vertical axis from `low` to `high`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Axis {
+    pub(super) unit: Unit,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Values and what is written at them.
+    pub(super) marks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// For values up to `most`, the least of which is `least` (only a logarithmic axis does not begin at 0).
+    pub(super) fn new(unit: Unit, least: f64, most: f64) -> Axis {
+        if unit.is_logarithmic() {
+            return Axis::logarithmic(unit, least, most);
+        }
+        let most = if most > 0.0 { most * 1.05 } else { 1.0 };
+        let (scale, name) = unit.scale(most);
+        let step = step(most / scale / 5.0) * scale;
+        let count = (most / step).ceil() as usize;
+        let marks = (0..=count).map(|n| {
+            let value = n as f64 * step;
+            (
+                value,
+                format!("{} {name}", short(value / scale)).trim_end().into(),
+            )
+        });
+        Axis {
+            unit,
+            low: 0.0,
+            high: count as f64 * step,
+            marks: marks.collect(),
+        }
+    }
+
+    fn logarithmic(unit: Unit, least: f64, most: f64) -> Axis {
+        let first = least.max(1e-4).log10().floor() as i32;
+        let last = (most.max(1e-3).log10().ceil() as i32).max(first + 1);
+        let marks = (first..=last).map(|power| {
+            let value = 10f64.powi(power);
+            let (scale, name) = unit.scale(value * 1.001);
+            (value, format!("{} {name}", short(value / scale)))
+        });
+        Axis {
+            unit,
+            low: 10f64.powi(first),
+            high: 10f64.powi(last),
+            marks: marks.collect(),
+        }
+    }
+
+    /// Where a value is, 0 at the bottom and 1 at the top.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let place = if self.unit.is_logarithmic() {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        place.clamp(0.0, 1.0)
+    }
+}
+
+/// Marks of the time axis, in seconds.
+pub(super) fn times(seconds: f64) -> Vec<f64> {
+    let step = step(seconds / 8.0);
+    let count = (seconds / step + 1e-9).floor() as usize;
+    (0..=count).map(|n| n as f64 * step).collect()
+}
+
+/// The next of 1, 2, 5, 10, 20, ... that is not less.
+fn step(least: f64) -> f64 {
+    if least <= 0.0 || !least.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|step| *step >= least * 0.999)
+        .unwrap_or(10.0 * power)
+}
+
+/// A round number without the noise of fractions.
+pub(super) fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(axis: &Axis) -> Vec<&str> {
+        axis.marks.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    #[test]
+    fn marks_are_round_in_the_unit_they_print() {
+        let axis = Axis::new(Unit::Bytes, 0.0, 30.0 * 1048576.0);
+        assert_eq!(
+            words(&axis),
+            ["0 MiB", "10 MiB", "20 MiB", "30 MiB", "40 MiB"]
+        );
+        assert_eq!(axis.place(20.0 * 1048576.0), 0.5);
+        assert_eq!(
+            words(&Axis::new(Unit::Ratio, 0.0, 1.7))[..3],
+            ["0", "0.5", "1"]
+        );
+        assert_eq!(times(60.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+        assert_eq!(times(0.0), [0.0]);
+    }
+
+    #[test]
+    fn pauses_have_decades() {
+        let axis = Axis::new(Unit::Seconds, 0.004, 3.0);
+        assert_eq!(words(&axis), ["1 ms", "10 ms", "100 ms", "1 s", "10 s"]);
+        assert!((axis.place(0.1) - 0.5).abs() < 1e-9);
+        assert_eq!(axis.place(0.0), 0.0, "what is below stays at the edge");
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which pictures there are, in the order in which they are read: what the host holds against its limits, what each
+//! task got, what it lost, and the controller behind that. A picture has a panel for each run, all with the
+//! same axes; one that no run has anything for is left out.
+
+use super::axis::Unit;
+use crate::timeline::{Domain, Series, Task, Timeline, To, shares};
+
+/// How values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Line,
+    Dots,
+    /// Down to the axis; those that follow cover it, so the first is the sum of all.
+    Area,
+}
+
+/// One series of a panel.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// Classes of page.css: a colour, and for lines a dash.
+    pub(super) style: String,
+    pub(super) points: Series,
+}
+
+/// What a series comes to.
+pub(super) struct Sums {
+    pub(super) count: usize,
+    pub(super) least: f64,
+    pub(super) median: f64,
+    pub(super) most: f64,
+    pub(super) last: f64,
+}
+
+impl Mark {
+    pub(super) fn sums(&self) -> Option<Sums> {
+        let mut values: Vec<f64> = self.points.iter().map(|(_, value)| *value).collect();
+        values.retain(|value| !value.is_nan());
+        let last = *values.last()?;
+        values.sort_unstable_by(f64::total_cmp);
+        Some(Sums {
+            count: values.len(),
+            least: values[0],
+            median: values[values.len() / 2],
+            most: values[values.len() - 1],
+            last,
+        })
+    }
+}
+
+/// One run's part of a picture.
+#[derive(Clone, Debug)]
+pub(super) struct Panel {
+    /// Where that differs from run to run.
+    pub(super) subtitle: String,
+    pub(super) unit: Unit,
+    pub(super) marks: Vec<Mark>,
+}
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub(super) struct Picture {
+    pub(super) title: String,
+    /// How to read it.
+    pub(super) note: String,
+    pub(super) panels: Vec<Panel>,
+}
+
+/// Cgroups and devices with pictures of their own, the busiest.
+const DOMAINS: usize = 3;
+/// Tasks with a line of their own.
+const TASKS: usize = 30;
+/// Cgroups with a line of their own.
+const CGROUPS: usize = 8;
+
+/// All pictures of these runs.
+pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
+    let mut all = vec![
+        Picture {
+            title: "Dirty pages of the host".into(),
+            note: "Dirty and in writeback, against the levels of the throttle: below freerun nobody is held, around the setpoint \
+                   writers are slowed to the disk's speed, at the limit they stop. Freerun is half way from background to \
+                   limit, the setpoint half way from freerun to limit."
+                .into(),
+            panels: each(runs, Unit::Bytes, host),
+        },
+        Picture {
+            title: "Progress of the tasks".into(),
+            note: format!(
+                "A line is a task: {}. Lines on top of each other are tasks that got the same.{}",
+                progress_is(runs),
+                tasks_left_out(runs)
+            ),
+            panels: each(runs, Unit::Bytes, |run| progress(&run.tasks)),
+        },
+        Picture {
+            title: "Pauses".into(),
+            note: "A dot is a time in which a task was put to sleep: when it began, and how long it lasted.".into(),
+            panels: each(runs, Unit::Seconds, pauses),
+        },
+    ];
+    let most = runs.iter().map(|run| run.domains.len()).max().unwrap_or(0);
+    for index in 0..most.min(DOMAINS) {
+        all.extend(domain(runs, index));
+    }
+    all.push(Picture {
+        title: "Shares of the cgroups".into(),
+        note:
+            "Of what was dirtied by tasks whose cgroup is known, in thirty windows of equal length."
+                .into(),
+        panels: each(runs, Unit::Percent, stacked),
+    });
+    all.push(Picture {
+        title: "Dirty pages of the cgroups".into(),
+        note: "Dirty and in writeback. Without weir's module the kernel's own counts are read every two seconds only: reading \
+               them changes how it throttles."
+            .into(),
+        panels: each(runs, Unit::Bytes, cgroups),
+    });
+    all.push(Picture {
+        title: "Pressure of the host".into(),
+        note: "Part of the time in which some, or all, tasks that were not idle waited (/proc/pressure).".into(),
+        panels: each(runs, Unit::Percent, pressure),
+    });
+    all.retain(|picture| picture.panels.iter().any(|panel| !panel.marks.is_empty()));
+    all
+}
+
+fn each(runs: &[&Timeline], unit: Unit, marks: impl Fn(&Timeline) -> Vec<Mark>) -> Vec<Panel> {
+    runs.iter()
+        .map(|run| Panel {
+            subtitle: String::new(),
+            unit,
+            marks: marks(run),
+        })
+        .collect()
+}
+
+fn mark(name: &str, kind: Kind, style: &str, points: &Series) -> Option<Mark> {
+    (!points.is_empty()).then(|| Mark {
+        name: name.into(),
+        kind,
+        style: style.into(),
+        points: points.clone(),
+    })
+}
+
+fn lines(all: &[(&str, &str, &Series)]) -> Vec<Mark> {
+    all.iter()
+        .filter_map(|(name, style, points)| mark(name, Kind::Line, style, points))
+        .collect()
+}
+
+fn host(run: &Timeline) -> Vec<Mark> {
+    let levels = &run.host;
+    lines(&[
+        ("limit", "c1 d1", &levels.limit),
+        ("setpoint", "c2 d2", &levels.setpoint),
+        ("freerun", "c3 d3", &levels.freerun),
+        ("background", "c6 d4", &levels.background),
+        ("in writeback", "c5", &levels.writeback),
+        ("dirty + writeback", "c0 bold", &levels.held),
+    ])
+}
+
+fn progress_is(runs: &[&Timeline]) -> &'static str {
+    let known = runs.iter().find(|run| !run.progress_is.is_empty());
+    known.map_or("what it dirtied", |run| run.progress_is)
+}
+
+/// What is to be said where not every task has a line.
+fn tasks_left_out(runs: &[&Timeline]) -> String {
+    let wrote = |run: &Timeline| {
+        let tasks = run.tasks.iter();
+        tasks.filter(|task| !task.progress.is_empty()).count()
+    };
+    let most = runs.iter().map(|run| wrote(run)).max().unwrap_or(0);
+    if most <= TASKS {
+        return String::new();
+    }
+    format!(" Drawn are {TASKS} of {most} tasks, evenly from the slowest to the fastest.")
+}
+
+/// The lines of all tasks, or of some from the slowest to the fastest.
+fn progress(tasks: &[Task]) -> Vec<Mark> {
+    let mut wrote: Vec<&Task> = tasks
+        .iter()
+        .filter(|task| !task.progress.is_empty())
+        .collect();
+    let end = |task: &Task| task.progress.last().map_or(0.0, |(_, bytes)| *bytes);
+    if wrote.len() > TASKS {
+        wrote.sort_by(|a, b| end(a).total_cmp(&end(b)));
+        let last = wrote.len() - 1;
+        let chosen = (0..TASKS).map(|n| wrote[n * last / (TASKS - 1)]);
+        wrote = chosen.collect();
+    }
+    wrote
+        .iter()
+        .enumerate()
+        .filter_map(|(index, task)| {
+            let style = format!("c{} d{}", index % 8, index / 8 % 5);
+            mark(
+                &format!("{} {}", task.name, task.id),
+                Kind::Line,
+                &style,
+                &task.progress,
+            )
+        })
+        .collect()
+}
+
+fn pauses(run: &Timeline) -> Vec<Mark> {
+    let styles = ["c0", "c1", "c4", "c6", "c3", "c2"];
+    To::ALL
+        .into_iter()
+        .zip(styles)
+        .filter_map(|(to, style)| {
+            let losses = run.losses.iter().filter(|loss| loss.to == to);
+            let dots = losses.map(|loss| (loss.at, loss.seconds)).collect();
+            mark(to.name(), Kind::Dots, style, &dots)
+        })
+        .collect()
+}
+
+/// The pictures of the n-th busiest domain of each run.
+fn domain(runs: &[&Timeline], index: usize) -> Vec<Picture> {
+    let panels = |unit, marks: fn(&Domain) -> Vec<Mark>| {
+        runs.iter()
+            .map(|run| match run.domains.get(index) {
+                Some(domain) => Panel {
+                    subtitle: domain.name.clone(),
+                    unit,
+                    marks: marks(domain),
+                },
+                None => Panel {
+                    subtitle: String::new(),
+                    unit,
+                    marks: Vec::new(),
+                },
+            })
+            .collect()
+    };
+    let same = runs.windows(2).all(|pair| {
+        let name = |run: &Timeline| run.domains.get(index).map(|domain| domain.name.clone());
+        name(pair[0]) == name(pair[1])
+    });
+    let of = match runs.first().and_then(|run| run.domains.get(index)) {
+        Some(domain) if same => domain.name.clone(),
+        _ => format!("cgroup and device no. {}", index + 1),
+    };
+    vec![
+        Picture {
+            title: format!("Pages as the throttle saw them: {of}"),
+            note: "In each pass of a writer: the pages of the domain that decided (the host's or the cgroup's), and the device's \
+                   part of them."
+                .into(),
+            panels: panels(Unit::Bytes, seen),
+        },
+        Picture {
+            title: format!("Rates: {of}"),
+            note: "The base rate is what one task would get if all were at the setpoint; the throttle multiplies it by the \
+                   position ratio. Written and dirtied are of the whole device or cgroup."
+                .into(),
+            panels: panels(Unit::Rate, rates),
+        },
+        Picture {
+            title: format!("Position ratio: {of}"),
+            note: "What a task was held to, over the base rate: 1 at the setpoint, up to 2 below it, 0 at the limit.".into(),
+            panels: panels(Unit::Ratio, |domain| {
+                let dots = mark("position ratio", Kind::Dots, "c0", &domain.pos_ratio);
+                dots.into_iter().collect()
+            }),
+        },
+    ]
+}
+
+fn seen(domain: &Domain) -> Vec<Mark> {
+    lines(&[
+        ("setpoint", "c2 d2", &domain.setpoint),
+        ("freerun", "c3 d3", &domain.freerun),
+        (
+            "device's part of the setpoint",
+            "c4 d1",
+            &domain.device_setpoint,
+        ),
+        ("on the device", "c5", &domain.device_dirty),
+        ("dirty + writeback", "c0 bold", &domain.dirty),
+    ])
+}
+
+fn rates(domain: &Domain) -> Vec<Mark> {
+    let dots = mark("held to", Kind::Dots, "c5", &domain.task_rate);
+    let others = lines(&[
+        ("dirtied", "c3 d3", &domain.dirtied),
+        ("written", "c2", &domain.written),
+        ("base rate", "c1 bold", &domain.base_rate),
+    ]);
+    dots.into_iter().chain(others).collect()
+}
+
+/// Stacked: each is drawn up to the sum of itself and all after it.
+fn stacked(run: &Timeline) -> Vec<Mark> {
+    let parts = shares(run);
+    if parts.len() < 2 {
+        return Vec::new();
+    }
+    let sum_from = |first: usize| -> Series {
+        let mut sum = parts[first].1.clone();
+        for (_, series) in &parts[first + 1..] {
+            sum.iter_mut()
+                .zip(series)
+                .for_each(|(sum, (_, part))| sum.1 += part);
+        }
+        sum
+    };
+    parts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (name, _))| {
+            let style = format!("c{index}");
+            mark(name, Kind::Area, &style, &sum_from(index))
+        })
+        .collect()
+}
+
+fn cgroups(run: &Timeline) -> Vec<Mark> {
+    let mut all: Vec<_> = run.cgroups.iter().collect();
+    let most = |series: &Series| series.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+    all.sort_by(|a, b| most(&b.held).total_cmp(&most(&a.held)));
+    all.iter()
+        .take(CGROUPS)
+        .enumerate()
+        .filter_map(|(index, cgroup)| {
+            let style = format!("c{} d{}", index % 8, index % 5);
+            mark(&cgroup.path, Kind::Line, &style, &cgroup.held)
+        })
+        .collect()
+}
+
+fn pressure(run: &Timeline) -> Vec<Mark> {
+    let styles = ["c0", "c1 bold", "c2 d2", "c3 d3"];
+    run.pressure
+        .iter()
+        .zip(styles)
+        .filter_map(|((name, series), style)| mark(name, Kind::Line, style, series))
+        .collect()
+}

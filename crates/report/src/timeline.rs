@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A run over time, as it is drawn, whatever it was read from.
+//!
+//! ```text
+//! recording, trace ──► seen ─┐
+//!                            ├─► Timeline ──► html: a page        (html.rs)
+//! lab or twin run  ──► lab  ─┘            └─► Perfetto's format   (perfetto.rs)
+//! ```
+//!
+//! Times are seconds since the run began; sizes bytes; rates bytes a second. A source that lacks a series leaves
+//! it empty and says so in [`Timeline::missing`]: what was not seen is not drawn as nothing.
+
+mod lab;
+mod progress;
+mod seen;
+mod share;
+
+pub use lab::phases;
+pub use seen::recorded;
+pub use share::shares;
+
+/// Values over time, by time; one that is no number breaks the line.
+pub type Series = Vec<(f64, f64)>;
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// What to call it: its file.
+    pub name: String,
+    /// What it is.
+    pub source: String,
+    /// How long.
+    pub seconds: f64,
+    /// What else is known, by name.
+    pub facts: Vec<(String, String)>,
+    /// What the source lacks, for people.
+    pub missing: Vec<String>,
+    /// What stalled and why, in words; empty where nobody judged.
+    pub verdict: String,
+    /// Phases of a scenario, with their beginnings.
+    pub phases: Vec<(f64, String)>,
+    /// Dirty pages of the host.
+    pub host: Levels,
+    /// What writers were held by.
+    pub domains: Vec<Domain>,
+    /// Who wrote.
+    pub tasks: Vec<Task>,
+    /// How their progress was measured.
+    pub progress_is: &'static str,
+    /// What they lost.
+    pub losses: Vec<Loss>,
+    /// Pressure of the host, in percent of the time.
+    pub pressure: Vec<(&'static str, Series)>,
+    /// Cgroups with dirty pages.
+    pub cgroups: Vec<Cgroup>,
+}
+
+/// Pages of the host, in bytes, and the levels the throttle steers by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Levels {
+    /// Dirty and in writeback: what is held against the limit.
+    pub held: Series,
+    /// Of it, in writeback.
+    pub writeback: Series,
+    /// Where the flusher starts.
+    pub background: Series,
+    /// Below it nobody is held: half way from background to limit.
+    pub freerun: Series,
+    /// Where the throttle aims at: half way from freerun to limit.
+    pub setpoint: Series,
+    /// The hard limit.
+    pub limit: Series,
+}
+
+/// A cgroup's writers on a device, as the throttle's passes saw them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Domain {
+    /// The cgroup and the device.
+    pub name: String,
+    /// Dirty and in writeback of whichever domain decided: the host or the cgroup.
+    pub dirty: Series,
+    /// Its freerun level.
+    pub freerun: Series,
+    /// Where it aims at.
+    pub setpoint: Series,
+    /// What the cgroup holds of this device.
+    pub device_dirty: Series,
+    /// The device's part of the setpoint.
+    pub device_setpoint: Series,
+    /// The base rate of a task.
+    pub base_rate: Series,
+    /// What a task was held to.
+    pub task_rate: Series,
+    /// Of the two: how far the throttle leans on its writers.
+    pub pos_ratio: Series,
+    /// What the cgroup's flusher wrote to the device.
+    pub written: Series,
+    /// What was dirtied meanwhile.
+    pub dirtied: Series,
+}
+
+/// A task that wrote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Task {
+    /// Of the kernel.
+    pub id: u32,
+    /// What it is called.
+    pub name: String,
+    /// Its path; nothing if it is not known.
+    pub cgroup: Option<String>,
+    /// Bytes it dirtied since it was first seen.
+    pub progress: Series,
+}
+
+/// Time that a task lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// When it began.
+    pub at: f64,
+    /// How long.
+    pub seconds: f64,
+    /// That is what was announced: the end was not seen.
+    pub is_announced: bool,
+    /// Index of the task.
+    pub task: usize,
+    /// To what.
+    pub to: To,
+}
+
+/// What a task can lose time to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum To {
+    /// The throttle, by the host's limit.
+    Host,
+    /// The throttle, by a limit or ceiling of the cgroup or one above it.
+    Cgroup,
+    /// The throttle, by the device's share.
+    Device,
+    /// The throttle; by what cannot be told.
+    Unknown,
+    /// Reclaim.
+    Reclaim,
+    /// fsync.
+    Sync,
+}
+
+impl To {
+    /// All of them.
+    pub const ALL: [To; 6] = [
+        To::Host,
+        To::Cgroup,
+        To::Device,
+        To::Unknown,
+        To::Reclaim,
+        To::Sync,
+    ];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            To::Host => "pause: the host's limit",
+            To::Cgroup => "pause: a cgroup's limit",
+            To::Device => "pause: the device's share",
+            To::Unknown => "pause: limit not known",
+            To::Reclaim => "reclaim",
+            To::Sync => "fsync",
+        }
+    }
+}
+
+/// A cgroup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cgroup {
+    /// Below the root.
+    pub path: String,
+    /// Dirty and in writeback, in bytes.
+    pub held: Series,
+}
+
+impl Timeline {
+    /// Another run after this one, a phase after a phase. The gap is not drawn.
+    pub fn then(&mut self, phase: &str, mut next: Timeline) {
+        let begin = self.seconds;
+        let first = self.tasks.len();
+        self.phases.push((begin, phase.into()));
+        let later = |series: &mut Series| {
+            series.iter_mut().for_each(|(at, _)| *at += begin);
+        };
+        for (series, more) in self.host.all().into_iter().zip(next.host.all()) {
+            later(more);
+            join(series, more);
+        }
+        for mut domain in next.domains {
+            domain.all().into_iter().for_each(later);
+            match self.domains.iter_mut().find(|old| old.name == domain.name) {
+                Some(old) => {
+                    for (series, more) in old.all().into_iter().zip(domain.all()) {
+                        join(series, more);
+                    }
+                }
+                None => self.domains.push(domain),
+            }
+        }
+        next.tasks
+            .iter_mut()
+            .for_each(|task| later(&mut task.progress));
+        self.tasks.append(&mut next.tasks);
+        for loss in &mut next.losses {
+            loss.at += begin;
+            loss.task += first;
+        }
+        self.losses.append(&mut next.losses);
+        for (name, mut series) in next.pressure {
+            later(&mut series);
+            match self.pressure.iter_mut().find(|(old, _)| *old == name) {
+                Some((_, old)) => join(old, &mut series),
+                None => self.pressure.push((name, series)),
+            }
+        }
+        for mut cgroup in next.cgroups {
+            later(&mut cgroup.held);
+            match self.cgroups.iter_mut().find(|old| old.path == cgroup.path) {
+                Some(old) => join(&mut old.held, &mut cgroup.held),
+                None => self.cgroups.push(cgroup),
+            }
+        }
+        if !next.verdict.is_empty() {
+            self.verdict += &format!("Phase {phase}:\n{}\n", next.verdict);
+        }
+        for text in next.missing {
+            if !self.missing.contains(&text) {
+                self.missing.push(text);
+            }
+        }
+        if !next.progress_is.is_empty() {
+            self.progress_is = next.progress_is;
+        }
+        self.seconds += next.seconds;
+    }
+
+    /// Time lost by each task: how often, in all, at most; and the end of its progress.
+    pub fn sums(&self) -> Vec<Sum> {
+        let mut sums = vec![Sum::default(); self.tasks.len()];
+        for loss in &self.losses {
+            let sum = &mut sums[loss.task];
+            sum.count += 1;
+            sum.seconds += loss.seconds;
+            sum.longest = sum.longest.max(loss.seconds);
+        }
+        for (sum, task) in sums.iter_mut().zip(&self.tasks) {
+            sum.bytes = task.progress.last().map(|(_, bytes)| *bytes);
+        }
+        sums
+    }
+
+    /// Jain's index of what the tasks dirtied: 1 if all did the same, 1/n if one did everything.
+    pub fn fairness(&self) -> Option<f64> {
+        let bytes: Vec<f64> = self.sums().iter().filter_map(|sum| sum.bytes).collect();
+        let sum: f64 = bytes.iter().sum();
+        let squares: f64 = bytes.iter().map(|bytes| bytes * bytes).sum();
+        (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
+    }
+}
+
+/// Appends `more`, with a mark between that breaks the line: nobody looked meanwhile.
+fn join(series: &mut Series, more: &mut Series) {
+    if let (Some((at, _)), false) = (series.last(), more.is_empty()) {
+        series.push((*at, f64::NAN));
+    }
+    series.append(more);
+}
+
+impl Levels {
+    fn all(&mut self) -> [&mut Series; 6] {
+        [
+            &mut self.held,
+            &mut self.writeback,
+            &mut self.background,
+            &mut self.freerun,
+            &mut self.setpoint,
+            &mut self.limit,
+        ]
+    }
+}
+
+impl Domain {
+    fn all(&mut self) -> [&mut Series; 10] {
+        [
+            &mut self.dirty,
+            &mut self.freerun,
+            &mut self.setpoint,
+            &mut self.device_dirty,
+            &mut self.device_setpoint,
+            &mut self.base_rate,
+            &mut self.task_rate,
+            &mut self.pos_ratio,
+            &mut self.written,
+            &mut self.dirtied,
+        ]
+    }
+}
+
+/// What a task came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// Losses.
+    pub count: usize,
+    /// In all.
+    pub seconds: f64,
+    /// The longest.
+    pub longest: f64,
+    /// Dirtied, if that was seen.
+    pub bytes: Option<f64>,
+}

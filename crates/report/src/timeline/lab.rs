@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A timeline from the directory that `weir run --out` leaves of a guest, or of a run on the twin: its phases one
+//! after the other. `results.jsonl` has samples of dirty pages; a phase that was run with `--record` has
+//! a recording beside it, `PHASE.weir`, with everything else.
+
+use super::{Cgroup, Levels, Timeline, recorded};
+use crate::format::digits;
+use anyhow::{Context, Result, bail};
+use guest::protocol::{Event, PhaseResult, Series as Sampled};
+use observe::Observation;
+use std::fs;
+use std::path::Path;
+
+/// What is drawn of a guest's directory.
+///
+/// # Errors
+/// It is none, no phase came to its end, or a file in it cannot be read.
+pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
+    let path = directory.join("results.jsonl");
+    if !path.is_file() {
+        bail!("{name} {}", what_it_is(directory));
+    }
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut run = Timeline {
+        name: name.into(),
+        ..Timeline::default()
+    };
+    let mut lengths = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let event: Event = serde_json::from_str(line).with_context(|| {
+            format!(
+                "{}:{}: not what weir run writes",
+                path.display(),
+                number + 1
+            )
+        })?;
+        match event {
+            Event::Boot { release } => run.source = format!("a run of weir run: {release}"),
+            Event::PhaseEnd(result) => {
+                let phase = phase(directory, &result)?;
+                lengths.push(format!("{} {} s", result.phase, digits(phase.seconds)));
+                run.then(&result.phase, phase);
+            }
+            _ => {}
+        }
+    }
+    if run.phases.is_empty() {
+        bail!("{name}: no phase of this run came to its end");
+    }
+    run.facts.push(("phases".into(), lengths.join(", ")));
+    Ok(run)
+}
+
+/// Why a directory is not one guest's.
+fn what_it_is(directory: &Path) -> String {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut guests: Vec<String> = entries
+        .filter(|entry| entry.path().join("results.jsonl").is_file())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    guests.sort();
+    if guests.is_empty() {
+        "is a directory without results.jsonl: give one of a guest that `weir run --out` made"
+            .into()
+    } else {
+        format!(
+            "holds several runs: give one of them, {}",
+            guests.join(" or ")
+        )
+    }
+}
+
+fn phase(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
+    let file = directory.join(format!("{}.weir", result.phase));
+    let mut phase = if file.is_file() {
+        recorded("", &Observation::open(&file)?)
+    } else {
+        Timeline {
+            missing: vec![
+                "pauses, tasks, rates and pressure over time: `weir run --record` keeps them"
+                    .into(),
+            ],
+            ..Timeline::default()
+        }
+    };
+    if phase.host.limit.is_empty()
+        && result
+            .samples
+            .get("host")
+            .is_some_and(|host| host.limit_kib.is_empty())
+    {
+        phase
+            .missing
+            .push("the host's limits: an older weir ran this".into());
+    }
+    phase.seconds = phase.seconds.max(result.elapsed_ms as f64 / 1000.0);
+    for (subject, sampled) in &result.samples {
+        if subject != "host" {
+            phase.cgroups.push(Cgroup {
+                path: format!("/{subject}"),
+                held: series(sampled, &sampled.dirty_kib),
+            });
+        } else if phase.host.held.is_empty() {
+            phase.host = levels(sampled);
+        }
+    }
+    Ok(phase)
+}
+
+fn series(sampled: &Sampled, kib: &[u64]) -> super::Series {
+    let bytes = kib.iter().map(|kib| (kib << 10) as f64);
+    let seconds = sampled.at_ms.iter().map(|ms| f64::from(*ms) / 1000.0);
+    seconds.zip(bytes).collect()
+}
+
+fn levels(sampled: &Sampled) -> Levels {
+    let between = |low: &[u64], high: &[u64]| -> Vec<u64> {
+        low.iter()
+            .zip(high)
+            .map(|(low, high)| (low + high) / 2)
+            .collect()
+    };
+    let (background, limit) = (&sampled.background_kib, &sampled.limit_kib);
+    let freerun = between(background, limit);
+    Levels {
+        held: series(sampled, &sampled.dirty_kib),
+        writeback: series(sampled, &sampled.writeback_kib),
+        background: series(sampled, background),
+        setpoint: series(sampled, &between(&freerun, limit)),
+        freerun: series(sampled, &freerun),
+        limit: series(sampled, limit),
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A timeline from what was observed: a recording, or a trace of somebody else's.
+
+use super::{Domain, Loss, Series, Task, Timeline, To, progress};
+use crate::format::digits;
+use observe::Observation;
+use observe::diagnosis::{decide, diagnose};
+use observe::host::PAGE;
+use observe::live::Target;
+use observe::observation::Pressure;
+use observe::stall::{Kind, Stall};
+use observe::trace::event::{Limits, Pause, Rate, What};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pressure is what was lost in so many nanoseconds or more: less is too coarse.
+const PRESSURE_OVER: u64 = 500_000_000;
+/// The root's directory has this inode.
+const ROOT: u64 = 1;
+
+/// What is drawn of an observation.
+pub fn recorded(name: &str, seen: &Observation) -> Timeline {
+    let (begin, end) = span(seen);
+    let seconds = |ns: u64| ns.saturating_sub(begin) as f64 / 1e9;
+    let (progress, progress_is) = progress::of(seen, seconds);
+    let mut run = Timeline {
+        name: name.into(),
+        source: source(seen),
+        seconds: seconds(end),
+        facts: facts(seen),
+        missing: missing(seen),
+        verdict: crate::explanation(&diagnose(seen, &Target::Host)),
+        domains: domains(seen, seconds),
+        tasks: tasks(seen, progress),
+        progress_is,
+        pressure: pressure(&seen.pressure, seconds),
+        ..Timeline::default()
+    };
+    for (ns, limits) in &seen.limits {
+        run.host.add(seconds(*ns), limits);
+    }
+    let index: BTreeMap<u32, usize> = run.tasks.iter().map(|task| task.id).zip(0..).collect();
+    for stall in &seen.stalls {
+        run.losses.push(Loss {
+            at: seconds(stall.ns),
+            seconds: stall.length_ns() as f64 / 1e9,
+            is_announced: stall.slept_ns.is_none(),
+            task: index[&stall.task],
+            to: to(seen, stall),
+        });
+    }
+    // A pause that was announced and not slept took nothing.
+    run.losses.retain(|loss| loss.seconds > 0.0);
+    run
+}
+
+impl super::Levels {
+    /// Adds a sample in pages.
+    pub(super) fn add(&mut self, at: f64, limits: &Limits) {
+        let bytes = |pages: u64| (at, (pages * PAGE) as f64);
+        let freerun = (limits.background + limits.thresh) / 2;
+        self.held.push(bytes(limits.dirty + limits.writeback));
+        self.writeback.push(bytes(limits.writeback));
+        self.background.push(bytes(limits.background));
+        self.freerun.push(bytes(freerun));
+        self.setpoint.push(bytes((freerun + limits.thresh) / 2));
+        self.limit.push(bytes(limits.thresh));
+    }
+}
+
+/// The first and the last moment of which anything is known.
+fn span(seen: &Observation) -> (u64, u64) {
+    let times = || {
+        let ends = [seen.events.first(), seen.events.last()];
+        let events = ends.into_iter().flatten().map(|event| event.ns);
+        events
+            .chain(seen.limits.iter().map(|(ns, _)| *ns))
+            .chain(seen.pressure.iter().map(|(ns, _)| *ns))
+    };
+    (times().min().unwrap_or(0), times().max().unwrap_or(0))
+}
+
+fn source(seen: &Observation) -> String {
+    let what = match seen.host {
+        Some(_) => "a recording of weir record",
+        None => "a trace of the kernel's events",
+    };
+    format!(
+        "{what}: {} s, {} events",
+        digits(seen.seconds),
+        seen.events.len()
+    )
+}
+
+fn facts(seen: &Observation) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let mut add = |name: &str, text: String| facts.push((name.to_string(), text));
+    if let Some(host) = &seen.host {
+        let level = |bytes: u64, percent: u64| match bytes {
+            0 => format!("{percent} % of what can be dirty"),
+            bytes => crate::format::bytes(bytes),
+        };
+        add("memory", crate::format::bytes(host.memory));
+        add("limit", level(host.dirty_bytes, host.dirty_ratio));
+        add(
+            "background",
+            level(host.background_bytes, host.background_ratio),
+        );
+    }
+    let weir = match &seen.weir {
+        Some(state) => state.clone(),
+        None if seen.host.is_some() => "not loaded".into(),
+        None => "not known".into(),
+    };
+    add("weir's module", weir);
+    add("events lost", seen.lost.to_string());
+    facts
+}
+
+fn missing(seen: &Observation) -> Vec<String> {
+    let mut missing = seen.blind.clone();
+    if seen.lost > 0 {
+        missing.push(format!(
+            "{} events were lost: pauses, rates and progress have gaps",
+            seen.lost
+        ));
+    }
+    if seen.pressure.is_empty() {
+        missing.push("pressure over time: `weir record` keeps it, a trace does not".into());
+    }
+    if seen.homes.is_empty() {
+        missing.push(
+            "the tasks' cgroups: `weir record` keeps them at its end, a trace does not".into(),
+        );
+    }
+    if seen.limits.is_empty() {
+        missing.push(
+            "the host's dirty pages and limits: record writeback:global_dirty_state too".into(),
+        );
+    }
+    if seen.stalls.iter().any(|stall| stall.slept_ns.is_none()) {
+        missing.push(
+            "when pauses ended: their announced lengths are drawn (record sched:sched_switch too)"
+                .into(),
+        );
+    }
+    missing
+}
+
+fn domains(seen: &Observation, seconds: impl Fn(u64) -> f64) -> Vec<Domain> {
+    let mut all: BTreeMap<(u64, &str), Domain> = BTreeMap::new();
+    for event in &seen.events {
+        let at = seconds(event.ns);
+        match &event.what {
+            What::Pause(pause) => all
+                .entry((pause.cgroup, &pause.bdi))
+                .or_default()
+                .add_pass(at, pause),
+            What::Rate(rate) => all
+                .entry((rate.cgroup, &rate.bdi))
+                .or_default()
+                .add_rate(at, rate),
+            _ => {}
+        }
+    }
+    let mut domains: Vec<Domain> = all
+        .into_iter()
+        .map(|((cgroup, bdi), domain)| Domain {
+            name: domain_name(seen, cgroup, bdi),
+            ..domain
+        })
+        .collect();
+    domains.sort_by_key(|domain| std::cmp::Reverse(domain.dirty.len()));
+    domains
+}
+
+impl Domain {
+    fn add_pass(&mut self, at: f64, pause: &Pause) {
+        let bytes = |pages: u64| (at, (pages * PAGE) as f64);
+        let rate = |kib: u64| (at, (kib << 10) as f64);
+        self.dirty.push(bytes(pause.dirty));
+        self.freerun.push(bytes(pause.freerun()));
+        self.setpoint.push(bytes(pause.setpoint));
+        self.device_dirty.push(bytes(pause.bdi_dirty));
+        self.device_setpoint.push(bytes(pause.bdi_setpoint));
+        self.base_rate.push(rate(pause.dirty_ratelimit));
+        self.task_rate.push(rate(pause.task_ratelimit));
+        if pause.dirty_ratelimit > 0 {
+            let ratio = pause.task_ratelimit as f64 / pause.dirty_ratelimit as f64;
+            self.pos_ratio.push((at, ratio));
+        }
+    }
+
+    fn add_rate(&mut self, at: f64, rate: &Rate) {
+        self.written.push((at, (rate.written << 10) as f64));
+        self.dirtied.push((at, (rate.dirtied << 10) as f64));
+    }
+}
+
+fn domain_name(seen: &Observation, cgroup: u64, bdi: &str) -> String {
+    let cgroup = match seen.cgroup_of(cgroup) {
+        Some(cgroup) => format!("/{}", cgroup.path),
+        None if cgroup == ROOT => "/".into(),
+        None => format!("cgroup of inode {cgroup}"),
+    };
+    let mounted = seen.devices.iter().find(|device| device.bdi == bdi);
+    match mounted.and_then(|device| device.mounted_at.as_ref()) {
+        Some(directory) => format!("{cgroup} on {directory}"),
+        None => format!("{cgroup} on {bdi}"),
+    }
+}
+
+fn tasks(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Task> {
+    let lost = seen.stalls.iter().map(|stall| stall.task);
+    let ids: BTreeSet<u32> = progress.keys().copied().chain(lost).collect();
+    ids.into_iter()
+        .map(|id| Task {
+            id,
+            name: seen.name_of(id).into(),
+            cgroup: seen.homes.get(&id).map(|path| format!("/{path}")),
+            progress: progress.remove(&id).unwrap_or_default(),
+        })
+        .collect()
+}
+
+fn to(seen: &Observation, stall: &Stall) -> To {
+    match &stall.kind {
+        Kind::Reclaim => To::Reclaim,
+        Kind::Sync => To::Sync,
+        Kind::Throttle(throttled) => match decide::domain(seen, stall, throttled) {
+            decide::Domain::Host => To::Host,
+            decide::Domain::Cgroup | decide::Domain::Ceiling | decide::Domain::Ancestor => {
+                To::Cgroup
+            }
+            decide::Domain::Device => To::Device,
+            decide::Domain::Unknown => To::Unknown,
+        },
+    }
+}
+
+fn pressure(
+    samples: &[(u64, Pressure)],
+    seconds: impl Fn(u64) -> f64,
+) -> Vec<(&'static str, Series)> {
+    type Kind = (&'static str, fn(&Pressure) -> u64);
+    let kinds: [Kind; 4] = [
+        ("io some", |pressure| pressure.io_some),
+        ("io full", |pressure| pressure.io_full),
+        ("memory some", |pressure| pressure.memory_some),
+        ("memory full", |pressure| pressure.memory_full),
+    ];
+    let Some(first) = samples.first() else {
+        return Vec::new();
+    };
+    let mut all = kinds.map(|(name, _)| (name, Series::new()));
+    let mut last = first;
+    for now in samples {
+        let passed = now.0.saturating_sub(last.0);
+        if passed < PRESSURE_OVER {
+            continue;
+        }
+        for ((_, series), (_, of)) in all.iter_mut().zip(&kinds) {
+            let lost = of(&now.1).saturating_sub(of(&last.1)) * 1000;
+            let percent = (lost as f64 / passed as f64 * 100.0).min(100.0);
+            series.push((seconds(now.0), percent));
+        }
+        last = now;
+    }
+    all.into()
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir report`: a recording, a trace or a run of a scenario, in words or as pictures.
+
+use crate::output;
+use anyhow::{Context, Result, bail};
+use observe::Observation;
+use observe::diagnosis::diagnose;
+use observe::live::Target;
+use report::timeline::{self, Timeline};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Sum up a recording: who lost how much time to what, and why
+///
+/// With --html, pictures of a recording, or of a run that weir run --out kept: one page that opens from
+/// disk. Exit status: 0, 2 if a file cannot be used.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A recording of weir record, a trace as for weir explain --from, or a guest's directory of weir run --out
+    file: PathBuf,
+    /// A second one, drawn beside the first
+    other: Option<PathBuf>,
+    /// Write a page with pictures here
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let Some(page) = &args.html else {
+        return in_words(args);
+    };
+    if args.json {
+        bail!("--html writes a page: it cannot be JSON too");
+    }
+    let files: Vec<&PathBuf> = [Some(&args.file), args.other.as_ref()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let runs = files
+        .iter()
+        .map(|file| open(file))
+        .collect::<Result<Vec<Timeline>>>()?;
+    let text = report::html(&runs.iter().collect::<Vec<_>>());
+    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_words(args: &Args) -> Result<ExitCode> {
+    if args.other.is_some() {
+        bail!("two runs are compared as pictures only: add --html FILE");
+    }
+    if args.file.is_dir() {
+        bail!(
+            "{} is a directory: add --html FILE for its pictures; its figures are what weir run printed",
+            args.file.display()
+        );
+    }
+    let seen = Observation::open(&args.file)?;
+    let diagnosis = diagnose(&seen, &Target::Host);
+    if args.json {
+        output::json(&diagnosis)?;
+    } else {
+        output::line(report::losses(&diagnosis))?;
+        output::print(report::explanation(&diagnosis))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(path: &Path) -> Result<Timeline> {
+    let name = path.display().to_string();
+    if path.is_dir() {
+        timeline::phases(&name, path)
+    } else {
+        Ok(timeline::recorded(&name, &Observation::open(path)?))
+    }
+}
