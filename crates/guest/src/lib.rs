@@ -21,6 +21,7 @@ mod flusher;
 pub mod jobs;
 mod limits;
 mod phases;
+mod record;
 mod sample;
 mod script;
 mod system;
@@ -102,6 +103,10 @@ fn work(channel: &Channel) -> Result<()> {
             channel.prepared()?;
             script::run(&args, &env, channel)
         }
-        Work::Scenario { scenario, arm } => phases::run(&scenario, arm, channel),
+        Work::Scenario {
+            scenario,
+            arm,
+            record,
+        } => phases::run(&scenario, arm, record, channel),
     }
 }

@@ -15,6 +15,7 @@ use crate::channel::Channel;
 use crate::jobs::{self, Running};
 use crate::limits::Lifted;
 use crate::protocol::{Event, MODULE_PATH};
+use crate::record::Recorder;
 use crate::sample::{Watch, Watched};
 use crate::{cgroups, system};
 use anyhow::{Context, Result, anyhow, bail};
@@ -30,7 +31,7 @@ const SLACK: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Runs the whole scenario in one arm.
-pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
+pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Result<()> {
     for (name, value) in &scenario.host.sysctl {
         let file = PathBuf::from("/proc/sys").join(name.replace('.', "/"));
         fs::write(&file, value).with_context(|| format!("sysctl {name}: writing `{value}`"))?;
@@ -73,12 +74,13 @@ pub fn run(scenario: &Scenario, arm: Arm, channel: &Channel) -> Result<()> {
                 cgroups::write_files(path, knobs)?;
             }
         }
-        run_phase(scenario, phase, channel).with_context(|| format!("phase {}", phase.name))?;
+        run_phase(scenario, phase, record, channel)
+            .with_context(|| format!("phase {}", phase.name))?;
     }
     Ok(())
 }
 
-fn run_phase(scenario: &Scenario, phase: &Phase, channel: &Channel) -> Result<()> {
+fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel) -> Result<()> {
     let mut waiting: Vec<&Job> = scenario
         .jobs
         .iter()
@@ -90,6 +92,7 @@ fn run_phase(scenario: &Scenario, phase: &Phase, channel: &Channel) -> Result<()
     channel.send(&Event::PhaseStart {
         phase: phase.name.clone(),
     });
+    let recorder = record.then(Recorder::start).transpose()?;
     let watch = Watch::start(Watched {
         disks: scenario
             .disks
@@ -107,6 +110,9 @@ fn run_phase(scenario: &Scenario, phase: &Phase, channel: &Channel) -> Result<()
     let end = Duration::from_millis(nominal) + SLACK;
     schedule.run_until(end)?;
     let mut result = watch.finish(&phase.name)?;
+    if let Some(recorder) = recorder {
+        recorder.finish(&phase.name, channel)?;
+    }
     if !schedule.busy()?.is_empty() {
         let limits = Lifted::lift()?;
         schedule.run_until(end + GRACE)?;

@@ -64,6 +64,9 @@ pub enum Work {
         scenario: Box<Scenario>,
         /// With the module and its knobs, or without.
         arm: Arm,
+        /// Each phase is to be recorded as `weir record` does.
+        #[serde(default)]
+        record: bool,
     },
 }
 
@@ -102,6 +105,13 @@ pub enum Event {
     },
     /// A phase has ended.
     PhaseEnd(Box<PhaseResult>),
+    /// A part of a phase's recording; they come in their order, before the phase's end.
+    Recording {
+        /// The phase's name.
+        phase: String,
+        /// Bytes of the file.
+        base64: String,
+    },
     /// What the kernel log holds against this run.
     Kernel {
         /// `/proc/sys/kernel/tainted`.

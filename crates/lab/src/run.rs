@@ -15,11 +15,13 @@ use crate::qemu::{self, Drive, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
 use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use guest::protocol::{Event, PhaseResult, PlanDisk, Work};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -41,6 +43,8 @@ pub struct RunRequest {
     pub arms: Vec<Arm>,
     /// How often each.
     pub repeat: u32,
+    /// Keep a recording of each phase, as `weir record` makes.
+    pub record: bool,
     /// Where logs, results, samples and plans are kept; a directory in the cache if `None`.
     pub out: Option<PathBuf>,
     /// The binary that becomes the guests' process 1; the running one if `None`.
@@ -220,6 +224,7 @@ impl Lab<'_> {
             work: Work::Scenario {
                 scenario: Box::new(scenario.clone()),
                 arm,
+                record: self.request.record,
             },
             script: None,
             module: self.weir.clone().filter(|_| arm == Arm::Weir),
@@ -315,6 +320,12 @@ impl Record {
     fn create(directory: &Path) -> Result<Record> {
         let path = directory.join("results.jsonl");
         let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
+        // Recordings are written part by part: those of an earlier run in this directory would grow.
+        for entry in fs::read_dir(directory)?.flatten() {
+            if entry.path().extension().is_some_and(|kind| kind == "weir") {
+                fs::remove_file(entry.path())?;
+            }
+        }
         Ok(Record {
             directory: directory.to_path_buf(),
             results,
@@ -324,6 +335,12 @@ impl Record {
     fn keep(&mut self, event: &Event) -> Result<()> {
         if matches!(event, Event::Beat) {
             return Ok(());
+        }
+        if let Event::Recording { phase, base64 } = event {
+            let part = STANDARD.decode(base64).context("a part of a recording")?;
+            let path = self.directory.join(format!("{phase}.weir"));
+            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+            return Ok(file.write_all(&part)?);
         }
         writeln!(self.results, "{}", serde_json::to_string(event)?)?;
         if let Event::PhaseEnd(result) = event {

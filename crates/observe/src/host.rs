@@ -121,8 +121,7 @@ fn limits_in(vmstat: &str) -> Limits {
 
 /// `/proc/pressure`: what tasks lost so far, nothing where the kernel does not count it.
 pub fn pressure(root: &Path) -> Pressure {
-    let read =
-        |file: &str| fs::read_to_string(root.join("proc/pressure").join(file)).unwrap_or_default();
+    let read = |file: &str| text(&root.join("proc/pressure").join(file));
     let (io, memory) = (read("io"), read("memory"));
     Pressure {
         io_some: total(&io, "some"),

@@ -134,6 +134,7 @@ fn from_guests(args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>
         &args.kernel,
         &Arm::ALL,
         args.repeat,
+        false,
         args.out.clone(),
     )?;
     let report = Report::new(scenario, &Arm::ALL, &runs);

@@ -34,6 +34,9 @@ pub struct Args {
     /// Twin: where chance begins; each repeat has the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Keep a recording of each phase too, for weir report --html; looking costs the guest some time
+    #[arg(long, requires = "out")]
+    record: bool,
     /// One JSON object instead of a table
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
@@ -81,6 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             &args.kernel,
             &arms,
             args.repeat,
+            args.record,
             args.out.clone(),
         )?,
         Place::Twin => match in_twin(&args.scenario, &scenario, &arms, args.repeat, args.seed)? {
@@ -116,6 +120,7 @@ pub fn in_lab(
     kernel: &str,
     arms: &[Arm],
     repeat: u32,
+    record: bool,
     out: Option<PathBuf>,
 ) -> Result<Vec<Run>> {
     let request = RunRequest {
@@ -123,6 +128,7 @@ pub fn in_lab(
         kernel: kernel.to_owned(),
         arms: arms.to_vec(),
         repeat,
+        record,
         out,
         init: None,
         cache: Cache::discover()?,

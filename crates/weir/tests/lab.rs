@@ -250,6 +250,7 @@ fn a_scenario_is_measured_in_both_arms() {
             kernel: "debian:6.12".into(),
             arms: vec![Arm::Stock, Arm::Weir],
             repeat: 1,
+            record: true,
             out: Some(out.path().to_path_buf()),
             init: Some(WEIR.into()),
             cache: Cache::discover().expect("a cache"),
@@ -285,6 +286,7 @@ fn a_scenario_is_measured_in_both_arms() {
             "results.jsonl",
             "alone.csv",
             "both.csv",
+            "alone.weir",
         ] {
             assert!(kept.join(name).is_file(), "{name} was not kept");
         }
