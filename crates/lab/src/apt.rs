@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_host_without_debian_sources_is_told_what_to_do() {
-        let error = sources("jammy|http://archive.example/ubuntu/\n")
+        let error = sources("jammy|http://archive.example/ubuntu/\n", &[])
             .unwrap_err()
             .to_string();
         assert!(
@@ -278,7 +278,7 @@ mod tests {
         assert!(error.contains("--kernel a PATH"), "{error}");
         assert!(error.contains("archive.example"), "{error}");
         assert!(
-            sources("")
+            sources("", &[])
                 .unwrap_err()
                 .to_string()
                 .contains("Sources found: none")

@@ -16,13 +16,15 @@
 //! 124.9, the bound 0.99 x 125.0 = 123.75, so it is met, although the worst run alone would have
 //! been close.
 //!
-//! A run over time is a [`timeline::Timeline`], drawn as a page by [`html()`].
+//! A run over time is a [`timeline::Timeline`], drawn as a page by [`html()`], and
+//! written for Perfetto's viewer by [`perfetto()`].
 
 mod explain;
 mod format;
 mod html;
 mod json;
 mod judge;
+mod perfetto;
 mod stats;
 mod table;
 pub mod timeline;
@@ -31,6 +33,7 @@ pub use explain::{explanation, losses};
 pub use format::value;
 pub use html::html;
 pub use json::json;
+pub use perfetto::perfetto;
 pub use stats::Summary;
 pub use table::{markdown, plain, terminal};
 

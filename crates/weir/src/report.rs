@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Sum up a recording: who lost how much time to what, and why
 ///
 /// With --html, pictures of a recording, or of a run that weir run --out kept: one page that opens from
-/// disk. Exit status: 0, 2 if a file cannot be used.
+/// disk; with --perfetto, a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a file cannot be used.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// A recording of weir record, a trace as for weir explain --from, or a guest's directory of weir run --out
@@ -23,6 +23,9 @@ pub struct Args {
     /// Write a page with pictures here
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write a trace for Perfetto's viewer here
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -30,23 +33,33 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Some(page) = &args.html else {
+    if args.html.is_none() && args.perfetto.is_none() {
         return in_words(args);
-    };
-    if args.json {
-        bail!("--html writes a page: it cannot be JSON too");
     }
-    let files: Vec<&PathBuf> = [Some(&args.file), args.other.as_ref()]
+    if args.json {
+        bail!("--json sums up; --html and --perfetto write files: ask for one of them at a time");
+    }
+    if args.perfetto.is_some() && args.other.is_some() {
+        bail!("--perfetto writes one run: name one");
+    }
+    let files = [Some(&args.file), args.other.as_ref()];
+    let runs = files
         .into_iter()
         .flatten()
-        .collect();
-    let runs = files
-        .iter()
         .map(|file| open(file))
         .collect::<Result<Vec<Timeline>>>()?;
-    let text = report::html(&runs.iter().collect::<Vec<_>>());
-    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))?;
+    if let Some(page) = &args.html {
+        let text = report::html(&runs.iter().collect::<Vec<_>>());
+        write(page, text.as_bytes())?;
+    }
+    if let Some(trace) = &args.perfetto {
+        write(trace, &report::perfetto(&runs[0]))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn in_words(args: &Args) -> Result<ExitCode> {
@@ -55,7 +68,7 @@ fn in_words(args: &Args) -> Result<ExitCode> {
     }
     if args.file.is_dir() {
         bail!(
-            "{} is a directory: add --html FILE for its pictures; its figures are what weir run printed",
+            "{} is a directory: add --html FILE or --perfetto FILE to draw it; its figures are what weir run printed",
             args.file.display()
         );
     }

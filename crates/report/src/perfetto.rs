@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A run in the trace format of Perfetto, for the viewer that kernel people know (ui.perfetto.dev, or
+//! `trace_processor_shell`).
+//!
+//! A trace is a row of packets. Some describe a track (of a thread, of a counter), with an id that others then name: a
+//! slice that begins or ends on it, or a counter's value. Tracks here:
+//!
+//! ```text
+//! weir: FILE                    the run; counters of the host, pressure, phases
+//! ├─ CGROUP on DEVICE           counters of what writers were held by
+//! thread fio 412                slices: pauses, reclaim, fsync; its progress as a counter
+//! ```
+//!
+//! Field numbers are those of perfetto's protos/perfetto/trace: trace_packet.proto, track_event/*.proto.
+
+mod proto;
+
+use crate::timeline::{Series, Timeline};
+use proto::Message;
+
+/// `Trace.packet`
+const PACKET: u32 = 1;
+/// All packets are one writer's.
+const SEQUENCE: u64 = 1;
+/// `TrackEvent.Type`
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+const COUNTER: u64 = 4;
+
+/// What a counter counts, as `CounterDescriptor` has it.
+#[derive(Clone, Copy)]
+enum Unit {
+    /// `UNIT_SIZE_BYTES`
+    Bytes,
+    /// A name of one's own.
+    Named(&'static str),
+}
+
+/// The trace.
+pub fn perfetto(run: &Timeline) -> Vec<u8> {
+    let mut trace = Trace::default();
+    let top = trace.track(Track::Group(&format!("weir: {}", run.name)), None);
+    phases(run, &mut trace, top);
+    let host = &run.host;
+    for (name, series) in [
+        ("dirty + writeback", &host.held),
+        ("writeback", &host.writeback),
+        ("limit", &host.limit),
+        ("setpoint", &host.setpoint),
+        ("freerun", &host.freerun),
+        ("background", &host.background),
+    ] {
+        trace.counter(top, name, Unit::Bytes, series);
+    }
+    for (name, series) in &run.pressure {
+        let name = format!("pressure {name}");
+        trace.counter(top, &name, Unit::Named("% of the time"), series);
+    }
+    for cgroup in &run.cgroups {
+        let name = format!("dirty + writeback {}", cgroup.path);
+        trace.counter(top, &name, Unit::Bytes, &cgroup.held);
+    }
+    for domain in &run.domains {
+        let group = trace.track(Track::Group(&domain.name), Some(top));
+        let rate = Unit::Named("bytes/s");
+        for (name, unit, series) in [
+            ("dirty of the domain", Unit::Bytes, &domain.dirty),
+            ("setpoint", Unit::Bytes, &domain.setpoint),
+            ("on the device", Unit::Bytes, &domain.device_dirty),
+            ("device's setpoint", Unit::Bytes, &domain.device_setpoint),
+            ("base rate", rate, &domain.base_rate),
+            ("held to", rate, &domain.task_rate),
+            ("written", rate, &domain.written),
+            ("dirtied", rate, &domain.dirtied),
+            ("position ratio", Unit::Named("ratio"), &domain.pos_ratio),
+        ] {
+            trace.counter(group, name, unit, series);
+        }
+    }
+    tasks(run, &mut trace);
+    trace.finish()
+}
+
+fn phases(run: &Timeline, trace: &mut Trace, top: u64) {
+    if run.phases.is_empty() {
+        return;
+    }
+    let track = trace.track(Track::Group("phases"), Some(top));
+    let ends = run.phases.iter().skip(1).map(|(at, _)| *at);
+    for ((begin, name), end) in run.phases.iter().zip(ends.chain([run.seconds])) {
+        trace.slice(track, *begin, end, name, &[]);
+    }
+}
+
+fn tasks(run: &Timeline, trace: &mut Trace) {
+    let mut losses = vec![Vec::new(); run.tasks.len()];
+    for loss in &run.losses {
+        losses[loss.task].push(loss);
+    }
+    for (task, losses) in run.tasks.iter().zip(losses) {
+        let track = trace.track(Track::Thread(task.id, &task.name), None);
+        let begins = losses.iter().skip(1).map(|loss| loss.at);
+        for (loss, next) in losses.iter().zip(begins.chain([f64::INFINITY])) {
+            // An announced pause that was not slept may reach into the next: slices must not overlap.
+            let end = (loss.at + loss.seconds).min(next);
+            let notes = [
+                ("cgroup", task.cgroup.as_deref().unwrap_or("not known")),
+                (
+                    "length",
+                    if loss.is_announced {
+                        "announced"
+                    } else {
+                        "slept"
+                    },
+                ),
+            ];
+            trace.slice(track, loss.at, end, loss.to.name(), &notes);
+        }
+        trace.counter(track, "dirtied", Unit::Bytes, &task.progress);
+    }
+}
+
+enum Track<'a> {
+    Group(&'a str),
+    Thread(u32, &'a str),
+}
+
+/// Packets with their times.
+#[derive(Default)]
+struct Trace {
+    tracks: u64,
+    described: Vec<Message>,
+    events: Vec<(u64, Message)>,
+}
+
+impl Trace {
+    /// A new track, below another; returns its id.
+    fn track(&mut self, track: Track, parent: Option<u64>) -> u64 {
+        let descriptor = match track {
+            Track::Group(name) => Message::default().text(2, name),
+            // ThreadDescriptor: pid, tid, thread_name. The process is not known; its first thread has its number.
+            Track::Thread(id, name) => Message::default().message(
+                4,
+                Message::default()
+                    .number(1, u64::from(id))
+                    .number(2, u64::from(id))
+                    .text(5, name),
+            ),
+        };
+        self.describe(descriptor, parent)
+    }
+
+    fn describe(&mut self, descriptor: Message, parent: Option<u64>) -> u64 {
+        self.tracks += 1;
+        let mut descriptor = descriptor.number(1, self.tracks);
+        if let Some(parent) = parent {
+            descriptor = descriptor.number(5, parent);
+        }
+        self.described
+            .push(Message::default().message(60, descriptor));
+        self.tracks
+    }
+
+    fn counter(&mut self, parent: u64, name: &str, unit: Unit, series: &Series) {
+        if series.is_empty() {
+            return;
+        }
+        let counter = match unit {
+            Unit::Bytes => Message::default().number(3, 3),
+            Unit::Named(name) => Message::default().text(6, name),
+        };
+        let descriptor = Message::default().text(2, name).message(8, counter);
+        let track = self.describe(descriptor, Some(parent));
+        for (at, value) in series.iter().filter(|(_, value)| !value.is_nan()) {
+            let event = Message::default()
+                .number(9, COUNTER)
+                .number(11, track)
+                .double(44, *value);
+            self.events.push((ns(*at), event));
+        }
+    }
+
+    fn slice(&mut self, track: u64, begin: f64, end: f64, name: &str, notes: &[(&str, &str)]) {
+        let mut event = Message::default()
+            .number(9, SLICE_BEGIN)
+            .number(11, track)
+            .text(23, name);
+        for (name, value) in notes {
+            let note = Message::default().text(10, name).text(6, value);
+            event = event.message(4, note);
+        }
+        self.events.push((ns(begin), event));
+        let event = Message::default().number(9, SLICE_END).number(11, track);
+        self.events.push((ns(end), event));
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        // Stable: what ends and what begins at one time stay in their order.
+        self.events.sort_by_key(|(ns, _)| *ns);
+        let timed = self
+            .events
+            .into_iter()
+            .map(|(ns, event)| Message::default().number(8, ns).message(11, event));
+        let packets = self.described.into_iter().chain(timed);
+        let trace = packets
+            .enumerate()
+            .fold(Message::default(), |trace, (index, packet)| {
+                // SEQ_INCREMENTAL_STATE_CLEARED: nothing before the first packet is needed.
+                let packet = match index {
+                    0 => packet.number(13, 1),
+                    _ => packet,
+                };
+                trace.message(PACKET, packet.number(10, SEQUENCE))
+            });
+        trace.finish()
+    }
+}
+
+fn ns(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
