@@ -6,6 +6,7 @@
 
 use crate::channel::Channel;
 use crate::protocol::Event;
+use crate::system;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,8 +34,7 @@ impl Recorder {
     /// Begins.
     pub fn start() -> Result<Recorder> {
         let file = PathBuf::from("/tmp/phase.weir");
-        let kernel = nix::sys::utsname::uname()?;
-        let mut recording = Recording::create(&file, &kernel.release().to_string_lossy())?;
+        let mut recording = Recording::create(&file, &system::kernel_release())?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = std::thread::spawn(move || {
