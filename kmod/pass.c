@@ -153,10 +153,9 @@ static void shorten_poll(struct weir_group *group)
 		counts = weir_tree_counts(group);
 		ceiling = weir_ceiling_pages(&group->ceiling,
 					     READ_ONCE(group->avail));
-		if (!weir_ceiling_brakes(READ_ONCE(group->last_freerun), &counts))
-			current->nr_dirtied_pause =
-				weir_ceiling_poll(ceiling, &counts,
-						  current->nr_dirtied_pause);
+		current->nr_dirtied_pause =
+			weir_ceiling_poll(ceiling, READ_ONCE(group->last_freerun),
+					  &counts, current->nr_dirtied_pause);
 	}
 }
 

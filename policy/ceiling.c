@@ -9,7 +9,11 @@
  *
  * Strategy, in the return of the kernel's limit calculation, for that cgroup's
  * domain only:
- *   thresh     min(kernel's, ceiling): only ever tighter
+ *   thresh     min(kernel's, 13/16 of the ceiling): only ever tighter.  A
+ *              domain's limit is not the most it holds but where its writers'
+ *              pace ends.  Whoever was let go before dirties what it may until
+ *              its next look, on xfs a folio at least (300 writers with one of
+ *              64 KiB: 19 MiB); the rest has room for that
  *   bg_thresh  scaled by the same factor, so the flusher starts in proportion
  *              and freerun stays below the limit
  *   dirty      the exact count over all devices.  The kernel's own lags by
@@ -29,11 +33,11 @@
  * priority, applied by the kernel before weir looks, does not widen it.
  *
  * Example.  Kernel: thresh 100,000, background 50,000; ceiling 64 MiB = 16,384
- * pages.  Amended: thresh 16,384, background 8,192, freerun 12,288.  A cgroup
- * with 10,000 dirty and 1,000 in writeback free-runs at 11,000; its flusher
- * sees 10,000 > 8,192 and goes on.  Its parent has a ceiling of 32,768 pages and
- * holds 30,000: 0.92 of its limit, tighter than 0.67.  thresh stays 16,384, dirty
- * becomes 15,001, above freerun, and the writer is paced.
+ * pages.  Amended: thresh 13,312, background 6,656, freerun 9,984.  A cgroup
+ * with 8,500 dirty and 1,000 in writeback free-runs at 9,500; its flusher
+ * sees 8,500 > 6,656 and goes on.  Its parent has a ceiling of 32,768 pages, a
+ * limit of 26,624, and holds 25,000: 0.94 of it, tighter than 0.71.  thresh stays
+ * 13,312, dirty becomes 12,501, above freerun, and the writer is paced.
  */
 #include "policy.h"
 
@@ -75,6 +79,12 @@ weir_u64 weir_ceiling_avail(const struct weir_memory *memory)
 			others : memory->headroom);
 }
 
+/* The limit that keeps a subtree within @ceiling; never less than two pages. */
+static weir_u64 limit_for(weir_u64 ceiling)
+{
+	return ceiling - weir_share(ceiling, 3, 16);
+}
+
 /* What of @counts the asking side is measured by. */
 static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind)
 {
@@ -102,14 +112,15 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind)
 {
 	weir_u64 stock = limits->thresh;
-	weir_u64 thresh = ceiling < stock ? ceiling : stock;
+	weir_u64 limit = limit_for(ceiling);
+	weir_u64 thresh = limit < stock ? limit : stock;
 	weir_u64 before, here;
 	int decides;
 
 	if (kind == WEIR_PASS_READER || ceiling == WEIR_UNLIMITED)
 		return 0;
 	before = same_position(limits->dirty, stock, thresh);
-	here = same_position(counted(counts, kind), ceiling, thresh);
+	here = same_position(counted(counts, kind), limit, thresh);
 	decides = here > before;
 	if (thresh < stock) {
 		limits->bg_thresh = weir_share(thresh, limits->bg_thresh, stock);
@@ -132,32 +143,27 @@ int weir_limits_brake(const struct weir_limits *limits)
 /* The freerun level that @ceiling makes: what the kernel's is to its limit. */
 weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 {
-	return weir_share(ceiling, weir_freerun(stock->thresh, stock->bg_thresh),
+	return weir_share(limit_for(ceiling),
+			  weir_freerun(stock->thresh, stock->bg_thresh),
 			  stock->thresh);
 }
 
 /*
- * Non-zero above @freerun, the level the ceiling makes: from there the kernel
- * paces each task, and chooses how many pages make a pause worth taking.
- */
-int weir_ceiling_brakes(weir_u64 freerun, const struct weir_counts *counts)
-{
-	return counted(counts, WEIR_PASS_WRITER) > freerun;
-}
-
-/*
- * Pages a free-running task under a ceiling may dirty before its next pass.
+ * Pages a task under a ceiling may dirty before its next look.
  *
- * The kernel's poll interval is the square root of the room left, per task:
- * with 300 writers and 4,000 pages of room that is 64 x 300 = 19,200 pages,
- * more than the whole ceiling.  A 512th of the room per task keeps 300 writers
- * within the room; never more than the kernel's own, never less than 1.
+ * Below @freerun, the level the ceiling makes, the kernel's poll interval is the
+ * square root of the room left, per task: with 300 writers and 4,000 pages of
+ * room that is 64 x 300 = 19,200 pages, more than the whole ceiling.  A 512th of
+ * the room per task keeps 300 writers within the room.  Above it the kernel paces
+ * each task, by a rate that it takes for 100 MB/s until it has seen the disk for
+ * seconds: 1 MB a look, 64 MB for 64 writers.  A 64th of the room there.  Never
+ * more than the kernel's own, never less than 1.
  */
-weir_u64 weir_ceiling_poll(weir_u64 ceiling, const struct weir_counts *counts,
-			   weir_u64 stock_poll)
+weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
+			   const struct weir_counts *counts, weir_u64 stock_poll)
 {
-	weir_u64 held = weir_add(counts->dirty, counts->writeback);
-	weir_u64 poll = held < ceiling ? (ceiling - held) / 512 : 1;
+	weir_u64 held = counted(counts, WEIR_PASS_WRITER);
+	weir_u64 poll = less(ceiling, held) / (held > freerun ? 64 : 512);
 
 	if (poll > stock_poll)
 		poll = stock_poll;

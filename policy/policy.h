@@ -168,9 +168,8 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind);
 int weir_limits_brake(const struct weir_limits *limits);
 weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock);
-int weir_ceiling_brakes(weir_u64 freerun, const struct weir_counts *counts);
-weir_u64 weir_ceiling_poll(weir_u64 ceiling, const struct weir_counts *counts,
-			   weir_u64 stock_poll);
+weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
+			   const struct weir_counts *counts, weir_u64 stock_poll);
 
 /* reserve.c: the host's limits, less what floors reserve and do not use. */
 

@@ -17,8 +17,12 @@ mod c {
         pub fn weir_ceiling_avail(memory: *const Memory) -> u64;
         pub fn weir_limits_brake(limits: *const Limits) -> i32;
         pub fn weir_ceiling_freerun(ceiling: u64, stock: *const Limits) -> u64;
-        pub fn weir_ceiling_brakes(freerun: u64, counts: *const Counts) -> i32;
-        pub fn weir_ceiling_poll(ceiling: u64, counts: *const Counts, stock_poll: u64) -> u64;
+        pub fn weir_ceiling_poll(
+            ceiling: u64,
+            freerun: u64,
+            counts: *const Counts,
+            stock_poll: u64,
+        ) -> u64;
     }
 }
 
@@ -117,18 +121,11 @@ pub fn freerun(ceiling: u64, stock: &Limits) -> u64 {
     unsafe { c::weir_ceiling_freerun(ceiling, stock) }
 }
 
-/// Whether a cgroup that holds `counts` is above `freerun`, the level its ceiling makes, so that the
-/// kernel paces its tasks.
-pub fn brakes(freerun: u64, counts: &Counts) -> bool {
+/// Pages a task under a ceiling, which makes the level `freerun`, may dirty before its next look; at least 1.
+/// `stock_poll` is what Linux would allow.
+pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.
-    unsafe { c::weir_ceiling_brakes(freerun, counts) != 0 }
-}
-
-/// Pages a free-running task under a ceiling may dirty before its next pass; at least 1. `stock_poll` is what
-/// Linux would allow.
-pub fn poll(ceiling: u64, counts: &Counts, stock_poll: u64) -> u64 {
-    // SAFETY: the pointer is valid for the call.
-    unsafe { c::weir_ceiling_poll(ceiling, counts, stock_poll) }
+    unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }
 }
 
 #[cfg(test)]
@@ -139,11 +136,11 @@ mod tests {
     const STOCK: Limits = Limits {
         thresh: 100_000,
         bg_thresh: 50_000,
-        dirty: 11_000,
+        dirty: 10_000,
         dom_limit: 100_000,
     };
     const COUNTS: Counts = Counts {
-        dirty: 10_000,
+        dirty: 8_500,
         writeback: 1_000,
     };
 
@@ -167,26 +164,26 @@ mod tests {
         let mut writer = STOCK;
         assert!(writer.amend(pages, &COUNTS, Pass::Writer));
         let amended = Limits {
-            thresh: 16_384,
-            bg_thresh: 8_192,
-            dirty: 11_000,
-            dom_limit: 16_384,
+            thresh: 13_312,
+            bg_thresh: 6_656,
+            dirty: 9_500,
+            dom_limit: 13_312,
         };
         assert_eq!(writer, amended);
-        assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 12_288);
+        assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 9_984);
         assert!(!writer.brake());
-        assert_eq!(freerun(pages, &STOCK), 12_288);
+        assert_eq!(freerun(pages, &STOCK), 9_984);
         assert!(
-            writer.amend(32_768, &counts(30_000), Pass::Writer),
+            writer.amend(32_768, &counts(25_000), Pass::Writer),
             "tighter"
         );
-        assert_eq!((writer.thresh, writer.dirty), (16_384, 15_001));
+        assert_eq!((writer.thresh, writer.dirty), (13_312, 12_501));
         assert!(writer.brake());
 
         let mut flusher = STOCK;
         assert!(flusher.amend(pages, &COUNTS, Pass::Flusher));
         assert_eq!(
-            flusher.dirty, 10_000,
+            flusher.dirty, 8_500,
             "writeback does not keep the flusher going"
         );
     }
@@ -196,9 +193,9 @@ mod tests {
         let mut limits = STOCK;
         assert!(limits.amend(200_000, &counts(180_000), Pass::Writer));
         assert_eq!((limits.thresh, limits.bg_thresh), (100_000, 50_000));
-        assert_eq!(limits.dirty, 90_001);
+        assert_eq!(limits.dirty, 100_001, "over 162,500, where its pace ends");
         let mut limits = STOCK;
-        assert!(!limits.amend(200_000, &counts(20_000), Pass::Writer));
+        assert!(!limits.amend(200_000, &counts(15_000), Pass::Writer));
         assert_eq!(limits, STOCK, "the kernel's own position is tighter");
     }
 
@@ -251,7 +248,7 @@ mod tests {
             ..STOCK
         };
         assert!(!limits.amend(16_384, &counts(0), Pass::Writer));
-        assert_eq!(limits.dirty, 14_746, "90 % of the limit, as before");
+        assert_eq!(limits.dirty, 11_981, "90 % of the limit, as before");
     }
 
     #[test]
@@ -293,27 +290,18 @@ mod tests {
 
     #[test]
     fn poll_keeps_300_writers_within_the_room() {
-        let counts = Counts {
-            dirty: 12_384,
-            writeback: 0,
-        };
-        assert_eq!(
-            poll(16_384, &counts, 64),
-            7,
-            "300 times 7 fit in the room of 4,000"
-        );
-        assert_eq!(poll(16_384, &counts, 2), 2);
-        assert_eq!(
-            poll(
-                16_384,
-                &Counts {
-                    dirty: 16_384,
-                    writeback: 1
-                },
-                64
-            ),
-            1
-        );
-        assert_eq!(poll(16_384, &counts, 0), 1);
+        let poll = |held, stock| poll(16_384, 12_400, &counts(held), stock);
+        assert_eq!(poll(12_384, 64), 7, "300 times 7 fit in the room of 4,000");
+        assert_eq!(poll(12_384, 2), 2);
+        assert_eq!(poll(12_384, 0), 1);
+    }
+
+    #[test]
+    fn poll_keeps_64_writers_within_the_room_where_the_kernel_paces_them() {
+        let poll = |held, stock| poll(16_384, 12_400, &counts(held), stock);
+        assert_eq!(poll(13_312, 256), 48, "64 times 48 are the room of 3,072");
+        assert_eq!(poll(13_312, 8), 8, "the kernel's own choice");
+        assert_eq!(poll(16_384, 256), 1);
+        assert_eq!(poll(20_000, 256), 1);
     }
 }

@@ -78,6 +78,7 @@ pub enum Case {
     Pause(pause::Facts),
     Poll {
         ceiling: u64,
+        freerun: u64,
         counts: Counts,
         stock_poll: u64,
     },
@@ -191,10 +192,11 @@ impl Case {
             Case::Pause(facts) => check_pause(facts),
             Case::Poll {
                 ceiling,
+                freerun,
                 counts,
                 stock_poll,
             } => {
-                let poll = ceiling::poll(*ceiling, counts, *stock_poll);
+                let poll = ceiling::poll(*ceiling, *freerun, counts, *stock_poll);
                 assert!(
                     poll >= 1 && poll <= (*stock_poll).max(1),
                     "within the kernel's own"

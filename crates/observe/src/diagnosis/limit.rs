@@ -243,7 +243,7 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
                 size(binding.used)
             ),
             format!(
-                "writers are held from {} on, as half way between the scaled background level and the ceiling",
+                "writers are held from {} on: half way between the scaled background level and 13/16 of the ceiling, where their pace ends",
                 size(freerun)
             ),
         ],

@@ -42,7 +42,9 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
         assert!(!decides && limits == stock, "left alone");
         return;
     }
-    assert_eq!(limits.thresh, ceiling.min(stock.thresh));
+    // Where writers stop for good, three sixteenths before what they may hold.
+    let limit = ceiling - arith::share(ceiling, 3, 16);
+    assert_eq!(limits.thresh, limit.min(stock.thresh));
     assert!(
         limits.bg_thresh < limits.thresh || stock.thresh == 0,
         "background below the limit"
@@ -58,10 +60,10 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
         Pass::Writer => counts.dirty.saturating_add(counts.writeback),
         _ => counts.dirty,
     };
-    if counted > ceiling {
+    if counted > limit {
         assert!(limits.dirty > limits.thresh || limits.thresh == 0, "full");
     }
-    if ceiling <= stock.thresh {
+    if limit <= stock.thresh {
         assert!(limits.dirty >= counted, "the exact count counts");
     }
 

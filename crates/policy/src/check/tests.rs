@@ -211,8 +211,8 @@ proptest! {
     }
 
     #[test]
-    fn polls(ceiling in pages(), counts in counts(), stock_poll in pages()) {
-        Case::Poll { ceiling, counts, stock_poll }.check();
+    fn polls(ceiling in pages(), freerun in pages(), counts in counts(), stock_poll in pages()) {
+        Case::Poll { ceiling, freerun, counts, stock_poll }.check();
     }
 
     #[test]

@@ -134,10 +134,8 @@ impl World {
         let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
         for (at, ceiling, counts) in self.ceilings(cgroup) {
             let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
-            if !ceiling::brakes(freerun, &counts) {
-                let task = &mut self.tasks[task];
-                task.allowed = ceiling::poll(ceiling, &counts, task.allowed);
-            }
+            let task = &mut self.tasks[task];
+            task.allowed = ceiling::poll(ceiling, freerun, &counts, task.allowed);
         }
         self.weir_leaves(task, slept);
     }
