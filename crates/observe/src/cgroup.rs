@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub const ROOT: &str = "/sys/fs/cgroup";
 
 /// `memory.dirty_weight` where nobody has written it.
-const DEFAULT_WEIGHT: u64 = 100;
+pub(crate) const DEFAULT_WEIGHT: u64 = 100;
 
 /// A cgroup; bytes, microseconds. What a file that is not there would say is absent or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -110,28 +110,47 @@ pub fn mounted(root: &Path) -> Result<PathBuf> {
     }
 }
 
-/// All cgroups of the machine whose root directory this is. Reading what they hold makes the kernel add
-/// up its counters, which changes how well it throttles, so that is left out unless asked for.
-pub fn all(root: &Path, with_memory: bool) -> Vec<Cgroup> {
+/// What is read of each cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// What it holds. Reading that makes the kernel add up its counters, which changes how well it throttles.
+    pub memory: bool,
+    /// Its pressure, and its targets in `io.latency`.
+    pub pressure: bool,
+}
+
+impl Want {
+    /// All there is.
+    pub const ALL: Want = Want {
+        memory: true,
+        pressure: true,
+    };
+    /// What only ever grows.
+    pub const TOTALS: Want = Want {
+        memory: false,
+        ..Want::ALL
+    };
+}
+
+/// All cgroups of the machine whose root directory this is.
+pub fn all(root: &Path, want: Want) -> Vec<Cgroup> {
     let mut found = Vec::new();
     let top = root.join(ROOT.trim_start_matches('/'));
-    walk(&top, &top, with_memory, &mut found);
+    walk(&top, &top, want, &mut found);
     dirty_stat::read(&top, &mut found);
     found
 }
 
-fn walk(top: &Path, directory: &Path, with_memory: bool, found: &mut Vec<Cgroup>) {
+fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     // One that is gone meanwhile is left out.
     let Ok(metadata) = fs::metadata(directory) else {
         return;
     };
-    let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
-    let mut cgroup = read_one(&read, with_memory);
+    let read = |file: &str| fs::read_to_string(directory.join(file)).ok();
+    let mut cgroup = read_one(&read, want);
     let path = directory.strip_prefix(top).unwrap_or(directory);
     cgroup.path = path.to_string_lossy().into_owned();
     cgroup.inode = metadata.ino();
-    cgroup.has_memory = directory.join("memory.stat").exists();
-    cgroup.has_io = directory.join("io.stat").exists();
     found.push(cgroup);
     // Two links are its own: it has no directories, and listing its files takes longer than the rest.
     if metadata.nlink() == 2 {
@@ -139,20 +158,28 @@ fn walk(top: &Path, directory: &Path, with_memory: bool, found: &mut Vec<Cgroup>
     }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(top, &entry.path(), with_memory, found);
+            walk(top, &entry.path(), want, found);
         }
     }
 }
 
-fn read_one(read: &dyn Fn(&str) -> String, with_memory: bool) -> Cgroup {
+fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
+    let read = |name: &str| file(name).unwrap_or_default();
+    let pressure = |name: &str| {
+        if want.pressure {
+            total(&read(name), "some")
+        } else {
+            0
+        }
+    };
     let mut cgroup = Cgroup {
         current: number(&read("memory.current")).unwrap_or(0),
         max: number(&read("memory.max")),
         high: number(&read("memory.high")),
         min: number(&read("memory.min")).unwrap_or(0),
-        io_pressure: total(&read("io.pressure"), "some"),
-        memory_pressure: total(&read("memory.pressure"), "some"),
-        cpu_pressure: total(&read("cpu.pressure"), "some"),
+        io_pressure: pressure("io.pressure"),
+        memory_pressure: pressure("memory.pressure"),
+        cpu_pressure: pressure("cpu.pressure"),
         dirty_min: number(&read("memory.dirty_min")),
         weight: number(&read("memory.dirty_weight")).filter(|weight| *weight != DEFAULT_WEIGHT),
         ..Cgroup::default()
@@ -163,9 +190,9 @@ fn read_one(read: &dyn Fn(&str) -> String, with_memory: bool) -> Cgroup {
             cgroup.ceilings.push(format!("{file} = {value}"));
         }
     }
-    if with_memory {
-        let stat = read("memory.stat");
+    if let Some(stat) = want.memory.then(|| file("memory.stat")).flatten() {
         let key = |name: &str| flat(&stat, name);
+        cgroup.has_memory = true;
         cgroup.dirty = key("file_dirty");
         cgroup.writeback = key("file_writeback");
         cgroup.file = key("active_file") + key("inactive_file");
@@ -181,8 +208,12 @@ fn read_one(read: &dyn Fn(&str) -> String, with_memory: bool) -> Cgroup {
             },
         );
     }
-    cgroup.io_latency = nested(&read("io.latency")).into_keys().collect();
-    for (device, values) in nested(&read("io.stat")) {
+    if want.pressure {
+        cgroup.io_latency = nested(&read("io.latency")).into_keys().collect();
+    }
+    let io = file("io.stat");
+    cgroup.has_io = io.is_some();
+    for (device, values) in nested(&io.unwrap_or_default()) {
         let sum = |key: &str| {
             values
                 .get(key)
@@ -273,7 +304,7 @@ fn nested(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
 mod tests {
     use super::*;
 
-    fn laid_out(file: &str) -> String {
+    fn laid_out(file: &str) -> Option<String> {
         let text = match file {
             "memory.max" | "memory.dirty_bytes" => "max\n",
             "memory.high" => "67108864\n",
@@ -288,12 +319,12 @@ mod tests {
             "memory.dirty_ratio" => "5\n",
             _ => "",
         };
-        text.into()
+        Some(text.into())
     }
 
     #[test]
     fn files_are_understood() {
-        let cgroup = read_one(&laid_out, true);
+        let cgroup = read_one(&laid_out, Want::ALL);
         assert_eq!(
             (cgroup.dirty, cgroup.writeback, cgroup.file),
             (4096, 8192, 3)
@@ -310,7 +341,7 @@ mod tests {
 
     #[test]
     fn totals_become_what_happened_meanwhile() {
-        let mut now = [read_one(&laid_out, false)];
+        let mut now = [read_one(&laid_out, Want::TOTALS)];
         let mut before = now.clone();
         before[0].io_pressure = 700;
         before[0].io.get_mut("254:0").expect("there").written = 40;

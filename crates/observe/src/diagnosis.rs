@@ -3,7 +3,7 @@
 //!
 //! A verdict is made for a group of tasks (a cgroup, a process, everybody of a cgroup) in four steps:
 //!
-//! 1. add up what they lost, by kind: in the throttle, in reclaim, for fsync and the journal, other
+//! 1. add up what they lost, by kind: in the throttle, for a weight, in reclaim, for fsync and the journal, other
 //!    sleeps. The kind with the most time is what stalled them; under 1 % of the time nothing did;
 //! 2. for the throttle, say of each pause which domain decided ([`decide`]); the domain with the most
 //!    time is the cause, unless `io.max` keeps the pages from being written (`held_back`);
@@ -23,6 +23,7 @@ mod holders;
 mod limit;
 mod remedy;
 mod verdict;
+mod weight;
 
 pub use decide::Domain;
 pub use remedy::Remedy;
@@ -124,6 +125,20 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
     }
     match kind {
         "throttle" => throttled(seen, group, &decided, &mut verdict),
+        "weight" => {
+            let beside = weight::beside(seen, &group.path);
+            verdict.cause = Cause::Weight;
+            verdict.culprit = beside.as_ref().and_then(|beside| beside.culprit());
+            verdict.because = match &verdict.culprit {
+                Some(culprit) => format!(
+                    "its writers wait for their turn beside {culprit}, by memory.dirty_weight"
+                ),
+                None => "its writers wait for their turn: they dirty more than its portion, by memory.dirty_weight".into(),
+            };
+            verdict.limit = beside.iter().map(weight::Beside::sentence).collect();
+            verdict.next = "each writer waits until what its cgroup dirtied is paid for; nobody waits while the host is below its background level, nor below a floor".into();
+            verdict.remedies = weight::remedies(seen, group, beside.as_ref());
+        }
         "reclaim" => {
             let binding = limit::binding(seen, &group.path);
             verdict.cause = Cause::Reclaim;
@@ -177,6 +192,9 @@ fn throttled(
         .map_or(Domain::Unknown, |(domain, _)| *domain);
     let derived = limit::derive(seen, group, domain);
     verdict.limit.clone_from(&derived.sentences);
+    verdict
+        .limit
+        .extend(limit::floors(seen, &group.domain_path(seen)));
     verdict.next = drain::next(seen, group, &derived);
     let top = verdict.holders.first().map(|holder| holder.cgroup.clone());
     if let Some(held) = held_back::io_max(seen, group, top.as_deref()) {

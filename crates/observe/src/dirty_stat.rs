@@ -19,6 +19,9 @@ pub struct DirtyStat {
     pub floor: u64,
     /// In force here and now, the tightest on its path, if there is one.
     pub ceiling: Option<u64>,
+    /// The largest part of a device it is due by weight, in 1/10000; 0 where it does not compete.
+    #[serde(default)]
+    pub weight_portion: u64,
     /// Slept in the throttle.
     pub throttled_usec: u64,
     /// Passes that waited for the cgroup's weight.
@@ -36,6 +39,7 @@ impl DirtyStat {
         DirtyStat {
             floor: flat(text, "floor"),
             ceiling,
+            weight_portion: flat(text, "weight_portion"),
             throttled_usec: flat(text, "throttled_usec"),
             weight_held: flat(text, "nr_weight_held"),
             weight_held_usec: flat(text, "weight_held_usec"),

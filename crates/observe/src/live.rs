@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A look at the running kernel for some time.
 
+use crate::cgroup::Want;
 use crate::observation::Observation;
 use crate::recording::{Recording, Samples};
 use crate::tasks::{self, Tasks};
@@ -85,7 +86,7 @@ pub fn look(
     };
     let mut watched = Tasks::new(&target.directory(), process);
     let here = Path::new("/");
-    let before = (cgroup::all(here, false), host::devices(here));
+    let before = (cgroup::all(here, Want::TOTALS), host::devices(here));
     let mut samples = Samples::default();
     let start = Instant::now();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
@@ -108,7 +109,7 @@ pub fn look(
         recording.round(&mut trace.events, &mut samples)?;
     }
     trace.sort();
-    let (mut cgroups, mut devices) = (cgroup::all(here, true), host::devices(here));
+    let (mut cgroups, mut devices) = (cgroup::all(here, Want::ALL), host::devices(here));
     cgroup::subtract(&mut cgroups, &before.0);
     host::subtract(&mut devices, &before.1);
     let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub enum Wait {
     /// `balance_dirty_pages()`
     Throttle,
+    /// Its cgroup's weight, in weir's module.
+    Weight,
     /// Memory that reclaim has to free first.
     Reclaim,
     /// The filesystem's journal or log.
@@ -36,6 +38,7 @@ pub enum Wait {
 
 /// Functions, or how they begin, that say enough.
 const FUNCTIONS: &[(Wait, &[&str])] = &[
+    (Wait::Weight, &["weir_weight_wait"]),
     (
         Wait::Throttle,
         &["balance_dirty_pages", "io_schedule_timeout"],
@@ -107,6 +110,7 @@ mod tests {
     fn functions_and_calls_of_real_kernels() {
         for (wchan, syscall, kind) in [
             ("balance_dirty_pages", "1 0x3 0x7f 0x1000", Wait::Throttle),
+            ("weir_weight_wait", "1 0x3 0x7f 0x1000", Wait::Weight),
             ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
             ("folio_wait_bit_common", "74 0x3", Wait::Sync),
             ("folio_wait_bit_common", "0 0x3", Wait::Read),

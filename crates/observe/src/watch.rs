@@ -9,7 +9,7 @@
 //! Reading `memory.stat` makes the kernel add up its counters, which it does by itself every two seconds; until
 //! then the throttle goes by older sums. Slices of two seconds and more so change little of what they show.
 
-use crate::cgroup::{self, Cgroup};
+use crate::cgroup::{self, Cgroup, Want};
 use crate::host::{self, Device, Host};
 use crate::live::now_ns;
 use crate::observation::Observation;
@@ -28,6 +28,12 @@ use std::time::{Duration, Instant};
 const MOST_EVENTS: usize = 200_000;
 /// Tasks whose cgroup is asked for in one slice; the writeback domain's stands for the others.
 const MOST_TASKS: usize = 2000;
+
+/// What is not shown is not read.
+const WANT: Want = Want {
+    pressure: false,
+    ..Want::ALL
+};
 
 /// See above.
 pub struct Watch {
@@ -58,6 +64,7 @@ impl Watch {
         } else {
             None
         };
+        let since = Instant::now();
         if let Some(why) = tracing.as_ref().and_then(|tracing| tracing.blind.as_ref()) {
             blind.push(format!(
                 "when pauses end cannot be seen ({why}): times are the announced ones"
@@ -68,8 +75,8 @@ impl Watch {
             tracing,
             trace: Trace::default(),
             limits: vec![(now_ns(), host::limits(root))],
-            before: (cgroup::all(root, true), host::devices(root)),
-            since: Instant::now(),
+            before: (cgroup::all(root, WANT), host::devices(root)),
+            since,
             blind,
             cost: Duration::ZERO,
         })
@@ -101,7 +108,7 @@ impl Watch {
         let seconds = self.since.elapsed().as_secs_f64();
         self.since = Instant::now();
         let trace = self.cut(ns);
-        let (cgroups, devices) = (cgroup::all(&self.root, true), host::devices(&self.root));
+        let (cgroups, devices) = (cgroup::all(&self.root, WANT), host::devices(&self.root));
         let before = mem::replace(&mut self.before, (cgroups.clone(), devices.clone()));
         let (mut cgroups, mut devices) = (cgroups, devices);
         cgroup::subtract(&mut cgroups, &before.0);

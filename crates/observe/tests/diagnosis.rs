@@ -8,7 +8,7 @@ use observe::live::Target;
 use observe::observation::Flushers;
 use observe::stall::{Kind, Stall, Throttled};
 use observe::trace::event::{Limits, Pause};
-use observe::{Observation, Wait};
+use observe::{DirtyStat, Observation, Wait};
 use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
@@ -384,4 +384,94 @@ fn what_is_missing_is_said() {
         notes.contains("has no global_dirty_state events"),
         "{notes}"
     );
+}
+
+#[test]
+fn a_weight_and_who_is_due_more() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.stalls.clear();
+    seen.weir = Some("active".into());
+    seen.cgroups[1].stat = Some(DirtyStat {
+        weight_portion: 2000,
+        weight_held: 30,
+        weight_held_usec: 6_000_000,
+        ..DirtyStat::default()
+    });
+    seen.cgroups[2].weight = Some(400);
+    seen.cgroups[2].io.insert(
+        "254:0".into(),
+        Io {
+            written: 9_000_000,
+            ..Io::default()
+        },
+    );
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::Weight, Some("/noisy"))
+    );
+    assert_eq!(
+        verdict.limit,
+        [
+            "memory.dirty_weight of /victim is 100, beside /noisy 400: 20 % if all of them write; now it is due 20 % of a device"
+        ]
+    );
+    assert_eq!(
+        (
+            verdict.lost.seconds,
+            verdict.lost.count,
+            verdict.lost.measured
+        ),
+        (6.0, Some(30), "counted")
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 400 > /sys/fs/cgroup/victim/memory.dirty_weight"
+    );
+    assert!(verdict.remedies[0].effect.contains("from 20 to 50 %"));
+    assert_eq!(verdict.remedies[1].knob, "memory.dirty_min");
+    // Waits that have not ended are not counted yet, but seen.
+    seen.cgroups[1].stat = None;
+    seen.waits
+        .insert("victim".into(), [(Wait::Weight, 8.0)].into());
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.lost.measured),
+        (Cause::Weight, "looks")
+    );
+}
+
+#[test]
+fn floors_that_cover_it_are_told_and_not_offered_again() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.weir = Some("active".into());
+    seen.cgroups[1].path = "above/victim".into();
+    seen.cgroups.push(Cgroup {
+        dirty_min: Some(4 * MIB),
+        ..cgroup("above", 72, 5 * MIB)
+    });
+    seen.homes = BTreeMap::from([(9, "above/victim".to_string())]);
+    let look = |seen: &Observation| {
+        let diagnosis = diagnose(seen, &Target::Cgroup("above/victim".into()));
+        diagnosis.verdicts.into_iter().next().expect("one")
+    };
+    let verdict = look(&seen);
+    assert_eq!(
+        verdict.limit.last().map(String::as_str),
+        Some(
+            "/above has a floor of 4.0 MiB, for all that it and its descendants hold; they hold 5.0 MiB"
+        )
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 18M > /sys/fs/cgroup/above/victim/memory.dirty_min"
+    );
+    // Its own is full at 12 MiB: four fifths of the host's 32 MiB less the other's 4 leave 21.
+    seen.cgroups[1].dirty_min = Some(12 * MIB);
+    assert_eq!(
+        command(&look(&seen)),
+        "echo 21M > /sys/fs/cgroup/above/victim/memory.dirty_min"
+    );
+    seen.cgroups[1].dirty_min = Some(22 * MIB);
+    assert_eq!(look(&seen).remedies[0].knob, "memory.dirty_bytes");
 }

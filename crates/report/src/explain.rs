@@ -124,6 +124,13 @@ fn lost(lost: &Lost, seconds: f64) -> String {
             digits(seconds)
         );
     };
+    if lost.measured == "counted" {
+        return format!(
+            "{} task-seconds in {} s, {count} waits, as the module counted",
+            digits(lost.seconds),
+            digits(seconds)
+        );
+    }
     let tasks = match lost.tasks {
         1 => "1 task".to_string(),
         tasks => format!("{tasks} tasks"),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use observe::Observation;
 use observe::diagnosis::{Cause, Diagnosis, diagnose};
 use observe::live::{self, Target};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn watch(args: &Args) -> Result<(Observation, Target)> {
 /// Set by the signals that ask a process to end.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone()).context("cannot take signals")?;
     }
     Ok(stop)

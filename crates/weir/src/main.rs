@@ -13,6 +13,7 @@ mod record;
 mod report;
 mod run;
 mod sweep;
+mod top;
 mod twin;
 
 use clap::Parser;
@@ -32,6 +33,7 @@ enum Cli {
     Unload(host::module::UnloadArgs),
     Status(host::status::Args),
     Explain(explain::Args),
+    Top(top::Args),
     Record(record::RecordArgs),
     Report(report::Args),
     Exec(Box<exec::Args>),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Cli::Unload(args) => host::module::unload(&args),
         Cli::Status(args) => host::status::run(&args),
         Cli::Explain(args) => explain::run(&args),
+        Cli::Top(args) => top::run(&args),
         Cli::Record(args) => record::record(&args),
         Cli::Report(args) => report::run(&args),
         Cli::Exec(args) => exec::run(*args),

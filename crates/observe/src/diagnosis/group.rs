@@ -19,6 +19,8 @@ pub struct Group<'a> {
     pub stalls: Vec<&'a Stall>,
     /// What looking found.
     pub waits: Waits,
+    /// Seconds for which the module held its tasks for their weight, and how often, as it counted.
+    pub weight_held: (f64, usize),
 }
 
 /// The groups to judge: one for a cgroup or process that was asked for, else one for each cgroup.
@@ -39,6 +41,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
             path: path.clone(),
             stalls: Vec::new(),
             waits: Waits::new(),
+            weight_held: (0.0, 0),
         };
         groups.entry(path).or_insert(new)
     }
@@ -59,6 +62,17 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
             for (wait, seconds) in waits {
                 *group.waits.entry(*wait).or_default() += seconds;
             }
+        }
+    }
+    for cgroup in &seen.cgroups {
+        let stat = cgroup.stat.filter(|stat| stat.weight_held > 0);
+        // The module does not count by task.
+        let is_process = matches!(target, Target::Process(..));
+        let path = key(cgroup.path.clone(), None).filter(|_| !is_process);
+        if let (Some(stat), Some(path)) = (stat, path) {
+            let held = &mut entry(&mut groups, path).weight_held;
+            held.0 += stat.weight_held_usec as f64 / 1e6;
+            held.1 += usize::try_from(stat.weight_held).unwrap_or(usize::MAX);
         }
     }
     if groups.is_empty() {
@@ -111,6 +125,7 @@ fn kind_of(stall: &Stall) -> &'static str {
 fn kind_of_wait(wait: Wait) -> &'static str {
     match wait {
         Wait::Throttle => "throttle",
+        Wait::Weight => "weight",
         Wait::Reclaim => "reclaim",
         Wait::Journal | Wait::Sync => "fsync",
         Wait::Read => "reads from a disk",
@@ -130,11 +145,15 @@ impl<'a> Group<'a> {
     }
 
     /// Events are exact; what looking found counts where there were none, or where it is more: not
-    /// every filesystem's fsync has events, and no journal's waits do.
+    /// every filesystem's fsync has events, and no journal's waits do; and the module counts a wait for a
+    /// weight when it has ended.
     pub fn seconds_by_kind(&self) -> BTreeMap<&'static str, f64> {
         let mut exact: BTreeMap<&'static str, f64> = BTreeMap::new();
         for stall in &self.stalls {
             *exact.entry(kind_of(stall)).or_default() += stall.length_ns() as f64 / 1e9;
+        }
+        if self.weight_held.1 > 0 {
+            exact.insert("weight", self.weight_held.0);
         }
         let mut looked: BTreeMap<&'static str, f64> = BTreeMap::new();
         for (wait, seconds) in &self.waits {
@@ -197,6 +216,14 @@ impl<'a> Group<'a> {
             .map(|stall| stall.length_ns() as f64 / 1e9)
             .sum();
         let total = self.seconds_by_kind().get(kind).copied().unwrap_or(0.0);
+        if kind == "weight" && self.weight_held.0 >= total {
+            return Lost {
+                seconds: total,
+                count: Some(self.weight_held.1),
+                measured: "counted",
+                ..Lost::default()
+            };
+        }
         if stalls.is_empty() || exact < total {
             return Lost {
                 seconds: total,

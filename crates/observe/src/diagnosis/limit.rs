@@ -253,6 +253,32 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
     })
 }
 
+/// Floors that cover a cgroup: its own and those above it, each with what counts against it.
+pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
+    let covering = path_up(path).filter_map(|path| {
+        let cgroup = seen.cgroup_at(path)?;
+        let floor = cgroup.dirty_min.filter(|floor| *floor > 0)?;
+        let held = cgroup.dirty + cgroup.writeback;
+        Some(format!(
+            "{} has a floor of {}, for all that it and its descendants hold; they hold {}",
+            shown(path),
+            size(floor),
+            size(held)
+        ))
+    });
+    let mut sentences: Vec<String> = covering.collect();
+    if let Some(stat) = seen.cgroup_at(path).and_then(|cgroup| cgroup.stat) {
+        if !sentences.is_empty() {
+            sentences.push(format!(
+                "in force for {} are {}: what of a floor is not backed by memory, or by the host's limit, is not honoured",
+                shown(path),
+                size(stat.floor)
+            ));
+        }
+    }
+    sentences
+}
+
 fn of_device(seen: &Observation, group: &Group) -> Derived {
     let bdi = group.device().unwrap_or_default();
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {

@@ -32,7 +32,7 @@ pub struct Remedy {
 
 const MIB: u64 = 1 << 20;
 
-fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
+pub(super) fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
     Remedy {
         knob: knob.into(),
         value: value.into(),
@@ -41,7 +41,7 @@ fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remedy {
     }
 }
 
-fn cgroup_file(path: &str, file: &str) -> String {
+pub(super) fn cgroup_file(path: &str, file: &str) -> String {
     if let Some(inode) = path.strip_prefix(super::INODE) {
         return format!("\"$(find {ROOT} -inum {inode})\"/{file}");
     }
@@ -131,7 +131,7 @@ fn wanted(seen: &Observation, group: &Group) -> u64 {
 }
 
 /// A floor, with weir's module.
-fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
+pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
     // A file does not say; whoever reads it knows.
     let can_have = !seen.is_live || seen.weir.is_some() || seen.weir_is_installed;
     if !can_have || seen.weir.as_deref() == Some("off") {
@@ -154,10 +154,16 @@ fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         .filter_map(|cgroup| cgroup.dirty_min)
         .sum();
     let room = (host / 5 * 4).saturating_sub(others).min(half);
+    // One that is there already is full, or it would not be throttled.
+    let own = seen.cgroup_at(&path).and_then(|cgroup| cgroup.dirty_min);
+    let own = own.unwrap_or(0);
     if path.is_empty() || room < MIB {
         return None;
     }
-    let bytes = wanted(seen, group).min(room) / MIB * MIB;
+    let bytes = wanted(seen, group).max(own.saturating_mul(2)).min(room) / MIB * MIB;
+    if bytes <= own {
+        return None;
+    }
     let file = cgroup_file(&path, "memory.dirty_min");
     let mut remedy = echo(
         "memory.dirty_min",

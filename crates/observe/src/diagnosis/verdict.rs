@@ -20,6 +20,8 @@ pub enum Cause {
     DeviceLimit,
     /// A limit on writing, `io.max`, behind writeback.
     IoMax,
+    /// The cgroup's weight, set through weir: it is beyond its portion of the device.
+    Weight,
     /// fsync, or the filesystem's journal.
     FsyncOrJournal,
     /// Reclaim of memory.
@@ -60,7 +62,7 @@ pub struct Verdict {
     pub device: Option<String>,
     /// Time lost in what stalled it.
     pub lost: Lost,
-    /// Seconds by kind: throttle, reclaim, fsync, other.
+    /// Seconds by kind: throttle, weight, reclaim, fsync, other.
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
     /// Throttled seconds by the domain that decided.
     pub seconds_by_domain: BTreeMap<Domain, f64>,
@@ -96,7 +98,7 @@ pub struct Lost {
     /// Milliseconds.
     pub max_ms: f64,
     /// `slept`: measured from beginning to end; `announced`: what the throttle said it would be;
-    /// `looks`: estimated from looking now and then.
+    /// `counted`: by weir's module; `looks`: estimated from looking now and then.
     pub measured: &'static str,
 }
 

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a row says, and how rows are ordered by it.
+
+use super::table::{Kind, Spec};
+use observe::diagnosis::Cause;
+use observe::interval::{CgroupRow, DeviceRow, StallRow};
+use std::cmp::Ordering;
+
+/// A column of the cgroups' table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Column {
+    /// Its path
+    Cgroup,
+    /// Dirty pages
+    Dirty,
+    /// Pages being written
+    Writeback,
+    /// Floor in force
+    Floor,
+    /// Ceiling in force
+    Ceiling,
+    /// The kernel's own limit
+    Limit,
+    /// Dirtied
+    In,
+    /// Written
+    Out,
+    /// Time slept in the throttle
+    Throttled,
+    /// Time lost, to whatever
+    Stall,
+}
+
+/// A column's place in the table, and what goes first where the line is too short for all.
+const COLUMNS: [(Column, &str, usize, u8); 10] = [
+    (Column::Cgroup, "CGROUP", 10, 0),
+    (Column::Dirty, "DIRTY", 5, 0),
+    (Column::Writeback, "WRTBK", 5, 3),
+    (Column::Floor, "FLOOR", 5, 5),
+    (Column::Ceiling, "CEIL", 5, 6),
+    (Column::Limit, "LIMIT", 5, 4),
+    (Column::In, "IN/s", 5, 2),
+    (Column::Out, "OUT/s", 5, 2),
+    (Column::Throttled, "THROT%", 6, 0),
+    (Column::Stall, "STALLED BY", 10, 1),
+];
+
+impl Column {
+    /// In the order of the table.
+    pub const ALL: [Column; 10] = {
+        let mut all = [Column::Cgroup; 10];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = COLUMNS[at].0;
+            at += 1;
+        }
+        all
+    };
+
+    /// As the table has it.
+    pub fn title(self) -> &'static str {
+        COLUMNS[self as usize].1
+    }
+
+    /// Those that fit into so many columns of a terminal; all without a width.
+    pub fn that_fit(width: Option<usize>) -> Vec<Column> {
+        let needs = |most: u8| -> usize {
+            let kept = COLUMNS.iter().filter(|column| column.3 <= most);
+            kept.map(|column| column.2 + 1).sum::<usize>() - 1
+        };
+        let most = (0..=6u8)
+            .rev()
+            .find(|most| width.is_none_or(|width| needs(*most) <= width))
+            .unwrap_or(0);
+        let kept = COLUMNS.iter().filter(|column| column.3 <= most);
+        kept.map(|column| column.0).collect()
+    }
+
+    /// How it is laid out.
+    pub fn spec(self) -> Spec {
+        let (_, title, width, _) = COLUMNS[self as usize];
+        let kind = match self {
+            Column::Cgroup => Kind::Path,
+            Column::Stall => Kind::Text,
+            _ => Kind::Number,
+        };
+        Spec { title, width, kind }
+    }
+
+    /// What the row says.
+    pub fn cell(self, row: &CgroupRow) -> String {
+        match self {
+            Column::Cgroup => printable(&row.cgroup),
+            Column::Throttled => percent(row.throttled_seconds_per_second),
+            Column::Stall => row
+                .stall
+                .as_ref()
+                .map_or_else(String::new, |stall| stalled_by(&row.cgroup, stall)),
+            _ => size(self.value(row)),
+        }
+    }
+
+    fn value(self, row: &CgroupRow) -> Option<f64> {
+        let bytes = match self {
+            Column::Dirty => row.dirty_bytes,
+            Column::Writeback => row.writeback_bytes,
+            Column::Floor => row.floor_bytes,
+            Column::Ceiling => row.ceiling_bytes,
+            Column::Limit => row.limit_bytes,
+            Column::In => return row.in_bytes_per_second,
+            Column::Out => return row.out_bytes_per_second,
+            Column::Throttled => return row.throttled_seconds_per_second,
+            Column::Stall => return row.stall.as_ref().map(|stall| stall.lost_seconds),
+            Column::Cgroup => None,
+        };
+        bytes.map(|bytes| bytes as f64)
+    }
+
+    /// The most first, names by the alphabet, what is not known last; those that are equal by what they hold.
+    pub fn compare(self, a: &CgroupRow, b: &CgroupRow) -> Ordering {
+        let most_first = |column: Column| {
+            let value = |row| column.value(row).unwrap_or(-1.0);
+            value(b).total_cmp(&value(a))
+        };
+        most_first(self)
+            .then_with(|| match self {
+                Column::Cgroup => Ordering::Equal,
+                _ => most_first(Column::Dirty),
+            })
+            .then_with(|| a.cgroup.cmp(&b.cgroup))
+    }
+}
+
+/// Whether it holds, writes, waits for and is promised nothing.
+pub fn is_idle(row: &CgroupRow) -> bool {
+    let shown = [
+        Column::Dirty,
+        Column::Writeback,
+        Column::Floor,
+        Column::Ceiling,
+        Column::In,
+        Column::Out,
+        Column::Throttled,
+        Column::Stall,
+    ];
+    shown
+        .iter()
+        .all(|column| column.value(row).unwrap_or(0.0) == 0.0)
+}
+
+/// How the devices' table is laid out.
+pub fn device_specs() -> Vec<Spec> {
+    let column = |title, width, kind| Spec { title, width, kind };
+    let number = |title, width| column(title, width, Kind::Number);
+    vec![
+        column("DEVICE", 10, Kind::Text),
+        column("MOUNTED AT", 10, Kind::Path),
+        number("DIRTY", 5),
+        number("WRTBK", 5),
+        number("LIMIT", 5),
+        number("IN/s", 5),
+        number("OUT/s", 5),
+        number("READ/s", 6),
+        number("BUSY%", 5),
+        number("THROT%", 6),
+    ]
+}
+
+/// What a device's row says.
+pub fn device_cells(row: &DeviceRow) -> Vec<String> {
+    let bytes = |bytes: Option<u64>| size(bytes.map(|bytes| bytes as f64));
+    vec![
+        match &row.disk {
+            Some(disk) => printable(&format!("{} {disk}", row.device)),
+            None => printable(&row.device),
+        },
+        printable(row.mounted_at.as_deref().unwrap_or("")),
+        bytes(row.dirty_bytes),
+        bytes(row.writeback_bytes),
+        bytes(row.limit_bytes),
+        size(row.in_bytes_per_second),
+        size(Some(row.out_bytes_per_second)),
+        size(Some(row.read_bytes_per_second)),
+        percent(Some(row.busy)),
+        percent(row.throttled_seconds_per_second),
+    ]
+}
+
+fn stalled_by(cgroup: &str, stall: &StallRow) -> String {
+    let cause = match stall.cause {
+        Cause::HostLimit => "host",
+        Cause::CgroupLimit => "own limit",
+        Cause::AncestorLimit => "above",
+        Cause::DeviceLimit => "device",
+        Cause::IoMax => "io.max",
+        Cause::Weight => "weight",
+        Cause::FsyncOrJournal => "fsync",
+        Cause::Reclaim => "reclaim",
+        Cause::NotWriteback => "other",
+        Cause::CannotTell => "?",
+        Cause::Nothing => "",
+    };
+    match stall.culprit.as_deref() {
+        Some(culprit) if culprit == cgroup && stall.cause == Cause::CgroupLimit => cause.into(),
+        Some(culprit) if culprit == cgroup => format!("{cause} itself"),
+        Some(culprit) => printable(&format!("{cause} {culprit}")),
+        None => cause.into(),
+    }
+}
+
+/// In five columns: `-`, `0`, `812`, `4.0K`, `31.2M`.
+pub fn size(bytes: Option<f64>) -> String {
+    let Some(mut value) = bytes else {
+        return "-".into();
+    };
+    let mut units = ["", "K", "M", "G", "T", "P"].iter();
+    let mut unit = units.next().copied().unwrap_or_default();
+    for next in units {
+        if value.abs() < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    match value {
+        value if unit.is_empty() || value >= 99.95 => format!("{value:.0}{unit}"),
+        value => format!("{value:.1}{unit}"),
+    }
+}
+
+/// Of one task's time; more than 100 if several tasks waited.
+fn percent(part: Option<f64>) -> String {
+    match part.map(|part| part * 100.0) {
+        None => "-".into(),
+        Some(percent) if percent < 0.05 => "0".into(),
+        Some(percent) if percent < 99.95 => format!("{percent:.1}"),
+        Some(percent) => format!("{percent:.0}"),
+    }
+}
+
+/// Names are others' to choose, and may try to speak to the terminal.
+pub fn printable(name: &str) -> String {
+    let is_fine = |c: &char| c.is_ascii_graphic() || *c == ' ';
+    name.chars()
+        .map(|c| if is_fine(&c) { c } else { '?' })
+        .collect()
+}
