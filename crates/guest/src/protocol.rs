@@ -131,7 +131,7 @@ pub enum Event {
 }
 
 /// What was measured in one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseResult {
     /// The phase's name.
     pub phase: String,

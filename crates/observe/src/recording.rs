@@ -75,9 +75,12 @@ struct State {
 
 /// What was seen since it was last written.
 #[derive(Default)]
-pub(crate) struct Samples {
+pub struct Samples {
+    /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
+    /// Its pressure.
     pub pressure: Vec<(u64, Pressure)>,
+    /// How far some tasks have come.
     pub progress: Vec<(u64, Progress)>,
 }
 
@@ -121,7 +124,10 @@ impl Recording {
     }
 
     /// Takes events and samples away and writes them.
-    pub(crate) fn round(&mut self, events: &mut Vec<Event>, samples: &mut Samples) -> Result<()> {
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn round(&mut self, events: &mut Vec<Event>, samples: &mut Samples) -> Result<()> {
         self.events += events.len() as u64;
         for event in events.drain(..) {
             self.line(&Line::Event(event))?;

@@ -20,12 +20,18 @@ use text::escape;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
+/// How to use the page, and what it leaves out.
+const FOOT: &str = "<footer class=\"small\">\n<p>Of each column of a picture, the first, the least, the most and the last point of a line are \
+drawn, so no peak is lost; dots in one spot are one. The tables are made from all points.</p>\n\
+<p>The pointer reads values. Dragging shows a stretch of time in all pictures, double click all of it; a click on a name hides its \
+line. Arrow keys, +, - and Escape do the same in a picture that has the focus.</p>\n</footer>\n";
+
 /// The page.
 pub fn html(runs: &[&Timeline]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let title = escape(&format!("weir report: {}", names.join(" beside ")));
     let mut body = format!("<h1>{title}</h1>\n");
-    body += &columns(runs.iter().map(|run| head(run)));
+    body += &columns(runs.iter().map(|run| head(run, runs.len() > 1)));
     let seconds = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
     for (index, picture) in pictures(runs).iter().enumerate() {
         body += &section(index, picture, runs, seconds);
@@ -33,6 +39,7 @@ pub fn html(runs: &[&Timeline]) -> String {
     body += "<section><h2>Tasks</h2>\n";
     body += &columns(runs.iter().map(|run| table::tasks(run)));
     body += "</section>\n";
+    body += FOOT;
     let side = if runs.len() > 1 { " class=\"two\"" } else { "" };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta charset=\"utf-8\"/>\n\
@@ -49,12 +56,12 @@ fn columns(parts: impl Iterator<Item = String>) -> String {
     format!("<div class=\"columns\">\n{parts}</div>\n")
 }
 
-fn head(run: &Timeline) -> String {
-    let mut out = format!(
-        "<h2>{}</h2>\n<p>{}</p>\n",
-        escape(&run.name),
-        escape(&run.source)
-    );
+fn head(run: &Timeline, is_named: bool) -> String {
+    let mut out = String::new();
+    if is_named {
+        out += &format!("<h2>{}</h2>\n", escape(&run.name));
+    }
+    out += &format!("<p>{}</p>\n", escape(&run.source));
     out += "<dl>\n";
     for (name, value) in &run.facts {
         out += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
@@ -75,7 +82,7 @@ fn head(run: &Timeline) -> String {
     if !run.verdict.is_empty() {
         out += &format!(
             "<details open=\"open\"><summary>What stalled and why</summary>\n<pre>{}</pre></details>\n",
-            escape(&run.verdict)
+            escape(run.verdict.trim_end())
         );
     }
     out
@@ -136,9 +143,7 @@ fn figure(
     out += "<output class=\"readout\"></output>\n</figure>\n";
     let (all, kept) = drawn.thinned;
     if kept < all {
-        out += &format!(
-            "<p class=\"small\">{kept} of {all} points are drawn: of each column of a line the first, the least, the most and the last; dots in one spot are one.</p>\n"
-        );
+        out += &format!("<p class=\"small\">{kept} of {all} points are drawn.</p>\n");
     }
     out + &table::numbers(panel)
 }

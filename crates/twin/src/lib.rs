@@ -37,8 +37,10 @@ mod setup;
 mod share;
 mod task;
 mod throttle;
+mod watch;
 mod weir;
 mod world;
 
-pub use run::{Metric, Outcome, run};
+pub use run::{Metric, Outcome, run, run_and_watch};
 pub use setup::{Refusal, dirty_limit};
+pub use watch::{Seen, Watched};

@@ -7,6 +7,7 @@ use crate::clock::{MS, Ns, SECOND};
 use crate::pages::Pages;
 use crate::setup::{self, Plan, Refusal};
 use crate::task::Job;
+use crate::watch::Watched;
 use crate::weir::Stats;
 use crate::world::{File, World};
 use scenario::model::{Arm, Phase, Scenario};
@@ -35,6 +36,8 @@ pub struct Outcome {
     pub events: u64,
     /// Simulated time.
     pub simulated: Ns,
+    /// What was seen of each phase, if it was watched.
+    pub watched: Vec<Watched>,
 }
 
 /// Runs one arm of a scenario; the same scenario and seed always come to the same.
@@ -42,8 +45,22 @@ pub struct Outcome {
 /// # Errors
 /// Everything in the scenario that the twin does not model, by key.
 pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refusal>> {
+    run_and_watch(scenario, arm, seed, false)
+}
+
+/// Runs one arm of a scenario, watched or not: it comes to the same.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_and_watch(
+    scenario: &Scenario,
+    arm: Arm,
+    seed: u64,
+    watch: bool,
+) -> Result<Outcome, Vec<Refusal>> {
     let plan = setup::plan(scenario)?;
     let mut world = plan.world(scenario, arm, seed);
+    world.watched = watch.then(Vec::new);
     let begin = world.now;
     lay_out(&mut world, &plan, scenario);
     let mut metrics = BTreeMap::new();
@@ -60,6 +77,7 @@ pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refu
             }
         }
         world.weir_starts();
+        world.watch_phase(&phase.name);
         run_phase(&mut world, &plan, scenario, phase);
         figures::add(&mut world, scenario, arm, phase, &mut metrics);
     }
@@ -70,6 +88,7 @@ pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refu
             .collect(),
         events: world.handled,
         simulated: world.now - begin,
+        watched: world.watched.unwrap_or_default(),
     })
 }
 

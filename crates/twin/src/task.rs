@@ -89,6 +89,16 @@ pub struct Task {
 }
 
 impl Task {
+    /// Which job it is of, by its place among the phase's.
+    pub fn job(&self) -> usize {
+        self.job
+    }
+
+    /// Bytes it has written so far in the phase of these jobs.
+    pub fn bytes(&self, jobs: &[Job]) -> u64 {
+        jobs[self.job].each[self.number]
+    }
+
     /// A free-running pass has ended.
     pub fn freed(&mut self, now: Ticks, allowed: u64) {
         (self.paused_at, self.dirtied, self.allowed) = (now, 0, allowed);
@@ -167,6 +177,7 @@ impl World {
                 }
             }
             State::Throttled => {
+                self.saw_wake(index);
                 let task = &mut self.tasks[index];
                 let sleeper = task.sleeper;
                 let pages = task.dirtied;

@@ -188,7 +188,8 @@ impl World {
         let rate = rates.base * position / ONE;
         let plan = rates.plan(view.wb_dirty, rate);
         let dirtied = self.tasks[task].dirtied;
-        let task = &mut self.tasks[task];
+        let id = task;
+        let task = &mut self.tasks[id];
         let mut paused_at = now;
         let pause = match (HZ * dirtied).checked_div(rate) {
             None => plan.longest,
@@ -200,6 +201,8 @@ impl World {
                 };
                 let pause = period as i64 + ahead;
                 if pause < plan.shortest as i64 {
+                    self.saw_pass(id, &view, rate, pause.min(0), period);
+                    let task = &mut self.tasks[id];
                     task.not_worth_it(now, period, pause, dirtied);
                     return Passed::Go;
                 }
@@ -211,6 +214,8 @@ impl World {
                 pause.min(plan.longest)
             }
         };
+        self.saw_pass(id, &view, rate, pause as i64, pause);
+        let task = &mut self.tasks[id];
         task.sleeper = Sleeper {
             paused_at: paused_at + pause,
             pages: plan.pages,

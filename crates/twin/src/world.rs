@@ -93,6 +93,8 @@ pub struct World {
     /// Looked at so far in this phase.
     pub samples: Samples,
     sampling: bool,
+    /// The phases so far, if somebody watches.
+    pub watched: Option<Vec<crate::watch::Watched>>,
     /// The CPU that a look is keeping busy.
     looker: Option<u16>,
     /// The phase that has just ended.
@@ -132,6 +134,7 @@ impl World {
             syncing: false,
             samples: Samples::default(),
             sampling: false,
+            watched: None,
             span: None,
         };
         world.plan(now, Event::Refresh);
@@ -226,6 +229,7 @@ impl World {
             let over = self.takes_cpu(cpu, self.machine.look);
             self.plan(over, Event::Looked);
         }
+        self.saw_levels();
         self.samples.held.push(self.counts.held());
         self.samples.writeback.push(self.counts.writeback);
         for (cgroup, series) in self.cgroups.iter().zip(&mut self.samples.cgroups) {

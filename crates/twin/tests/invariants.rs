@@ -107,7 +107,13 @@ proptest! {
         let scenario = load(&text);
         for arm in Arm::ALL {
             let once = twin::run(&scenario, arm, seed).expect("modelled");
-            prop_assert_eq!(&once, &twin::run(&scenario, arm, seed).expect("modelled"), "{}", text);
+            // Also when it is watched.
+            let again = twin::run_and_watch(&scenario, arm, seed, true).expect("modelled");
+            prop_assert_eq!((&once.metrics, once.events), (&again.metrics, again.events), "{}", text);
+            for phase in &again.watched {
+                let asleep = phase.passes.iter().filter(|pass| pass.pause_ms > 0).count();
+                prop_assert!(phase.wakes.len() <= asleep, "{}", text);
+            }
             prop_assert!(once.metrics.values().all(|metric| metric.value.is_finite() && metric.value >= 0.0));
         }
     }

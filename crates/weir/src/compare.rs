@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     // First, because it refuses at once what it cannot run.
-    let twin = match in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed)? {
+    let twin = match in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed, None)? {
         Ok(runs) => Report::new(&scenario, &Arm::ALL, &runs),
         Err(problems) => {
             output::note(problems);

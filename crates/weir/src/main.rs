@@ -15,6 +15,7 @@ mod run;
 mod sweep;
 mod top;
 mod twin;
+mod twin_record;
 
 use clap::Parser;
 use std::process::ExitCode;

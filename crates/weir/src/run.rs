@@ -34,7 +34,7 @@ pub struct Args {
     /// Twin: where chance begins; each repeat has the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep a recording of each phase too, for weir report --html; looking costs the guest some time
+    /// Keep a recording of each phase too, for weir report --html; looking costs a guest some time
     #[arg(long, requires = "out")]
     record: bool,
     /// One JSON object instead of a table
@@ -87,13 +87,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
             args.record,
             args.out.clone(),
         )?,
-        Place::Twin => match in_twin(&args.scenario, &scenario, &arms, args.repeat, args.seed)? {
-            Ok(runs) => runs,
-            Err(problems) => {
-                output::note(problems);
-                return Ok(ExitCode::from(2));
+        Place::Twin => {
+            let record = args.out.as_deref().filter(|_| args.record);
+            match in_twin(
+                &args.scenario,
+                &scenario,
+                &arms,
+                args.repeat,
+                args.seed,
+                record,
+            )? {
+                Ok(runs) => runs,
+                Err(problems) => {
+                    output::note(problems);
+                    return Ok(ExitCode::from(2));
+                }
             }
-        },
+        }
     };
     let report = Report::new(&scenario, &arms, &runs);
     let json = format!("{:#}\n", report::json(&report));

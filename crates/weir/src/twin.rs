@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scenarios on the twin: one thread per run, as many as there are CPUs.
 
+use crate::twin_record;
 use anyhow::{Context, Result, anyhow};
 use report::{Metric, Outcome, Run};
 use scenario::model::{Arm, Scenario};
@@ -19,15 +20,24 @@ pub fn in_twin(
     arms: &[Arm],
     repeat: u32,
     seed: u64,
+    record: Option<&Path>,
 ) -> Result<Result<Vec<Run>, Problems>> {
     let wanted: Vec<(Arm, u64)> = (0..u64::from(repeat))
         .flat_map(|round| arms.iter().map(move |arm| (*arm, seed.wrapping_add(round))))
         .collect();
-    let results = in_parallel(&wanted, |(arm, seed)| twin::run(scenario, *arm, *seed))?;
+    let results = in_parallel(&wanted, |(arm, seed)| {
+        twin::run_and_watch(scenario, *arm, *seed, record.is_some())
+    })?;
     let mut runs = Vec::new();
-    for ((arm, _), result) in wanted.iter().zip(results) {
+    for (index, ((arm, _), result)) in wanted.iter().zip(results).enumerate() {
         match result {
-            Ok(outcome) => runs.push(from_twin(*arm, outcome)),
+            Ok(outcome) => {
+                if let Some(out) = record {
+                    let name = format!("{}-{}", arm.name(), index / arms.len() + 1);
+                    twin_record::keep(&out.join(name), KERNEL, scenario, &outcome.watched)?;
+                }
+                runs.push(from_twin(*arm, outcome));
+            }
             Err(refusals) => return Ok(Err(problems(path, refusals)?)),
         }
     }

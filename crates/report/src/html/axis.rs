@@ -7,7 +7,7 @@
 pub(super) enum Unit {
     Bytes,
     Rate,
-    /// On a logarithmic axis: pauses are from a millisecond to minutes.
+    /// From a millisecond to minutes.
     Seconds,
     Percent,
     Ratio,
@@ -25,8 +25,17 @@ impl Unit {
         }
     }
 
+    /// What spans orders of magnitude: pauses, and rates, whose first guess by the kernel is 100 MB/s.
     pub(super) fn is_logarithmic(self) -> bool {
-        self == Unit::Seconds
+        matches!(self, Unit::Seconds | Unit::Rate)
+    }
+
+    /// The least that an axis tells from nothing, and the least it reaches up to.
+    fn decades(self) -> (f64, f64) {
+        match self {
+            Unit::Rate => (1024.0, 102400.0),
+            _ => (1e-4, 1e-3),
+        }
     }
 
     /// The value of one printed unit for values up to `most`, and its name.
@@ -72,7 +81,12 @@ impl Axis {
         if unit.is_logarithmic() {
             return Axis::logarithmic(unit, least, most);
         }
-        let most = if most > 0.0 { most * 1.05 } else { 1.0 };
+        let most = match (unit, most > 0.0) {
+            // There is nothing above all of the time.
+            (Unit::Percent, true) => most.min(95.0) * 1.05,
+            (_, true) => most * 1.05,
+            (_, false) => 1.0,
+        };
         let (scale, name) = unit.scale(most);
         let step = step(most / scale / 5.0) * scale;
         let count = (most / step).ceil() as usize;
@@ -92,17 +106,24 @@ impl Axis {
     }
 
     fn logarithmic(unit: Unit, least: f64, most: f64) -> Axis {
-        let first = least.max(1e-4).log10().floor() as i32;
-        let last = (most.max(1e-3).log10().ceil() as i32).max(first + 1);
+        // Decades of the printed unit: 1, 10, 100 KiB/s, 1 MiB/s.
+        let decade = |power: i32| match unit {
+            Unit::Rate => 10f64.powi(power.rem_euclid(3)) * 1024f64.powi(power.div_euclid(3)),
+            _ => 10f64.powi(power),
+        };
+        let (finest, coarsest) = unit.decades();
+        let (least, most) = (least.max(finest), most.max(coarsest));
+        let first = (-6..30).rfind(|n| decade(*n) <= least).unwrap_or(-6);
+        let last = (first + 1..36).find(|n| decade(*n) >= most).unwrap_or(36);
         let marks = (first..=last).map(|power| {
-            let value = 10f64.powi(power);
+            let value = decade(power);
             let (scale, name) = unit.scale(value * 1.001);
             (value, format!("{} {name}", short(value / scale)))
         });
         Axis {
             unit,
-            low: 10f64.powi(first),
-            high: 10f64.powi(last),
+            low: decade(first),
+            high: decade(last),
             marks: marks.collect(),
         }
     }
@@ -166,6 +187,7 @@ mod tests {
         );
         assert_eq!(times(60.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
         assert_eq!(times(0.0), [0.0]);
+        assert_eq!(Axis::new(Unit::Percent, 0.0, 100.0).high, 100.0);
     }
 
     #[test]
@@ -174,5 +196,13 @@ mod tests {
         assert_eq!(words(&axis), ["1 ms", "10 ms", "100 ms", "1 s", "10 s"]);
         assert!((axis.place(0.1) - 0.5).abs() < 1e-9);
         assert_eq!(axis.place(0.0), 0.0, "what is below stays at the edge");
+        let rates = Axis::new(Unit::Rate, 0.0, 1e8);
+        assert_eq!(rates.marks.first(), Some(&(1024.0, "1 KiB/s".into())));
+        assert_eq!(
+            rates.marks.last(),
+            Some(&(104_857_600.0, "100 MiB/s".into()))
+        );
+        let empty = Axis::new(Unit::Seconds, f64::INFINITY, 0.0);
+        assert!(empty.low < empty.high, "{empty:?}");
     }
 }

@@ -18,7 +18,7 @@
       svg, cursor, chosen,
       left: box[0], top: box[1], width: box[2], height: box[3],
       seconds: Number(svg.dataset.seconds), low: Number(svg.dataset.low), high: Number(svg.dataset.high),
-      unit: svg.dataset.unit, plot: svg.querySelector(".plot"), readout: svg.parentNode.querySelector(".readout"),
+      unit: svg.dataset.unit, log: svg.dataset.scale === "log", plot: svg.querySelector(".plot"), readout: svg.parentNode.querySelector(".readout"),
       marks: Array.from(svg.querySelectorAll("[data-mark]")), at: null,
     };
   }
@@ -50,7 +50,7 @@
 
   function valueOf(chart, tenths) {
     const part = 1 - tenths / 10 / chart.height;
-    return chart.unit === "seconds" ? chart.low * Math.pow(chart.high / chart.low, part) : chart.low + part * (chart.high - chart.low);
+    return chart.log ? chart.low * Math.pow(chart.high / chart.low, part) : chart.low + part * (chart.high - chart.low);
   }
 
   function words(value, unit) {

@@ -226,11 +226,19 @@ fn pauses(run: &Timeline) -> Vec<Mark> {
 
 /// The pictures of the n-th busiest domain of each run.
 fn domain(runs: &[&Timeline], index: usize) -> Vec<Picture> {
+    let same = runs.windows(2).all(|pair| {
+        let name = |run: &Timeline| run.domains.get(index).map(|domain| domain.name.clone());
+        name(pair[0]) == name(pair[1])
+    });
     let panels = |unit, marks: fn(&Domain) -> Vec<Mark>| {
         runs.iter()
             .map(|run| match run.domains.get(index) {
                 Some(domain) => Panel {
-                    subtitle: domain.name.clone(),
+                    subtitle: if same {
+                        String::new()
+                    } else {
+                        domain.name.clone()
+                    },
                     unit,
                     marks: marks(domain),
                 },
@@ -242,10 +250,6 @@ fn domain(runs: &[&Timeline], index: usize) -> Vec<Picture> {
             })
             .collect()
     };
-    let same = runs.windows(2).all(|pair| {
-        let name = |run: &Timeline| run.domains.get(index).map(|domain| domain.name.clone());
-        name(pair[0]) == name(pair[1])
-    });
     let of = match runs.first().and_then(|run| run.domains.get(index)) {
         Some(domain) if same => domain.name.clone(),
         _ => format!("cgroup and device no. {}", index + 1),

@@ -48,21 +48,28 @@ pub(super) fn draw(
     drawn.svg = format!(
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" tabindex=\"0\" \
          aria-labelledby=\"{id}-t {id}-d\" data-seconds=\"{seconds}\" data-low=\"{}\" data-high=\"{}\" \
-         data-unit=\"{}\" data-box=\"{LEFT} {TOP} {} {}\">\n\
+         data-unit=\"{}\" data-scale=\"{}\" data-box=\"{LEFT} {TOP} {} {}\">\n\
          <title id=\"{id}-t\">{}</title>\n<desc id=\"{id}-d\">{}</desc>\n\
-         <clipPath id=\"{id}-c\"><rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/></clipPath>\n\
+         <clipPath id=\"{id}-c\"><rect x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n\
          {}{}\
          <g clip-path=\"url(#{id}-c)\"><g transform=\"translate({LEFT} {TOP})\"><g class=\"plot\"><g transform=\"scale(.1)\">\n{marks}</g></g></g></g>\n\
          </svg>\n",
         axis.low,
         axis.high,
         axis.unit.name(),
+        if axis.unit.is_logarithmic() {
+            "log"
+        } else {
+            "linear"
+        },
         INNER.0,
         INNER.1,
         escape(title),
         escape(&description(panel)),
+        // A line on the edge is whole.
+        TOP - 2.0,
         INNER.0,
-        INNER.1,
+        INNER.1 + 4.0,
         grid(axis, seconds),
         phase_lines(phases, seconds),
     );

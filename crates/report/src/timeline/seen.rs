@@ -125,7 +125,7 @@ fn missing(seen: &Observation) -> Vec<String> {
         ));
     }
     if seen.pressure.is_empty() {
-        missing.push("pressure over time: `weir record` keeps it, a trace does not".into());
+        missing.push("pressure over time: only a recording of a running kernel has it".into());
     }
     if seen.homes.is_empty() {
         missing.push(
