@@ -59,6 +59,10 @@ sweep-ray: build ## sweep over a local Ray cluster of two workers, and compare w
 	$(TARGET)/sweep-ray/bin/pip install --quiet --requirement python/requirements.txt
 	WEIR=$(abspath $(BINARY)) PYTHONPATH=python $(TARGET)/sweep-ray/bin/python -m pytest -p no:cacheprovider -q python/tests
 
+report-pages: build ## use pages of weir report in a real browser, take screenshots, read a trace by Perfetto's schema (a minute)
+	@tools/setup.sh pages
+	tools/report-pages.sh $(abspath $(BINARY)) $(abspath $(TARGET)/report-pages)
+
 matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
 	tools/matrix.sh
 
@@ -119,4 +123,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin sweep-ray
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin report-pages sweep-ray

@@ -5,6 +5,7 @@
 #   tools/setup.sh kmod     also to build the module for the running kernel
 #   tools/setup.sh fuzz     also to fuzz
 #   tools/setup.sh deb      also to build Debian packages
+#   tools/setup.sh pages    also to look at report pages in a browser
 #   tools/setup.sh system   also to make a Debian system for guests
 #   tools/setup.sh debug-kernel  also to build the debug kernel
 set -eu
@@ -57,6 +58,11 @@ deb)
 	need_program dh debhelper
 	need_program dh_dkms dh-dkms
 	need_program lintian lintian
+	;;
+pages)
+	command -v chromium >/dev/null || need_program chromium-headless-shell chromium-headless-shell
+	need_program pip3 python3-venv
+	need_package fonts-dejavu-core
 	;;
 system)
 	need_program mmdebstrap mmdebstrap

@@ -58,6 +58,9 @@ struct Head {
 /// What is known at the end.
 #[derive(Default, Serialize, Deserialize)]
 struct State {
+    /// Of a running kernel, not of a model of one: what flushers and devices did is known.
+    #[serde(default = "yes")]
+    is_live: bool,
     seconds: f64,
     names: BTreeMap<u32, String>,
     seen: BTreeSet<String>,
@@ -71,6 +74,10 @@ struct State {
     flushers: Flushers,
     weir: Option<String>,
     weir_is_installed: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What was seen since it was last written.
@@ -161,6 +168,7 @@ impl Recording {
     /// It cannot be written.
     pub fn finish(mut self, seen: Observation) -> Result<u64> {
         let state = State {
+            is_live: seen.is_live,
             seconds: seen.seconds,
             names: seen.names,
             seen: seen.seen,
@@ -230,7 +238,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
     trace.names = state.names;
     trace.lost = state.lost;
     Ok(Observation {
-        is_live: true,
+        is_live: state.is_live,
         seconds: state.seconds,
         blind: state.blind,
         limits: samples.limits,

@@ -12,7 +12,7 @@ mod table;
 mod text;
 mod thin;
 
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, fairness_in_words};
 use axis::Axis;
 use pictures::{Panel, Picture, pictures};
 use text::escape;
@@ -66,10 +66,10 @@ fn head(run: &Timeline, is_named: bool) -> String {
     for (name, value) in &run.facts {
         out += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
     }
-    if let Some(fairness) = run.fairness() {
-        out += &format!(
-            "<dt>fairness</dt><dd>{fairness:.3} (Jain's index of the tasks' progress: 1 is all the same)</dd>\n"
-        );
+    // Tasks of two phases are not to be held against each other.
+    if let (Some(fairness), true) = (run.fairness(), run.phases.is_empty()) {
+        let words = fairness_in_words(fairness);
+        out += &format!("<dt>fairness</dt><dd>{}</dd>\n", escape(&words));
     }
     out += "</dl>\n";
     if !run.missing.is_empty() {

@@ -183,6 +183,10 @@ impl Timeline {
         let begin = self.seconds;
         let first = self.tasks.len();
         self.phases.push((begin, phase.into()));
+        if let Some(fairness) = next.fairness() {
+            let name = format!("fairness in {phase}");
+            self.facts.push((name, fairness_in_words(fairness)));
+        }
         let later = |series: &mut Series| {
             series.iter_mut().for_each(|(at, _)| *at += begin);
         };
@@ -260,6 +264,11 @@ impl Timeline {
         let squares: f64 = bytes.iter().map(|bytes| bytes * bytes).sum();
         (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
     }
+}
+
+/// What the index is, and what it means.
+pub(crate) fn fairness_in_words(fairness: f64) -> String {
+    format!("{fairness:.4} (Jain's index of the tasks' progress: 1 if all made the same)")
 }
 
 /// Appends `more`, with a mark between that breaks the line: nobody looked meanwhile.

@@ -212,3 +212,26 @@ fn a_phase_follows_a_phase_with_a_gap() {
     assert!(run.losses.last().expect("lost").task >= tasks);
     assert!(run.verdict.contains("Phase two:"));
 }
+
+/// Ten fio on an 8 MiB/s disk, stock 6.12: four seconds out of the phase `steady` of scenarios/rate-based-10dd.toml.
+#[test]
+fn a_recording_of_ten_writers_is_drawn() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/ten-dd.weir");
+    let seen = Observation::open(std::path::Path::new(file)).expect("read");
+    let run = timeline::recorded("ten-dd.weir", &seen);
+    // Counted in the file's lines, by another program: 244 pauses that ended, of 37.90512055 s. Ten had not, one of which began last.
+    assert_eq!((run.tasks.len(), run.losses.len()), (10, 244 + 9));
+    let mut lost: Vec<f64> = run.losses.iter().map(|loss| loss.seconds).collect();
+    assert!(lost.iter().sum::<f64>() > 37.905);
+    lost.sort_by(f64::total_cmp);
+    assert!((lost[lost.len() - 1] - 0.207622451).abs() < 1e-9);
+    assert!((run.fairness().expect("ten") - 0.9996168).abs() < 1e-6);
+    let page = report::html(&[&run]);
+    let held = &rows(&page, "dirty + writeback")[0];
+    assert_eq!(held[1..5], ["31", "55.5 MiB", "59.0 MiB", "61.4 MiB"]);
+    let task = &rows(&page, "fio 191")[1];
+    assert_eq!(task[1..3], ["/writers", "2.96 MiB"]);
+    assert!(rows(&page, "io some")[0][3].ends_with(" %"));
+    assert!(page.contains("Position ratio: /writers on /mnt/slow"));
+    assert!(!page.contains("Not in this run"));
+}

@@ -175,11 +175,12 @@ impl World {
             views.push((view, self.wbs[wb].rates.position(&view)));
         }
         // The host decides unless the cgroup gives less.
-        let (view, position) = views
+        let (by_cgroup, (view, position)) = views
             .iter()
             .copied()
-            .min_by_key(|(_, position)| *position)
-            .unwrap_or(views[0]);
+            .enumerate()
+            .min_by_key(|(_, (_, position))| *position)
+            .map_or((false, views[0]), |(index, least)| (index > 0, least));
         self.wbs[wb].exceeded = views.iter().any(|(view, _)| view.is_exceeded());
         if now > self.wbs[wb].rates.stamp + INTERVAL {
             self.adapt(wb, &views);
@@ -201,7 +202,7 @@ impl World {
                 };
                 let pause = period as i64 + ahead;
                 if pause < plan.shortest as i64 {
-                    self.saw_pass(id, &view, rate, pause.min(0), period);
+                    self.saw_pass(id, (&view, by_cgroup), rate, pause.min(0), period);
                     let task = &mut self.tasks[id];
                     task.not_worth_it(now, period, pause, dirtied);
                     return Passed::Go;
@@ -214,7 +215,7 @@ impl World {
                 pause.min(plan.longest)
             }
         };
-        self.saw_pass(id, &view, rate, pause as i64, pause);
+        self.saw_pass(id, (&view, by_cgroup), rate, pause as i64, pause);
         let task = &mut self.tasks[id];
         task.sleeper = Sleeper {
             paused_at: paused_at + pause,

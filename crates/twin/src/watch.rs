@@ -53,6 +53,8 @@ pub struct Seen {
     pub cgroup: usize,
     /// Of its writeback.
     pub device: usize,
+    /// The cgroup's domain decided, not the host's.
+    pub by_cgroup: bool,
     /// The host's smoothed limit.
     pub limit: u64,
     /// Half way between that and the freerun level of the domain that decided.
@@ -97,7 +99,7 @@ impl World {
     pub(crate) fn saw_pass(
         &mut self,
         process: usize,
-        view: &View,
+        (view, by_cgroup): (&View, bool),
         rate: u64,
         pause: i64,
         period: Ticks,
@@ -107,6 +109,7 @@ impl World {
         let freerun = (view.limits.thresh + view.limits.bg_thresh) / 2;
         let setpoint = (limit + freerun) / 2;
         let seen = Seen {
+            by_cgroup,
             at: self.now,
             process: process as u32,
             cgroup: wb.cgroup,

@@ -57,10 +57,17 @@ fn id(process: u32) -> u32 {
 }
 
 fn events(scenario: &Scenario, phase: &Watched) -> Vec<Event> {
-    let passes = phase.passes.iter().map(|seen| Event {
-        ns: seen.at,
-        task: id(seen.process),
-        what: What::Pause(pause(scenario, seen)),
+    let passes = phase.passes.iter().flat_map(|seen| {
+        let by = if seen.by_cgroup { "cgroup" } else { "host" };
+        [
+            What::Pause(pause(scenario, seen)),
+            What::DecidedBy(by.into()),
+        ]
+        .map(|what| Event {
+            ns: seen.at,
+            task: id(seen.process),
+            what,
+        })
     });
     let wakes = phase.wakes.iter().map(|(at, process)| Event {
         ns: *at,
@@ -150,6 +157,7 @@ fn end(scenario: &Scenario, phase: &Watched) -> Observation {
         ..Device::default()
     });
     Observation {
+        is_live: false,
         seconds: (phase.span.1 - phase.span.0) as f64 / 1e9,
         names: names.collect(),
         homes: homes.collect(),
