@@ -31,6 +31,7 @@ pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
 
 use crate::live::Target;
 use crate::observation::Observation;
+use crate::trace::event::WOKE;
 use group::Group;
 pub(crate) use group::throttled_by_cgroup;
 use std::collections::BTreeMap;
@@ -83,7 +84,9 @@ fn notes(seen: &Observation) -> Vec<String> {
             ("global_dirty_state", "which domain decided a pause"),
             ("sched_switch", "how long pauses lasted"),
         ] {
-            if !seen.seen.contains(event) {
+            // A recording that was cut has its own.
+            let ends_are_seen = event == "sched_switch" && seen.seen.contains(WOKE);
+            if !seen.seen.contains(event) && !ends_are_seen {
                 notes.push(format!(
                     "the file has no {event} events: {what} cannot be told from it"
                 ));

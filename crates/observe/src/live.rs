@@ -89,12 +89,15 @@ pub fn look(
     let before = (cgroup::all(here, Want::TOTALS), host::devices(here));
     let mut samples = Samples::default();
     let start = Instant::now();
+    let begin = now_ns();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         watched.look();
         samples.limits.push((now_ns(), host::limits(here)));
         tracing.poll(&mut trace)?;
         if let Some(recording) = recording.as_deref_mut() {
             samples.pressure.push((now_ns(), host::pressure(here)));
+            let born = watched.born().into_iter();
+            samples.progress.extend(born.filter(|(ns, _)| *ns > begin));
             samples.progress.push((now_ns(), watched.progress()));
             recording.round(&mut trace.events, &mut samples)?;
         } else if trace.events.len() > MOST_EVENTS {

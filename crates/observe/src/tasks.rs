@@ -30,6 +30,7 @@ pub struct Tasks {
     tasks: Vec<u32>,
     next: usize,
     measured: usize,
+    born: Vec<(u64, Progress)>,
     listed: Option<Instant>,
     last: Option<Instant>,
     workers: Vec<u32>,
@@ -51,6 +52,7 @@ impl Tasks {
             tasks: Vec::new(),
             next: 0,
             measured: 0,
+            born: Vec::new(),
             listed: None,
             last: None,
             workers: Vec::new(),
@@ -98,6 +100,11 @@ impl Tasks {
         }
     }
 
+    /// When the tasks began that are new since this was last asked, and that they had dirtied nothing then.
+    pub fn born(&mut self) -> Vec<(u64, Progress)> {
+        std::mem::take(&mut self.born)
+    }
+
     /// How far some of the tasks have come, the next ones in turn.
     pub fn progress(&mut self) -> Progress {
         let mut found = Progress::new();
@@ -126,6 +133,8 @@ impl Tasks {
             if let Entry::Vacant(unknown) = self.names.entry(*task) {
                 let name = fs::read_to_string(format!("/proc/{task}/comm")).unwrap_or_default();
                 unknown.insert(name.trim().to_string());
+                let begin = began(*task).map(|ns| (ns, Progress::from([(*task, 0)])));
+                self.born.extend(begin);
             }
         }
         self.workers = ids(Path::new("/proc"))
@@ -188,6 +197,14 @@ fn dirtied(task: u32) -> Option<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("write_bytes: "))?;
     line.parse().ok()
+}
+
+/// When a task began, by the monotonic clock, in nanoseconds, to the hundredth of a second.
+fn began(task: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    // proc(5): field 22, in ticks of 1/100 s; the name before the parenthesis is the second.
+    let ticks: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
+    Some(ticks * 10_000_000)
 }
 
 /// The state letter of a task.

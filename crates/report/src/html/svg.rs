@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 270.0;
-const LEFT: f64 = 70.0;
+const LEFT: f64 = 80.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;

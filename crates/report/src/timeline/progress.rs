@@ -9,7 +9,8 @@ use observe::trace::event::{Pause, What};
 use std::collections::BTreeMap;
 
 /// Stated beside the picture.
-const COUNTED: &str = "what the kernel counted as dirtied by each task since it was first seen";
+const COUNTED: &str =
+    "what the kernel counted as dirtied by each task since it began or the recording did";
 /// Stated beside the picture.
 const PASSES: &str = "what the throttle's passes say that each task dirtied: nothing is known of the time in which no limit held it";
 

@@ -24,9 +24,10 @@ addEventListener("load", () => {
     }
   }
   const chart = charts[0], box = chart.getBoundingClientRect(), readout = chart.parentNode.querySelector(".readout");
+  const edges = chart.dataset.box.split(" ").map(Number);
   const pointer = (type, part) => chart.dispatchEvent(new PointerEvent(type, {
     bubbles: true, pointerType: "mouse", button: 0, pointerId: 1,
-    clientX: box.left + box.width * (70 + part * 676) / 760, clientY: box.top + box.height / 2,
+    clientX: box.left + box.width * (edges[0] + part * edges[2]) / 760, clientY: box.top + box.height / 2,
   }));
   const key = (name) => chart.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
   const times = () => Array.from(chart.querySelectorAll(".times text"), (text) => text.textContent).join(" ");
