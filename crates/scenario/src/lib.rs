@@ -24,7 +24,7 @@ pub mod metric;
 pub mod model;
 mod parse;
 pub mod problem;
-mod reader;
+pub mod reader;
 pub mod units;
 
 use problem::{Problem, Problems};

@@ -11,37 +11,16 @@ use crate::expect;
 use crate::metric::Name;
 use crate::model::{Arm, Expect, Op, Scenario};
 use crate::problem::{Problems, suggest};
-use crate::reader::{Reader, Table, Value};
-use toml::de::DeTable;
+use crate::reader::{self, Table, Value};
 
 pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
-    let reader = Reader::new(file, text);
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for why in &errors {
-        let at = why.span().map_or(0, |s| s.start);
-        reader.complain(at, "", format!("not TOML: {}", why.message()));
-    }
-    // What a broken file means is anybody's guess: do not check guesses.
-    let scenario = errors.is_empty().then(|| sections(name, &reader, &root));
-    let problems = reader.into_problems();
-    match scenario {
-        Some(scenario) if problems.is_empty() => Ok(scenario),
-        _ => Err(Problems(problems)),
-    }
+    let known = &[
+        "title", "host", "twin", "disk", "cgroup", "job", "phase", "expect",
+    ];
+    reader::read(file, text, known, |root| sections(name, root))
 }
 
-fn sections<'a>(
-    name: &str,
-    reader: &'a Reader<'a>,
-    root: &'a toml::Spanned<DeTable<'a>>,
-) -> Scenario {
-    let root = Table::root(
-        reader,
-        root,
-        &[
-            "title", "host", "twin", "disk", "cgroup", "job", "phase", "expect",
-        ],
-    );
+fn sections(name: &str, root: &Table) -> Scenario {
     let mut scenario = Scenario {
         name: name.into(),
         title: root
@@ -49,17 +28,17 @@ fn sections<'a>(
             .and_then(|v| v.string("a string"))
             .unwrap_or_default()
             .into(),
-        host: host::host(&root),
-        disks: host::disks(&root),
-        cgroups: cgroup::cgroups(&root),
+        host: host::host(root),
+        disks: host::disks(root),
+        cgroups: cgroup::cgroups(root),
         jobs: Vec::new(),
         phases: Vec::new(),
         expects: Vec::new(),
-        twin: host::twin(&root),
+        twin: host::twin(root),
     };
-    scenario.jobs = workload::jobs(&root, &scenario);
-    scenario.phases = workload::phases(&root, &scenario);
-    scenario.expects = expects(&root, &scenario);
+    scenario.jobs = workload::jobs(root, &scenario);
+    scenario.phases = workload::phases(root, &scenario);
+    scenario.expects = expects(root, &scenario);
     scenario
 }
 
@@ -92,24 +71,9 @@ fn name(table: &Table, taken: &[&str]) -> String {
     name.into()
 }
 
-/// The tables of an array of tables (`[[job]]`), or a complaint about how to write one.
-fn tables<'a>(root: &Table<'a>, key: &str, known: &'static [&'static str]) -> Vec<Table<'a>> {
-    let Some(value) = root.optional(key) else {
-        return Vec::new();
-    };
-    let items = value
-        .array(&format!("written as `[[{key}]]`"))
-        .unwrap_or_default();
-    items.iter().filter_map(|item| item.table(known)).collect()
-}
-
 fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
     let mut expects = Vec::new();
-    for table in tables(
-        root,
-        "expect",
-        &["metric", "arm", "phase", "at_least", "at_most"],
-    ) {
+    for table in root.tables("expect", &["metric", "arm", "phase", "at_least", "at_most"]) {
         let Some(subject) = table.required("metric", "metric = \"victim.iops\"") else {
             continue;
         };

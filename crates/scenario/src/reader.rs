@@ -4,21 +4,49 @@
 //! names file, line and key by itself. Accessors return `None` after they have complained: callers
 //! go on and find the next problem.
 
-use crate::problem::{Problem, nearest, suggest};
+use crate::problem::{Problem, Problems, nearest, suggest};
 use std::cell::RefCell;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// What `sections` makes of the TOML `text`, whose first level may have the `known` keys. Any problem at all
+/// voids the result.
+///
+/// # Errors
+/// Everything that is wrong with the text, in line order.
+pub fn read<T>(
+    file: &str,
+    text: &str,
+    known: &'static [&'static str],
+    sections: impl FnOnce(&Table<'_>) -> T,
+) -> Result<T, Problems> {
+    let reader = Reader::new(file, text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for why in &errors {
+        let at = why.span().map_or(0, |s| s.start);
+        reader.complain(at, "", format!("not TOML: {}", why.message()));
+    }
+    // What a broken file means is anybody's guess: do not check guesses.
+    let made = errors
+        .is_empty()
+        .then(|| sections(&Table::root(&reader, &root, known)));
+    let problems = reader.into_problems();
+    match made {
+        Some(made) if problems.is_empty() => Ok(made),
+        _ => Err(Problems(problems)),
+    }
+}
+
 /// The file being read and what is wrong with it so far.
-pub(crate) struct Reader<'a> {
+struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+    fn new(file: &'a str, text: &'a str) -> Self {
         Reader {
             file,
             text,
@@ -26,9 +54,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn line(&self, at: usize) -> usize {
+        self.text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
+    }
+
     /// Records a problem with `key` at byte `at` of the text.
-    pub(crate) fn complain(&self, at: usize, key: &str, what: impl Into<String>) {
-        let line = self.text.bytes().take(at).filter(|b| *b == b'\n').count() + 1;
+    fn complain(&self, at: usize, key: &str, what: impl Into<String>) {
+        let line = self.line(at);
         self.problems.borrow_mut().push(Problem {
             file: self.file.into(),
             line,
@@ -38,7 +70,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Everything found, in line order.
-    pub(crate) fn into_problems(self) -> Vec<Problem> {
+    fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|p| p.line);
         problems
@@ -47,16 +79,18 @@ impl<'a> Reader<'a> {
 
 /// A value, its key and its place.
 #[derive(Clone)]
-pub(crate) struct Value<'a> {
+pub struct Value<'a> {
     reader: &'a Reader<'a>,
-    pub(crate) key: String,
+    /// Dotted, as problems name it.
+    pub key: String,
     /// Where to point: the value, or the key's own line for a table header.
     span: Range<usize>,
     value: &'a DeValue<'a>,
 }
 
 impl<'a> Value<'a> {
-    pub(crate) fn complain(&self, what: impl Into<String>) {
+    /// Records a problem with the value.
+    pub fn complain(&self, what: impl Into<String>) {
         self.reader.complain(self.span.start, &self.key, what);
     }
 
@@ -71,26 +105,29 @@ impl<'a> Value<'a> {
         found
     }
 
-    pub(crate) fn string(&self, wanted: &str) -> Option<&'a str> {
+    /// A string, or a complaint.
+    pub fn string(&self, wanted: &str) -> Option<&'a str> {
         self.expect(self.value.as_str(), wanted)
     }
 
-    pub(crate) fn boolean(&self) -> Option<bool> {
+    /// Whether it is a list.
+    pub fn is_array(&self) -> bool {
+        self.value.is_array()
+    }
+
+    /// A truth value, or a complaint.
+    pub fn boolean(&self) -> Option<bool> {
         self.expect(self.value.as_bool(), "true or false")
     }
 
     /// A string put through `parse`, whose error becomes the complaint.
-    pub(crate) fn parsed<T>(
-        &self,
-        wanted: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<T> {
+    pub fn parsed<T>(&self, wanted: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let text = self.string(wanted)?;
         parse(text).map_err(|why| self.complain(why)).ok()
     }
 
     /// A number or string as the text a file or fio gets; booleans become 1 and 0.
-    pub(crate) fn scalar(&self) -> Option<String> {
+    pub fn scalar(&self) -> Option<String> {
         let text = match self.value {
             DeValue::String(s) => Some(s.to_string()),
             DeValue::Integer(i) => i64::from_str_radix(i.as_str(), i.radix())
@@ -103,7 +140,8 @@ impl<'a> Value<'a> {
         self.expect(text, "a string or a number")
     }
 
-    pub(crate) fn unsigned(&self, wanted: &str) -> Option<u64> {
+    /// A whole number, or a complaint.
+    pub fn unsigned(&self, wanted: &str) -> Option<u64> {
         let number = self
             .value
             .as_integer()
@@ -111,7 +149,8 @@ impl<'a> Value<'a> {
         self.expect(number, wanted)
     }
 
-    pub(crate) fn array(&self, wanted: &str) -> Option<Vec<Value<'a>>> {
+    /// The items, or a complaint.
+    pub fn array(&self, wanted: &str) -> Option<Vec<Value<'a>>> {
         let items = self.expect(self.value.as_array(), wanted)?;
         Some(
             items
@@ -128,13 +167,13 @@ impl<'a> Value<'a> {
     }
 
     /// The table's entries; keys are names the file chose.
-    pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'a str, Value<'a>)>> {
+    pub fn entries(&self, wanted: &str) -> Option<Vec<(&'a str, Value<'a>)>> {
         let table = self.expect(self.value.as_table(), wanted)?;
         Some(entries(self.reader, &self.key, table))
     }
 
     /// The table's entries, after complaining about every key that is not in `known`.
-    pub(crate) fn table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
+    pub fn table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
         let entries = self.entries("a table")?;
         Some(Table::checked(
             self.reader,
@@ -147,7 +186,7 @@ impl<'a> Value<'a> {
 }
 
 /// A table all of whose keys are known.
-pub(crate) struct Table<'a> {
+pub struct Table<'a> {
     reader: &'a Reader<'a>,
     key: String,
     start: usize,
@@ -157,7 +196,7 @@ pub(crate) struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// The whole file.
-    pub(crate) fn root(
+    fn root(
         reader: &'a Reader<'a>,
         root: &'a Spanned<DeTable<'a>>,
         known: &'static [&'static str],
@@ -194,11 +233,17 @@ impl<'a> Table<'a> {
     }
 
     /// Records a problem with the table as a whole.
-    pub(crate) fn complain(&self, what: impl Into<String>) {
+    pub fn complain(&self, what: impl Into<String>) {
         self.reader.complain(self.start, &self.key, what);
     }
 
-    pub(crate) fn optional(&self, key: &str) -> Option<Value<'a>> {
+    /// The line the table begins on, counted from 1.
+    pub fn line(&self) -> usize {
+        self.reader.line(self.start)
+    }
+
+    /// The value of `key`, if it is there.
+    pub fn optional(&self, key: &str) -> Option<Value<'a>> {
         self.entries
             .iter()
             .find(|(name, _)| *name == key)
@@ -206,7 +251,7 @@ impl<'a> Table<'a> {
     }
 
     /// The value of `key`, or a complaint that shows what to add.
-    pub(crate) fn required(&self, key: &str, example: &str) -> Option<Value<'a>> {
+    pub fn required(&self, key: &str, example: &str) -> Option<Value<'a>> {
         let value = self.optional(key);
         // A misspelt key has been complained about where it stands.
         let misspelt =
@@ -215,6 +260,15 @@ impl<'a> Table<'a> {
             self.complain(format!("`{key}` is missing: add for example `{example}`"));
         }
         value
+    }
+
+    /// The tables of an array of tables (`[[job]]`), or a complaint about how to write one.
+    pub fn tables(&self, key: &str, known: &'static [&'static str]) -> Vec<Table<'a>> {
+        let items = self
+            .optional(key)
+            .and_then(|value| value.array(&format!("written as `[[{key}]]`")))
+            .unwrap_or_default();
+        items.iter().filter_map(|item| item.table(known)).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[host]` and `[[disk]]`: the machine.
 
-use super::{name, tables};
+use super::name;
 use crate::model::{Disk, Filesystem, Host, Twin};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
@@ -174,7 +174,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         "mount_options",
     ];
     let mut disks: Vec<Disk> = Vec::new();
-    for table in tables(root, "disk", known) {
+    for table in root.tables("disk", known) {
         let taken: Vec<&str> = disks.iter().map(|d| d.name.as_str()).collect();
         let name = name(&table, &taken);
         let bandwidth = |key| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[[job]]` and `[[phase]]`: who writes, and when.
 
-use super::{cgroup, name, tables};
+use super::{cgroup, name};
 use crate::fio;
 use crate::model::{Job, Phase, Scenario};
 use crate::problem::suggest;
@@ -26,7 +26,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     let disks: Vec<&str> = scenario.disks.iter().map(|d| d.name.as_str()).collect();
     let cgroups: Vec<&str> = scenario.cgroups.keys().map(String::as_str).collect();
     let mut jobs: Vec<Job> = Vec::new();
-    for table in tables(root, "job", &["name", "cgroup", "disk", "fio"]) {
+    for table in root.tables("job", &["name", "cgroup", "disk", "fio"]) {
         let taken: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
         let name = name(&table, &taken);
         let cgroup = table.optional("cgroup").and_then(|v| {
@@ -92,8 +92,7 @@ fn fio_options(job: &Table) -> BTreeMap<String, String> {
 pub(super) fn phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
     let jobs: Vec<&str> = scenario.jobs.iter().map(|j| j.name.as_str()).collect();
     let mut phases: Vec<Phase> = Vec::new();
-    let all = tables(
-        root,
+    let all = root.tables(
         "phase",
         &["name", "jobs", "duration", "delay", "set", "clean"],
     );
