@@ -42,7 +42,7 @@ test: setup ## check format and lints, run every test, guests included
 
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir
-	cargo test --locked --package weir --bins --test cli --test manual --test packages
+	cargo test --locked --package weir --bins --test agent --test cli --test manual --test packages
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \
@@ -71,6 +71,9 @@ proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (abo
 
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
 	cargo test --locked --package weir --test explain -- --ignored --nocapture --test-threads 1
+
+metrics: ## have a real Prometheus scrape the agent and answer every query of the dashboard (a minute)
+	tools/metrics.sh
 
 chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
 	cargo test --locked --package weir --test proof -- --ignored --nocapture chaos_on_the_debug_kernel
@@ -123,4 +126,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost twin report-pages sweep-ray
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost metrics twin report-pages sweep-ray

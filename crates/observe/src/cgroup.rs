@@ -146,8 +146,7 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     let Ok(metadata) = fs::metadata(directory) else {
         return;
     };
-    let read = |file: &str| fs::read_to_string(directory.join(file)).ok();
-    let mut cgroup = read_one(&read, want);
+    let mut cgroup = at(directory, want);
     let path = directory.strip_prefix(top).unwrap_or(directory);
     cgroup.path = path.to_string_lossy().into_owned();
     cgroup.inode = metadata.ino();
@@ -161,6 +160,11 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
             walk(top, &entry.path(), want, found);
         }
     }
+}
+
+/// What the files in a cgroup's directory say; of one that is gone, nothing. Neither its path nor its inode.
+pub fn at(directory: &Path, want: Want) -> Cgroup {
+    read_one(&|file| fs::read_to_string(directory.join(file)).ok(), want)
 }
 
 fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The weir command.
 
+mod agent;
 mod check;
 mod compare;
 mod exec;
@@ -37,6 +38,7 @@ enum Cli {
     Top(top::Args),
     Record(record::RecordArgs),
     Report(report::Args),
+    Agent(Box<agent::Args>),
     Exec(Box<exec::Args>),
 }
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Cli::Top(args) => top::run(&args),
         Cli::Record(args) => record::record(&args),
         Cli::Report(args) => report::run(&args),
+        Cli::Agent(args) => agent::run(*args),
         Cli::Exec(args) => exec::run(*args),
     };
     done.unwrap_or_else(|error| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! doctor, load, status and unload against stock kernels, in guests: `guest/host.sh` has the cases.
+//! doctor, load, status, unload and the agent on stock kernels, in guests: `guest/host.sh` and
+//! `guest/agent.sh` have the cases.
 
 mod common;
 
@@ -16,4 +17,12 @@ fn the_host_commands_work_on_the_cloud_kernel() {
 #[test]
 fn the_host_commands_work_on_the_oldest_kernel() {
     passes_on("debian:6.1");
+}
+
+#[test]
+fn the_agent_keeps_knobs() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{root}/crates/weir/tests/guest/agent.sh");
+    common::passes(&["--memory", "1G", "--file", &tap, &script]);
 }

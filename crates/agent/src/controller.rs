@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the agent is made of: parts that look at the host now and then, act, and tell of it in metrics.
+
+use crate::family::Family;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+/// A part of the agent. All of them are called from one thread.
+pub trait Controller {
+    /// Looks and acts; called once a second.
+    fn tick(&mut self);
+
+    /// What it has to say in a scrape.
+    fn families(&self) -> Vec<Family>;
+
+    /// Directories of cgroups that are of interest before others.
+    fn cgroups(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Readable when it wants to be called before the next tick.
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Called when its bell is readable.
+    fn woken(&mut self) {}
+
+    /// Called when somebody asks for its configuration to be read again.
+    fn reload(&mut self) {}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The policy as a controller: its file, who keeps the knobs, and when they look.
+
+use crate::controller::Controller;
+use crate::family::Family;
+use crate::journal::{Event, Journal};
+use crate::keeper::Keeper;
+use crate::policy_file::PolicyFile;
+use crate::rules::Rules;
+use scenario::problem::Problems;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Keeps a hierarchy as a policy file says.
+pub struct Enforcer {
+    keeper: Keeper,
+    file: Option<PolicyFile>,
+    journal: Journal,
+    scan_every: Duration,
+    scanned: Instant,
+    scanning: Duration,
+    /// Whether the file as it is now is in effect.
+    accepted: bool,
+    /// Since when, in seconds since the epoch.
+    accepted_at: f64,
+    reloads: [u64; 2],
+}
+
+impl Enforcer {
+    /// Scans for the first time.
+    pub fn start(
+        keeper: Keeper,
+        file: Option<PolicyFile>,
+        journal: Journal,
+        scan_every: Duration,
+    ) -> Enforcer {
+        let mut enforcer = Enforcer {
+            keeper,
+            file,
+            journal,
+            scan_every,
+            scanned: Instant::now(),
+            scanning: Duration::ZERO,
+            accepted: true,
+            accepted_at: now(),
+            reloads: [0; 2],
+        };
+        enforcer.scan();
+        enforcer
+    }
+
+    fn scan(&mut self) {
+        self.scanned = Instant::now();
+        self.keeper.scan();
+        self.scanning += self.scanned.elapsed();
+    }
+
+    fn take(&mut self, read: Result<Rules, Problems>) {
+        self.accepted = read.is_ok();
+        self.reloads[usize::from(self.accepted)] += 1;
+        match read {
+            Ok(rules) => {
+                self.accepted_at = now();
+                self.journal.say(&Event::Policy { rules: rules.len() });
+                self.keeper.follow(rules);
+            }
+            Err(problems) => self.journal.say(&Event::Refused {
+                problems: problems.0,
+            }),
+        }
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}
+
+impl Controller for Enforcer {
+    fn tick(&mut self) {
+        if let Some(read) = self.file.as_mut().and_then(PolicyFile::tick) {
+            self.take(read);
+        }
+        if self.scanned.elapsed() >= self.scan_every {
+            self.scan();
+        } else {
+            self.keeper.retry();
+        }
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.keeper.watch().map(|watch| watch.as_fd())
+    }
+
+    fn woken(&mut self) {
+        self.keeper.listen();
+    }
+
+    fn reload(&mut self) {
+        if let Some(read) = self.file.as_mut().map(PolicyFile::read) {
+            self.take(read);
+        }
+    }
+
+    fn cgroups(&self) -> Vec<PathBuf> {
+        self.keeper.kept()
+    }
+
+    fn families(&self) -> Vec<Family> {
+        let counts = self.keeper.counts();
+        let gauge = |name, help, value: u64| Family::gauge(name, help).with(value);
+        let mut knobs = Family::gauge(
+            "weir_agent_knobs",
+            "Knobs that rules name, by how they stand.",
+        );
+        for (state, number) in [
+            ("set", counts.set),
+            ("waiting", counts.waiting),
+            ("failing", counts.failing),
+        ] {
+            knobs.add(&[("state", &Arc::from(state))], number);
+        }
+        let mut writes = Family::counter(
+            "weir_agent_writes",
+            "Attempts to set a knob, by how they ended.",
+        );
+        let mut reloads = Family::counter(
+            "weir_agent_policy_reloads",
+            "Times the policy was read again.",
+        );
+        for (result, wrote, read) in [
+            ("failed", counts.failed, self.reloads[0]),
+            ("succeeded", counts.written, self.reloads[1]),
+        ] {
+            let result: Arc<str> = result.into();
+            writes.add(&[("result", &result)], wrote);
+            reloads.add(&[("result", &result)], read);
+        }
+        vec![
+            gauge(
+                "weir_agent_rules",
+                "Rules in effect.",
+                self.keeper.rules().len() as u64,
+            ),
+            Family::gauge(
+                "weir_agent_policy_accepted",
+                "0 if the policy file as it is now was refused.",
+            )
+            .with(self.accepted),
+            Family::gauge(
+                "weir_agent_policy_accepted_timestamp",
+                "When the rules in effect were read, since the epoch.",
+            )
+            .seconds()
+            .with(self.accepted_at),
+            reloads,
+            gauge(
+                "weir_agent_cgroups",
+                "Cgroups that the last scan found.",
+                counts.cgroups,
+            ),
+            gauge(
+                "weir_agent_watched_cgroups",
+                "Cgroups whose children are heard of at once.",
+                counts.watched,
+            ),
+            knobs,
+            writes,
+            Family::counter("weir_agent_scans", "Scans of all cgroups.").with(counts.scans),
+            Family::counter("weir_agent_scanning", "Time that regular scans took.")
+                .seconds()
+                .with(self.scanning.as_secs_f64()),
+        ]
+    }
+}

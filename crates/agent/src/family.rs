@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Metrics as plain values, and how they are written: OpenMetrics by its own crate, and the text format
+//! of Prometheus, which older readers ask for, made of it.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::sync::Arc;
+
+/// A metric with all its samples.
+#[derive(Clone, Debug)]
+pub struct Family {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    kind: Kind,
+    samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+#[derive(Clone, Debug)]
+struct Sample {
+    labels: Vec<(&'static str, Arc<str>)>,
+    value: Value,
+}
+
+/// A sample's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A count.
+    Whole(u64),
+    /// Seconds, and what else has fractions.
+    Real(f64),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Value {
+        Value::Whole(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Value {
+        Value::Real(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Whole(value.into())
+    }
+}
+
+impl Family {
+    fn new(kind: Kind, name: &'static str, help: &'static str) -> Family {
+        Family {
+            name,
+            help,
+            unit: None,
+            kind,
+            samples: Vec::new(),
+        }
+    }
+
+    /// What only grows. Neither `_total` nor a unit belongs in the name: both are added.
+    pub fn counter(name: &'static str, help: &'static str) -> Family {
+        Family::new(Kind::Counter, name, help)
+    }
+
+    /// What rises and falls.
+    pub fn gauge(name: &'static str, help: &'static str) -> Family {
+        Family::new(Kind::Gauge, name, help)
+    }
+
+    /// In bytes.
+    pub fn bytes(self) -> Family {
+        Family {
+            unit: Some(Unit::Bytes),
+            ..self
+        }
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> Family {
+        Family {
+            unit: Some(Unit::Seconds),
+            ..self
+        }
+    }
+
+    /// Adds the only sample.
+    pub fn with(mut self, value: impl Into<Value>) -> Family {
+        self.add(&[], value);
+        self
+    }
+
+    /// Adds a sample.
+    pub fn add(&mut self, labels: &[(&'static str, &Arc<str>)], value: impl Into<Value>) {
+        self.samples.push(Sample {
+            labels: labels
+                .iter()
+                .map(|(name, text)| (*name, Arc::clone(text)))
+                .collect(),
+            value: value.into(),
+        });
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        // A family without samples says nothing.
+        if self.samples.is_empty() {
+            return Ok(());
+        }
+        let kind = match self.kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+        };
+        let mut metric =
+            encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
+        for sample in &self.samples {
+            let labels: Vec<(&str, &str)> = sample
+                .labels
+                .iter()
+                .map(|(name, text)| (*name, text.as_ref()))
+                .collect();
+            if labels.is_empty() {
+                self.encode_value(&mut metric, sample.value)?;
+            } else {
+                let labels = labels.as_slice();
+                self.encode_value(&mut metric.encode_family(&labels)?, sample.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_value(&self, encoder: &mut MetricEncoder, value: Value) -> fmt::Result {
+        match value {
+            Value::Whole(value) => self.encode_number(encoder, value),
+            Value::Real(value) => self.encode_number(encoder, value),
+        }
+    }
+
+    fn encode_number(
+        &self,
+        encoder: &mut MetricEncoder,
+        value: impl EncodeCounterValue + EncodeGaugeValue,
+    ) -> fmt::Result {
+        match self.kind {
+            Kind::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(&value, None),
+            Kind::Gauge => encoder.encode_gauge(&value),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Families(Vec<Family>);
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|family| family.encode(&mut encoder))
+    }
+}
+
+/// As OpenMetrics 1.0 text.
+///
+/// # Errors
+/// None that is known of: it is written to memory.
+pub fn open_metrics(families: Vec<Family>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Families(families)));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// OpenMetrics as Prometheus' text format 0.0.4: a counter is described by the name its samples have, and
+/// units and the end are not marked.
+pub fn plain_text(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut help = None;
+    for line in open_metrics.lines() {
+        if line.starts_with("# UNIT ") || line == "# EOF" {
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            // Its name depends on the type, which comes next.
+            help = rest.split_once(' ');
+            continue;
+        }
+        match line
+            .strip_prefix("# TYPE ")
+            .and_then(|rest| rest.split_once(' '))
+        {
+            Some((name, kind)) => {
+                let end = if kind == "counter" { "_total" } else { "" };
+                if let Some((_, words)) = help.take() {
+                    text.push_str(&format!("# HELP {name}{end} {words}\n"));
+                }
+                text.push_str(&format!("# TYPE {name}{end} {kind}\n"));
+            }
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn families() -> Vec<Family> {
+        let mut throttled = Family::counter("weir_cgroup_throttled", "Slept.").seconds();
+        let hostile: Arc<str> = "/a\"b\\x2d\nc".into();
+        throttled.add(&[("cgroup", &hostile), ("by", &"host".into())], 1.5);
+        vec![
+            throttled,
+            Family::gauge("weir_host_dirty", "Dirty pages.")
+                .bytes()
+                .with(u64::MAX),
+            Family::counter("weir_scans", "Scans.").with(3_u64),
+            Family::gauge("weir_nothing", "Left out."),
+        ]
+    }
+
+    #[test]
+    fn open_metrics_has_units_types_and_an_end() {
+        let expected = "\
+# HELP weir_cgroup_throttled_seconds Slept.
+# TYPE weir_cgroup_throttled_seconds counter
+# UNIT weir_cgroup_throttled_seconds seconds
+weir_cgroup_throttled_seconds_total{cgroup=\"/a\\\"b\\\\x2d\\nc\",by=\"host\"} 1.5
+# HELP weir_host_dirty_bytes Dirty pages.
+# TYPE weir_host_dirty_bytes gauge
+# UNIT weir_host_dirty_bytes bytes
+weir_host_dirty_bytes 18446744073709551615
+# HELP weir_scans Scans.
+# TYPE weir_scans counter
+weir_scans_total 3
+# EOF
+";
+        assert_eq!(open_metrics(families()).expect("written"), expected);
+    }
+
+    #[test]
+    fn plain_text_names_counters_as_their_samples() {
+        let expected = "\
+# HELP weir_cgroup_throttled_seconds_total Slept.
+# TYPE weir_cgroup_throttled_seconds_total counter
+weir_cgroup_throttled_seconds_total{cgroup=\"/a\\\"b\\\\x2d\\nc\",by=\"host\"} 1.5
+# HELP weir_host_dirty_bytes Dirty pages.
+# TYPE weir_host_dirty_bytes gauge
+weir_host_dirty_bytes 18446744073709551615
+# HELP weir_scans_total Scans.
+# TYPE weir_scans_total counter
+weir_scans_total 3
+";
+        let text = open_metrics(families()).expect("written");
+        assert_eq!(plain_text(&text), expected);
+    }
+}

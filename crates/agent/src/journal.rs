@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the agent says: a line for each thing it did or could not do, for people or (`--json`) for
+//! programs.
+
+use crate::knob::Knob;
+use scenario::problem::Problem;
+use serde::Serialize;
+use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something worth a line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// It runs.
+    Started {
+        /// Where metrics are, if anywhere.
+        listen: Option<String>,
+        /// Rules in effect.
+        rules: usize,
+    },
+    /// Anybody who reaches the address can read the metrics.
+    Exposed {
+        /// The address.
+        listen: String,
+    },
+    /// A knob was set because of a rule.
+    Set {
+        /// Its path.
+        cgroup: String,
+        /// The file.
+        knob: Knob,
+        /// What it said before.
+        from: String,
+        /// What was written.
+        to: String,
+        /// The rule's line.
+        line: usize,
+    },
+    /// A knob whose rule is gone is again what it was.
+    PutBack {
+        /// Its path.
+        cgroup: String,
+        /// The file.
+        knob: Knob,
+        /// What it said before.
+        from: String,
+        /// What was written.
+        to: String,
+    },
+    /// A knob whose rule is gone was changed by somebody else meanwhile, and stays.
+    Left {
+        /// Its path.
+        cgroup: String,
+        /// The file.
+        knob: Knob,
+        /// What it says.
+        value: String,
+    },
+    /// A knob could not be read or written; it is tried again.
+    Failed {
+        /// Its path.
+        cgroup: String,
+        /// The file.
+        knob: Knob,
+        /// Why.
+        why: String,
+    },
+    /// Cgroups that a rule matches have none of the files; they are looked at again.
+    Waiting {
+        /// How many knobs.
+        knobs: usize,
+        /// One of their cgroups.
+        cgroup: String,
+    },
+    /// The policy file was read again and is in effect.
+    Policy {
+        /// Rules in effect.
+        rules: usize,
+    },
+    /// The policy file is not in effect; what was before still is.
+    Refused {
+        /// What is wrong with it.
+        problems: Vec<Problem>,
+    },
+    /// What was written over cannot be remembered.
+    Forgetful {
+        /// Why.
+        why: String,
+    },
+    /// New cgroups are found by regular scans only.
+    Deaf {
+        /// Why.
+        why: String,
+    },
+    /// It ends, and leaves the knobs as they are.
+    Ended,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Started { listen, rules } => {
+                let listen = listen.as_ref().map_or("no metrics".to_string(), |at| {
+                    format!("metrics at http://{at}/metrics")
+                });
+                write!(f, "started: {rules} rules, {listen}")
+            }
+            Event::Exposed { listen } => write!(
+                f,
+                "note: {listen} is not a loopback address: whoever reaches it can read the metrics, which name all cgroups"
+            ),
+            Event::Set {
+                cgroup,
+                knob,
+                from,
+                to,
+                line,
+            } => write!(
+                f,
+                "{}: {} = {to}, was {} (rule at line {line})",
+                cgroup.escape_debug(),
+                knob.file(),
+                from.escape_debug()
+            ),
+            Event::PutBack {
+                cgroup,
+                knob,
+                from,
+                to,
+            } => write!(
+                f,
+                "{}: {} = {to} as before, was {} (no rule any more)",
+                cgroup.escape_debug(),
+                knob.file(),
+                from.escape_debug()
+            ),
+            Event::Left {
+                cgroup,
+                knob,
+                value,
+            } => write!(
+                f,
+                "{}: {} stays {} (no rule any more, but somebody else has changed it)",
+                cgroup.escape_debug(),
+                knob.file(),
+                value.escape_debug()
+            ),
+            Event::Failed { cgroup, knob, why } => write!(
+                f,
+                "error: {}: {}: {why}; trying again",
+                cgroup.escape_debug(),
+                knob.file()
+            ),
+            Event::Waiting { knobs, cgroup } => write!(
+                f,
+                "waiting for {knobs} files that are not there, as in {}: is weir's module loaded (`weir status`), is memory in the \
+                 parent's cgroup.subtree_control? Looking again",
+                cgroup.escape_debug()
+            ),
+            Event::Policy { rules } => write!(f, "policy read again: {rules} rules"),
+            Event::Refused { problems } => {
+                write!(
+                    f,
+                    "error: the policy is refused, the one before stays in effect"
+                )?;
+                problems
+                    .iter()
+                    .try_for_each(|problem| write!(f, "\n{problem}"))
+            }
+            Event::Forgetful { why } => write!(
+                f,
+                "error: {why}: knobs that are set now cannot be put back after a restart; trying again"
+            ),
+            Event::Deaf { why } => {
+                write!(
+                    f,
+                    "note: {why}: new cgroups are found by regular scans only"
+                )
+            }
+            Event::Ended => write!(f, "ended; knobs stay as they are"),
+        }
+    }
+}
+
+/// Where events go. Copies go to the same place.
+#[derive(Clone)]
+pub struct Journal {
+    out: Arc<Mutex<dyn Write + Send>>,
+    json: bool,
+}
+
+impl Journal {
+    /// To `out`, a line or a JSON object each.
+    pub fn new(out: impl Write + Send + 'static, json: bool) -> Journal {
+        Journal {
+            out: Arc::new(Mutex::new(out)),
+            json,
+        }
+    }
+
+    /// Says it.
+    pub fn say(&self, event: &Event) {
+        let line = if self.json {
+            serde_json::to_string(event).unwrap_or_else(|why| format!("{{\"error\":\"{why}\"}}"))
+        } else {
+            event.to_string()
+        };
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        // With nobody left to read it there is nobody to tell; the knobs are still kept.
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+}

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keeps knobs as the rules say.
+//!
+//! It compares what is with what ought to be and writes only the difference, so it does not matter how often
+//! or why it looks: because a cgroup appeared, the policy changed, somebody wrote a knob by hand, or the
+//! module was loaded again. Example, for a rule that says `memory.dirty_min` = 16M:
+//!
+//! ```text
+//! file says   ledger says      rule    what is done
+//! 0           -                16M     noted as found 0, written 16M
+//! 16777216    0 -> 16M         16M     nothing
+//! 4194304     0 -> 16M         16M     written 16M: while there is a rule, it holds
+//! 16777216    0 -> 16M         none    written 0, as it was found
+//! 0           0 -> 16M         none    nothing: the module was loaded anew
+//! 4194304     0 -> 16M         none    left: somebody else wants it so
+//! 16777216    -                16M     nothing, and nothing will be put back: it was so before
+//! ```
+
+use crate::journal::{Event, Journal};
+use crate::knob::{Knob, Setting};
+use crate::ledger::{Entry, Ledger};
+use crate::rules::Rules;
+use crate::tree::{Place, Tree};
+use crate::watch::{Heard, Watch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// A knob that could not be set is tried again this many ticks in a row, then with each scan.
+const RETRIES: u32 = 10;
+
+/// How a knob that a rule names stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    /// As the rule says.
+    Set,
+    /// Its file is not there.
+    Waiting,
+    /// It could not be read or written: why.
+    Failing(String),
+}
+
+/// What was done since the start, and how things stand.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Cgroups that the last scan found.
+    pub cgroups: u64,
+    /// Scans of everything.
+    pub scans: u64,
+    /// Directories that are watched.
+    pub watched: u64,
+    /// Writes that succeeded.
+    pub written: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Knobs that are as a rule says.
+    pub set: u64,
+    /// Knobs whose file is not there.
+    pub waiting: u64,
+    /// Knobs that cannot be set.
+    pub failing: u64,
+}
+
+/// A write that is to be done.
+struct Change {
+    place: Place,
+    knob: Knob,
+    from: String,
+    to: String,
+    /// The rule's line; none to put back what was there before.
+    line: Option<usize>,
+    /// The ledger's entry before.
+    before: Option<Entry>,
+}
+
+/// Keeps the knobs of one hierarchy.
+pub struct Keeper {
+    tree: Tree,
+    rules: Rules,
+    ledger: Ledger,
+    watch: Option<Watch>,
+    journal: Journal,
+    standing: BTreeMap<(PathBuf, Knob), Standing>,
+    /// Directories to look at again at the next ticks, and how often yet.
+    again: BTreeMap<PathBuf, u32>,
+    said_waiting: bool,
+    said_forgetful: bool,
+    counts: Counts,
+}
+
+impl Keeper {
+    /// Nothing is done before the first scan.
+    pub fn new(tree: Tree, rules: Rules, ledger: Ledger, journal: Journal) -> Keeper {
+        let watch = Watch::new()
+            .map_err(|why| {
+                journal.say(&Event::Deaf {
+                    why: format!("no inotify: {why}"),
+                })
+            })
+            .ok();
+        Keeper {
+            tree,
+            rules,
+            ledger,
+            watch,
+            journal,
+            standing: BTreeMap::new(),
+            again: BTreeMap::new(),
+            said_waiting: false,
+            said_forgetful: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The rules in effect.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// What it listens to, if it does.
+    pub fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
+    /// How things stand.
+    pub fn counts(&self) -> Counts {
+        let number = |wanted: fn(&Standing) -> bool| {
+            self.standing
+                .values()
+                .filter(|standing| wanted(standing))
+                .count() as u64
+        };
+        Counts {
+            watched: self.watch.as_ref().map_or(0, |watch| watch.len() as u64),
+            set: number(|standing| *standing == Standing::Set),
+            waiting: number(|standing| *standing == Standing::Waiting),
+            failing: number(|standing| matches!(standing, Standing::Failing(_))),
+            ..self.counts.clone()
+        }
+    }
+
+    /// Directories of the cgroups that rules name.
+    pub fn kept(&self) -> Vec<PathBuf> {
+        let mut kept: Vec<PathBuf> = self.standing.keys().map(|(at, _)| at.clone()).collect();
+        kept.dedup();
+        kept
+    }
+
+    /// Puts other rules in effect.
+    pub fn follow(&mut self, rules: Rules) {
+        self.rules = rules;
+        self.scan();
+    }
+
+    /// Looks at everything.
+    pub fn scan(&mut self) {
+        let root = self.tree.root().to_path_buf();
+        let places = self.visit(&root);
+        let there: BTreeSet<(u64, &str)> = places
+            .iter()
+            .map(|place| (place.inode, place.path.as_str()))
+            .collect();
+        self.ledger
+            .retain(|inode, path| there.contains(&(inode, path)));
+        self.save();
+        let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
+        let gone = |directory: &PathBuf| !directories.contains(directory.as_path());
+        self.standing.retain(|(directory, _), _| !gone(directory));
+        self.again.retain(|directory, _| !gone(directory));
+        self.say_waiting();
+        self.counts.cgroups = places.len() as u64;
+        self.counts.scans += 1;
+    }
+
+    /// Looks at cgroups that were heard of.
+    pub fn listen(&mut self) {
+        let heard = match self.watch.as_mut().map(Watch::heard) {
+            None => return,
+            Some(Ok(heard)) => heard,
+            Some(Err(why)) => {
+                self.deaf(&format!("inotify: {why}"));
+                return;
+            }
+        };
+        let Heard { made, lost } = heard;
+        if lost {
+            self.scan();
+            return;
+        }
+        for directory in made {
+            self.visit(&directory);
+        }
+    }
+
+    /// Tries again what could not be done.
+    pub fn retry(&mut self) {
+        let again = std::mem::take(&mut self.again);
+        for (directory, tries) in again {
+            self.visit_one(&directory);
+            if let Some(more) = self.again.get_mut(&directory) {
+                *more = tries + 1;
+                if *more >= RETRIES {
+                    self.again.remove(&directory);
+                }
+            }
+        }
+        self.say_waiting();
+    }
+
+    /// Looks at one cgroup alone.
+    fn visit_one(&mut self, directory: &Path) {
+        let mut found = None;
+        self.tree.walk(directory, |place| {
+            found = Some(place.clone());
+            false
+        });
+        self.settle(found.as_slice());
+    }
+
+    /// Looks at a cgroup and all below it, which it returns.
+    fn visit(&mut self, directory: &Path) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut refused = None;
+        let watch = &mut self.watch;
+        self.tree.walk(directory, |place| {
+            if let Some(watch) = watch {
+                refused = watch.add(&place.directory).err().or(refused);
+            }
+            places.push(place.clone());
+            true
+        });
+        if let Some(why) = refused {
+            self.deaf(&format!(
+                "no inotify watch for each cgroup ({why}), see fs.inotify.max_user_watches"
+            ));
+        }
+        self.settle(&places);
+        places
+    }
+
+    /// Gives up listening: half of the cgroups heard of and the others not helps nobody.
+    fn deaf(&mut self, why: &str) {
+        self.watch = None;
+        self.journal.say(&Event::Deaf { why: why.into() });
+    }
+
+    /// Makes the knobs of these cgroups what they ought to be.
+    fn settle(&mut self, places: &[Place]) {
+        let mut changes = Vec::new();
+        for place in places.iter().filter(|place| !place.is_root()) {
+            self.plan(place, &mut changes);
+        }
+        for change in &changes {
+            if change.line.is_some() {
+                self.ledger
+                    .note(&change.place, change.knob, &change.from, &change.to);
+            }
+        }
+        self.save();
+        for change in changes {
+            self.apply(change);
+        }
+        self.save();
+    }
+
+    fn plan(&mut self, place: &Place, changes: &mut Vec<Change>) {
+        let wanted = self.rules.wanted(&place.path, place.delegated);
+        let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
+        knobs.extend(self.ledger.knobs(place));
+        let wanted: BTreeMap<Knob, Setting> = wanted
+            .into_iter()
+            .map(|(knob, setting)| (knob, setting.clone()))
+            .collect();
+        for knob in Knob::ALL {
+            if !knobs.contains(&knob) {
+                self.standing.remove(&(place.directory.clone(), knob));
+            }
+        }
+        for knob in knobs {
+            let from = match fs::read_to_string(place.directory.join(knob.file())) {
+                Ok(text) => text.trim().to_string(),
+                Err(why) => {
+                    self.failed(place, knob, &why, wanted.contains_key(&knob));
+                    continue;
+                }
+            };
+            let before = self.ledger.get(place, knob).cloned();
+            let same = |value: u64| knob.parse(&from) == Ok(value);
+            let (to, line) = match (wanted.get(&knob), &before) {
+                (Some(setting), _) if same(setting.value) => {
+                    self.stands(place, knob, Standing::Set);
+                    continue;
+                }
+                (Some(setting), _) => (setting.text.clone(), Some(setting.line)),
+                (None, Some(entry)) if knob.parse(&entry.written).is_ok_and(same) => {
+                    (entry.found.clone(), None)
+                }
+                (None, Some(entry)) if knob.parse(&entry.found).is_ok_and(same) => {
+                    self.ledger.restore(place, knob, None);
+                    continue;
+                }
+                (None, Some(_)) => {
+                    self.ledger.restore(place, knob, None);
+                    self.journal.say(&Event::Left {
+                        cgroup: place.path.clone(),
+                        knob,
+                        value: from,
+                    });
+                    continue;
+                }
+                (None, None) => continue,
+            };
+            changes.push(Change {
+                place: place.clone(),
+                knob,
+                from,
+                to,
+                line,
+                before,
+            });
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        let Change {
+            place,
+            knob,
+            from,
+            to,
+            line,
+            before,
+        } = change;
+        if let Err(why) = write(&place.directory.join(knob.file()), &to) {
+            self.ledger.restore(&place, knob, before);
+            self.failed(&place, knob, &why, line.is_some());
+            return;
+        }
+        self.counts.written += 1;
+        let cgroup = place.path.clone();
+        let event = match line {
+            Some(line) => {
+                self.stands(&place, knob, Standing::Set);
+                Event::Set {
+                    cgroup,
+                    knob,
+                    from,
+                    to,
+                    line,
+                }
+            }
+            None => {
+                self.ledger.restore(&place, knob, None);
+                self.standing.remove(&(place.directory.clone(), knob));
+                Event::PutBack {
+                    cgroup,
+                    knob,
+                    from,
+                    to,
+                }
+            }
+        };
+        self.journal.say(&event);
+    }
+
+    /// Notes why a knob could not be read or written, and says so if it is news.
+    fn failed(&mut self, place: &Place, knob: Knob, why: &std::io::Error, ruled: bool) {
+        // A cgroup that is gone lacks nothing.
+        if !place.is_there() {
+            self.standing.remove(&(place.directory.clone(), knob));
+            return;
+        }
+        // A cgroup that is about to go has files that say so.
+        if why.kind() == ErrorKind::NotFound || why.raw_os_error() == Some(nix::libc::ENODEV) {
+            // Without its file a knob is at its default, where one that no rule names belongs.
+            if ruled {
+                self.stands(place, knob, Standing::Waiting);
+                self.again.entry(place.directory.clone()).or_default();
+            }
+            return;
+        }
+        self.counts.failed += 1;
+        let why = explained(knob, why);
+        let key = (place.directory.clone(), knob);
+        let standing = Standing::Failing(why.clone());
+        if self.standing.get(&key) != Some(&standing) {
+            self.journal.say(&Event::Failed {
+                cgroup: place.path.clone(),
+                knob,
+                why,
+            });
+        }
+        self.standing.insert(key, standing);
+        self.again.entry(place.directory.clone()).or_default();
+    }
+
+    fn stands(&mut self, place: &Place, knob: Knob, standing: Standing) {
+        self.standing
+            .insert((place.directory.clone(), knob), standing);
+    }
+
+    /// Says once that files are missing, until none is.
+    fn say_waiting(&mut self) {
+        let mut waiting = self
+            .standing
+            .iter()
+            .filter(|(_, standing)| **standing == Standing::Waiting);
+        let first = waiting.next().map(|((directory, _), _)| directory.clone());
+        let knobs = 1 + waiting.count();
+        if let (Some(directory), false) = (&first, self.said_waiting) {
+            let below = directory
+                .strip_prefix(self.tree.root())
+                .unwrap_or(directory);
+            self.journal.say(&Event::Waiting {
+                knobs,
+                cgroup: format!("/{}", below.display()),
+            });
+        }
+        self.said_waiting = first.is_some();
+    }
+
+    fn save(&mut self) {
+        let saved = self.ledger.save();
+        if let (Err(why), false) = (&saved, self.said_forgetful) {
+            self.journal.say(&Event::Forgetful {
+                why: format!("{why:#}"),
+            });
+        }
+        self.said_forgetful = saved.is_err();
+    }
+}
+
+/// Writes a cgroup's file, which is never made: a directory that is none would get one.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(file)?;
+    file.write_all(format!("{text}\n").as_bytes())
+}
+
+/// What the module means by an error.
+fn explained(knob: Knob, why: &std::io::Error) -> String {
+    let means = match why.raw_os_error() {
+        Some(nix::libc::EPERM) if knob == Knob::DirtyMin => {
+            ": raising a floor takes CAP_SYS_RESOURCE in the initial user namespace"
+        }
+        Some(nix::libc::EBUSY) => ": a livepatch has replaced a function that weir probes",
+        Some(nix::libc::EACCES) => {
+            ": the file belongs to somebody else, which takes CAP_DAC_OVERRIDE"
+        }
+        Some(nix::libc::EROFS) => ": cgroups are mounted read-only here",
+        _ => "",
+    };
+    format!("{why}{means}")
+}
+
+#[cfg(test)]
+mod tests;

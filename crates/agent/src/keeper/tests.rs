@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! On a hierarchy of plain files, which take anything: that the agent writes nothing else is theirs to show.
+
+use super::*;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// A hierarchy in a directory, a keeper of it, and what it said.
+struct Bench {
+    dir: tempfile::TempDir,
+    said: Arc<Mutex<Vec<u8>>>,
+    keeper: Keeper,
+}
+
+#[derive(Clone)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("one at a time").extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const FLOOR: &str = "[[rule]]\ncgroup = \"/pods/*\"\nset = { \"memory.dirty_min\" = \"16M\" }\n";
+
+fn rules(text: &str) -> Rules {
+    Rules::parse("agent.toml", text).expect("valid")
+}
+
+impl Bench {
+    fn new(policy: &str) -> Bench {
+        let dir = tempfile::tempdir().expect("made");
+        fs::create_dir(dir.path().join("cgroup")).expect("made");
+        let said = Arc::default();
+        let keeper = keeper(&dir, policy, &said);
+        Bench { dir, said, keeper }
+    }
+
+    /// The agent starts again.
+    fn restart(&mut self, policy: &str) {
+        self.keeper = keeper(&self.dir, policy, &self.said);
+        self.keeper.scan();
+    }
+
+    fn file(&self, cgroup: &str, knob: &str) -> PathBuf {
+        self.dir.path().join("cgroup").join(cgroup).join(knob)
+    }
+
+    /// A cgroup as the module makes them.
+    fn make(&self, cgroup: &str) {
+        fs::create_dir_all(self.file(cgroup, "")).expect("made");
+        for (knob, value) in [
+            ("memory.dirty_min", "0"),
+            ("memory.dirty_bytes", "max"),
+            ("memory.dirty_ratio", "0"),
+            ("memory.dirty_weight", "100"),
+        ] {
+            self.write(cgroup, knob, value);
+        }
+    }
+
+    fn write(&self, cgroup: &str, knob: &str, value: &str) {
+        fs::write(self.file(cgroup, knob), format!("{value}\n")).expect("written");
+    }
+
+    fn floor(&self, cgroup: &str) -> String {
+        let text = fs::read_to_string(self.file(cgroup, "memory.dirty_min")).expect("there");
+        text.trim().into()
+    }
+
+    /// What was said since the last call.
+    fn said(&self) -> String {
+        let said = std::mem::take(&mut *self.said.lock().expect("one at a time"));
+        String::from_utf8(said).expect("text")
+    }
+}
+
+fn keeper(dir: &tempfile::TempDir, policy: &str, said: &Arc<Mutex<Vec<u8>>>) -> Keeper {
+    let tree = Tree::at(&dir.path().join("cgroup")).expect("a hierarchy");
+    let ledger = Ledger::open(&dir.path().join("run/agent.json")).expect("readable");
+    let journal = Journal::new(Said(Arc::clone(said)), false);
+    Keeper::new(tree, rules(policy), ledger, journal)
+}
+
+#[test]
+fn matching_cgroups_are_set_once_and_others_are_not() {
+    let mut bench = Bench::new(FLOOR);
+    bench.make("pods/a");
+    bench.make("pods/a/below");
+    bench.make("other");
+    bench.keeper.scan();
+    assert_eq!(
+        bench.said(),
+        "/pods/a: memory.dirty_min = 16M, was 0 (rule at line 1)\n"
+    );
+    assert_eq!(bench.floor("pods/a"), "16M");
+    assert_eq!(
+        (bench.floor("pods/a/below"), bench.floor("other")),
+        ("0".into(), "0".into())
+    );
+    // The kernel shows bytes.
+    bench.write("pods/a", "memory.dirty_min", "16777216");
+    bench.keeper.scan();
+    bench.restart(FLOOR);
+    assert_eq!(bench.said(), "");
+    let counts = bench.keeper.counts();
+    assert_eq!(
+        (counts.set, counts.waiting, counts.failing, counts.cgroups),
+        (1, 0, 0, 5)
+    );
+}
+
+#[test]
+fn a_cgroup_that_appears_is_heard_of_with_all_below_it() {
+    let mut bench =
+        Bench::new("[[rule]]\ncgroup = \"/pods/**\"\nset = { \"memory.dirty_min\" = \"16M\" }\n");
+    fs::create_dir(bench.file("pods", "")).expect("made");
+    bench.keeper.scan();
+    assert_eq!(bench.said(), "", "no knobs yet, and nobody has waited long");
+    bench.make("pods/a/b/c");
+    bench.make("pods/a/b");
+    bench.keeper.listen();
+    assert_eq!(
+        (bench.floor("pods/a/b"), bench.floor("pods/a/b/c")),
+        ("16M".into(), "16M".into())
+    );
+    bench.make("pods/a/b/c/d");
+    bench.keeper.listen();
+    assert_eq!(bench.floor("pods/a/b/c/d"), "16M");
+}
+
+#[test]
+fn while_there_is_a_rule_it_holds() {
+    let mut bench = Bench::new(FLOOR);
+    bench.make("pods/a");
+    bench.keeper.scan();
+    bench.write("pods/a", "memory.dirty_min", "4096");
+    bench.said();
+    bench.keeper.scan();
+    assert_eq!(
+        bench.said(),
+        "/pods/a: memory.dirty_min = 16M, was 4096 (rule at line 1)\n"
+    );
+}
+
+#[test]
+fn a_rule_that_goes_leaves_what_was_there_before() {
+    let mut bench = Bench::new(FLOOR);
+    for cgroup in ["a", "b", "c", "d"] {
+        bench.make(&format!("pods/{cgroup}"));
+    }
+    bench.write("pods/a", "memory.dirty_min", "8388608");
+    bench.write("pods/b", "memory.dirty_min", "16777216");
+    bench.keeper.scan();
+    bench.write("pods/c", "memory.dirty_min", "1");
+    bench.write("pods/d", "memory.dirty_min", "0");
+    bench.said();
+    bench.keeper.follow(Rules::default());
+    assert_eq!(
+        bench.said(),
+        "/pods/c: memory.dirty_min stays 1 (no rule any more, but somebody else has changed it)\n\
+         /pods/a: memory.dirty_min = 8388608 as before, was 16M (no rule any more)\n"
+    );
+    assert_eq!(
+        bench.floor("pods/b"),
+        "16777216",
+        "it was so before the agent came"
+    );
+    bench.keeper.follow(Rules::default());
+    assert_eq!(bench.said(), "");
+    assert_eq!(bench.keeper.counts().set, 0);
+}
+
+#[test]
+fn a_later_run_puts_back_what_an_earlier_one_wrote() {
+    let mut bench = Bench::new(FLOOR);
+    bench.make("pods/a");
+    bench.make("pods/b");
+    bench.write("pods/a", "memory.dirty_min", "8M");
+    bench.keeper.scan();
+    bench.restart("[[rule]]\ncgroup = \"/pods/a\"\nset = { \"memory.dirty_min\" = \"32M\" }\n");
+    assert_eq!(
+        (bench.floor("pods/a"), bench.floor("pods/b")),
+        ("32M".into(), "0".into())
+    );
+    bench.restart("");
+    assert_eq!(bench.floor("pods/a"), "8M");
+}
+
+#[test]
+fn a_successor_of_the_same_name_owes_nothing() {
+    let mut bench = Bench::new(FLOOR);
+    bench.make("pods/a");
+    bench.keeper.scan();
+    // Moved away, not removed: its inode is not given again.
+    fs::rename(bench.file("pods/a", ""), bench.dir.path().join("old")).expect("moved");
+    bench.make("pods/a");
+    bench.write("pods/a", "memory.dirty_min", "16777216");
+    bench.keeper.follow(Rules::default());
+    assert_eq!(bench.floor("pods/a"), "16777216");
+}
+
+#[test]
+fn without_the_files_it_waits_and_says_so_once() {
+    let mut bench = Bench::new(FLOOR);
+    fs::create_dir_all(bench.file("pods/a", "")).expect("made");
+    bench.keeper.scan();
+    let said = bench.said();
+    assert!(
+        said.starts_with("waiting for 1 files that are not there, as in /pods/a: "),
+        "{said}"
+    );
+    bench.keeper.retry();
+    bench.keeper.scan();
+    assert_eq!(bench.said(), "");
+    assert_eq!(bench.keeper.counts().waiting, 1);
+    bench.make("pods/a");
+    bench.keeper.retry();
+    assert_eq!(bench.floor("pods/a"), "16M");
+    assert_eq!(bench.keeper.counts().waiting, 0);
+}
+
+#[test]
+fn a_refused_write_is_said_once_and_tried_again() {
+    let mut bench = Bench::new(FLOOR);
+    bench.make("pods/a");
+    let file = bench.file("pods/a", "memory.dirty_min");
+    fs::remove_file(&file).expect("removed");
+    // Not even root reads or writes a directory as a file.
+    fs::create_dir(&file).expect("made");
+    bench.keeper.scan();
+    let said = bench.said();
+    assert!(
+        said.starts_with("error: /pods/a: memory.dirty_min: Is a directory"),
+        "{said}"
+    );
+    bench.keeper.retry();
+    assert_eq!(bench.said(), "");
+    let counts = bench.keeper.counts();
+    assert_eq!((counts.failing, counts.failed, counts.written), (1, 2, 0));
+    fs::remove_dir(&file).expect("removed");
+    bench.write("pods/a", "memory.dirty_min", "0");
+    bench.keeper.retry();
+    assert_eq!(
+        bench.said(),
+        "/pods/a: memory.dirty_min = 16M, was 0 (rule at line 1)\n"
+    );
+    assert_eq!(bench.keeper.counts().failing, 0);
+}
+
+#[test]
+fn trying_again_is_left_to_scans_after_a_while() {
+    let mut bench = Bench::new(FLOOR);
+    fs::create_dir_all(bench.file("pods/a", "")).expect("made");
+    bench.keeper.scan();
+    for _ in 0..RETRIES {
+        bench.keeper.retry();
+    }
+    bench.make("pods/a");
+    bench.keeper.retry();
+    assert_eq!(bench.floor("pods/a"), "0");
+    bench.keeper.scan();
+    assert_eq!(bench.floor("pods/a"), "16M");
+}
+
+#[test]
+fn what_cannot_be_remembered_is_said_and_set_all_the_same() {
+    let mut bench = Bench::new(FLOOR);
+    bench.make("pods/a");
+    // A file where the ledger's directory is to be.
+    fs::write(bench.dir.path().join("run"), "").expect("written");
+    bench.keeper.scan();
+    let said = bench.said();
+    assert!(
+        said.contains("cannot be put back after a restart"),
+        "{said}"
+    );
+    assert_eq!(bench.floor("pods/a"), "16M");
+    fs::remove_file(bench.dir.path().join("run")).expect("removed");
+    bench.keeper.scan();
+    bench.restart("");
+    assert_eq!(bench.floor("pods/a"), "0");
+}
+
+#[test]
+fn cgroups_that_vanish_meanwhile_are_no_error() {
+    let mut bench =
+        Bench::new("[[rule]]\ncgroup = \"/**\"\nset = { \"memory.dirty_min\" = \"16M\" }\n");
+    let top = bench.file("pods", "");
+    bench.make("pods");
+    let churn = std::thread::spawn(move || {
+        for round in 0..200 {
+            let directory = top.join(format!("c{}", round % 7)).join("below");
+            fs::create_dir_all(&directory).expect("made");
+            fs::write(directory.join("memory.dirty_min"), "0\n").expect("written");
+            // The agent writes without making files, so nothing comes back.
+            fs::remove_dir_all(directory.parent().expect("has one")).expect("removed");
+        }
+    });
+    while !churn.is_finished() {
+        bench.keeper.scan();
+        bench.keeper.listen();
+        bench.keeper.retry();
+    }
+    churn.join().expect("made and removed all");
+    bench.keeper.scan();
+    let counts = bench.keeper.counts();
+    assert_eq!(
+        (counts.cgroups, counts.set, counts.failing),
+        (2, 1, 0),
+        "{}",
+        bench.said()
+    );
+}
+
+#[test]
+fn what_an_error_means_is_said() {
+    let permission = io::Error::from_raw_os_error(nix::libc::EPERM);
+    assert!(explained(Knob::DirtyMin, &permission).contains("CAP_SYS_RESOURCE"));
+    assert!(!explained(Knob::DirtyBytes, &permission).contains("CAP_SYS_RESOURCE"));
+    let busy = io::Error::from_raw_os_error(nix::libc::EBUSY);
+    assert!(explained(Knob::DirtyMin, &busy).contains("livepatch"));
+}

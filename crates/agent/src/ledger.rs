@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the agent has written over, so that it can be put back when its rule is gone, by a later run of the
+//! agent too. Kept in a file below /run, which ends with the boot as cgroups do.
+//!
+//! Written before the knobs are: a crash in between leaves an entry for a value that never came to be,
+//! which is harmless (a knob that does not hold what the entry says is left alone), whereas a value
+//! without an entry would stay for good.
+
+use crate::knob::Knob;
+use crate::tree::Place;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+
+/// One knob of one cgroup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    cgroup: String,
+    inode: u64,
+    knob: Knob,
+    /// What the file said before the agent first wrote it.
+    pub found: String,
+    /// What the agent wrote.
+    pub written: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    entries: Vec<Entry>,
+}
+
+/// All entries, and their file.
+#[derive(Debug)]
+pub struct Ledger {
+    file: PathBuf,
+    entries: BTreeMap<(u64, Knob), Entry>,
+    changed: bool,
+}
+
+impl Ledger {
+    /// What the file says; nothing if it is not there.
+    ///
+    /// # Errors
+    /// It is there and cannot be understood.
+    pub fn open(file: &Path) -> Result<Ledger> {
+        let text = match fs::read_to_string(file) {
+            Ok(text) => Some(text),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
+            Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
+        };
+        let entries = text.map_or(Ok(Vec::new()), |text| parsed(&text).with_context(|| {
+            format!(
+                "{} does not say what the knobs were before: remove it, and those that were set by rules that are gone \
+                 stay as they are",
+                file.display()
+            )
+        }))?;
+        let entries = entries
+            .into_iter()
+            .map(|entry| ((entry.inode, entry.knob), entry));
+        Ok(Ledger {
+            file: file.into(),
+            entries: entries.collect(),
+            changed: false,
+        })
+    }
+
+    /// The entry for this knob of this cgroup.
+    pub fn get(&self, place: &Place, knob: Knob) -> Option<&Entry> {
+        self.entries
+            .get(&(place.inode, knob))
+            .filter(|entry| entry.cgroup == place.path)
+    }
+
+    /// Knobs of the cgroup that have an entry.
+    pub fn knobs(&self, place: &Place) -> Vec<Knob> {
+        Knob::ALL
+            .into_iter()
+            .filter(|knob| self.get(place, *knob).is_some())
+            .collect()
+    }
+
+    /// Notes that `found` is about to be replaced by `written`. What an entry was first made for stays
+    /// what it goes back to.
+    pub fn note(&mut self, place: &Place, knob: Knob, found: &str, written: &str) {
+        let found = self.get(place, knob).map_or(found, |entry| &entry.found);
+        let entry = Entry {
+            cgroup: place.path.clone(),
+            inode: place.inode,
+            knob,
+            found: found.into(),
+            written: written.into(),
+        };
+        self.restore(place, knob, Some(entry));
+    }
+
+    /// Makes the entry what it was.
+    pub fn restore(&mut self, place: &Place, knob: Knob, entry: Option<Entry>) {
+        let key = (place.inode, knob);
+        let before = match entry.clone() {
+            Some(entry) => self.entries.insert(key, entry),
+            None => self.entries.remove(&key),
+        };
+        self.changed |= before != entry;
+    }
+
+    /// Keeps the entries for which `there` holds.
+    pub fn retain(&mut self, there: impl Fn(u64, &str) -> bool) {
+        let before = self.entries.len();
+        self.entries
+            .retain(|_, entry| there(entry.inode, &entry.cgroup));
+        self.changed |= self.entries.len() != before;
+    }
+
+    /// Writes the file if anything changed.
+    ///
+    /// # Errors
+    /// It cannot be written; the old one is still there.
+    pub fn save(&mut self) -> Result<()> {
+        if !self.changed {
+            return Ok(());
+        }
+        self.replace()
+            .with_context(|| format!("cannot write {}", self.file.display()))?;
+        self.changed = false;
+        Ok(())
+    }
+
+    fn replace(&self) -> Result<()> {
+        let document = Document {
+            version: VERSION,
+            entries: self.entries.values().cloned().collect(),
+        };
+        let directory = self.file.parent().context("it has no directory")?;
+        fs::create_dir_all(directory)?;
+        let mut name = self.file.file_name().context("it has no name")?.to_owned();
+        name.push(".new");
+        let new = directory.join(name);
+        let mut file = fs::File::create(&new)?;
+        file.write_all(serde_json::to_string(&document)?.as_bytes())?;
+        fs::rename(&new, &self.file)?;
+        Ok(())
+    }
+}
+
+fn parsed(text: &str) -> Result<Vec<Entry>> {
+    let document: Document = serde_json::from_str(text)?;
+    ensure!(
+        document.version == VERSION,
+        "it is of version {}, this is {VERSION}",
+        document.version
+    );
+    Ok(document.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &str, inode: u64) -> Place {
+        Place {
+            directory: PathBuf::new(),
+            path: path.into(),
+            inode,
+            delegated: false,
+        }
+    }
+
+    #[test]
+    fn what_was_noted_is_there_for_the_next_run() {
+        let dir = tempfile::tempdir().expect("made");
+        let file = dir.path().join("run/agent.json");
+        let mut ledger = Ledger::open(&file).expect("empty");
+        ledger.save().expect("nothing to do");
+        assert!(!file.exists());
+        let a = place("/a", 7);
+        ledger.note(&a, Knob::DirtyMin, "0", "16M");
+        ledger.note(&a, Knob::DirtyMin, "16777216", "32M");
+        ledger.save().expect("saved");
+
+        let mut next = Ledger::open(&file).expect("read");
+        let entry = next.get(&a, Knob::DirtyMin).expect("there");
+        assert_eq!((entry.found.as_str(), entry.written.as_str()), ("0", "32M"));
+        assert_eq!(next.knobs(&a), [Knob::DirtyMin]);
+        assert_eq!(next.get(&place("/b", 7), Knob::DirtyMin), None, "another");
+        assert_eq!(
+            next.get(&place("/a", 8), Knob::DirtyMin),
+            None,
+            "its successor"
+        );
+        next.retain(|inode, _| inode != 7);
+        next.save().expect("saved");
+        assert_eq!(Ledger::open(&file).expect("read").knobs(&a), []);
+    }
+
+    #[test]
+    fn a_file_that_is_not_understood_is_refused() {
+        let dir = tempfile::tempdir().expect("made");
+        let file = dir.path().join("agent.json");
+        for text in ["", "{", "[]", "{\"version\":2,\"entries\":[]}"] {
+            fs::write(&file, text).expect("written");
+            let why = format!("{:#}", Ledger::open(&file).expect_err("refused"));
+            assert!(
+                why.contains("agent.json does not say what the knobs were"),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_an_error_each_time() {
+        let dir = tempfile::tempdir().expect("made");
+        fs::write(dir.path().join("file"), "").expect("written");
+        let mut ledger = Ledger::open(&dir.path().join("x.json")).expect("empty");
+        ledger.file = dir.path().join("file/agent.json");
+        ledger.note(&place("/a", 7), Knob::DirtyMin, "0", "16M");
+        assert!(ledger.save().is_err());
+        assert!(ledger.save().is_err());
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The agent: keeps knobs as a policy file says, on cgroups as they appear, and shows what the host and its
+//! cgroups do to Prometheus.
+//!
+//! ```text
+//! policy file ─► rules ─► keeper ─► memory.dirty_*        run: one thread, ticks and bells
+//!                 inotify ─┘  └─► ledger, journal
+//! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
+//! ```
+//!
+//! A further part that looks and acts is another [`controller::Controller`].
+
+pub mod controller;
+mod enforcer;
+mod family;
+mod http;
+pub mod journal;
+pub mod keeper;
+pub mod knob;
+pub mod ledger;
+pub mod metrics;
+mod policy_file;
+pub mod rules;
+pub mod run;
+pub mod tree;
+mod watch;
+
+pub use run::{Options, run};

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a scrape shows, read when it is asked for.
+//!
+//! How many series there are is bounded: of the cgroups that are asked for, those that a rule names come
+//! first, then those nearest to the root, `max_cgroups` in all. Example: 3,000 containers, 40 of them with rules,
+//! `max_cgroups` 1000: the 40, all slices, and as many containers as there is room for, by name; the rest is a number in
+//! `weir_cgroups_left_out`.
+//!
+//! What it costs is bounded too: one scrape is read at a time, and one that comes within a second of another
+//! gets what that got.
+
+mod cgroups;
+mod host;
+mod module;
+mod own;
+
+use crate::family::{Family, open_metrics, plain_text};
+use crate::http::{Request, Response, wants_open_metrics};
+use crate::tree::{Place, Tree};
+use glob::Pattern;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A scrape younger than this is handed out again.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Which cgroups are shown.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// At most so many.
+    pub max_cgroups: usize,
+    /// Only those that match one of these; all if there are none.
+    pub only: Vec<Pattern>,
+}
+
+/// What the agent's own parts last said of themselves.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// Their metrics.
+    pub families: Vec<Family>,
+    /// Directories of cgroups that rules name.
+    pub kept: BTreeSet<PathBuf>,
+}
+
+/// Makes scrapes.
+pub struct Exporter {
+    /// The machine's root directory.
+    root: PathBuf,
+    tree: Tree,
+    shown: Shown,
+    published: Mutex<Published>,
+    last: Mutex<Option<(Instant, String)>>,
+    own: own::Own,
+    answered: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Exporter {
+    /// Of the machine below `root`.
+    pub fn new(root: PathBuf, tree: Tree, shown: Shown) -> Exporter {
+        Exporter {
+            root,
+            tree,
+            shown,
+            published: Mutex::default(),
+            last: Mutex::default(),
+            own: own::Own::default(),
+            answered: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes what the agent's parts say from now on.
+    pub fn publish(&self, published: Published) {
+        *self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = published;
+    }
+
+    /// Answers a request.
+    pub fn answer(&self, request: &Request) -> Response {
+        let response = match request.path.as_str() {
+            "/metrics" => self.scrape(wants_open_metrics(&request.accept)),
+            "/" => Response::words("200 OK", "weir agent: metrics are at /metrics\n"),
+            _ => Response::words("404 Not Found", "there are / and /metrics\n"),
+        };
+        let count = if response.status.starts_with("200") {
+            &self.answered
+        } else {
+            &self.refused
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        response
+    }
+
+    fn scrape(&self, open: bool) -> Response {
+        let text = match self.text() {
+            Ok(text) => text,
+            Err(why) => return Response::words("500 Internal Server Error", format!("{why}\n")),
+        };
+        if open {
+            Response {
+                status: "200 OK",
+                kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                body: text,
+            }
+        } else {
+            Response {
+                status: "200 OK",
+                kind: "text/plain; version=0.0.4; charset=utf-8",
+                body: plain_text(&text),
+            }
+        }
+    }
+
+    fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = last.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return Ok(text.clone());
+        }
+        let began = Instant::now();
+        let mut families = self.gather();
+        self.own.note_scrape(began.elapsed());
+        families.extend(self.own.families());
+        let requests = [("answered", &self.answered), ("refused", &self.refused)];
+        let mut family =
+            Family::counter("weir_agent_http_requests", "Requests, by how they ended.");
+        for (result, count) in requests {
+            family.add(&[("result", &result.into())], count.load(Ordering::Relaxed));
+        }
+        families.push(family);
+        let text = open_metrics(families)?;
+        *last = Some((Instant::now(), text.clone()));
+        Ok(text)
+    }
+
+    fn gather(&self) -> Vec<Family> {
+        let (mut families, kept) = {
+            let published = self
+                .published
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            (published.families.clone(), published.kept.clone())
+        };
+        families.extend(host::families(&self.root));
+        families.extend(module::families(&self.root));
+        let (places, left_out) = self.choose(&kept);
+        families.extend(cgroups::families(&places));
+        families.push(
+            Family::gauge("weir_cgroups_shown", "Cgroups that have metrics here.")
+                .with(places.len() as u64),
+        );
+        families.push(
+            Family::gauge(
+                "weir_cgroups_left_out",
+                "Cgroups that would have metrics here but for --max-cgroups.",
+            )
+            .with(left_out as u64),
+        );
+        families
+    }
+
+    /// The cgroups that are shown, and how many more would be.
+    fn choose(&self, kept: &BTreeSet<PathBuf>) -> (Vec<Place>, usize) {
+        let mut places = Vec::new();
+        self.tree.walk(self.tree.root(), |place| {
+            let only = &self.shown.only;
+            if only.is_empty()
+                || only
+                    .iter()
+                    .any(|glob| crate::rules::matches(glob, &place.path))
+            {
+                places.push(place.clone());
+            }
+            true
+        });
+        let rank = |place: &Place| {
+            let depth = place.path.trim_end_matches('/').matches('/').count();
+            (!kept.contains(&place.directory), depth)
+        };
+        // What is equal in rank stays ordered by name.
+        places.sort_by_key(rank);
+        let left_out = places.len().saturating_sub(self.shown.max_cgroups);
+        places.truncate(self.shown.max_cgroups);
+        (places, left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What cgroups hold, write and wait for.
+//!
+//! `memory.stat` makes the kernel add up its counters, which it does every two seconds by itself.
+//! `memory.dirty_stat` makes weir's module keep a record of the cgroup: only those are asked that have a knob
+//! set, which it keeps one of anyway.
+
+use crate::family::Family;
+use crate::tree::Place;
+use observe::cgroup::{self, Want};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Who may have decided a pause, as `memory.dirty_stat` calls them.
+const DECIDERS: [&str; 6] = ["host", "cgroup", "ceiling", "ancestor", "device", "unknown"];
+
+const CGROUP: &str = "cgroup";
+
+struct Table {
+    dirty: Family,
+    writeback: Family,
+    written: Family,
+    read: Family,
+    pressure: Family,
+    floor_wanted: Family,
+    floor: Family,
+    floor_unused: Family,
+    ceiling: Family,
+    weight: Family,
+    throttled: Family,
+    pauses: Family,
+    passes: Family,
+    admitted: Family,
+    held: Family,
+    waits: Family,
+    waited: Family,
+    observed: Family,
+}
+
+pub fn families(places: &[Place]) -> Vec<Family> {
+    let mut table = Table::new();
+    for place in places {
+        table.add(place);
+    }
+    table.families()
+}
+
+impl Table {
+    fn new() -> Table {
+        let gauge = Family::gauge;
+        let counter = Family::counter;
+        Table {
+            dirty: gauge("weir_cgroup_dirty", "Dirty pages, of descendants too.").bytes(),
+            writeback: gauge(
+                "weir_cgroup_writeback",
+                "Pages being written, of descendants too.",
+            )
+            .bytes(),
+            written: counter(
+                "weir_cgroup_written",
+                "Written to devices, of descendants too.",
+            )
+            .bytes(),
+            read: counter("weir_cgroup_read", "Read from devices, of descendants too.").bytes(),
+            pressure: counter(
+                "weir_cgroup_pressure_waiting",
+                "Time in which some task waited for the resource (PSI, some).",
+            )
+            .seconds(),
+            floor_wanted: gauge("weir_cgroup_floor_wanted", "The floor as it was written.").bytes(),
+            floor: gauge("weir_cgroup_floor", "The floor in effect.").bytes(),
+            floor_unused: gauge(
+                "weir_cgroup_floor_unused",
+                "Of its own floor, held by nobody.",
+            )
+            .bytes(),
+            ceiling: gauge(
+                "weir_cgroup_ceiling",
+                "The tightest ceiling in effect, if any.",
+            )
+            .bytes(),
+            weight: gauge("weir_cgroup_weight", "The weight as it was written."),
+            throttled: counter(
+                "weir_cgroup_throttled",
+                "Time slept in the throttle, all tasks, by whose limit.",
+            )
+            .seconds(),
+            pauses: counter(
+                "weir_cgroup_pauses",
+                "Times a task was put to sleep, by whose limit.",
+            ),
+            passes: counter(
+                "weir_cgroup_passes",
+                "Looks that the throttle took at a task.",
+            ),
+            admitted: counter(
+                "weir_cgroup_floor_admitted_passes",
+                "Passes left out because of a floor.",
+            ),
+            held: counter(
+                "weir_cgroup_ceiling_held_passes",
+                "Passes above the level that a ceiling makes.",
+            ),
+            waits: counter(
+                "weir_cgroup_weight_waits",
+                "Passes that waited for the weight.",
+            ),
+            waited: counter(
+                "weir_cgroup_weight_waited",
+                "Time waited for the weight, all tasks.",
+            )
+            .seconds(),
+            observed: counter(
+                "weir_cgroup_observed_passes",
+                "What knobs would have done, in observe-only mode.",
+            ),
+        }
+    }
+
+    fn add(&mut self, place: &Place) {
+        let seen = cgroup::at(&place.directory, Want::ALL);
+        let path: Arc<str> = place.path.as_str().into();
+        let labels = [(CGROUP, &path)];
+        if seen.has_memory {
+            self.dirty.add(&labels, seen.dirty);
+            self.writeback.add(&labels, seen.writeback);
+        }
+        if seen.has_io {
+            self.written
+                .add(&labels, seen.io.values().map(|io| io.written).sum::<u64>());
+            self.read
+                .add(&labels, seen.io.values().map(|io| io.read).sum::<u64>());
+        }
+        for (resource, waited) in [
+            ("cpu", seen.cpu_pressure),
+            ("io", seen.io_pressure),
+            ("memory", seen.memory_pressure),
+        ] {
+            if place
+                .directory
+                .join(format!("{resource}.pressure"))
+                .exists()
+            {
+                let labels = [(CGROUP, &path), ("resource", &resource.into())];
+                self.pressure.add(&labels, seconds(waited));
+            }
+        }
+        self.add_knobs(&place.directory, &path, &seen);
+    }
+
+    fn add_knobs(&mut self, directory: &Path, path: &Arc<str>, seen: &cgroup::Cgroup) {
+        let labels = [(CGROUP, path)];
+        let floor = seen.dirty_min.filter(|floor| *floor > 0);
+        if floor.is_none() && seen.weight.is_none() && seen.ceilings.is_empty() {
+            return;
+        }
+        if let Some(floor) = floor {
+            self.floor_wanted.add(&labels, floor);
+        }
+        if let Some(weight) = seen.weight {
+            self.weight.add(&labels, weight);
+        }
+        let Ok(text) = fs::read_to_string(directory.join("memory.dirty_stat")) else {
+            return;
+        };
+        let stat = numbers(&text);
+        let value = |key: &str| stat.get(key).copied();
+        for (family, key) in [
+            (&mut self.floor, "floor"),
+            (&mut self.floor_unused, "floor_unused"),
+            (&mut self.ceiling, "ceiling"),
+            (&mut self.passes, "nr_passes"),
+            (&mut self.admitted, "nr_floor_admitted"),
+            (&mut self.held, "nr_ceiling_held"),
+            (&mut self.waits, "nr_weight_held"),
+        ] {
+            if let Some(value) = value(key) {
+                family.add(&labels, value);
+            }
+        }
+        if let Some(waited) = value("weight_held_usec") {
+            self.waited.add(&labels, seconds(waited));
+        }
+        for by in DECIDERS {
+            let labels = [(CGROUP, path), ("by", &by.into())];
+            if let Some(pauses) = value(&format!("nr_throttled_by_{by}")) {
+                self.pauses.add(&labels, pauses);
+            }
+            if let Some(slept) = value(&format!("throttled_by_{by}_usec")) {
+                self.throttled.add(&labels, seconds(slept));
+            }
+        }
+        for (knob, key) in [
+            ("floor", "nr_would_admit"),
+            ("ceiling", "nr_would_hold"),
+            ("weight", "nr_would_wait"),
+        ] {
+            if let Some(passes) = value(key) {
+                let labels = [(CGROUP, path), ("knob", &knob.into())];
+                self.observed.add(&labels, passes);
+            }
+        }
+    }
+
+    fn families(self) -> Vec<Family> {
+        vec![
+            self.dirty,
+            self.writeback,
+            self.written,
+            self.read,
+            self.pressure,
+            self.floor_wanted,
+            self.floor,
+            self.floor_unused,
+            self.ceiling,
+            self.weight,
+            self.throttled,
+            self.pauses,
+            self.passes,
+            self.admitted,
+            self.held,
+            self.waits,
+            self.waited,
+            self.observed,
+        ]
+    }
+}
+
+/// A flat-keyed file's numbers. What is `max` is none.
+fn numbers(text: &str) -> BTreeMap<&str, u64> {
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs
+        .filter_map(|(key, value)| Some((key, value.trim().parse().ok()?)))
+        .collect()
+}
+
+fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e6
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Noticing that the policy file has changed.
+//!
+//! It is looked at with every tick, and read when it has been the same for a tick: an editor or a copy
+//! that is not done yet would be half a policy. However it was changed (written over, renamed over, a link pointed
+//! elsewhere), it shows in what `stat` says.
+
+use crate::rules::Rules;
+use scenario::problem::Problems;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Device, inode, size, time of the last change; nothing if it is not there.
+type Look = Option<(u64, u64, u64, i64, i64)>;
+
+/// A policy file and what it was like.
+pub struct PolicyFile {
+    path: PathBuf,
+    /// When it was last read.
+    read: Look,
+    /// At the last tick.
+    seen: Look,
+}
+
+impl PolicyFile {
+    /// Reads it for the first time.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn open(path: &Path) -> Result<(PolicyFile, Rules), Problems> {
+        let seen = look(path);
+        let file = PolicyFile {
+            path: path.into(),
+            read: seen,
+            seen,
+        };
+        Ok((file, Rules::load(path)?))
+    }
+
+    /// Reads it now.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn read(&mut self) -> Result<Rules, Problems> {
+        self.seen = look(&self.path);
+        self.read = self.seen;
+        Rules::load(&self.path)
+    }
+
+    /// Reads it if it has changed and come to rest.
+    pub fn tick(&mut self) -> Option<Result<Rules, Problems>> {
+        let now = look(&self.path);
+        let rests = now == self.seen;
+        self.seen = now;
+        (rests && now != self.read).then(|| self.read())
+    }
+}
+
+fn look(path: &Path) -> Look {
+    let metadata = fs::metadata(path).ok()?;
+    Some((
+        metadata.dev(),
+        metadata.ino(),
+        metadata.size(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_when_it_has_come_to_rest() {
+        let dir = tempfile::tempdir().expect("made");
+        let path = dir.path().join("agent.toml");
+        fs::write(&path, "").expect("written");
+        let (mut file, rules) = PolicyFile::open(&path).expect("no rules");
+        assert!(rules.is_empty() && file.tick().is_none());
+
+        let rule = "[[rule]]\ncgroup = \"/a\"\nset = { \"memory.dirty_min\" = 1 }\n";
+        fs::write(&path, &rule[..20]).expect("written");
+        assert!(file.tick().is_none(), "just changed");
+        fs::write(&path, rule).expect("written");
+        assert!(file.tick().is_none(), "changed again");
+        let rules = file.tick().expect("rests").expect("valid");
+        assert_eq!(rules.len(), 1);
+        assert!(file.tick().is_none(), "read once");
+
+        fs::remove_file(&path).expect("removed");
+        assert!(file.tick().is_none());
+        assert!(file.tick().expect("rests").is_err(), "gone is refused");
+        assert!(file.tick().is_none());
+
+        fs::write(dir.path().join("new"), rule).expect("written");
+        fs::rename(dir.path().join("new"), &path).expect("renamed");
+        assert!(file.tick().is_none());
+        assert!(file.tick().expect("rests").is_ok());
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The policy file: which cgroups get which knobs.
+//!
+//! ```toml
+//! [[rule]]                                    # every container that Docker starts
+//! cgroup = "/system.slice/docker-*.scope"
+//! set = { "memory.dirty_bytes" = "256M" }
+//!
+//! [[rule]]                                    # two of them more than that
+//! cgroup = ["/system.slice/docker-1f*.scope", "/system.slice/docker-9c*.scope"]
+//! set = { "memory.dirty_bytes" = "1G", "memory.dirty_min" = "64M" }
+//! ```
+//!
+//! Of the rules that match a cgroup and name a knob the last one counts, knob by knob: the general first,
+//! exceptions after. In the example `docker-1f00.scope` gets a ceiling of 1G and a floor of 64M, all others a ceiling of 256M.
+//!
+//! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are in a
+//! directory of somebody else than root (a delegated subtree), unless it says `delegated = true`.
+
+use crate::knob::{Knob, Setting};
+use glob::{MatchOptions, Pattern};
+use scenario::problem::{Problem, Problems};
+use scenario::reader::{self, Table, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// As in a shell: `*` and `?` end at a slash.
+const AS_IN_A_SHELL: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// A policy file, checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules(Vec<Rule>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    cgroups: Vec<Pattern>,
+    delegated: bool,
+    set: BTreeMap<Knob, Setting>,
+}
+
+impl Rules {
+    /// Reads and checks the file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, or why it could not be read.
+    pub fn load(path: &Path) -> Result<Rules, Problems> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|why| {
+            Problems(vec![Problem {
+                file: shown.clone(),
+                line: 0,
+                key: String::new(),
+                what: format!("cannot read the policy: {why}"),
+            }])
+        })?;
+        Rules::parse(&shown, &text)
+    }
+
+    /// Checks the text of the file called `file`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(file: &str, text: &str) -> Result<Rules, Problems> {
+        reader::read(file, text, &["rule"], |root| {
+            let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
+            Rules(tables.iter().map(rule).collect())
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it is in a
+    /// directory that is not root's.
+    pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
+        let matching = self.0.iter().filter(|rule| {
+            (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))
+        });
+        matching
+            .flat_map(|rule| &rule.set)
+            .map(|(knob, setting)| (*knob, setting))
+            .collect()
+    }
+}
+
+/// Whether a glob matches a cgroup's path.
+pub fn matches(glob: &Pattern, path: &str) -> bool {
+    glob.matches_with(path, AS_IN_A_SHELL)
+}
+
+fn rule(table: &Table) -> Rule {
+    let cgroups = table
+        .required("cgroup", "cgroup = \"/system.slice/docker-*.scope\"")
+        .map(|value| patterns(&value))
+        .unwrap_or_default();
+    let delegated = table
+        .optional("delegated")
+        .and_then(|value| value.boolean());
+    let set = table
+        .required("set", "set = { \"memory.dirty_min\" = \"16M\" }")
+        .and_then(|value| settings(table.line(), &value))
+        .unwrap_or_default();
+    Rule {
+        cgroups,
+        delegated: delegated.unwrap_or(false),
+        set,
+    }
+}
+
+/// One glob or a list of them.
+fn patterns(value: &Value) -> Vec<Pattern> {
+    let wanted = "a glob on cgroup paths, or a list of them";
+    let items = if value.is_array() {
+        value.array(wanted).unwrap_or_default()
+    } else {
+        vec![value.clone()]
+    };
+    if items.is_empty() {
+        value.complain("no glob in the list: the rule would match nothing");
+    }
+    items
+        .iter()
+        .filter_map(|item| item.parsed(wanted, pattern))
+        .collect()
+}
+
+/// A glob on cgroup paths.
+///
+/// # Errors
+/// It would never match, and why.
+pub fn pattern(text: &str) -> Result<Pattern, String> {
+    let shown = text.escape_debug();
+    let never = |why: &str| Err(format!("`{shown}` would match no cgroup: {why}"));
+    if !text.starts_with('/') {
+        return never("say the path from the root of the hierarchy, as in `/system.slice/*`");
+    }
+    if text == "/" {
+        return never("the root cgroup has none of these files");
+    }
+    if text.ends_with('/') || text.split('/').any(|part| part == "." || part == "..") {
+        return never(
+            "write the path as the kernel does, without `.`, `..` and a slash at the end",
+        );
+    }
+    if text[1..].split('/').any(str::is_empty) {
+        return never("there is nothing between two of its slashes");
+    }
+    if text.contains('{') {
+        return never("there are no alternatives in braces: write a list of globs");
+    }
+    Pattern::new(text).map_err(|why| format!("`{shown}` is not a glob: {}", why.msg))
+}
+
+fn settings(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
+    let entries = value.entries("a table of knobs")?;
+    if entries.is_empty() {
+        value.complain("no knob in it: the rule would do nothing");
+    }
+    let mut set = BTreeMap::new();
+    for (name, value) in entries {
+        let Some(knob) = Knob::by_file(name) else {
+            let files = Knob::ALL.map(Knob::file).join(", ");
+            value.complain(format!("not a file that the agent sets: it sets {files}"));
+            continue;
+        };
+        let Some(text) = value.scalar() else {
+            continue;
+        };
+        match knob.parse(&text) {
+            Ok(number) => {
+                let text = text.trim().to_string();
+                set.insert(
+                    knob,
+                    Setting {
+                        text,
+                        value: number,
+                        line,
+                    },
+                );
+            }
+            Err(why) => value.complain(why),
+        }
+    }
+    Some(set)
+}
+
+#[cfg(test)]
+mod tests;

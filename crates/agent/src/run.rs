@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The agent as a process: one thread for its controllers, which sleeps until a second is over, a cgroup
+//! appears or a signal comes; and threads that answer scrapes, which share nothing with it but what it published last.
+
+use crate::controller::Controller;
+use crate::enforcer::Enforcer;
+use crate::http;
+use crate::journal::{Event, Journal};
+use crate::keeper::Keeper;
+use crate::ledger::Ledger;
+use crate::metrics::{Exporter, Published, Shown};
+use crate::policy_file::PolicyFile;
+use crate::rules::Rules;
+use crate::tree::Tree;
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use observe::cgroup;
+use scenario::problem::Problems;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::pipe;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const TICK: Duration = Duration::from_secs(1);
+
+/// How it is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The policy file; without one it only exports.
+    pub policy: Option<PathBuf>,
+    /// Where to answer scrapes; nowhere if left out.
+    pub listen: Option<SocketAddr>,
+    /// Which cgroups have metrics.
+    pub shown: Shown,
+    /// Time between scans.
+    pub scan_every: Duration,
+    /// Where what was written over is kept.
+    pub state: PathBuf,
+    /// The machine's root directory.
+    pub root: PathBuf,
+}
+
+/// Runs until SIGTERM or SIGINT; SIGHUP reads the policy again.
+///
+/// # Errors
+/// It cannot start, or go on. A policy that is refused at the start is a [`Problems`], and nothing was changed.
+pub fn run(options: &Options, journal: &Journal) -> Result<()> {
+    let (file, rules) = match &options.policy {
+        Some(path) => {
+            let opened: Result<_, Problems> = PolicyFile::open(path);
+            let (file, rules) = opened?;
+            (Some(file), rules)
+        }
+        None => (None, Rules::default()),
+    };
+    let cgroups = cgroup::mounted(&options.root)?;
+    let tree = Tree::at(&cgroups)?;
+    let ledger = Ledger::open(&options.state)?;
+    let mut signals = Signals::take().context("cannot take signals")?;
+    let exporter = Arc::new(Exporter::new(
+        options.root.clone(),
+        tree.clone(),
+        options.shown.clone(),
+    ));
+    let listening = options.listen.map(bind).transpose()?;
+    journal.say(&Event::Started {
+        listen: listening.as_ref().map(|(_, address)| address.to_string()),
+        rules: rules.len(),
+    });
+    let keeper = Keeper::new(tree, rules, ledger, journal.clone());
+    let enforcer = Enforcer::start(keeper, file, journal.clone(), options.scan_every);
+    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::new(enforcer)];
+    publish(&controllers, &exporter);
+    if let Some((listener, address)) = listening {
+        if !address.ip().is_loopback() {
+            journal.say(&Event::Exposed {
+                listen: address.to_string(),
+            });
+        }
+        let answering = Arc::clone(&exporter);
+        http::serve(listener, Arc::new(move |request| answering.answer(request)))
+            .context("cannot answer scrapes")?;
+    }
+    let mut next = Instant::now() + TICK;
+    loop {
+        let woken = wait(&controllers, &signals, next).context("cannot wait")?;
+        for at in woken {
+            controllers[at].woken();
+        }
+        match signals.taken() {
+            Some(Signal::End) => break,
+            Some(Signal::Reload) => controllers.iter_mut().for_each(|part| part.reload()),
+            None => {}
+        }
+        if Instant::now() >= next {
+            controllers.iter_mut().for_each(|part| part.tick());
+            // After a pause, as of a machine that slept, ticks are not made up for.
+            next = Instant::now() + TICK;
+        }
+        publish(&controllers, &exporter);
+    }
+    journal.say(&Event::Ended);
+    Ok(())
+}
+
+fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let bound = TcpListener::bind(address)
+        .and_then(|listener| Ok((listener.local_addr()?, listener)))
+        .with_context(|| format!("cannot listen on {address}: give another with --listen"))?;
+    Ok((bound.1, bound.0))
+}
+
+fn publish(controllers: &[Box<dyn Controller>], exporter: &Exporter) {
+    exporter.publish(Published {
+        families: controllers
+            .iter()
+            .flat_map(|part| part.families())
+            .collect(),
+        kept: controllers.iter().flat_map(|part| part.cgroups()).collect(),
+    });
+}
+
+/// Sleeps until something happens; the controllers that are woken.
+fn wait(
+    controllers: &[Box<dyn Controller>],
+    signals: &Signals,
+    until: Instant,
+) -> nix::Result<Vec<usize>> {
+    let bells = controllers
+        .iter()
+        .enumerate()
+        .filter_map(|(at, part)| Some((at, part.bell()?)));
+    let bells: Vec<_> = bells.collect();
+    let mut fds = vec![PollFd::new(signals.bell.as_fd(), PollFlags::POLLIN)];
+    fds.extend(
+        bells
+            .iter()
+            .map(|(_, fd)| PollFd::new(*fd, PollFlags::POLLIN)),
+    );
+    let left = until.saturating_duration_since(Instant::now());
+    // Up to the next millisecond: rounded down it would spin through the last one.
+    let left = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    match poll(&mut fds, left) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(why) => return Err(why),
+    }
+    let rung = fds[1..].iter().map(|fd| fd.any() == Some(true));
+    Ok(rung
+        .zip(&bells)
+        .filter(|(rung, _)| *rung)
+        .map(|(_, (at, _))| *at)
+        .collect())
+}
+
+/// Signals as something to poll.
+struct Signals {
+    bell: UnixStream,
+    end: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+enum Signal {
+    End,
+    Reload,
+}
+
+impl Signals {
+    fn take() -> std::io::Result<Signals> {
+        let (bell, ring) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        let signals = Signals {
+            bell,
+            end: Arc::default(),
+            reload: Arc::default(),
+        };
+        for (signal, flag) in [
+            (SIGTERM, &signals.end),
+            (SIGINT, &signals.end),
+            (SIGHUP, &signals.reload),
+        ] {
+            // In this order: who is woken finds the flag set.
+            flag::register(signal, Arc::clone(flag))?;
+            pipe::register(signal, ring.try_clone()?)?;
+        }
+        Ok(signals)
+    }
+
+    /// What was asked for since the last call.
+    fn taken(&mut self) -> Option<Signal> {
+        let mut sink = [0; 64];
+        while self
+            .bell
+            .read(&mut sink)
+            .is_ok_and(|length| length == sink.len())
+        {}
+        if self.end.load(Ordering::Relaxed) {
+            return Some(Signal::End);
+        }
+        self.reload
+            .swap(false, Ordering::Relaxed)
+            .then_some(Signal::Reload)
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Hearing of new cgroups from the kernel (inotify), a watch for each directory.
+//!
+//! Between a directory's making and its watch, others may be made in it: whoever adds a watch looks into
+//! the directory afterwards. Where the kernel grants no more watches, or lost events, the caller's
+//! regular scan finds what was missed.
+
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// All watches.
+pub struct Watch {
+    inotify: Inotify,
+    directories: HashMap<WatchDescriptor, PathBuf>,
+}
+
+/// What was heard.
+#[derive(Debug, Default, PartialEq)]
+pub struct Heard {
+    /// Directories that were made.
+    pub made: Vec<PathBuf>,
+    /// Events were lost: anything may have been made.
+    pub lost: bool,
+}
+
+impl Watch {
+    /// None yet.
+    ///
+    /// # Errors
+    /// The kernel grants no instance.
+    pub fn new() -> nix::Result<Watch> {
+        Ok(Watch {
+            inotify: Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?,
+            directories: HashMap::new(),
+        })
+    }
+
+    /// How many directories are watched.
+    pub fn len(&self) -> usize {
+        self.directories.len()
+    }
+
+    /// Watches one more; one that is watched already stays so.
+    ///
+    /// # Errors
+    /// The kernel grants no more. A directory that is gone is none.
+    pub fn add(&mut self, directory: &Path) -> nix::Result<()> {
+        let made = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
+        let only = AddWatchFlags::IN_ONLYDIR | AddWatchFlags::IN_DONT_FOLLOW;
+        match self.inotify.add_watch(directory, made | only) {
+            Ok(watch) => {
+                self.directories.insert(watch, directory.into());
+                Ok(())
+            }
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// What happened since the last call.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn heard(&mut self) -> nix::Result<Heard> {
+        let mut heard = Heard::default();
+        loop {
+            let events = match self.inotify.read_events() {
+                Ok(events) => events,
+                Err(Errno::EAGAIN) => return Ok(heard),
+                Err(Errno::EINTR) => continue,
+                Err(why) => return Err(why),
+            };
+            for event in events {
+                if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+                    heard.lost = true;
+                } else if event.mask.contains(AddWatchFlags::IN_IGNORED) {
+                    self.directories.remove(&event.wd);
+                } else if event.mask.contains(AddWatchFlags::IN_ISDIR) {
+                    let directory = self.directories.get(&event.wd).zip(event.name);
+                    heard
+                        .made
+                        .extend(directory.map(|(parent, name)| parent.join(name)));
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn directories_are_heard_of_and_files_are_not() {
+        let dir = tempfile::tempdir().expect("made");
+        let mut watch = Watch::new().expect("granted");
+        watch.add(dir.path()).expect("granted");
+        watch.add(&dir.path().join("gone")).expect("nothing to do");
+        fs::create_dir(dir.path().join("a")).expect("made");
+        fs::write(dir.path().join("file"), "").expect("written");
+        let heard = watch.heard().expect("told");
+        assert_eq!(heard.made, [dir.path().join("a")]);
+        assert!(!heard.lost);
+        assert_eq!(watch.heard().expect("told"), Heard::default());
+    }
+
+    #[test]
+    fn a_watch_ends_with_its_directory() {
+        let dir = tempfile::tempdir().expect("made");
+        let mut watch = Watch::new().expect("granted");
+        let below = dir.path().join("a");
+        fs::create_dir(&below).expect("made");
+        watch.add(&below).expect("granted");
+        watch.add(&below).expect("granted");
+        assert_eq!(watch.len(), 1);
+        fs::remove_dir(&below).expect("removed");
+        watch.heard().expect("told");
+        assert_eq!(watch.len(), 0);
+    }
+}

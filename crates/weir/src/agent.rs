@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir agent`: keep knobs as a policy file says, and show metrics.
+
+use crate::output;
+use agent::journal::Journal;
+use agent::metrics::Shown;
+use agent::rules::{self, Rules};
+use anyhow::Result;
+use scenario::problem::Problems;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Keep knobs as a policy file says, and show metrics to Prometheus
+///
+/// Sets them on cgroups as they appear. Runs until SIGTERM, and leaves the knobs as they are then. The policy is read again when its file
+/// changes and on SIGHUP. Exit status: 0 ended or valid, 1 the policy is refused, 2 it cannot run.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The policy file; without one, nothing is set, and what an earlier run set is put back
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Check a policy file and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "scan_every", "state", "root"])]
+    check: Option<PathBuf>,
+    /// Where to show metrics, or `none`
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
+    listen: Listen,
+    /// Show cgroups that match, all if left out; can be repeated
+    #[arg(long, value_name = "GLOB", value_parser = |text: &str| rules::pattern(text).map(|_| text.to_string()))]
+    show: Vec<String>,
+    /// Show so many cgroups at most: those with rules, then those nearest to the root
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_cgroups: usize,
+    /// Look at all cgroups this often, besides hearing of new ones
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = scenario::units::milliseconds)]
+    scan_every: u64,
+    /// Where to note what knobs were before
+    #[arg(long, value_name = "FILE", default_value = "/run/weir/agent.json")]
+    state: PathBuf,
+    /// The machine's root directory, as a container may have it mounted
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+    /// One JSON object for each thing done, instead of a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Listen(Option<SocketAddr>);
+
+fn listen(text: &str) -> Result<Listen, String> {
+    if text == "none" {
+        return Ok(Listen(None));
+    }
+    text.parse()
+        .map(|address| Listen(Some(address)))
+        .map_err(|_| "write an address and a port, as in `127.0.0.1:9759` or `[::1]:9759`".into())
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(file) = &args.check {
+        return check(file, args.json);
+    }
+    let only = args
+        .show
+        .iter()
+        .filter_map(|glob| rules::pattern(glob).ok());
+    let options = agent::Options {
+        policy: args.policy,
+        listen: args.listen.0,
+        shown: Shown {
+            max_cgroups: args.max_cgroups,
+            only: only.collect(),
+        },
+        scan_every: Duration::from_millis(args.scan_every),
+        state: args.state,
+        root: args.root,
+    };
+    let journal = Journal::new(std::io::stdout(), args.json);
+    match agent::run(&options, &journal) {
+        Err(why) if why.is::<Problems>() => {
+            output::note(why);
+            Ok(ExitCode::from(1))
+        }
+        ended => ended.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn check(file: &Path, json: bool) -> Result<ExitCode> {
+    let checked = Rules::load(file);
+    let status = ExitCode::from(u8::from(checked.is_err()));
+    if json {
+        let problems = checked
+            .as_ref()
+            .err()
+            .map_or(&[][..], |problems| &problems.0);
+        output::json(&serde_json::json!({"valid": checked.is_ok(), "problems": problems}))?;
+        return Ok(status);
+    }
+    match checked {
+        Ok(rules) => {
+            let (file, number) = (file.display(), rules.len());
+            output::line(format_args!("{file}: valid: {number} rules"))?;
+        }
+        Err(problems) => output::note(problems),
+    }
+    Ok(status)
+}

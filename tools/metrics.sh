@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Has a real Prometheus scrape weir's agent, promtool check what it gets, and every query of the Grafana
+# dashboard answered; for `make metrics`.
+#
+# The programs are Debian's, unpacked into weir's cache and not installed: the package would start a server.
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PATH:${HOME:-/root}/.cargo/bin
+programs=${WEIR_CACHE:-$PWD/.cache/weir}/prometheus
+
+if ! [ -x "$programs/usr/bin/promtool" ]; then
+	downloads=$(mktemp -d)
+	trap 'rm -rf "$downloads"' EXIT
+	echo "metrics.sh: asking apt for prometheus" >&2
+	(cd "$downloads" && apt-get download -qq prometheus) ||
+		{ echo "metrics.sh: apt has no prometheus: is the list of packages there (apt-get update)?" >&2; exit 1; }
+	mkdir -p "$programs"
+	dpkg-deb -x "$downloads"/prometheus_*.deb "$programs"
+fi
+"$programs/usr/bin/prometheus" --version >&2
+PATH=$programs/usr/bin:$PATH cargo test --locked --package weir --test agent -- --ignored --nocapture prometheus
