@@ -10,7 +10,7 @@ use crate::system;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use observe::live::{self, Target};
+use observe::live::{self, Look, Target};
 use observe::recording::Recording;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +38,12 @@ impl Recorder {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = std::thread::spawn(move || {
-            let seen = live::look(&Target::Host, FOREVER, &flag, Some(&mut recording))?;
+            let seen = live::look(
+                &Target::Host,
+                Look::lasting(FOREVER),
+                &flag,
+                Some(&mut recording),
+            )?;
             recording.finish(seen)
         });
         Ok(Recorder { file, stop, thread })

@@ -62,18 +62,42 @@ impl Target {
     }
 }
 
-/// Looks until `time` is over or `stop` is set. With a recording, events and samples go there and not
+/// How a look is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// For how long.
+    pub time: Duration,
+    /// Bytes of the kernel's buffer for each CPU. What it has no room for is lost, and counted.
+    pub buffer: u64,
+}
+
+impl Look {
+    /// What a thousand throttled writers fill in about two seconds.
+    pub const BUFFER: u64 = 1 << 20;
+
+    /// For so long, with the usual buffer.
+    pub fn lasting(time: Duration) -> Look {
+        Look {
+            time,
+            buffer: Look::BUFFER,
+        }
+    }
+}
+
+/// Looks until the time or `stop` is set. With a recording, events and samples go there and not
 /// into memory, and what it returns has only the rest.
 ///
 /// # Errors
 /// Events cannot be had, or the recording cannot be written.
 pub fn look(
     target: &Target,
-    time: Duration,
+    look: Look,
     stop: &AtomicBool,
     mut recording: Option<&mut Recording>,
 ) -> Result<Observation> {
-    let mut tracing = Tracefs::start()?;
+    let here = Path::new("/");
+    cgroup::mounted(here)?;
+    let mut tracing = Tracefs::start(Path::new("/sys/kernel"), look.buffer)?;
     let mut trace = Trace::default();
     let mut blind = tracing
         .blind
@@ -85,7 +109,7 @@ pub fn look(
         Target::Host | Target::Cgroup(_) => None,
     };
     let mut watched = Tasks::new(&target.directory(), process);
-    let here = Path::new("/");
+    let time = look.time;
     let before = (cgroup::all(here, Want::TOTALS), host::devices(here));
     let mut samples = Samples::default();
     let start = Instant::now();
@@ -115,6 +139,7 @@ pub fn look(
     let (mut cgroups, mut devices) = (cgroup::all(here, Want::ALL), host::devices(here));
     cgroup::subtract(&mut cgroups, &before.0);
     host::subtract(&mut devices, &before.1);
+    blind.extend(gone(here, target));
     let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
     trace.names = watched.names();
     Ok(Observation {
@@ -133,9 +158,41 @@ pub fn look(
     })
 }
 
+/// Says so if it is not there any more.
+fn gone(root: &Path, target: &Target) -> Option<String> {
+    let top = root.join(cgroup::ROOT.trim_start_matches('/'));
+    match target {
+        Target::Cgroup(path) if !top.join(path).is_dir() => Some(format!(
+            "the cgroup /{path} was removed meanwhile: its files could not be read"
+        )),
+        Target::Process(process, _) if !root.join(format!("proc/{process}")).is_dir() => {
+            Some(format!("process {process} has ended meanwhile"))
+        }
+        _ => None,
+    }
+}
+
 /// The clock that events carry.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
         + u64::try_from(now.tv_nsec()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_gone_is_told() {
+        let root = tempfile::tempdir().expect("made");
+        std::fs::create_dir_all(root.path().join("sys/fs/cgroup/db")).expect("made");
+        let gone = |target| gone(root.path(), &target);
+        assert_eq!(gone(Target::Host), None);
+        assert_eq!(gone(Target::Cgroup("db".into())), None);
+        let said = gone(Target::Cgroup("web".into())).expect("gone");
+        assert!(said.starts_with("the cgroup /web was removed"), "{said}");
+        let said = gone(Target::Process(7, "db".into())).expect("gone");
+        assert_eq!(said, "process 7 has ended meanwhile");
+    }
 }

@@ -12,7 +12,9 @@ use crate::trace::event::{Event, Limits, Rate, What};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// See above.
@@ -90,7 +92,7 @@ pub struct Flushers {
 }
 
 /// A file larger than this is refused: it is not read piece by piece.
-const LARGEST: u64 = 2 << 30;
+pub(crate) const LARGEST: u64 = 2 << 30;
 
 impl Observation {
     /// From a file: a recording, `trace.dat`, or text of ftrace, trace-cmd or perf.
@@ -99,17 +101,27 @@ impl Observation {
     /// It cannot be read, or is none of these.
     pub fn open(path: &Path) -> Result<Observation> {
         let name = path.display();
-        let size = fs::metadata(path)
-            .with_context(|| format!("cannot read {name}"))?
-            .len();
-        if size > LARGEST {
+        let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+        let metadata = file
+            .metadata()
+            .with_context(|| format!("cannot read {name}"))?;
+        let kind = metadata.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            bail!("{name} is a device, not a file");
+        }
+        // A pipe does not say how much there is.
+        let mut bytes = Vec::new();
+        if metadata.len() <= LARGEST {
+            file.take(LARGEST + 1)
+                .read_to_end(&mut bytes)
+                .with_context(|| format!("cannot read {name}"))?;
+        }
+        if metadata.len().max(bytes.len() as u64) > LARGEST {
             bail!(
-                "{name} has {} GiB, more than {} GiB: cut it with `trace-cmd split` first",
-                size >> 30,
+                "{name} has more than {} GiB: cut it with `trace-cmd split` first",
                 LARGEST >> 30
             );
         }
-        let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
         let seen = if recording::is_recording(&bytes) {
             recording::read(&bytes)
         } else {

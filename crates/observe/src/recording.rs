@@ -18,7 +18,7 @@
 
 use crate::cgroup::Cgroup;
 use crate::host::{Device, Host};
-use crate::observation::{Flushers, Observation, Pressure, Progress};
+use crate::observation::{Flushers, LARGEST, Observation, Pressure, Progress};
 use crate::tasks::Waits;
 use crate::trace::Trace;
 use crate::trace::event::{Event, Limits};
@@ -26,10 +26,11 @@ use anyhow::{Context, Result, bail};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -202,7 +203,9 @@ pub(crate) fn is_recording(bytes: &[u8]) -> bool {
 
 /// Reads what `weir record` wrote.
 pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
-    let mut lines = BufReader::new(MultiGzDecoder::new(bytes)).lines();
+    // One byte more than is taken tells that there is more.
+    let mut unpacked = BufReader::new(MultiGzDecoder::new(bytes).take(LARGEST + 1));
+    let lines = &mut (&mut unpacked).lines();
     let head = lines
         .next()
         .context("it is empty")?
@@ -218,6 +221,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
     let mut trace = Trace::default();
     let mut samples = Samples::default();
     let mut state: Option<Box<State>> = None;
+    let mut damaged = 0;
     for line in lines {
         // A line that cannot be read is the end of a file that was cut.
         let Ok(line) = line else { break };
@@ -227,8 +231,19 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
             Ok(Line::Pressure(sample)) => samples.pressure.push(sample),
             Ok(Line::Progress(sample)) => samples.progress.push(sample),
             Ok(Line::State(end)) => state = Some(end),
-            Err(_) => {}
+            // A kind of line that a newer weir writes is JSON, too.
+            Err(_) => damaged += u64::from(serde_json::from_str::<IgnoredAny>(&line).is_err()),
         }
+    }
+    if unpacked.get_ref().limit() == 0 {
+        bail!(
+            "it has more than {} GiB unpacked: record for a shorter time",
+            LARGEST >> 30
+        );
+    }
+    if damaged > 0 {
+        let lines = format!("{damaged} lines of the recording are damaged and were left out");
+        trace.damage.push(lines);
     }
     trace.sort();
     let Some(state) = state else {
@@ -240,7 +255,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Observation> {
     Ok(Observation {
         is_live: state.is_live,
         seconds: state.seconds,
-        blind: state.blind,
+        blind: trace.damage.iter().cloned().chain(state.blind).collect(),
         limits: samples.limits,
         pressure: samples.pressure,
         progress: samples.progress,
@@ -268,13 +283,22 @@ fn cut(mut trace: Trace, samples: Samples) -> Observation {
         .limits
         .last()
         .zip(samples.limits.first())
-        .map_or(0.0, |(last, first)| (last.0 - first.0) as f64 / 1e9);
+        .map_or(0.0, |(last, first)| {
+            last.0.saturating_sub(first.0) as f64 / 1e9
+        });
     Observation {
         seconds,
         limits: samples.limits,
         pressure: samples.pressure,
         progress: samples.progress,
-        blind: vec!["the recording has no end: it was cut, or the machine died".into()],
+        blind: trace
+            .damage
+            .iter()
+            .cloned()
+            .chain([
+                "the recording has no end: it was cut or is damaged, or the machine died".into(),
+            ])
+            .collect(),
         ..Observation::of(trace)
     }
 }
@@ -346,6 +370,35 @@ mod tests {
         for end in 0..bytes.len() {
             let _ = read(&bytes[..end]);
         }
+    }
+
+    #[test]
+    fn a_damaged_one_is_used_as_far_as_it_goes() {
+        let bytes = recorded().1;
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x55;
+            let _ = read(&damaged);
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let head = "{\"weir_recording\":1,\"kernel\":\"x\"}";
+        let newer = "{\"of_a_newer_kind\":[1]}";
+        let limits = "[9,{\"dirty\":1,\"writeback\":1,\"background\":1,\"thresh\":1}]";
+        let earlier = limits.replace('9', "3");
+        write!(
+            encoder,
+            "{head}\n{newer}\n{{\"lim\n{{\"limits\":{limits}}}\n{{\"limits\":{earlier}}}\n"
+        )
+        .expect("packed");
+        let seen = read(&encoder.finish().expect("packed")).expect("read");
+        assert_eq!(
+            seen.blind,
+            [
+                "1 lines of the recording are damaged and were left out",
+                "the recording has no end: it was cut or is damaged, or the machine died"
+            ]
+        );
+        assert_eq!((seen.limits.len(), seen.seconds), (2, 0.0));
     }
 
     #[test]

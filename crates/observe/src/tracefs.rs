@@ -21,10 +21,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where tracefs is mounted, on its own or below debugfs.
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// For each CPU; what a thousand throttled writers fill in about two seconds.
-const BUFFER_KIB: &str = "1024";
+/// Where tracefs is mounted below /sys/kernel, on its own or below debugfs.
+const PLACES: [&str; 2] = ["tracing", "debug/tracing"];
 /// Tasks that can sleep in the throttle at once without a wake-up being missed; the most the kernel takes.
 const SLEEPERS: u32 = 4096;
 /// Events that are asked for only of files: they come with every pass or switch, not with every pause.
@@ -45,17 +43,15 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Makes the instance and turns the events on.
+    /// Makes the instance, with so many bytes for each CPU, and turns the events on; `kernel` is /sys/kernel.
     ///
     /// # Errors
     /// There is no tracefs, no permission, or no such event.
-    pub fn start() -> Result<Tracefs> {
-        let root = PLACES
-            .iter()
-            .map(Path::new)
-            .find(|root| root.join("instances").is_dir());
+    pub fn start(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let places = PLACES.map(|place| kernel.join(place));
+        let root = places.iter().find(|root| root.join("instances").is_dir());
         let Some(root) = root else {
-            bail!(match fs::read_dir(PLACES[0]).map_err(|why| why.kind()) {
+            bail!(match fs::read_dir(&places[0]).map_err(|why| why.kind()) {
                 Err(ErrorKind::PermissionDenied) => "reading the kernel's events takes root",
                 _ =>
                     "the kernel's events cannot be read: tracefs is not mounted; as root, run `mount -t tracefs tracefs /sys/kernel/tracing`",
@@ -83,13 +79,13 @@ impl Tracefs {
             enabled: Vec::new(),
             blind: None,
         };
-        tracing.set_up()?;
+        tracing.set_up(buffer)?;
         Ok(tracing)
     }
 
-    fn set_up(&mut self) -> Result<()> {
+    fn set_up(&mut self, buffer: u64) -> Result<()> {
         self.write("trace_clock", "mono")?;
-        self.write("buffer_size_kb", BUFFER_KIB)?;
+        self.write("buffer_size_kb", &(buffer >> 10).to_string())?;
         let per_cpu = self.instance.join("per_cpu");
         for cpu in
             fs::read_dir(&per_cpu).with_context(|| format!("cannot list {}", per_cpu.display()))?
@@ -153,7 +149,10 @@ impl Tracefs {
 
     fn write(&self, file: &str, text: &str) -> Result<()> {
         let path = self.instance.join(file);
-        fs::write(&path, text)
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write `{text}` to {}", path.display()))
     }
 
@@ -257,5 +256,36 @@ fn remove_leftovers(root: &Path) {
         if probe.split_once('/').is_some_and(|(id, _)| gone(id)) {
             let _ = append(&root.join("kprobe_events"), &format!("-:weir_{probe}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tracefs_it_says_what_to_type() {
+        let kernel = tempfile::tempdir().expect("made");
+        fs::create_dir(kernel.path().join("tracing")).expect("made");
+        let error = Tracefs::start(kernel.path(), 1 << 20).err().expect("none");
+        assert!(
+            error.to_string().contains("mount -t tracefs tracefs"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_set_up_leaves_nothing_behind() {
+        let kernel = tempfile::tempdir().expect("made");
+        let instances = kernel.path().join("debug/tracing/instances");
+        fs::create_dir_all(&instances).expect("made");
+        // A process that is gone has left one, one that is there has one of its own.
+        fs::create_dir(instances.join("weir-4294967294")).expect("made");
+        fs::create_dir(instances.join("weir-1")).expect("made");
+        let error = Tracefs::start(kernel.path(), 1 << 20).err().expect("none");
+        assert!(format!("{error:#}").contains("cannot "), "{error:#}");
+        let mut left = fs::read_dir(&instances).expect("there").flatten();
+        let name = left.next().expect("one").file_name();
+        assert_eq!((name.to_str(), left.count()), (Some("weir-1"), 0));
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::cgroup::{self, Cgroup, Want};
 use crate::host::{self, Device, Host};
-use crate::live::now_ns;
+use crate::live::{Look, now_ns};
 use crate::observation::Observation;
 use crate::stall;
 use crate::tasks;
@@ -58,7 +58,7 @@ impl Watch {
         cgroup::mounted(root)?;
         let mut blind = Vec::new();
         let tracing = if root == Path::new("/") {
-            Tracefs::start()
+            Tracefs::start(&root.join("sys/kernel"), Look::BUFFER)
                 .map_err(|why| blind.push(format!("time throttled is not seen: {why:#}")))
                 .ok()
         } else {

@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use observe::Observation;
 use observe::diagnosis::{Cause, Diagnosis, diagnose};
-use observe::live::{self, Target};
+use observe::live::{self, Look, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,7 +57,12 @@ fn watch(args: &Args) -> Result<(Observation, Target)> {
         .as_deref()
         .map_or(Ok(Target::Host), Target::find)?;
     let stop = stop_on_signals()?;
-    let mut seen = live::look(&target, Duration::from_millis(args.time), &stop, None)?;
+    let mut seen = live::look(
+        &target,
+        Look::lasting(Duration::from_millis(args.time)),
+        &stop,
+        None,
+    )?;
     seen.weir_is_installed = installed_module()?;
     Ok((seen, target))
 }

@@ -4,7 +4,7 @@
 use crate::explain::{installed_module, stop_on_signals};
 use crate::output;
 use anyhow::Result;
-use observe::live::{self, Target};
+use observe::live::{self, Look, Target};
 use observe::recording::Recording;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,9 +21,20 @@ pub struct RecordArgs {
     /// How long to record
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = scenario::units::milliseconds)]
     time: u64,
+    /// The kernel's buffer for each CPU; what it has no room for is lost, and counted
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = buffer)]
+    buffer: u64,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
+}
+
+fn buffer(text: &str) -> Result<u64, String> {
+    let bytes = scenario::units::size(text)?;
+    if !(4 << 10..=1 << 30).contains(&bytes) {
+        return Err(format!("{text} is not in 4K..1G"));
+    }
+    Ok(bytes)
 }
 
 /// Runs the subcommand.
@@ -31,8 +42,11 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let kernel = nix::sys::utsname::uname()?;
     let mut recording = Recording::create(&args.file, &kernel.release().to_string_lossy())?;
-    let time = Duration::from_millis(args.time);
-    let look = live::look(&Target::Host, time, &stop, Some(&mut recording));
+    let look = Look {
+        time: Duration::from_millis(args.time),
+        buffer: args.buffer,
+    };
+    let look = live::look(&Target::Host, look, &stop, Some(&mut recording));
     if look.is_err() {
         // An empty recording helps nobody.
         let _ = std::fs::remove_file(&args.file);

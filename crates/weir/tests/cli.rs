@@ -391,13 +391,23 @@ fn explain_refuses_what_is_no_trace() {
     ] {
         let file = file(bytes);
         let said = format!("{} cannot be used: ", file.path().display());
+        for how in [&["explain", "--from"][..], &["report"]] {
+            let mut command = weir();
+            command.args(how).arg(file.path());
+            let said = contains(said.clone()).and(contains(why));
+            command.assert().code(2).stdout("").stderr(said);
+        }
+    }
+    let huge = file(b"");
+    huge.as_file().set_len(3 << 30).expect("made");
+    for (what, why) in [
+        (huge.path(), "has more than 2 GiB: cut it"),
+        (Path::new("/dev/zero"), "is a device, not a file"),
+        (Path::new("/"), "cannot read /: Is a directory"),
+    ] {
         let mut command = weir();
-        command.args(["explain", "--from"]).arg(file.path());
-        command
-            .assert()
-            .code(2)
-            .stdout("")
-            .stderr(contains(said).and(contains(why)));
+        command.args(["explain", "--from"]).arg(what);
+        command.assert().code(2).stdout("").stderr(contains(why));
     }
     weir()
         .args(["explain", "--from", "/no/such/file"])
@@ -409,6 +419,44 @@ fn explain_refuses_what_is_no_trace() {
         .assert()
         .code(2)
         .stderr(contains("cannot be used with"));
+}
+
+#[test]
+fn what_cannot_be_recorded_leaves_no_file() {
+    let directory = tempfile::tempdir().expect("made");
+    let file = directory.path().join("r");
+    let mut command = weir();
+    command.args(["record", "--for", "100ms"]).arg(&file);
+    let output = command.output().expect("ran");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let reasons = [
+        "no cgroup2 is mounted",
+        "takes root",
+        "tracefs is not mounted",
+    ];
+    match output.status.code() {
+        // Where weir may look at the kernel.
+        Some(0) => assert!(file.exists()),
+        Some(2) => {
+            assert!(reasons.iter().any(|why| said.contains(why)), "{said}");
+            assert!(!file.exists());
+        }
+        other => panic!("{other:?}: {said}"),
+    }
+    std::fs::write(&file, "kept").expect("written");
+    let mut command = weir();
+    command.args(["record", "--for", "100ms"]).arg(&file);
+    command
+        .assert()
+        .code(2)
+        .stderr(contains("cannot make the recording").and(contains("File exists")));
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), "kept");
+    let mut command = weir();
+    command.args(["record", "--buffer", "1K"]).arg(&file);
+    command
+        .assert()
+        .code(2)
+        .stderr(contains("1K is not in 4K..1G"));
 }
 
 #[test]

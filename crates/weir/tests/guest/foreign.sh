@@ -70,6 +70,22 @@ wait $!
 ok "what a killed one leaves is of use" explains killed.weir host_limit "the recording has no end"
 ok "and the next one tidies up after it" sh -c 'weir record next.weir --for 1s && ! grep weir_ /sys/kernel/tracing/kprobe_events'
 
+# Nobody empties a small buffer until it has lost some.
+weir record lost.weir --for 300s --buffer 4K >lost.out 2>&1 &
+recorder=$!
+until [ -e lost.weir ] && [ "$(wc -c <lost.weir)" -gt 100 ]; do sleep 0.1; done
+kill -STOP $recorder
+until cat /sys/kernel/tracing/instances/weir-$recorder/per_cpu/*/stats | grep -q '^overrun: [1-9]'; do sleep 0.1; done
+kill -CONT $recorder
+sleep 1
+kill -TERM $recorder
+wait $recorder
+counts_losses() {
+	grep -q ' [1-9][0-9]* events lost' lost.out || { cat lost.out; return 1; }
+}
+ok "what the buffer has no room for is counted" counts_losses
+ok "and said by who explains it" explains lost.weir host_limit "records were lost: times are too low"
+
 head -c 100000 /dev/urandom >random
 ok "one that is something else is refused" refuses_file random "neither a trace.dat file nor text"
 : >empty

@@ -39,6 +39,13 @@ explained() {
 	[ -z "$4" ] || ok "$1: the knob is $4" is "$(first knob)" "$4"
 }
 
+# top_shows CAUSE CULPRIT: of the victim, in one of two looks
+top_shows() {
+	weir top --json -n 2 --every 3s >/tmp/top || return 1
+	grep -q "\"victim\":\"/$victim\",\"cause\":\"$1\",\"culprit\":\"$2\"" /tmp/top && is "$(wc -l </tmp/top)" 2 ||
+		{ cat /tmp/top; return 1; }
+}
+
 # total CGROUP: microseconds in which somebody there waited for I/O
 total() {
 	sed -n 's/^some .*total=//p' "$1/io.pressure"
@@ -125,6 +132,7 @@ stage_host() {
 	writes victim /mnt/d/victim --rate=500k
 	until_stalled
 	explained host host_limit /noisy "$(with_module memory.dirty_min memory.high)"
+	ok "host: top shows who stalls whom" top_shows host_limit /noisy
 	cured host 5
 	end
 }
