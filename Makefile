@@ -15,6 +15,8 @@ BINARY := $(TARGET)/x86_64-unknown-linux-gnu/release/weir
 DEB_DIR := $(abspath $(TARGET)/deb)
 # The packages name no address that answers mail: there is none yet.
 UNANSWERED := bogus-mail-host,bogus-mail-host-in-debian-changelog
+# What runs in the lab, too, and meets its expectations on the twin.
+TWIN := dirty-knobs no-knob floor-sustained ceiling ceiling-ratio weight
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
@@ -50,9 +52,12 @@ scenarios: setup ## run all scenarios at full length, three times each (an hour 
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
 
 twin: build ## run what the twin can run, hosts that no lab has included (seconds)
-	@failed=; for scenario in scenarios/dirty-knobs.toml scenarios/weight.toml scenarios/twin/*.toml; do \
+	@failed=; for scenario in $(TWIN:%=scenarios/%.toml) scenarios/twin/*.toml; do \
 		$(BINARY) run $$scenario --on twin || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
+
+twin-random: ## look for a scenario that breaks the twin's promises, RANDOM_SCENARIOS=10000 of them (ten minutes or more)
+	cargo test --locked --package twin --test invariants -- --ignored --nocapture
 
 sweep-ray: build ## sweep over a local Ray cluster of two workers, and compare with a sweep without (Ray comes from the Python package index)
 	@test -d $(TARGET)/sweep-ray || python3 -m venv $(TARGET)/sweep-ray
@@ -126,4 +131,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost metrics twin report-pages sweep-ray
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost metrics twin twin-random report-pages sweep-ray

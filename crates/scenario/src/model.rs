@@ -47,6 +47,8 @@ pub struct Twin {
     pub disk_bandwidth: Option<u64>,
     /// Bytes of memory that are no page cache and stay so.
     pub anonymous_bytes: Option<u64>,
+    /// What disks have written they report only so often, as an NFS server does that commits.
+    pub burst_ns: Option<u64>,
     /// CPU time of a look at the host, 20 times a second: measuring is work too.
     pub look_ns: Option<u64>,
 }

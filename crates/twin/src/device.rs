@@ -5,6 +5,8 @@
 //! the lab slows down, 256 otherwise, as virtio has. A flusher takes those of its CPU, and waits when they are taken; who waits is let in
 //! one request at a time, in turn. That is what divides a disk evenly between cgroups, whatever they hold.
 //!
+//! A server that commits, as NFS's, takes pages at that speed too, but they are written, for the kernel, only when it says so, all at once.
+//!
 //! Example. A disk of 256 KiB/s with requests of a page: 32 in the line take 500 ms. Two flushers in turn get
 //! 32 pages a second each.
 
@@ -48,11 +50,16 @@ pub struct Device {
     waiters: Vec<VecDeque<u32>>,
     /// Bytes written so far.
     pub written: u64,
+    /// Commits this often; 0 is no server.
+    burst: Ns,
+    /// Taken, not committed.
+    uncommitted: Vec<Request>,
 }
 
 impl Device {
     /// Of `bandwidth` bytes per second; `throttled` ones are given a small queue, as the lab does.
-    pub fn new(bandwidth: u64, throttled: bool, cpus: u32) -> Device {
+    /// One with a `burst` reports what it has written only so often.
+    pub fn new(bandwidth: u64, throttled: bool, burst: Ns, cpus: u32) -> Device {
         let (kib, slots) = if throttled {
             ((bandwidth / 64 / 1024).clamp(4, 1280), FEW_SLOTS)
         } else {
@@ -66,6 +73,8 @@ impl Device {
             slots: vec![slots; cpus as usize],
             waiters: vec![VecDeque::new(); cpus as usize],
             written: 0,
+            burst,
+            uncommitted: Vec::new(),
         }
     }
 
@@ -92,6 +101,21 @@ impl Device {
         request
     }
 
+    /// A request is not written before the server commits: when it does, if that is not planned yet. Gives it back if there is no server.
+    pub fn commits(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
+        if self.burst == 0 {
+            return Err(request);
+        }
+        self.uncommitted.push(request);
+        let is_first = self.uncommitted.len() == 1;
+        Ok(is_first.then(|| (now / self.burst + 1) * self.burst))
+    }
+
+    /// What is written now that the server has committed.
+    pub fn committed(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.uncommitted)
+    }
+
     /// A flusher waits for a slot of `cpu`.
     pub fn wait(&mut self, wb: u32, cpu: u16) {
         self.waiters[usize::from(cpu)].push_back(wb);
@@ -102,11 +126,12 @@ impl Device {
         self.waiters[usize::from(cpu)].pop_front()
     }
 
-    /// Pages in line.
+    /// Pages in line, or not committed.
     #[cfg(any(test, debug_assertions))]
     pub fn pages(&self) -> u64 {
         self.line
             .iter()
+            .chain(&self.uncommitted)
             .map(|request| u64::from(request.pages))
             .sum()
     }
@@ -128,7 +153,7 @@ mod tests {
 
     #[test]
     fn worked_example() {
-        let mut disk = Device::new(256 << 10, true, 2);
+        let mut disk = Device::new(256 << 10, true, 0, 2);
         assert_eq!(disk.largest, 1);
         let mut last = 0;
         while disk.has_room(1) {
@@ -144,8 +169,21 @@ mod tests {
     }
 
     #[test]
+    fn a_server_commits_all_at_once() {
+        let mut server = Device::new(256 << 10, true, 1000 * MS, 1);
+        let commit = |server: &mut Device, at| server.commits(request(0), at).expect("a server");
+        assert_eq!(commit(&mut server, 1300 * MS), Some(2000 * MS));
+        assert_eq!(commit(&mut server, 1500 * MS), None);
+        assert_eq!(
+            (server.pages(), server.committed().len(), server.pages()),
+            (2, 2, 0)
+        );
+        assert!(Device::new(1, true, 0, 1).commits(request(0), 0).is_err());
+    }
+
+    #[test]
     fn each_cpu_has_slots_of_its_own() {
-        let mut disk = Device::new(256 << 10, true, 2);
+        let mut disk = Device::new(256 << 10, true, 0, 2);
         (0..32).for_each(|_| assert!(disk.submit(request(0), 0) > 0));
         assert!(!disk.has_room(0) && disk.has_room(1));
         assert_eq!(disk.next_waiter(0), None);

@@ -73,7 +73,7 @@ pub struct Task {
     pub wakes_at: Ns,
     pass_began: Ns,
     pauses: u64,
-    /// It has slept between two operations.
+    /// It has slept since it last wrote.
     is_cold: bool,
     /// Pages left of the operation, and when it began.
     op_left: u64,

@@ -30,6 +30,8 @@ pub enum Event {
     Flusher(u32, u32),
     /// The first request of a disk is complete.
     Complete(u32),
+    /// A server commits what it has taken.
+    Commit(u32),
     /// A writeback's bandwidth is measured anew.
     Bandwidth(u32),
     /// The kernel brings the cgroups' counts up to date.
@@ -172,6 +174,7 @@ impl World {
             Event::Task(task) => self.task_goes_on(task as usize),
             Event::Flusher(wb, number) => self.flusher_goes_on(wb as usize, number),
             Event::Complete(device) => self.request_completes(device as usize),
+            Event::Commit(device) => self.server_commits(device as usize),
             Event::Bandwidth(wb) => self.measure_bandwidth(wb as usize),
             Event::Refresh => self.refresh(),
             Event::Pressure => {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What holds for every scenario: pages are neither lost nor made up, time goes on, and the same scenario comes to the same.
 //!
-//! The first two are asserted by the model itself, in test builds, at every event. `PROPTEST_CASES=10000` looks further.
+//! The first two are asserted by the model itself, in test builds, at every event. `make twin-random` tries many more.
 
 use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use scenario::model::{Arm, Scenario};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 fn load(text: &str) -> Scenario {
     scenario::parse("random", "random.toml", text)
         .unwrap_or_else(|problems| panic!("{problems}\n{text}"))
-}
-
-fn cases() -> u32 {
-    let wanted = std::env::var("PROPTEST_CASES");
-    wanted.map_or(60, |text| text.parse().expect("PROPTEST_CASES is a number"))
 }
 
 /// One job of a random scenario.
@@ -60,6 +58,7 @@ prop_compose! {
         knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..4)), 3),
         inner in any::<bool>(),
         drain in prop::option::of(1u32..30),
+        burst in prop::option::of(10u32..2_000),
         clean in any::<bool>(),
     ) -> String {
         let mut text = format!(
@@ -68,6 +67,9 @@ prop_compose! {
         );
         if let Some(seconds) = drain {
             writeln!(text, "weir = {{ drain_seconds = {seconds} }}").expect("a string");
+        }
+        if let Some(ms) = burst {
+            writeln!(text, "[twin]\nburst = \"{ms}ms\"").expect("a string");
         }
         for (index, (kib, filesystem)) in disks.iter().enumerate() {
             writeln!(text, "[[disk]]\nname = \"d{index}\"\nwrite_bandwidth = \"{kib}K/s\"\nfilesystem = \"{filesystem}\"").expect("a string");
@@ -99,24 +101,72 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn pages_are_conserved_and_runs_repeat(text in scenario(), seed in any::<u64>()) {
-        let scenario = load(&text);
-        for arm in Arm::ALL {
-            let once = twin::run(&scenario, arm, seed).expect("modelled");
-            // Also when it is watched.
-            let again = twin::run_and_watch(&scenario, arm, seed, true).expect("modelled");
-            prop_assert_eq!((&once.metrics, once.events), (&again.metrics, again.events), "{}", text);
-            for phase in &again.watched {
-                let asleep = phase.passes.iter().filter(|pass| pass.pause_ms > 0).count();
-                prop_assert!(phase.wakes.len() <= asleep, "{}", text);
-            }
-            prop_assert!(once.metrics.values().all(|metric| metric.value.is_finite() && metric.value >= 0.0));
+fn holds((text, seed): (String, u64)) -> Result<(), TestCaseError> {
+    let scenario = load(&text);
+    for arm in Arm::ALL {
+        let once = twin::run(&scenario, arm, seed).expect("modelled");
+        // Also when it is watched.
+        let again = twin::run_and_watch(&scenario, arm, seed, true).expect("modelled");
+        prop_assert_eq!(
+            (&once.metrics, once.events),
+            (&again.metrics, again.events),
+            "{}",
+            text
+        );
+        for phase in &again.watched {
+            let asleep = phase.passes.iter().filter(|pass| pass.pause_ms > 0).count();
+            prop_assert!(phase.wakes.len() <= asleep, "{}", text);
         }
+        let mut figures = once.metrics.values();
+        prop_assert!(figures.all(|metric| metric.value.is_finite() && metric.value >= 0.0));
     }
+    Ok(())
+}
+
+/// Tries `cases` more, other ones each time.
+fn try_some(cases: u32) {
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let result = TestRunner::new(config).run(&(scenario(), any::<u64>()), holds);
+    result.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn pages_are_conserved_and_runs_repeat() {
+    try_some(60);
+}
+
+/// `make twin-random`: RANDOM_SCENARIOS of them, on all CPUs.
+#[test]
+#[ignore = "takes minutes"]
+fn pages_are_conserved_and_runs_repeat_many_times() {
+    const AT_ONCE: u32 = 100;
+    let wanted = std::env::var("RANDOM_SCENARIOS");
+    let wanted: u32 = wanted.map_or(10_000, |text| text.parse().expect("a number"));
+    let (start, taken, done) = (Instant::now(), AtomicU32::new(0), AtomicU32::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(cases) = wanted
+                    .checked_sub(taken.fetch_add(AT_ONCE, Ordering::Relaxed))
+                    .filter(|left| *left > 0)
+                {
+                    let cases = cases.min(AT_ONCE);
+                    try_some(cases);
+                    let so_far = done.fetch_add(cases, Ordering::Relaxed) + cases;
+                    println!(
+                        "{so_far} of {wanted} random scenarios hold, {} s",
+                        start.elapsed().as_secs()
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(done.into_inner(), wanted, "some were not tried");
 }
 
 #[test]

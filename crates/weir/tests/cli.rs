@@ -251,7 +251,7 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
 /// The published results at their published size, and what each scenario says must come out.
 #[test]
 fn what_no_lab_could_run_shows_what_it_must() {
-    for name in ["io-psi", "rate-based", "ten-disks", "containers"] {
+    for name in ["io-psi", "rate-based", "ten-disks", "nfs", "containers"] {
         weir()
             .args(["run", "--on", "twin"])
             .arg(shipped(&format!("twin/{name}")))

@@ -75,6 +75,7 @@ pub(super) fn twin(root: &Table) -> Twin {
             "disk",
             "anonymous",
             "look",
+            "burst",
         ])
     }) else {
         return Twin::default();
@@ -94,6 +95,7 @@ pub(super) fn twin(root: &Table) -> Twin {
         page_ns: time("page"),
         wake_ns: time("wake"),
         look_ns: time("look"),
+        burst_ns: time("burst"),
         flusher_bandwidth: bandwidth("flusher"),
         disk_bandwidth: bandwidth("disk"),
         anonymous_bytes: table

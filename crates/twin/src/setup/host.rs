@@ -68,6 +68,7 @@ impl Plan {
             world.devices.push(Device::new(
                 bandwidth,
                 disk.write_bandwidth.is_some(),
+                scenario.twin.burst_ns.unwrap_or(0),
                 self.machine.cpus,
             ));
         }

@@ -33,6 +33,7 @@ impl World {
                 self.task_does(index, Doing::Waiting);
                 let task = &mut self.tasks[index];
                 task.pauses += 1;
+                task.is_cold = true;
                 task.state = State::Throttled;
                 let at = task.wakes_at;
                 self.plan(at, Event::Task(index as u32));
@@ -59,6 +60,7 @@ impl World {
         if let Some(until) = self.weir_asks(index) {
             self.task_does(index, Doing::Waiting);
             self.tasks[index].state = State::Held;
+            self.tasks[index].is_cold = true;
             self.plan(until, Event::Task(index as u32));
             return Passed::Sleep;
         }

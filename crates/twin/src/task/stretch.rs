@@ -19,9 +19,9 @@ impl World {
             if self.tasks[index].op_left == 0 {
                 self.operation_begins(index, start + time);
                 time += call;
-                if std::mem::take(&mut self.tasks[index].is_cold) {
-                    time += self.machine.wake;
-                }
+            }
+            if std::mem::take(&mut self.tasks[index].is_cold) {
+                time += self.machine.wake;
             }
             let allowed = self.allowed_now(index, cpu);
             let task = &self.tasks[index];

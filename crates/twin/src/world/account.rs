@@ -5,6 +5,7 @@
 use super::{Counts, Event, World};
 #[cfg(any(test, debug_assertions))]
 use crate::device::Device;
+use crate::device::Request;
 
 impl World {
     /// Applies `change` to everybody who counts a page of `wb`.
@@ -71,6 +72,23 @@ impl World {
 
     pub(super) fn request_completes(&mut self, device: usize) {
         let request = self.devices[device].complete();
+        match self.devices[device].commits(request, self.now) {
+            Err(request) => self.is_written(request),
+            Ok(None) => {}
+            Ok(Some(at)) => self.plan(at, Event::Commit(device as u32)),
+        }
+        if let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
+            self.flusher_is_let_in(waiter as usize);
+        }
+    }
+
+    pub(super) fn server_commits(&mut self, device: usize) {
+        for request in self.devices[device].committed() {
+            self.is_written(request);
+        }
+    }
+
+    fn is_written(&mut self, request: Request) {
         let (wb, pages) = (request.wb as usize, u64::from(request.pages));
         self.count(wb, |counts| {
             counts.writeback -= pages;
@@ -89,9 +107,6 @@ impl World {
                     Event::Bandwidth(request.wb),
                 );
             }
-        }
-        if let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
-            self.flusher_is_let_in(waiter as usize);
         }
     }
 
