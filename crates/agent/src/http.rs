@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! As much of HTTP as a scrape takes: one GET a connection, answered and closed.
 //!
-//! A connection has 5 s from its beginning to its end and 8 KiB for its request, and there are 16 at a
-//! time: one more ends the oldest. So clients that dawdle, or are many, cost 16 threads at most and keep nobody
+//! A client has 5 s and 8 KiB for its request and 5 s to take the answer, and there are 16 at a time: one more
+//! ends the oldest. So clients that dawdle, or are many, cost 16 threads at most and keep nobody
 //! else from being answered.
 
 use std::collections::VecDeque;
@@ -114,15 +114,16 @@ pub fn serve(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
 }
 
 fn talk(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
-    let end = Instant::now() + TIME;
     let mut head_only = false;
-    let response = match request(stream, end)? {
+    let response = match request(stream, Instant::now() + TIME)? {
         Ok((request, head)) => {
             head_only = head;
             answer(&request)
         }
         Err(refused) => refused,
     };
+    // However long it took to make.
+    let end = Instant::now() + TIME;
     let length = response.body.len();
     let allow = if response.status.starts_with("405") {
         "Allow: GET, HEAD\r\n"

@@ -1,45 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keeps knobs as the rules say.
 //!
-//! It compares what is with what ought to be and writes only the difference, so it does not matter how often
-//! or why it looks: because a cgroup appeared, the policy changed, somebody wrote a knob by hand, or the
-//! module was loaded again. Example, for a rule that says `memory.dirty_min` = 16M:
-//!
-//! ```text
-//! file says   ledger says      rule    what is done
-//! 0           -                16M     noted as found 0, written 16M
-//! 16777216    0 -> 16M         16M     nothing
-//! 4194304     0 -> 16M         16M     written 16M: while there is a rule, it holds
-//! 16777216    0 -> 16M         none    written 0, as it was found
-//! 0           0 -> 16M         none    nothing: the module was loaded anew
-//! 4194304     0 -> 16M         none    left: somebody else wants it so
-//! 16777216    -                16M     nothing, and nothing will be put back: it was so before
-//! ```
+//! It compares what is with what ought to be and writes only the difference ([`crate::step`]), so it does not
+//! matter how often or why it looks: because a cgroup appeared, the policy changed, somebody wrote a knob by
+//! hand, or the module was loaded again.
 
 use crate::journal::{Event, Journal};
 use crate::knob::{Knob, Setting};
 use crate::ledger::{Entry, Ledger};
 use crate::rules::Rules;
+use crate::standing::{Standing, Standings};
+use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
 use crate::watch::{Heard, Watch};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// A knob that could not be set is tried again this many ticks in a row, then with each scan.
-const RETRIES: u32 = 10;
-
-/// How a knob that a rule names stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
-    /// As the rule says.
-    Set,
-    /// Its file is not there.
-    Waiting,
-    /// It could not be read or written: why.
-    Failing(String),
-}
 
 /// What was done since the start, and how things stand.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,9 +57,7 @@ pub struct Keeper {
     ledger: Ledger,
     watch: Option<Watch>,
     journal: Journal,
-    standing: BTreeMap<(PathBuf, Knob), Standing>,
-    /// Directories to look at again at the next ticks, and how often yet.
-    again: BTreeMap<PathBuf, u32>,
+    standings: Standings,
     said_waiting: bool,
     said_forgetful: bool,
     counts: Counts,
@@ -105,8 +79,7 @@ impl Keeper {
             ledger,
             watch,
             journal,
-            standing: BTreeMap::new(),
-            again: BTreeMap::new(),
+            standings: Standings::default(),
             said_waiting: false,
             said_forgetful: false,
             counts: Counts::default(),
@@ -125,12 +98,7 @@ impl Keeper {
 
     /// How things stand.
     pub fn counts(&self) -> Counts {
-        let number = |wanted: fn(&Standing) -> bool| {
-            self.standing
-                .values()
-                .filter(|standing| wanted(standing))
-                .count() as u64
-        };
+        let number = |wanted: fn(&Standing) -> bool| self.standings.count(wanted).0 as u64;
         Counts {
             watched: self.watch.as_ref().map_or(0, |watch| watch.len() as u64),
             set: number(|standing| *standing == Standing::Set),
@@ -142,9 +110,7 @@ impl Keeper {
 
     /// Directories of the cgroups that rules name.
     pub fn kept(&self) -> Vec<PathBuf> {
-        let mut kept: Vec<PathBuf> = self.standing.keys().map(|(at, _)| at.clone()).collect();
-        kept.dedup();
-        kept
+        self.standings.directories()
     }
 
     /// Puts other rules in effect.
@@ -165,9 +131,8 @@ impl Keeper {
             .retain(|inode, path| there.contains(&(inode, path)));
         self.save();
         let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
-        let gone = |directory: &PathBuf| !directories.contains(directory.as_path());
-        self.standing.retain(|(directory, _), _| !gone(directory));
-        self.again.retain(|directory, _| !gone(directory));
+        self.standings
+            .retain(|directory| directories.contains(directory.as_path()));
         self.say_waiting();
         self.counts.cgroups = places.len() as u64;
         self.counts.scans += 1;
@@ -195,15 +160,9 @@ impl Keeper {
 
     /// Tries again what could not be done.
     pub fn retry(&mut self) {
-        let again = std::mem::take(&mut self.again);
-        for (directory, tries) in again {
+        for (directory, tries) in self.standings.due() {
             self.visit_one(&directory);
-            if let Some(more) = self.again.get_mut(&directory) {
-                *more = tries + 1;
-                if *more >= RETRIES {
-                    self.again.remove(&directory);
-                }
-            }
+            self.standings.tried(&directory, tries);
         }
         self.say_waiting();
     }
@@ -274,33 +233,28 @@ impl Keeper {
             .collect();
         for knob in Knob::ALL {
             if !knobs.contains(&knob) {
-                self.standing.remove(&(place.directory.clone(), knob));
+                self.standings.remove(place, knob);
             }
         }
         for knob in knobs {
-            let from = match fs::read_to_string(place.directory.join(knob.file())) {
-                Ok(text) => text.trim().to_string(),
+            let from = match knob.read(&place.directory) {
+                Ok(value) => value,
                 Err(why) => {
                     self.failed(place, knob, &why, wanted.contains_key(&knob));
                     continue;
                 }
             };
             let before = self.ledger.get(place, knob).cloned();
-            let same = |value: u64| knob.parse(&from) == Ok(value);
-            let (to, line) = match (wanted.get(&knob), &before) {
-                (Some(setting), _) if same(setting.value) => {
-                    self.stands(place, knob, Standing::Set);
+            let (to, line) = match step(knob, &from, wanted.get(&knob), before.as_ref()) {
+                Step::Stands => {
+                    self.standings.put(place, knob, Standing::Set);
                     continue;
                 }
-                (Some(setting), _) => (setting.text.clone(), Some(setting.line)),
-                (None, Some(entry)) if knob.parse(&entry.written).is_ok_and(same) => {
-                    (entry.found.clone(), None)
-                }
-                (None, Some(entry)) if knob.parse(&entry.found).is_ok_and(same) => {
+                Step::Forget => {
                     self.ledger.restore(place, knob, None);
                     continue;
                 }
-                (None, Some(_)) => {
+                Step::Leave => {
                     self.ledger.restore(place, knob, None);
                     self.journal.say(&Event::Left {
                         cgroup: place.path.clone(),
@@ -309,7 +263,8 @@ impl Keeper {
                     });
                     continue;
                 }
-                (None, None) => continue,
+                Step::Set(to, line) => (to, Some(line)),
+                Step::PutBack(to) => (to, None),
             };
             changes.push(Change {
                 place: place.clone(),
@@ -331,7 +286,7 @@ impl Keeper {
             line,
             before,
         } = change;
-        if let Err(why) = write(&place.directory.join(knob.file()), &to) {
+        if let Err(why) = knob.write(&place.directory, &to) {
             self.ledger.restore(&place, knob, before);
             self.failed(&place, knob, &why, line.is_some());
             return;
@@ -340,7 +295,7 @@ impl Keeper {
         let cgroup = place.path.clone();
         let event = match line {
             Some(line) => {
-                self.stands(&place, knob, Standing::Set);
+                self.standings.put(&place, knob, Standing::Set);
                 Event::Set {
                     cgroup,
                     knob,
@@ -351,7 +306,7 @@ impl Keeper {
             }
             None => {
                 self.ledger.restore(&place, knob, None);
-                self.standing.remove(&(place.directory.clone(), knob));
+                self.standings.remove(&place, knob);
                 Event::PutBack {
                     cgroup,
                     knob,
@@ -367,46 +322,36 @@ impl Keeper {
     fn failed(&mut self, place: &Place, knob: Knob, why: &std::io::Error, ruled: bool) {
         // A cgroup that is gone lacks nothing.
         if !place.is_there() {
-            self.standing.remove(&(place.directory.clone(), knob));
+            self.standings.remove(place, knob);
             return;
         }
         // A cgroup that is about to go has files that say so.
         if why.kind() == ErrorKind::NotFound || why.raw_os_error() == Some(nix::libc::ENODEV) {
             // Without its file a knob is at its default, where one that no rule names belongs.
             if ruled {
-                self.stands(place, knob, Standing::Waiting);
-                self.again.entry(place.directory.clone()).or_default();
+                self.standings.put(place, knob, Standing::Waiting);
             }
             return;
         }
         self.counts.failed += 1;
-        let why = explained(knob, why);
-        let key = (place.directory.clone(), knob);
-        let standing = Standing::Failing(why.clone());
-        if self.standing.get(&key) != Some(&standing) {
+        let why = knob.explain(why);
+        let news = self
+            .standings
+            .put(place, knob, Standing::Failing(why.clone()));
+        if news {
             self.journal.say(&Event::Failed {
                 cgroup: place.path.clone(),
                 knob,
                 why,
             });
         }
-        self.standing.insert(key, standing);
-        self.again.entry(place.directory.clone()).or_default();
-    }
-
-    fn stands(&mut self, place: &Place, knob: Knob, standing: Standing) {
-        self.standing
-            .insert((place.directory.clone(), knob), standing);
     }
 
     /// Says once that files are missing, until none is.
     fn say_waiting(&mut self) {
-        let mut waiting = self
-            .standing
-            .iter()
-            .filter(|(_, standing)| **standing == Standing::Waiting);
-        let first = waiting.next().map(|((directory, _), _)| directory.clone());
-        let knobs = 1 + waiting.count();
+        let (knobs, first) = self
+            .standings
+            .count(|standing| *standing == Standing::Waiting);
         if let (Some(directory), false) = (&first, self.said_waiting) {
             let below = directory
                 .strip_prefix(self.tree.root())
@@ -428,31 +373,6 @@ impl Keeper {
         }
         self.said_forgetful = saved.is_err();
     }
-}
-
-/// Writes a cgroup's file, which is never made: a directory that is none would get one.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(file)?;
-    file.write_all(format!("{text}\n").as_bytes())
-}
-
-/// What the module means by an error.
-fn explained(knob: Knob, why: &std::io::Error) -> String {
-    let means = match why.raw_os_error() {
-        Some(nix::libc::EPERM) if knob == Knob::DirtyMin => {
-            ": raising a floor takes CAP_SYS_RESOURCE in the initial user namespace"
-        }
-        Some(nix::libc::EBUSY) => ": a livepatch has replaced a function that weir probes",
-        Some(nix::libc::EACCES) => {
-            ": the file belongs to somebody else, which takes CAP_DAC_OVERRIDE"
-        }
-        Some(nix::libc::EROFS) => ": cgroups are mounted read-only here",
-        _ => "",
-    };
-    format!("{why}{means}")
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 
 use policy::parse::{self, Error};
 use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::{fs, path::Path};
 
 /// A file of weir's in every cgroup but the root. No other file can be set: `memory.max`, `io.weight` and
 /// the like belong to systemd or the container runtime, which would write them again.
@@ -72,6 +74,44 @@ impl Knob {
         })
     }
 
+    /// What its file in a cgroup's directory says.
+    ///
+    /// # Errors
+    /// It is not there or cannot be read.
+    pub fn read(self, directory: &Path) -> io::Result<String> {
+        let text = fs::read_to_string(directory.join(self.file()))?;
+        Ok(text.trim().to_string())
+    }
+
+    /// Writes its file in a cgroup's directory. It is never made: a directory that is no cgroup's would
+    /// get one.
+    ///
+    /// # Errors
+    /// It is not there, or the module refuses.
+    pub fn write(self, directory: &Path, text: &str) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(directory.join(self.file()))?;
+        file.write_all(format!("{text}\n").as_bytes())
+    }
+
+    /// An error of its file, and what the module means by it.
+    pub fn explain(self, why: &io::Error) -> String {
+        let means = match why.raw_os_error() {
+            Some(nix::libc::EPERM) if self == Knob::DirtyMin => {
+                ": raising a floor takes CAP_SYS_RESOURCE in the initial user namespace"
+            }
+            Some(nix::libc::EBUSY) => ": a livepatch has replaced a function that weir probes",
+            Some(nix::libc::EACCES) => {
+                ": the file belongs to somebody else, which takes CAP_DAC_OVERRIDE"
+            }
+            Some(nix::libc::EROFS) => ": cgroups are mounted read-only here",
+            _ => "",
+        };
+        format!("{why}{means}")
+    }
+
     fn takes(self) -> &'static str {
         match self {
             Knob::DirtyMin => "bytes with K, M, G or T, or `max`",
@@ -138,5 +178,22 @@ mod tests {
         for (knob, text, why) in refused {
             assert_eq!(knob.parse(text), Err(why.to_string()));
         }
+    }
+
+    #[test]
+    fn what_an_error_means_is_said() {
+        let permission = io::Error::from_raw_os_error(nix::libc::EPERM);
+        assert!(
+            Knob::DirtyMin
+                .explain(&permission)
+                .contains("CAP_SYS_RESOURCE")
+        );
+        assert!(
+            !Knob::DirtyBytes
+                .explain(&permission)
+                .contains("CAP_SYS_RESOURCE")
+        );
+        let busy = io::Error::from_raw_os_error(nix::libc::EBUSY);
+        assert!(Knob::DirtyMin.explain(&busy).contains("livepatch"));
     }
 }

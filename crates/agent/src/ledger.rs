@@ -29,6 +29,19 @@ pub struct Entry {
     pub written: String,
 }
 
+impl Entry {
+    /// For this knob of this cgroup.
+    pub fn new(place: &Place, knob: Knob, found: &str, written: &str) -> Entry {
+        Entry {
+            cgroup: place.path.clone(),
+            inode: place.inode,
+            knob,
+            found: found.into(),
+            written: written.into(),
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u32,
@@ -90,13 +103,7 @@ impl Ledger {
     /// what it goes back to.
     pub fn note(&mut self, place: &Place, knob: Knob, found: &str, written: &str) {
         let found = self.get(place, knob).map_or(found, |entry| &entry.found);
-        let entry = Entry {
-            cgroup: place.path.clone(),
-            inode: place.inode,
-            knob,
-            found: found.into(),
-            written: written.into(),
-        };
+        let entry = Entry::new(place, knob, found, written);
         self.restore(place, knob, Some(entry));
     }
 

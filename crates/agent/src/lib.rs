@@ -22,6 +22,8 @@ pub mod metrics;
 mod policy_file;
 pub mod rules;
 pub mod run;
+mod standing;
+mod step;
 pub mod tree;
 mod watch;
 

@@ -117,6 +117,8 @@ pub struct Want {
     pub memory: bool,
     /// Its pressure, and its targets in `io.latency`.
     pub pressure: bool,
+    /// What it may hold, holds of it in all, and may do at most.
+    pub limits: bool,
 }
 
 impl Want {
@@ -124,6 +126,7 @@ impl Want {
     pub const ALL: Want = Want {
         memory: true,
         pressure: true,
+        limits: true,
     };
     /// What only ever grows.
     pub const TOTALS: Want = Want {
@@ -176,11 +179,18 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
             0
         }
     };
+    let limit = |name: &str| {
+        if want.limits {
+            read(name)
+        } else {
+            String::new()
+        }
+    };
     let mut cgroup = Cgroup {
-        current: number(&read("memory.current")).unwrap_or(0),
-        max: number(&read("memory.max")),
-        high: number(&read("memory.high")),
-        min: number(&read("memory.min")).unwrap_or(0),
+        current: number(&limit("memory.current")).unwrap_or(0),
+        max: number(&limit("memory.max")),
+        high: number(&limit("memory.high")),
+        min: number(&limit("memory.min")).unwrap_or(0),
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
@@ -201,18 +211,18 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         cgroup.writeback = key("file_writeback");
         cgroup.file = key("active_file") + key("inactive_file");
     }
-    for (device, values) in nested(&read("io.max")) {
-        let limit = |key: &str| values.get(key).and_then(|value| value.parse().ok());
+    for (device, values) in nested(&limit("io.max")) {
+        let value = |key: &str| values.get(key).and_then(|value| value.parse().ok());
         cgroup.io_max.insert(
             device,
             IoMax {
-                wbps: limit("wbps"),
-                wiops: limit("wiops"),
-                rbps: limit("rbps"),
+                wbps: value("wbps"),
+                wiops: value("wiops"),
+                rbps: value("rbps"),
             },
         );
     }
-    if want.pressure {
+    if want.pressure && want.limits {
         cgroup.io_latency = nested(&read("io.latency")).into_keys().collect();
     }
     let io = file("io.stat");

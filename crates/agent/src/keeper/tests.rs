@@ -2,7 +2,9 @@
 //! On a hierarchy of plain files, which take anything: that the agent writes nothing else is theirs to show.
 
 use super::*;
-use std::io;
+use crate::standing::RETRIES;
+use std::fs;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 /// A hierarchy in a directory, a keeper of it, and what it said.
@@ -315,13 +317,4 @@ fn cgroups_that_vanish_meanwhile_are_no_error() {
         "{}",
         bench.said()
     );
-}
-
-#[test]
-fn what_an_error_means_is_said() {
-    let permission = io::Error::from_raw_os_error(nix::libc::EPERM);
-    assert!(explained(Knob::DirtyMin, &permission).contains("CAP_SYS_RESOURCE"));
-    assert!(!explained(Knob::DirtyBytes, &permission).contains("CAP_SYS_RESOURCE"));
-    let busy = io::Error::from_raw_os_error(nix::libc::EBUSY);
-    assert!(explained(Knob::DirtyMin, &busy).contains("livepatch"));
 }

@@ -18,6 +18,11 @@ const DECIDERS: [&str; 6] = ["host", "cgroup", "ceiling", "ancestor", "device", 
 
 const CGROUP: &str = "cgroup";
 
+const WANT: Want = Want {
+    limits: false,
+    ..Want::ALL
+};
+
 struct Table {
     dirty: Family,
     writeback: Family,
@@ -120,7 +125,7 @@ impl Table {
     }
 
     fn add(&mut self, place: &Place) {
-        let seen = cgroup::at(&place.directory, Want::ALL);
+        let seen = cgroup::at(&place.directory, WANT);
         let path: Arc<str> = place.path.as_str().into();
         let labels = [(CGROUP, &path)];
         if seen.has_memory {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How the knobs that rules name stand, and which are to be tried again.
+
+use crate::knob::Knob;
+use crate::tree::Place;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A knob that could not be set is tried again this many ticks in a row, then with each scan.
+pub const RETRIES: u32 = 10;
+
+/// How a knob stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// As the rule says.
+    Set,
+    /// Its file is not there.
+    Waiting,
+    /// It could not be read or written: why.
+    Failing(String),
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Standings {
+    knobs: BTreeMap<(PathBuf, Knob), Standing>,
+    /// Directories to look at again at the next ticks, and how often yet.
+    again: BTreeMap<PathBuf, u32>,
+}
+
+impl Standings {
+    /// Notes how a knob stands; whether that is news.
+    pub fn put(&mut self, place: &Place, knob: Knob, standing: Standing) -> bool {
+        if standing != Standing::Set {
+            self.again.entry(place.directory.clone()).or_default();
+        }
+        let key = (place.directory.clone(), knob);
+        self.knobs.insert(key, standing.clone()) != Some(standing)
+    }
+
+    /// Forgets a knob that no rule names any more.
+    pub fn remove(&mut self, place: &Place, knob: Knob) {
+        self.knobs.remove(&(place.directory.clone(), knob));
+    }
+
+    /// Forgets cgroups for which this does not hold.
+    pub fn retain(&mut self, there: impl Fn(&PathBuf) -> bool) {
+        self.knobs.retain(|(directory, _), _| there(directory));
+        self.again.retain(|directory, _| there(directory));
+    }
+
+    /// Directories of all cgroups.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let mut directories: Vec<PathBuf> = self.knobs.keys().map(|(at, _)| at.clone()).collect();
+        directories.dedup();
+        directories
+    }
+
+    /// How many stand like this, and the directory of one.
+    pub fn count(&self, wanted: impl Fn(&Standing) -> bool) -> (usize, Option<PathBuf>) {
+        let mut found = self.knobs.iter().filter(|(_, standing)| wanted(standing));
+        let first = found.next().map(|((directory, _), _)| directory.clone());
+        (usize::from(first.is_some()) + found.count(), first)
+    }
+
+    /// Takes the directories that are due; what is looked at must be handed to [`Standings::tried`].
+    pub fn due(&mut self) -> BTreeMap<PathBuf, u32> {
+        std::mem::take(&mut self.again)
+    }
+
+    /// A directory was looked at again, after so many times before. If it still lacks something its
+    /// turn comes again, unless that has been tried often enough.
+    pub fn tried(&mut self, directory: &PathBuf, tries: u32) {
+        if let Some(more) = self.again.get_mut(directory) {
+            *more = tries + 1;
+            if *more >= RETRIES {
+                self.again.remove(directory);
+            }
+        }
+    }
+}

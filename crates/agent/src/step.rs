@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is to be done with one knob. Example, for a rule that says `memory.dirty_min` = 16M:
+//!
+//! ```text
+//! file says   ledger says      rule    what is done
+//! 0           -                16M     noted as found 0, written 16M
+//! 16777216    0 -> 16M         16M     nothing
+//! 4194304     0 -> 16M         16M     written 16M: while there is a rule, it holds
+//! 16777216    0 -> 16M         none    written 0, as it was found
+//! 0           0 -> 16M         none    nothing: the module was loaded anew
+//! 4194304     0 -> 16M         none    left: somebody else wants it so
+//! 16777216    -                16M     nothing, and nothing will be put back: it was so before
+//! ```
+
+use crate::knob::{Knob, Setting};
+use crate::ledger::Entry;
+
+/// One step towards the rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is as its rule says.
+    Stands,
+    /// Write this because of the rule at this line.
+    Set(String, usize),
+    /// Write this, which is what was found.
+    PutBack(String),
+    /// It is what was found: the entry has done its duty.
+    Forget,
+    /// It is what somebody else wrote meanwhile, and stays.
+    Leave,
+}
+
+/// For a knob whose file says `says`, that a rule names or the ledger has an entry for.
+pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry>) -> Step {
+    let same = |value: u64| knob.parse(says) == Ok(value);
+    let same_text = |text: &str| knob.parse(text).is_ok_and(same);
+    match (rule, entry) {
+        (Some(rule), _) if same(rule.value) => Step::Stands,
+        (Some(rule), _) => Step::Set(rule.text.clone(), rule.line),
+        (None, Some(entry)) if same_text(&entry.found) => Step::Forget,
+        (None, Some(entry)) if same_text(&entry.written) => Step::PutBack(entry.found.clone()),
+        (None, Some(_)) => Step::Leave,
+        (None, None) => Step::Forget,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Place;
+
+    /// The example at the top.
+    #[test]
+    fn worked_example() {
+        let rule = Setting {
+            text: "16M".into(),
+            value: 16 << 20,
+            line: 3,
+        };
+        let place = Place {
+            directory: "/".into(),
+            path: "/a".into(),
+            inode: 1,
+            delegated: false,
+        };
+        let entry = Entry::new(&place, Knob::DirtyMin, "0", "16M");
+        let step = |says, rule, entry| step(Knob::DirtyMin, says, rule, entry);
+        let (rule, entry) = (Some(&rule), Some(&entry));
+        let set = Step::Set("16M".into(), 3);
+        assert_eq!(step("0", rule, None), set);
+        assert_eq!(step("16777216", rule, entry), Step::Stands);
+        assert_eq!(step("4194304", rule, entry), set);
+        assert_eq!(step("16777216", None, entry), Step::PutBack("0".into()));
+        assert_eq!(step("0", None, entry), Step::Forget);
+        assert_eq!(step("4194304", None, entry), Step::Leave);
+        assert_eq!(step("16777216", rule, None), Step::Stands);
+        assert_eq!(step("what no module says", rule, entry), set);
+    }
+}
