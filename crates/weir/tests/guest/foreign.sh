@@ -6,9 +6,11 @@
 cd /sys/fs/cgroup || exit 1
 mkdir victim noisy
 limits 33554432
-in_cgroup noisy fio --name=job --filename=/mnt/d/noisy --rw=write --bs=4k --size=512M --time_based --runtime=300 >/dev/null 2>&1 &
+# Writers wait for a commit of the journal, too, sometimes for all of the seconds that are looked at.
+umount /mnt/d && tune2fs -O ^has_journal /dev/weir/d >/dev/null && mount -t ext4 /dev/weir/d /mnt/d || exit 1
+in_cgroup noisy fio --name=job --filename=/mnt/d/noisy --rw=write --bs=4k --size=512M --time_based --runtime=3000 >/dev/null 2>&1 &
 sleep 6
-in_cgroup victim fio --name=job --filename=/mnt/d/victim --rw=write --bs=4k --size=64M --rate=500k --time_based --runtime=300 >/dev/null 2>&1 &
+in_cgroup victim fio --name=job --filename=/mnt/d/victim --rw=write --bs=4k --size=64M --rate=500k --time_based --runtime=3000 >/dev/null 2>&1 &
 sleep 2
 inode=$(ls -di victim | awk "{ print \$1 }")
 cd /tmp || exit 1
