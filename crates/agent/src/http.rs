@@ -60,11 +60,11 @@ struct Places(Mutex<VecDeque<(u64, TcpStream)>>);
 impl Places {
     fn enter(&self, number: u64, stream: TcpStream) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if places.len() >= CONNECTIONS
-            && let Some((_, oldest)) = places.pop_front()
-        {
-            // Its thread fails at its next read or write, and ends.
-            let _ = oldest.shutdown(Shutdown::Both);
+        if places.len() >= CONNECTIONS {
+            if let Some((_, oldest)) = places.pop_front() {
+                // Its thread fails at its next read or write, and ends.
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
         }
         places.push_back((number, stream));
     }

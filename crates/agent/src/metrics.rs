@@ -119,9 +119,7 @@ impl Exporter {
 
     fn text(&self) -> Result<String, std::fmt::Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, text)) = last.as_ref()
-            && at.elapsed() < FRESH
-        {
+        if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(text.clone());
         }
         let began = Instant::now();
