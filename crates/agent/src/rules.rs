@@ -19,7 +19,7 @@
 
 use crate::knob::{Knob, Setting};
 use glob::{MatchOptions, Pattern};
-use scenario::problem::{Problem, Problems};
+use scenario::problem::Problems;
 use scenario::reader::{self, Table, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,14 +49,7 @@ impl Rules {
     /// Everything that is wrong with it, or why it could not be read.
     pub fn load(path: &Path) -> Result<Rules, Problems> {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|why| {
-            Problems(vec![Problem {
-                file: shown.clone(),
-                line: 0,
-                key: String::new(),
-                what: format!("cannot read the policy: {why}"),
-            }])
-        })?;
+        let text = scenario::text(path, "policy")?;
         Rules::parse(&shown, &text)
     }
 

@@ -107,7 +107,7 @@ fn debian(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
         .into_iter()
         .max_by_key(|name| version_key(name))
         .with_context(|| {
-            format!("Debian's archive has no {series} kernel in the flavour {flavour}; it has 6.1 and 6.12 for Debian 12")
+            format!("this host's Debian mirrors have no {series} kernel in the flavour {flavour}; Debian 12 has 6.1, and its security archive 6.12: is there a `debian-security` mirror among this host's apt sources?")
         })?;
     let release = newest
         .trim_start_matches("linux-image-")

@@ -33,17 +33,22 @@ use std::path::Path;
 /// Reads and checks the scenario file at `path`; its stem becomes the scenario's name.
 ///
 /// # Errors
+/// The text of a file, which is a `kind` in the words of the error; a problem of its own if it cannot be read.
+pub fn text(path: &Path, kind: &str) -> Result<String, Problems> {
+    std::fs::read_to_string(path).map_err(|why| {
+        Problems(vec![Problem {
+            file: path.display().to_string(),
+            line: 0,
+            key: String::new(),
+            what: format!("cannot read the {kind}: {why}"),
+        }])
+    })
+}
+
 /// Everything that is wrong with the file, each problem with its line; or why it could not be read.
 pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|why| {
-        Problems(vec![Problem {
-            file: shown.clone(),
-            line: 0,
-            key: String::new(),
-            what: format!("cannot read the scenario: {why}"),
-        }])
-    })?;
+    let text = text(path, "scenario")?;
     let name = path
         .file_stem()
         .map_or_else(|| "scenario".into(), |s| s.to_string_lossy().into_owned());
