@@ -37,10 +37,22 @@ above() {
 	[ "$(held)" -gt "$1" ]
 }
 
-# What is held is read first: it only shrinks, and the limit follows it down.
+# What is held is read first: it only shrinks, and the limit follows it down.  A
+# machine too busy to look while there is a debt (the disk writes it in two
+# seconds) has shown nothing: then it is built up again.
 no_debt() {
-	local held=$(held) lifted=$(cat $host/drain_limit_bytes)
-	[ "$held" -gt $((2 * limit)) ] && [ "$lifted" -gt $((held * 3 / 4)) ] && return
+	local held lifted
+	for try in 1 2 3 4 5; do
+		echo 0 >$seconds
+		sleep 0.3
+		held=$(held) lifted=$(cat $host/drain_limit_bytes)
+		if [ "$held" -gt $((limit * 3 / 2)) ]; then
+			[ "$lifted" -gt $((held * 3 / 4)) ] && return
+			break
+		fi
+		echo 3 >$seconds
+		soon above $((2 * limit)) || return
+	done
 	echo "held $held, then the limit was $lifted"
 	return 1
 }
@@ -88,8 +100,6 @@ ok "observe: what is held falls back towards the kernel's limit" soon eval '! ab
 echo 0 >/sys/module/weir/parameters/observe
 ok "and rises again" soon above $((2 * limit))
 
-echo 0 >$seconds
-sleep 0.3
 ok "switched off: no limit far below what is held" no_debt
 kill $writers
 ok "withdrawn when what was held is written" soon withdrawn

@@ -153,7 +153,7 @@ fn what_cannot_be_run_is_refused_with_what_would_be_right() {
         ),
         (
             ["--kernel", "debian:7.99"],
-            "Debian's archive has no 7.99 kernel in the flavour cloud",
+            "have no 7.99 kernel in the flavour cloud",
         ),
         (
             ["--kernel", "vmlinux"],
