@@ -15,16 +15,6 @@ held() {
 	echo $(($(vmstat nr_dirty) + $(vmstat nr_writeback)))
 }
 
-# soon COMMAND...: within forty seconds, which is long after it should be
-soon() {
-	for try in $(seq 200); do
-		"$@" && return
-		sleep 0.2
-	done
-	echo "not within forty seconds: $*"
-	return 1
-}
-
 lifted() {
 	[ "$(cat $host/drain_limit_bytes)" -gt $((4 * limit)) ]
 }
@@ -55,10 +45,6 @@ no_debt() {
 	done
 	echo "held $held, then the limit was $lifted"
 	return 1
-}
-
-idle() {
-	[ "$(state)" = idle ]
 }
 
 # Between two beats the lifted limit stays: then the figures fit to the byte.
@@ -103,7 +89,7 @@ ok "and rises again" soon above $((2 * limit))
 ok "switched off: no limit far below what is held" no_debt
 kill $writers
 ok "withdrawn when what was held is written" soon withdrawn
-ok "then no probe is left" soon idle
+ok "then no probe is left" comes_to idle state
 ok "none at all" is "$(probes)" 0
 
 echo 10 >$seconds

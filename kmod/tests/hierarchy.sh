@@ -102,7 +102,6 @@ echo "# most held, of MB allowed: top $max_top of $top, mid $max_mid of $mid, on
 
 rmdir top/mid/one
 sync
-sleep 1
-ok "a removed cgroup's record is dropped once it is clean" is "$(cat /sys/kernel/weir/groups)" 10
+ok "a removed cgroup's record is dropped once it is clean" comes_to 10 cat /sys/kernel/weir/groups
 ok "the sums are back at nothing" is "$(sum top)" 0
 finish

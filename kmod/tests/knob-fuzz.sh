@@ -23,6 +23,6 @@ sed 's/^/# /' /tmp/b.out
 echo 0 >keeper/memory.dirty_min
 echo max >keeper/memory.dirty_bytes
 rmdir a b
-ok "idle once the cgroups are gone" sh -c 'sleep 1; grep -q idle /sys/kernel/weir/state'
+ok "idle once the cgroups are gone" comes_to idle state
 rmmod weir
 finish

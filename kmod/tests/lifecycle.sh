@@ -21,26 +21,21 @@ ok "no probe then" is "$(probes)" 0
 echo 16M >memory.dirty_min
 cd /
 rmdir /sys/fs/cgroup/a
-sleep 1
-ok "idle when the only cgroup with a knob is gone" is "$(state)" idle
+ok "idle when the only cgroup with a knob is gone" comes_to idle state
 ok "nothing kept of it" is "$(cat /sys/kernel/weir/groups)" 0
 mkdir /sys/fs/cgroup/a
 ok "a new cgroup of the name starts with the default" is "$(cat /sys/fs/cgroup/a/memory.dirty_min)" 0
 
 echo 16M >/sys/fs/cgroup/a/memory.dirty_min
 echo 0 >/proc/sys/kernel/ftrace_enabled
-sleep 1
-ok "blind within a second of kernel.ftrace_enabled=0" is "$(state)" blind
+ok "blind with kernel.ftrace_enabled=0" comes_to blind state
 ok "dirty_stat says so" is "$(stat a in_effect)" 0
 echo 1 >/proc/sys/kernel/ftrace_enabled
-sleep 1
-ok "active again once it is back" is "$(state)" active
+ok "active again once it is back" comes_to active state
 echo 0 >/sys/kernel/debug/kprobes/enabled
-sleep 1
-ok "blind within a second of kprobes/enabled=0" is "$(state)" blind
+ok "blind with kprobes/enabled=0" comes_to blind state
 echo 1 >/sys/kernel/debug/kprobes/enabled
-sleep 1
-ok "active again once it is back" is "$(state)" active
+ok "active again once it is back" comes_to active state
 rmmod weir
 ok "no file left after unload" test ! -e /sys/fs/cgroup/a/memory.dirty_min
 ok "no sysfs left after unload" test ! -e /sys/kernel/weir

@@ -26,14 +26,16 @@ ok "with a floor of everything it writes, too" write_through weir weir
 ok "no kill" is "$(oom_kills weir)" 0
 ok "the floor was used" between 1 "$(stat weir nr_floor_admitted)" 100000000
 ok "the effective floor is at most half of memory.max" between 4096 "$(stat weir floor)" 12582912
+# floor_within BYTES
+floor_within() {
+	between 0 "$(stat weir floor)" "$1"
+}
 echo 20M >weir/memory.min
-sleep 1
-ok "and at most memory.max - memory.min, live" between 0 "$(stat weir floor)" 4194304
+ok "and at most memory.max - memory.min, live" soon floor_within 4194304
 echo 0 >weir/memory.min
 echo 16M >weir/memory.dirty_bytes
 echo max >weir/memory.max
-sleep 1
-ok "and at most the ceiling" is "$(stat weir floor)" 16777216
+ok "and at most the ceiling" comes_to 16777216 stat weir floor
 mkdir weir/below
 echo +memory >weir/cgroup.subtree_control
 echo 64M >weir/below/memory.dirty_min

@@ -21,13 +21,9 @@ held() {
 	echo $(($(stat "$1" subtree_dirty) + $(stat "$1" subtree_writeback)))
 }
 
-# soon COMMAND...: within ten seconds
-soon() {
-	for _ in $(seq 100); do
-		"$@" && return
-		usleep 100000
-	done
-	return 1
+# unused LOW HIGH: what is reserved of all floors
+unused() {
+	between "$1" "$(cat /sys/kernel/weir/unused_bytes)" "$2"
 }
 
 # admitted CGROUP, throttled CGROUP
@@ -82,12 +78,10 @@ kill $noisy
 wait $noisy 2>/dev/null
 killall dd 2>/dev/null
 sync
-sleep 1
 # but for the journal's pages that writers dirtied, which count as foreign for a while
-ok "with nothing dirty all is unused" between 24117248 "$(cat /sys/kernel/weir/unused_bytes)" 25165824
+ok "with nothing dirty all is unused" soon unused 24117248 25165824
 rmdir pod/two $leaf pod/scope/container pod/scope
-sleep 1
-ok "the inner floor goes with its cgroup" between 15728640 "$(cat /sys/kernel/weir/unused_bytes)" 16777216
+ok "the inner floor goes with its cgroup" soon unused 15728640 16777216
 echo 0 >pod/memory.dirty_min
 ok "nothing stays reserved" is "$(cat /sys/kernel/weir/unused_bytes)" 0
 finish

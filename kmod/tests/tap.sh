@@ -31,6 +31,28 @@ between() {
 		{ echo "got $2, wanted $1..$3"; return 1; }
 }
 
+# soon COMMAND...: succeeds within a minute; on a busy machine, that may be long
+# after it should
+soon() {
+	deadline=$(($(date +%s) + 60))
+	until "$@"; do
+		[ "$(date +%s)" -lt $deadline ] || { echo "not within a minute: $*"; return 1; }
+		usleep 200000
+	done
+}
+
+# comes_to WANTED COMMAND...: soon prints it
+comes_to() {
+	wanted=$1
+	shift
+	soon prints "$wanted" "$@"
+}
+prints() {
+	wanted=$1
+	shift
+	is "$("$@")" "$wanted"
+}
+
 # refuses FILE VALUE WORDS: the write fails with this error, the value stays
 refuses() {
 	before=$(cat "$1")

@@ -52,18 +52,6 @@ written() {
 portions() {
 	echo "$(stat light/own weight_portion) $(stat light/other weight_portion) $(stat heavy weight_portion)"
 }
-# comes_to WANTED TRIES COMMAND...: 0.2 s apart
-comes_to() {
-	wanted=$1 tries=$2
-	shift 2
-	while [ "$tries" -gt 0 ]; do
-		got=$("$@")
-		[ "$got" != "$wanted" ] || return 0
-		tries=$((tries - 1))
-		usleep 200000
-	done
-	is "$got" "$wanted"
-}
 # at_rest: nobody of light/other began to wait within two seconds
 at_rest() {
 	held=$(stat light/other nr_weight_held)
@@ -73,7 +61,7 @@ at_rest() {
 writer light/own
 writer light/other
 writer heavy
-ok "weights below light share out what light has" comes_to "1980 20 8000" 100 portions
+ok "weights below light share out what light has" comes_to "1980 20 8000" portions
 # outruns: heavy's bytes written back were more than light's, for six seconds.  Due is
 # four times, on a busy machine 1.5 was seen; without weights light's two flushers face one.
 outruns() {
@@ -83,30 +71,30 @@ outruns() {
 	echo "# heavy wrote $h bytes, light $l" >&2
 	[ $h -le $((l * 5 / 4)) ] || echo yes
 }
-ok "the heavy one gets more than two light ones together" comes_to yes 8 outruns
+ok "the heavy one gets more than two light ones together" comes_to yes outruns
 ok "the light ones were held" between 1 $(($(stat light/own nr_weight_held) + $(stat light/other nr_weight_held))) 1000000
 echo 8M >light/other/memory.dirty_min
 # fills: light/other holds more than its portion, 0.2 %, could bring it to
 fills() {
 	[ "$(stat light/other dirty)" -lt 4194304 ] || echo yes
 }
-ok "below its floor nobody is held" comes_to yes 100 fills
+ok "below its floor nobody is held" comes_to yes fills
 echo 0 >light/other/memory.dirty_min
 echo 1 >light/own/cgroup.kill
 echo 1 >heavy/cgroup.kill
-ok "alone on the device nobody is held" comes_to yes 5 at_rest
+ok "alone on the device nobody is held" comes_to yes at_rest
 
 writer heavy
-ok "held again" comes_to 8000 100 stat heavy weight_portion
+ok "held again" comes_to 8000 stat heavy weight_portion
 echo Y >/sys/module/weir/parameters/observe
-ok "observed, nobody is held" comes_to yes 5 at_rest
+ok "observed, nobody is held" comes_to yes at_rest
 # counted: a pass beyond its portion was, once its cgroup came to make one
 counted() {
 	[ "$(stat light/other nr_would_wait)" -eq 0 ] || echo yes
 }
-ok "but counted" comes_to yes 100 counted
+ok "but counted" comes_to yes counted
 echo N >/sys/module/weir/parameters/observe
-ok "held once more" comes_to 8000 100 stat heavy weight_portion
+ok "held once more" comes_to 8000 stat heavy weight_portion
 ok "unloads while tasks are held" rmmod weir
 echo 1 >light/cgroup.kill
 echo 1 >heavy/cgroup.kill
