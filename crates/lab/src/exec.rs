@@ -10,7 +10,7 @@ use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
 use anyhow::Context;
 use guest::protocol::{Event, PlanDisk, Work};
-use scenario::model::Filesystem;
+use scenario::model::{Filesystem, Tier};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -33,8 +33,10 @@ pub struct ScriptDisk {
 pub struct ScriptRequest {
     /// As for `--kernel`.
     pub kernel: String,
-    /// RAM in bytes.
+    /// RAM in bytes, where there are no tiers.
     pub memory: u64,
+    /// Kinds of memory, fastest first; the guest's memory is their sum.
+    pub tiers: Vec<Tier>,
     /// Number of CPUs.
     pub cpus: u32,
     /// In order.
@@ -143,7 +145,11 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         emulator: &emulator,
         image: &kernel.image,
         initramfs,
-        memory: request.memory,
+        memory: match request.tiers.as_slice() {
+            [] => request.memory,
+            tiers => tiers.iter().map(|tier| tier.size_bytes).sum(),
+        },
+        tiers: &request.tiers,
         cpus: request.cpus,
         drives: &drives,
         count_instructions: request.count_instructions,

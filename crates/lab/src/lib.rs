@@ -17,6 +17,7 @@ mod libraries;
 mod metrics;
 pub mod module;
 mod monitor;
+mod numa;
 mod packages;
 mod prepare;
 mod qemu;

@@ -13,9 +13,11 @@
 
 use crate::emulator::Emulator;
 use crate::monitor::Monitor;
+use crate::numa;
 use anyhow::{Context, Result, bail};
 use guest::protocol::Event;
 use nix::sys::signal::Signal;
+use scenario::model::Tier;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -54,8 +56,10 @@ pub struct Machine<'a> {
     pub image: &'a Path,
     /// The initramfs, without a name.
     pub initramfs: File,
-    /// RAM in bytes.
+    /// RAM in bytes; the sum of the tiers, if there are any.
     pub memory: u64,
+    /// Kinds of memory, fastest first; none: all of one kind.
+    pub tiers: &'a [Tier],
     /// Number of CPUs.
     pub cpus: u32,
     /// In order.
@@ -142,7 +146,7 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
 
     let mut command = machine.emulator.command();
     command
-        .args(arguments(machine, &inherited))
+        .args(arguments(machine, &inherited)?)
         .stdin(Stdio::null())
         .stdout(console.try_clone().context("the console's file")?)
         .stderr(console.try_clone().context("the console's file")?);
@@ -256,14 +260,19 @@ fn drive_id(index: usize) -> String {
     format!("disk{index}")
 }
 
-fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Vec<OsString> {
+fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsString>> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: &dyn AsRef<std::ffi::OsStr>| {
         arguments.push(option.into());
         arguments.push(value.as_ref().into());
     };
     add("-name", &"weir-lab");
-    add("-M", &"q35");
+    let hmat = if machine.tiers.is_empty() {
+        ""
+    } else {
+        ",hmat=on"
+    };
+    add("-M", &format!("q35{hmat}"));
     if machine.count_instructions {
         // One instruction takes one nanosecond of virtual time, and time that nothing runs in is skipped.
         add("-accel", &"tcg,thread=single");
@@ -315,9 +324,11 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Vec<OsString> 
             &format!("virtio-blk-pci,drive={id},serial=weir-{index}"),
         );
     }
+    let tiers = numa::arguments(machine.tiers, machine.cpus)?;
+    arguments.extend(tiers.into_iter().map(OsString::from));
     arguments.push("-nodefaults".into());
     arguments.push("-no-reboot".into());
-    arguments
+    Ok(arguments)
 }
 
 /// Sparse images without a name: in memory if that has room for all of them, full, beside the guest; else on disk.

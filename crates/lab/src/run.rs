@@ -250,6 +250,7 @@ impl Lab<'_> {
             image: &self.kernel.image,
             initramfs,
             memory: scenario.host.memory_bytes,
+            tiers: &scenario.tiers,
             cpus: scenario.host.cpus,
             drives: &drives.collect::<Vec<_>>(),
             count_instructions: false,

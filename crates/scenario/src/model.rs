@@ -17,6 +17,9 @@ pub struct Scenario {
     pub title: String,
     /// The host to boot or model.
     pub host: Host,
+    /// Kinds of memory the host has, fastest first; none: all of one kind.
+    #[serde(default)]
+    pub tiers: Vec<Tier>,
     /// In file order; the first is mounted first.
     pub disks: Vec<Disk>,
     /// By cgroup path below the root, `/`-separated (`pod.slice/victim`).
@@ -65,6 +68,32 @@ pub struct Host {
     /// Parameter of the module to the value written: arm `weir` only.
     #[serde(default)]
     pub weir: BTreeMap<String, String>,
+}
+
+/// Memory of one kind: a NUMA node, the first of them with all CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tier {
+    /// For people: `dram`, `cxl`.
+    pub name: String,
+    /// Bytes; all tiers together are the host's memory.
+    pub size_bytes: u64,
+    /// Of one access from a CPU while nobody else makes any.
+    pub latency_ns: u64,
+    /// Bytes per second that all CPUs together can read.
+    pub bandwidth: u64,
+}
+
+impl Tier {
+    /// What one costs that nobody has said anything about: DRAM, memory behind CXL, and three times that from
+    /// tier to tier.
+    pub fn usual(index: usize) -> (u64, u64) {
+        const DRAM: (u64, u64) = (80, 200 << 30);
+        const CXL: (u64, u64) = (250, 48 << 30);
+        match index {
+            0 => DRAM,
+            _ => (1..index).fold(CXL, |(latency, bandwidth), _| (latency * 3, bandwidth / 3)),
+        }
+    }
 }
 
 /// A filesystem the lab knows how to make and mount.

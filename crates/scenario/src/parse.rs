@@ -29,6 +29,7 @@ fn sections(name: &str, root: &Table) -> Scenario {
             .unwrap_or_default()
             .into(),
         host: host::host(root),
+        tiers: Vec::new(),
         disks: host::disks(root),
         cgroups: cgroup::cgroups(root),
         jobs: Vec::new(),

@@ -4,7 +4,7 @@
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use lab::{Cache, Outcome, ScriptDisk, ScriptRequest};
-use scenario::model::Filesystem;
+use scenario::model::{Filesystem, Tier};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +22,10 @@ pub struct Args {
     /// Guest memory
     #[arg(long, default_value = "2G", value_parser = scenario::units::size)]
     memory: u64,
+    /// Memory of one kind, fastest first, the guest's memory being their sum instead of --memory: a NUMA node each,
+    /// CPUs on the first; latency and bandwidth as in 250ns and 50G/s
+    #[arg(long = "tier", value_name = "SIZE[,LATENCY,BANDWIDTH]", value_parser = tier)]
+    tiers: Vec<Tier>,
     /// Guest CPUs
     #[arg(long, default_value_t = 2)]
     cpus: u32,
@@ -75,6 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let request = ScriptRequest {
         kernel: args.kernel,
         memory: args.memory,
+        tiers: numbered(args.tiers),
         cpus: args.cpus,
         disks: args.disks,
         files: args.files,
@@ -156,6 +161,41 @@ fn disk(text: &str) -> Result<ScriptDisk> {
     })
 }
 
+/// `SIZE[,LATENCY,BANDWIDTH]`; a latency of 0 if none is given.
+fn tier(text: &str) -> Result<Tier> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let (latency_ns, bandwidth) = match parts[1..] {
+        [] => (0, 0),
+        [latency, bandwidth] => (
+            scenario::units::nanoseconds(latency).map_err(|why| anyhow!(why))?,
+            scenario::units::bandwidth(bandwidth).map_err(|why| anyhow!(why))?,
+        ),
+        _ => bail!(
+            "`{text}` is not a tier: write SIZE[,LATENCY,BANDWIDTH], as in 1G or 384M,250ns,50G/s"
+        ),
+    };
+    if parts.len() > 1 && latency_ns == 0 {
+        bail!("`{text}`: no memory answers at once, write a latency as in 250ns");
+    }
+    Ok(Tier {
+        name: String::new(),
+        size_bytes: scenario::units::size(parts[0]).map_err(|why| anyhow!(why))?,
+        latency_ns,
+        bandwidth,
+    })
+}
+
+/// Names them by their place, and gives those without a latency what such a tier usually has.
+fn numbered(mut tiers: Vec<Tier>) -> Vec<Tier> {
+    for (index, tier) in tiers.iter_mut().enumerate() {
+        tier.name = index.to_string();
+        if tier.latency_ns == 0 {
+            (tier.latency_ns, tier.bandwidth) = Tier::usual(index);
+        }
+    }
+    tiers
+}
+
 /// `HOST:GUEST`
 fn file(text: &str) -> Result<(PathBuf, String)> {
     match text.rsplit_once(':') {
@@ -193,6 +233,29 @@ mod tests {
             }
         );
         assert_eq!(disk("raw=64M").unwrap().filesystem, None);
+    }
+
+    #[test]
+    fn tiers_are_read_and_have_usual_costs() {
+        let tiers = numbered(vec![
+            tier("1G").unwrap(),
+            tier("384M").unwrap(),
+            tier("1G,2us,8G/s").unwrap(),
+        ]);
+        let of = |tier: &Tier| (tier.size_bytes, tier.latency_ns, tier.bandwidth);
+        assert_eq!(of(&tiers[0]), (1 << 30, 80, 200 << 30));
+        assert_eq!(of(&tiers[1]), (384 << 20, 250, 48 << 30));
+        assert_eq!(of(&tiers[2]), (1 << 30, 2000, 8 << 30));
+        assert_eq!(tiers[2].name, "2");
+        for (text, why) in [
+            ("1G,80ns", "write SIZE[,LATENCY,BANDWIDTH]"),
+            ("1G,0ns,1G/s", "write a latency"),
+            ("1X", "`1X` is not a size"),
+            ("1G,80ns,1G", "say how much per second"),
+        ] {
+            let error = tier(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 
     #[test]

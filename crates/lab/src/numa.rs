@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A guest with memory of several speeds: a NUMA node per tier, all CPUs on the first.
+//!
+//! Real tiers differ in what an access costs; emulated ones only say so, in the ACPI tables that a kernel
+//! groups nodes into memory tiers by (HMAT: latency and bandwidth of each node as seen from the CPUs). What a
+//! guest shows is therefore where pages lie and what moves them, not how fast they are: that is the twin's.
+//!
+//! Example: `1280M,80ns,200G/s` and `384M,250ns,50G/s` make node 0 with the CPUs and node 1 without any. Linux
+//! 6.12 puts them into `memory_tier4` and `memory_tier56` and demotes from 0 to 1; 6.1 does not read HMAT for
+//! this and has both in one tier. Each node is 10 further away than the one before it, so that of several lower
+//! tiers the next one is what a kernel demotes to.
+
+use anyhow::{Result, bail, ensure};
+use scenario::model::Tier;
+
+const MIB: u64 = 1 << 20;
+/// ACPI's, for a node and itself.
+const LOCAL_DISTANCE: usize = 10;
+/// Distances are bytes and 255 means unreachable.
+const MOST_TIERS: usize = 16;
+/// HMAT has 16 bits for a bandwidth, with one factor for all of a table.
+const BANDWIDTH_BITS: u32 = 16;
+
+/// What QEMU is told; nothing where there are no tiers.
+///
+/// # Errors
+/// What HMAT cannot say, or QEMU will not.
+pub fn arguments(tiers: &[Tier], cpus: u32) -> Result<Vec<String>> {
+    if tiers.is_empty() {
+        return Ok(Vec::new());
+    }
+    check(tiers)?;
+    let mut arguments = Vec::new();
+    let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+    for (node, tier) in tiers.iter().enumerate() {
+        let size = tier.size_bytes;
+        add(
+            "-object",
+            format!("memory-backend-ram,id=tier{node},size={size}B"),
+        );
+        let holds = if node == 0 {
+            format!(",cpus=0-{}", cpus - 1)
+        } else {
+            String::new()
+        };
+        add(
+            "-numa",
+            format!("node,nodeid={node}{holds},memdev=tier{node},initiator=0"),
+        );
+    }
+    for from in 0..tiers.len() {
+        for to in (0..tiers.len()).filter(|to| *to != from) {
+            let distance = LOCAL_DISTANCE * (1 + from.abs_diff(to));
+            add("-numa", format!("dist,src={from},dst={to},val={distance}"));
+        }
+    }
+    for (node, tier) in tiers.iter().enumerate() {
+        let of = format!("hmat-lb,initiator=0,target={node},hierarchy=memory");
+        let (latency, bandwidth) = (tier.latency_ns, tier.bandwidth);
+        add(
+            "-numa",
+            format!("{of},data-type=access-latency,latency={latency}"),
+        );
+        add(
+            "-numa",
+            format!("{of},data-type=access-bandwidth,bandwidth={bandwidth}"),
+        );
+    }
+    Ok(arguments)
+}
+
+fn check(tiers: &[Tier]) -> Result<()> {
+    ensure!(
+        tiers.len() <= MOST_TIERS,
+        "{} tiers: a guest has {MOST_TIERS} at most",
+        tiers.len()
+    );
+    for tier in tiers {
+        let name = &tier.name;
+        if tier.size_bytes == 0 || tier.size_bytes % MIB != 0 {
+            bail!("tier {name}: a guest's memory comes in whole MiB");
+        }
+        if tier.bandwidth == 0 || tier.bandwidth % MIB != 0 {
+            bail!("tier {name}: a guest is told bandwidths in whole MiB per second");
+        }
+        if tier.latency_ns == 0 || tier.latency_ns > u64::from(u16::MAX) {
+            bail!(
+                "tier {name}: a guest is told latencies of 1 to {} ns",
+                u16::MAX
+            );
+        }
+    }
+    let bits = tiers.iter().fold(0, |all, tier| all | tier.bandwidth);
+    if u64::BITS - bits.leading_zeros() - bits.trailing_zeros() > BANDWIDTH_BITS {
+        bail!(
+            "a guest is told all bandwidths as multiples of one power of two, up to 65535 times that: write rounder numbers, as in 200G/s and 50G/s"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tier(size_bytes: u64, latency_ns: u64, bandwidth: u64) -> Tier {
+        Tier {
+            name: "t".into(),
+            size_bytes,
+            latency_ns,
+            bandwidth,
+        }
+    }
+
+    #[test]
+    fn the_first_node_has_the_cpus_and_each_is_further_away() {
+        let tiers = [
+            tier(1280 << 20, 80, 200 << 30),
+            tier(384 << 20, 250, 50 << 30),
+            tier(256 << 20, 900, 8 << 30),
+        ];
+        let text = arguments(&tiers, 2).unwrap().join(" ");
+        for part in [
+            "memory-backend-ram,id=tier1,size=402653184B",
+            "node,nodeid=0,cpus=0-1,memdev=tier0,initiator=0",
+            "node,nodeid=2,memdev=tier2,initiator=0",
+            "dist,src=0,dst=1,val=20",
+            "dist,src=2,dst=0,val=30",
+            "target=1,hierarchy=memory,data-type=access-latency,latency=250",
+            "target=2,hierarchy=memory,data-type=access-bandwidth,bandwidth=8589934592",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert!(arguments(&[], 2).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_the_tables_cannot_say_is_refused() {
+        let fast = tier(1 << 30, 80, 200 << 30);
+        for (slow, why) in [
+            (tier(1000, 250, 50 << 30), "whole MiB"),
+            (tier(1 << 30, 0, 50 << 30), "latencies"),
+            (tier(1 << 30, 65_536, 50 << 30), "latencies"),
+            (tier(1 << 30, 250, 1000), "bandwidths in whole MiB"),
+            (tier(1 << 30, 250, 3 << 20), "rounder numbers"),
+        ] {
+            let error = arguments(&[fast.clone(), slow], 1).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(arguments(&vec![fast; 17], 1).is_err());
+    }
+}
