@@ -196,6 +196,7 @@ mod tests {
             cgroup: None,
             disk: "d".into(),
             fio,
+            memory: None,
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::model::{Arm, Scenario};
 use crate::problem::suggest;
 
-/// Measured of a job in every phase it runs in (latencies of its write direction, else of its
+/// Measured of a fio job in every phase it runs in (latencies of its write direction, else of its
 /// reads).
 pub const JOB: &[&str] = &[
     "iops",
@@ -19,6 +19,30 @@ pub const JOB: &[&str] = &[
     // their mean; and Jain's index, 1 if all wrote the same.
     "spread_pct",
     "jain",
+];
+/// Measured of a job that reads memory.
+pub const MEMORY_JOB: &[&str] = &[
+    // Over the second half of the time in which all jobs of the phase run.
+    "ops_per_sec",
+    // Pages of its hot set that are not in the fastest tier in the end.
+    "hot_low_pct",
+    // Pages that do not hold what was written to them, in the end.
+    "corrupt_pages",
+];
+/// Measured of the whole host in every phase, where it has tiers.
+pub const TIERED_HOST: &[&str] = &[
+    // Over the second half of the time in which all jobs of the phase run, as of a cgroup.
+    "migrated_bytes_per_min",
+];
+/// Measured of a cgroup in every phase, where the host has tiers: medians over that half.
+pub const TIERED_CGROUP: &[&str] = &["toptier_bytes", "lowtier_bytes", "toptier_pct"];
+/// The same, in arm `weir` only: stock has no budgets.
+pub const BUDGET: &[&str] = &[
+    // How far it is above its budget in the fastest tier; or below, as far as it has memory in another.
+    "budget_error_pct",
+    // From the start of the phase's last job until that is 2 % or less and stays so; the phase's whole length after that
+    // start if it never does.
+    "settle_ns",
 ];
 /// Measured of the whole host in every phase.
 pub const HOST: &[&str] = &[
@@ -68,7 +92,7 @@ pub const DIRTY_STAT: &[&str] = &[
 pub enum Unit {
     /// `_ns`
     Nanoseconds,
-    /// `_bytes`, except `bw_bytes`
+    /// `_bytes`, except `bw_bytes`; `_bytes_per_min`
     Bytes,
     /// `bw_bytes`: bytes per second
     Bandwidth,
@@ -85,7 +109,7 @@ impl Unit {
             Unit::Nanoseconds
         } else if metric.ends_with("bw_bytes") {
             Unit::Bandwidth
-        } else if metric.ends_with("_bytes") {
+        } else if metric.ends_with("_bytes") || metric.ends_with("_bytes_per_min") {
             Unit::Bytes
         } else if metric.ends_with("_pct") {
             Unit::Percent
@@ -103,6 +127,15 @@ impl Unit {
             Unit::Percent => "a percentage (a plain number)",
             Unit::Count => "a plain number",
         }
+    }
+}
+
+/// Of those metrics that only a host with tiers has, what this one has.
+fn tiered(scenario: &Scenario, metrics: &'static [&'static str]) -> &'static [&'static str] {
+    if scenario.tiers.is_empty() {
+        &[]
+    } else {
+        metrics
     }
 }
 
@@ -160,7 +193,10 @@ impl Name {
             ));
         };
         if self.subject == "host" {
-            return self.check_metric(HOST, "of the host");
+            return self.check_metric(
+                &[HOST, tiered(scenario, TIERED_HOST)].concat(),
+                "of the host",
+            );
         }
         if let Some(disk) = self.subject.strip_prefix("disk/") {
             if !scenario.disks.iter().any(|d| d.name == disk) {
@@ -178,12 +214,16 @@ impl Name {
                     suggest(cgroup, scenario.cgroups.keys().map(String::as_str))
                 ));
             }
+            let stock = [CGROUP, tiered(scenario, TIERED_CGROUP)].concat();
             return match self.arm {
-                Arm::Stock => self.check_metric(CGROUP, "of a cgroup in arm `stock`"),
-                Arm::Weir => self.check_metric(&[CGROUP, DIRTY_STAT].concat(), "of a cgroup"),
+                Arm::Stock => self.check_metric(&stock, "of a cgroup in arm `stock`"),
+                Arm::Weir => {
+                    let all = [&stock, DIRTY_STAT, tiered(scenario, BUDGET)].concat();
+                    self.check_metric(&all, "of a cgroup")
+                }
             };
         }
-        if !scenario.jobs.iter().any(|j| j.name == self.subject) {
+        let Some(job) = scenario.jobs.iter().find(|j| j.name == self.subject) else {
             let known = scenario.jobs.iter().map(|j| j.name.as_str()).chain([
                 "host",
                 "disk/NAME",
@@ -194,7 +234,7 @@ impl Name {
                 self.subject,
                 suggest(&self.subject, known)
             ));
-        }
+        };
         // A phase without jobs has been refused already; this would only repeat it.
         if !phase.jobs.is_empty() && !phase.jobs.contains(&self.subject) {
             return Err(format!(
@@ -204,7 +244,10 @@ impl Name {
                 phase.jobs.join(", ")
             ));
         }
-        self.check_metric(JOB, "of a job")
+        match job.memory {
+            None => self.check_metric(JOB, "of a job"),
+            Some(_) => self.check_metric(MEMORY_JOB, "of a job that reads memory"),
+        }
     }
 
     fn check_metric(&self, known: &[&str], of: &str) -> Result<(), String> {

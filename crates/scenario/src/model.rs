@@ -5,6 +5,10 @@
 //! Byte sizes are `u64` bytes, bandwidths bytes per second, durations milliseconds. Every name that
 //! refers to something (a job's cgroup, a phase's job) has been checked to exist.
 
+mod memory;
+
+pub use memory::{Agent, Backing, ENGINES, Memory, Pattern, Tier};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,7 +28,7 @@ pub struct Scenario {
     pub disks: Vec<Disk>,
     /// By cgroup path below the root, `/`-separated (`pod.slice/victim`).
     pub cgroups: BTreeMap<String, Cgroup>,
-    /// fio jobs, in file order.
+    /// In file order.
     pub jobs: Vec<Job>,
     /// Run one after the other in one guest.
     pub phases: Vec<Phase>,
@@ -33,6 +37,9 @@ pub struct Scenario {
     /// What a model of the host has to be told; lab and host have it of their own.
     #[serde(default)]
     pub twin: Twin,
+    /// Who moves memory between tiers; nobody if `None`.
+    #[serde(default)]
+    pub agent: Option<Agent>,
 }
 
 /// What a real machine brings along and a model has to be told. A model has a default where `None`.
@@ -68,32 +75,6 @@ pub struct Host {
     /// Parameter of the module to the value written: arm `weir` only.
     #[serde(default)]
     pub weir: BTreeMap<String, String>,
-}
-
-/// Memory of one kind: a NUMA node, the first of them with all CPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tier {
-    /// For people: `dram`, `cxl`.
-    pub name: String,
-    /// Bytes; all tiers together are the host's memory.
-    pub size_bytes: u64,
-    /// Of one access from a CPU while nobody else makes any.
-    pub latency_ns: u64,
-    /// Bytes per second that all CPUs together can read.
-    pub bandwidth: u64,
-}
-
-impl Tier {
-    /// What one costs that nobody has said anything about: DRAM, memory behind CXL, and three times that from
-    /// tier to tier.
-    pub fn usual(index: usize) -> (u64, u64) {
-        const DRAM: (u64, u64) = (80, 200 << 30);
-        const CXL: (u64, u64) = (250, 48 << 30);
-        match index {
-            0 => DRAM,
-            _ => (1..index).fold(CXL, |(latency, bandwidth), _| (latency * 3, bandwidth / 3)),
-        }
-    }
 }
 
 /// A filesystem the lab knows how to make and mount.
@@ -143,17 +124,20 @@ pub struct Cgroup {
     pub copies: Option<u32>,
 }
 
-/// A fio job. Options carry fio's own names and value syntax.
+/// Who does something: a fio job, whose options carry fio's own names and value syntax, or one that reads memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name in metrics and phases.
     pub name: String,
-    /// Cgroup the fio processes run in; `None` = root.
+    /// Cgroup the processes run in; `None` = root.
     pub cgroup: Option<String>,
-    /// Disk the job's files live on.
+    /// Disk the job's files live on; empty if it has none.
     pub disk: String,
-    /// fio option to value, in fio's own names.
+    /// fio option to value, in fio's own names; empty if this is no fio job.
     pub fio: BTreeMap<String, String>,
+    /// What memory it reads, if this is no fio job.
+    #[serde(default)]
+    pub memory: Option<Memory>,
 }
 
 /// A stretch of time in which some jobs run together.
@@ -163,7 +147,8 @@ pub struct Phase {
     pub name: String,
     /// Names of the jobs that run.
     pub jobs: Vec<String>,
-    /// Each job's run time in milliseconds (fio `runtime` + `time_based`).
+    /// Each fio job's run time in milliseconds (fio `runtime` + `time_based`); jobs that read memory all end this long after
+    /// the last job of the phase has started.
     pub duration_ms: u64,
     /// Job name to milliseconds it starts after the phase does (lets another fill the dirty pool
     /// first).

@@ -5,6 +5,7 @@
 
 mod cgroup;
 mod host;
+mod tier;
 mod workload;
 
 use crate::expect;
@@ -15,21 +16,24 @@ use crate::reader::{self, Table, Value};
 
 pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
     let known = &[
-        "title", "host", "twin", "disk", "cgroup", "job", "phase", "expect",
+        "title", "host", "tier", "twin", "disk", "cgroup", "job", "phase", "expect", "agent",
     ];
     reader::read(file, text, known, |root| sections(name, root))
 }
 
 fn sections(name: &str, root: &Table) -> Scenario {
+    let title = root
+        .required("title", "title = \"One noisy writer, one victim\"")
+        .and_then(|v| v.string("a string"))
+        .unwrap_or_default();
+    let tiers = tier::tiers(root);
+    let host = host::host(root, &tiers);
     let mut scenario = Scenario {
         name: name.into(),
-        title: root
-            .required("title", "title = \"One noisy writer, one victim\"")
-            .and_then(|v| v.string("a string"))
-            .unwrap_or_default()
-            .into(),
-        host: host::host(root),
-        tiers: Vec::new(),
+        title: title.into(),
+        agent: tier::agent(root, &host),
+        host,
+        tiers,
         disks: host::disks(root),
         cgroups: cgroup::cgroups(root),
         jobs: Vec::new(),

@@ -74,7 +74,7 @@ fn unknown_keys() {
     check(
         "title =",
         "titel =",
-        r#"t.toml:1: key `titel`: unknown key, did you mean `title`? known: cgroup, disk, expect, host, job, phase, title, twin"#,
+        r#"t.toml:1: key `titel`: unknown key, did you mean `title`? known: agent, cgroup, disk, expect, host, job, phase, tier, title, twin"#,
     );
     check(
         "write_bandwidth",
@@ -96,7 +96,7 @@ t.toml:31: key `expect[0].at_last`: unknown key, did you mean `at_least`? known:
     check(
         "cgroup = \"victim\"",
         "weight = 3",
-        r#"t.toml:14: key `job[0].weight`: unknown key, known: cgroup, disk, fio, name"#,
+        r#"t.toml:14: key `job[0].weight`: unknown key, known: cgroup, disk, fio, memory, name"#,
     );
 }
 
@@ -224,7 +224,7 @@ fn wrong_units() {
     check(
         "[[disk]]",
         "weir = { drain_second = 30 }\n[[disk]]",
-        r#"t.toml:6: key `host.weir.drain_second`: weir has no host-wide option `drain_second`, did you mean `drain_seconds`? known: drain_seconds, drain_tighten"#,
+        r#"t.toml:6: key `host.weir.drain_second`: weir has no host-wide option `drain_second`, did you mean `drain_seconds`? known: drain_seconds, drain_tighten, tier_ratio, tiers"#,
     );
     check(
         "[[disk]]",
@@ -341,7 +341,7 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_mim\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.dirty_mim"`: weir has no file `memory.dirty_mim`, did you mean `memory.dirty_min`? known: memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight"#,
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_mim"`: weir has no file `memory.dirty_mim`, did you mean `memory.dirty_min`? known: memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.toptier_ratio"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
@@ -366,7 +366,7 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.hihg\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.prio.class, io.weight, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, pids.max"#,
+        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.prio.class, io.weight, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, memory.toptier_ratio, pids.max"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",

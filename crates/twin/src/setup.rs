@@ -45,7 +45,7 @@ pub struct Plan {
 /// # Errors
 /// All that it does not model.
 pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
-    let mut refusals = Vec::new();
+    let mut refusals = tiers(scenario);
     let works: Vec<Option<Work>> = scenario
         .jobs
         .iter()
@@ -88,6 +88,25 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
         },
         sysctl,
     })
+}
+
+/// What has to do with memory of several speeds.
+fn tiers(scenario: &Scenario) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    if !scenario.tiers.is_empty() {
+        refusals.push(("tier[0]".into(), "the twin does not model tiers".into()));
+    }
+    let jobs = scenario.jobs.iter().enumerate();
+    refusals.extend(
+        jobs.filter(|(_, job)| job.memory.is_some())
+            .map(|(index, _)| {
+                (
+                    format!("job[{index}].memory"),
+                    "the twin does not model memory that is read".into(),
+                )
+            }),
+    );
+    refusals
 }
 
 /// The host's dirty limit in bytes.

@@ -13,6 +13,7 @@ pub(super) const KNOBS: &[&str] = &[
     "memory.dirty_ratio",
     "memory.dirty_bytes",
     "memory.dirty_weight",
+    "memory.toptier_ratio",
 ];
 
 /// cgroup v2 files of the controllers the guest enables that take one value and name no device:
@@ -52,7 +53,7 @@ pub(super) fn cgroups(root: &Table) -> BTreeMap<String, Cgroup> {
         for (file, value) in table.entries("a table of cgroup files").unwrap_or_default() {
             if file == "copies" {
                 cgroup.copies = copies(&value);
-            } else if file.starts_with("memory.dirty_") {
+            } else if file.starts_with("memory.dirty_") || file.starts_with("memory.toptier_") {
                 if let Some(text) = knob(file, &value) {
                     cgroup.knobs.insert(file.into(), text);
                 }
@@ -116,6 +117,19 @@ pub(super) fn knob(file: &str, value: &Value) -> Option<String> {
                 "`{text}` is not a weight: a whole number, 1 to 10000"
             )),
         },
+        "memory.toptier_ratio" if text == "default" => Ok(()),
+        "memory.toptier_ratio" => match text.parse::<u32>() {
+            Ok(0..=100) => Ok(()),
+            _ => Err(format!(
+                "`{text}` is not a percentage: a whole number, 0 to 100, or `default`"
+            )),
+        },
+        "memory.toptier_min"
+        | "memory.toptier_low"
+        | "memory.toptier_high"
+        | "memory.toptier_max" => Err(format!(
+            "`{file}` is read, not written: it follows the limit it is named after"
+        )),
         "memory.dirty_stat" => Err(
             "`memory.dirty_stat` is read, not written: expectations can use its counters".into(),
         ),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[host]` and `[[disk]]`: the machine.
 
-use super::name;
-use crate::model::{Disk, Filesystem, Host, Twin};
+use super::{name, tier};
+use crate::model::{Disk, Filesystem, Host, Tier, Twin};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
 use crate::units;
 use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
-const LEAST_MEMORY: u64 = 512 << 20;
+pub(super) const LEAST_MEMORY: u64 = 512 << 20;
 /// More than the model needs; a guest of the lab has at most 64.
 const MOST_CPUS: u64 = 1024;
 /// A disk no one says the size of; sparse, so it costs what is written.
@@ -17,9 +17,9 @@ const DISK_SIZE: u64 = 2 << 30;
 /// What all supported filesystems can be made on (btrfs wants the most).
 const LEAST_DISK: u64 = 256 << 20;
 
-pub(super) fn host(root: &Table) -> Host {
+pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
     let mut host = Host {
-        memory_bytes: 0,
+        memory_bytes: tiers.iter().map(|tier| tier.size_bytes).sum(),
         cpus: 1,
         sysctl: BTreeMap::new(),
         weir: BTreeMap::new(),
@@ -30,7 +30,11 @@ pub(super) fn host(root: &Table) -> Host {
     else {
         return host;
     };
-    if let Some(value) = table.required("memory", "memory = \"2G\"") {
+    if !tiers.is_empty() {
+        if let Some(value) = table.optional("memory") {
+            value.complain("is the sum of what the `[[tier]]` tables say: leave it out");
+        }
+    } else if let Some(value) = table.required("memory", "memory = \"2G\"") {
         host.memory_bytes = value
             .parsed("a size, as in `\"2G\"`", units::size)
             .unwrap_or_default();
@@ -57,7 +61,7 @@ pub(super) fn host(root: &Table) -> Host {
         .optional("weir")
         .and_then(|v| v.entries("a table, as in `{ drain_seconds = 30 }`"));
     for (name, value) in parameters.unwrap_or_default() {
-        if let Some(text) = parameter(name, &value) {
+        if let Some(text) = parameter(name, &value, tiers.len()) {
             host.weir.insert(name.into(), text);
         }
     }
@@ -108,8 +112,8 @@ pub(super) fn twin(root: &Table) -> Twin {
 const MOST_SECONDS: u32 = 3600;
 
 /// A parameter of the module that a scenario may set, as it will be written.
-fn parameter(name: &str, value: &Value) -> Option<String> {
-    let known = ["drain_seconds", "drain_tighten"];
+fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
+    let known = ["drain_seconds", "drain_tighten", "tiers", "tier_ratio"];
     match name {
         "drain_seconds" => {
             let text = value.scalar()?;
@@ -118,6 +122,22 @@ fn parameter(name: &str, value: &Value) -> Option<String> {
             }
             value.complain(format!(
                 "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {MOST_SECONDS}"
+            ));
+        }
+        "tiers" => {
+            let text = value.string("nodes, fastest first, as in `\"0;1\"`")?;
+            if let Err(why) = tier::nodes(text, nodes) {
+                value.complain(why);
+            }
+            return Some(text.to_owned());
+        }
+        "tier_ratio" => {
+            let text = value.scalar()?;
+            if text.parse::<u32>().is_ok_and(|n| n <= 100) {
+                return Some(text);
+            }
+            value.complain(format!(
+                "`{text}` is not what `tier_ratio` takes: a percentage, 1 to 100, or 0 (by capacity)"
             ));
         }
         "drain_tighten" => return value.boolean().map(|on| u8::from(on).to_string()),

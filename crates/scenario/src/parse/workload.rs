@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `[[job]]` and `[[phase]]`: who writes, and when.
+//! `[[job]]` and `[[phase]]`: who writes or reads, and when.
 
-use super::{cgroup, name};
+use super::{cgroup, name, tier};
 use crate::fio;
-use crate::model::{Job, Phase, Scenario};
+use crate::model::{Backing, Job, Phase, Scenario};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
 use crate::units;
@@ -26,7 +26,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     let disks: Vec<&str> = scenario.disks.iter().map(|d| d.name.as_str()).collect();
     let cgroups: Vec<&str> = scenario.cgroups.keys().map(String::as_str).collect();
     let mut jobs: Vec<Job> = Vec::new();
-    for table in root.tables("job", &["name", "cgroup", "disk", "fio"]) {
+    for table in root.tables("job", &["name", "cgroup", "disk", "fio", "memory"]) {
         let taken: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
         let name = name(&table, &taken);
         let cgroup = table.optional("cgroup").and_then(|v| {
@@ -37,7 +37,19 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
             }
             Some(path)
         });
+        let memory = tier::memory(&table);
+        if let (Some(_), Some(value)) = (&memory, table.optional("fio")) {
+            value.complain("a job runs fio or reads `memory`: make two of it");
+        }
+        let has_files = memory
+            .as_ref()
+            .is_none_or(|memory| memory.backing == Backing::File);
         let disk = match (table.optional("disk"), disks.as_slice()) {
+            (Some(value), _) if !has_files => {
+                value.complain("memory that is no file's is on no disk: leave it out");
+                None
+            }
+            _ if !has_files => None,
             (Some(value), _) => reference(&value, "disk", &disks),
             (None, [only]) => Some((*only).to_string()),
             (None, []) => {
@@ -56,7 +68,11 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
             name,
             cgroup,
             disk: disk.unwrap_or_default(),
-            fio: fio_options(&table),
+            fio: match memory {
+                None => fio_options(&table),
+                Some(_) => BTreeMap::new(),
+            },
+            memory,
         });
     }
     jobs

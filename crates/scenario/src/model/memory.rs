@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory of several speeds, who reads it, and who moves it: `[[tier]]`, a job's `memory`, `[agent]`.
+
+use serde::{Deserialize, Serialize};
+
+/// Memory of one kind: a NUMA node, numbered as in the file, the first of them with all CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tier {
+    /// For people: `dram`, `cxl`.
+    pub name: String,
+    /// Bytes; all tiers together are the host's memory.
+    pub size_bytes: u64,
+    /// Of one access from a CPU while nobody else makes any.
+    pub latency_ns: u64,
+    /// Bytes per second that all CPUs together can read.
+    pub bandwidth: u64,
+}
+
+impl Tier {
+    /// Latency and bandwidth of one that nobody has said anything about: DRAM, memory behind CXL, and a third as
+    /// good from tier to tier.
+    pub fn usual(index: usize) -> (u64, u64) {
+        const DRAM: (u64, u64) = (80, 200 << 30);
+        const CXL: (u64, u64) = (250, 48 << 30);
+        match index {
+            0 => DRAM,
+            _ => (1..index).fold(CXL, |(latency, bandwidth), _| (latency * 3, bandwidth / 3)),
+        }
+    }
+}
+
+/// A job that fills memory and reads it at random for as long as its phase lasts. It checks all of it in the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// How much, in bytes.
+    pub size_bytes: u64,
+    /// What it is.
+    pub backing: Backing,
+    /// Which part is read how often.
+    pub pattern: Pattern,
+    /// How many read.
+    pub threads: u32,
+    /// Reads per second of all of them together; `None` = as fast as they can.
+    pub rate: Option<u64>,
+    /// Writes in percent of all accesses.
+    pub writes_pct: u32,
+    /// Asks for huge pages, or asks for none; shared and file memory have none anyway.
+    pub huge_pages: bool,
+}
+
+/// What a job's memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backing {
+    /// A process's own.
+    Anonymous,
+    /// Page cache of a file on the job's disk.
+    File,
+    /// Anonymous, and mapped by two processes.
+    Shared,
+}
+
+/// Which part of a job's memory is read how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// Every page is as likely as any other.
+    Random,
+    /// A part, in pieces of 2 MiB all over the memory, is read more often than the rest.
+    HotCold {
+        /// How large that part is.
+        hot_bytes: u64,
+        /// How many of all reads it gets, in percent.
+        hot_reads_pct: u32,
+    },
+}
+
+/// The agent that enforces tier budgets: arm `weir` only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// How it moves pages: one of [`ENGINES`].
+    pub engine: String,
+    /// Who is above its budget keeps what nobody else wants.
+    pub lend: bool,
+    /// How often it looks.
+    pub interval_ms: u64,
+}
+
+/// What an agent can move pages by.
+pub const ENGINES: &[&str] = &["auto", "move_pages", "damon", "damon+move_pages", "reclaim"];

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `[[tier]]`, a job's `memory`, `[agent]`: memory of several speeds, who reads it and who moves it.
+
+use super::host::LEAST_MEMORY;
+use super::name;
+use crate::model::{Agent, Backing, ENGINES, Host, Memory, Pattern, Tier};
+use crate::problem::suggest;
+use crate::reader::{Table, Value};
+use crate::units;
+
+/// As many as the module takes.
+const MOST_TIERS: usize = 8;
+/// What a page table's lowest level maps, and the piece that hot memory comes in.
+const PIECE: u64 = 2 << 20;
+const MOST_THREADS: u64 = 1024;
+/// Reads of a hot set, if nobody says how many.
+const HOT_READS: u32 = 90;
+const INTERVAL_MS: u64 = 1000;
+
+pub(super) fn tiers(root: &Table) -> Vec<Tier> {
+    let mut tiers: Vec<Tier> = Vec::new();
+    for table in root.tables("tier", &["name", "size", "latency", "bandwidth"]) {
+        let taken: Vec<&str> = tiers.iter().map(|tier| tier.name.as_str()).collect();
+        let name = name(&table, &taken);
+        let size = table.required("size", "size = \"1280M\"");
+        let size_bytes = size
+            .as_ref()
+            .and_then(|v| v.parsed("a size, as in `\"1280M\"`", units::size))
+            .unwrap_or_default();
+        if let (true, Some(value), 1..LEAST_MEMORY) = (tiers.is_empty(), &size, size_bytes) {
+            value.complain("is too small to boot a distribution kernel in: at least `512M`");
+        }
+        let latency = table.required("latency", "latency = \"80ns\"");
+        let latency_ns = latency
+            .as_ref()
+            .and_then(|v| v.parsed("a time, as in `\"80ns\"`", units::nanoseconds))
+            .unwrap_or_default();
+        if let (Some(value), Some(before)) = (&latency, tiers.last()) {
+            if latency_ns < before.latency_ns {
+                value.complain(format!(
+                    "is less than that of `{}` above it: the fastest tier comes first",
+                    before.name
+                ));
+            }
+        }
+        let bandwidth = table
+            .required("bandwidth", "bandwidth = \"200G/s\"")
+            .and_then(|v| v.parsed("a bandwidth, as in `\"200G/s\"`", units::bandwidth))
+            .unwrap_or_default();
+        if tiers.len() == MOST_TIERS {
+            table.complain(format!("is one too many: weir knows {MOST_TIERS} tiers"));
+        }
+        tiers.push(Tier {
+            name,
+            size_bytes,
+            latency_ns,
+            bandwidth,
+        });
+    }
+    tiers
+}
+
+/// Whether the module would take `text` for its `tiers` on a host with as many nodes.
+pub(super) fn nodes(text: &str, there: usize) -> Result<(), String> {
+    let wrong = |why: String| {
+        format!("`{text}` does not list nodes, fastest first, as in `0;1` or `0-1;2`: {why}")
+    };
+    let there = there.max(1);
+    let mut seen = vec![false; there];
+    let lists: Vec<&str> = text.strip_suffix(';').unwrap_or(text).split(';').collect();
+    if lists.len() > MOST_TIERS {
+        return Err(wrong(format!("weir knows {MOST_TIERS} tiers")));
+    }
+    for range in lists.iter().flat_map(|list| list.split(',')) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
+            return Err(wrong(format!("`{range}` is neither a node nor a range")));
+        };
+        if first > last || last >= there {
+            return Err(wrong(format!(
+                "the host has nodes 0 to {}, one for each `[[tier]]`, not `{range}`",
+                there - 1
+            )));
+        }
+        for (node, seen) in seen.iter_mut().enumerate().take(last + 1).skip(first) {
+            if std::mem::replace(seen, true) {
+                return Err(wrong(format!("node {node} is there twice")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A job's `memory`, if it has one.
+pub(super) fn memory(job: &Table) -> Option<Memory> {
+    let value = job.optional("memory")?;
+    let table = value.table(&[
+        "size",
+        "backing",
+        "pattern",
+        "hot",
+        "hot_reads",
+        "threads",
+        "rate",
+        "writes",
+        "huge_pages",
+    ])?;
+    let size_bytes = table
+        .required("size", "size = \"345M\"")
+        .and_then(|v| amount(&v))
+        .unwrap_or(u64::MAX);
+    let backing = table
+        .optional("backing")
+        .and_then(|v| v.parsed("`anonymous`, `file` or `shared`", backing));
+    let threads = table.optional("threads").and_then(|v| {
+        let threads = v.unsigned("a number of threads, as in `4`")?;
+        if !(1..=MOST_THREADS).contains(&threads) {
+            v.complain(format!("`{threads}` threads: 1 to {MOST_THREADS}"));
+        }
+        u32::try_from(threads).ok()
+    });
+    let rate = table.optional("rate").and_then(|v| {
+        let rate = v.unsigned("reads per second, as in `100000`")?;
+        if rate == 0 {
+            v.complain("a job that never reads measures nothing");
+        }
+        Some(rate)
+    });
+    Some(Memory {
+        size_bytes,
+        backing: backing.unwrap_or(Backing::Anonymous),
+        pattern: pattern(&table, size_bytes),
+        threads: threads.unwrap_or(1),
+        rate,
+        writes_pct: percent(&table, "writes").unwrap_or(0),
+        huge_pages: table
+            .optional("huge_pages")
+            .and_then(|v| v.boolean())
+            .unwrap_or(false),
+    })
+}
+
+fn pattern(table: &Table, size_bytes: u64) -> Pattern {
+    let word = table
+        .required("pattern", "pattern = \"random\"")
+        .and_then(|v| {
+            v.parsed("`random` or `hotcold`", |text| match text {
+                "random" | "hotcold" => Ok(text.to_owned()),
+                _ => Err(format!(
+                    "no pattern `{}`, {}",
+                    text.escape_debug(),
+                    suggest(text, ["random", "hotcold"])
+                )),
+            })
+        });
+    if word.as_deref() != Some("hotcold") {
+        for key in ["hot", "hot_reads"] {
+            if let (Some(value), Some(_)) = (table.optional(key), &word) {
+                value.complain("only has a meaning with `pattern = \"hotcold\"`");
+            }
+        }
+        return Pattern::Random;
+    }
+    let hot = table.required("hot", "hot = \"157M\"");
+    let hot_bytes = hot.as_ref().and_then(amount).unwrap_or_default();
+    if let Some(value) = hot.filter(|_| hot_bytes >= size_bytes) {
+        value.complain("leaves nothing that is cold: less than `size`");
+    }
+    Pattern::HotCold {
+        hot_bytes,
+        hot_reads_pct: percent(table, "hot_reads").unwrap_or(HOT_READS),
+    }
+}
+
+/// A size that is worth moving.
+fn amount(value: &Value) -> Option<u64> {
+    let bytes = value.parsed("a size, as in `\"345M\"`", units::size)?;
+    if bytes < PIECE {
+        value.complain("is too small to tell tiers apart by: at least `2M`");
+    }
+    Some(bytes)
+}
+
+fn percent(table: &Table, key: &str) -> Option<u32> {
+    table
+        .optional(key)?
+        .parsed("a percentage, as in `\"90%\"`", |text| {
+            match text.strip_suffix('%').map(str::parse::<u32>) {
+                Some(Ok(n @ 0..=100)) => Ok(n),
+                _ => Err(format!(
+                    "`{}` is not a percentage: `0%` to `100%`",
+                    text.escape_debug()
+                )),
+            }
+        })
+}
+
+fn backing(text: &str) -> Result<Backing, String> {
+    match text {
+        "anonymous" => Ok(Backing::Anonymous),
+        "file" => Ok(Backing::File),
+        "shared" => Ok(Backing::Shared),
+        _ => Err(format!(
+            "no backing `{}`, {}",
+            text.escape_debug(),
+            suggest(text, ["anonymous", "file", "shared"])
+        )),
+    }
+}
+
+/// `[agent]`: what moves memory between tiers in arm `weir`.
+pub(super) fn agent(root: &Table, host: &Host) -> Option<Agent> {
+    let value = root.optional("agent")?;
+    let table = value.table(&["engine", "lend", "interval"])?;
+    if !host.weir.contains_key("tiers") {
+        table.complain(
+            "has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`",
+        );
+    }
+    let engine = table.optional("engine").and_then(|v| {
+        v.parsed("an engine, as in `\"move_pages\"`", |text| {
+            if ENGINES.contains(&text) {
+                return Ok(text.to_owned());
+            }
+            Err(format!(
+                "no engine `{}`, {}",
+                text.escape_debug(),
+                suggest(text, ENGINES.iter().copied())
+            ))
+        })
+    });
+    let interval_ms = table
+        .optional("interval")
+        .and_then(|v| v.parsed("a duration, as in `\"1s\"`", units::milliseconds));
+    Some(Agent {
+        engine: engine.unwrap_or_else(|| ENGINES[0].to_owned()),
+        lend: table
+            .optional("lend")
+            .and_then(|v| v.boolean())
+            .unwrap_or(true),
+        interval_ms: interval_ms.unwrap_or(INTERVAL_MS),
+    })
+}
