@@ -17,7 +17,7 @@ cd /sys/fs/cgroup || exit 1
 mkdir victim noisy
 echo 64M >victim/memory.max
 
-in_cgroup noisy fio --name=noisy --directory=/mnt/d --rw=randwrite --bs=4k --size=128m \
+in_cgroup noisy fio --name=noisy --directory=/mnt/d --rw=write --bs=64k --size=128m --numjobs=2 --thread \
 	--time_based --runtime=25 --output=/dev/null &
 noisy=$!
 in_cgroup victim fio --name=victim --directory=/mnt/d --rw=write --bs=4k --size=48m --rate=4m \

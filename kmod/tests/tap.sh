@@ -37,7 +37,7 @@ soon() {
 	deadline=$(($(date +%s) + 60))
 	until "$@"; do
 		[ "$(date +%s)" -lt $deadline ] || { echo "not within a minute: $*"; return 1; }
-		usleep 200000
+		sleep 0.2
 	done
 }
 
