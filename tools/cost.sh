@@ -30,6 +30,8 @@ table() {
 		if (key == "ceilings-elsewhere") return "ceilings on others"
 		if (key == "floor-here") return "floors on the writer'\''s cgroup and others"
 		if (key == "ceiling-here") return "ceilings on the writer'\''s cgroup and others"
+		if (key == "weights-elsewhere") return "weights on others"
+		if (key == "weight-here") return "weights on the writer'\''s cgroup and others"
 		if (key == "ceilings-above") return "ceilings on the writer'\''s cgroup and all above it"
 		return "unloaded again"
 	}

@@ -74,6 +74,12 @@ for depth in 1 8; do
 		measure "$count" $depth ceiling-here
 		echo max >$here/memory.dirty_bytes
 		knobs dirty_bytes max "$count"
+		knobs dirty_weight 200 "$count"
+		measure "$count" $depth weights-elsewhere
+		echo 400 >$here/memory.dirty_weight
+		measure "$count" $depth weight-here
+		echo 100 >$here/memory.dirty_weight
+		knobs dirty_weight 100 "$count"
 	done
 	above=${here%%/*}
 	echo 64M >$here/memory.dirty_bytes
