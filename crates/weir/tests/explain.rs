@@ -26,6 +26,26 @@ fn passes(kernel: &str, script: &str, options: &[&str], stalls: &[&str]) {
     common::passes(&args);
 }
 
+/// A lone writer's pauses against fio and PSI, on one CPU: with more, PSI weighs what it counts.
+fn slept(kernel: &str, module: &[&str]) {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/slept.sh");
+    let mut args = vec!["--kernel", kernel, "--memory", "1G", "--cpus", "1"];
+    args.extend(["--disk", "d=1G,ext4,1M/s", "--file", &tap]);
+    args.extend_from_slice(module);
+    args.push(&script);
+    common::passes(&args);
+}
+
+#[test]
+#[ignore = "six minutes"]
+fn what_was_slept_is_what_fio_and_psi_say() {
+    for kernel in ["debian:6.12", "debian:6.1"] {
+        slept(kernel, &["--no-module"]);
+        slept(kernel, &["--env", "MODULE=y"]);
+    }
+}
+
 /// Every stall that can be staged on every kernel.
 const STALLS: &[&str] = &["host", "cgroup", "ancestor", "iomax", "fsync", "reads"];
 
