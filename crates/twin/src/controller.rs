@@ -79,6 +79,15 @@ impl Rates {
         }
     }
 
+    /// It has written `pace` pages per second for long enough to know it; and, if that was under throttle, of one writer.
+    pub fn learn(&mut self, pace: u64, throttled: bool) {
+        let pace = pace.max(1);
+        (self.bandwidth, self.average) = (pace, pace);
+        if throttled {
+            (self.base, self.balanced) = (pace, pace);
+        }
+    }
+
     /// Begins to measure at `now`, after nothing was in flight for a while.
     pub fn restart(&mut self, dirtied: u64, written: u64, now: Ticks) {
         (self.dirtied, self.written, self.stamp) = (dirtied, written, now);
@@ -266,6 +275,15 @@ mod tests {
         assert!(all.windows(2).all(|w| w[0] >= w[1]), "{all:?}");
         assert_eq!(at(8_192), 0);
         assert!(at(6_200) > 1_024);
+    }
+
+    #[test]
+    fn who_was_not_throttled_has_not_learnt_what_one_writer_may_have() {
+        let mut rates = Rates::new(0);
+        rates.learn(500, false);
+        assert_eq!((rates.average, rates.base), (500, INITIAL));
+        rates.learn(0, true);
+        assert_eq!((rates.average, rates.base), (1, 1), "never nothing");
     }
 
     /// Ten writers and a disk of 1,000 pages/s, from the first guess on: each ends at a tenth, and the pool near its goal.

@@ -92,15 +92,22 @@ pub fn run_and_watch(
     })
 }
 
-/// All files were written once before the first phase, without a throttle and job by job: what is left of that is who has
-/// completed how much.
+/// All files were written once before the first phase, job by job, file after file, before a disk's bandwidth was bounded. What is left
+/// of that is who has completed how much, and, if the scenario says how fast that went, what the kernel learnt: its pace,
+/// and from a file that did not fit below freerun also what one writer may have.
 fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
+    let (limit, background) = world.sysctl.levels(world.dirtyable(), None);
     for phase in &scenario.phases {
         for (index, work) in plan.works.iter().enumerate() {
             if phase.jobs.contains(&scenario.jobs[index].name) {
+                let pages = work.ops * work.op_pages;
                 for process in 0..work.processes {
                     let wb = plan.writeback(world, scenario, index, process);
-                    world.completed(wb, work.ops * work.op_pages);
+                    world.completed(wb, pages);
+                    if let Some(pace) = plan.laid_out_at {
+                        let throttled = pages > (limit + background) / 2;
+                        world.wbs[wb].rates.learn(pace, throttled);
+                    }
                 }
             }
         }

@@ -38,6 +38,8 @@ pub struct Plan {
     pub works: Vec<Work>,
     machine: Machine,
     sysctl: Sysctl,
+    /// Pages per second at which files were laid out, if the scenario says what flushers or disks can do.
+    pub laid_out_at: Option<u64>,
 }
 
 /// Reads `scenario` for the twin.
@@ -87,6 +89,11 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
             periodic: times.1,
         },
         sysctl,
+        laid_out_at: [twin.flusher_bandwidth, twin.disk_bandwidth]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|bytes| bytes / PAGE),
     })
 }
 

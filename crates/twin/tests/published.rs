@@ -6,9 +6,13 @@ use std::path::Path;
 
 /// A figure of a shipped scenario.
 fn figure(name: &str, arm: Arm, metric: &str) -> f64 {
+    figure_of(name, arm, metric, 1)
+}
+
+fn figure_of(name: &str, arm: Arm, metric: &str, seed: u64) -> f64 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../scenarios/{name}.toml"));
     let scenario = scenario::load(&path).unwrap_or_else(|problems| panic!("{problems}"));
-    let outcome = twin::run(&scenario, arm, 1).unwrap_or_else(|refusals| panic!("{refusals:?}"));
+    let outcome = twin::run(&scenario, arm, seed).unwrap_or_else(|refusals| panic!("{refusals:?}"));
     outcome.metrics[&format!("{}.{metric}", arm.name())].value
 }
 
@@ -47,4 +51,18 @@ fn dirty_knobs() {
     assert!(weir("contended.victim.iops") > 124.9);
     assert!((115.0..145.0).contains(&weir("contended.noisy.iops")));
     assert!(weir("contended.host.dirty_max_bytes") < 32.0 * 1048576.0);
+}
+
+/// Lab: IO full 24.9 and 16.3 % stock, 1.1 and 1.6 % weir. How far eight bursts drift apart is chance, so the median of seven.
+#[test]
+fn io_psi() {
+    let median = |arm| {
+        let full = |seed| figure_of("io-psi", arm, "near.host.io_full_pct", seed);
+        let mut all: Vec<f64> = (1..8).map(full).collect();
+        all.sort_by(f64::total_cmp);
+        all[3]
+    };
+    let (stock, weir) = (median(Arm::Stock), median(Arm::Weir));
+    assert!((20.0..28.0).contains(&stock), "{stock}");
+    assert!((1.0..1.4).contains(&weir), "{weir}");
 }
