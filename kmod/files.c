@@ -272,19 +272,19 @@ static struct cftype files[] = {
 };
 
 /*
- * Does the kernel bring a file of one of these names?  The list of files
+ * Does the kernel bring a file of one of the names in @wanted?  The list of files
  * changes only while controllers and modules like this one are set up.
  */
-static const char *taken_name(void)
+const char *weir_files_taken(const struct cftype *wanted)
 {
 	struct cftype *set, *file;
 	int i;
 
 	list_for_each_entry(set, &memory_cgrp_subsys.cfts, node) {
 		for (file = set; file->name[0]; file++) {
-			for (i = 0; files[i].name[0]; i++) {
-				if (!strcmp(file->name, files[i].name))
-					return files[i].name;
+			for (i = 0; wanted[i].name[0]; i++) {
+				if (!strcmp(file->name, wanted[i].name))
+					return wanted[i].name;
 			}
 		}
 	}
@@ -294,7 +294,7 @@ static const char *taken_name(void)
 /* Add the files to all cgroups, present and to come. */
 int weir_files_create(void)
 {
-	const char *taken = taken_name();
+	const char *taken = weir_files_taken(files);
 	int err;
 
 	if (taken) {

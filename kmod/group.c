@@ -49,6 +49,7 @@ static struct weir_group *make(struct cgroup_subsys_state *css,
 	group->parent = parent;
 	group->ceiling.bytes = WEIR_UNLIMITED;
 	group->weight = WEIR_WEIGHT_DEFAULT;
+	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&group->lock);
 	hash_add_rcu(groups, &group->node, (unsigned long)css);
 	weir_group_count++;

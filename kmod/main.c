@@ -13,6 +13,9 @@
  *   memory.dirty_weight            a page costs the cgroup time, and its
  *                                  writers wait until it has passed    weight.c
  *
+ * Beside that it shows what of a memory limit is for which tier of memory; pages
+ * are moved by the agent, and nothing is probed for it               tier.c
+ *
  * What is decided lives in policy/, which knows no kernel; what may be amended,
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
  * layout.c), count (counts.c), keep what a cgroup was told (group.c, files.c)
@@ -91,12 +94,17 @@ static int __init weir_init(void)
 	err = weir_files_create();
 	if (err)
 		goto no_files;
+	err = weir_tier_create();
+	if (err)
+		goto no_tiers;
 	err = weir_drain_create();
 	if (err)
 		goto no_drain;
 	return 0;
 
 no_drain:
+	weir_tier_remove();
+no_tiers:
 	/* the files were there to be written to for a moment */
 	weir_files_remove();
 no_files:
@@ -111,6 +119,7 @@ no_status:
 static void __exit weir_exit(void)
 {
 	/* no lock is held here that a file's write takes: removal waits for them */
+	weir_tier_remove();
 	weir_files_remove();
 	weir_status_remove();
 	weir_beat_remove();

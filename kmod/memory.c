@@ -6,12 +6,6 @@
  * page must fit under every memory.max from the cgroup to the root.
  */
 #include "weir.h"
-#include <linux/page_counter.h>
-
-static u64 pages_max(unsigned long pages)
-{
-	return pages == PAGE_COUNTER_MAX ? WEIR_UNLIMITED : pages;
-}
 
 /* The most that floors let a cgroup's subtree hold: the rest is for reclaim to drop. */
 u64 weir_memory_room(struct cgroup_subsys_state *css)
@@ -19,7 +13,7 @@ u64 weir_memory_room(struct cgroup_subsys_state *css)
 	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
 	struct weir_floor_caps caps = {
 		.wanted = WEIR_UNLIMITED,
-		.memory_max = pages_max(READ_ONCE(memcg->memory.max)),
+		.memory_max = weir_pages_max(READ_ONCE(memcg->memory.max)),
 		.memory_min = READ_ONCE(memcg->memory.min),
 	};
 

@@ -11,7 +11,9 @@
 #include <linux/kprobes.h>
 #include <linux/memcontrol.h>
 #include <linux/static_call.h>
+#include <linux/page_counter.h>
 #include "policy/policy.h"
+#include "policy/tier.h"
 
 struct dirty_throttle_control;
 
@@ -144,6 +146,7 @@ struct weir_group {
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
 	u32 weight;
+	u32 tier_ratio;
 	/* evaluated by the beat and on every write */
 	u64 floor;
 	/* of the floor, not held when last counted */
@@ -213,6 +216,11 @@ bool weir_tree_full(struct weir_group *group);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 
 /* memory.c: what memory leaves a cgroup */
+static inline u64 weir_pages_max(unsigned long pages)
+{
+	return pages == PAGE_COUNTER_MAX ? WEIR_UNLIMITED : pages;
+}
+
 u64 weir_memory_room(struct cgroup_subsys_state *css);
 u64 weir_memory_floor(struct weir_group *group);
 u64 weir_memory_dirtyable(struct weir_group *group);
@@ -231,6 +239,17 @@ void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
 /* files.c */
 int weir_files_create(void);
 void weir_files_remove(void);
+const char *weir_files_taken(const struct cftype *wanted);
+
+/* tier.c: tiers of memory, as named in the parameter */
+int weir_tier_create(void);
+void weir_tier_remove(void);
+void weir_tiers_now(struct weir_tiers *now);
+const nodemask_t *weir_tier_nodes(u32 tier);
+
+/* tier_files.c */
+int weir_tier_files_create(void);
+void weir_tier_files_remove(void);
 
 /* reserve.c: what floors reserve and do not use */
 void weir_reserve_note(struct weir_group *group, u64 unused);

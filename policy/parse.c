@@ -7,7 +7,7 @@
  * space around the value is allowed, nothing else: no sign, no hexadecimal, no
  * second value.  A value is taken whole or not at all.
  */
-#include "policy.h"
+#include "tier.h"
 
 static int is_space(char c)
 {
@@ -91,6 +91,23 @@ enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 		return WEIR_PARSE_INVALID;
 	*percent = (weir_u32)value;
 	return WEIR_PARSED;
+}
+
+/* memory.toptier_ratio: a percentage, or "default" for the host's. */
+enum weir_parsed weir_parse_ratio(const char *text, weir_u64 len,
+				  weir_u32 *ratio)
+{
+	static const char word[] = "default";
+	weir_u64 i = 0;
+
+	trim(&text, &len);
+	while (i < len && i < sizeof(word) - 1 && text[i] == word[i])
+		i++;
+	if (i == len && i == sizeof(word) - 1) {
+		*ratio = WEIR_TIER_BY_CAPACITY;
+		return WEIR_PARSED;
+	}
+	return weir_parse_percent(text, len, ratio);
 }
 
 /* memory.dirty_weight, 1 to 10000 as every cgroup v2 weight. */

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "policy.h"
+#include "tier.h"
 
 /* cgroup files take a page at most */
 #define LONGEST	4096
@@ -85,11 +85,24 @@ static int weight_verdict(const char *text, size_t len, char *shown)
 	return err;
 }
 
+static int tier_ratio_verdict(const char *text, size_t len, char *shown)
+{
+	weir_u32 ratio = 0;
+	int err = errno_of(weir_parse_ratio(text, len, &ratio));
+
+	if (!err && ratio == WEIR_TIER_BY_CAPACITY)
+		strcpy(shown, "default\n");
+	else if (!err)
+		sprintf(shown, "%u\n", ratio);
+	return err;
+}
+
 static struct knob knobs[] = {
 	{ "memory.dirty_min", floor_verdict },
 	{ "memory.dirty_bytes", ceiling_verdict },
 	{ "memory.dirty_ratio", ratio_verdict },
 	{ "memory.dirty_weight", weight_verdict },
+	{ "memory.toptier_ratio", tier_ratio_verdict },
 };
 
 #define KNOBS	(sizeof(knobs) / sizeof(knobs[0]))
@@ -102,7 +115,7 @@ static const char *const seeds[] = {
 	"0", "max", "1", "4096", "8191", "8192", "16M", "1G\n", " 64k ", "50",
 	"100", "101", "10000", "10001", "007", "max\n", "9223372036854775807",
 	"9223372036854775808", "18446744073709551615", "8388607T", "-1", "+1",
-	"0x10", "1e3", "16 M", "maxx", "M", " ", "1.5G", "12\0" "3",
+	"default", "default\n", "0x10", "1e3", "16 M", "maxx", "M", " ", "1.5G", "12\0" "3",
 };
 
 static unsigned long long state;

@@ -5,7 +5,7 @@
 writes=${1:-4000}
 cd /sys/fs/cgroup || exit 1
 mkdir a b keeper
-insmod /weir.ko || exit 1
+insmod /weir.ko tiers=0 || exit 1
 
 # alone: probes come and go with the knobs
 ok "probes coming and going" /knob-fuzz a $((writes / 100)) 1

@@ -14,15 +14,18 @@ use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
 use crate::reserve::Host;
+use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
 use crate::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_MAX};
 use crate::{PAGES_MAX, UNLIMITED, arith};
 use arbitrary::{Arbitrary, Unstructured};
 use floors::*;
 use limits::*;
+use tiers::*;
 use weights::*;
 
 mod floors;
 mod limits;
+mod tiers;
 mod weights;
 
 /// One set of arguments; each variant has a `check_` function of its name.
@@ -111,6 +114,17 @@ pub enum Case {
         now_ns: u64,
         pages: u64,
         stock_poll: u64,
+    },
+    Budgets {
+        tiers: Tiers,
+        ratio: u32,
+        limit: u64,
+    },
+    Plan {
+        tiers: Tiers,
+        room: Room,
+        settings: Settings,
+        groups: Vec<Group>,
     },
 }
 
@@ -227,6 +241,17 @@ impl Case {
                 pages,
                 stock_poll,
             } => check_turn(turn, *due_ns, *now_ns, *pages, *stock_poll),
+            Case::Budgets {
+                tiers,
+                ratio,
+                limit,
+            } => check_budgets(tiers, *ratio, *limit),
+            Case::Plan {
+                tiers,
+                room,
+                settings,
+                groups,
+            } => check_plan(tiers, room, settings, groups),
         }
     }
 }
@@ -365,6 +390,17 @@ fn check_text(text: &[u8]) {
     assert_eq!(
         parse::percent(text),
         percent,
+        "{:?}",
+        text.escape_ascii().to_string()
+    );
+
+    let ratio = match percent {
+        _ if trimmed == b"default" => Ok(BY_CAPACITY),
+        percent => percent,
+    };
+    assert_eq!(
+        parse::ratio(text),
+        ratio,
         "{:?}",
         text.escape_ascii().to_string()
     );

@@ -3,7 +3,7 @@
  * How the C compiler lays out each struct that crosses into Rust: its size,
  * then the offset of every member in the order of policy.h.  layout.rs compares.
  */
-#include "policy.h"
+#include "tier.h"
 
 #define AT(type, member) __builtin_offsetof(struct type, member)
 
@@ -111,6 +111,55 @@ const weir_u64 weir_layout_turn[] = {
 	AT(weir_turn, portion), AT(weir_turn, pace), AT(weir_turn, queued),
 	AT(weir_turn, host_dirty), AT(weir_turn, host_thresh),
 	AT(weir_turn, host_bg_thresh),
+};
+
+const weir_u64 weir_layout_tiers[] = {
+	sizeof(struct weir_tiers),
+	AT(weir_tiers, capacity), AT(weir_tiers, count), AT(weir_tiers, ratio),
+};
+
+const weir_u64 weir_layout_tier_group[] = {
+	sizeof(struct weir_tier_group),
+	AT(weir_tier_group, held), AT(weir_tier_group, hot),
+	AT(weir_tier_group, min), AT(weir_tier_group, low),
+	AT(weir_tier_group, high), AT(weir_tier_group, max),
+	AT(weir_tier_group, ratio), AT(weir_tier_group, heat_known),
+	AT(weir_tier_group, parent),
+};
+
+const weir_u64 weir_layout_tier_room[] = {
+	sizeof(struct weir_tier_room),
+	AT(weir_tier_room, free), AT(weir_tier_room, headroom),
+};
+
+const weir_u64 weir_layout_tier_settings[] = {
+	sizeof(struct weir_tier_settings),
+	AT(weir_tier_settings, band), AT(weir_tier_settings, step),
+	AT(weir_tier_settings, lend),
+};
+
+const weir_u64 weir_layout_tier_move[] = {
+	sizeof(struct weir_tier_move),
+	AT(weir_tier_move, demote), AT(weir_tier_move, promote),
+	AT(weir_tier_move, budget), AT(weir_tier_move, reason),
+};
+
+const weir_u64 weir_layout_tier_work[] = {
+	sizeof(struct weir_tier_work),
+	AT(weir_tier_work, levels), AT(weir_tier_work, claims),
+	AT(weir_tier_work, children), AT(weir_tier_work, held),
+	AT(weir_tier_work, children_held), AT(weir_tier_work, demand),
+	AT(weir_tier_work, supply), AT(weir_tier_work, over),
+	AT(weir_tier_work, inner),
+};
+
+const weir_u64 weir_layout_tier_constants[] = {
+	WEIR_TIERS_MAX, WEIR_TIER_BOUNDARIES, WEIR_TIER_BY_CAPACITY,
+	WEIR_TIER_NO_PARENT, WEIR_TIER_DEMANDS, WEIR_TIER_SUPPLIES,
+	WEIR_TIER_BALANCED, WEIR_TIER_KEEPS, WEIR_TIER_RETURNS,
+	WEIR_TIER_YIELDS, WEIR_TIER_TAKES, WEIR_TIER_BORROWS,
+	WEIR_TIER_EXCHANGES, WEIR_TIER_WAITS_ABOVE, WEIR_TIER_WAITS_BELOW,
+	sizeof(enum weir_tier_reason),
 };
 
 /* Enumerators and constants that are repeated in Rust. */

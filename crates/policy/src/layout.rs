@@ -2,7 +2,7 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve, weight};
+use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve, tier, weight};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -22,6 +22,13 @@ mod c {
         pub static weir_layout_drain_beat: [u64; 14];
         pub static weir_layout_drain_host: [u64; 6];
         pub static weir_layout_drain_constants: [u64; 3];
+        pub static weir_layout_tiers: [u64; 4];
+        pub static weir_layout_tier_group: [u64; 10];
+        pub static weir_layout_tier_room: [u64; 3];
+        pub static weir_layout_tier_settings: [u64; 4];
+        pub static weir_layout_tier_move: [u64; 5];
+        pub static weir_layout_tier_work: [u64; 10];
+        pub static weir_layout_tier_constants: [u64; 16];
         pub static weir_layout_turn: [u64; 7];
         pub static weir_layout_weight_constants: [u64; 7];
         pub static weir_layout_constants: [u64; 32];
@@ -230,6 +237,70 @@ fn constants_agree_with_the_header() {
         size_of::<Pass>() as u64,
         size_of::<Verdict>() as u64,
         size_of::<Parsed>() as u64,
+    ];
+    assert_eq!(from_c, from_rust);
+}
+
+#[test]
+fn tiers_agree_with_the_header() {
+    use tier::Reason;
+
+    assert_layout!(weir_layout_tiers, tier::Tiers, capacity, count, ratio);
+    assert_layout!(
+        weir_layout_tier_group,
+        tier::Group,
+        held,
+        hot,
+        min,
+        low,
+        high,
+        max,
+        ratio,
+        heat_known,
+        parent
+    );
+    assert_layout!(weir_layout_tier_room, tier::Room, free, headroom);
+    assert_layout!(weir_layout_tier_settings, tier::Settings, band, step, lend);
+    assert_layout!(
+        weir_layout_tier_move,
+        tier::Move,
+        demote,
+        promote,
+        budget,
+        reason
+    );
+    assert_layout!(
+        weir_layout_tier_work,
+        tier::Work,
+        levels,
+        claims,
+        children,
+        held,
+        children_held,
+        demand,
+        supply,
+        over,
+        inner
+    );
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let from_c = unsafe { c::weir_layout_tier_constants };
+    let from_rust = [
+        tier::TIERS_MAX as u64,
+        tier::BOUNDARIES as u64,
+        tier::BY_CAPACITY.into(),
+        tier::NO_PARENT.into(),
+        tier::Work::default().demand.len() as u64,
+        tier::Work::default().supply.len() as u64,
+        Reason::Balanced as u64,
+        Reason::Keeps as u64,
+        Reason::Returns as u64,
+        Reason::Yields as u64,
+        Reason::Takes as u64,
+        Reason::Borrows as u64,
+        Reason::Exchanges as u64,
+        Reason::WaitsAbove as u64,
+        Reason::WaitsBelow as u64,
+        size_of::<Reason>() as u64,
     ];
     assert_eq!(from_c, from_rust);
 }

@@ -6,6 +6,7 @@ mod c {
     unsafe extern "C" {
         pub fn weir_parse_bytes(text: *const u8, len: u64, bytes: *mut u64) -> Parsed;
         pub fn weir_parse_percent(text: *const u8, len: u64, percent: *mut u32) -> Parsed;
+        pub fn weir_parse_ratio(text: *const u8, len: u64, ratio: *mut u32) -> Parsed;
         pub fn weir_parse_weight(text: *const u8, len: u64, weight: *mut u32) -> Parsed;
         pub safe fn weir_check_ceiling_bytes(bytes: u64) -> Parsed;
     }
@@ -63,6 +64,18 @@ pub fn percent(text: &[u8]) -> Result<u32, Error> {
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
     let parsed = unsafe { c::weir_parse_percent(text.as_ptr(), text.len() as u64, &mut percent) };
     value(parsed, percent)
+}
+
+/// The percentage a `memory.toptier_ratio` text stands for, 0 to 100; `default` is
+/// [`crate::tier::BY_CAPACITY`].
+///
+/// # Errors
+/// [`Error::Invalid`] for anything else.
+pub fn ratio(text: &[u8]) -> Result<u32, Error> {
+    let mut ratio = 0;
+    // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
+    let parsed = unsafe { c::weir_parse_ratio(text.as_ptr(), text.len() as u64, &mut ratio) };
+    value(parsed, ratio)
 }
 
 /// The weight a `memory.dirty_weight` text stands for, 1 to 10000.

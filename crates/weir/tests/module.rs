@@ -55,6 +55,19 @@ fn floors_stay_within_the_hosts_limit() {
     passes("debian:6.12", "reservation.sh", &disks, &["8", "2"]);
 }
 
+const TIERS: &[&str] = &["--tier", "512M", "--tier", "768M"];
+
+#[test]
+fn budgets_follow_limits_and_memory() {
+    passes("debian:6.12", "tier.sh", TIERS, &[]);
+}
+
+#[test]
+#[ignore = "half a minute: make proof"]
+fn budgets_follow_limits_and_memory_on_6_1() {
+    passes("debian:6.1", "tier.sh", TIERS, &[]);
+}
+
 #[test]
 fn the_generic_flavour_takes_it_too() {
     passes(

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The examples of the C files, and a host that follows its plans until nothing moves.
+
+use super::*;
+use crate::UNLIMITED;
+use proptest::prelude::*;
+
+const GIB: u64 = 1 << 18;
+const MIB: u64 = 1 << 8;
+
+fn strict(band: u64, step: u64) -> Settings {
+    Settings {
+        band,
+        step,
+        lend: 0,
+    }
+}
+
+fn lending(band: u64, step: u64) -> Settings {
+    Settings {
+        lend: 1,
+        ..strict(band, step)
+    }
+}
+
+fn held(pages: &[u64]) -> [u64; TIERS_MAX] {
+    let mut held = [0; TIERS_MAX];
+    held[..pages.len()].copy_from_slice(pages);
+    held
+}
+
+/// A host that does what it is told: its groups' pages, and who else holds what.
+#[derive(Debug)]
+struct Machine {
+    tiers: Tiers,
+    headroom: u64,
+    settings: Settings,
+    groups: Vec<Group>,
+    moved: u64,
+}
+
+impl Machine {
+    fn new(capacities: &[u64], headroom: u64, settings: Settings, groups: Vec<Group>) -> Machine {
+        Machine {
+            tiers: Tiers::new(capacities),
+            headroom,
+            settings,
+            groups,
+            moved: 0,
+        }
+    }
+
+    fn leaf(&self, i: usize) -> bool {
+        !self.groups.iter().any(|group| group.parent == i as u32)
+    }
+
+    fn free(&self, tier: usize) -> u64 {
+        let used: u64 = (0..self.groups.len())
+            .filter(|&i| self.leaf(i))
+            .map(|i| self.groups[i].held[tier])
+            .sum();
+        self.tiers.capacity[tier]
+            .checked_sub(used)
+            .expect("a tier holds more than it has")
+    }
+
+    fn room(&self) -> Room {
+        let mut room = Room::default();
+        for tier in 0..self.tiers.count as usize {
+            room.free[tier] = self.free(tier);
+            room.headroom[tier] = self.headroom;
+        }
+        room
+    }
+
+    fn plan(&self) -> Vec<Move> {
+        plan(&self.tiers, &self.room(), &self.settings, &self.groups)
+    }
+
+    /// Moves `pages` of a group and, in the sums, of those above it; hot ones go up first and come
+    /// down last. The parts of ancestors are not asked for heat.
+    fn shift(&mut self, group: usize, from: usize, to: usize, pages: u64) {
+        let mut i = group;
+        loop {
+            let group = &mut self.groups[i];
+            let cold = group.held[from] - group.hot[from];
+            let hot = if to < from {
+                pages.min(group.hot[from])
+            } else {
+                pages.saturating_sub(cold)
+            };
+            group.held[from] -= pages;
+            group.held[to] += pages;
+            group.hot[from] -= hot;
+            group.hot[to] += hot;
+            if group.parent == NO_PARENT {
+                break;
+            }
+            i = group.parent as usize;
+        }
+        self.moved += pages;
+    }
+
+    /// One plan, carried out: down first, from the lowest boundary, so that there is room. Returns
+    /// what moved.
+    fn step(&mut self) -> u64 {
+        let moves = self.plan();
+        let before = self.moved;
+        for boundary in (0..BOUNDARIES).rev() {
+            let mut total = (0, 0);
+            for (i, moved) in moves.iter().enumerate() {
+                if moved.demote[boundary] > 0 {
+                    self.shift(i, boundary, boundary + 1, moved.demote[boundary]);
+                }
+                total.0 += moved.demote[boundary];
+                total.1 += moved.promote[boundary];
+            }
+            assert!(total.0 <= self.settings.step && total.1 <= self.settings.step);
+        }
+        for boundary in 0..BOUNDARIES {
+            for (i, moved) in moves.iter().enumerate() {
+                if moved.promote[boundary] > 0 {
+                    self.shift(i, boundary + 1, boundary, moved.promote[boundary]);
+                }
+            }
+        }
+        for tier in 0..self.tiers.count as usize {
+            self.free(tier);
+        }
+        self.moved - before
+    }
+
+    /// Follows plans until one is empty, and checks that the next are too. Returns how many it took.
+    fn settle(&mut self, most: u32) -> u32 {
+        for plans in 0..most {
+            if self.step() == 0 {
+                assert_eq!((0..5).map(|_| self.step()).sum::<u64>(), 0);
+                return plans;
+            }
+        }
+        panic!("{most} plans later pages still move: {:?}", self.plan());
+    }
+}
+
+#[test]
+fn budgets_of_the_example() {
+    let host = Tiers::new(&[75 * GIB, 25 * GIB]);
+    let top = |limit: u64| host.upto(BY_CAPACITY, limit * GIB, 0);
+    assert_eq!(
+        [8, 12, 20, 24].map(top),
+        [6 * GIB, 9 * GIB, 15 * GIB, 18 * GIB]
+    );
+    assert_eq!(host.budget(BY_CAPACITY, 24 * GIB, 1), 6 * GIB);
+    assert_eq!(host.budget(50, 24 * GIB, 0), 12 * GIB);
+    assert_eq!(host.budget(50, 24 * GIB, 1), 12 * GIB);
+    assert_eq!(host.budget(BY_CAPACITY, UNLIMITED, 0), UNLIMITED);
+    let mut three = Tiers::new(&[60 * GIB, 30 * GIB, 10 * GIB]);
+    let split = |tiers: &Tiers| [0, 1, 2].map(|t| tiers.budget(BY_CAPACITY, 20 * GIB, t));
+    assert_eq!(split(&three), [12 * GIB, 6 * GIB, 2 * GIB]);
+    three.ratio = 20;
+    assert_eq!(split(&three), [4 * GIB, 12 * GIB, 4 * GIB]);
+}
+
+#[test]
+fn one_tier_is_no_choice() {
+    for tiers in [
+        Tiers::new(&[GIB]),
+        Tiers::new(&[GIB, 0]),
+        Tiers::new(&[]),
+        Tiers::new(&[0, 0, 0]),
+    ] {
+        assert_eq!(tiers.upto(10, 1_000, 0), 1_000);
+        assert_eq!(tiers.budget(BY_CAPACITY, 1_000, 0), 1_000);
+        assert_eq!(tiers.budget(BY_CAPACITY, 1_000, 1), 0);
+    }
+    assert_eq!(Tiers::new(&[0, GIB]).upto(BY_CAPACITY, 1_000, 0), 0);
+}
+
+#[test]
+fn a_raise_is_judged_by_what_it_grants() {
+    let mut host = Tiers::new(&[75 * GIB, 25 * GIB]);
+    assert!(host.raises(BY_CAPACITY, 76) && !host.raises(BY_CAPACITY, 75));
+    assert!(host.raises(30, BY_CAPACITY) && !host.raises(100, BY_CAPACITY));
+    host.ratio = 20;
+    assert!(host.raises(BY_CAPACITY, 30) && !host.raises(30, BY_CAPACITY));
+}
+
+/// The published host: three that fill first and one that comes last.
+fn published(settings: Settings) -> Machine {
+    let group = |top, low| Group {
+        held: held(&[top * GIB, low * GIB]),
+        high: 220 * GIB,
+        max: 220 * GIB,
+        ..Group::default()
+    };
+    let groups = vec![group(220, 0), group(220, 0), group(220, 0), group(70, 150)];
+    Machine::new(&[750 * GIB, 250 * GIB], GIB, settings, groups)
+}
+
+#[test]
+fn the_published_host_is_shared_out() {
+    let mut host = published(strict(512, 4 * GIB));
+    let plans = host.settle(60);
+    assert!(plans <= 106 / 4 + 13 + 2, "{plans}");
+    for group in &host.groups {
+        let budget = 165 * GIB;
+        assert!(
+            group.held[0].abs_diff(budget) <= budget / 100,
+            "{}",
+            group.held[0]
+        );
+    }
+}
+
+#[test]
+fn what_nobody_wants_is_kept_and_lent() {
+    let mut host = published(lending(512, 4 * GIB));
+    host.settle(100);
+    // 750 GiB are more than four budgets: nothing of it lies idle but twice the headroom
+    assert!(host.free(0) <= 5 * GIB, "{} idle", host.free(0) / GIB);
+    assert!(host.groups.iter().all(|group| group.held[0] >= 163 * GIB));
+    // alone, it keeps all it has
+    let mut alone = published(lending(512, 4 * GIB));
+    alone.groups.truncate(2);
+    assert_eq!(alone.settle(1), 0);
+    assert!(
+        alone
+            .plan()
+            .iter()
+            .all(|moved| moved.reason == Reason::Keeps)
+    );
+}
+
+#[test]
+fn half_goes_at_a_time() {
+    let group = |top: u64, low: u64| Group {
+        held: held(&[top, low]),
+        max: 240_000,
+        ..Group::default()
+    };
+    let groups = [
+        group(220_000, 0),
+        group(220_000, 0),
+        group(200_000, 0),
+        group(40_000, 160_000),
+    ];
+    let tiers = Tiers::new(&[690_000, 230_000]);
+    let room = Room {
+        free: held(&[10_000, 70_000]),
+        headroom: held(&[10_000, 10_000]),
+    };
+    let moves = plan(&tiers, &room, &lending(512, 100_000), &groups);
+    let down: Vec<u64> = moves.iter().map(|moved| moved.demote[0]).collect();
+    let up: Vec<u64> = moves.iter().map(|moved| moved.promote[0]).collect();
+    assert_eq!(down, [20_000, 20_000, 10_000, 0]);
+    assert_eq!(up, [0, 0, 0, 50_000]);
+    assert_eq!(
+        moves[..4]
+            .iter()
+            .map(|moved| moved.reason)
+            .collect::<Vec<_>>(),
+        [
+            Reason::Returns,
+            Reason::Returns,
+            Reason::Returns,
+            Reason::Takes
+        ]
+    );
+}
+
+#[test]
+fn protection_comes_before_budgets() {
+    // budgets of two whole hosts: the first has it all, the second is promised some
+    let first = Group {
+        held: held(&[1_000 * MIB]),
+        low: 800 * MIB,
+        max: 2_000 * MIB,
+        ..Group::default()
+    };
+    let second = Group {
+        held: held(&[0, 900 * MIB]),
+        max: 2_000 * MIB,
+        ..Group::default()
+    };
+    let run = |second: Group| {
+        let groups = vec![first, second];
+        let capacity = [1_010 * MIB, 1_010 * MIB];
+        let mut host = Machine::new(&capacity, 10 * MIB, lending(64, 1_000 * MIB), groups);
+        host.settle(60);
+        host.groups[1].held[0] / MIB
+    };
+    assert_eq!(run(second), 0, "a budget takes from nobody within his");
+    let low = run(Group {
+        low: 400 * MIB,
+        ..second
+    });
+    assert!(
+        (190..=200).contains(&low),
+        "{low}: low takes from who is above low"
+    );
+    let min = run(Group {
+        min: 1_600 * MIB,
+        ..second
+    });
+    assert!(
+        (780..=800).contains(&min),
+        "{min}: min also from who is below low"
+    );
+    let mut kept = first;
+    kept.min = 800 * MIB;
+    assert!(
+        (590..=600).contains(&{
+            let groups = vec![
+                kept,
+                Group {
+                    min: 1_600 * MIB,
+                    ..second
+                },
+            ];
+            let mut host = Machine::new(
+                &[1_010 * MIB, 1_010 * MIB],
+                10 * MIB,
+                lending(64, 1_000 * MIB),
+                groups,
+            );
+            host.settle(60);
+            host.groups[1].held[0] / MIB
+        }),
+        "and nobody is taken below its own min"
+    );
+}
+
+#[test]
+fn hot_pages_beat_cold_ones_of_others() {
+    // each 220 with 100 hot; the last one's are all below, the others' cold ones above
+    let group = |top: u64, low: u64, hot: [u64; 2]| Group {
+        held: held(&[top * GIB, low * GIB]),
+        hot: held(&[hot[0] * GIB, hot[1] * GIB]),
+        max: 220 * GIB,
+        heat_known: 1,
+        ..Group::default()
+    };
+    let full = group(220, 0, [100, 0]);
+    for settings in [lending(512, 4 * GIB), strict(512, 4 * GIB)] {
+        let groups = vec![full, full, full, group(70, 150, [0, 100])];
+        let mut host = Machine::new(&[740 * GIB, 250 * GIB], GIB, settings, groups);
+        host.settle(200);
+        for group in &host.groups {
+            assert!(group.hot[1] <= 3 * GIB, "{:?} {settings:?}", group.hot);
+        }
+    }
+    // a hot set larger than the budget, beside cold memory
+    let groups = vec![full, full, full, group(60, 160, [60, 150])];
+    let mut host = Machine::new(&[740 * GIB, 250 * GIB], GIB, lending(512, 4 * GIB), groups);
+    host.settle(200);
+    assert!(host.groups[3].hot[1] <= 3 * GIB, "{:?}", host.groups[3].hot);
+}
+
+#[test]
+fn own_cold_pages_go_for_own_hot_ones() {
+    let group = Group {
+        held: held(&[180 * MIB, 60 * MIB]),
+        hot: held(&[100 * MIB, 50 * MIB]),
+        max: 240 * MIB,
+        heat_known: 1,
+        ..Group::default()
+    };
+    let capacity = [190 * MIB, 70 * MIB];
+    let mut host = Machine::new(&capacity, 10 * MIB, strict(64, MIB), vec![group]);
+    assert_eq!(host.plan()[0].reason, Reason::Exchanges);
+    host.settle(200);
+    assert!(host.groups[0].hot[1] <= 2 * MIB);
+    assert!(host.groups[0].held[0].abs_diff(180 * MIB) <= 2 * MIB);
+}
+
+#[test]
+fn a_pod_bounds_its_containers() {
+    let pod = Group {
+        held: held(&[100_000]),
+        max: 100_000,
+        ..Group::default()
+    };
+    let inside = |pages: u64, max| Group {
+        held: held(&[pages]),
+        max,
+        parent: 0,
+        ..Group::default()
+    };
+    let tiers = Tiers::new(&[300_000, 100_000]);
+    let room = Room {
+        free: held(&[100_000, 100_000]),
+        ..Room::default()
+    };
+    let budgets = |groups: &[Group]| {
+        plan(&tiers, &room, &strict(1, 100_000), groups)
+            .iter()
+            .map(|moved| (moved.budget[0], moved.demote[0]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        budgets(&[pod, inside(60_000, UNLIMITED), inside(40_000, UNLIMITED)]),
+        [(75_000, 0), (45_000, 7_500), (30_000, 5_000)]
+    );
+    assert_eq!(
+        budgets(&[pod, inside(60_000, UNLIMITED), inside(40_000, 26_667)]),
+        [(75_000, 0), (56_250, 1_875), (18_750, 10_625)]
+    );
+}
+
+#[test]
+fn what_was_lent_below_makes_room_again() {
+    // the middle tier is full of what nobody wanted there; the first is to be emptied into it
+    let lender = Group {
+        held: held(&[0, 500 * MIB, 0]),
+        max: 600 * MIB,
+        ..Group::default()
+    };
+    let over = Group {
+        held: held(&[500 * MIB, 0, 0]),
+        max: 600 * MIB,
+        ..Group::default()
+    };
+    let wants = Group {
+        held: held(&[0, 0, 300 * MIB]),
+        max: 1_200 * MIB,
+        ..Group::default()
+    };
+    let capacity = [510 * MIB, 510 * MIB, 1_000 * MIB];
+    let groups = vec![lender, over, wants];
+    let mut host = Machine::new(&capacity, 10 * MIB, lending(64, 1_000 * MIB), groups);
+    host.settle(200);
+    let first = host.groups[1].held[0] / MIB;
+    assert!(first <= 300, "{first}");
+}
+
+prop_compose! {
+    fn random_group(groups: u32)(
+        held in proptest::array::uniform3(0u64..100_000),
+        hot in proptest::array::uniform3(0u64..101),
+        heat_known in 0u32..2,
+        protect in (0u64..4, 0u64..400_000, 0u64..400_000),
+        limits in (0u64..500_000, 0u64..500_000),
+        ratio in prop_oneof![Just(BY_CAPACITY), 0u32..=100],
+        parent in prop_oneof![3 => Just(NO_PARENT), 1 => 0..groups],
+    ) -> Group {
+        let mut group = Group {
+            min: if protect.0 == 1 { protect.1 } else { 0 },
+            low: if protect.0 > 1 { protect.2 } else { 0 },
+            high: if limits.0 > 300_000 { UNLIMITED } else { limits.0 },
+            max: if limits.1 > 300_000 { UNLIMITED } else { limits.1 },
+            ratio, heat_known, parent,
+            ..Group::default()
+        };
+        for tier in 0..3 {
+            group.held[tier] = held[tier];
+            group.hot[tier] = held[tier] * hot[tier] / 100;
+        }
+        group
+    }
+}
+
+fn random_groups() -> impl Strategy<Value = Vec<Group>> {
+    (1u32..10).prop_flat_map(|count| proptest::collection::vec(random_group(count), count as usize))
+}
+
+/// Makes parents stand before their children, on two levels, and hold what these hold.
+fn as_tree(mut groups: Vec<Group>) -> Vec<Group> {
+    for i in 0..groups.len() {
+        let parent = groups[i].parent as usize;
+        if parent >= i || groups[parent].parent != NO_PARENT {
+            groups[i].parent = NO_PARENT;
+        }
+    }
+    let leaf: Vec<bool> = (0..groups.len())
+        .map(|i| !groups.iter().any(|group| group.parent == i as u32))
+        .collect();
+    for i in (0..groups.len()).filter(|&i| !leaf[i]) {
+        groups[i].held = [0; TIERS_MAX];
+        groups[i].hot = [0; TIERS_MAX];
+    }
+    for i in 0..groups.len() {
+        let group = groups[i];
+        if group.parent != NO_PARENT {
+            let parent = &mut groups[group.parent as usize];
+            for tier in 0..3 {
+                parent.held[tier] += group.held[tier];
+                parent.hot[tier] += group.hot[tier];
+            }
+        }
+    }
+    groups
+}
+
+fn random_machine() -> impl Strategy<Value = Machine> {
+    (
+        random_groups(),
+        proptest::array::uniform3(0u64..100_000),
+        (2usize..=3, 0u32..2, 1u64..2_000, 20_000u64..1_000_000),
+        (500u64..20_000, prop_oneof![Just(BY_CAPACITY), 1u32..=100]),
+    )
+        .prop_map(
+            |(groups, spare, (count, lend, band, step), (headroom, ratio))| {
+                let mut groups = as_tree(groups);
+                for group in &mut groups {
+                    for tier in count..3 {
+                        (group.held[tier], group.hot[tier]) = (0, 0);
+                    }
+                }
+                let mut capacities = [0; 3];
+                for (tier, capacity) in capacities.iter_mut().enumerate() {
+                    *capacity = spare[tier]
+                        + groups
+                            .iter()
+                            .filter(|group| group.parent == NO_PARENT)
+                            .map(|group| group.held[tier])
+                            .sum::<u64>();
+                }
+                let settings = Settings { band, step, lend };
+                let mut host = Machine::new(&capacities[..count], headroom, settings, groups);
+                host.tiers.ratio = ratio;
+                host
+            },
+        )
+}
+
+proptest! {
+    /// Slowly where next to no memory is free.
+    #[test]
+    fn comes_to_rest_and_stays(mut host in random_machine()) {
+        host.settle(20_000);
+    }
+
+    /// With room everywhere and no lending everybody is within its band, in the time that is stated:
+    /// between two tiers, of cgroups that bound each other by nothing but their place.
+    #[test]
+    fn reaches_budgets_in_bounded_time(mut host in random_machine()) {
+        host.settings.lend = 0;
+        host.groups.retain(|group| group.parent == NO_PARENT);
+        for group in &mut host.groups {
+            (group.min, group.low, group.heat_known) = (0, 0, 0);
+            (group.held[2], group.hot[2]) = (0, 0);
+        }
+        host.tiers.count = 2;
+        host.tiers.capacity[2] = 0;
+        host.tiers.capacity[0] += 3_000_000;
+        host.tiers.capacity[1] += 3_000_000;
+        let held: Vec<u64> = host.groups.iter().map(|group| group.held.iter().sum()).collect();
+        let most = held.iter().copied().max().unwrap_or(0);
+        let halvings = (most / host.settings.band).max(1).ilog2() + 2;
+        let steps = held.iter().sum::<u64>() / host.settings.step;
+        host.settle(steps as u32 + halvings + 1);
+        for (i, moved) in host.plan().iter().enumerate() {
+            let group = host.groups[i];
+            let budget = moved.budget[0];
+            let band = host.settings.band_of(budget);
+            prop_assert!(group.held[0] <= budget.saturating_add(band));
+            let short = budget.saturating_sub(group.held[0]).min(group.held[1]);
+            prop_assert!(short <= band, "{short} of {budget}");
+        }
+    }
+
+    /// Nobody above its protected share is taken below it.
+    #[test]
+    fn min_is_never_passed(mut host in random_machine()) {
+        for _ in 0..100 {
+            let before: Vec<(bool, u64)> = host.groups.iter().map(|group| {
+                let min = host.tiers.upto(group.ratio, group.min, 0);
+                (group.parent == NO_PARENT && group.held[0] >= min, min)
+            }).collect();
+            if host.step() == 0 { break; }
+            for (i, (above, min)) in before.into_iter().enumerate() {
+                prop_assert!(!above || !host.leaf(i) || host.groups[i].held[0] >= min);
+            }
+        }
+    }
+
+    /// Children's budgets never add up to more than their parent's, nor to more than their own files say.
+    #[test]
+    fn nobody_gets_past_his_parent(host in random_machine()) {
+        let moves = host.plan();
+        for (i, group) in host.groups.iter().enumerate() {
+            let own = host.tiers.upto(group.ratio, group.high.min(group.max), 0);
+            prop_assert!(moves[i].budget[0] <= own);
+            let children = (0..host.groups.len()).filter(|&k| host.groups[k].parent == i as u32);
+            let of_children: u64 = children
+                .map(|k| moves[k].budget[0].min(host.groups[k].held.iter().sum()))
+                .sum();
+            prop_assert!(of_children <= moves[i].budget[0]);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * memory.toptier_min, _low, _high, _max, memory.toptier_ratio, memory.tier_stat.
+ *
+ * In every cgroup but the root while tiers are named (tier.c).  The first four show
+ * what of memory.min, low, high and max is for the top tier, by policy/tier.c and the
+ * capacities of the moment.  toptier_ratio is the one that is written:
+ *   EINVAL      neither a percentage nor "default"
+ *   EPERM       a ratio that grants more than the one before, without
+ *               CAP_SYS_RESOURCE in the initial user namespace (as dirty_min)
+ *
+ * tier_stat has what the cgroup and its descendants hold where.  Pages on the LRU
+ * lists are counted as the kernel does it for reclaim, one sum per cgroup and node:
+ * exact, no flush; with MGLRU they are in its generations and not in the lists, so
+ * both are added up.  Its budgets bind: they are the least on the way to the root.
+ *
+ * Example.  On 3 GiB + 1 GiB, in a cgroup with memory.max 400M of a parent with 200M:
+ *   memory.toptier_max  314572800              (300M)
+ *   memory.tier_stat    tier0 nodes=0 capacity=3221225472 bytes=230686720 budget=157286400
+ *                       tier1 nodes=1 capacity=1073741824 bytes=0 budget=52428800
+ *                       swap bytes=0
+ */
+#include "weir.h"
+#include <linux/capability.h>
+#include <linux/seq_file.h>
+#include <linux/user_namespace.h>
+
+enum limit { TOP_MIN, TOP_LOW, TOP_HIGH, TOP_MAX };
+
+static u64 limit_pages(struct mem_cgroup *memcg, enum limit limit)
+{
+	switch (limit) {
+	case TOP_MIN: return weir_pages_max(READ_ONCE(memcg->memory.min));
+	case TOP_LOW: return weir_pages_max(READ_ONCE(memcg->memory.low));
+	case TOP_HIGH: return weir_pages_max(READ_ONCE(memcg->memory.high));
+	default: return weir_pages_max(READ_ONCE(memcg->memory.max));
+	}
+}
+
+static u32 ratio_of(struct cgroup_subsys_state *css)
+{
+	const struct weir_group *group = weir_group_find(css);
+
+	return group ? group->tier_ratio : WEIR_TIER_BY_CAPACITY;
+}
+
+static void print_pages(struct seq_file *seq, u64 pages)
+{
+	if (pages == WEIR_UNLIMITED)
+		seq_puts(seq, "max\n");
+	else
+		seq_printf(seq, "%llu\n", pages << PAGE_SHIFT);
+}
+
+static int show_limit(struct seq_file *seq, void *unused)
+{
+	struct cgroup_subsys_state *css = seq_css(seq);
+	u64 pages = limit_pages(mem_cgroup_from_css(css), seq_cft(seq)->private);
+	struct weir_tiers tiers;
+
+	mutex_lock(&weir_lock);
+	weir_tiers_now(&tiers);
+	pages = weir_tier_upto(&tiers, ratio_of(css), pages, 0);
+	mutex_unlock(&weir_lock);
+	print_pages(seq, pages);
+	return 0;
+}
+
+static int show_ratio(struct seq_file *seq, void *unused)
+{
+	u32 ratio;
+
+	mutex_lock(&weir_lock);
+	ratio = ratio_of(seq_css(seq));
+	mutex_unlock(&weir_lock);
+	if (ratio == WEIR_TIER_BY_CAPACITY)
+		seq_puts(seq, "default\n");
+	else
+		seq_printf(seq, "%u\n", ratio);
+	return 0;
+}
+
+/* Under weir_lock.  No probe depends on it, so there is nothing to undo. */
+static int set_ratio(struct kernfs_open_file *of, u32 ratio)
+{
+	struct cgroup_subsys_state *css = of_css(of);
+	struct weir_group *group;
+	struct weir_tiers tiers;
+
+	weir_tiers_now(&tiers);
+	if (weir_tier_raises(&tiers, ratio_of(css), ratio) &&
+	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
+		return -EPERM;
+	weir_groups_drop(false);
+	if (ratio == WEIR_TIER_BY_CAPACITY && !weir_group_find(css))
+		return 0;
+	group = weir_group_get(css, GFP_KERNEL);
+	if (!group)
+		return weir_css_alive(css) ? -ENOMEM : -ENODEV;
+	group->tier_ratio = ratio;
+	return 0;
+}
+
+static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
+			   loff_t offset)
+{
+	u32 ratio;
+	int err;
+
+	if (weir_parse_ratio(text, len, &ratio) != WEIR_PARSED)
+		return -EINVAL;
+	mutex_lock(&weir_lock);
+	err = set_ratio(of, ratio);
+	mutex_unlock(&weir_lock);
+	return err ?: len;
+}
+
+/* A cgroup's own LRU pages on a node. */
+static long lru_pages(struct mem_cgroup *memcg, int node)
+{
+	const struct mem_cgroup_per_node *here = memcg->nodeinfo[node];
+	long pages = 0;
+	int zone, lru;
+
+	if (!here)
+		return 0;
+	for (zone = 0; zone < MAX_NR_ZONES; zone++) {
+		for_each_lru(lru)
+			pages += READ_ONCE(here->lru_zone_size[zone][lru]);
+#ifdef CONFIG_LRU_GEN
+		for (lru = 0; lru < MAX_NR_GENS * ANON_AND_FILE; lru++)
+			pages += READ_ONCE(here->lruvec.lrugen.nr_pages
+				[lru / ANON_AND_FILE][lru % ANON_AND_FILE][zone]);
+#endif
+	}
+	return pages;
+}
+
+/* With descendants, removed ones that still have pages included. */
+static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
+{
+	struct cgroup_subsys_state *pos = NULL;
+	long pages = 0;
+	int node;
+
+	rcu_read_lock();
+	while ((pos = css_next_descendant_pre(pos, css))) {
+		for_each_node_mask(node, *nodes)
+			pages += lru_pages(mem_cgroup_from_css(pos), node);
+	}
+	rcu_read_unlock();
+	/* what moves between two sums meanwhile may be missed in both */
+	return max(pages, 0L);
+}
+
+/* What of the limits from @css to the root may lie in tiers 0 to @last. */
+static u64 upto(const struct weir_tiers *tiers, struct cgroup_subsys_state *css,
+		u32 last)
+{
+	u64 least = WEIR_UNLIMITED;
+
+	for (; css->parent; css = css->parent) {
+		struct mem_cgroup *memcg = mem_cgroup_from_css(css);
+		u64 limit = weir_tier_limit(limit_pages(memcg, TOP_HIGH),
+					    limit_pages(memcg, TOP_MAX));
+
+		least = min(least, weir_tier_upto(tiers, ratio_of(css), limit, last));
+	}
+	return least;
+}
+
+static int show_stat(struct seq_file *seq, void *unused)
+{
+	struct cgroup_subsys_state *css = seq_css(seq);
+	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
+	u64 budget, above = 0;
+	struct weir_tiers tiers;
+	u32 tier;
+
+	mutex_lock(&weir_lock);
+	weir_tiers_now(&tiers);
+	for (tier = 0; tier < tiers.count; tier++) {
+		const nodemask_t *nodes = weir_tier_nodes(tier);
+
+		budget = upto(&tiers, css, tier);
+		seq_printf(seq, "tier%u nodes=%*pbl capacity=%llu bytes=%llu budget=",
+			   tier, nodemask_pr_args(nodes),
+			   tiers.capacity[tier] << PAGE_SHIFT,
+			   held(css, nodes) << PAGE_SHIFT);
+		print_pages(seq, budget == WEIR_UNLIMITED ? budget : budget - above);
+		above = budget;
+	}
+	mutex_unlock(&weir_lock);
+	seq_printf(seq, "swap bytes=%llu\n",
+		   (u64)page_counter_read(&memcg->swap) << PAGE_SHIFT);
+	return 0;
+}
+
+static struct cftype files[] = {
+	{
+		.name = "toptier_min",
+		.private = TOP_MIN,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_limit,
+	},
+	{
+		.name = "toptier_low",
+		.private = TOP_LOW,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_limit,
+	},
+	{
+		.name = "toptier_high",
+		.private = TOP_HIGH,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_limit,
+	},
+	{
+		.name = "toptier_max",
+		.private = TOP_MAX,
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_limit,
+	},
+	{
+		.name = "toptier_ratio",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_ratio,
+		.write = write_ratio,
+	},
+	{
+		.name = "tier_stat",
+		.flags = CFTYPE_NOT_ON_ROOT,
+		.seq_show = show_stat,
+	},
+	{ }
+};
+
+/* Add the files to all cgroups, present and to come. */
+int weir_tier_files_create(void)
+{
+	const char *taken = weir_files_taken(files);
+	int err;
+
+	if (taken) {
+		pr_err("tiers: this kernel has a memory.%s of its own; use that one\n",
+		       taken);
+		return -EEXIST;
+	}
+	err = weir_add_files(files);
+	if (err)
+		pr_err("tiers: the cgroup files could not be added (error %d)\n", err);
+	return err;
+}
+
+/* Remove the files; waits for those who are reading or writing one. */
+void weir_tier_files_remove(void)
+{
+	weir_remove_files(files);
+}

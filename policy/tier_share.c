@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a hierarchy leaves each of its cgroups of the tiers above a boundary.
+ *
+ * Model.  Budgets and protection are given to cgroups on every level, pages lie in
+ * the leaves.  A child has what its own files say, but all children together no more
+ * than their parent:
+ *
+ *   budget      its own; if the claims of all children are more than the parent's
+ *               budget, that is shared in proportion to the claims.  A claim is the
+ *               own budget, or all that is held if that is less
+ *   protection  the same, and what of a parent's is not claimed covers the rest of
+ *               what its children hold, in proportion (as memory.min and memory.low
+ *               do where cgroup2 is mounted with memory_recursiveprot)
+ *
+ * So nobody gets past what was set above him by writing to files of his own or by
+ * making cgroups.  Pages of a cgroup with children that are in none of them claim
+ * as a child would; they are left where they are.
+ *
+ * Example.  A pod with a budget of 75 and two containers with none of their own,
+ * which hold 60 and 40: 45 and 30.  With a budget of 20 on the second: claims of 60
+ * and 20, so 56 and 18; once the first is below 55, it has what it holds.
+ */
+#include "tier.h"
+
+static weir_u64 least(weir_u64 a, weir_u64 b)
+{
+	return a < b ? a : b;
+}
+
+static weir_u64 total(const weir_u64 *pages)
+{
+	weir_u64 sum = 0;
+	int tier;
+
+	for (tier = 0; tier < WEIR_TIERS_MAX; tier++)
+		sum += weir_saturate(pages[tier]);
+	return weir_saturate(sum);
+}
+
+static int has_parent(const struct weir_tier_group *groups, weir_u32 i)
+{
+	return groups[i].parent < i;
+}
+
+/* What its own files say, and what it claims of its parent's. */
+static void own(const struct weir_tiers *tiers, weir_u32 last,
+		const struct weir_tier_group *group, struct weir_tier_work *work)
+{
+	struct weir_tier_levels *levels = &work->levels;
+
+	levels->min = weir_tier_upto(tiers, group->ratio, group->min, last);
+	levels->low = weir_tier_upto(tiers, group->ratio, group->low, last);
+	levels->budget = weir_tier_upto(tiers, group->ratio,
+					weir_tier_limit(group->high, group->max),
+					last);
+	work->held = total(group->held);
+	work->claims.min = least(levels->min, work->held);
+	work->claims.low = least(levels->low, work->held);
+	work->claims.budget = least(levels->budget, work->held);
+	work->children = (struct weir_tier_levels) {};
+	work->children_held = 0;
+	work->inner = 0;
+}
+
+/* Of a parent's protection @granted, what covers a child that claims @claim of it. */
+static weir_u64 protection(weir_u64 granted, weir_u64 claim, weir_u64 claims,
+			   weir_u64 held, weir_u64 held_by_all)
+{
+	if (claims >= granted)
+		return weir_share(granted, claim, claims);
+	return claim + weir_share(least(granted, held_by_all) - claims,
+				  held - claim, held_by_all - claims);
+}
+
+static void hand_down(const struct weir_tier_work *parent,
+		      struct weir_tier_work *child)
+{
+	const struct weir_tier_levels *sums = &parent->children;
+	struct weir_tier_levels *levels = &child->levels;
+	const struct weir_tier_levels *claims = &child->claims;
+	weir_u64 rest = parent->held > parent->children_held ?
+			parent->held - parent->children_held : 0;
+	weir_u64 held = parent->children_held + rest;
+
+	levels->min = protection(parent->levels.min, claims->min, sums->min,
+				 child->held, held);
+	levels->low = protection(parent->levels.low, claims->low, sums->low,
+				 child->held, held);
+	if (sums->budget + rest > parent->levels.budget)
+		levels->budget = weir_share(parent->levels.budget, claims->budget,
+					    sums->budget + rest);
+	else
+		levels->budget = least(levels->budget, parent->levels.budget);
+}
+
+/*
+ * Fill in @work's levels of every group for tiers 0 to @last.  A parent stands
+ * before its children.
+ */
+void weir_tier_share(const struct weir_tiers *tiers, weir_u32 last,
+		     const struct weir_tier_group *groups,
+		     struct weir_tier_work *work, weir_u32 count)
+{
+	weir_u32 i;
+
+	for (i = 0; i < count; i++)
+		own(tiers, last, &groups[i], &work[i]);
+	for (i = 0; i < count; i++) {
+		struct weir_tier_work *parent;
+
+		if (!has_parent(groups, i))
+			continue;
+		parent = &work[groups[i].parent];
+		parent->inner = 1;
+		parent->children_held += work[i].held;
+		parent->children.min += work[i].claims.min;
+		parent->children.low += work[i].claims.low;
+		parent->children.budget += work[i].claims.budget;
+	}
+	for (i = 0; i < count; i++) {
+		if (has_parent(groups, i))
+			hand_down(&work[groups[i].parent], &work[i]);
+	}
+}
