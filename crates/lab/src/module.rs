@@ -7,7 +7,7 @@
 
 use crate::cache::Cache;
 use crate::kernel::Kernel;
-use crate::tool::{read, succeed};
+use crate::tool::{on_path, read, succeed};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -68,7 +68,8 @@ fn build(
     })?;
     let sources = sources(tree, folders)?;
     let mut hasher = DefaultHasher::new();
-    (&kernel.release, headers, variables).hash(&mut hasher);
+    let compiler = compiler(headers);
+    (&kernel.release, headers, variables, compiler).hash(&mut hasher);
     for source in &sources {
         // A link to a directory stands for itself; the files behind it are in the list.
         let content = if tree.join(source).is_dir() {
@@ -102,6 +103,7 @@ fn build(
                     std::thread::available_parallelism().map_or(1, usize::from)
                 ))
                 .args(variables)
+                .args(compiler)
                 .arg("modules")
                 // Set when weir itself runs under make.
                 .env_remove("MAKEFLAGS")
@@ -114,6 +116,16 @@ fn build(
         }
         Ok(())
     })
+}
+
+/// The host's compiler, for make, if it lacks the one that Debian's headers ask for by version: a newer Debian than
+/// the kernel's has a newer one only, and builds modules as well with it.
+fn compiler(headers: &Path) -> Option<&'static str> {
+    let variables = fs::read_to_string(headers.join(".kernelvariables")).ok()?;
+    let wanted = variables
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("$(CROSS_COMPILE)"))?;
+    (!on_path(&format!("x86_64-linux-gnu-{wanted}"))).then_some("CC=gcc")
 }
 
 /// The `.ko` files right in a folder, in a fixed order.

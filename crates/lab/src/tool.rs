@@ -47,6 +47,12 @@ fn run(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
+/// Is there such a program on this machine?
+pub fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(program).is_file()))
+}
+
 /// Why a program could not be started, and which package to install if it is not there.
 pub fn missing(program: &str, error: std::io::Error) -> anyhow::Error {
     let package = HOST_TOOLS
