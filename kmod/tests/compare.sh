@@ -5,7 +5,8 @@
 # "Never worse than stock" is asked of three figures: the writer's rate, its
 # longest write, and the most the host ever held.  Guests are emulated and share
 # a machine, so the bounds are wide (half the rate; three times the longest write
-# and two seconds; a tenth beyond the limit, which floors are part of) and the
+# and two seconds; a tenth beyond the limit, which floors are part of, or what stock
+# held: real-time tasks may go a quarter beyond it) and the
 # figures are printed.  With a limit of 32 MiB the host may hold 35 MiB.
 
 limit=33554432
@@ -87,8 +88,9 @@ compared() {
 		"host held pages $(figure stock 3), $(figure weir 3)"
 	ok "$name: no slower" between $(($(figure stock 1) / 2)) "$(figure weir 1)" 100000000
 	ok "$name: no longer stalls" between 0 "$(figure weir 2)" $((3 * $(figure stock 2) + 2000))
-	ok "$name: the host stays within its limit" \
-		between 0 "$(figure weir 3)" $(((limit + limit / 10) / 4096))
+	bound=$(((limit + limit / 10) / 4096))
+	[ "$(figure stock 3)" -le $bound ] || bound=$(figure stock 3)
+	ok "$name: the host stays within its limit" between 0 "$(figure weir 3)" $bound
 }
 
 # admitted NAME, left_alone NAME: what the floor did in the last comparison

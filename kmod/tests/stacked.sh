@@ -50,6 +50,10 @@ way_fuse() {
 way_strictlimit() {
 	device=$(awk '$2 == "/mnt/d" { print $1 }' /proc/mounts)
 	bdi=/sys/class/bdi/$(cat "/sys/class/block/$(basename "$device")/dev")
+	# btrfs may be on several devices, and has one of its own for all
+	for own in /sys/class/bdi/btrfs-*; do
+		[ ! -e "$own" ] || bdi=$own
+	done
 	[ -e "$bdi/strict_limit" ] || {
 		echo "# this kernel has no strict_limit file: strictlimit not tested"
 		return
