@@ -95,7 +95,8 @@ END
 - **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup with a knob adds them up.
 - **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups, some instructions for longer chains.
   The beat goes through all groups with a knob, and its work grows with their number.
-- **Depth.** Compare the rows: what a deeper cgroup adds is in them.
+- **Depth.** For each level a pass looks for a record of that ancestor's; one with a ceiling of its own is also compared with it.
+- **Weights** cost a pass the same whether others have one or the writer's cgroup has: all passes go by them, once there are any.
 END
 } >docs/cost.md.new
 mv docs/cost.md.new docs/cost.md

@@ -6,8 +6,8 @@
 # longest write, and the most the host ever held.  Guests are emulated and share
 # a machine, so the bounds are wide (half the rate; three times the longest write
 # and two seconds; a tenth beyond the limit, which floors are part of, or what stock
-# held: real-time tasks may go a quarter beyond it) and the
-# figures are printed.  With a limit of 32 MiB the host may hold 35 MiB.
+# held: real-time tasks may go a quarter beyond it) and the figures are printed.
+# With a limit of 32 MiB the host may hold 35 MiB.
 
 limit=33554432
 floor=8388608
