@@ -59,7 +59,8 @@ impl Emulator {
         let mut libraries = path(LIBRARIES).into_os_string();
         libraries.push(":");
         libraries.push(path("lib/x86_64-linux-gnu"));
-        let mut command = Command::new(path("lib64/ld-linux-x86-64.so.2"));
+        // Not the one in lib64: that is a link to the host's.
+        let mut command = Command::new(path("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"));
         command
             .env("QEMU_MODULE_DIR", path(LIBRARIES).join("qemu"))
             .arg("--library-path")
