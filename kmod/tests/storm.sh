@@ -13,7 +13,7 @@ in_cgroup load fio --name=load --directory=/mnt/d --rw=randwrite --bs=4k --size=
 fio=$!
 
 cycle() {
-	insmod /weir.ko || return 1
+	insmod /weir.ko tiers=0 || return 1
 	echo 16M >load/memory.dirty_min
 	echo 32M >load/memory.dirty_bytes
 	echo 1 >load/memory.dirty_weight
@@ -22,6 +22,8 @@ cycle() {
 		mkdir storm || return 1
 		echo 1M >storm/memory.dirty_min || return 1
 		echo 8M >storm/memory.dirty_bytes || return 1
+		echo 50 >storm/memory.toptier_ratio || return 1
+		[ $((i % 50)) -ne 0 ] || cat storm/memory.tier_stat >/dev/null || return 1
 		[ $((i % 50)) -ne 0 ] || dirty /mnt/d/storm 1 storm
 		rmdir storm || return 1
 		i=$((i + 1))
@@ -47,7 +49,7 @@ done
 after=$(settled_kmalloc)
 ok "per-cpu memory as before ($before kB before, $after kB after)" between 0 "$after" $((before + 512))
 ok "no probe left" is "$(probes)" 0
-ok "no file left" test ! -e load/memory.dirty_min
+ok "no file left" test ! -e load/memory.dirty_min -a ! -e load/memory.tier_stat
 kill $fio
 wait $fio
 finish
