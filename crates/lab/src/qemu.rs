@@ -286,11 +286,12 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     add("-display", &"none");
     add("-kernel", &machine.image);
     add("-initrd", &path_of(&machine.initramfs));
-    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
+    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run. no_timer_check: on a
+    // busy machine the kernel finds the emulated timer wanting while it boots, and stops there.
     add(
         "-append",
         &format!(
-            "console=ttyS0 quiet panic=-1 log_buf_len=4M {}",
+            "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check {}",
             machine.append
         ),
     );
