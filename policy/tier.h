@@ -2,8 +2,9 @@
 /*
  * Tiers of memory: what of a limit may lie in which, and what should move.
  *
- * tier.c is part of weir.ko; tier_share.c, tier_weigh.c and tier_plan.c are for who
- * moves pages, the agent and the simulated host.  Page counts unless a name says otherwise.
+ * tier.c is part of weir.ko; tier_share.c, tier_lend.c, tier_weigh.c and tier_plan.c
+ * are for who moves pages, the agent and the simulated host.  Page counts unless a name
+ * says otherwise.
  */
 #ifndef WEIR_POLICY_TIER_H
 #define WEIR_POLICY_TIER_H
@@ -104,9 +105,14 @@ weir_u64 weir_tier_band(const struct weir_tier_settings *settings,
 			weir_u64 budget);
 weir_u64 weir_tier_half(weir_u64 pages, weir_u64 band);
 weir_u64 weir_tier_hot(const struct weir_tier_group *group, weir_u32 tier);
+weir_u64 weir_tier_above(const struct weir_tier_group *group, weir_u32 tier);
 void weir_tier_weigh(const struct weir_tier_settings *settings,
 		     const struct weir_tier_group *group, weir_u32 tier,
 		     weir_u64 leaving, struct weir_tier_work *work);
+
+/* tier_lend.c: what is idle is lent */
+
+void weir_tier_lend(struct weir_tier_work *work, weir_u32 count, weir_u64 room);
 
 /* tier_plan.c: what should move now */
 
@@ -116,6 +122,8 @@ struct weir_tier_room {
 };
 
 #define WEIR_TIER_LOAN_MIN	64ULL
+
+weir_u64 weir_tier_headroom(weir_u64 capacity);
 
 enum weir_tier_reason {
 	WEIR_TIER_BALANCED,

@@ -18,9 +18,10 @@
  *   idle, beyond    all others                free memory beyond twice the headroom
  *
  * The last two are lending: what is not wanted within a budget need not lie idle,
- * and who is above its budget keeps what nobody demands.  Without lending they are
- * left out, and everybody goes down to its budget.  So nobody is taken below its
- * toptier_min, and below _low only where nobody else is above its own.
+ * and who is above its budget keeps what nobody demands.  With it budgets are raised
+ * first, all by one factor, if there is memory for that (tier_lend.c).  Without it
+ * all this is left out, and everybody goes down to its budget.  Nobody is taken below
+ * its toptier_min, and below _low only where nobody else is above its own.
  *
  * Where heat is known only hot pages demand (without lending: all do, up to the
  * budget), and what a cgroup cannot get for its hot pages it makes by exchanging
@@ -242,20 +243,22 @@ static enum weir_tier_reason reason(const struct market *market, weir_u32 i,
 	const struct weir_tier_work *work = &market->work[i];
 	const struct weir_tier_move *move = &market->moves[i];
 	const weir_u64 *demand = work->demand;
+	weir_u64 budget = move->budget[market->tier];
+	weir_u64 band = weir_tier_band(market->settings, budget);
+	weir_u64 upper = weir_tier_above(&market->groups[i], market->tier);
+	weir_u64 protected = demand[WEIR_TIER_BELOW_MIN] + demand[WEIR_TIER_BELOW_LOW];
+	int is_short = protected || (upper < budget && demand[WEIR_TIER_BELOW_BUDGET]);
 
 	if (move->demote[market->tier] > swapped)
 		return work->supply[WEIR_TIER_ABOVE_BUDGET] ?
 		       WEIR_TIER_RETURNS : WEIR_TIER_YIELDS;
 	if (move->promote[market->tier] > swapped)
-		return demand[WEIR_TIER_BELOW_MIN] + demand[WEIR_TIER_BELOW_LOW] +
-		       demand[WEIR_TIER_BELOW_BUDGET] ?
-		       WEIR_TIER_TAKES : WEIR_TIER_BORROWS;
+		return is_short ? WEIR_TIER_TAKES : WEIR_TIER_BORROWS;
 	if (swapped)
 		return WEIR_TIER_EXCHANGES;
-	if (demand[WEIR_TIER_BELOW_MIN] + demand[WEIR_TIER_BELOW_LOW] +
-	    demand[WEIR_TIER_BELOW_BUDGET])
+	if (is_short)
 		return WEIR_TIER_WAITS_ABOVE;
-	if (work->supply[WEIR_TIER_ABOVE_BUDGET])
+	if (upper > budget && upper - budget > band)
 		return market->settings->lend && !market->pressed ?
 		       WEIR_TIER_KEEPS : WEIR_TIER_WAITS_BELOW;
 	return WEIR_TIER_BALANCED;
@@ -281,6 +284,15 @@ static void exchange_all(struct market *market)
 	}
 }
 
+/*
+ * Free memory that no move uses up: a 100th of a tier, on large hosts a GiB.  It is for
+ * what is allocated until the next plan; what goes beyond that lands one tier lower.
+ */
+weir_u64 weir_tier_headroom(weir_u64 capacity)
+{
+	return least(weir_saturate(capacity) / 100, 1ULL << (30 - WEIR_PAGE_SHIFT));
+}
+
 static weir_u64 pages_free(const struct weir_tier_room *room, weir_u32 tier)
 {
 	return beyond(weir_saturate(room->free[tier]),
@@ -294,6 +306,27 @@ static weir_u64 loan(const struct weir_tier_room *room, weir_u32 tier)
 			      weir_saturate(room->headroom[tier])) / 2;
 
 	return half < WEIR_TIER_LOAN_MIN ? 0 : half;
+}
+
+/*
+ * What cgroups have above the boundary, and what is free there but for the headroom:
+ * moving their pages does not change it.
+ */
+static weir_u64 room_above(const struct market *market,
+			   const struct weir_tier_room *room)
+{
+	weir_u64 sum = 0, headroom = 0;
+	weir_u32 i;
+
+	for (i = 0; i <= market->tier; i++) {
+		sum += weir_saturate(room->free[i]);
+		headroom += weir_saturate(room->headroom[i]);
+	}
+	for (i = 0; i < market->count; i++) {
+		if (!market->work[i].inner)
+			sum += weir_tier_above(&market->groups[i], market->tier);
+	}
+	return beyond(sum, headroom);
 }
 
 /* Plan every boundary.  A group with children in the list only bounds them. */
@@ -332,6 +365,8 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 		weir_tier_share(tiers, tier, groups, work, count);
 		for (i = 0; i < count; i++)
 			moves[i].budget[tier] = work[i].levels.budget;
+		if (settings->lend)
+			weir_tier_lend(work, count, room_above(&market, room));
 		add_up(&market);
 		trade(&market);
 		take_down(&market);

@@ -48,13 +48,14 @@ weir_u64 weir_tier_half(weir_u64 pages, weir_u64 band)
 	return pages > band ? (pages + 1) / 2 : 0;
 }
 
-static weir_u64 above(const weir_u64 *pages, weir_u32 tier)
+/* What a group holds in the tiers down to @tier. */
+weir_u64 weir_tier_above(const struct weir_tier_group *group, weir_u32 tier)
 {
 	weir_u64 sum = 0;
 	weir_u32 i;
 
 	for (i = 0; i <= tier; i++)
-		sum += weir_saturate(pages[i]);
+		sum += weir_saturate(group->held[i]);
 	return sum;
 }
 
@@ -71,7 +72,7 @@ static void offer(const struct weir_tier_group *group, weir_u32 tier,
 {
 	weir_u64 cold = group->heat_known ?
 			beyond(here, weir_tier_hot(group, tier)) : 0;
-	weir_u64 upper = above(group->held, tier);
+	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 give, rest;
 
 	work->over = least(here, beyond(upper, work->levels.budget));
@@ -103,7 +104,7 @@ static void ask(const struct weir_tier_group *group, weir_u32 tier,
 	weir_u64 below = weir_saturate(group->held[tier + 1]);
 	weir_u64 up = group->heat_known && lend ?
 		      weir_tier_hot(group, tier + 1) : below;
-	weir_u64 upper = above(group->held, tier);
+	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 room = beyond(work->levels.budget, upper);
 	weir_u64 within = weir_tier_half(least(up, room), band);
 	weir_u64 more = lend ? weir_tier_half(beyond(up, room), band) : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tiers of memory: what of a limit may lie in which, and which pages should change their tier. See
-//! `policy/tier.c` (budgets), `tier_share.c` (hierarchies) and `tier_plan.c` (what moves now).
+//! `policy/tier.c` (budgets), `tier_share.c` (hierarchies), `tier_lend.c` (what is idle) and `tier_plan.c` (what moves now).
 
 #[cfg(test)]
 mod tests;
@@ -11,6 +11,7 @@ mod c {
         pub fn weir_tier_upto(tiers: *const Tiers, ratio: u32, limit: u64, last: u32) -> u64;
         pub fn weir_tier_budget(tiers: *const Tiers, ratio: u32, limit: u64, tier: u32) -> u64;
         pub fn weir_tier_raises(tiers: *const Tiers, from: u32, to: u32) -> i32;
+        pub fn weir_tier_headroom(capacity: u64) -> u64;
         pub fn weir_tier_band(settings: *const Settings, budget: u64) -> u64;
         pub fn weir_tier_plan(
             tiers: *const Tiers,
@@ -129,6 +130,12 @@ pub struct Room {
     pub free: [u64; TIERS_MAX],
     /// Of that, what is left to allocations.
     pub headroom: [u64; TIERS_MAX],
+}
+
+/// Free pages of a tier of `capacity` pages that no move should use up.
+pub fn headroom(capacity: u64) -> u64 {
+    // SAFETY: takes and returns an integer.
+    unsafe { c::weir_tier_headroom(capacity) }
 }
 
 /// How the plan is to be made.

@@ -212,6 +212,36 @@ fn the_published_host_is_shared_out() {
     }
 }
 
+/// The examples at the top of `policy/tier_lend.c`: four with a budget of 165 in 750, of which others have 19.
+#[test]
+fn what_is_idle_is_lent_as_budgets_are() {
+    let settled = |wanted: [u64; 4]| {
+        let mut host = published(lending(512, 4 * GIB));
+        let mut room = 730;
+        for (group, wanted) in host.groups.iter_mut().zip(wanted) {
+            let top = wanted.min(room);
+            room -= top;
+            group.held = held(&[top * GIB, (wanted - top) * GIB]);
+        }
+        host.groups.push(Group {
+            held: held(&[19 * GIB]),
+            ..Group::default()
+        });
+        host.settle(100);
+        [0, 1, 2, 3].map(|i| host.groups[i].held[0])
+    };
+    // who gives keeps a band of a 128th, and what three keep the fourth has not
+    let near = |is: [u64; 4], half_gib: [u64; 4]| {
+        for (is, wanted) in is.into_iter().zip(half_gib) {
+            let wanted = wanted * GIB / 2;
+            assert!(is.abs_diff(wanted) <= wanted / 32, "{is} of {wanted}");
+        }
+    };
+    near(settled([220, 220, 220, 220]), [365, 365, 365, 365]);
+    near(settled([220, 220, 220, 100]), [420, 420, 420, 200]);
+    near(settled([100, 100, 220, 220]), [200, 200, 440, 440]);
+}
+
 #[test]
 fn what_nobody_wants_is_kept_and_lent() {
     let mut host = published(lending(512, 4 * GIB));
