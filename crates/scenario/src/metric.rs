@@ -31,6 +31,8 @@ pub const MEMORY_JOB: &[&str] = &[
 ];
 /// Measured of the whole host in every phase, where it has tiers.
 pub const TIERED_HOST: &[&str] = &[
+    // Of all jobs that read memory together.
+    "ops_per_sec",
     // Over the second half of the time in which all jobs of the phase run, as of a cgroup.
     "migrated_bytes_per_min",
 ];

@@ -59,6 +59,12 @@ pub struct Twin {
     pub anonymous_bytes: Option<u64>,
     /// What disks have written they report only so often, as an NFS server does that commits.
     pub burst_ns: Option<u64>,
+    /// Bytes that an access of a job that reads memory moves.
+    #[serde(default)]
+    pub access_bytes: Option<u64>,
+    /// Bytes per second that the agent can move from tier to tier.
+    #[serde(default)]
+    pub migrate_bandwidth: Option<u64>,
     /// CPU time of a look at the host, 20 times a second: measuring is work too.
     pub look_ns: Option<u64>,
 }

@@ -210,6 +210,7 @@ mod tests {
 
     fn job(options: &[(&str, &str)]) -> Job {
         Job {
+            memory: None,
             name: "a".into(),
             cgroup: None,
             disk: "d".into(),

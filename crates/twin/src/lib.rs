@@ -15,6 +15,7 @@
 //! | [`flusher`] | background, periodic and sync writeback |
 //! | [`device`] | a disk and who gets room in its queue |
 //! | [`task`], [`fio`] | fio's processes and options |
+//! | [`memory`] | tiers of memory, who holds it, what reading it costs, and the agent that moves it |
 //! | [`psi`] | pressure stall information |
 //! | [`weir`] | the module: which counts the policy is handed, what its answer does, and who waits for whose weight |
 //! | [`setup`], [`run`] | from a scenario, and to its figures |
@@ -29,6 +30,7 @@ mod domain;
 mod fio;
 mod flusher;
 mod latency;
+mod memory;
 mod pages;
 mod psi;
 mod random;

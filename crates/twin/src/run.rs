@@ -2,6 +2,7 @@
 //! Phase after phase, and what comes out: the lab's figures, by the lab's names.
 
 mod figures;
+mod memory;
 
 use crate::clock::{MS, Ns, SECOND};
 use crate::pages::Pages;
@@ -99,6 +100,7 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
     let (limit, background) = world.sysctl.levels(world.dirtyable(), None);
     for phase in &scenario.phases {
         for (index, work) in plan.works.iter().enumerate() {
+            let Some(work) = work else { continue };
             if phase.jobs.contains(&scenario.jobs[index].name) {
                 let pages = work.ops * work.op_pages;
                 for process in 0..work.processes {
@@ -213,7 +215,9 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
         .enumerate()
         .filter(|(_, job)| phase.jobs.contains(&job.name))
     {
-        let work = plan.works[index].clone();
+        let Some(work) = plan.works[index].clone() else {
+            continue;
+        };
         let begins = start + phase.delay_ms.get(&job.name).copied().unwrap_or(0) * MS;
         let ends = begins + work.ramp + work.runtime.unwrap_or(phase.duration_ms * MS);
         nominal = nominal.max(ends);
@@ -240,6 +244,12 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
             world.start_task(here, number, world.files.len() - 1, begins, ends);
         }
     }
+    let holders = setup::holders(scenario, phase, start, |path| world.cgroup(path));
+    nominal = holders
+        .iter()
+        .map(|holder| holder.ends)
+        .fold(nominal, Ns::max);
+    world.memory_starts(holders);
     world.start_sampling();
     let before = world.mark();
     while world.busy > 0 && world.step(nominal + SLACK) {}

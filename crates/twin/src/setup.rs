@@ -2,6 +2,9 @@
 //! From a scenario to a host: what the twin models is set up, everything else is a problem that names its key.
 
 mod host;
+mod memory;
+
+pub use memory::holders;
 
 use crate::clock::{HZ, Ns};
 use crate::domain::{Level, PAGE, Sysctl};
@@ -34,8 +37,8 @@ const FLUSHER: u64 = 4 << 30;
 
 /// Everything about a scenario that does not change from phase to phase.
 pub struct Plan {
-    /// By job, in file order.
-    pub works: Vec<Work>,
+    /// By job, in file order; none of a job that reads memory.
+    pub works: Vec<Option<Work>>,
     machine: Machine,
     sysctl: Sysctl,
     /// Pages per second at which files were laid out, if the scenario says what flushers or disks can do.
@@ -47,12 +50,15 @@ pub struct Plan {
 /// # Errors
 /// All that it does not model.
 pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
-    let mut refusals = tiers(scenario);
+    let mut refusals = memory::refusals(scenario);
     let works: Vec<Option<Work>> = scenario
         .jobs
         .iter()
         .enumerate()
         .map(|(index, job)| {
+            if job.memory.is_some() {
+                return None;
+            }
             let work = fio::work(job);
             if let Err(why) = &work {
                 let key = |option: &str| format!("job[{index}].fio.{option}");
@@ -76,7 +82,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
         return Err(refusals);
     }
     Ok(Plan {
-        works: works.into_iter().flatten().collect(),
+        works,
         machine: Machine {
             cpus: scenario.host.cpus,
             call: twin.call_ns.unwrap_or(CALL),
@@ -97,25 +103,6 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     })
 }
 
-/// What has to do with memory of several speeds.
-fn tiers(scenario: &Scenario) -> Vec<Refusal> {
-    let mut refusals = Vec::new();
-    if !scenario.tiers.is_empty() {
-        refusals.push(("tier[0]".into(), "the twin does not model tiers".into()));
-    }
-    let jobs = scenario.jobs.iter().enumerate();
-    refusals.extend(
-        jobs.filter(|(_, job)| job.memory.is_some())
-            .map(|(index, _)| {
-                (
-                    format!("job[{index}].memory"),
-                    "the twin does not model memory that is read".into(),
-                )
-            }),
-    );
-    refusals
-}
-
 /// The host's dirty limit in bytes.
 ///
 /// # Errors
@@ -129,7 +116,9 @@ fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (path, cgroup) in &scenario.cgroups {
         let key = |file: &str| format!("cgroup.{}.{}", quoted(path), quoted(file));
         for (file, value) in &cgroup.files {
-            if !["memory.max", "memory.high", "memory.min"].contains(&file.as_str()) {
+            let known = ["memory.max", "memory.high", "memory.min", "memory.low"];
+            let has_effect = file != "memory.low" || !scenario.tiers.is_empty();
+            if !known.contains(&file.as_str()) || !has_effect {
                 refusals.push((key(file), format!("the twin does not model `{file}`")));
             } else if policy::parse::bytes(value.as_bytes()).is_err() {
                 refusals.push((key(file), format!("`{value}` is not a size or `max`")));
@@ -172,6 +161,9 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
         }
         "memory.dirty_weight" => {
             group.weight = policy::parse::weight(value.as_bytes()).map_err(wrong)?;
+        }
+        "memory.toptier_ratio" => {
+            group.toptier_ratio = policy::parse::ratio(value.as_bytes()).map_err(wrong)?;
         }
         _ => return Err(format!("the twin does not model `{file}`")),
     }
@@ -234,6 +226,8 @@ fn sysctls(
             "vm.dirty_ratio" => sysctl.limit = Level::Percent(value),
             "vm.dirty_background_ratio" => sysctl.background = Level::Percent(value),
             "vm.dirty_expire_centisecs" => expire = value.saturating_mul(HZ) / 100,
+            // Off, as it is here: the model's kernel moves nothing by itself.
+            "kernel.numa_balancing" if value == 0 => {}
             "vm.dirty_writeback_centisecs" => periodic = value.saturating_mul(HZ) / 100,
             _ => refusals.push((
                 format!("host.sysctl.{}", quoted(name)),

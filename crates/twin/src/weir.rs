@@ -46,6 +46,8 @@ pub struct Group {
     pub ceiling: Ceiling,
     /// `memory.dirty_weight`.
     pub weight: u32,
+    /// `memory.toptier_ratio`.
+    pub toptier_ratio: u32,
     /// Counted.
     pub stats: Stats,
     floor: u64,
@@ -68,6 +70,7 @@ impl Default for Group {
                 ratio_percent: 0,
             },
             weight: policy::weight::WEIGHT_DEFAULT,
+            toptier_ratio: policy::tier::BY_CAPACITY,
             stats: Stats::default(),
             floor: 0,
             avail: 0,

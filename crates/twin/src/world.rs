@@ -14,6 +14,7 @@ pub use state::{Cgroup, Counts, Cpu, File, Machine, Samples, Wb};
 use crate::clock::{Ns, Ticks, ticks};
 use crate::device::Device;
 use crate::domain::{Domain, Sysctl};
+use crate::memory::Memory;
 use crate::psi::{Doing, Psi};
 use crate::random::Random;
 use crate::task::{Job, Task};
@@ -46,6 +47,10 @@ pub enum Event {
     Sample,
     /// He has seen it.
     Looked,
+    /// Memory is touched, read and moved.
+    Memory,
+    /// weir's agent looks at the tiers.
+    Agent,
 }
 
 /// The host.
@@ -92,6 +97,8 @@ pub struct World {
     pub weir: Option<Weir>,
     /// Everything is to be written, limits or not.
     pub syncing: bool,
+    /// Tiers, and who holds memory in them.
+    pub memory: Memory,
     /// Looked at so far in this phase.
     pub samples: Samples,
     sampling: bool,
@@ -134,6 +141,7 @@ impl World {
             psi: Psi::new(machine.cpus, now),
             weir: None,
             syncing: false,
+            memory: Memory::default(),
             samples: Samples::default(),
             sampling: false,
             watched: None,
@@ -185,6 +193,8 @@ impl World {
             Event::Recount => self.weir_recounts(),
             Event::Sample => self.sample(),
             Event::Looked => self.looked(),
+            Event::Memory => self.memory_beats(),
+            Event::Agent => self.agent_looks(),
         }
         #[cfg(any(test, debug_assertions))]
         self.check(false);

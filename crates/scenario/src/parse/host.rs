@@ -80,6 +80,8 @@ pub(super) fn twin(root: &Table) -> Twin {
             "anonymous",
             "look",
             "burst",
+            "access",
+            "migrate",
         ])
     }) else {
         return Twin::default();
@@ -94,6 +96,11 @@ pub(super) fn twin(root: &Table) -> Twin {
             .optional(key)
             .and_then(|v| v.parsed("a bandwidth, as in `\"500M/s\"`", units::bandwidth))
     };
+    let size = |key, like: &str| {
+        table
+            .optional(key)
+            .and_then(|v| v.parsed(&format!("a size, as in `\"{like}\"`"), units::size))
+    };
     Twin {
         call_ns: time("call"),
         page_ns: time("page"),
@@ -102,9 +109,9 @@ pub(super) fn twin(root: &Table) -> Twin {
         burst_ns: time("burst"),
         flusher_bandwidth: bandwidth("flusher"),
         disk_bandwidth: bandwidth("disk"),
-        anonymous_bytes: table
-            .optional("anonymous")
-            .and_then(|v| v.parsed("a size, as in `\"290G\"`", units::size)),
+        anonymous_bytes: size("anonymous", "290G"),
+        access_bytes: size("access", "64"),
+        migrate_bandwidth: bandwidth("migrate"),
     }
 }
 

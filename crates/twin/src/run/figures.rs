@@ -26,12 +26,13 @@ pub(super) fn add(
     let running = scenario
         .jobs
         .iter()
-        .filter(|job| phase.jobs.contains(&job.name));
+        .filter(|job| job.memory.is_none() && phase.jobs.contains(&job.name));
     for (job, done) in running.zip(&world.jobs) {
         job_figures(done, &mut |name, value, unit| {
             add(&job.name, name, value, unit)
         });
     }
+    super::memory::add(world, scenario, phase, &mut add);
     let seconds = span.elapsed as f64 / SECOND as f64;
     for (disk, written) in scenario.disks.iter().zip(&span.written) {
         add(

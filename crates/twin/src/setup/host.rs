@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The host of a scenario as it is before the first phase, and the writebacks that its files belong to.
 
-use super::{Plan, knob};
+use super::{Plan, knob, memory};
 use crate::clock::{Ns, SECOND};
 use crate::controller::Rates;
 use crate::device::Device;
@@ -44,6 +44,7 @@ impl Plan {
                 cgroup.max = pages("memory.max").unwrap_or(u64::MAX);
                 cgroup.high = pages("memory.high").unwrap_or(u64::MAX);
                 cgroup.min = pages("memory.min").unwrap_or(0);
+                cgroup.low = pages("memory.low").unwrap_or(0);
                 for (file, value) in &settings.knobs {
                     // It was checked by plan().
                     let _ = knob(&mut weir.groups[index], file, value);
@@ -72,6 +73,7 @@ impl Plan {
                 self.machine.cpus,
             ));
         }
+        world.memory = memory::memory(scenario, arm);
         if arm == Arm::Weir {
             world.weir = Some(weir);
             world.weir_arms();
@@ -153,6 +155,7 @@ fn cgroup(path: String, parent: Option<usize>) -> Cgroup {
         max: u64::MAX,
         high: u64::MAX,
         min: 0,
+        low: 0,
         domain: Domain::default(),
     }
 }

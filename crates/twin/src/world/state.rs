@@ -59,6 +59,8 @@ pub struct Cgroup {
     pub high: u64,
     /// `memory.min`.
     pub min: u64,
+    /// `memory.low`.
+    pub low: u64,
     /// Its domain; the root has none.
     pub domain: Domain,
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What somebody sees who looks at the tiers ten times a second.
+
+use super::{BEAT, COLD, HOT, Heat};
+use crate::clock::{MS, Ns};
+
+/// How often he looks.
+const LOOK: Ns = 100 * MS;
+const _: () = assert!(LOOK % BEAT == 0);
+
+/// What a cgroup and those below it hold, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// In the fastest tier.
+    pub top: u64,
+    /// In all others.
+    pub low: u64,
+}
+
+/// What was seen in a phase, look by look.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// When the phase began, when the last of its jobs did, and when all end.
+    span: (Ns, Ns, Ns),
+    /// When each look was.
+    pub looks: Vec<Ns>,
+    /// By cgroup, the root first.
+    pub cgroups: Vec<Vec<Held>>,
+    /// Pages moved so far.
+    pub migrated: Vec<u64>,
+}
+
+impl Record {
+    /// Of a phase that begins, sees its last job begin, and ends then; of `cgroups` cgroups with the root.
+    pub fn starts(&mut self, span: (Ns, Ns, Ns), cgroups: usize) {
+        *self = Record {
+            span,
+            cgroups: vec![Vec::new(); cgroups],
+            ..Record::default()
+        };
+    }
+
+    /// When the last job began.
+    pub fn last_start(&self) -> Ns {
+        self.span.1
+    }
+
+    /// Half of the time in which all jobs run is over.
+    pub fn half(&self) -> Ns {
+        self.span.1.midpoint(self.span.2)
+    }
+
+    /// It is time to look.
+    pub fn is_due(&self, now: Ns) -> bool {
+        (now - self.span.0) % LOOK == 0
+    }
+
+    /// Looks: by cgroup and tier what is held, and the pages moved so far.
+    pub fn sees(&mut self, now: Ns, held: &[Vec<Heat>], migrated: u64) {
+        self.looks.push(now);
+        for (series, held) in self.cgroups.iter_mut().zip(held) {
+            let mut tiers = held.iter().map(|heat| heat[HOT] + heat[COLD]);
+            series.push(Held {
+                top: tiers.next().unwrap_or(0),
+                low: tiers.sum(),
+            });
+        }
+        self.migrated.push(migrated);
+    }
+}
