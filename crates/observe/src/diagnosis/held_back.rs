@@ -2,7 +2,9 @@
 //! `io.max`: pages that may not be written, or read, as fast as the disk could.
 //!
 //! A limit is in the way if what it limits comes close to it. Example: wbps=262144, and 2,500,000 bytes
-//! written in 10 s: 95 % of it.
+//! written in 10 s: 95 % of it. Or if the disk rests while more is under way to it than the limit lets
+//! through in the time looked at: a request goes when all of it is allowed, and one may be of 8 MiB, which
+//! at 262144 a second is after 32 s, and nothing is seen to be written before.
 
 use super::group::Group;
 use super::{path_up, shown, size};
@@ -58,6 +60,9 @@ impl HeldBack {
 /// What uses this much of what a limit allows is being held back by it.
 const AT_LIMIT: f64 = 0.7;
 
+/// A disk that is busy for less of the time than this rests.
+const IDLE: f64 = 0.05;
+
 /// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what is
 /// written comes up to. Only the holder's matters for what the host or a cgroup above holds.
 pub fn io_max(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
@@ -69,8 +74,20 @@ pub fn io_max(seen: &Observation, group: &Group, holder: Option<&str>) -> Option
         let limits = cgroup.io_max.get(&device)?;
         let io = cgroup.io.get(&device)?;
         let held = HeldBack::by(cgroup, &device, seen.seconds);
-        held("wbps", limits.wbps, io.written).or_else(|| held("wiops", limits.wiops, io.writes))
+        let waiting = if rests(seen, &device) {
+            cgroup.writeback
+        } else {
+            0
+        };
+        held("wbps", limits.wbps, io.written.max(waiting))
+            .or_else(|| held("wiops", limits.wiops, io.writes))
     })
+}
+
+/// The disk had next to nothing to do.
+fn rests(seen: &Observation, device: &str) -> bool {
+    let found = seen.devices.iter().find(|found| found.bdi == device);
+    found.is_some_and(|found| (found.busy_ms as f64) < IDLE * 1000.0 * seen.seconds)
 }
 
 /// The same for reads, of any device.
