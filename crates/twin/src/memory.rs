@@ -121,7 +121,8 @@ impl Memory {
         }
         for (tier, accesses) in self.tiers.iter_mut().zip(accesses) {
             let moved = std::mem::take(&mut tier.moved) * PAGE;
-            tier.was_used(accesses * self.costs.access + moved, BEAT);
+            let bytes = accesses.saturating_mul(self.costs.access);
+            tier.was_used(bytes.saturating_add(moved), BEAT);
         }
     }
 

@@ -131,6 +131,26 @@ fn pages_are_conserved_and_runs_repeat() {
     result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// What a file may say at most, and at least.
+#[test]
+fn extremes_are_run_too() {
+    let text = |latency: &str, much: &str, interval: &str| {
+        format!(
+            "title = \"t\"\n[host]\ncpus = 1\nweir = {{ tiers = \"0;1\" }}\n[agent]\ninterval = \"{interval}\"\n\
+             [twin]\naccess = \"{much}\"\nmigrate = \"{much}/s\"\npage = \"{latency}\"\n\
+             [[tier]]\nname = \"a\"\nsize = \"1G\"\nlatency = \"{latency}\"\nbandwidth = \"{much}/s\"\n\
+             [[tier]]\nname = \"b\"\nsize = \"1G\"\nlatency = \"{latency}\"\nbandwidth = \"{much}/s\"\n\
+             [cgroup.c]\n[[job]]\nname = \"j\"\ncgroup = \"c\"\nmemory = {{ size = \"1000M\", pattern = \"random\", threads = 1024 }}\n\
+             [[phase]]\nname = \"p\"\njobs = [\"j\"]\nduration = \"2s\"\n"
+        )
+    };
+    for text in [text("1ns", "1000000T", "1ms"), text("1s", "1", "1000m")] {
+        twin::run(&load(&text), Arm::Weir, 1).expect("modelled");
+    }
+    let problem = twin::run(&load(&text("2s", "1", "1s")), Arm::Weir, 1).expect_err("too slow");
+    assert_eq!(problem[0].0, "tier[0].latency");
+}
+
 /// What the shipped scenarios say must come out: the published tables, and the price (docs/twin.md, "Tiers").
 #[test]
 fn shipped_scenarios_show_what_they_must() {

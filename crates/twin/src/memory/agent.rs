@@ -155,7 +155,8 @@ impl Memory {
         let Some(agent) = &mut self.agent else { return };
         let engine = agent.engine;
         let mut orders = std::mem::take(&mut agent.orders);
-        let mut left = self.costs.migrate * BEAT / SECOND / PAGE;
+        let bytes = u128::from(self.costs.migrate) * u128::from(BEAT) / u128::from(SECOND);
+        let mut left = bytes as u64 / PAGE;
         for order in &mut orders {
             let first = match order.from < order.to {
                 true => engine.knows_heat.then_some(COLD),

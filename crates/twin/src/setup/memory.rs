@@ -7,7 +7,7 @@ use crate::domain::PAGE;
 use crate::memory::agent::{Agent, Engine};
 use crate::memory::holder::Holder;
 use crate::memory::tier::Tier;
-use crate::memory::{Costs, Memory};
+use crate::memory::{BEAT, Costs, Memory};
 use policy::tier::{Settings, Tiers};
 use scenario::model::{Arm, Job, Pattern, Phase, Scenario};
 
@@ -84,6 +84,14 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
             "leaves no room beside the kernel's own",
         );
     }
+    for (index, tier) in scenario.tiers.iter().enumerate() {
+        if !(1..=SECOND).contains(&tier.latency_ns) {
+            refuse(
+                format!("tier[{index}].latency"),
+                "the twin takes 1 ns to 1 s",
+            );
+        }
+    }
     for (index, phase) in scenario.phases.iter().enumerate() {
         let running = scenario
             .jobs
@@ -157,7 +165,7 @@ pub fn memory(scenario: &Scenario, arm: Arm) -> Memory {
             ..Tiers::new(&capacities)
         };
         memory.agent = scenario.agent.as_ref().map(|agent| {
-            let interval = agent.interval_ms * MS;
+            let interval = (agent.interval_ms.clamp(1, 3_600_000) * MS).max(BEAT);
             let moved =
                 u128::from(memory.costs.migrate) * u128::from(interval) / u128::from(SECOND);
             let settings = Settings {
