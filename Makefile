@@ -77,6 +77,9 @@ proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (abo
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
 	cargo test --locked --package weir --test explain -- --ignored --nocapture --test-threads 1
 
+tiers: setup ## bring cgroups to their shares of fast memory, kill agents while checksummed memory moves, weigh one at rest (twenty minutes; TIER_SECONDS=30 for less)
+	cargo test --locked --package weir --test tiers -- --ignored --nocapture --test-threads 1
+
 metrics: ## have a real Prometheus scrape the agent and answer every query of the dashboard (a minute)
 	tools/metrics.sh
 
@@ -131,4 +134,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost metrics twin-random report-pages sweep-ray
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost metrics twin-random report-pages sweep-ray tiers

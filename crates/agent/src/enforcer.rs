@@ -7,9 +7,12 @@ use crate::journal::{Event, Journal};
 use crate::keeper::Keeper;
 use crate::policy_file::PolicyFile;
 use crate::rules::Rules;
+use crate::tier::settings::Settings;
 use scenario::problem::Problems;
+use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +29,8 @@ pub struct Enforcer {
     /// Since when, in seconds since the epoch.
     accepted_at: f64,
     reloads: [u64; 2],
+    /// What it says of tiers, for who keeps them.
+    tier: Rc<RefCell<Settings>>,
 }
 
 impl Enforcer {
@@ -35,6 +40,7 @@ impl Enforcer {
         file: Option<PolicyFile>,
         journal: Journal,
         scan_every: Duration,
+        tier: Rc<RefCell<Settings>>,
     ) -> Enforcer {
         let mut enforcer = Enforcer {
             keeper,
@@ -46,6 +52,7 @@ impl Enforcer {
             accepted: true,
             accepted_at: now(),
             reloads: [0; 2],
+            tier,
         };
         enforcer.scan();
         enforcer
@@ -64,6 +71,7 @@ impl Enforcer {
             Ok(rules) => {
                 self.accepted_at = now();
                 self.journal.say(&Event::Policy { rules: rules.len() });
+                *self.tier.borrow_mut() = rules.tier.clone();
                 self.keeper.follow(rules);
             }
             Err(problems) => self.journal.say(&Event::Refused {

@@ -94,6 +94,27 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Tiers are on, and pages can be moved.
+    Engine {
+        /// By what.
+        engine: String,
+        /// Why by this.
+        why: String,
+    },
+    /// Pages cannot be moved this way any more.
+    EngineFailed {
+        /// By what.
+        engine: String,
+        /// Why.
+        why: String,
+    },
+    /// Tiers were switched off.
+    TiersOff,
+    /// Tiers cannot be kept, or not told of.
+    Tiers {
+        /// Why.
+        why: String,
+    },
     /// It ends, and leaves the knobs as they are.
     Ended,
 }
@@ -179,6 +200,12 @@ impl fmt::Display for Event {
                     "note: {why}: new cgroups are found by regular scans only"
                 )
             }
+            Event::Engine { engine, why } => write!(f, "tiers: pages are moved by {engine}: {why}"),
+            Event::EngineFailed { engine, why } => {
+                write!(f, "error: tiers: {engine} failed: {why}")
+            }
+            Event::TiersOff => f.write_str("tiers: off"),
+            Event::Tiers { why } => write!(f, "error: tiers: {why}"),
             Event::Ended => write!(f, "ended; knobs stay as they are"),
         }
     }

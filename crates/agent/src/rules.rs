@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy file: which cgroups get which knobs.
+//! The policy file: which cgroups get which knobs. Its section `[tier]` has an explanation of its own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -18,6 +18,7 @@
 //! directory of somebody else than root (a delegated subtree), unless it says `delegated = true`.
 
 use crate::knob::{Knob, Setting};
+use crate::tier::settings::{self, Settings};
 use glob::{MatchOptions, Pattern};
 use scenario::problem::Problems;
 use scenario::reader::{self, Table, Value};
@@ -33,7 +34,11 @@ const AS_IN_A_SHELL: MatchOptions = MatchOptions {
 
 /// A policy file, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rules(Vec<Rule>);
+pub struct Rules {
+    rules: Vec<Rule>,
+    /// How tiers are kept.
+    pub tier: Settings,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
@@ -58,26 +63,32 @@ impl Rules {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn parse(file: &str, text: &str) -> Result<Rules, Problems> {
-        reader::read(file, text, &["rule"], |root| {
+        reader::read(file, text, &["rule", "tier"], |root| {
             let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
-            Rules(tables.iter().map(rule).collect())
+            let tier = root.optional("tier");
+            Rules {
+                rules: tables.iter().map(rule).collect(),
+                tier: tier
+                    .and_then(|tier| tier.table(settings::KEYS))
+                    .map_or_else(Settings::default, |table| Settings::read(&table)),
+            }
         })
     }
 
-    /// How many there are.
+    /// How many rules there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.rules.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rules.is_empty()
     }
 
     /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it is in a
     /// directory that is not root's.
     pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
-        let matching = self.0.iter().filter(|rule| {
+        let matching = self.rules.iter().filter(|rule| {
             (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))
         });
         matching
@@ -102,7 +113,7 @@ fn rule(table: &Table) -> Rule {
         .and_then(|value| value.boolean());
     let set = table
         .required("set", "set = { \"memory.dirty_min\" = \"16M\" }")
-        .and_then(|value| settings(table.line(), &value))
+        .and_then(|value| knobs(table.line(), &value))
         .unwrap_or_default();
     Rule {
         cgroups,
@@ -155,7 +166,7 @@ pub fn pattern(text: &str) -> Result<Pattern, String> {
     Pattern::new(text).map_err(|why| format!("`{shown}` is not a glob: {}", why.msg))
 }
 
-fn settings(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
+fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
     let entries = value.entries("a table of knobs")?;
     if entries.is_empty() {
         value.complain("no knob in it: the rule would do nothing");

@@ -11,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::metrics::{Exporter, Published, Shown};
 use crate::policy_file::PolicyFile;
 use crate::rules::Rules;
+use crate::tier::{self, host::Host};
 use crate::tree::Tree;
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -20,11 +21,13 @@ use scenario::problem::Problems;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
+use std::cell::RefCell;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -75,9 +78,19 @@ pub fn run(options: &Options, journal: &Journal) -> Result<()> {
         listen: listening.as_ref().map(|(_, address)| address.to_string()),
         rules: rules.len(),
     });
+    let settings = Rc::new(RefCell::new(rules.tier.clone()));
+    let directory = options.state.parent().unwrap_or(Path::new("/"));
+    let tiers = tier::keeper::Keeper::new(
+        Host::at(&options.root),
+        tree.clone(),
+        Rc::clone(&settings),
+        directory.into(),
+        journal.clone(),
+    );
     let keeper = Keeper::new(tree, rules, ledger, journal.clone());
-    let enforcer = Enforcer::start(keeper, file, journal.clone(), options.scan_every);
-    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::new(enforcer)];
+    let every = options.scan_every;
+    let enforcer = Enforcer::start(keeper, file, journal.clone(), every, settings);
+    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::new(enforcer), Box::new(tiers)];
     publish(&controllers, &exporter);
     if let Some((listener, address)) = listening {
         if !address.ip().is_loopback() {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! weir on the machine it runs on: can it run here ([`doctor`]), loading and unloading
-//! ([`module`]), what is in effect now ([`status`]).
+//! ([`module`]), what is in effect now ([`status`]), tiers of memory ([`tier`]).
 
 pub mod doctor;
 pub mod module;
 mod requirements;
 pub mod status;
 mod system;
+pub mod tier;
 
 pub use system::System;

@@ -118,7 +118,7 @@ agent.toml:6: key `rule[1].cgroup[1]`: `/a/***` is not a glob: wildcards are eit
 agent.toml:7: key `rule[1].sets`: unknown key, did you mean `set`? known: cgroup, delegated, set
 agent.toml:9: key `rule[2].cgroup`: no glob in the list: the rule would match nothing
 agent.toml:10: key `rule[2].set.\"memory.dirty_weight\"`: is an array, but must be a string or a number
-agent.toml:11: key `rules`: unknown key, did you mean `rule`? known: rule";
+agent.toml:11: key `rules`: unknown key, did you mean `rule`? known: rule, tier";
     assert_eq!(refused(text), expected, "\n{}", refused(text));
 }
 
@@ -163,7 +163,7 @@ proptest! {
     #[test]
     fn any_text_is_taken_or_refused(text in "(\\[\\[rule\\]\\]\n|cgroup = |set = |\"/[a*?\\[\\]/{]{0,5}\"\n|\\{ \"memory.dirty_(min|bytes|ratio|weight)\" = (\"[0-9KMx]{0,3}\"|[0-9]{1,5}|max) \\}\n|\\PC{0,3}){0,8}") {
         if let Ok(rules) = Rules::parse("any", &text) {
-            for rule in &rules.0 {
+            for rule in &rules.rules {
                 prop_assert!(!rule.cgroups.is_empty() && !rule.set.is_empty());
                 for (knob, setting) in &rule.set {
                     prop_assert_eq!(knob.parse(&setting.text), Ok(setting.value));

@@ -208,11 +208,11 @@ fn refusal(path: &Path, errno: Errno) -> String {
 }
 
 /// The kernel log from a moment on.
-struct KernelLog(Option<File>);
+pub(super) struct KernelLog(Option<File>);
 
 impl KernelLog {
     /// Where the log cannot be read, there is nothing to show: the outcome does not depend on it.
-    fn from_now() -> KernelLog {
+    pub(super) fn from_now() -> KernelLog {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(nix::libc::O_NONBLOCK)
@@ -224,7 +224,7 @@ impl KernelLog {
     }
 
     /// The module's own lines, and what the kernel said about it.
-    fn lines(&mut self) -> Vec<String> {
+    pub(super) fn lines(&mut self) -> Vec<String> {
         let Some(file) = &mut self.0 else {
             return Vec::new();
         };

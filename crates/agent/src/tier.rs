@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tiers of memory: keeps cgroups at their shares of the fast ones. [`keeper`] has the whole; `policy/tier_plan.c` decides what is
+//! moved, [`engine`] says how.
+
+mod address_space;
+mod damon;
+mod engine;
+mod groups;
+pub mod host;
+pub mod keeper;
+mod metrics;
+mod move_pages;
+mod reclaim;
+pub mod settings;
+pub mod status;
+mod stuck;
+mod sys;
+mod totals;
+mod worker;

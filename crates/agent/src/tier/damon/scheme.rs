@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a kdamond is told: addresses to look at, and for each cgroup which of its pages go where.
+
+use crate::tier::damon::admin::Admin;
+use crate::tier::engine::Way;
+
+/// What a pass does with the pages of a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Forgets that they were touched, no more.
+    Mark,
+    /// Moves those that nobody has touched since.
+    Cold,
+    /// Moves those that somebody has touched since.
+    Hot,
+    /// Moves all.
+    All,
+}
+
+/// One cgroup's pages in a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    /// The cgroup: exactly it, without descendants.
+    pub memcg: String,
+    /// The node they go to.
+    pub to: u32,
+    /// Which way that is.
+    pub way: Way,
+    /// Physical addresses.
+    pub range: (u64, u64),
+    /// What to do.
+    pub pass: Pass,
+}
+
+/// A filter: its type, and whether what matches is left out (or what does not).
+type Filter = (&'static str, bool);
+
+impl Scheme {
+    /// After the filters on address and cgroup.
+    fn filters(&self) -> &'static [Filter] {
+        match self.pass {
+            // The look at a page forgets that it was touched; then nothing is left.
+            Pass::Mark => &[("young", false), ("anon", true), ("anon", false)],
+            Pass::Cold => &[("young", true)],
+            Pass::Hot => &[("young", false)],
+            Pass::All => &[],
+        }
+    }
+
+    /// Writes its files below `schemes/N`.
+    pub fn write(&self, admin: &Admin, directory: &str) -> Result<(), String> {
+        let write = |file: &str, value: &str| admin.write(format!("{directory}/{file}"), value);
+        let action = match self.way {
+            Way::Down => "migrate_cold",
+            Way::Up => "migrate_hot",
+        };
+        write("action", action)?;
+        write("target_nid", &self.to.to_string())?;
+        write("access_pattern/sz/max", &u64::MAX.to_string())?;
+        write("access_pattern/nr_accesses/max", &u32::MAX.to_string())?;
+        write("access_pattern/age/max", &u32::MAX.to_string())?;
+        let filters = self.filters();
+        write("filters/nr_filters", &(filters.len() + 3).to_string())?;
+        // All outside the range is left out. The other way round, what does not match being left out, 6.12 leaves
+        // out every page: DAMON's part for physical memory asks a filter that it does not know.
+        let outside = [(0, self.range.0), (self.range.1, u64::MAX)];
+        for (at, (start, end)) in outside.iter().enumerate() {
+            write(&format!("filters/{at}/type"), "addr")?;
+            write(&format!("filters/{at}/matching"), "Y")?;
+            write(&format!("filters/{at}/addr_start"), &start.to_string())?;
+            write(&format!("filters/{at}/addr_end"), &end.to_string())?;
+        }
+        write("filters/2/type", "memcg")?;
+        write("filters/2/matching", "N")?;
+        write("filters/2/memcg_path", &self.memcg)?;
+        for (at, (kind, out)) in filters.iter().enumerate() {
+            write(&format!("filters/{}/type", at + 3), kind)?;
+            let matching = if *out { "Y" } else { "N" };
+            write(&format!("filters/{}/matching", at + 3), matching)?;
+        }
+        Ok(())
+    }
+}
+
+/// How often a kdamond does something, in microseconds.
+pub struct Pace {
+    /// It looks at the clock, and at one page of each region, so often.
+    pub sample: u64,
+    /// Schemes are applied so often, the first time after this.
+    pub apply: u64,
+}
+
+/// Writes a kdamond's files: what it looks at, and its schemes.
+pub fn set_up(
+    admin: &Admin,
+    kdamond: usize,
+    ranges: &[(u64, u64)],
+    schemes: &[Scheme],
+    pace: &Pace,
+) -> Result<(), String> {
+    let write = |file: &str, value: u64| admin.write(format!("{kdamond}/contexts/{file}"), value);
+    write("nr_contexts", 1)?;
+    admin.write(format!("{kdamond}/contexts/0/operations"), "paddr")?;
+    write("0/monitoring_attrs/intervals/sample_us", pace.sample)?;
+    write("0/monitoring_attrs/intervals/aggr_us", 1_000_000)?;
+    write("0/monitoring_attrs/intervals/update_us", 60_000_000)?;
+    // What the regions would tell is not asked for: few of them cost least.
+    write("0/monitoring_attrs/nr_regions/min", 10)?;
+    write("0/monitoring_attrs/nr_regions/max", 1000)?;
+    write("0/targets/nr_targets", 1)?;
+    write("0/targets/0/regions/nr_regions", ranges.len() as u64)?;
+    for (at, (start, end)) in ranges.iter().enumerate() {
+        write(&format!("0/targets/0/regions/{at}/start"), *start)?;
+        write(&format!("0/targets/0/regions/{at}/end"), *end)?;
+    }
+    write("0/schemes/nr_schemes", schemes.len() as u64)?;
+    for (at, scheme) in schemes.iter().enumerate() {
+        let directory = format!("{kdamond}/contexts/0/schemes/{at}");
+        admin.write(format!("{directory}/apply_interval_us"), pace.apply)?;
+        scheme.write(admin, &directory)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How pages are moved: engines behind one small trait, and which is taken.
+
+use crate::tier::damon::Damon;
+use crate::tier::host::{Host, Node};
+use crate::tier::move_pages::MovePages;
+use crate::tier::reclaim::Reclaim;
+use crate::tier::settings::{Choice, Settings};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// To a slower tier.
+    Down,
+    /// To a faster one.
+    Up,
+}
+
+/// Pages of a cgroup that are to be moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Its path from the root of the hierarchy.
+    pub cgroup: Arc<str>,
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// The tier they leave, from 0, the fastest.
+    pub tier: usize,
+    /// Which way.
+    pub way: Way,
+    /// Nodes they leave.
+    pub from: Vec<Node>,
+    /// Pages it has on them.
+    pub held: u64,
+    /// Nodes they go to.
+    pub to: Vec<Node>,
+    /// So many at most, as nearly as the engine can.
+    pub pages: u64,
+}
+
+/// What became of a [`Move`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Pages that are where they should be.
+    pub moved: u64,
+    /// Pages that were passed over because several processes share them.
+    pub shared: u64,
+    /// Pages that could not be moved.
+    pub failed: u64,
+    /// Whether there are places left to look for more.
+    pub searching: bool,
+    /// Why, the most recent reason.
+    pub why: Option<String>,
+}
+
+/// Moves pages. It works on a thread of its own, so it may take its time; when `stop` is set it
+/// comes to an end soon. Between steps it has nothing set up in the kernel.
+pub trait Engine: Send {
+    /// As written in a policy.
+    fn name(&self) -> &'static str;
+
+    /// Carries out a step, one outcome for each move.
+    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome>;
+
+    /// Whether it can go on. What it says is why not.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+}
+
+/// One engine for each way.
+struct Pair {
+    name: &'static str,
+    down: Box<dyn Engine>,
+    up: Box<dyn Engine>,
+}
+
+impl Engine for Pair {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+        let of = |way| -> Vec<Move> {
+            let of = moves.iter().filter(|wanted| wanted.way == way);
+            of.cloned().collect()
+        };
+        // Down first: it makes the room.
+        let mut down = self.down.step(&of(Way::Down), stop).into_iter();
+        let mut up = self.up.step(&of(Way::Up), stop).into_iter();
+        let outcomes = moves.iter().map(|wanted| match wanted.way {
+            Way::Down => down.next(),
+            Way::Up => up.next(),
+        });
+        outcomes.map(Option::unwrap_or_default).collect()
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.down.broken().or_else(|| self.up.broken())
+    }
+}
+
+/// An engine and why it is that one.
+pub struct Chosen {
+    /// It.
+    pub engine: Box<dyn Engine>,
+    /// For `weir tier status`.
+    pub why: String,
+}
+
+/// Takes the engine that the settings name, or the best there is. `without_damon` is why DAMON is not to be tried again.
+///
+/// # Errors
+/// The named one cannot be had, and why.
+pub fn choose(
+    host: &Host,
+    settings: &Settings,
+    state: &Path,
+    without_damon: Option<&str>,
+) -> Result<Chosen, String> {
+    let damon = || match without_damon {
+        Some(why) => Err(why.to_string()),
+        None => Damon::new(host, state, settings.look),
+    };
+    let pages = || -> Box<dyn Engine> { Box::new(MovePages::new(host)) };
+    let named = |engine: Box<dyn Engine>| Chosen {
+        engine,
+        why: "the policy names it".into(),
+    };
+    let pair = |name, down: Box<dyn Engine>| -> Box<dyn Engine> {
+        Box::new(Pair {
+            name,
+            down,
+            up: pages(),
+        })
+    };
+    match settings.engine {
+        Choice::MovePages => Ok(named(pages())),
+        Choice::Damon => {
+            let damon = damon()?;
+            if !damon.promotes() {
+                return Err(
+                    "this kernel's DAMON has no action migrate_hot (6.11 and later have)".into(),
+                );
+            }
+            Ok(named(Box::new(damon)))
+        }
+        Choice::DamonAndMovePages => Ok(named(pair("damon+move_pages", Box::new(damon()?)))),
+        Choice::Reclaim => Ok(named(pair("reclaim", Box::new(Reclaim::new(host)?)))),
+        Choice::Auto => Ok(match damon() {
+            Ok(damon) if damon.promotes() => Chosen {
+                engine: Box::new(damon),
+                why: "DAMON tells cold pages from hot ones, and moves both".into(),
+            },
+            Ok(damon) => Chosen {
+                engine: pair("damon+move_pages", Box::new(damon)),
+                why:
+                    "DAMON tells cold pages from hot ones; this kernel's has no action migrate_hot"
+                        .into(),
+            },
+            Err(why) => Chosen {
+                engine: pages(),
+                why: format!("works on every kernel, blind to heat; no DAMON: {why}"),
+            },
+        }),
+    }
+}
+
+/// Divides a number of pages among nodes that take them, the one with most room first. What there is no room
+/// for is left out.
+pub fn spread(to: &[Node], pages: u64) -> Vec<(u32, u64)> {
+    let mut nodes: Vec<&Node> = to.iter().collect();
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.room()));
+    let mut left = pages;
+    nodes
+        .into_iter()
+        .map(|node| {
+            let takes = left.min(node.room());
+            left -= takes;
+            (node.id, takes)
+        })
+        .filter(|(_, takes)| *takes > 0)
+        .collect()
+}
+
+/// How long an engine waits for anything before it gives up the step.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_go_where_most_room_is_and_no_further() {
+        let node = |id, free| Node {
+            id,
+            present: 10_000,
+            free,
+            high: 100,
+        };
+        let to = [node(2, 300), node(3, 1200), node(4, 150)];
+        assert_eq!(spread(&to, 500), [(3, 500)]);
+        assert_eq!(spread(&to, 5000), [(3, 1000), (2, 100)]);
+        assert_eq!(spread(&to, 0), []);
+    }
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keeps cgroups at their shares of fast memory: looks, lets the policy plan, hands the plan to an engine.
+//!
+//! ```text
+//! tick ─► tiers on? ─► due? ─► memory.numa_stat, limits, free memory ─► policy::tier::plan ─► worker ─► engine
+//!   └─────────────────────────────── next step, from what is true then ◄──────────────────────────────┘
+//! ```
+//!
+//! A step begins where the one before left the host, whatever that was said to have done: what is fed back is what the kernel counts.
+//! So a process that took up memory meanwhile, a full node, an agent that was killed and its successor are all the same: another
+//! look. Nothing is kept in the kernel between steps.
+//!
+//! It looks every `interval` (1 s) while something moves. When nothing does it looks every 5 s, or when a node's
+//! free memory has changed by more than 4 MiB since; so a burst of allocation is seen within a second, and 400 idle cgroups cost
+//! little. No allocation ever waits for a step.
+//!
+//! A cgroup whose pages will not move (shared, or charged to another) is left alone for 4 s, then for 8, up to a minute.
+
+use crate::controller::Controller;
+use crate::family::Family;
+use crate::journal::{Event, Journal};
+use crate::tier::damon;
+use crate::tier::engine::{Move, Way, choose};
+use crate::tier::groups::{self, Reading};
+use crate::tier::host::{Host, Tier};
+use crate::tier::metrics;
+use crate::tier::settings::{Choice, Settings};
+use crate::tier::status::Status;
+use crate::tier::stuck::Stuck;
+use crate::tier::totals::Totals;
+use crate::tier::worker::Worker;
+use crate::tree::Tree;
+use policy::tier::{BY_CAPACITY, Room, Tiers, plan};
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Between looks while nothing moves.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Pages by which free memory has changed that are worth a look: 4 MiB.
+const STIR: u64 = 1024;
+
+/// A difference of fewer pages is none: 2 MiB, a huge page.
+const BAND: u64 = 512;
+
+/// Pages moved between two tiers in one step at most, each way: 4 GiB.
+const STEP: u64 = 1 << 20;
+
+/// Without an engine, or without DAMON after it failed, another is looked for this often.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// The part of the agent that keeps tiers.
+pub struct Keeper {
+    host: Host,
+    tree: Tree,
+    settings: Rc<RefCell<Settings>>,
+    /// As they were when the worker began.
+    used: Settings,
+    state: PathBuf,
+    journal: Journal,
+    worker: Option<Worker>,
+    /// Why DAMON is not used, and since when.
+    without_damon: Option<(String, Instant)>,
+    /// When an engine was last looked for in vain.
+    refused: Option<Instant>,
+    /// What is under way.
+    moves: Vec<Move>,
+    looked: Option<Instant>,
+    /// Free pages of each tier then.
+    free: Vec<u64>,
+    moving: bool,
+    totals: Totals,
+    stuck: Stuck,
+    told: Status,
+    said: Option<String>,
+}
+
+impl Keeper {
+    /// It does nothing before its first tick, and while tiers are off.
+    pub fn new(
+        host: Host,
+        tree: Tree,
+        settings: Rc<RefCell<Settings>>,
+        state: PathBuf,
+        journal: Journal,
+    ) -> Keeper {
+        damon::take_over(&host, &state);
+        let used = settings.borrow().clone();
+        Keeper {
+            host,
+            tree,
+            settings,
+            used,
+            state,
+            journal,
+            worker: None,
+            without_damon: None,
+            refused: None,
+            moves: Vec::new(),
+            looked: None,
+            free: Vec::new(),
+            moving: true,
+            totals: Totals::default(),
+            stuck: Stuck::default(),
+            told: Status::default(),
+            said: None,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let tiers = self.host.tiers().map_err(|why| {
+            format!("the module's parameter `tiers` cannot be understood: {why:#}")
+        })?;
+        if tiers.is_empty() {
+            self.off();
+            return Ok(());
+        }
+        if *self.settings.borrow() != self.used {
+            self.used = self.settings.borrow().clone();
+            (self.worker, self.refused, self.without_damon) = (None, None, None);
+            self.moving = true;
+        }
+        self.finish();
+        if self.worker.as_ref().is_some_and(Worker::is_busy) {
+            return Ok(());
+        }
+        if !self.is_due(&tiers) {
+            return Ok(());
+        }
+        let chosen = match tiers.len() {
+            1 => Err("there is one tier: nothing is to be moved".to_string()),
+            _ => self.engine(),
+        };
+        self.look(&tiers, chosen.err());
+        Ok(())
+    }
+
+    /// Tiers are off: nothing is to be done, or told.
+    fn off(&mut self) {
+        if self.worker.take().is_some() {
+            self.journal.say(&Event::TiersOff);
+        }
+        if !self.told.tiers.is_empty() {
+            self.told = Status::default();
+            let removed = Status::remove(&self.state);
+            self.mute(removed);
+        }
+        (self.refused, self.without_damon, self.said) = (None, None, None);
+        self.moving = true;
+    }
+
+    /// Sees to it that there is an engine.
+    fn engine(&mut self) -> Result<(), String> {
+        if self.worker.is_some() {
+            return Ok(());
+        }
+        if self.refused.is_some_and(|since| since.elapsed() < RETRY) {
+            return Err(self.told.why.clone());
+        }
+        if let Some((_, since)) = &self.without_damon {
+            if since.elapsed() > RETRY {
+                self.without_damon = None;
+            }
+        }
+        let without = self.without_damon.as_ref().map(|(why, _)| why.as_str());
+        let worker = choose(&self.host, &self.used, &self.state, without)
+            .and_then(|chosen| Worker::start(chosen).map_err(|why| why.to_string()));
+        match worker {
+            Ok(worker) => {
+                self.journal.say(&Event::Engine {
+                    engine: worker.name.into(),
+                    why: worker.why.clone(),
+                });
+                (self.worker, self.refused) = (Some(worker), None);
+                Ok(())
+            }
+            Err(why) => {
+                self.refused = Some(Instant::now());
+                Err(why)
+            }
+        }
+    }
+
+    /// Takes what a step that is done came to.
+    fn finish(&mut self) {
+        let Some(done) = self.worker.as_mut().and_then(Worker::done) else {
+            return;
+        };
+        for (wanted, outcome) in self.moves.drain(..).zip(&done.outcomes) {
+            self.totals.add(&wanted, outcome);
+            self.stuck.note(&wanted, outcome);
+        }
+        if let Some(why) = done.broken {
+            self.journal.say(&Event::EngineFailed {
+                engine: self.worker.as_ref().map_or("", |worker| worker.name).into(),
+                why: why.clone(),
+            });
+            self.worker = None;
+            match self.used.engine {
+                Choice::Auto => self.without_damon = Some((why, Instant::now())),
+                _ => (self.refused, self.told.why) = (Some(Instant::now()), why),
+            }
+        }
+    }
+
+    fn is_due(&self, tiers: &[Tier]) -> bool {
+        let free: Vec<u64> = tiers.iter().map(Tier::free).collect();
+        let stirred = free.len() != self.free.len()
+            || free
+                .iter()
+                .zip(&self.free)
+                .any(|(now, then)| now.abs_diff(*then) > STIR);
+        let wait = match self.moving || stirred {
+            // Ticks are a second apart, or a little less.
+            true => self
+                .used
+                .interval
+                .saturating_sub(Duration::from_millis(500)),
+            false => IDLE,
+        };
+        self.looked.is_none_or(|looked| looked.elapsed() >= wait)
+    }
+
+    /// Looks at all cgroups and begins the next step, if one is due.
+    fn look(&mut self, tiers: &[Tier], without_engine: Option<String>) {
+        self.looked = Some(Instant::now());
+        self.free = tiers.iter().map(Tier::free).collect();
+        let readings = groups::read(&self.tree, tiers);
+        let capacities: Vec<u64> = tiers.iter().map(Tier::capacity).collect();
+        let mut known = Tiers::new(&capacities);
+        known.ratio = Some(self.host.ratio())
+            .filter(|ratio| *ratio > 0)
+            .unwrap_or(BY_CAPACITY);
+        let mut room = Room::default();
+        for (at, tier) in tiers.iter().enumerate().take(room.free.len()) {
+            (room.free[at], room.headroom[at]) = (tier.free(), tier.headroom());
+        }
+        let settings = policy::tier::Settings {
+            band: BAND,
+            step: STEP,
+            lend: self.used.lend.into(),
+        };
+        let groups: Vec<_> = readings.iter().map(|reading| reading.group).collect();
+        let planned = plan(&known, &room, &settings, &groups);
+        self.moves = moves(tiers, &readings, &planned);
+        self.moves.retain(|wanted| !self.stuck.holds(wanted));
+        self.moving = !self.moves.is_empty();
+        self.totals.retain(&readings);
+        self.stuck.retain();
+        let worker = self.worker.as_ref();
+        self.told = Status {
+            at: Status::now(),
+            engine: worker.map(|worker| worker.name.into()),
+            why: without_engine
+                .or(worker.map(|worker| worker.why.clone()))
+                .unwrap_or_default(),
+            lend: self.used.lend,
+            moving: self.moving && worker.is_some(),
+            tiers: tiers.iter().map(metrics::tier).collect(),
+            cgroups: metrics::cgroups(&known, &readings, &planned, &self.totals, &self.stuck),
+        };
+        let written = self.told.write(&self.state);
+        self.mute(written);
+        if let (Some(worker), true) = (self.worker.as_mut(), self.moving) {
+            worker.begin(self.moves.clone());
+        }
+    }
+
+    /// Says once that status cannot be told.
+    fn mute(&mut self, told: std::io::Result<()>) {
+        if let Err(why) = told {
+            self.complain(format!("cannot tell `weir tier status`: {why}"));
+        }
+    }
+
+    /// Says what is wrong, unless that was the last thing said.
+    fn complain(&mut self, why: String) {
+        if self.said.as_ref() != Some(&why) {
+            self.journal.say(&Event::Tiers { why: why.clone() });
+            self.said = Some(why);
+        }
+    }
+}
+
+/// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is room for each next one.
+fn moves(tiers: &[Tier], readings: &[Reading], planned: &[policy::tier::Move]) -> Vec<Move> {
+    let mut moves = Vec::new();
+    let mut add = |reading: &Reading, from: usize, to: usize, way: Way, pages: u64| {
+        if pages > 0 {
+            moves.push(Move {
+                cgroup: reading.path.clone(),
+                directory: reading.directory.clone(),
+                tier: from,
+                way,
+                from: tiers[from].nodes.clone(),
+                held: reading.group.held[from],
+                to: tiers[to].nodes.clone(),
+                pages,
+            });
+        }
+    };
+    for boundary in (0..tiers.len().saturating_sub(1)).rev() {
+        for (reading, planned) in readings.iter().zip(planned) {
+            let pages = planned.demote[boundary];
+            add(reading, boundary, boundary + 1, Way::Down, pages);
+        }
+    }
+    for boundary in 0..tiers.len().saturating_sub(1) {
+        for (reading, planned) in readings.iter().zip(planned) {
+            let pages = planned.promote[boundary];
+            add(reading, boundary + 1, boundary, Way::Up, pages);
+        }
+    }
+    moves
+}
+
+impl Controller for Keeper {
+    fn tick(&mut self) {
+        if let Err(why) = self.step() {
+            self.complain(why);
+        }
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.worker.as_ref().map(Worker::bell)
+    }
+
+    fn woken(&mut self) {
+        if let Some(worker) = &mut self.worker {
+            worker.heard();
+        }
+        self.tick();
+    }
+
+    fn families(&self) -> Vec<Family> {
+        metrics::families(&self.told, &self.totals)
+    }
+}
+
+#[cfg(test)]
+mod tests;

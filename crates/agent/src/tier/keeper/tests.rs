@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::*;
+use crate::tier::host::TIERS;
+use crate::tier::status::FILE;
+use std::fs;
+use std::path::Path;
+
+/// A host of files: 1,000 pages of fast memory, 1,000 of slow, nothing free above.
+struct Machine {
+    dir: tempfile::TempDir,
+    keeper: Keeper,
+    settings: Rc<RefCell<Settings>>,
+}
+
+impl Machine {
+    fn new(tiers: &str) -> Machine {
+        let dir = tempfile::tempdir().expect("made");
+        write(dir.path(), TIERS, tiers);
+        let zone = |node, free| {
+            format!("Node {node}, zone Normal\n  pages free {free}\n  high 0\n  present 100000\n")
+        };
+        let text = zone(0, 1000) + &zone(1, 60_000);
+        write(dir.path(), "proc/zoneinfo", &text);
+        for (cgroup, fast, slow) in [("first", 60_000, 0), ("late", 20_000, 40_000)] {
+            let below = format!("sys/fs/cgroup/{cgroup}");
+            let stat = format!("active_anon N0={} N1={}\n", fast * 4096, slow * 4096);
+            write(dir.path(), &format!("{below}/memory.numa_stat"), &stat);
+            write(
+                dir.path(),
+                &format!("{below}/memory.max"),
+                &(80_000 * 4096).to_string(),
+            );
+        }
+        let settings = Rc::new(RefCell::new(Settings::default()));
+        let keeper = Keeper::new(
+            Host::at(dir.path()),
+            Tree::at(&dir.path().join("sys/fs/cgroup")).expect("a hierarchy"),
+            Rc::clone(&settings),
+            dir.path().join("run"),
+            Journal::new(std::io::sink(), false),
+        );
+        Machine {
+            dir,
+            keeper,
+            settings,
+        }
+    }
+
+    fn told(&self) -> Option<Status> {
+        Status::read(&self.dir.path().join("run").join(FILE)).expect("readable")
+    }
+}
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("has one")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+#[test]
+fn it_plans_what_makes_room_first() {
+    let mut machine = Machine::new("0;1\n");
+    machine.keeper.tick();
+    let told = machine.told().expect("told");
+    assert_eq!(told.engine.as_deref(), Some("move_pages"));
+    assert!(
+        told.why.contains("no DAMON: this kernel has none"),
+        "{}",
+        told.why
+    );
+    assert!(told.moving);
+    let states: Vec<_> = told
+        .cgroups
+        .iter()
+        .map(|one| (one.cgroup.as_str(), one.state.as_str(), one.budget[0]))
+        .collect();
+    let budget = Some(40_000 * 4096);
+    assert_eq!(
+        states,
+        [("/first", "returns", budget), ("/late", "takes", budget)]
+    );
+    let moves = &machine.keeper.moves;
+    let ways: Vec<_> = moves.iter().map(|one| (&*one.cgroup, one.way)).collect();
+    assert_eq!(ways, [("/first", Way::Down), ("/late", Way::Up)]);
+    assert!(
+        moves[0].pages <= 10_000 && moves[1].pages <= moves[0].pages,
+        "half at most"
+    );
+}
+
+#[test]
+fn switched_off_it_tells_nothing() {
+    let mut machine = Machine::new("0;1\n");
+    machine.keeper.tick();
+    assert!(machine.told().is_some());
+    write(machine.dir.path(), TIERS, "\n");
+    machine.keeper.tick();
+    assert_eq!(machine.told(), None);
+    assert!(machine.keeper.families().is_empty());
+}
+
+#[test]
+fn one_tier_is_told_and_nothing_moved() {
+    let mut machine = Machine::new("0-1\n");
+    machine.keeper.tick();
+    let told = machine.told().expect("told");
+    assert_eq!((told.engine.as_deref(), told.moving), (None, false));
+    assert!(told.why.contains("one tier"), "{}", told.why);
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_told_with_the_reason() {
+    let mut machine = Machine::new("0;1\n");
+    machine.settings.borrow_mut().engine = Choice::Damon;
+    machine.keeper.tick();
+    let told = machine.told().expect("told");
+    assert_eq!((told.engine.as_deref(), told.moving), (None, false));
+    assert!(told.why.contains("no /sys/kernel/mm/damon"), "{}", told.why);
+    machine.settings.borrow_mut().engine = Choice::MovePages;
+    machine.keeper.looked = None;
+    machine.keeper.tick();
+    let told = machine.told().expect("told");
+    assert_eq!(told.engine.as_deref(), Some("move_pages"));
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Moving pages with move_pages(2), process by process. Works on every kernel; blind to heat.
+//!
+//! It finds pages through the processes that map them. So page cache that nobody maps is not seen, and what several
+//! processes share is passed over: the kernel moves it for who may move everybody's pages only, and
+//! it may be another cgroup's. Both are counted. A huge page is moved whole by its first page, so a move may end up to
+//! 511 pages too far; what was really moved is read from `memory.numa_stat` afterwards.
+//!
+//! Each process is searched from where the last search ended, once around at most. Of a move of 8,000 pages
+//! in a cgroup of four processes each gives 2,000 first; what one has too few of, the others give in a second round.
+
+use crate::tier::address_space::{self, Area};
+use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread};
+use crate::tier::host::Host;
+use crate::tier::sys;
+use nix::errno::Errno;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Pages moved by one call: 32 MiB. Each call makes every CPU give back its pages in hand, so not fewer.
+const BATCH: usize = 8192;
+
+/// Least pages asked of a process.
+const SHARE: u64 = 512;
+
+/// The engine.
+pub struct MovePages {
+    host: Host,
+    /// Where the search in a process goes on.
+    cursors: BTreeMap<(i32, Way), u64>,
+}
+
+/// A search for pages of one move.
+struct Search<'a> {
+    from: Vec<i32>,
+    to: Vec<(u32, u64)>,
+    until: Instant,
+    stop: &'a AtomicBool,
+    outcome: Outcome,
+}
+
+impl MovePages {
+    /// It needs nothing but the processes' files.
+    pub fn new(host: &Host) -> MovePages {
+        MovePages {
+            host: host.clone(),
+            cursors: BTreeMap::new(),
+        }
+    }
+
+    fn carry(&mut self, wanted: &Move, stop: &AtomicBool) -> Outcome {
+        let mut search = Search {
+            from: wanted.from.iter().map(|node| node.id as i32).collect(),
+            to: spread(&wanted.to, wanted.pages),
+            until: Instant::now() + PATIENCE,
+            stop,
+            outcome: Outcome::default(),
+        };
+        let pids = processes(&wanted.directory);
+        let share = (wanted.pages / (pids.len() as u64).max(1)).max(SHARE);
+        for most in [share, u64::MAX] {
+            for &pid in &pids {
+                if search.left() == 0 {
+                    return search.outcome;
+                }
+                self.process(pid, wanted.way, most, &mut search);
+            }
+        }
+        search.outcome
+    }
+
+    /// Moves `most` pages of a process, or as many as are left to move.
+    fn process(&mut self, pid: i32, way: Way, most: u64, search: &mut Search) {
+        let proc = self.host.path(format!("proc/{pid}"));
+        let (maps, pagemap) = match (
+            fs::read_to_string(proc.join("maps")),
+            File::open(proc.join("pagemap")),
+        ) {
+            (Ok(maps), Ok(pagemap)) => (maps, pagemap),
+            // It is gone, or not ours to look at.
+            (maps, pagemap) => {
+                let why = maps.err().or(pagemap.err());
+                search.refused(pid, why.and_then(|why| why.raw_os_error()).unwrap_or(0));
+                return;
+            }
+        };
+        let cursor = self.cursors.entry((pid, way)).or_insert(0);
+        let goal = search.outcome.moved.saturating_add(most);
+        let mut batch = Vec::new();
+        for window in address_space::around(&address_space::areas(&maps), *cursor) {
+            let left = search
+                .left()
+                .min(goal.saturating_sub(search.outcome.moved))
+                .saturating_sub(batch.len() as u64);
+            if left > 0 {
+                match search.find(pid, &pagemap, window, left) {
+                    Ok(found) => batch.extend(found),
+                    Err(why) => return search.refused(pid, why as i32),
+                }
+                *cursor = window.end;
+            }
+            let full = batch.len() >= BATCH || left == 0 || batch.len() as u64 >= left;
+            if full && !batch.is_empty() {
+                let pages = std::mem::take(&mut batch);
+                if let Err(why) = search.carry(pid, &pages) {
+                    return search.refused(pid, why as i32);
+                }
+            }
+            if search.left() == 0 || search.outcome.moved >= goal {
+                return;
+            }
+        }
+        if !batch.is_empty() {
+            if let Err(why) = search.carry(pid, &batch) {
+                search.refused(pid, why as i32);
+            }
+        }
+    }
+}
+
+impl Search<'_> {
+    /// Pages that are still to be moved; none when time is up.
+    fn left(&self) -> u64 {
+        if self.stop.load(Ordering::Relaxed) || Instant::now() > self.until {
+            return 0;
+        }
+        self.to.iter().map(|(_, pages)| pages).sum()
+    }
+
+    /// Up to `most` pages of a window that are on the nodes to leave.
+    fn find(
+        &mut self,
+        pid: i32,
+        pagemap: &File,
+        window: Area,
+        most: u64,
+    ) -> Result<Vec<u64>, Errno> {
+        let found = address_space::present(pagemap, window)
+            .map_err(|why| Errno::from_raw(why.raw_os_error().unwrap_or(0)))?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let addresses: Vec<u64> = found.iter().map(|page| page.address).collect();
+        let nodes = sys::nodes_of(pid, &addresses)?;
+        let mut pages = Vec::new();
+        for (page, node) in found.iter().zip(nodes) {
+            if !self.from.contains(&node) {
+                continue;
+            }
+            if page.shared {
+                self.outcome.shared += 1;
+            } else if (pages.len() as u64) < most {
+                pages.push(page.address);
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Moves pages to the node that is next to take some.
+    fn carry(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
+        let mut rest = pages;
+        while let (Some((node, takes)), false) = (self.to.first().copied(), rest.is_empty()) {
+            let (now, later) = rest.split_at(rest.len().min(takes as usize));
+            let called = sys::move_to(pid, now, node);
+            // Some may have been moved before the call failed.
+            let nodes = sys::nodes_of(pid, now)?;
+            let moved = nodes.iter().filter(|at| **at == node as i32).count() as u64;
+            self.outcome.moved += moved;
+            self.outcome.failed += now.len() as u64 - moved;
+            self.to[0].1 -= now.len() as u64;
+            if self.to[0].1 == 0 {
+                self.to.remove(0);
+            }
+            called?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Notes why pages of a process could not be moved. One that is gone has none.
+    fn refused(&mut self, pid: i32, error: i32) {
+        let words = match Errno::from_raw(error) {
+            Errno::ESRCH | Errno::ENOENT | Errno::EINVAL => return,
+            Errno::UnknownErrno => return,
+            Errno::EPERM => format!("process {pid} may not be touched: it takes CAP_SYS_PTRACE"),
+            Errno::EACCES => format!(
+                "process {pid} may not be touched, or its cpuset has no node of the tier pages go to"
+            ),
+            Errno::ENOMEM => "the node that pages go to has no memory left".into(),
+            Errno::ENODEV => "the node that pages go to is gone".into(),
+            other => format!("process {pid}: {}", other.desc()),
+        };
+        self.outcome.why = Some(words);
+    }
+}
+
+/// Processes of a cgroup. Those of cgroups below it are charged to it where the memory controller ends with it.
+fn processes(directory: &Path) -> Vec<i32> {
+    let list = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    // A process of another PID namespace shows as 0, which the call takes for oneself.
+    let numbers = list.lines().filter_map(|line| line.parse().ok());
+    let mut pids: Vec<i32> = numbers.filter(|pid| *pid > 0).collect();
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        if !entry.path().join("memory.numa_stat").exists() {
+            pids.extend(processes(&entry.path()));
+        }
+    }
+    pids
+}
+
+impl Engine for MovePages {
+    fn name(&self) -> &'static str {
+        "move_pages"
+    }
+
+    fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
+        let outcomes = moves
+            .iter()
+            .map(|wanted| self.carry(wanted, stop))
+            .collect();
+        let proc = self.host.path("proc");
+        self.cursors
+            .retain(|(pid, _), _| proc.join(pid.to_string()).exists());
+        outcomes
+    }
+}

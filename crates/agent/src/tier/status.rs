@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the agent tells of tiers: a file beside its ledger that `weir tier status` reads.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The file, in the agent's directory of state.
+pub const FILE: &str = "tier.json";
+
+/// All there is to tell; bytes.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Status {
+    /// When, in seconds since the epoch.
+    pub at: u64,
+    /// The engine's name; none if there is none.
+    pub engine: Option<String>,
+    /// Why it is this one, or why there is none.
+    pub why: String,
+    /// Whether memory that nobody wants is left to who has it.
+    pub lend: bool,
+    /// Whether something is being moved.
+    pub moving: bool,
+    /// Fastest first.
+    pub tiers: Vec<TierStatus>,
+    /// Cgroups without children, by path.
+    pub cgroups: Vec<CgroupStatus>,
+}
+
+/// A tier.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct TierStatus {
+    /// As the kernel writes lists of nodes.
+    pub nodes: String,
+    /// What it has.
+    pub capacity: u64,
+    /// What nobody uses of that.
+    pub free: u64,
+    /// What the agent does not fill.
+    pub headroom: u64,
+}
+
+/// A cgroup.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CgroupStatus {
+    /// From the root of the hierarchy.
+    pub cgroup: String,
+    /// What it has in each tier.
+    pub bytes: Vec<u64>,
+    /// What may lie in each tier when those above are full to their budgets, by its own limits and its ancestors'; none is without limit.
+    pub budget: Vec<Option<u64>>,
+    /// A word for programs.
+    pub state: String,
+    /// The same for people.
+    pub words: String,
+    /// Moved to slower tiers since the agent began.
+    pub moved_down: u64,
+    /// Moved to faster ones.
+    pub moved_up: u64,
+    /// Pages passed over in the last step because several processes share them.
+    pub shared_pages: u64,
+    /// What went wrong in the last step.
+    pub problem: Option<String>,
+}
+
+impl Status {
+    /// Seconds since the epoch.
+    pub fn now() -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs())
+    }
+
+    /// Puts it in place of what was told before, whole.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir_all(directory)?;
+        let new = directory.join(format!("{FILE}.new"));
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(new, directory.join(FILE))
+    }
+
+    /// What an agent told last; none if none did.
+    ///
+    /// # Errors
+    /// It cannot be read, or is something else.
+    pub fn read(file: &Path) -> io::Result<Option<Status>> {
+        match fs::read(file) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Takes back what was told.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(directory: &Path) -> io::Result<()> {
+        match fs::remove_file(PathBuf::from(directory).join(FILE)) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_as_it_was_told() {
+        let dir = tempfile::tempdir().expect("made");
+        let run = dir.path().join("run");
+        assert_eq!(Status::read(&run.join(FILE)).expect("nothing"), None);
+        let status = Status {
+            at: Status::now(),
+            engine: Some("damon".into()),
+            cgroups: vec![CgroupStatus {
+                cgroup: "/a".into(),
+                bytes: vec![1, 2],
+                budget: vec![Some(3), None],
+                ..CgroupStatus::default()
+            }],
+            ..Status::default()
+        };
+        status.write(&run).expect("written");
+        assert_eq!(Status::read(&run.join(FILE)).expect("told"), Some(status));
+        Status::remove(&run).expect("removed");
+        Status::remove(&run).expect("nothing to remove");
+        assert_eq!(Status::read(&run.join(FILE)).expect("nothing"), None);
+    }
+}

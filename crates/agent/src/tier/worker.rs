@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The thread that moves pages, so that the agent goes on with everything else meanwhile.
+
+use crate::tier::engine::{Chosen, Engine, Move, Outcome};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+
+/// What came of a step.
+pub struct Done {
+    /// One outcome for each move.
+    pub outcomes: Vec<Outcome>,
+    /// Why the engine cannot go on.
+    pub broken: Option<String>,
+}
+
+/// An engine at work. Dropped, it ends what it does.
+pub struct Worker {
+    /// The engine's name.
+    pub name: &'static str,
+    /// Why it is this one.
+    pub why: String,
+    todo: Option<Sender<Vec<Move>>>,
+    done: Receiver<Done>,
+    /// Readable when a step is done.
+    bell: UnixStream,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    busy: bool,
+}
+
+impl Worker {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(chosen: Chosen) -> std::io::Result<Worker> {
+        let Chosen { engine, why } = chosen;
+        let name = engine.name();
+        let (todo, moves) = channel();
+        let (finished, done) = channel();
+        let (bell, ring) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("tier".into())
+            .spawn(move || work(engine, &moves, &finished, ring, &seen))?;
+        Ok(Worker {
+            name,
+            why,
+            todo: Some(todo),
+            done,
+            bell,
+            stop,
+            thread: Some(thread),
+            busy: false,
+        })
+    }
+
+    /// Whether a step is under way.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Begins a step. There must be none under way.
+    pub fn begin(&mut self, moves: Vec<Move>) {
+        let sent = self.todo.as_ref().map(|todo| todo.send(moves));
+        self.busy = matches!(sent, Some(Ok(())));
+    }
+
+    /// Readable when a step is done.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Quiets the bell.
+    pub fn heard(&mut self) {
+        let mut sink = [0; 8];
+        while self.bell.read(&mut sink).is_ok_and(|length| length > 0) {}
+    }
+
+    /// The step that is done, if it is.
+    pub fn done(&mut self) -> Option<Done> {
+        let done = match self.done.try_recv() {
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Done {
+                outcomes: Vec::new(),
+                broken: Some("its thread ended".into()),
+            },
+            Ok(done) => done,
+        };
+        self.busy = false;
+        Some(done)
+    }
+}
+
+fn work(
+    mut engine: Box<dyn Engine>,
+    moves: &Receiver<Vec<Move>>,
+    finished: &Sender<Done>,
+    mut ring: UnixStream,
+    stop: &AtomicBool,
+) {
+    for moves in moves {
+        let done = Done {
+            outcomes: engine.step(&moves, stop),
+            broken: engine.broken(),
+        };
+        // Nobody listens any more: it is being dropped.
+        if finished.send(done).is_err() || ring.write_all(b"!").is_err() {
+            break;
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.todo = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that was said where it happened.
+            let _ = thread.join();
+        }
+    }
+}
