@@ -6,9 +6,20 @@ use crate::clock::{MS, Ns, SECOND};
 use crate::domain::PAGE;
 use scenario::model::Job;
 
+/// When a writer makes its file durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// After so many operations.
+    pub every: u64,
+    /// And the filesystem writes what it knows of the file, too: not for `fdatasync`.
+    pub commits: bool,
+}
+
 /// What each process of a job does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
+    /// Reads, does not write.
+    pub reads: bool,
     /// In random order, each block once per round.
     pub random: bool,
     /// Pages of an operation.
@@ -27,6 +38,8 @@ pub struct Work {
     pub think: Option<(Ns, u64)>,
     /// Forgets the file at its end, dirty pages and all.
     pub unlink: bool,
+    /// Of writers.
+    pub sync: Option<Sync>,
 }
 
 /// Options that change nothing of what is modelled.
@@ -54,17 +67,25 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         .text("rw")
         .or(reader.text("readwrite"))
         .unwrap_or_default();
-    let random = match rw {
-        "write" => false,
-        "randwrite" => true,
+    let (reads, random) = match rw {
+        "write" => (false, false),
+        "randwrite" => (false, true),
+        "read" => (true, false),
+        "randread" => (true, true),
         other => {
             reader.refuse(
                 "rw",
-                format!("the twin models buffered writers only (write, randwrite), not `{other}`"),
+                format!("the twin models read, write, randread and randwrite, not `{other}`"),
             );
-            false
+            (false, false)
         }
     };
+    if reads && reader.text("invalidate") == Some("0") {
+        reader.refuse(
+            "invalidate",
+            "the twin's readers find nothing in the cache: invalidate=1 only".into(),
+        );
+    }
     let engine = reader.text("ioengine").unwrap_or("psync");
     if !["psync", "sync", "pvsync", "pvsync2", "mmap"].contains(&engine) {
         reader.refuse(
@@ -96,7 +117,15 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
     }
     let think = reader.time("thinktime", MS / 1000).filter(|ns| *ns > 0);
     let blocks = reader.number("thinktime_blocks").unwrap_or(1);
+    let sync = [("fsync", true), ("fdatasync", false)]
+        .into_iter()
+        .find_map(|(option, commits)| {
+            let every = reader.number(option).filter(|every| *every > 0)?;
+            Some(Sync { every, commits })
+        })
+        .filter(|_| !reads);
     let work = Work {
+        reads,
         random,
         op_pages,
         ops: ops.max(1),
@@ -106,6 +135,7 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         ramp: reader.time("ramp_time", SECOND).unwrap_or(0),
         think: think.map(|ns| (ns, blocks.max(1))),
         unlink: reader.number("unlink") == Some(1),
+        sync,
     };
     reader.unknown();
     if reader.refusals.is_empty() {
@@ -187,6 +217,8 @@ impl<'a> Reader<'a> {
             "thinktime",
             "thinktime_blocks",
             "unlink",
+            "fsync",
+            "fdatasync",
         ];
         let known = |option: &str| READ.contains(&option) || WITHOUT_EFFECT.contains(&option);
         let unknown: Vec<&String> = self
@@ -240,15 +272,35 @@ mod tests {
     }
 
     #[test]
+    fn readers_and_who_syncs() {
+        let of = |options: &[(&str, &str)]| {
+            let options = [&[("size", "1M")], options].concat();
+            work(&job(&options))
+        };
+        let reader = of(&[("rw", "randread"), ("fsync", "1")]).expect("a job");
+        assert!(reader.reads && reader.random && reader.sync.is_none());
+        let synced = |option| of(&[("rw", "write"), (option, "8")]).expect("a job").sync;
+        let of_both = |commits| Some(Sync { every: 8, commits });
+        assert_eq!(synced("fsync"), of_both(true));
+        assert_eq!(synced("fdatasync"), of_both(false));
+        assert_eq!(
+            of(&[("rw", "write"), ("fsync", "0")]).expect("a job").sync,
+            None
+        );
+        let kept = of(&[("rw", "read"), ("invalidate", "0")]).expect_err("refused");
+        assert_eq!(kept[0].0, "invalidate");
+    }
+
+    #[test]
     fn what_is_not_modelled_is_named() {
         let refusals = work(&job(&[
-            ("rw", "randread"),
+            ("rw", "randrw"),
             ("size", "1M"),
-            ("fsync", "1"),
+            ("sync", "1"),
             ("direct", "1"),
         ]))
         .expect_err("refused");
         let options: Vec<&str> = refusals.iter().map(|(option, _)| option.as_str()).collect();
-        assert_eq!(options, ["rw", "direct", "fsync"]);
+        assert_eq!(options, ["rw", "direct", "sync"]);
     }
 }

@@ -19,7 +19,7 @@
 mod work;
 
 use crate::clock::{MS, Ns, SECOND, Ticks};
-use crate::device::{BIO, Request};
+use crate::device::{BIO, Request, Waiter, What};
 use crate::psi::Doing;
 use crate::world::{Event, World};
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 /// From being woken to running.
 const WAKE: Ns = 20_000;
 /// CPU time of a request. It is what lets flushers that find room at the same time take turns.
-const REQUEST: Ns = 5_000;
+pub const REQUEST: Ns = 5_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -188,8 +188,10 @@ impl World {
         };
         let pages = left.min(self.devices[device].largest);
         let request = Request {
-            wb: wb as u32,
-            file,
+            what: What::Pages {
+                wb: wb as u32,
+                file,
+            },
             pages: pages as u32,
             cpu: self.wbs[wb].flusher.cpu,
         };
@@ -210,7 +212,7 @@ impl World {
             if flusher.bio.is_some() {
                 let (device, cpu) = (self.wbs[wb].device, flusher.cpu);
                 if !self.devices[device].has_room(cpu) {
-                    self.devices[device].wait(wb as u32, cpu);
+                    self.devices[device].wait(Waiter::Flusher(wb as u32), cpu);
                     self.flusher_does(wb, Doing::Waiting);
                     return;
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pages of a file are dirty: one bit each, in pieces of 4,096 pages (16 MiB) that exist only while one of
+//! Which pages of a file are dirty (or, of a reader's, there): one bit each, in pieces of 4,096 pages (16 MiB) that exist only while one of
 //! theirs is dirty. A sequential writer of a huge file so needs memory for what is dirty, not for the file.
 
 const WORDS: usize = 64;
@@ -68,8 +68,13 @@ impl Pages {
             return None;
         }
         let start = self.first(from, true).or_else(|| self.first(0, true))?;
-        let end = self.first(start, false).unwrap_or(self.size);
+        let end = self.first_clear(start);
         Some((start, (end - start).min(most)))
+    }
+
+    /// The first page at or after `from` that is not dirty, the end if all are.
+    pub fn first_clear(&self, from: u64) -> u64 {
+        self.first(from, false).unwrap_or(self.size)
     }
 
     /// Cleans the `count` pages from `start` on, all of which are dirty.

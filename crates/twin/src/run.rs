@@ -240,6 +240,7 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
                 cursor: 0,
                 listed: false,
                 dirtied_at: 0,
+                synced_by: None,
             });
             world.start_task(here, number, world.files.len() - 1, begins, ends);
         }

@@ -13,7 +13,7 @@ use crate::flusher::cost_of_1024;
 use crate::weir::Group;
 use crate::world::Machine;
 use scenario::metric::{self, Name};
-use scenario::model::Scenario;
+use scenario::model::{Disk, Scenario};
 use std::collections::BTreeMap;
 
 /// What stands in the way: the key, as problems of scenario files name it, and why.
@@ -69,6 +69,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
         .collect();
     cgroups(scenario, &mut refusals);
     disks(scenario, &mut refusals);
+    readers(scenario, &works, &mut refusals);
     let (sysctl, times) = sysctls(&scenario.host.sysctl, &mut refusals);
     metrics(scenario, &mut refusals);
     let twin = &scenario.twin;
@@ -199,6 +200,28 @@ fn disks(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
                     format!("the twin does not model the mount option `{option}`"),
                 ));
             }
+        }
+    }
+}
+
+/// Of reads, if they do not share the disk's with writes: the lab bounds each by itself, and what it does not bound is as fast as its host.
+fn read_bandwidth(scenario: &Scenario, disk: &Disk) -> Option<u64> {
+    disk.read_bandwidth
+        .or(disk.write_bandwidth.and(scenario.twin.disk_bandwidth))
+}
+
+/// Who reads must be told how fast.
+fn readers(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+    for (index, disk) in scenario.disks.iter().enumerate() {
+        let mut jobs = scenario.jobs.iter().zip(works);
+        let is_read = jobs.any(|(job, work)| {
+            job.disk == disk.name && work.as_ref().is_some_and(|work| work.reads)
+        });
+        if is_read && disk.write_bandwidth.is_some() && read_bandwidth(scenario, disk).is_none() {
+            refusals.push((
+                format!("disk[{index}].read_bandwidth"),
+                "is missing: a job reads, and a model has no disk of its own; say how fast, or add `disk = \"1G/s\"` to `[twin]`".into(),
+            ));
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task: one process of a fio job, writing through the page cache.
+//! A task: one process of a fio job, writing or reading through the page cache.
 //!
 //! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns of up to a tick. Pages become dirty in stretches that
 //! end where the throttle is to be passed, where the operation or the file ends, or after a tick. Between
@@ -8,18 +8,23 @@
 //!
 //! A task that ends leaves pages it has not answered for to whoever passes next on its CPU.
 //!
-//! Stretches: stretch.rs. How it meets the throttle: pass.rs.
+//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Readers: read.rs. fsync: sync.rs.
 
+mod operation;
 mod pass;
+mod read;
 mod stretch;
+mod sync;
 
-use crate::clock::{Ns, SECOND, Ticks};
+use crate::clock::{Ns, Ticks};
 use crate::fio::Work;
 use crate::latency::Latencies;
 use crate::psi::Doing;
 use crate::random::Shuffle;
 use crate::throttle::{Passed, Sleeper};
 use crate::world::{Event, World};
+use read::Reader;
+use sync::Step;
 
 /// A job in a phase, with what its processes have done.
 #[derive(Clone, Debug)]
@@ -46,6 +51,10 @@ enum State {
     Throttled,
     /// Held by a weight.
     Held,
+    /// Waits for pages to be read.
+    Reading,
+    /// Writes its file back and waits for that.
+    Syncing(Step),
     /// It has ended.
     Over,
 }
@@ -86,6 +95,8 @@ pub struct Task {
     measured_from: Ns,
     end: Ns,
     order: Option<Shuffle>,
+    /// What a reader has asked for.
+    reader: Option<Box<Reader>>,
 }
 
 impl Task {
@@ -122,6 +133,9 @@ impl World {
     pub fn start_task(&mut self, job: usize, number: usize, file: usize, start: Ns, end: Ns) {
         let work = &self.jobs[job].work;
         let (random, ops, ramp) = (work.random, work.ops, work.ramp);
+        let reader = work
+            .reads
+            .then(|| Box::new(Reader::new(ops * work.op_pages)));
         let key = self.random.next();
         let index = self.tasks.len();
         self.tasks.push(Task {
@@ -149,6 +163,7 @@ impl World {
             measured_from: start + ramp,
             end,
             order: random.then(|| Shuffle::new(ops, key)),
+            reader,
         });
         self.busy += 1;
         self.plan(start, Event::Task(index as u32));
@@ -170,7 +185,8 @@ impl World {
     pub fn task_goes_on(&mut self, index: usize) {
         match self.tasks[index].state {
             State::Over => return,
-            State::Idle => {}
+            State::Idle | State::Reading => {}
+            State::Syncing(step) => return self.syncs(index, step),
             State::Writing(passes) => {
                 if passes && self.passes(index) == Passed::Sleep {
                     return;
@@ -207,6 +223,9 @@ impl World {
         if left == 0 {
             if state != State::Idle {
                 self.operation_ends(index, self.now);
+                if self.must_sync(index) {
+                    return self.syncs(index, Step::Pages);
+                }
             }
             if let Some(until) = self.waits_until(index) {
                 self.task_does(index, Doing::Nothing);
@@ -220,48 +239,11 @@ impl World {
                 return;
             }
         }
-        self.stretch(index);
-    }
-
-    fn operation_ends(&mut self, index: usize, at: Ns) {
-        let task = &mut self.tasks[index];
-        let job = &mut self.jobs[task.job];
-        task.ops += 1;
-        task.since_thought += 1;
-        if at >= task.measured_from {
-            job.latencies
-                .add(at - task.op_began.max(task.measured_from), 1);
-            let bytes = job.work.op_pages * crate::domain::PAGE;
-            job.bytes += bytes;
-            job.each[task.number] += bytes;
+        if self.tasks[index].reader.is_some() {
+            self.reads(index);
+        } else {
+            self.stretch(index);
         }
-    }
-
-    /// When the next operation may begin, if not now.
-    fn waits_until(&mut self, index: usize) -> Option<Ns> {
-        let task = &mut self.tasks[index];
-        let work = &self.jobs[task.job].work;
-        let mut until = self.now;
-        if let Some((time, after)) = work.think {
-            if task.since_thought >= after {
-                task.since_thought = 0;
-                until = self.now + time;
-            }
-        }
-        if let Some(rate) = work.rate {
-            let bytes = u128::from(task.ops * work.op_pages * crate::domain::PAGE);
-            let due = (bytes * u128::from(SECOND) / u128::from(rate)) as Ns;
-            until = until.max(task.start + due);
-        }
-        // A process that waits beyond its end does so no longer than that.
-        let until = until.min(task.end);
-        (until > self.now).then_some(until)
-    }
-
-    /// Whether the next operation of a stretch may follow the last at once.
-    fn may_run_on(&self, index: usize) -> bool {
-        let work = &self.jobs[self.tasks[index].job].work;
-        work.rate.is_none() && work.think.is_none()
     }
 
     fn task_ends(&mut self, index: usize) {
@@ -283,7 +265,9 @@ impl World {
         if self.tasks[index].state == State::Over {
             return;
         }
-        if self.tasks[index].op_left > 0 || self.tasks[index].state != State::Idle {
+        let task = &self.tasks[index];
+        let is_between = matches!(task.state, State::Idle | State::Syncing(_));
+        if task.op_left > 0 || !is_between {
             self.operation_ends(index, self.now);
         }
         self.task_ends(index);

@@ -25,12 +25,17 @@ fn job() -> impl Strategy<Value = String> {
         1u32..6,
         prop::option::of((1u32..500, 1u32..50)),
         any::<bool>(),
+        prop::sample::select(vec!["", "", "", "read", "fsync", "fdatasync"]),
     )
-        .prop_map(|(random, bs, rate, mib, processes, think, unlink)| {
+        .prop_map(|(random, bs, rate, mib, processes, think, unlink, kind)| {
             let mut fio = format!(
-                "rw = \"{}\", bs = \"{bs}\", size = \"{mib}m\", numjobs = {processes}",
-                if random { "randwrite" } else { "write" }
+                "rw = \"{}{}\", bs = \"{bs}\", size = \"{mib}m\", numjobs = {processes}",
+                if random { "rand" } else { "" },
+                if kind == "read" { "read" } else { "write" }
             );
+            if kind.ends_with("sync") {
+                write!(fio, ", {kind} = {}", 1 + mib % 7).expect("a string");
+            }
             if let Some(rate) = rate {
                 write!(fio, ", rate = \"{rate}k\"").expect("a string");
             }
@@ -54,7 +59,7 @@ prop_compose! {
         limit in 1u32..64,
         background in 1u32..64,
         jobs in prop::collection::vec((job(), 0usize..4, 0usize..2), 1..5),
-        disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"])), 2),
+        disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"]), 0u32..3), 2),
         knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..4)), 3),
         inner in any::<bool>(),
         drain in prop::option::of(1u32..30),
@@ -68,11 +73,16 @@ prop_compose! {
         if let Some(seconds) = drain {
             writeln!(text, "weir = {{ drain_seconds = {seconds} }}").expect("a string");
         }
+        writeln!(text, "[twin]\ndisk = \"20M/s\"").expect("a string");
         if let Some(ms) = burst {
-            writeln!(text, "[twin]\nburst = \"{ms}ms\"").expect("a string");
+            writeln!(text, "burst = \"{ms}ms\"").expect("a string");
         }
-        for (index, (kib, filesystem)) in disks.iter().enumerate() {
-            writeln!(text, "[[disk]]\nname = \"d{index}\"\nwrite_bandwidth = \"{kib}K/s\"\nfilesystem = \"{filesystem}\"").expect("a string");
+        for (index, (kib, filesystem, bounds)) in disks.iter().enumerate() {
+            writeln!(text, "[[disk]]\nname = \"d{index}\"\nfilesystem = \"{filesystem}\"").expect("a string");
+            // Reads and writes share it; or writes are bounded; or each is.
+            for name in ["write", "read"].iter().take(*bounds as usize) {
+                writeln!(text, "{name}_bandwidth = \"{kib}K/s\"").expect("a string");
+            }
         }
         let paths = if inner { ["a/x", "a/y", "b"] } else { ["a", "b", "c"] };
         for (path, knob) in paths.iter().zip(&knobs) {

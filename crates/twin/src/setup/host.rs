@@ -66,12 +66,14 @@ impl Plan {
                 .write_bandwidth
                 .or(scenario.twin.disk_bandwidth)
                 .unwrap_or(1);
-            world.devices.push(Device::new(
+            let mut device = Device::new(
                 bandwidth,
                 disk.write_bandwidth.is_some(),
                 scenario.twin.burst_ns.unwrap_or(0),
                 self.machine.cpus,
-            ));
+            );
+            device.reads_apart(super::read_bandwidth(scenario, disk));
+            world.devices.push(device);
         }
         world.memory = memory::memory(scenario, arm);
         if arm == Arm::Weir {

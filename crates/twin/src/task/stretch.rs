@@ -2,7 +2,7 @@
 //! A stretch of writing: as far as a task gets without anything having to be looked at.
 
 use super::State;
-use crate::clock::{Ns, TICK};
+use crate::clock::TICK;
 use crate::psi::Doing;
 use crate::world::{Event, World};
 
@@ -65,17 +65,6 @@ impl World {
         self.tasks[index].state = State::Writing(passes);
         let over = self.takes_cpu(cpu as u16, time);
         self.plan(over, Event::Task(index as u32));
-    }
-
-    fn operation_begins(&mut self, index: usize, at: Ns) {
-        let task = &mut self.tasks[index];
-        let work = &self.jobs[task.job].work;
-        let (round, place) = (task.ops / work.ops, task.ops % work.ops);
-        let block = task
-            .order
-            .as_ref()
-            .map_or(place, |order| order.at(round, place));
-        (task.op_left, task.op_at, task.op_began) = (work.op_pages, block * work.op_pages, at);
     }
 
     /// Pages that may become dirty before the task passes; with 0 it passes after the next page whatever becomes of it.

@@ -5,7 +5,7 @@
 use super::{Counts, Event, World};
 #[cfg(any(test, debug_assertions))]
 use crate::device::Device;
-use crate::device::Request;
+use crate::device::{Request, Waiter, What};
 
 impl World {
     /// Applies `change` to everybody who counts a page of `wb`.
@@ -58,8 +58,7 @@ impl World {
             counts.dirty -= pages;
             counts.dropped += pages;
         });
-        let cached = std::mem::take(&mut self.files[file].cached);
-        self.cgroups[self.wbs[wb].cgroup].file -= cached;
+        self.uncaches(file);
     }
 
     /// `pages` more of a file are in the cache, which its cgroup's `memory.max` bounds.
@@ -70,15 +69,34 @@ impl World {
         self.files[file].cached += more;
     }
 
+    /// No page of a file is in the cache any more; none of them is dirty.
+    pub fn uncaches(&mut self, file: usize) {
+        let cached = std::mem::take(&mut self.files[file].cached);
+        self.cgroups[self.wbs[self.files[file].wb as usize].cgroup].file -= cached;
+    }
+
     pub(super) fn request_completes(&mut self, device: usize) {
-        let request = self.devices[device].complete();
+        let request = match self.devices[device].complete(self.now) {
+            Ok(request) => request,
+            // It was overtaken.
+            Err(due) => return self.plan(due, Event::Complete(device as u32)),
+        };
+        match request.what {
+            What::Read(task) => return self.pages_are_read(task as usize),
+            What::Commit(task) => return self.plan(self.now, Event::Task(task)),
+            What::Pages { .. } => {}
+        }
         match self.devices[device].commits(request, self.now) {
             Err(request) => self.is_written(request),
             Ok(None) => {}
             Ok(Some(at)) => self.plan(at, Event::Commit(device as u32)),
         }
-        if let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
-            self.flusher_is_let_in(waiter as usize);
+        while let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
+            match waiter {
+                Waiter::Flusher(wb) => return self.flusher_is_let_in(wb as usize),
+                Waiter::Task(task) if self.task_is_let_in(task as usize) => return,
+                Waiter::Task(_) => {}
+            }
         }
     }
 
@@ -89,23 +107,30 @@ impl World {
     }
 
     fn is_written(&mut self, request: Request) {
-        let (wb, pages) = (request.wb as usize, u64::from(request.pages));
+        let What::Pages { wb: owner, file } = request.what else {
+            return;
+        };
+        let (wb, pages) = (owner as usize, u64::from(request.pages));
         self.count(wb, |counts| {
             counts.writeback -= pages;
             counts.written += pages;
         });
         self.completed(wb, pages);
         let wb = &mut self.wbs[wb];
-        let file = &mut self.files[request.file as usize];
+        let file = &mut self.files[file as usize];
         file.in_flight -= pages;
         if file.in_flight == 0 {
             wb.files_in_flight -= 1;
+            let waits = file.synced_by.take();
             if !wb.measuring {
                 wb.measuring = true;
                 self.plan(
                     self.now + crate::domain::INTERVAL * crate::clock::TICK,
-                    Event::Bandwidth(request.wb),
+                    Event::Bandwidth(owner),
                 );
+            }
+            if let Some(task) = waits {
+                self.plan(self.now, Event::Task(task));
             }
         }
     }

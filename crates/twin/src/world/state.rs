@@ -107,6 +107,8 @@ pub struct File {
     pub listed: bool,
     /// When the first of its dirty pages was dirtied.
     pub dirtied_at: Ticks,
+    /// A task that waits until none is in flight.
+    pub synced_by: Option<u32>,
 }
 
 /// Costs of a machine, and what it has.

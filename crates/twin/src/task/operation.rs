@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Operations of a task: where each is in the file, what it counts for, and when the next may begin.
+
+use super::Task;
+use crate::clock::{Ns, SECOND};
+use crate::fio::Work;
+use crate::world::World;
+
+impl Task {
+    /// The first page of an operation, by how many came before.
+    pub(super) fn place(&self, work: &Work, ops: u64) -> u64 {
+        let (round, place) = (ops / work.ops, ops % work.ops);
+        let order = self.order.as_ref();
+        order.map_or(place, |order| order.at(round, place)) * work.op_pages
+    }
+}
+
+impl World {
+    pub(super) fn operation_begins(&mut self, index: usize, at: Ns) {
+        let task = &mut self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        (task.op_left, task.op_at, task.op_began) = (work.op_pages, task.place(work, task.ops), at);
+    }
+
+    pub(super) fn operation_ends(&mut self, index: usize, at: Ns) {
+        let task = &mut self.tasks[index];
+        let job = &mut self.jobs[task.job];
+        task.ops += 1;
+        task.since_thought += 1;
+        if at >= task.measured_from {
+            job.latencies
+                .add(at - task.op_began.max(task.measured_from), 1);
+            let bytes = job.work.op_pages * crate::domain::PAGE;
+            job.bytes += bytes;
+            job.each[task.number] += bytes;
+        }
+    }
+
+    /// When the next operation may begin, if not now.
+    pub(super) fn waits_until(&mut self, index: usize) -> Option<Ns> {
+        let task = &mut self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let mut until = self.now;
+        if let Some((time, after)) = work.think {
+            if task.since_thought >= after {
+                task.since_thought = 0;
+                until = self.now + time;
+            }
+        }
+        if let Some(rate) = work.rate {
+            let bytes = u128::from(task.ops * work.op_pages * crate::domain::PAGE);
+            let due = (bytes * u128::from(SECOND) / u128::from(rate)) as Ns;
+            until = until.max(task.start + due);
+        }
+        // A process that waits beyond its end does so no longer than that.
+        let until = until.min(task.end);
+        (until > self.now).then_some(until)
+    }
+
+    /// Whether the next operation of a stretch may follow the last at once.
+    pub(super) fn may_run_on(&self, index: usize) -> bool {
+        let work = &self.jobs[self.tasks[index].job].work;
+        work.rate.is_none() && work.think.is_none() && work.sync.is_none()
+    }
+}

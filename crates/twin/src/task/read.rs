@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A reader: finds pages in the page cache or waits for them.
+//!
+//! One that reads at random asks for what an operation needs, and waits. One that reads in order has the kernel read ahead: first four times what it
+//! asked for, then, each time it comes to the first page of what was read ahead, twice as much as before, up to 128 KiB, so that the
+//! disk reads while the task computes. fio drops a file's pages before each round over it; so each begins with none.
+//!
+//! Example. 4 KiB in order: pages 0..4 are asked for; at page 1, 4..12; at 4, 12..28; at 12, 28..60; and from there 32 more each 32 pages.
+
+use super::State;
+use crate::clock::TICK;
+use crate::device::{Request, What};
+use crate::pages::Pages;
+use crate::psi::Doing;
+use crate::world::{Event, World};
+use std::collections::VecDeque;
+
+/// Pages that are read ahead at most: `read_ahead_kb` is 128.
+const AHEAD: u64 = 32;
+
+/// What a task has asked its disk for.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    size: u64,
+    /// There.
+    here: Pages,
+    /// There, or on the way.
+    asked: Pages,
+    /// On the way: first page and how many, in the order they come in.
+    coming: VecDeque<(u64, u64)>,
+    /// Pages of the last reading ahead, where it began, and where the next will.
+    window: u64,
+    mark: u64,
+    next: u64,
+    round: u64,
+}
+
+impl Reader {
+    /// Of a file of `size` pages.
+    pub fn new(size: u64) -> Reader {
+        Reader {
+            size,
+            here: Pages::new(size),
+            asked: Pages::new(size),
+            coming: VecDeque::new(),
+            window: 0,
+            mark: u64::MAX,
+            next: 0,
+            round: 0,
+        }
+    }
+
+    /// Whether `count` pages from `at` on are all there.
+    fn has(&self, at: u64, count: u64) -> bool {
+        self.here.first_clear(at) >= at + count
+    }
+
+    /// What to ask for as `count` pages from `at` on are wanted: first page and how many.
+    fn wants(&mut self, at: u64, count: u64, in_order: bool) -> Option<(u64, u64)> {
+        let end = at + count;
+        let first = self.asked.first_clear(at);
+        if !in_order {
+            return (first < end).then(|| (first, end - first));
+        }
+        let most = AHEAD.max(count);
+        let start = if first < end {
+            self.window = (count.next_power_of_two() * 4).min(most);
+            // The next reading ahead begins with what is beyond this operation.
+            self.mark = if self.window > end - first {
+                end
+            } else {
+                first
+            };
+            first
+        } else if (at..end).contains(&self.mark) {
+            self.window = (self.window * 2).min(most);
+            self.mark = self.next;
+            self.next
+        } else {
+            return None;
+        };
+        self.next = (start + self.window).min(self.size);
+        (start < self.next).then_some((start, self.next - start))
+    }
+}
+
+impl World {
+    /// Reads until it has to wait or something has to be looked at, and plans what follows.
+    pub(super) fn reads(&mut self, index: usize) {
+        if self.tasks[index].op_left == 0 {
+            self.operation_begins(index, self.now);
+        }
+        if !self.asks(index) {
+            self.task_does(index, Doing::Waiting);
+            self.tasks[index].state = State::Reading;
+            self.tasks[index].is_cold = true;
+            return;
+        }
+        self.task_does(index, Doing::Running);
+        let cpu = self.tasks[index].cpu;
+        let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
+        let pages = self.tasks[index].op_left;
+        let mut time = 0;
+        loop {
+            time += self.machine.call + pages * self.machine.page;
+            if std::mem::take(&mut self.tasks[index].is_cold) {
+                time += self.machine.wake;
+            }
+            self.tasks[index].op_left = 0;
+            let at = start + time;
+            let is_over = time >= TICK || at >= self.tasks[index].end;
+            if is_over || !self.may_run_on(index) || !self.has_next(index) {
+                break;
+            }
+            self.operation_ends(index, at);
+            self.operation_begins(index, at);
+        }
+        self.tasks[index].state = State::Writing(false);
+        let over = self.takes_cpu(cpu, time);
+        self.plan(over, Event::Task(index as u32));
+    }
+
+    /// Asks for what the operation needs, and more ahead; true if all it needs is there.
+    fn asks(&mut self, index: usize) -> bool {
+        let task = &mut self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let (at, count, in_order) = (task.op_at, task.op_left, !work.random);
+        let round = task.ops / work.ops;
+        let (file, wb, cpu) = (task.file, task.wb as usize, task.cpu);
+        let reader = task.reader.as_mut().expect("a reader");
+        if reader.round != round {
+            **reader = Reader::new(reader.size);
+            reader.round = round;
+            self.uncaches(file);
+        }
+        let reader = self.tasks[index].reader.as_mut().expect("a reader");
+        let device = self.wbs[wb].device;
+        let largest = self.devices[device].largest;
+        let mut parts = Vec::new();
+        // What it needs may be followed by what is to be read ahead.
+        while let Some((start, pages)) = reader.wants(at, count, in_order) {
+            reader.asked.set(start, pages, u64::MAX);
+            let end = start + pages;
+            let starts = (start..end).step_by(largest as usize);
+            parts.extend(starts.map(|from| (from, largest.min(end - from))));
+        }
+        reader.coming.extend(&parts);
+        for (_, pages) in parts {
+            let request = Request {
+                what: What::Read(index as u32),
+                pages: pages as u32,
+                cpu,
+            };
+            let due = self.devices[device].submit(request, self.now);
+            self.plan(due, Event::Complete(device as u32));
+        }
+        let reader = self.tasks[index].reader.as_ref().expect("a reader");
+        reader.has(at, count)
+    }
+
+    /// Whether the next operation of the same round finds all it needs, and nothing has to be asked for.
+    fn has_next(&self, index: usize) -> bool {
+        let task = &self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let (next, reader) = (task.ops + 1, task.reader.as_ref().expect("a reader"));
+        if next % work.ops == 0 {
+            return false;
+        }
+        let at = task.place(work, next);
+        !(at..at + work.op_pages).contains(&reader.mark) && reader.has(at, work.op_pages)
+    }
+
+    /// A request of a reader is complete.
+    pub(crate) fn pages_are_read(&mut self, index: usize) {
+        let task = &mut self.tasks[index];
+        let reader = task.reader.as_mut().expect("a reader");
+        let Some((start, count)) = reader.coming.pop_front() else {
+            return;
+        };
+        reader.here.set(start, count, u64::MAX);
+        let goes_on = task.state == State::Reading && reader.has(task.op_at, task.op_left);
+        let file = task.file;
+        if task.state != State::Over {
+            self.caches(file, count);
+        }
+        if goes_on {
+            self.task_goes_on(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_example() {
+        let mut reader = Reader::new(1_000);
+        let mut asked = Vec::new();
+        for page in 0..90 {
+            while let Some((start, count)) = reader.wants(page, 1, true) {
+                reader.asked.set(start, count, u64::MAX);
+                asked.push((page, start, start + count));
+            }
+        }
+        assert_eq!(
+            asked,
+            [
+                (0, 0, 4),
+                (1, 4, 12),
+                (4, 12, 28),
+                (12, 28, 60),
+                (28, 60, 92),
+                (60, 92, 124)
+            ]
+        );
+    }
+
+    #[test]
+    fn at_random_only_what_is_needed_is_asked_for() {
+        let mut reader = Reader::new(1_000);
+        assert_eq!(reader.wants(500, 4, false), Some((500, 4)));
+        reader.asked.set(500, 4, u64::MAX);
+        assert_eq!(reader.wants(500, 4, false), None);
+        assert!(!reader.has(500, 4), "it is on its way");
+        reader.here.set(500, 4, u64::MAX);
+        assert!(reader.has(500, 4));
+    }
+}
