@@ -5,8 +5,11 @@ use crate::system::{CGROUP_ROOT, enable_controllers};
 use anyhow::{Context, Result};
 use scenario::model::Cgroup;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The directory of a cgroup path of the scenario.
 pub fn directory(path: &str) -> PathBuf {
@@ -43,6 +46,19 @@ pub fn write_files(path: &str, files: &BTreeMap<String, String>) -> Result<()> {
         fs::write(&file, value)
             .with_context(|| format!("writing `{value}` to {}", file.display()))?;
     }
+    Ok(())
+}
+
+/// Lets a command run in a cgroup, the root if `None`.
+pub fn run_in(command: &mut Command, path: Option<&str>) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let procs = directory(path).join("cgroup.procs");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .open(&procs)
+        .with_context(|| format!("{}", procs.display()))?;
+    // SAFETY: one write(2) between fork and exec; "0" is whoever writes it.
+    unsafe { command.pre_exec(move || file.write_all(b"0")) };
     Ok(())
 }
 

@@ -5,9 +5,7 @@ use crate::cgroups;
 use anyhow::{Context, Result, bail};
 use scenario::model::{Job, Phase};
 use serde_json::Value;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::process::CommandExt;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -161,15 +159,7 @@ fn spawn(job: &Job, phase: &Phase, more: &[String]) -> Result<Running> {
                 .with_context(|| format!("{}", errors.display()))?,
         )
         .stderr(log);
-    if let Some(path) = &job.cgroup {
-        let procs = cgroups::directory(path).join("cgroup.procs");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .open(&procs)
-            .with_context(|| format!("{}", procs.display()))?;
-        // SAFETY: one write(2) between fork and exec; "0" is whoever writes it.
-        unsafe { command.pre_exec(move || file.write_all(b"0")) };
-    }
+    cgroups::run_in(&mut command, job.cgroup.as_deref())?;
     let child = command
         .spawn()
         .with_context(|| format!("job {}: cannot start fio", job.name))?;

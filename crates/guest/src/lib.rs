@@ -13,6 +13,7 @@
 
 pub mod channel;
 pub mod klog;
+pub mod memory;
 pub mod protocol;
 
 mod cgroups;
@@ -23,8 +24,11 @@ mod limits;
 mod phases;
 mod record;
 mod sample;
+mod schedule;
 mod script;
 mod system;
+mod tiers;
+mod weir_agent;
 
 use anyhow::{Context, Result};
 use channel::Channel;

@@ -12,21 +12,20 @@
 //! so that a job's measured time is its own. Knobs are set only after the layout, which they would slow.
 
 use crate::channel::Channel;
-use crate::jobs::{self, Running};
+use crate::jobs;
 use crate::limits::Lifted;
 use crate::protocol::{Event, MODULE_PATH};
 use crate::record::Recorder;
 use crate::sample::{Watch, Watched};
-use crate::{cgroups, system};
+use crate::schedule::{SLACK, Schedule};
+use crate::{cgroups, system, tiers, weir_agent};
 use anyhow::{Context, Result, anyhow, bail};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// fio needs a moment to start and to end; a job that takes longer than this sleeps in a write.
-const SLACK: Duration = Duration::from_secs(5);
 /// How much longer a sleeping write may take once the limits that held it are lifted.
 const GRACE: Duration = Duration::from_secs(60);
 
@@ -50,10 +49,10 @@ pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Re
         for job in scenario
             .jobs
             .iter()
-            .filter(|job| phase.jobs.contains(&job.name))
+            .filter(|job| phase.jobs.contains(&job.name) && job.memory.is_none())
         {
             channel.stage(format!("laying out {} for {}", job.name, phase.name));
-            Running::lay_out(job, phase)?;
+            jobs::Running::lay_out(job, phase)?;
         }
     }
     nix::unistd::sync();
@@ -64,6 +63,10 @@ pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Re
         }
         system::write_parameters(&scenario.host.weir)?;
     }
+    let mut agent = match &scenario.agent {
+        Some(agent) if arm == Arm::Weir => Some(weir_agent::Running::start(agent)?),
+        _ => None,
+    };
     for phase in &scenario.phases {
         if phase.clean {
             channel.stage("writing back");
@@ -76,19 +79,18 @@ pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Re
         }
         run_phase(scenario, phase, record, channel)
             .with_context(|| format!("phase {}", phase.name))?;
+        agent.as_mut().map_or(Ok(()), weir_agent::Running::check)?;
     }
-    Ok(())
+    agent.map_or(Ok(()), weir_agent::Running::end)
 }
 
 fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel) -> Result<()> {
-    let mut waiting: Vec<&Job> = scenario
+    let waiting: Vec<&Job> = scenario
         .jobs
         .iter()
         .filter(|job| phase.jobs.contains(&job.name))
         .collect();
     let nominal = jobs::nominal_ms(&waiting, phase).map_err(|why| anyhow!(why))?;
-    // The last to start comes first, so that the next is at the end.
-    waiting.sort_by_key(|job| std::cmp::Reverse(jobs::delay_ms(job, phase)));
     channel.send(&Event::PhaseStart {
         phase: phase.name.clone(),
     });
@@ -101,15 +103,17 @@ fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel
             .collect(),
         cgroups: scenario.cgroups.keys().cloned().collect(),
     })?;
-    let mut schedule = Schedule {
-        waiting,
-        phase,
-        start: Instant::now(),
-        running: Vec::new(),
-    };
+    let tiers = (!scenario.tiers.is_empty()).then(|| {
+        let cgroups = scenario.cgroups.keys().cloned().collect();
+        tiers::Watch::start(cgroups, scenario.top_nodes())
+    });
+    let mut schedule = Schedule::new(waiting, phase);
     let end = Duration::from_millis(nominal) + SLACK;
     schedule.run_until(end)?;
     let mut result = watch.finish(&phase.name)?;
+    if let Some(tiers) = tiers {
+        result.tiers = Some(tiers.finish(schedule.window())?);
+    }
     if let Some(recorder) = recorder {
         recorder.finish(&phase.name, channel)?;
     }
@@ -126,57 +130,9 @@ fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel
             busy.join(", ")
         );
     }
-    for job in schedule.running {
-        result.jobs.insert(job.name.clone(), job.result()?);
-    }
+    schedule.results(&mut result)?;
     channel.send(&Event::PhaseEnd(Box::new(result)));
     Ok(())
-}
-
-/// The jobs of a running phase.
-struct Schedule<'a> {
-    /// The next to start is at the end.
-    waiting: Vec<&'a Job>,
-    phase: &'a Phase,
-    start: Instant,
-    running: Vec<Running>,
-}
-
-impl<'a> Schedule<'a> {
-    /// Starts jobs when they are due and returns when all have ended, or `end` after the phase's start.
-    fn run_until(&mut self, end: Duration) -> Result<()> {
-        while self.start.elapsed() < end {
-            while let Some(job) = self.due() {
-                self.running.push(Running::start(job, self.phase)?);
-            }
-            if self.waiting.is_empty() && self.busy()?.is_empty() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    }
-
-    fn due(&mut self) -> Option<&'a Job> {
-        let next = self.waiting.last()?;
-        let delay = Duration::from_millis(jobs::delay_ms(next, self.phase));
-        if self.start.elapsed() >= delay {
-            self.waiting.pop()
-        } else {
-            None
-        }
-    }
-
-    /// Names of the jobs that have not ended.
-    fn busy(&mut self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for job in &mut self.running {
-            if !job.is_over()? {
-                names.push(job.name.clone());
-            }
-        }
-        Ok(names)
-    }
 }
 
 /// What the module said last.

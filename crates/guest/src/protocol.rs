@@ -5,6 +5,7 @@
 //! One event is one line, so that a guest that dies in the middle leaves everything it said before
 //! readable, and a transcript can be kept and read by people.
 
+use crate::memory::Report;
 use scenario::model::{Arm, Filesystem, Scenario};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -156,6 +157,40 @@ pub struct PhaseResult {
     /// By cgroup path: bytes it and its descendants had written to disks, by `io.stat`.
     #[serde(default)]
     pub written: BTreeMap<String, u64>,
+    /// By job name: what jobs that read memory say of themselves.
+    #[serde(default)]
+    pub memory: BTreeMap<String, Report>,
+    /// Where memory lay, on a host with tiers.
+    #[serde(default)]
+    pub tiers: Option<TierSamples>,
+}
+
+/// Where memory lay over a phase; times are milliseconds since it began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TierSamples {
+    /// Nodes of the fastest tier.
+    pub top_nodes: Vec<usize>,
+    /// When the last job was started.
+    pub last_start_ms: u32,
+    /// When the time that counts began.
+    pub mark_ms: u32,
+    /// When the first job was told to end.
+    pub end_ms: u32,
+    /// When, and how many pages had been migrated since the host booted.
+    pub migrated: Vec<(u32, u64)>,
+    /// By cgroup path.
+    pub cgroups: BTreeMap<String, TierSeries>,
+}
+
+/// Where a cgroup's memory lay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TierSeries {
+    /// When.
+    pub at_ms: Vec<u32>,
+    /// How much was on each node.
+    pub node_bytes: Vec<Vec<u64>>,
+    /// How much was allowed in the fastest tier, if anything was said.
+    pub budget_bytes: Vec<Option<u64>>,
 }
 
 /// Dirty + writeback of one subject over a phase.

@@ -126,6 +126,8 @@ impl Watch {
             events: events.collect(),
             dirty_stat: dirty_stat.collect(),
             written: written.collect(),
+            memory: BTreeMap::new(),
+            tiers: None,
         })
     }
 }

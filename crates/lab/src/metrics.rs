@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a guest measured to flat, named numbers: `ARM.PHASE.SUBJECT.METRIC`.
 
+mod tiers;
+
 use guest::protocol::PhaseResult;
 use scenario::model::Arm;
 use serde_json::Value;
@@ -26,6 +28,14 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
         job(fio, &mut |metric, value, unit| {
             add(name, metric, value, unit)
         });
+    }
+    if let Some(samples) = &result.tiers {
+        for (name, report) in &result.memory {
+            tiers::memory_job(report, &samples.top_nodes, &mut |metric, value, unit| {
+                add(name, metric, value, unit)
+            });
+        }
+        tiers::tiers(samples, &mut add);
     }
     let seconds = (result.elapsed_ms.max(1)) as f64 / 1000.0;
     let mut written = 0.0;
@@ -83,11 +93,11 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
         } else {
             format!("cgroup/{subject}")
         };
-        if let Some((max, median)) = max_and_median(&series.dirty_kib) {
+        if let Some((max, median)) = max_and_median(in_bytes(&series.dirty_kib)) {
             add(&subject, "dirty_max_bytes", max, "bytes");
             add(&subject, "dirty_median_bytes", median, "bytes");
         }
-        if let Some((_, median)) = max_and_median(&series.writeback_kib) {
+        if let Some((_, median)) = max_and_median(in_bytes(&series.writeback_kib)) {
             add(&subject, "writeback_median_bytes", median, "bytes");
         }
     }
@@ -140,17 +150,20 @@ fn job(fio: &Value, add: &mut dyn FnMut(&str, f64, &'static str)) {
     }
 }
 
-fn max_and_median(kib: &[u64]) -> Option<(f64, f64)> {
-    let mut kib = kib.to_vec();
-    kib.sort_unstable();
-    let max = *kib.last()?;
-    let middle = kib.len() / 2;
-    let median = if kib.len() % 2 == 1 {
-        kib[middle] as f64
+fn max_and_median(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    values.sort_unstable_by(f64::total_cmp);
+    let max = *values.last()?;
+    let middle = values.len() / 2;
+    let median = if values.len() % 2 == 1 {
+        values[middle]
     } else {
-        (kib[middle - 1] + kib[middle]) as f64 / 2.0
+        (values[middle - 1] + values[middle]) / 2.0
     };
-    Some((max as f64 * 1024.0, median * 1024.0))
+    Some((max, median))
+}
+
+fn in_bytes(kib: &[u64]) -> Vec<f64> {
+    kib.iter().map(|kib| *kib as f64 * 1024.0).collect()
 }
 
 /// The numeric keys of a flat-keyed file.

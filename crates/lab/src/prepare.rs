@@ -77,6 +77,7 @@ pub fn initramfs(
         None => std::env::current_exe().context("finding weir's own binary")?,
     };
     archive.copy("usr/bin/weir", 0o755, &init)?;
+    archive.link(&format!("usr/bin/{}", guest::memory::PROGRAM), "weir")?;
     modules.add_to(&mut archive, contents.drivers)?;
     if let Some(script) = &contents.script {
         archive.file(SCRIPT_PATH, 0o755, script)?;

@@ -7,7 +7,7 @@
 
 mod memory;
 
-pub use memory::{Agent, Backing, ENGINES, Memory, Pattern, Tier};
+pub use memory::{Agent, Backing, ENGINES, Memory, Pattern, Tier, node_lists};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +40,17 @@ pub struct Scenario {
     /// Who moves memory between tiers; nobody if `None`.
     #[serde(default)]
     pub agent: Option<Agent>,
+}
+
+impl Scenario {
+    /// Nodes of the fastest tier: the module's if it is told which, else the first.
+    pub fn top_nodes(&self) -> Vec<usize> {
+        let told = self.host.weir.get("tiers").map(|text| node_lists(text));
+        match told {
+            Some(Ok(lists)) => lists.into_iter().next().unwrap_or_default(),
+            _ => vec![0],
+        }
+    }
 }
 
 /// What a real machine brings along and a model has to be told. A model has a default where `None`.

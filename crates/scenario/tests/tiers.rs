@@ -141,7 +141,7 @@ fn node_lists_that_the_module_would_refuse() {
     for (list, why) in [
         (
             "0;2",
-            "the host has nodes 0 to 1, one for each `[[tier]]`, not `2`",
+            "the host has nodes 0 to 1, one for each `[[tier]]`, not 2",
         ),
         ("0;0", "node 0 is there twice"),
         ("0-1;1", "node 1 is there twice"),

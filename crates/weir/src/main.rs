@@ -48,6 +48,10 @@ fn main() -> ExitCode {
     if guest::is_guest() {
         guest::init();
     }
+    // And what reads memory in them.
+    if guest::memory::is_asked() {
+        return guest::memory::main();
+    }
     let done = match Cli::parse() {
         Cli::Run(args) => run::run(args),
         Cli::Compare(args) => compare::run(&args),

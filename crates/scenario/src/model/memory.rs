@@ -35,24 +35,35 @@ pub struct Memory {
     /// How much, in bytes.
     pub size_bytes: u64,
     /// What it is.
+    #[serde(default)]
     pub backing: Backing,
     /// Which part is read how often.
+    #[serde(default)]
     pub pattern: Pattern,
     /// How many read.
+    #[serde(default = "one")]
     pub threads: u32,
-    /// Reads per second of all of them together; `None` = as fast as they can.
+    /// Accesses per second of all of them together; `None` = as fast as they can.
+    #[serde(default)]
     pub rate: Option<u64>,
     /// Writes in percent of all accesses.
+    #[serde(default)]
     pub writes_pct: u32,
-    /// Asks for huge pages, or asks for none; shared and file memory have none anyway.
+    /// Asks for huge pages, or asks for none.
+    #[serde(default)]
     pub huge_pages: bool,
 }
 
+fn one() -> u32 {
+    1
+}
+
 /// What a job's memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backing {
     /// A process's own.
+    #[default]
     Anonymous,
     /// Page cache of a file on the job's disk.
     File,
@@ -61,10 +72,11 @@ pub enum Backing {
 }
 
 /// Which part of a job's memory is read how often.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// Every page is as likely as any other.
+    #[default]
     Random,
     /// A part, in pieces of 2 MiB all over the memory, is read more often than the rest.
     HotCold {
@@ -88,3 +100,29 @@ pub struct Agent {
 
 /// What an agent can move pages by.
 pub const ENGINES: &[&str] = &["auto", "move_pages", "damon", "damon+move_pages", "reclaim"];
+
+/// The most nodes a kernel can have.
+const MOST_NODES: usize = 1024;
+
+/// Nodes of each tier, fastest first, of a list as the module's `tiers` takes it: `0-1;2`.
+///
+/// # Errors
+/// What of it is no list of nodes.
+pub fn node_lists(text: &str) -> Result<Vec<Vec<usize>>, String> {
+    let nodes = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<usize>(), last.parse::<usize>()) {
+            (Ok(first), Ok(last)) if first <= last && last < MOST_NODES => Ok(first..=last),
+            _ => Err(format!("`{range}` is neither a node nor a range")),
+        }
+    };
+    let tier = |list: &str| -> Result<Vec<usize>, String> {
+        let ranges: Vec<_> = list.split(',').map(nodes).collect::<Result<_, _>>()?;
+        Ok(ranges.into_iter().flatten().collect())
+    };
+    text.strip_suffix(';')
+        .unwrap_or(text)
+        .split(';')
+        .map(tier)
+        .collect()
+}

@@ -3,7 +3,7 @@
 
 use super::host::LEAST_MEMORY;
 use super::name;
-use crate::model::{Agent, Backing, ENGINES, Host, Memory, Pattern, Tier};
+use crate::model::{Agent, Backing, ENGINES, Host, Memory, Pattern, Tier, node_lists};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
 use crate::units;
@@ -12,7 +12,7 @@ use crate::units;
 const MOST_TIERS: usize = 8;
 /// What a page table's lowest level maps, and the piece that hot memory comes in.
 const PIECE: u64 = 2 << 20;
-const MOST_THREADS: u64 = 1024;
+const MOST_THREADS: u64 = 256;
 /// Reads of a hot set, if nobody says how many.
 const HOT_READS: u32 = 90;
 const INTERVAL_MS: u64 = 1000;
@@ -66,25 +66,20 @@ pub(super) fn nodes(text: &str, there: usize) -> Result<(), String> {
         format!("`{text}` does not list nodes, fastest first, as in `0;1` or `0-1;2`: {why}")
     };
     let there = there.max(1);
-    let mut seen = vec![false; there];
-    let lists: Vec<&str> = text.strip_suffix(';').unwrap_or(text).split(';').collect();
+    let lists = node_lists(text).map_err(wrong)?;
     if lists.len() > MOST_TIERS {
         return Err(wrong(format!("weir knows {MOST_TIERS} tiers")));
     }
-    for range in lists.iter().flat_map(|list| list.split(',')) {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
-            return Err(wrong(format!("`{range}` is neither a node nor a range")));
-        };
-        if first > last || last >= there {
-            return Err(wrong(format!(
-                "the host has nodes 0 to {}, one for each `[[tier]]`, not `{range}`",
-                there - 1
-            )));
-        }
-        for (node, seen) in seen.iter_mut().enumerate().take(last + 1).skip(first) {
-            if std::mem::replace(seen, true) {
-                return Err(wrong(format!("node {node} is there twice")));
+    let mut seen = vec![false; there];
+    for node in lists.into_iter().flatten() {
+        match seen.get_mut(node) {
+            Some(seen) if *seen => return Err(wrong(format!("node {node} is there twice"))),
+            Some(seen) => *seen = true,
+            None => {
+                return Err(wrong(format!(
+                    "the host has nodes 0 to {}, one for each `[[tier]]`, not {node}",
+                    there - 1
+                )));
             }
         }
     }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A memory job as the agent sees it: a process that is started, has filled its memory at some time, is told when
+//! the time that counts begins and when all is over.
+
+use super::{PROGRAM, Report};
+use crate::cgroups;
+use anyhow::{Context, Result, bail};
+use scenario::model::{Backing, Job, Memory, Phase};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// A running process.
+pub struct Running {
+    /// The job's name.
+    pub name: String,
+    child: Child,
+    /// Its end is the job's.
+    orders: Option<ChildStdin>,
+    said: PathBuf,
+    errors: PathBuf,
+}
+
+impl Running {
+    /// Starts it.
+    pub fn start(job: &Job, memory: &Memory, phase: &Phase) -> Result<Running> {
+        let said = PathBuf::from(format!("/tmp/{}.json", job.name));
+        let errors = PathBuf::from(format!("/tmp/{}.err", job.name));
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg(serde_json::to_string(memory)?)
+            .stdin(Stdio::piped())
+            .stdout(File::create(&said).with_context(|| format!("{}", said.display()))?)
+            .stderr(File::create(&errors).with_context(|| format!("{}", errors.display()))?);
+        if memory.backing == Backing::File {
+            command.arg(format!("/mnt/{}/{}.{}", job.disk, phase.name, job.name));
+        }
+        cgroups::run_in(&mut command, job.cgroup.as_deref())?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("job {}: cannot start {PROGRAM}", job.name))?;
+        Ok(Running {
+            name: job.name.clone(),
+            orders: child.stdin.take(),
+            child,
+            said,
+            errors,
+        })
+    }
+
+    /// Has it filled its memory?
+    pub fn is_ready(&mut self) -> Result<bool> {
+        if self.is_over()? {
+            self.fail("ended before it had filled its memory")?;
+        }
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        Ok(said.starts_with("ready"))
+    }
+
+    /// The time that counts begins.
+    pub fn mark(&mut self) -> Result<()> {
+        let Some(orders) = &mut self.orders else {
+            return Ok(());
+        };
+        if orders.write_all(b"mark\n").is_err() {
+            self.fail("ended before its time")?;
+        }
+        Ok(())
+    }
+
+    /// It is over; the process now checks its memory, which takes it a moment.
+    pub fn stop(&mut self) {
+        self.orders = None;
+    }
+
+    /// Has it ended?
+    pub fn is_over(&mut self) -> Result<bool> {
+        Ok(self
+            .child
+            .try_wait()
+            .context("waiting for a job")?
+            .is_some())
+    }
+
+    /// What it says of itself, once it is over.
+    pub fn result(mut self) -> Result<Report> {
+        let status = self.child.wait().context("waiting for a job")?;
+        if !status.success() {
+            self.fail(&format!("failed ({status})"))?;
+        }
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        serde_json::from_str(said.lines().last().unwrap_or_default())
+            .with_context(|| format!("job {}: not a result: {said:.200}", self.name))
+    }
+
+    fn fail(&self, how: &str) -> Result<()> {
+        let errors = std::fs::read_to_string(&self.errors).unwrap_or_default();
+        bail!("job {}: {PROGRAM} {how}: {}", self.name, errors.trim())
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir-memory`: what the process of a memory job does from its start to its end.
+
+use super::reader::{Known, Reader};
+use super::region::Region;
+use super::{PROGRAM, Report};
+use anyhow::{Context, Result, anyhow, bail};
+use scenario::model::{Backing, Memory};
+use std::collections::BTreeSet;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// True if this process was started under the program's name.
+pub fn is_asked() -> bool {
+    std::env::args_os()
+        .next()
+        .is_some_and(|name| Path::new(&name).file_name() == Some(PROGRAM.as_ref()))
+}
+
+/// `weir-memory JSON [FILE]`
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{PROGRAM}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let text = arguments
+        .next()
+        .context("say what memory, as in '{\"size_bytes\": 104857600}'")?;
+    let memory: Memory = serde_json::from_str(&text).with_context(|| format!("`{text}`"))?;
+    if memory.threads == 0 || memory.writes_pct > 100 || memory.rate == Some(0) {
+        bail!("`{text}`: no threads, more writes than accesses, or none at all");
+    }
+    let region = Region::map(&memory, arguments.next().map(PathBuf::from).as_deref())?;
+    region.fill(memory.backing)?;
+    if memory.backing == Backing::Shared {
+        // SAFETY: threads are only started below.
+        unsafe { region.share()? };
+    }
+    println!("ready");
+    let (ops, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (mut report, known) = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..memory.threads as usize)
+            .map(|index| Reader {
+                region: &region,
+                memory: &memory,
+                index,
+                ops: &ops,
+                stop: &stop,
+            })
+            .map(|reader| scope.spawn(move || reader.run()))
+            .collect();
+        let measured = measure(&ops);
+        stop.store(true, Ordering::Relaxed);
+        let known: Vec<Option<Known>> = threads
+            .into_iter()
+            .map(|thread| thread.join().ok())
+            .collect();
+        (measured, known)
+    });
+    let known: Vec<Known> = known
+        .into_iter()
+        .collect::<Option<_>>()
+        .ok_or_else(|| anyhow!("a thread panicked"))?;
+    (report.hot, report.hot_nowhere) = region.locate(&region.hot)?;
+    (report.cold, _) = region.locate(&region.cold)?;
+    report.huge_bytes = huge_bytes()?;
+    report.corrupt_pages = corrupt(&region, &memory, &known);
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// Waits for the end of standard input; counts from the last `mark` in it, or from now.
+fn measure(ops: &AtomicU64) -> Report {
+    let mut from = (Instant::now(), ops.load(Ordering::Relaxed));
+    // What cannot be read any more has ended.
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        if line == "mark" {
+            from = (Instant::now(), ops.load(Ordering::Relaxed));
+        }
+    }
+    Report {
+        ops: ops.load(Ordering::Relaxed) - from.1,
+        milliseconds: u64::try_from(from.0.elapsed().as_millis()).unwrap_or(u64::MAX),
+        ..Report::default()
+    }
+}
+
+/// How many pages do not hold what they should, or did not when a thread read them.
+fn corrupt(region: &Region, memory: &Memory, known: &[Known]) -> u64 {
+    let threads = memory.threads as usize;
+    let mut wrong: BTreeSet<usize> = known.iter().flat_map(|one| one.wrong.clone()).collect();
+    for page in 0..region.pages {
+        let writes = known[page % threads].writes.get(page / threads);
+        if !region.is_intact(page, writes.copied().unwrap_or(0)) {
+            wrong.insert(page);
+        }
+    }
+    wrong.len() as u64
+}
+
+/// What of this process is in huge pages.
+fn huge_bytes() -> Result<u64> {
+    let file = "/proc/self/smaps_rollup";
+    let text = std::fs::read_to_string(file).context(file)?;
+    let mut total = 0;
+    for key in ["AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:"] {
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        let kib = value.and_then(|value| value.trim().strip_suffix("kB")?.trim().parse().ok());
+        total += kib.unwrap_or(0u64) << 10;
+    }
+    Ok(total)
+}

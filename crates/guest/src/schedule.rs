@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The jobs of a running phase: when each begins, and when it is over.
+//!
+//! A fio job begins at its delay and ends by itself. Jobs that read memory live off each other's: one begins at
+//! its delay at the earliest, but only when those before it hold all of theirs, however long a busy machine takes
+//! for that; all of them end together, the phase's duration after the last job has begun. Half of that is let pass
+//! before anything is counted.
+//!
+//! Example: three jobs at 0 s and one at 10 s, in a phase of 40 s: if the first three have filled their memory by
+//! 12 s, the last begins then, counting begins at 32 s, and all four are told to end at 52 s.
+
+use crate::jobs;
+use crate::memory::job as memory;
+use crate::protocol::PhaseResult;
+use anyhow::{Result, bail};
+use scenario::model::{Job, Phase};
+use std::time::{Duration, Instant};
+
+/// fio needs a moment to start and to end; a job that takes longer than this sleeps in a write.
+pub const SLACK: Duration = Duration::from_secs(5);
+/// Longer than filling and checking any memory takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The jobs of a phase.
+pub struct Schedule<'a> {
+    /// The next to start is at the end.
+    waiting: Vec<&'a Job>,
+    phase: &'a Phase,
+    start: Instant,
+    last_start: Instant,
+    /// By how much the last job was later than it should have been.
+    late: Duration,
+    marked: Option<Instant>,
+    stopped: Option<Instant>,
+    running: Vec<jobs::Running>,
+    memory: Vec<memory::Running>,
+}
+
+impl<'a> Schedule<'a> {
+    /// The phase begins now.
+    pub fn new(mut waiting: Vec<&'a Job>, phase: &'a Phase) -> Schedule<'a> {
+        waiting.sort_by_key(|job| std::cmp::Reverse(jobs::delay_ms(job, phase)));
+        let start = Instant::now();
+        Schedule {
+            waiting,
+            phase,
+            start,
+            last_start: start,
+            late: Duration::ZERO,
+            marked: None,
+            stopped: None,
+            running: Vec::new(),
+            memory: Vec::new(),
+        }
+    }
+
+    /// Starts jobs when they are due and returns when all have ended; or `end` after the phase's start, and as much
+    /// more as jobs that read memory were late.
+    pub fn run_until(&mut self, end: Duration) -> Result<()> {
+        while self.start.elapsed() < end + self.late() {
+            while let Some(job) = self.due()? {
+                self.begin(job)?;
+            }
+            self.order()?;
+            if self.waiting.is_empty() && self.busy()?.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// When the last job began, counting began, and jobs were told to end.
+    pub fn window(&self) -> [Instant; 3] {
+        let stopped = self.stopped.unwrap_or_else(Instant::now);
+        [self.last_start, self.marked.unwrap_or(stopped), stopped]
+    }
+
+    /// Names of the jobs that have not ended.
+    pub fn busy(&mut self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for job in &mut self.running {
+            if !job.is_over()? {
+                names.push(job.name.clone());
+            }
+        }
+        for job in &mut self.memory {
+            if !job.is_over()? {
+                names.push(job.name.clone());
+            }
+        }
+        Ok(names)
+    }
+
+    /// What the jobs say of themselves.
+    pub fn results(self, result: &mut PhaseResult) -> Result<()> {
+        for job in self.running {
+            result.jobs.insert(job.name.clone(), job.result()?);
+        }
+        for job in self.memory {
+            result.memory.insert(job.name.clone(), job.result()?);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, job: &'a Job) -> Result<()> {
+        match &job.memory {
+            None => self.running.push(jobs::Running::start(job, self.phase)?),
+            Some(memory) => {
+                let running = memory::Running::start(job, memory, self.phase)?;
+                self.memory.push(running);
+            }
+        }
+        self.last_start = Instant::now();
+        self.late = self.behind(job);
+        Ok(())
+    }
+
+    fn due(&mut self) -> Result<Option<&'a Job>> {
+        let Some(next) = self.waiting.last().copied() else {
+            return Ok(None);
+        };
+        let delay = Duration::from_millis(jobs::delay_ms(next, self.phase));
+        if self.start.elapsed() < delay || (!delay.is_zero() && !self.are_filled(next)?) {
+            return Ok(None);
+        }
+        Ok(self.waiting.pop())
+    }
+
+    /// Do the jobs that were started hold all of their memory?
+    fn are_filled(&mut self, next: &Job) -> Result<bool> {
+        let waited = self.behind(next);
+        for job in &mut self.memory {
+            if job.is_ready()? {
+                continue;
+            }
+            if waited > PATIENCE {
+                bail!(
+                    "job {} waits for {} to fill its memory, for {} s now",
+                    next.name,
+                    job.name,
+                    PATIENCE.as_secs()
+                );
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Tells the jobs that read memory what time it is.
+    fn order(&mut self) -> Result<()> {
+        if self.memory.is_empty() || !self.waiting.is_empty() {
+            return Ok(());
+        }
+        let duration = Duration::from_millis(self.phase.duration_ms);
+        if self.marked.is_none() && self.last_start.elapsed() >= duration / 2 {
+            self.marked = Some(Instant::now());
+            for job in &mut self.memory {
+                job.mark()?;
+            }
+        }
+        if self.stopped.is_none() && self.last_start.elapsed() >= duration {
+            self.stopped = Some(Instant::now());
+            for job in &mut self.memory {
+                job.stop();
+            }
+        }
+        Ok(())
+    }
+
+    /// How much later than its delay a job begins now.
+    fn behind(&self, job: &Job) -> Duration {
+        let delay = Duration::from_millis(jobs::delay_ms(job, self.phase));
+        self.start.elapsed().saturating_sub(delay)
+    }
+
+    /// What the phase's end has to be put off by. Checking memory takes its time, too.
+    fn late(&self) -> Duration {
+        match (self.waiting.last(), self.memory.is_empty()) {
+            (_, true) => Duration::ZERO,
+            (Some(next), _) => self.behind(next),
+            (None, _) if self.stopped.is_none() => self.late + SLACK,
+            (None, _) => self.late + PATIENCE,
+        }
+    }
+}
