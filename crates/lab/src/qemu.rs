@@ -34,6 +34,8 @@ const BOOTS: u32 = 3;
 
 /// A guest silent for this long hangs; it beats every five seconds.
 const SILENCE: Duration = Duration::from_secs(60);
+/// The same until its first word: an idle machine boots in 10 s, one whose CPUs are busy with other guests took 58 s.
+const SILENCE_AT_BOOT: Duration = Duration::from_secs(240);
 /// The same where booting takes a minute, on a busy machine several: one emulating thread for eight CPUs,
 /// or a kernel that checks every access to memory.
 const SILENCE_WHEN_SLOW: Duration = Duration::from_secs(300);
@@ -219,8 +221,13 @@ fn listen(
     on_prepared: &mut dyn FnMut() -> Result<()>,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<End> {
+    let mut heard = false;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
+        let silence = match heard {
+            true => silence,
+            false => silence.max(SILENCE_AT_BOOT),
+        };
         let line = match lines.recv_timeout(left.min(silence)) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) if left > silence => return Ok(End::Silent(silence)),
@@ -230,6 +237,7 @@ fn listen(
                 return Ok(End::Died(status.to_string()));
             }
         };
+        heard = true;
         match serde_json::from_slice(&line) {
             Ok(Event::End) => return Ok(End::Complete),
             Ok(Event::Prepared) => on_prepared()?,
