@@ -140,7 +140,7 @@ fn extremes_are_run_too() {
              [twin]\naccess = \"{much}\"\nmigrate = \"{much}/s\"\npage = \"{latency}\"\n\
              [[tier]]\nname = \"a\"\nsize = \"1G\"\nlatency = \"{latency}\"\nbandwidth = \"{much}/s\"\n\
              [[tier]]\nname = \"b\"\nsize = \"1G\"\nlatency = \"{latency}\"\nbandwidth = \"{much}/s\"\n\
-             [cgroup.c]\n[[job]]\nname = \"j\"\ncgroup = \"c\"\nmemory = {{ size = \"1000M\", pattern = \"random\", threads = 1024 }}\n\
+             [cgroup.c]\n[[job]]\nname = \"j\"\ncgroup = \"c\"\nmemory = {{ size = \"1000M\", pattern = \"random\", threads = 256 }}\n\
              [[phase]]\nname = \"p\"\njobs = [\"j\"]\nduration = \"2s\"\n"
         )
     };
