@@ -87,13 +87,15 @@ kill $writers
 wait
 sample
 
+# Well below that is right, too: writers are held before a ceiling, and who shares
+# mid with two others has a third of it.  A quarter says that there was something to hold.
 # 5 % and what may flow in within a beat of 200 ms: the disks' 2 x 32 MB/s
 bound() {
 	echo $(($1 + $1 / 20 + 13))
 }
-ok "top never held more than its ceiling" between $((top / 2)) $max_top "$(bound $top)"
-ok "nor mid" between $((mid / 2)) $max_mid "$(bound $mid)"
-ok "nor one" between $((one / 2)) $max_one "$(bound $one)"
+ok "top never held more than its ceiling" between $((top / 4)) $max_top "$(bound $top)"
+ok "nor mid" between $((mid / 4)) $max_mid "$(bound $mid)"
+ok "nor one" between $((one / 4)) $max_one "$(bound $one)"
 ok "a floor below it was used" between 1 "$(stat top/aside nr_floor_admitted)" 100000000
 ok "one was held" between 1 "$(stat top/mid/one nr_ceiling_held)" 100000000
 ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 100000000

@@ -14,7 +14,7 @@ use anyhow::{Result, bail, ensure};
 use scenario::model::Tier;
 
 const MIB: u64 = 1 << 20;
-/// x86-64 kernels keep account of memory in sections of this size; one that two nodes share keeps 6.12 from booting.
+/// x86-64 kernels keep account of memory in sections of this size, each of one node.
 const SECTION: u64 = 128 * MIB;
 /// ACPI's, for a node and itself.
 const LOCAL_DISTANCE: usize = 10;
