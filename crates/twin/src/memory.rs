@@ -209,7 +209,6 @@ impl Memory {
     }
 
     /// The conservation of pages: each is free or somebody's, and nobody has more or fewer than it has touched.
-    #[cfg(any(test, debug_assertions))]
     pub fn check(&self) {
         for (index, tier) in self.tiers.iter().enumerate() {
             let held = self.holders.iter().flat_map(|holder| &holder.held[index]);

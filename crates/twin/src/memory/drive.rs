@@ -31,8 +31,9 @@ impl World {
                 .record
                 .sees(self.now, &held, self.memory.migrated);
         }
-        #[cfg(any(test, debug_assertions))]
-        self.memory.check();
+        if cfg!(any(test, debug_assertions)) {
+            self.memory.check();
+        }
         if self.memory.is_held() {
             self.plan(self.now + BEAT, Event::Memory);
         }
