@@ -72,19 +72,19 @@ matrix: setup ## run the module's tests on each kernel and filesystem, write doc
 	tools/matrix.sh
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test proof --test module -- --ignored --nocapture --test-threads 1 --skip chaos_on_the_debug_kernel
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: --skip chaos_on_the_debug_kernel
 
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
-	cargo test --locked --package weir --test explain -- --ignored --nocapture --test-threads 1
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::
 
 tiers: setup ## bring cgroups to their shares of fast memory, kill agents while checksummed memory moves, weigh one at rest (twenty minutes; TIER_SECONDS=30 for less)
-	cargo test --locked --package weir --test tiers -- --ignored --nocapture --test-threads 1
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 tiers::
 
 metrics: ## have a real Prometheus scrape the agent and answer every query of the dashboard (a minute)
 	tools/metrics.sh
 
 chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
-	cargo test --locked --package weir --test proof -- --ignored --nocapture chaos_on_the_debug_kernel
+	cargo test --locked --package weir --test guest -- --ignored --nocapture chaos_on_the_debug_kernel
 
 cost: setup ## count the instructions weir adds, and write docs/cost.md
 	tools/cost.sh

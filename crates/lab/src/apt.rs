@@ -12,6 +12,7 @@ use crate::tool::{output, succeed};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -24,6 +25,11 @@ pub const BACKPORTS: &str = "bookworm-backports";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists younger than this are not fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// How the host configures apt.
+const HOST: &str = "/etc/apt";
+/// What apt said of these lists; it takes a second to say it again.
+const ANSWERS: &str = "answers";
 
 /// The apt root in the cache.
 pub struct Apt {
@@ -53,6 +59,9 @@ impl Apt {
             Path::new(KEYRING).exists(),
             "{KEYRING} is missing, so packages could not be verified: install debian-archive-keyring"
         );
+        if apt.is_fresh() {
+            return Ok(apt);
+        }
         let sources = sources(&host_targets()?, more_suites)?;
         let write = |name: &str, text: &str| {
             fs::write(apt.root.join(name), text)
@@ -60,22 +69,34 @@ impl Apt {
         };
         write("status", "")?;
         let known = fs::read_to_string(apt.root.join("sources.list")).unwrap_or_default();
-        if known != sources || apt.age().is_none_or(|age| age > FRESH) {
+        if known != sources || apt.written("updated").is_none_or(is_old) {
+            let answers = apt.root.join(ANSWERS);
+            if answers.exists() {
+                fs::remove_dir_all(&answers)
+                    .with_context(|| format!("removing {}", answers.display()))?;
+            }
+            // Should fetching fail, what is there is not of these sources.
+            let _ = fs::remove_file(apt.root.join("updated"));
             write("sources.list", &sources)?;
             succeed(apt.command("apt-get").arg("update"))
                 .context("fetching Debian's package lists")?;
             write("updated", "")?;
         }
+        // Now, at the latest, it is what the host says.
+        write("sources.list", &sources)?;
         Ok(apt)
     }
 
-    /// Time since the lists were fetched.
-    fn age(&self) -> Option<Duration> {
-        let updated = fs::metadata(self.root.join("updated"))
-            .ok()?
-            .modified()
-            .ok()?;
-        SystemTime::now().duration_since(updated).ok()
+    /// When a file of this root was written.
+    fn written(&self, name: &str) -> Option<SystemTime> {
+        fs::metadata(self.root.join(name)).ok()?.modified().ok()
+    }
+
+    /// Are the lists young, and from where the host says? Asking apt that takes a second, of each guest.
+    fn is_fresh(&self) -> bool {
+        let asked = self.written("sources.list");
+        self.written("updated").is_some_and(|time| !is_old(time))
+            && last_change(Path::new(HOST)).is_some_and(|changed| asked > Some(changed))
     }
 
     /// An apt program that sees only this root.
@@ -104,12 +125,31 @@ impl Apt {
         command
     }
 
+    /// What `apt-cache` says of the lists.
+    fn answer(&self, question: &[&str]) -> Result<String> {
+        let mut hasher = DefaultHasher::new();
+        question.hash(&mut hasher);
+        let directory = self.root.join(ANSWERS);
+        let path = directory.join(format!("{:016x}", hasher.finish()));
+        if path.exists() {
+            return fs::read_to_string(&path).with_context(|| format!("{}", path.display()));
+        }
+        let text = output(self.command("apt-cache").args(question))?;
+        // Not made under its name: half an answer would stand.
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+        let aside = tempfile::NamedTempFile::new_in(&directory)
+            .with_context(|| format!("writing into {}", directory.display()))?;
+        fs::write(aside.path(), &text).with_context(|| format!("{}", aside.path().display()))?;
+        aside
+            .persist(&path)
+            .with_context(|| format!("{}", path.display()))?;
+        Ok(text)
+    }
+
     /// Names of packages that match a regular expression.
     pub fn names(&self, pattern: &str) -> Result<Vec<String>> {
-        let text = output(
-            self.command("apt-cache")
-                .args(["search", "--names-only", pattern]),
-        )?;
+        let text = self.answer(&["search", "--names-only", pattern])?;
         Ok(text
             .lines()
             .filter_map(|line| line.split_whitespace().next())
@@ -119,10 +159,7 @@ impl Apt {
 
     /// Names of the packages that `package` depends on directly.
     pub fn depends(&self, package: &str) -> Result<Vec<String>> {
-        let text = output(
-            self.command("apt-cache")
-                .args(["depends", "--important", package]),
-        )?;
+        let text = self.answer(&["depends", "--important", package])?;
         Ok(text
             .lines()
             .filter_map(|line| line.split_once("Depends: "))
@@ -187,6 +224,25 @@ impl Apt {
         }
         Ok(())
     }
+}
+
+fn is_old(updated: SystemTime) -> bool {
+    // A time in the future says nothing.
+    SystemTime::now()
+        .duration_since(updated)
+        .map_or(true, |age| age > FRESH)
+}
+
+/// When a file or directory in `path`, or itself, was last changed.
+fn last_change(path: &Path) -> Option<SystemTime> {
+    let metadata = fs::metadata(path).ok()?;
+    let mut last = metadata.modified().ok()?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path).ok()? {
+            last = last.max(last_change(&entry.ok()?.path())?);
+        }
+    }
+    Some(last)
 }
 
 /// The host's own package indexes, one line each: `SUITE|URI`.
@@ -264,6 +320,25 @@ mod tests {
                 .and_then(|line| line.split("] ").nth(1)),
             Some("http://mirror.example/pub/debian/ bookworm-backports main\n")
         );
+    }
+
+    #[test]
+    fn any_change_of_the_hosts_sources_is_seen() {
+        let host = tempfile::tempdir().unwrap();
+        let parts = host.path().join("sources.list.d");
+        fs::create_dir(&parts).unwrap();
+        fs::write(parts.join("debian.sources"), "").unwrap();
+        let before = last_change(host.path()).unwrap();
+        let later = before + Duration::from_secs(60);
+        let file = fs::File::options()
+            .write(true)
+            .open(parts.join("debian.sources"))
+            .unwrap();
+        file.set_modified(later).unwrap();
+        assert_eq!(last_change(host.path()), Some(later));
+        assert_eq!(last_change(&host.path().join("none")), None);
+        assert!(is_old(SystemTime::now() + Duration::from_secs(60)));
+        assert!(!is_old(SystemTime::now()));
     }
 
     #[test]

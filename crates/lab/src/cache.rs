@@ -6,6 +6,7 @@
 //! qemu-KEY/       the emulator and its libraries
 //! userland-KEY/   what guests run besides weir: the unpacked packages, and userland.cpio made of them
 //! packages-KEY/   packages that scripts asked for, likewise: packages.cpio
+//! drivers-KEY/    a kernel's own modules that guests want, decompressed: drivers.cpio
 //! kernels/NAME/   an unpacked kernel with its modules and headers
 //! modules/KEY/    weir.ko, by kernel and by the sources it was built from
 //! runs/           logs and results of runs that were not given a place with --out

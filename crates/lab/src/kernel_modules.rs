@@ -5,13 +5,15 @@
 //! dependencies are read from each module's `.modinfo`, as depmod does. Files are decompressed here,
 //! because a guest's busybox cannot, and would be slow at it.
 
+use crate::cache::Cache;
 use crate::initramfs::Archive;
 use crate::tool::{missing, read};
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -96,8 +98,33 @@ impl KernelModules {
         self.files.contains_key(name)
     }
 
-    /// Puts the wanted modules and `more`, all they depend on and the index files of modprobe into an image.
-    pub fn add_to<W: Write>(&self, archive: &mut Archive<W>, more: &[String]) -> Result<()> {
+    /// The path of a cpio archive with the wanted modules and `more`, made first if necessary: most are compressed,
+    /// and each guest wants them.
+    pub fn archive(&self, cache: &Cache, more: &[String]) -> Result<PathBuf> {
+        let more: BTreeSet<&String> = more.iter().collect();
+        let mut hasher = DefaultHasher::new();
+        (WANTED, &more, &self.release).hash(&mut hasher);
+        // A kernel of one's own may be built again under its old name.
+        for path in self.files.values() {
+            let metadata = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
+            (path, metadata.len(), metadata.modified()?).hash(&mut hasher);
+        }
+        let directory =
+            cache.directory(&format!("drivers-{:08x}", hasher.finish() as u32), |into| {
+                let path = into.join("drivers.cpio");
+                let out = File::create(&path).with_context(|| format!("{}", path.display()))?;
+                let mut archive = Archive::new(BufWriter::new(out));
+                self.add_to(&mut archive, &more)?;
+                archive
+                    .finish()?
+                    .flush()
+                    .with_context(|| format!("{}", path.display()))
+            })?;
+        Ok(directory.join("drivers.cpio"))
+    }
+
+    /// Puts them, all they depend on and the index files of modprobe into an image.
+    fn add_to<W: Write>(&self, archive: &mut Archive<W>, more: &BTreeSet<&String>) -> Result<()> {
         let directory = format!("usr/lib/modules/{}", self.release);
         let mut infos = BTreeMap::new();
         let mut wanted: BTreeSet<String> = WANTED

@@ -66,9 +66,14 @@ pub fn initramfs(
     }
 
     let mut image = tempfile::tempfile_in(cache.path("")).context("making the initramfs")?;
-    for path in [Some(&userland), packages.as_ref()].into_iter().flatten() {
-        let mut source = File::open(path).with_context(|| format!("{}", path.display()))?;
-        std::io::copy(&mut source, &mut image).context("copying the userland")?;
+    let drivers = modules.archive(cache, contents.drivers)?;
+    for path in [Some(userland), packages, Some(drivers)]
+        .into_iter()
+        .flatten()
+    {
+        let mut source = File::open(&path).with_context(|| format!("{}", path.display()))?;
+        std::io::copy(&mut source, &mut image)
+            .with_context(|| format!("copying {}", path.display()))?;
     }
     let mut archive = Archive::new(BufWriter::new(image));
     archive.file(PLAN_PATH, 0o644, &plan)?;
@@ -78,7 +83,6 @@ pub fn initramfs(
     };
     archive.copy("usr/bin/weir", 0o755, &init)?;
     archive.link(&format!("usr/bin/{}", guest::memory::PROGRAM), "weir")?;
-    modules.add_to(&mut archive, contents.drivers)?;
     if let Some(script) = &contents.script {
         archive.file(SCRIPT_PATH, 0o755, script)?;
     }

@@ -241,7 +241,7 @@ impl Progress for Quiet {
 
 #[test]
 fn a_scenario_is_measured_in_both_arms() {
-    let scenario = scenario::parse("short", "short.toml", include_str!("data/short.toml"))
+    let scenario = scenario::parse("short", "short.toml", include_str!("../data/short.toml"))
         .expect("a valid scenario");
     let out = tempfile::tempdir().expect("a directory");
     let guests = lab::run(

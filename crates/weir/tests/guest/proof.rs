@@ -4,8 +4,7 @@
 //! A short turn of each is part of `make test`. The ones marked `ignore` are the same scripts at full
 //! length, for `make proof` and `make chaos`.
 
-mod common;
-
+use crate::common;
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 //! doctor, load, status, unload and the agent on stock kernels, in guests: `guest/host.sh` and
 //! `guest/agent.sh` have the cases.
 
-mod common;
+use crate::common;
 
 fn passes_on(kernel: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/host.sh");

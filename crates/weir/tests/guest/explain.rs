@@ -3,7 +3,7 @@
 //! prints; and the same from a file that trace-cmd wrote. `make stalls` runs those that are ignored
 //! here: every stall on both kernels, with and without the module.
 
-mod common;
+use crate::common;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Shares of fast memory, kept by the agent in guests with two tiers.
 
-mod common;
+use crate::common;
 
 fn passes(script: &str, arguments: &[&str]) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

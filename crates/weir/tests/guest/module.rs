@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The module on stock kernels: `kmod/tests/*.sh`, each in a guest of its own.
 
-mod common;
+use crate::common;
 
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/tests");
 
