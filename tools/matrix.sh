@@ -31,8 +31,6 @@ run() { # TEST KERNEL FILESYSTEM
 	local speed=32M/s options=${wants[$1]%%--\ *} arguments= out=$results/$1.$2.$3
 	case ${wants[$1]} in *"-- "*) arguments=${wants[$1]##*-- } ;; esac
 	[ "$1" != contract ] || speed=8M/s
-	# part of the kernel since
-	[ "$1 $2" != "stacked debian:6.1" ] || options+=" --driver fuse"
 	# words, on purpose
 	# shellcheck disable=SC2086
 	$weir exec --kernel "$2" --memory 1G --disk "d=1G,$3,$speed" --file kmod/tests/tap.sh:/tap.sh \
