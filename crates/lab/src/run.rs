@@ -100,24 +100,30 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         bail!("the lab makes no copies of cgroup {path}: run the scenario on the twin");
     }
     let lock = cache.lock()?;
-    progress.preparing(&format!("the kernel {}", request.kernel));
-    let kernel = Kernel::get(cache, &spec)?;
-    let mut weir = None;
-    if request.arms.contains(&Arm::Weir) {
-        progress.preparing(&format!("weir.ko for {}", kernel.release));
-        let tree = source_tree().context(
-            "weir's source tree is needed to build weir.ko for the guest: run from inside it",
-        )?;
-        weir = Some(module::module_for(cache, &kernel, &tree, &[])?);
-    }
-    progress.preparing("the emulator");
-    let emulator = Emulator::get(cache)?;
-    progress.preparing("the guest's programs");
-    crate::userland::archive(cache)?;
-    let (packages, _) = extras(&request.scenario);
-    if !packages.is_empty() {
-        crate::packages::archive(cache, &packages)?;
-    }
+    let (kernel, weir, emulator) = std::thread::scope(|scope| {
+        // It comes through an apt root of its own, so beside the rest.
+        let emulator = scope.spawn(|| {
+            progress.preparing("the emulator");
+            Emulator::get(cache)
+        });
+        progress.preparing(&format!("the kernel {}", request.kernel));
+        let kernel = Kernel::get(cache, &spec)?;
+        let mut weir = None;
+        if request.arms.contains(&Arm::Weir) {
+            progress.preparing(&format!("weir.ko for {}", kernel.release));
+            let tree = source_tree().context(
+                "weir's source tree is needed to build weir.ko for the guest: run from inside it",
+            )?;
+            weir = Some(module::module_for(cache, &kernel, &tree, &[])?);
+        }
+        progress.preparing("the guest's programs");
+        crate::userland::archive(cache)?;
+        let (packages, _) = extras(&request.scenario);
+        if !packages.is_empty() {
+            crate::packages::archive(cache, &packages)?;
+        }
+        Ok::<_, Error>((kernel, weir, joined(emulator)?))
+    })?;
     drop(lock);
 
     let directory = match &request.out {
@@ -144,12 +150,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
                     .iter()
                     .map(|arm| scope.spawn(|| lab.guest(*arm, repeat)))
                     .collect();
-                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Guest>>| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(anyhow!("a thread of the lab panicked")))
-                };
-                threads.into_iter().map(join).collect()
+                threads.into_iter().map(joined).collect()
             });
             guests.extend(done.into_iter().collect::<Result<Vec<_>>>()?);
         } else {
@@ -159,6 +160,12 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         }
     }
     Ok(guests)
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(anyhow!("a thread of the lab panicked")))
 }
 
 /// Packages and kernel modules a scenario needs besides what every guest has.
