@@ -4,14 +4,15 @@
 use crate::family::Family;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A part of the agent. All of them are called from one thread.
 pub trait Controller {
     /// Looks and acts; called once a second.
     fn tick(&mut self);
 
-    /// What it has to say in a scrape.
-    fn families(&self) -> Vec<Family>;
+    /// What it has to say in a scrape. Asked for once a second, scrape or not.
+    fn families(&self) -> Arc<[Family]>;
 
     /// Directories of cgroups that are of interest before others.
     fn cgroups(&self) -> Vec<PathBuf> {

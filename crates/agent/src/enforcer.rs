@@ -117,7 +117,7 @@ impl Controller for Enforcer {
         self.keeper.kept()
     }
 
-    fn families(&self) -> Vec<Family> {
+    fn families(&self) -> Arc<[Family]> {
         let counts = self.keeper.counts();
         let gauge = |name, help, value: u64| Family::gauge(name, help).with(value);
         let mut knobs = Family::gauge(
@@ -147,7 +147,7 @@ impl Controller for Enforcer {
             writes.add(&[("result", &result)], wrote);
             reloads.add(&[("result", &result)], read);
         }
-        vec![
+        Arc::from([
             gauge(
                 "weir_agent_rules",
                 "Rules in effect.",
@@ -181,6 +181,6 @@ impl Controller for Enforcer {
             Family::counter("weir_agent_scanning", "Time that regular scans took.")
                 .seconds()
                 .with(self.scanning.as_secs_f64()),
-        ]
+        ])
     }
 }

@@ -148,7 +148,7 @@ impl Keeper {
                 return;
             }
         };
-        let Heard { made, lost } = heard;
+        let Heard { made, lost, .. } = heard;
         if lost {
             self.scan();
             return;

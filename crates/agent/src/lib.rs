@@ -5,7 +5,7 @@
 //! ```text
 //! policy file ─► rules ─► keeper ─► memory.dirty_*        run: one thread, ticks and bells
 //!                 inotify ─┘  └─► ledger, journal
-//! memory.numa_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
+//! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
 //!

@@ -21,7 +21,7 @@ use glob::Pattern;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A scrape younger than this is handed out again.
@@ -40,7 +40,7 @@ pub struct Shown {
 #[derive(Debug, Default)]
 pub struct Published {
     /// Their metrics.
-    pub families: Vec<Family>,
+    pub families: Vec<Arc<[Family]>>,
     /// Directories of cgroups that rules name.
     pub kept: BTreeSet<PathBuf>,
 }
@@ -144,7 +144,12 @@ impl Exporter {
                 .published
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            (published.families.clone(), published.kept.clone())
+            let families: Vec<Family> = published
+                .families
+                .iter()
+                .flat_map(|part| part.to_vec())
+                .collect();
+            (families, published.kept.clone())
         };
         families.extend(host::families(&self.root));
         families.extend(module::families(&self.root));

@@ -133,10 +133,7 @@ fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
 
 fn publish(controllers: &[Box<dyn Controller>], exporter: &Exporter) {
     exporter.publish(Published {
-        families: controllers
-            .iter()
-            .flat_map(|part| part.families())
-            .collect(),
+        families: controllers.iter().map(|part| part.families()).collect(),
         kept: controllers.iter().flat_map(|part| part.cgroups()).collect(),
     });
 }

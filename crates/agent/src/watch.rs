@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hearing of new cgroups from the kernel (inotify), a watch for each directory.
+//! Hearing of new cgroups from the kernel (inotify), a watch for each directory; and, for who asks for it, of
+//! cgroups that are gone and of files that somebody wrote. (What the kernel itself changes in a file is not told.)
 //!
 //! Between a directory's making and its watch, others may be made in it: whoever adds a watch looks into
 //! the directory afterwards. Where the kernel grants no more watches, or lost events, the caller's
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 /// All watches.
 pub struct Watch {
     inotify: Inotify,
+    wanted: AddWatchFlags,
     directories: HashMap<WatchDescriptor, PathBuf>,
 }
 
@@ -22,18 +24,35 @@ pub struct Watch {
 pub struct Heard {
     /// Directories that were made.
     pub made: Vec<PathBuf>,
+    /// Directories that are gone.
+    pub gone: Vec<PathBuf>,
+    /// Files that were written.
+    pub written: Vec<PathBuf>,
     /// Events were lost: anything may have been made.
     pub lost: bool,
 }
 
 impl Watch {
-    /// None yet.
+    /// None yet; directories that are made will be heard of.
     ///
     /// # Errors
     /// The kernel grants no instance.
     pub fn new() -> nix::Result<Watch> {
+        Watch::of(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO)
+    }
+
+    /// None yet; all that can be heard of will be.
+    ///
+    /// # Errors
+    /// The kernel grants no instance.
+    pub fn of_all() -> nix::Result<Watch> {
+        Watch::of(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MODIFY)
+    }
+
+    fn of(wanted: AddWatchFlags) -> nix::Result<Watch> {
         Ok(Watch {
             inotify: Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?,
+            wanted,
             directories: HashMap::new(),
         })
     }
@@ -48,9 +67,8 @@ impl Watch {
     /// # Errors
     /// The kernel grants no more. A directory that is gone is none.
     pub fn add(&mut self, directory: &Path) -> nix::Result<()> {
-        let made = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
         let only = AddWatchFlags::IN_ONLYDIR | AddWatchFlags::IN_DONT_FOLLOW;
-        match self.inotify.add_watch(directory, made | only) {
+        match self.inotify.add_watch(directory, self.wanted | only) {
             Ok(watch) => {
                 self.directories.insert(watch, directory.into());
                 Ok(())
@@ -74,16 +92,24 @@ impl Watch {
                 Err(why) => return Err(why),
             };
             for event in events {
-                if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+                let is = |flag| event.mask.contains(flag);
+                let to = if is(AddWatchFlags::IN_Q_OVERFLOW) {
                     heard.lost = true;
-                } else if event.mask.contains(AddWatchFlags::IN_IGNORED) {
+                    continue;
+                } else if is(AddWatchFlags::IN_IGNORED) {
                     self.directories.remove(&event.wd);
-                } else if event.mask.contains(AddWatchFlags::IN_ISDIR) {
-                    let directory = self.directories.get(&event.wd).zip(event.name);
-                    heard
-                        .made
-                        .extend(directory.map(|(parent, name)| parent.join(name)));
-                }
+                    continue;
+                } else if is(AddWatchFlags::IN_MODIFY) {
+                    &mut heard.written
+                } else if !is(AddWatchFlags::IN_ISDIR) {
+                    continue;
+                } else if is(AddWatchFlags::IN_DELETE) {
+                    &mut heard.gone
+                } else {
+                    &mut heard.made
+                };
+                let directory = self.directories.get(&event.wd).zip(event.name);
+                to.extend(directory.map(|(parent, name)| parent.join(name)));
             }
         }
     }
@@ -112,6 +138,21 @@ mod tests {
         assert_eq!(heard.made, [dir.path().join("a")]);
         assert!(!heard.lost);
         assert_eq!(watch.heard().expect("told"), Heard::default());
+    }
+
+    #[test]
+    fn who_asks_hears_of_files_too() {
+        let dir = tempfile::tempdir().expect("made");
+        let mut watch = Watch::of_all().expect("granted");
+        watch.add(dir.path()).expect("granted");
+        let (a, file) = (dir.path().join("a"), dir.path().join("file"));
+        fs::create_dir(&a).expect("made");
+        fs::write(&file, "1").expect("written");
+        fs::remove_dir(&a).expect("removed");
+        fs::remove_file(&file).expect("removed");
+        let heard = watch.heard().expect("told");
+        assert_eq!((heard.made, heard.gone), (vec![a.clone()], vec![a]));
+        assert_eq!(heard.written, [file]);
     }
 
     #[test]

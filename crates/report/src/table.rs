@@ -23,14 +23,24 @@ const JOB: &[(&str, &str)] = &[
     ("clat_p99_ns", "p99"),
     ("clat_max_ns", "worst"),
     ("bw_bytes", "written"),
+    ("ops_per_sec", "reads/s"),
+    ("hot_low_pct", "hot, low tier"),
 ];
 /// Measures of a cgroup, as shown.
-const CGROUP: &[(&str, &str)] = &[("dirty_max_bytes", "dirty max")];
+const CGROUP: &[(&str, &str)] = &[
+    ("dirty_max_bytes", "dirty max"),
+    ("toptier_bytes", "top tier"),
+    ("lowtier_bytes", "low tier"),
+    ("budget_error_pct", "budget error"),
+    ("settle_ns", "time to settle"),
+];
 /// Measures of the host, as shown.
 const HOST: &[(&str, &str)] = &[
     ("dirty_max_bytes", "dirty max"),
     ("disk_bw_bytes", "disk"),
     ("io_full_pct", "IO full"),
+    ("ops_per_sec", "reads/s"),
+    ("migrated_bytes_per_min", "moved/min"),
 ];
 
 /// One line of the table: a figure per arm, and weir's divided by stock's.

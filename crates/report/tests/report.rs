@@ -256,6 +256,50 @@ pass: 5 of 5 expectations met
 "#;
 
 #[test]
+fn where_memory_lies_is_shown() {
+    let text = include_str!("../../../scenarios/tier-limits.toml");
+    let tiers = scenario::parse("tier-limits", "tier-limits.toml", text).expect("valid");
+    let stock = run(
+        Arm::Stock,
+        &[
+            ("all.victim.ops_per_sec", 40_000.0),
+            ("all.cgroup/victim.toptier_bytes", 120e6),
+        ],
+    );
+    let weir = run(
+        Arm::Weir,
+        &[
+            ("all.victim.ops_per_sec", 50_000.0),
+            ("all.victim.hot_low_pct", 4.0),
+            ("all.cgroup/victim.toptier_bytes", 240e6),
+            ("all.cgroup/victim.lowtier_bytes", 120e6),
+            ("all.cgroup/victim.budget_error_pct", 0.8),
+            ("all.cgroup/victim.settle_ns", 20.9e9),
+            ("all.host.migrated_bytes_per_min", 2e6),
+        ],
+    );
+    let arms = [Arm::Stock, Arm::Weir];
+    let got = report::terminal(&Report::new(&tiers, &arms, &[stock, weir]), &tiers, false);
+    let rows: Vec<String> = got
+        .lines()
+        .skip_while(|line| !line.starts_with("phase"))
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let wanted = [
+        "phase measure stock weir ratio",
+        "all victim reads/s 40000 50000 1.25x",
+        "victim hot, low tier - 4.00 % -",
+        "victim's top tier 114 MiB 229 MiB 2.00x",
+        "victim's low tier - 114 MiB -",
+        "victim's budget error - 0.80 % -",
+        "victim's time to settle - 20.9 s -",
+        "host moved/min - 1.91 MiB -",
+    ];
+    assert_eq!(rows, wanted, "\n{got}");
+}
+
+#[test]
 fn nothing_finished() {
     let mut run = stock(1.0);
     run.outcome = Outcome::Failed("qemu died".into());

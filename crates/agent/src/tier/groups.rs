@@ -2,28 +2,42 @@
 //! What cgroups hold in each tier, and what their limits are.
 //!
 //! All cgroups with the memory controller are looked at, those without a limit too: what they have in a slower tier may
-//! go up. What they hold is read from `memory.numa_stat`, which is exact; nothing else is fed back.
+//! go up. Whoever looks at 400 of them every few seconds must not read much, so
+//!
+//! - what they hold is read from the module's `memory.tier_stat`, nothing else is fed back: one line for each tier, from sums that the
+//!   kernel keeps anyway, by a file that stays open. (For `memory.numa_stat` it adds up counters of all CPUs and writes fifty lines.)
+//! - limits, and which cgroups there are, are read when somebody has written or made something: inotify tells. Where the
+//!   kernel grants no watches, all is read at each look.
 
-use crate::tier::host::{PAGE, Tier};
-use crate::tree::Tree;
+use crate::tier::host::PAGE;
+use crate::tree::{Place, Tree};
+use crate::watch::{Heard, Watch};
 use policy::UNLIMITED;
 use policy::tier::{BY_CAPACITY, Group, NO_PARENT, TIERS_MAX};
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Lists of pages that can be moved; they add up to what is in memory and not the kernel's own.
-const LISTS: [&str; 5] = [
-    "inactive_anon",
-    "active_anon",
-    "inactive_file",
-    "active_file",
-    "unevictable",
+/// Has what a cgroup holds; there in each that has the memory controller, while tiers are on.
+const HELD: &str = "memory.tier_stat";
+
+/// Files whose writing may change what a cgroup may hold, or which cgroups below it are looked at.
+const WRITTEN: [&str; 6] = [
+    "memory.min",
+    "memory.low",
+    "memory.high",
+    "memory.max",
+    "memory.toptier_ratio",
+    "cgroup.subtree_control",
 ];
 
+/// Files that stay open at most, a process being granted 1,024 as a rule: those of cgroups beyond are opened at each look.
+const OPEN: usize = 512;
+
 /// A cgroup as it was read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reading {
     /// From the root of the hierarchy.
     pub path: Arc<str>,
@@ -33,58 +47,201 @@ pub struct Reading {
     pub group: Group,
     /// Whether none of its children is read, so that its pages are its own.
     pub leaf: bool,
+    /// Has what it holds.
+    file: Option<File>,
 }
 
-/// All cgroups, parents first.
-pub fn read(tree: &Tree, tiers: &[Tier]) -> Vec<Reading> {
-    let mut places = Vec::new();
-    tree.walk(tree.root(), |place| {
-        // Where the memory controller ends it does not begin again further down.
-        let has = place.is_root() || place.directory.join("memory.numa_stat").exists();
-        if has && !place.is_root() {
-            places.push(place.clone());
+/// All cgroups, as they were when they were last looked at.
+pub struct Groups {
+    tree: Tree,
+    /// None before the first look, and if the kernel grants none.
+    watch: Option<Watch>,
+    /// Why not.
+    deaf: Option<String>,
+    /// What is below these directories is to be read anew.
+    changed: BTreeSet<PathBuf>,
+    /// Parents first.
+    all: Vec<Reading>,
+}
+
+impl Groups {
+    /// None yet.
+    pub fn new(tree: Tree) -> Groups {
+        Groups {
+            changed: BTreeSet::from([tree.root().to_path_buf()]),
+            tree,
+            watch: None,
+            deaf: None,
+            all: Vec::new(),
         }
-        has
-    });
-    let mut at: BTreeMap<PathBuf, usize> = BTreeMap::new();
-    let mut readings: Vec<Reading> = Vec::new();
-    for place in places {
-        let Some(mut group) = group(&place.directory, tiers) else {
-            continue;
+    }
+
+    /// Closes all files and forgets what is known.
+    pub fn forget(&mut self) {
+        if self.watch.is_some() || !self.all.is_empty() {
+            *self = Groups::new(self.tree.clone());
+        }
+    }
+
+    /// Why the kernel does not tell of changes, if it does not.
+    pub fn deaf(&self) -> Option<&str> {
+        self.deaf.as_deref()
+    }
+
+    /// Whether the kernel told of a change since the last look.
+    pub fn stirred(&mut self) -> bool {
+        let heard = match self.watch.as_mut().map(Watch::heard) {
+            None => Heard::default(),
+            Some(Ok(heard)) => heard,
+            Some(Err(why)) => {
+                self.stop_listening(why);
+                Heard::default()
+            }
         };
-        let parent = place.directory.parent().and_then(|above| at.get(above));
-        if let Some(&parent) = parent {
-            group.parent = parent as u32;
-            readings[parent].leaf = false;
+        if heard.lost {
+            self.changed.insert(self.tree.root().into());
         }
-        at.insert(place.directory.clone(), readings.len());
-        readings.push(Reading {
+        self.changed.extend(heard.made);
+        self.changed.extend(heard.gone);
+        let matters = |file: &PathBuf| {
+            let name = file.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| WRITTEN.contains(&name))
+        };
+        let written = heard.written.iter().filter(|file| matters(file));
+        self.changed
+            .extend(written.filter_map(|file| Some(file.parent()?.to_path_buf())));
+        !self.changed.is_empty()
+    }
+
+    /// Reads them.
+    pub fn look(&mut self) -> &[Reading] {
+        if self.watch.is_none() && self.deaf.is_none() {
+            match Watch::of_all() {
+                Ok(watch) => self.watch = Some(watch),
+                Err(why) => self.stop_listening(why),
+            }
+        }
+        if self.deaf.is_some() {
+            self.changed.insert(self.tree.root().into());
+        }
+        self.stirred();
+        let changed = std::mem::take(&mut self.changed);
+        let mut done: Option<&Path> = None;
+        for directory in &changed {
+            // What is below comes after it.
+            if !done.is_some_and(|done| directory.starts_with(done)) {
+                self.visit(directory);
+                done = Some(directory);
+            }
+        }
+        let before = self.all.len();
+        let lost = &mut self.changed;
+        let mut buffer = vec![0; 1 << 14];
+        self.all.retain_mut(|reading| {
+            let held = reading.text(&mut buffer).and_then(held);
+            reading.group.held = held.unwrap_or_default();
+            if held.is_none() {
+                // It is gone, or it has another file of that name now: the next look finds out.
+                lost.insert(reading.directory.clone());
+            }
+            held.is_some()
+        });
+        if !changed.is_empty() || self.all.len() < before {
+            link(&mut self.all);
+        }
+        &self.all
+    }
+
+    /// Reads a cgroup, if it is there, and all below it anew.
+    fn visit(&mut self, directory: &Path) {
+        self.all
+            .retain(|reading| !reading.directory.starts_with(directory));
+        let mut refused = None;
+        let Groups {
+            tree, watch, all, ..
+        } = self;
+        tree.walk(directory, |place| {
+            // Where the memory controller ends it does not begin again further down.
+            let has = place.is_root() || place.directory.join(HELD).exists();
+            if let (true, Some(watch)) = (has, watch.as_mut()) {
+                // Before it is read: what is written afterwards is heard of.
+                refused = watch.add(&place.directory).err().or(refused);
+            }
+            if has && !place.is_root() {
+                all.push(Reading::new(place, all.len() < OPEN));
+            }
+            has
+        });
+        if let Some(why) = refused {
+            self.stop_listening(why);
+        }
+    }
+
+    fn stop_listening(&mut self, why: nix::Error) {
+        self.watch = None;
+        self.deaf = Some(format!(
+            "limits are read anew at each look, as the kernel grants no inotify watch for each cgroup ({why}): \
+             see fs.inotify.max_user_watches and max_user_instances"
+        ));
+    }
+}
+
+/// Puts parents first and notes who they are.
+fn link(all: &mut [Reading]) {
+    all.sort_by(|a, b| a.directory.cmp(&b.directory));
+    let mut above: Vec<usize> = Vec::new();
+    for at in 0..all.len() {
+        while above
+            .last()
+            .is_some_and(|last| !all[at].directory.starts_with(&all[*last].directory))
+        {
+            above.pop();
+        }
+        all[at].group.parent = above.last().map_or(NO_PARENT, |parent| *parent as u32);
+        all[at].leaf = true;
+        if let Some(parent) = above.last() {
+            all[*parent].leaf = false;
+        }
+        above.push(at);
+    }
+}
+
+impl Reading {
+    /// With its limits, and nothing held yet.
+    fn new(place: &Place, open: bool) -> Reading {
+        let directory = &place.directory;
+        let text = |file: &str| fs::read_to_string(directory.join(file)).ok();
+        let limit =
+            |file: &str, without: u64| text(file).map_or(without, |text| pages(&text, without));
+        let group = Group {
+            min: limit("memory.min", 0),
+            low: limit("memory.low", 0),
+            high: limit("memory.high", UNLIMITED),
+            max: limit("memory.max", UNLIMITED),
+            ratio: text("memory.toptier_ratio")
+                .and_then(|text| text.trim().parse().ok())
+                .unwrap_or(BY_CAPACITY),
+            ..Group::default()
+        };
+        Reading {
             path: place.path.as_str().into(),
-            directory: place.directory,
+            directory: directory.clone(),
             group,
             leaf: true,
-        });
+            file: open
+                .then(|| File::open(directory.join(HELD)).ok())
+                .flatten(),
+        }
     }
-    readings
-}
 
-/// One cgroup; none if it is gone.
-fn group(directory: &Path, tiers: &[Tier]) -> Option<Group> {
-    let text = |file: &str| fs::read_to_string(directory.join(file)).ok();
-    let limit = |file: &str, without: u64| text(file).map_or(without, |text| pages(&text, without));
-    Some(Group {
-        held: held(&text("memory.numa_stat")?, tiers),
-        hot: [0; TIERS_MAX],
-        min: limit("memory.min", 0),
-        low: limit("memory.low", 0),
-        high: limit("memory.high", UNLIMITED),
-        max: limit("memory.max", UNLIMITED),
-        ratio: text("memory.toptier_ratio")
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(BY_CAPACITY),
-        heat_known: 0,
-        parent: NO_PARENT,
-    })
+    /// What the kernel says it holds; nothing if it is gone.
+    fn text<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a str> {
+        let length = match &self.file {
+            Some(file) => file.read_at(buffer, 0),
+            None => File::open(self.directory.join(HELD)).and_then(|file| file.read_at(buffer, 0)),
+        };
+        std::str::from_utf8(&buffer[..length.ok()?]).ok()
+    }
 }
 
 /// A limit in pages; `max` is none.
@@ -95,93 +252,143 @@ fn pages(text: &str, without: u64) -> u64 {
     }
 }
 
-/// Pages in each tier by `memory.numa_stat`: `active_anon N0=4096 N1=0`.
-fn held(numa_stat: &str, tiers: &[Tier]) -> [u64; TIERS_MAX] {
+/// Pages in each tier by `memory.tier_stat`: `tier0 nodes=0 capacity=1073741824 bytes=4096 budget=max`.
+fn held(tier_stat: &str) -> Option<[u64; TIERS_MAX]> {
     let mut held = [0; TIERS_MAX];
-    for line in numa_stat.lines() {
-        let mut words = line.split(' ');
-        if !words.next().is_some_and(|name| LISTS.contains(&name)) {
+    for line in tier_stat.lines() {
+        let Some(line) = line.strip_prefix("tier") else {
             continue;
-        }
-        for word in words {
-            let node = word.strip_prefix('N').and_then(|word| word.split_once('='));
-            let Some((Ok(node), Ok(bytes))) =
-                node.map(|(node, bytes)| (node.parse::<u32>(), bytes.parse::<u64>()))
-            else {
-                continue;
-            };
-            let tier = tiers.iter().take(TIERS_MAX).position(|tier| tier.has(node));
-            if let Some(tier) = tier {
-                held[tier] += bytes / PAGE;
-            }
-        }
+        };
+        let (tier, keys) = line.split_once(' ')?;
+        let mut keys = keys.split(' ');
+        let bytes: u64 = keys
+            .find_map(|key| key.strip_prefix("bytes="))?
+            .parse()
+            .ok()?;
+        *held.get_mut(tier.parse::<usize>().ok()?)? = bytes / PAGE;
     }
-    held
+    Some(held)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tier::host::Node;
 
-    fn tier(nodes: &[u32]) -> Tier {
-        let node = |id: &u32| Node {
-            id: *id,
-            ..Node::default()
-        };
-        Tier {
-            nodes: nodes.iter().map(node).collect(),
-        }
-    }
+    const STAT: &str = "\
+tier0 nodes=0 capacity=3221225472 bytes=409600 budget=188743680
+tier1 nodes=1-2 capacity=1073741824 bytes=8192 budget=max
+swap bytes=12288
+";
 
     #[test]
     fn pages_are_counted_by_tier() {
-        let text = "\
-anon N0=409600 N1=8192 N2=0
-file N0=4096 N1=0 N2=0
-kernel_stack N0=16384 N1=0 N2=0
-inactive_anon N0=4096 N1=8192 N2=40960
-active_anon N0=405504 N1=0 N2=0
-inactive_file N0=4096 N1=0 N2=0
-active_file N0=0 N1=0 N2=0
-unevictable N0=0 N1=4096 N2=0
-";
-        let tiers = [tier(&[0]), tier(&[1, 2])];
-        assert_eq!(held(text, &tiers)[..3], [101, 13, 0]);
-        assert_eq!(held("", &tiers), [0; TIERS_MAX]);
+        assert_eq!(held(STAT).expect("a statistic")[..3], [100, 2, 0]);
+        assert_eq!(held("tier0 nodes=0\n"), None);
+        assert_eq!(held("tier8 bytes=0\n"), None, "there are eight at most");
+    }
+
+    /// A hierarchy of files.
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().expect("has one")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+
+        fn groups(&self) -> Groups {
+            Groups::new(Tree::at(self.0.path()).expect("a hierarchy"))
+        }
+    }
+
+    fn paths(readings: &[Reading]) -> Vec<&str> {
+        readings.iter().map(|reading| &*reading.path).collect()
     }
 
     #[test]
     fn cgroups_are_read_with_their_parents() {
-        let dir = tempfile::tempdir().expect("made");
-        let write = |path: &str, text: &str| {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().expect("has one")).expect("made");
-            fs::write(path, text).expect("written");
-        };
-        for (cgroup, bytes) in [("a", 8192), ("a/x", 4096), ("b", 4096)] {
-            write(
-                &format!("{cgroup}/memory.numa_stat"),
-                &format!("active_anon N0={bytes}\n"),
-            );
+        let files = Files(tempfile::tempdir().expect("made"));
+        for cgroup in ["a", "a/x", "a-z", "b"] {
+            files.write(&format!("{cgroup}/{HELD}"), STAT);
         }
         // No controller there: what is below it is charged to its parent.
-        write("b/inner/cgroup.procs", "");
-        write("a/memory.max", "8192\n");
-        write("a/memory.high", "max\n");
-        write("a/x/memory.low", "4096\n");
-        write("a/x/memory.toptier_ratio", "50\n");
-        write("b/memory.toptier_ratio", "default\n");
-        let tree = Tree::at(dir.path()).expect("a hierarchy");
-        let read = read(&tree, &[tier(&[0])]);
-        let paths: Vec<&str> = read.iter().map(|reading| &*reading.path).collect();
-        assert_eq!(paths, ["/a", "/a/x", "/b"]);
+        files.write("b/inner/cgroup.procs", "");
+        files.write("a/memory.max", "8192\n");
+        files.write("a/memory.high", "max\n");
+        files.write("a/x/memory.low", "4096\n");
+        files.write("a/x/memory.toptier_ratio", "50\n");
+        files.write("b/memory.toptier_ratio", "default\n");
+        let mut groups = files.groups();
+        let read = groups.look();
+        assert_eq!(paths(read), ["/a", "/a/x", "/a-z", "/b"]);
         let groups: Vec<Group> = read.iter().map(|reading| reading.group).collect();
         assert_eq!((groups[0].max, groups[0].high), (2, UNLIMITED));
         assert_eq!((groups[1].parent, groups[1].low), (0, 1));
-        assert_eq!((groups[1].ratio, groups[2].ratio), (50, BY_CAPACITY));
+        assert_eq!((groups[1].ratio, groups[3].ratio), (50, BY_CAPACITY));
         assert_eq!((groups[0].parent, groups[2].parent), (NO_PARENT, NO_PARENT));
+        assert_eq!(groups[3].held[..3], [100, 2, 0]);
         let leaves: Vec<bool> = read.iter().map(|reading| reading.leaf).collect();
-        assert_eq!(leaves, [false, true, true]);
+        assert_eq!(leaves, [false, true, true, true]);
+    }
+
+    #[test]
+    fn what_changes_is_heard_of() {
+        let files = Files(tempfile::tempdir().expect("made"));
+        files.write(&format!("a/{HELD}"), STAT);
+        files.write("a/memory.max", "8192\n");
+        let mut groups = files.groups();
+        assert_eq!(groups.look()[0].group.max, 2);
+        assert!(!groups.stirred());
+        files.write("a/cgroup.procs", "1");
+        assert!(!groups.stirred(), "no limit");
+        files.write("a/memory.max", "4096\n");
+        assert!(groups.stirred());
+        assert_eq!(groups.look()[0].group.max, 1);
+        assert!(!groups.stirred());
+        // As the kernel does it: no file in a directory of this test is there as soon as it is.
+        files.write(&format!("new/{HELD}"), STAT);
+        assert!(groups.stirred());
+        assert_eq!(paths(groups.look()), ["/a", "/new"]);
+        fs::remove_dir_all(files.0.path().join("a")).expect("removed");
+        assert!(groups.stirred());
+        assert_eq!(paths(groups.look()), ["/new"]);
+        assert!(!groups.stirred());
+    }
+
+    #[test]
+    fn what_cannot_be_read_any_more_is_looked_for_again() {
+        let files = Files(tempfile::tempdir().expect("made"));
+        for cgroup in ["a", "a/x", "b"] {
+            files.write(&format!("{cgroup}/{HELD}"), STAT);
+        }
+        let mut groups = files.groups();
+        assert_eq!(groups.look().len(), 3);
+        files.write(&format!("a/{HELD}"), "tier0\n");
+        let read = groups.look();
+        assert_eq!(paths(read), ["/a/x", "/b"]);
+        assert_eq!(read[0].group.parent, NO_PARENT);
+        files.write(&format!("a/{HELD}"), STAT);
+        assert!(groups.stirred());
+        let read = groups.look();
+        assert_eq!(paths(read), ["/a", "/a/x", "/b"]);
+        assert_eq!(read[1].group.parent, 0);
+    }
+
+    #[test]
+    fn without_watches_all_is_read_each_time() {
+        let files = Files(tempfile::tempdir().expect("made"));
+        files.write(&format!("a/{HELD}"), STAT);
+        let mut groups = files.groups();
+        groups.stop_listening(nix::Error::EMFILE);
+        assert_eq!(groups.look().len(), 1);
+        files.write("a/memory.max", "4096\n");
+        assert!(!groups.stirred());
+        assert_eq!(groups.look()[0].group.max, 1);
+        assert!(
+            groups
+                .deaf()
+                .is_some_and(|why| why.contains("max_user_watches"))
+        );
     }
 }

@@ -124,6 +124,11 @@ impl Host {
         Ok(zones(&text))
     }
 
+    /// Free pages of each node, from a file so short that it may be read every second: /proc/zoneinfo has lines for each CPU.
+    pub fn free(&self) -> BTreeMap<u32, u64> {
+        free(&self.text("proc/buddyinfo").unwrap_or_default())
+    }
+
     /// The kernel's own tiers, fastest first, where it tells of them (6.1 and later).
     pub fn memory_tiers(&self) -> Vec<Vec<u32>> {
         let entries = fs::read_dir(self.path("sys/devices/virtual/memory_tiering"));
@@ -264,6 +269,24 @@ fn zones(text: &str) -> BTreeMap<u32, Node> {
     nodes
 }
 
+/// Nodes by the blocks of 1, 2, 4 and more free pages that each zone's line counts.
+fn free(buddyinfo: &str) -> BTreeMap<u32, u64> {
+    let mut nodes = BTreeMap::new();
+    for line in buddyinfo.lines() {
+        let mut words = line.split_whitespace();
+        let node = words.nth(1).and_then(|word| word.strip_suffix(','));
+        let Some(node) = node.and_then(|node| node.parse().ok()) else {
+            continue;
+        };
+        let blocks = words.skip(2).map(|count| count.parse().unwrap_or(0));
+        let pages = blocks
+            .enumerate()
+            .map(|(order, count): (_, u64)| count << order);
+        *nodes.entry(node).or_insert(0) += pages.sum::<u64>();
+    }
+    nodes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,6 +353,17 @@ Node 2, zone   Normal
         assert_eq!(nodes[&0].room(), 1100 - 33 - 44);
         assert_eq!(nodes[&1].room(), 0, "below its watermark");
         assert!(!nodes.contains_key(&2), "nothing is in it");
+    }
+
+    #[test]
+    fn free_pages_are_added_up() {
+        let text = "\
+Node 0, zone      DMA      1      0      2
+Node 0, zone    DMA32      3      4      0
+Node 1, zone   Normal      0      0      5
+";
+        assert_eq!(free(text), BTreeMap::from([(0, 9 + 11), (1, 20)]));
+        assert!(free("").is_empty());
     }
 
     #[test]

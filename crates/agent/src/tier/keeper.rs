@@ -2,7 +2,7 @@
 //! Keeps cgroups at their shares of fast memory: looks, lets the policy plan, hands the plan to an engine.
 //!
 //! ```text
-//! tick ─► tiers on? ─► due? ─► memory.numa_stat, limits, free memory ─► policy::tier::plan ─► worker ─► engine
+//! tick ─► tiers on? ─► due? ─► memory.tier_stat, limits, free memory ─► policy::tier::plan ─► worker ─► engine
 //!   └─────────────────────────────── next step, from what is true then ◄──────────────────────────────┘
 //! ```
 //!
@@ -10,9 +10,9 @@
 //! So a process that took up memory meanwhile, a full node, an agent that was killed and its successor are all the same: another
 //! look. Nothing is kept in the kernel between steps.
 //!
-//! It looks every `interval` (1 s) while something moves. When nothing does it looks every 5 s, or when a node's
-//! free memory has changed by more than 4 MiB since; so a burst of allocation is seen within a second, and 400 idle cgroups cost
-//! little. No allocation ever waits for a step.
+//! It looks every `interval` (1 s) while something moves. When nothing does it looks every 5 s, and at the next tick when a node's
+//! free memory has changed by more than 4 MiB since, a limit or a ratio was written, or a cgroup came or went; so a burst of
+//! allocation is seen within a second, and 400 idle cgroups cost little (`groups.rs` says how). No allocation ever waits for a step.
 //!
 //! A cgroup whose pages will not move (shared, or charged to another) is left alone for 4 s, then for 8, up to a minute.
 
@@ -21,8 +21,8 @@ use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::tier::damon;
 use crate::tier::engine::{Move, Way, choose};
-use crate::tier::groups::{self, Reading};
-use crate::tier::host::{Host, Tier};
+use crate::tier::groups::{Groups, Reading};
+use crate::tier::host::{Host, TIERS, Tier};
 use crate::tier::metrics;
 use crate::tier::settings::{Choice, Settings};
 use crate::tier::status::Status;
@@ -32,9 +32,11 @@ use crate::tier::worker::Worker;
 use crate::tree::Tree;
 use policy::tier::{BY_CAPACITY, Room, Tiers, plan};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Between looks while nothing moves.
@@ -55,7 +57,7 @@ const RETRY: Duration = Duration::from_secs(60);
 /// The part of the agent that keeps tiers.
 pub struct Keeper {
     host: Host,
-    tree: Tree,
+    groups: Groups,
     settings: Rc<RefCell<Settings>>,
     /// As they were when the worker began.
     used: Settings,
@@ -69,12 +71,16 @@ pub struct Keeper {
     /// What is under way.
     moves: Vec<Move>,
     looked: Option<Instant>,
-    /// Free pages of each tier then.
-    free: Vec<u64>,
+    /// The module's parameters then: which tiers, and the ratio.
+    on: Option<(String, u32)>,
+    /// Free pages of each node then.
+    free: BTreeMap<u32, u64>,
     moving: bool,
     totals: Totals,
     stuck: Stuck,
     told: Status,
+    /// The same for scrapes.
+    shown: Arc<[Family]>,
     said: Option<String>,
 }
 
@@ -91,7 +97,7 @@ impl Keeper {
         let used = settings.borrow().clone();
         Keeper {
             host,
-            tree,
+            groups: Groups::new(tree),
             settings,
             used,
             state,
@@ -101,23 +107,23 @@ impl Keeper {
             refused: None,
             moves: Vec::new(),
             looked: None,
-            free: Vec::new(),
+            on: None,
+            free: BTreeMap::new(),
             moving: true,
             totals: Totals::default(),
             stuck: Stuck::default(),
             told: Status::default(),
+            shown: Arc::default(),
             said: None,
         }
     }
 
     fn step(&mut self) -> Result<(), String> {
-        let tiers = self.host.tiers().map_err(|why| {
-            format!("the module's parameter `tiers` cannot be understood: {why:#}")
-        })?;
-        if tiers.is_empty() {
+        let Some(on) = self.host.text(TIERS).filter(|tiers| !tiers.is_empty()) else {
             self.off();
             return Ok(());
-        }
+        };
+        let on = Some((on, self.host.ratio()));
         if *self.settings.borrow() != self.used {
             self.used = self.settings.borrow().clone();
             (self.worker, self.refused, self.without_damon) = (None, None, None);
@@ -127,9 +133,13 @@ impl Keeper {
         if self.worker.as_ref().is_some_and(Worker::is_busy) {
             return Ok(());
         }
-        if !self.is_due(&tiers) {
+        if !self.is_due() && self.on == on {
             return Ok(());
         }
+        let tiers = self.host.tiers().map_err(|why| {
+            format!("the module's parameter `tiers` cannot be understood: {why:#}")
+        })?;
+        self.on = on;
         let chosen = match tiers.len() {
             1 => Err("there is one tier: nothing is to be moved".to_string()),
             _ => self.engine(),
@@ -148,7 +158,9 @@ impl Keeper {
             let removed = Status::remove(&self.state);
             self.mute(removed);
         }
-        (self.refused, self.without_damon, self.said) = (None, None, None);
+        self.groups.forget();
+        self.shown = Arc::default();
+        (self.on, self.refused, self.without_damon, self.said) = (None, None, None, None);
         self.moving = true;
     }
 
@@ -206,13 +218,9 @@ impl Keeper {
         }
     }
 
-    fn is_due(&self, tiers: &[Tier]) -> bool {
-        let free: Vec<u64> = tiers.iter().map(Tier::free).collect();
-        let stirred = free.len() != self.free.len()
-            || free
-                .iter()
-                .zip(&self.free)
-                .any(|(now, then)| now.abs_diff(*then) > STIR);
+    fn is_due(&mut self) -> bool {
+        // Asked in any case: what was heard is not to be heard late.
+        let stirred = self.groups.stirred() || has_stirred(&self.free, &self.host.free());
         let wait = match self.moving || stirred {
             // Ticks are a second apart, or a little less.
             true => self
@@ -227,13 +235,14 @@ impl Keeper {
     /// Looks at all cgroups and begins the next step, if one is due.
     fn look(&mut self, tiers: &[Tier], without_engine: Option<String>) {
         self.looked = Some(Instant::now());
-        self.free = tiers.iter().map(Tier::free).collect();
-        let readings = groups::read(&self.tree, tiers);
+        self.free = self.host.free();
+        let readings = self.groups.look();
         let capacities: Vec<u64> = tiers.iter().map(Tier::capacity).collect();
         let mut known = Tiers::new(&capacities);
-        known.ratio = Some(self.host.ratio())
-            .filter(|ratio| *ratio > 0)
-            .unwrap_or(BY_CAPACITY);
+        known.ratio = match &self.on {
+            Some((_, ratio @ 1..)) => *ratio,
+            _ => BY_CAPACITY,
+        };
         let mut room = Room::default();
         for (at, tier) in tiers.iter().enumerate().take(room.free.len()) {
             (room.free[at], room.headroom[at]) = (tier.free(), tier.headroom());
@@ -245,10 +254,10 @@ impl Keeper {
         };
         let groups: Vec<_> = readings.iter().map(|reading| reading.group).collect();
         let planned = plan(&known, &room, &settings, &groups);
-        self.moves = moves(tiers, &readings, &planned);
+        self.moves = moves(tiers, readings, &planned);
         self.moves.retain(|wanted| !self.stuck.holds(wanted));
         self.moving = !self.moves.is_empty();
-        self.totals.retain(&readings);
+        self.totals.retain(readings);
         self.stuck.retain();
         let worker = self.worker.as_ref();
         self.told = Status {
@@ -260,10 +269,14 @@ impl Keeper {
             lend: self.used.lend,
             moving: self.moving && worker.is_some(),
             tiers: tiers.iter().map(metrics::tier).collect(),
-            cgroups: metrics::cgroups(&known, &readings, &planned, &self.totals, &self.stuck),
+            cgroups: metrics::cgroups(&known, readings, &planned, &self.totals, &self.stuck),
         };
+        self.shown = metrics::families(&self.told, &self.totals).into();
         let written = self.told.write(&self.state);
         self.mute(written);
+        if let Some(why) = self.groups.deaf().map(String::from) {
+            self.complain(why);
+        }
         if let (Some(worker), true) = (self.worker.as_mut(), self.moving) {
             worker.begin(self.moves.clone());
         }
@@ -283,6 +296,15 @@ impl Keeper {
             self.said = Some(why);
         }
     }
+}
+
+/// Whether any node's free memory changed by more than what is worth a look.
+fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
+    !then.keys().eq(now.keys())
+        || then
+            .values()
+            .zip(now.values())
+            .any(|(then, now)| then.abs_diff(*now) > STIR)
 }
 
 /// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is room for each next one.
@@ -335,8 +357,8 @@ impl Controller for Keeper {
         self.tick();
     }
 
-    fn families(&self) -> Vec<Family> {
-        metrics::families(&self.told, &self.totals)
+    fn families(&self) -> Arc<[Family]> {
+        Arc::clone(&self.shown)
     }
 }
 

@@ -4,7 +4,7 @@
 //! It finds pages through the processes that map them. So page cache that nobody maps is not seen, and what several
 //! processes share is passed over: the kernel moves it for who may move everybody's pages only, and
 //! it may be another cgroup's. Both are counted. A huge page is moved whole by its first page, so a move may end up to
-//! 511 pages too far; what was really moved is read from `memory.numa_stat` afterwards.
+//! 511 pages too far; what was really moved is read from `memory.tier_stat` afterwards.
 //!
 //! Each process is searched from where the last search ended, once around at most. Of a move of 8,000 pages
 //! in a cgroup of four processes each gives 2,000 first; what one has too few of, the others give in a second round.

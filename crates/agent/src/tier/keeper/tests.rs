@@ -23,8 +23,12 @@ impl Machine {
         write(dir.path(), "proc/zoneinfo", &text);
         for (cgroup, fast, slow) in [("first", 60_000, 0), ("late", 20_000, 40_000)] {
             let below = format!("sys/fs/cgroup/{cgroup}");
-            let stat = format!("active_anon N0={} N1={}\n", fast * 4096, slow * 4096);
-            write(dir.path(), &format!("{below}/memory.numa_stat"), &stat);
+            let stat = format!(
+                "tier0 nodes=0 bytes={}\ntier1 nodes=1 bytes={}\n",
+                fast * 4096,
+                slow * 4096
+            );
+            write(dir.path(), &format!("{below}/memory.tier_stat"), &stat);
             write(
                 dir.path(),
                 &format!("{below}/memory.max"),
@@ -121,4 +125,28 @@ fn an_engine_that_is_not_there_is_told_with_the_reason() {
     machine.keeper.tick();
     let told = machine.told().expect("told");
     assert_eq!(told.engine.as_deref(), Some("move_pages"));
+}
+
+#[test]
+fn at_rest_it_looks_when_something_stirs() {
+    let mut machine = Machine::new("0;1\n");
+    let budgets = |machine: &Machine| -> Vec<_> {
+        let told = machine.told().expect("told");
+        told.cgroups.iter().map(|one| one.budget[0]).collect()
+    };
+    machine.keeper.tick();
+    let before = budgets(&machine);
+    while machine.keeper.worker.as_ref().is_some_and(Worker::is_busy) {
+        machine.keeper.finish();
+    }
+    let parameter = "sys/module/weir/parameters/tier_ratio";
+    write(machine.dir.path(), parameter, "25\n");
+    machine.keeper.moving = false;
+    machine.keeper.looked = Some(Instant::now());
+    machine.keeper.tick();
+    assert_ne!(budgets(&machine), before, "a ratio counts at once");
+    let free = |pages: u64| BTreeMap::from([(0, 5000), (1, pages)]);
+    assert!(!has_stirred(&free(5000), &free(5000 - STIR)));
+    assert!(has_stirred(&free(5000), &free(5001 + STIR)));
+    assert!(has_stirred(&free(5000), &BTreeMap::new()));
 }
