@@ -78,7 +78,7 @@ stalls: setup ## stage every stall that explain tells apart, on both kernels, wi
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::
 
 tiers: setup ## bring cgroups to their shares of fast memory, kill agents while checksummed memory moves, weigh one at rest (twenty minutes; TIER_SECONDS=30 for less)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 tiers::
+	cargo test --locked --release --package weir --test guest -- --ignored --nocapture --test-threads 1 tiers::
 
 metrics: ## have a real Prometheus scrape the agent and answer every query of the dashboard (a minute)
 	tools/metrics.sh

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What the agent costs while all are at their shares: CPU time of its process, with 4
-# and with 400 cgroups. tier-cost.sh SECONDS
+# and with 400 cgroups. tier-cost.sh SECONDS. In a guest that counts instructions
+# (--count-instructions, one CPU) a hundredth of a second is 10 million of them.
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
 seconds=${1:-60}

@@ -3,12 +3,17 @@
 
 use crate::common;
 
-fn passes(script: &str, arguments: &[&str]) {
+/// A guest with DRAM and a slower node.
+const TWO_TIERS: &[&str] = &["--tier", "1G,80ns,200G/s", "--tier", "384M,250ns,50G/s"];
+
+fn passes(options: &[&str], script: &str, arguments: &[&str]) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let guest = format!("{root}/crates/weir/tests/guest");
     let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
-    let script = format!("{root}/crates/weir/tests/guest/{script}");
-    let (fast, slow) = ("1G,80ns,200G/s", "384M,250ns,50G/s");
-    let mut args = vec!["--tier", fast, "--tier", slow, "--file", &tap];
+    let shares = format!("{guest}/shares.sh:/shares.sh");
+    let script = format!("{guest}/{script}");
+    let mut args = options.to_vec();
+    args.extend(["--file", &tap, "--file", &shares]);
     args.extend(["--timeout", "30m", &script]);
     args.extend_from_slice(arguments);
     common::passes(&args);
@@ -17,13 +22,13 @@ fn passes(script: &str, arguments: &[&str]) {
 #[test]
 #[ignore = "a minute or more: make tiers"]
 fn cgroups_come_to_their_shares_and_stay() {
-    passes("tier.sh", &[]);
+    passes(TWO_TIERS, "tier.sh", &[]);
 }
 
 #[test]
 #[ignore = "a minute or more: make tiers"]
 fn damon_brings_them_there_too() {
-    passes("tier.sh", &["damon"]);
+    passes(TWO_TIERS, "tier.sh", &["damon"]);
 }
 
 fn seconds(default: &str) -> String {
@@ -33,11 +38,13 @@ fn seconds(default: &str) -> String {
 #[test]
 #[ignore = "ten minutes: make tiers"]
 fn nothing_is_lost_while_pages_move_and_agents_are_killed() {
-    passes("tier-churn.sh", &[&seconds("600")]);
+    passes(TWO_TIERS, "tier-churn.sh", &[&seconds("600")]);
 }
 
+/// A second of this guest is a billion instructions, and no other guest can slow it down.
 #[test]
 #[ignore = "two minutes: make tiers"]
 fn at_rest_it_costs_next_to_nothing() {
-    passes("tier-cost.sh", &[&seconds("60")]);
+    let counting = [TWO_TIERS, &["--cpus", "1", "--count-instructions"]].concat();
+    passes(&counting, "tier-cost.sh", &[&seconds("60")]);
 }
