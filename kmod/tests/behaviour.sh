@@ -55,7 +55,8 @@ way_shared() {
 	# who comes second finds the pages dirty and is not looked at: until b was first somewhere
 	rounds=0
 	while [ $rounds -lt 20 ] &&
-		{ [ "$(stat b nr_passes)" -le "$b_before" ] || [ "$(stat b foreign)" -lt 1048576 ]; }; do
+		{ [ "$(stat b nr_passes)" -le "$b_before" ] || [ "$(stat b foreign)" -lt 1048576 ] ||
+			[ "$(stat b nr_floor_admitted)" -eq "$(stat b nr_passes)" ]; }; do
 		dirty /mnt/d/shared 48 a &
 		dirty /mnt/d/shared 48 b
 		wait $!
