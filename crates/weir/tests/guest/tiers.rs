@@ -31,6 +31,14 @@ fn damon_brings_them_there_too() {
     passes(TWO_TIERS, "tier.sh", &["damon"]);
 }
 
+#[test]
+#[ignore = "two minutes or more: make tiers"]
+fn three_tiers_and_children_come_to_theirs() {
+    let one = |tier| ["--tier", tier];
+    let tiers = ["1G,80ns,200G/s", "256M,250ns,50G/s", "256M,700ns,10G/s"];
+    passes(&tiers.map(one).concat(), "tier-nodes.sh", &[]);
+}
+
 fn seconds(default: &str) -> String {
     std::env::var("TIER_SECONDS").unwrap_or(default.into())
 }
