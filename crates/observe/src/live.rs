@@ -124,6 +124,10 @@ pub fn look(
             samples.progress.extend(born.filter(|(ns, _)| *ns > begin));
             samples.progress.push((now_ns(), watched.progress()));
             recording.round(&mut trace.events, &mut samples)?;
+            if recording.is_full() {
+                blind.push("ended early: a longer recording could not be read".into());
+                break;
+            }
         } else if trace.events.len() > MOST_EVENTS {
             blind.push(format!("ended after {MOST_EVENTS} events"));
             break;

@@ -3,8 +3,10 @@
 //!
 //! A look costs some 15 us a task, so each round looks at a bounded number of them, in turn; what was
 //! found is weighted by how many tasks each look stands for. Example: 400 tasks, 50 looked at every
-//! 100 ms: each is seen every 0.8 s, and a sleep that is seen counts 0.8 s.
+//! 100 ms: each is seen every 0.8 s, and a sleep that is seen counts 0.8 s. For the same reason only what
+//! may have changed is read when they are listed anew.
 
+use crate::cgroup::ROOT;
 use crate::observation::{Flushers, Progress};
 use crate::wait::{Wait, classify};
 use std::collections::BTreeMap;
@@ -23,6 +25,28 @@ const LIST_EVERY: Duration = Duration::from_secs(1);
 /// Sleeps that were seen, in task-seconds.
 pub type Waits = BTreeMap<Wait, f64>;
 
+/// A task in the root cgroup.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Program,
+    /// The kernel's, not bound to a CPU: its name says whose work it does, flushers' for one.
+    Worker,
+    Kernel,
+}
+
+impl Kind {
+    fn of(task: u32) -> Kind {
+        let line = fs::read_to_string(format!("/proc/{task}/cmdline"));
+        if !line.is_ok_and(|line| line.is_empty()) {
+            Kind::Program
+        } else if name(task).is_some_and(|name| name.starts_with("kworker/u")) {
+            Kind::Worker
+        } else {
+            Kind::Kernel
+        }
+    }
+}
+
 /// Who is looked at, and what was found.
 pub struct Tasks {
     cgroup: PathBuf,
@@ -33,6 +57,7 @@ pub struct Tasks {
     born: Vec<(u64, Progress)>,
     listed: Option<Instant>,
     last: Option<Instant>,
+    in_root: BTreeMap<u32, Kind>,
     workers: Vec<u32>,
     /// Cgroup path to what its tasks slept for.
     pub waits: BTreeMap<String, Waits>,
@@ -55,6 +80,7 @@ impl Tasks {
             born: Vec::new(),
             listed: None,
             last: None,
+            in_root: BTreeMap::new(),
             workers: Vec::new(),
             waits: BTreeMap::new(),
             homes: BTreeMap::new(),
@@ -117,48 +143,36 @@ impl Tasks {
     }
 
     fn list(&mut self) {
+        // All of the kernel's threads are there. Who they are does not change.
+        let in_root = threads(Path::new(ROOT)).into_iter().map(|task| {
+            let kind = self.in_root.get(&task).copied();
+            (task, kind.unwrap_or_else(|| Kind::of(task)))
+        });
+        self.in_root = in_root.collect();
         self.tasks.clear();
-        let root = self.cgroup.clone();
         match self.only {
             Some(process) => {
                 let home = home_of(Path::new("/"), process).unwrap_or_default();
-                let tasks: Vec<u32> = ids(&PathBuf::from(format!("/proc/{process}/task")));
-                self.homes
-                    .extend(tasks.iter().map(|task| (*task, home.clone())));
-                self.tasks = tasks;
+                for task in ids(&PathBuf::from(format!("/proc/{process}/task"))) {
+                    self.found(task, &home);
+                }
             }
-            None => self.list_below(&root),
+            None => self.list_below(&self.cgroup.clone()),
         }
-        for task in &self.tasks {
-            if let Entry::Vacant(unknown) = self.names.entry(*task) {
-                let name = fs::read_to_string(format!("/proc/{task}/comm")).unwrap_or_default();
-                unknown.insert(name.trim().to_string());
-                let begin = began(*task).map(|ns| (ns, Progress::from([(*task, 0)])));
-                self.born.extend(begin);
-            }
-        }
-        self.workers = ids(Path::new("/proc"))
-            .into_iter()
-            .filter(|id| {
-                fs::read_to_string(format!("/proc/{id}/comm"))
-                    .is_ok_and(|name| name.starts_with("kworker/u") && name.contains("flush-"))
-            })
-            .collect();
+        let workers = self.in_root.iter().filter(|(task, kind)| {
+            **kind == Kind::Worker && name(**task).is_some_and(|name| name.contains("flush-"))
+        });
+        self.workers = workers.map(|(task, _)| *task).collect();
     }
 
     fn list_below(&mut self, directory: &Path) {
-        let text = fs::read_to_string(directory.join("cgroup.threads")).unwrap_or_default();
         let path = relative(directory);
-        for task in text.lines().filter_map(|line| line.parse().ok()) {
-            // Kernel threads are nobody's, and are all in the root.
-            if path.is_empty()
-                && fs::read_to_string(format!("/proc/{task}/cmdline"))
-                    .is_ok_and(|line| line.is_empty())
-            {
-                continue;
+        for task in threads(directory) {
+            // Kernel threads are nobody's.
+            let kind = self.in_root.get(&task).filter(|_| path.is_empty());
+            if kind.is_none_or(|kind| *kind == Kind::Program) {
+                self.found(task, &path);
             }
-            self.tasks.push(task);
-            self.homes.insert(task, path.clone());
         }
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -166,13 +180,34 @@ impl Tasks {
             }
         }
     }
+
+    fn found(&mut self, task: u32, home: &str) {
+        self.tasks.push(task);
+        if self.homes.get(&task).is_none_or(|known| known != home) {
+            self.homes.insert(task, home.into());
+        }
+        if let Entry::Vacant(unknown) = self.names.entry(task) {
+            unknown.insert(name(task).unwrap_or_default());
+            let begin = began(task).map(|ns| (ns, Progress::from([(task, 0)])));
+            self.born.extend(begin);
+        }
+    }
+}
+
+/// Those in a cgroup, not below it.
+fn threads(directory: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(directory.join("cgroup.threads")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn name(task: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{task}/comm")).ok()?;
+    Some(name.trim().to_string())
 }
 
 /// A cgroup directory's path below the root's.
 pub fn relative(directory: &Path) -> String {
-    let path = directory
-        .strip_prefix(crate::cgroup::ROOT)
-        .unwrap_or(directory);
+    let path = directory.strip_prefix(ROOT).unwrap_or(directory);
     path.to_string_lossy().into_owned()
 }
 

@@ -28,23 +28,38 @@ pub mod reader;
 pub mod units;
 
 use problem::{Problem, Problems};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
+
+/// Of a file that people write by hand, and that is held in memory.
+const LARGEST: u64 = 16 << 20;
+
+/// The text of a file, which is a `kind` in the words of the error.
+///
+/// # Errors
+/// One problem: it cannot be read, or nobody has written that by hand.
+pub fn text(path: &Path, kind: &str) -> Result<String, Problems> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+    let why = match read {
+        Ok(length) if length as u64 > LARGEST => {
+            format!("it has more than {} MiB", LARGEST >> 20)
+        }
+        Ok(_) => return Ok(text),
+        Err(why) => why.to_string(),
+    };
+    Err(Problems(vec![Problem {
+        file: path.display().to_string(),
+        line: 0,
+        key: String::new(),
+        what: format!("cannot read the {kind}: {why}"),
+    }]))
+}
 
 /// Reads and checks the scenario file at `path`; its stem becomes the scenario's name.
 ///
 /// # Errors
-/// The text of a file, which is a `kind` in the words of the error; a problem of its own if it cannot be read.
-pub fn text(path: &Path, kind: &str) -> Result<String, Problems> {
-    std::fs::read_to_string(path).map_err(|why| {
-        Problems(vec![Problem {
-            file: path.display().to_string(),
-            line: 0,
-            key: String::new(),
-            what: format!("cannot read the {kind}: {why}"),
-        }])
-    })
-}
-
 /// Everything that is wrong with the file, each problem with its line; or why it could not be read.
 pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
     let shown = path.display().to_string();

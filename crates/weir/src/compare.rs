@@ -93,21 +93,10 @@ impl Pair {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let scenario = match scenario::load(&args.scenario) {
-        Ok(scenario) => scenario,
-        Err(problems) => {
-            output::note(problems);
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let scenario = scenario::load(&args.scenario)?;
     // First, because it refuses at once what it cannot run.
-    let twin = match in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed, None)? {
-        Ok(runs) => Report::new(&scenario, &Arm::ALL, &runs),
-        Err(problems) => {
-            output::note(problems);
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let twin = in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed, None)?;
+    let twin = Report::new(&scenario, &Arm::ALL, &twin);
     let lab = match &args.lab {
         Some(path) => earlier(path)?,
         None => from_guests(args, &scenario)?,

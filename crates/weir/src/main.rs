@@ -19,6 +19,7 @@ mod twin;
 mod twin_record;
 
 use clap::Parser;
+use scenario::problem::Problems;
 use std::process::ExitCode;
 
 /// Every cgroup its own control over dirty pages, on the kernel the host already runs
@@ -74,7 +75,11 @@ fn main() -> ExitCode {
         if error.is::<output::ReaderGone>() {
             return ExitCode::from(output::READER_GONE);
         }
-        output::note(format_args!("weir: {error:#}"));
+        match error.downcast_ref::<Problems>() {
+            // Each says its file and line, in the form that editors jump to.
+            Some(problems) => output::note(problems),
+            None => output::note(format_args!("weir: {error:#}")),
+        }
         ExitCode::from(2)
     })
 }

@@ -6,11 +6,11 @@ mod search;
 
 use crate::output;
 use crate::run::colour;
-use crate::twin::{from_twin, in_parallel, problems};
-use anyhow::{Result, anyhow, bail};
+use crate::twin::{in_parallel, one_run, refused};
+use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use knob::Knob;
-use report::{Judged, Report, Run, Verdict};
+use report::{Judged, Report, Verdict};
 use scenario::model::{Arm, Scenario};
 use search::{Point, Scale, Search, Trial};
 use serde_json::{Value, json};
@@ -38,25 +38,13 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let scenario = match scenario::load(&args.scenario) {
-        Ok(scenario) => scenario,
-        Err(problems) => {
-            output::note(problems);
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let scenario = scenario::load(&args.scenario)?;
     if scenario.expects.is_empty() {
         bail!(
             "the scenario expects nothing: add an `[[expect]]` that says what a plan is to reach"
         );
     }
-    let limit = match twin::dirty_limit(&scenario) {
-        Ok(limit) => limit,
-        Err(refusals) => {
-            output::note(format_args!("{}", problems(&args.scenario, refusals)?));
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let limit = twin::dirty_limit(&scenario).map_err(|why| refused(&args.scenario, why))?;
     let knobs = knobs(args, &scenario, limit)?;
     let plan = Plan::search(&scenario, knobs, args.seed)?;
     if args.json {
@@ -244,17 +232,6 @@ impl Plan {
             "nearest": nearest,
         })
     }
-}
-
-fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
-    let outcome = twin::run(scenario, arm, seed).map_err(|refusals| {
-        let told: Vec<String> = refusals
-            .iter()
-            .map(|(key, why)| format!("key `{key}`: {why}"))
-            .collect();
-        anyhow!("{}", told.join("\n"))
-    })?;
-    Ok(from_twin(arm, outcome))
 }
 
 /// By which part of what is wanted an expectation is missed: 0 if met, at most 1.

@@ -53,6 +53,9 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
     }
     let mut seen = look?;
     seen.weir_is_installed = installed_module()?;
+    for what in &seen.blind {
+        output::note(format_args!("note: {what}"));
+    }
     let (seconds, lost) = (seen.seconds, seen.lost);
     let events = recording.events();
     let bytes = recording.finish(seen)?;

@@ -66,13 +66,7 @@ enum Arms {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let scenario = match scenario::load(&args.scenario) {
-        Ok(scenario) => scenario,
-        Err(problems) => {
-            output::note(problems);
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let scenario = scenario::load(&args.scenario)?;
     let arms = match args.arm {
         Arms::Stock => vec![Arm::Stock],
         Arms::Weir => vec![Arm::Weir],
@@ -89,20 +83,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         )?,
         Place::Twin => {
             let record = args.out.as_deref().filter(|_| args.record);
-            match in_twin(
+            in_twin(
                 &args.scenario,
                 &scenario,
                 &arms,
                 args.repeat,
                 args.seed,
                 record,
-            )? {
-                Ok(runs) => runs,
-                Err(problems) => {
-                    output::note(problems);
-                    return Ok(ExitCode::from(2));
-                }
-            }
+            )?
         }
     };
     let report = Report::new(&scenario, &arms, &runs);

@@ -5,7 +5,7 @@ mod plot;
 mod set;
 
 use crate::output;
-use crate::twin::{from_twin, in_parallel, on_threads};
+use crate::twin::{in_parallel, on_threads, one_run};
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -70,16 +70,9 @@ fn part(text: &str) -> Result<(usize, usize), String> {
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let shown = args.scenario.display().to_string();
-    let text = std::fs::read_to_string(&args.scenario)
-        .with_context(|| format!("cannot read the scenario {shown}"))?;
+    let text = scenario::text(&args.scenario, "scenario")?;
     // What is wrong with the file itself is told with its lines.
-    let scenario = match scenario::parse("sweep", &shown, &text) {
-        Ok(scenario) => scenario,
-        Err(problems) => {
-            output::note(problems);
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let scenario = scenario::parse("sweep", &shown, &text)?;
     let show = shown_metrics(&args.show, &scenario)?;
     let (index, of) = args.part.unwrap_or((0, 1));
     let mut wanted = Vec::new();
@@ -150,16 +143,7 @@ fn panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> {
 }
 
 fn report_of(scenario: &Scenario, settings: &[Setting], seed: u64) -> Result<Report> {
-    let run = |arm| {
-        let outcome = twin::run(scenario, arm, seed).map_err(|refusals| {
-            let told: Vec<String> = refusals
-                .iter()
-                .map(|(key, why)| format!("key `{key}`: {why}"))
-                .collect();
-            anyhow!("with {settings:?}: {}", told.join("\n"))
-        })?;
-        Ok(from_twin(arm, outcome))
-    };
+    let run = |arm| one_run(scenario, arm, seed).with_context(|| format!("with {settings:?}"));
     let runs = Arm::ALL.into_iter().map(run).collect::<Result<Vec<_>>>()?;
     Ok(Report::new(scenario, &Arm::ALL, &runs))
 }

@@ -2,7 +2,7 @@
 //! Scenarios on the twin: one thread per run, as many as there are CPUs.
 
 use crate::twin_record;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use report::{Metric, Outcome, Run};
 use scenario::model::{Arm, Scenario};
 use scenario::problem::{Problem, Problems};
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 /// What stands for `uname -r`.
 const KERNEL: &str = "twin of 6.12";
 
-/// Runs `scenario` in each arm, `repeat` times; the inner error is what the twin does not model.
+/// Runs `scenario` in each arm, `repeat` times. What the twin does not model is refused.
 pub fn in_twin(
     path: &Path,
     scenario: &Scenario,
@@ -21,7 +21,7 @@ pub fn in_twin(
     repeat: u32,
     seed: u64,
     record: Option<&Path>,
-) -> Result<Result<Vec<Run>, Problems>> {
+) -> Result<Vec<Run>> {
     let wanted: Vec<(Arm, u64)> = (0..u64::from(repeat))
         .flat_map(|round| arms.iter().map(move |arm| (*arm, seed.wrapping_add(round))))
         .collect();
@@ -38,14 +38,26 @@ pub fn in_twin(
                 }
                 runs.push(from_twin(*arm, outcome));
             }
-            Err(refusals) => return Ok(Err(problems(path, refusals)?)),
+            Err(refusals) => return Err(refused(path, refusals)),
         }
     }
-    Ok(Ok(runs))
+    Ok(runs)
+}
+
+/// A run of a scenario that is made up, so that no line of a file is to blame if it is refused.
+pub fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
+    let outcome = twin::run(scenario, arm, seed).map_err(|refusals| {
+        let told: Vec<String> = refusals
+            .iter()
+            .map(|(key, why)| format!("key `{key}`: {why}"))
+            .collect();
+        anyhow!("{}", told.join("\n"))
+    })?;
+    Ok(from_twin(arm, outcome))
 }
 
 /// The twin's result as the report takes it.
-pub fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
+fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
     let metrics = outcome.metrics.into_iter().map(|(name, metric)| {
         let metric = Metric {
             value: metric.value,
@@ -61,10 +73,12 @@ pub fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
     }
 }
 
-/// Refusals with the lines their keys are on.
-pub fn problems(path: &Path, refusals: Vec<twin::Refusal>) -> Result<Problems> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+/// Refusals, with the lines that the keys to blame are on.
+pub fn refused(path: &Path, refusals: Vec<twin::Refusal>) -> Error {
+    let text = match scenario::text(path, "scenario") {
+        Ok(text) => text,
+        Err(why) => return why.into(),
+    };
     let mut problems: Vec<Problem> = refusals
         .into_iter()
         .map(|(key, what)| Problem {
@@ -75,7 +89,7 @@ pub fn problems(path: &Path, refusals: Vec<twin::Refusal>) -> Result<Problems> {
         })
         .collect();
     problems.sort_by_key(|problem| problem.line);
-    Ok(Problems(problems))
+    Problems(problems).into()
 }
 
 /// `work` on each of `items`, in their order, on as many threads as there are CPUs.

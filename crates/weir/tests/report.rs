@@ -113,6 +113,9 @@ fn what_cannot_be_drawn_is_said() {
         &[guest, "--html", html],
         "no phase of this run came to its end",
     );
+    let huge = std::fs::File::options().write(true).open(&results);
+    huge.expect("there").set_len(3 << 30).expect("made");
+    fails(&[guest, "--html", html], "has more than 2.0 GiB");
     std::fs::write(&results, "{\"event\":\"boot\"").expect("written");
     fails(
         &[guest, "--html", html],

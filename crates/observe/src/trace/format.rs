@@ -11,6 +11,7 @@
 
 use super::event::Fields;
 use anyhow::{Context, Result, bail};
+use std::cell::Cell;
 
 /// One event's layout.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,7 @@ impl Format {
         Record {
             format: self,
             bytes,
+            next: Cell::new(0),
         }
     }
 }
@@ -99,11 +101,17 @@ impl Field {
 pub struct Record<'a> {
     format: &'a Format,
     bytes: &'a [u8],
+    /// After the field that was asked for last: they are asked for in about the order they lie in.
+    next: Cell<usize>,
 }
 
 impl Record<'_> {
     fn field(&self, name: &str) -> Option<(&Field, &[u8])> {
-        let field = self.format.fields.iter().find(|field| field.name == name)?;
+        let fields = &self.format.fields;
+        let mut places = (self.next.get()..fields.len()).chain(0..self.next.get());
+        let place = places.find(|place| fields[*place].name == name)?;
+        self.next.set(place + 1);
+        let field = &fields[place];
         let end = field.offset.checked_add(field.size)?;
         Some((field, self.bytes.get(field.offset..end)?))
     }

@@ -8,6 +8,7 @@ use crate::format::digits;
 use anyhow::{Context, Result, bail};
 use guest::protocol::{Event, PhaseResult, Series as Sampled};
 use observe::Observation;
+use observe::observation::content;
 use std::fs;
 use std::path::Path;
 
@@ -20,8 +21,8 @@ pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
     if !path.is_file() {
         bail!("{name} {}", what_it_is(directory));
     }
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = String::from_utf8(content(&path)?)
+        .with_context(|| format!("{} is no text", path.display()))?;
     let mut run = Timeline {
         name: name.into(),
         ..Timeline::default()

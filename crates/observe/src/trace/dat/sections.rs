@@ -3,6 +3,8 @@
 //! compressed, those with pages in chunks.
 
 use super::{Bytes, Pages, Trace, command_names, decode, event_formats, header, pages};
+use crate::diagnosis::size;
+use crate::observation::LARGEST;
 use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
 use std::io::Read;
@@ -14,9 +16,6 @@ const HEADER_INFO: u16 = 16;
 const EVENT_FORMATS: u16 = 18;
 const COMMAND_LINES: u16 = 21;
 const BUFFER_TEXT: u16 = 22;
-
-/// Compressed data may not claim to become more than this: it is not a trace of ours then.
-const LARGEST: u64 = 4 << 30;
 
 #[derive(Default)]
 struct Places<'a> {
@@ -183,18 +182,14 @@ impl<'a> File<'a> {
             let Ok((packed, plain)) = chunk else {
                 return Ok((all, true));
             };
+            fits(all.len() as u64 + u64::from(plain))?;
             all.extend(self.unpack(packed, plain.into())?);
-            if all.len() as u64 > LARGEST {
-                bail!(
-                    "its data are larger than {} GiB: cut it with `trace-cmd split`",
-                    LARGEST >> 30
-                );
-            }
         }
         Ok((all, false))
     }
 
     fn unpack(&self, packed: &[u8], plain: u64) -> Result<Vec<u8>> {
+        fits(plain)?;
         let mut all = Vec::new();
         // One byte more than promised would show that the promise is false.
         let mut read = |from: &mut dyn Read| {
@@ -217,5 +212,37 @@ impl<'a> File<'a> {
             bail!("its compressed data are damaged: they are longer than they say");
         }
         Ok(all)
+    }
+}
+
+/// Refuses what is not held in memory.
+fn fits(plain: u64) -> Result<()> {
+    if plain > LARGEST {
+        bail!(
+            "it is larger than {} unpacked: cut it with `trace-cmd split`",
+            size(LARGEST)
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_claims_to_become_too_much_is_not_unpacked() {
+        let chunks = |plain: u32| {
+            let numbers = [1, 2, plain].map(u32::to_le_bytes);
+            let bytes = [numbers.as_flattened(), b"??"].concat();
+            let compression = "zlib";
+            let file = File {
+                bytes: &bytes,
+                compression,
+            };
+            file.chunks(0).expect_err("refused").to_string()
+        };
+        assert!(chunks(1 << 31).contains("are damaged"));
+        assert!(chunks((1 << 31) + 1).contains("larger than 2.0 GiB unpacked: cut it"));
     }
 }

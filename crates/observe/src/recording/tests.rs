@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::read::read_up_to;
+use super::*;
+use crate::trace::event::{Pause, What};
+use flate2::read::MultiGzDecoder;
+use std::io::Read;
+
+fn recorded() -> (tempfile::TempDir, Vec<u8>) {
+    let dir = tempfile::tempdir().expect("made");
+    let path = dir.path().join("r");
+    let mut recording = Recording::create(&path, "6.12").expect("made");
+    let pause = Pause {
+        bdi: "8:0".into(),
+        cgroup: 7,
+        pause_ms: 90,
+        ..Pause::default()
+    };
+    let event = |ns, what| Event { ns, task: 4, what };
+    let mut events = vec![
+        event(5_000_000, What::Pause(pause)),
+        event(100_000_000, What::Woke),
+    ];
+    let limits = Limits {
+        thresh: 9,
+        ..Limits::default()
+    };
+    let mut samples = Samples {
+        limits: vec![(1, limits)],
+        pressure: vec![(1, Pressure::default())],
+        progress: vec![(1, Progress::from([(4, 4096)]))],
+    };
+    recording.flushed = Instant::now() - FLUSH_EVERY;
+    recording.round(&mut events, &mut samples).expect("written");
+    assert!(events.is_empty() && samples.progress.is_empty());
+    let end = Observation {
+        seconds: 3.0,
+        seen: BTreeSet::from(["throttle_woke".to_string()]),
+        homes: BTreeMap::from([(4, "db".to_string())]),
+        lost: 2,
+        ..Observation::default()
+    };
+    let size = recording.finish(end).expect("written");
+    let bytes = std::fs::read(&path).expect("read");
+    assert_eq!(bytes.len() as u64, size);
+    assert!(
+        Recording::create(&path, "6.12").is_err(),
+        "what is there is kept"
+    );
+    (dir, bytes)
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let seen = read(&recorded().1).expect("read");
+    assert_eq!(seen.stalls[0].slept_ns, Some(95_000_000));
+    assert_eq!((seen.seconds, seen.lost, seen.limits.len()), (3.0, 2, 1));
+    assert_eq!(seen.homes[&4], "db");
+    assert_eq!((seen.pressure.len(), seen.progress[0].1[&4]), (1, 4096));
+}
+
+#[test]
+fn a_cut_one_is_used_up_to_its_last_block() {
+    let bytes = recorded().1;
+    let seen = read(&bytes[..bytes.len() - 60]).expect("read");
+    assert_eq!(seen.stalls[0].slept_ns, Some(95_000_000));
+    assert!(seen.blind[0].contains("has no end"), "{:?}", seen.blind);
+    for end in 0..bytes.len() {
+        let _ = read(&bytes[..end]);
+    }
+}
+
+#[test]
+fn a_damaged_one_is_used_as_far_as_it_goes() {
+    let bytes = recorded().1;
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        let _ = read(&damaged);
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let head = "{\"weir_recording\":1,\"kernel\":\"x\"}";
+    let newer = "{\"of_a_newer_kind\":[1]}";
+    let limits = "[9,{\"dirty\":1,\"writeback\":1,\"background\":1,\"thresh\":1}]";
+    let earlier = limits.replace('9', "3");
+    write!(
+        encoder,
+        "{head}\n{newer}\n{{\"lim\n{{\"limits\":{limits}}}\n{{\"limits\":{earlier}}}\n"
+    )
+    .expect("packed");
+    let seen = read(&encoder.finish().expect("packed")).expect("read");
+    assert_eq!(
+        seen.blind,
+        [
+            "1 lines of the recording are damaged and were left out",
+            "the recording has no end: it was cut or is damaged, or the machine died"
+        ]
+    );
+    assert_eq!((seen.limits.len(), seen.seconds), (2, 0.0));
+}
+
+#[test]
+fn more_than_fits_in_memory_is_neither_read_nor_written() {
+    let (dir, bytes) = recorded();
+    let mut unpacked = String::new();
+    let mut decoder = MultiGzDecoder::new(&bytes[..]);
+    decoder.read_to_string(&mut unpacked).expect("packed");
+    let length = unpacked.len() as u64;
+    assert!(read_up_to(length, &bytes).is_ok());
+    let error = read_up_to(length - 1, &bytes).expect_err("refused");
+    assert!(error.to_string().contains("unpacked: record for a shorter"));
+    let mut recording = Recording::create(&dir.path().join("long"), "6.12").expect("made");
+    assert!(!recording.is_full());
+    recording.unpacked = LARGEST;
+    assert!(recording.is_full());
+}
+
+#[test]
+fn others_are_refused() {
+    let packed = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text.as_bytes()).expect("packed");
+        encoder.finish().expect("packed")
+    };
+    for (text, why) in [
+        ("", "it is empty"),
+        ("hello\n", "no recording of weir's"),
+        (
+            "{\"weir_recording\":9,\"kernel\":\"x\"}\n",
+            "version 9; up to 2 is supported",
+        ),
+    ] {
+        let error = format!("{:#}", read(&packed(text)).expect_err("refused"));
+        assert!(error.contains(why), "{error}");
+    }
+}
