@@ -3,6 +3,7 @@
 
 use crate::dirty_stat::{self, DirtyStat};
 use crate::host::total;
+use crate::plausible::{self, MOST_BYTES};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +70,15 @@ pub struct Cgroup {
     /// It has an I/O controller, so what it reads and writes is known.
     #[serde(default)]
     pub has_io: bool,
+}
+
+impl Cgroup {
+    /// To all devices, in bytes.
+    pub(crate) fn written(&self) -> u64 {
+        self.io
+            .values()
+            .fold(0, |sum: u64, io| sum.saturating_add(io.written))
+    }
 }
 
 /// Limits on what is written to one device.
@@ -188,13 +198,13 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     };
     let mut cgroup = Cgroup {
         current: number(&limit("memory.current")).unwrap_or(0),
-        max: number(&limit("memory.max")),
-        high: number(&limit("memory.high")),
-        min: number(&limit("memory.min")).unwrap_or(0),
+        max: number(&limit("memory.max")).and_then(plausible::limit),
+        high: number(&limit("memory.high")).and_then(plausible::limit),
+        min: number(&limit("memory.min")).unwrap_or(0).min(MOST_BYTES),
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
-        dirty_min: number(&read("memory.dirty_min")),
+        dirty_min: number(&read("memory.dirty_min")).map(|floor| floor.min(MOST_BYTES)),
         weight: number(&read("memory.dirty_weight")).filter(|weight| *weight != DEFAULT_WEIGHT),
         ..Cgroup::default()
     };
@@ -212,7 +222,10 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         cgroup.file = key("active_file") + key("inactive_file");
     }
     for (device, values) in nested(&limit("io.max")) {
-        let value = |key: &str| values.get(key).and_then(|value| value.parse().ok());
+        let value = |key: &str| {
+            let value = values.get(key).and_then(|value| value.parse().ok());
+            value.and_then(plausible::limit)
+        };
         cgroup.io_max.insert(
             device,
             IoMax {

@@ -7,6 +7,7 @@
 //! and `/web/a` are asked, and so is the root, which has no such file.
 
 use crate::cgroup::{Cgroup, flat, number};
+use crate::plausible;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +36,8 @@ impl DirtyStat {
         let ceiling = text
             .lines()
             .find_map(|line| line.strip_prefix("ceiling "))
-            .and_then(number);
+            .and_then(number)
+            .and_then(plausible::limit);
         DirtyStat {
             floor: flat(text, "floor"),
             ceiling,

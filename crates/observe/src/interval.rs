@@ -168,8 +168,7 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
     let row = |cgroup: &Cgroup| {
         let name = shown(&cgroup.path);
         let has_memory = |value: u64| cgroup.has_memory.then_some(value);
-        let written: u64 = cgroup.io.values().map(|io| io.written).sum();
-        let out = cgroup.has_io.then(|| per_second(written as f64));
+        let out = cgroup.has_io.then(|| per_second(cgroup.written() as f64));
         let stat = cgroup.stat;
         CgroupRow {
             dirty_bytes: has_memory(cgroup.dirty),

@@ -19,6 +19,7 @@ pub mod host;
 pub mod interval;
 pub mod live;
 pub mod observation;
+pub mod plausible;
 pub mod recording;
 pub mod stall;
 mod tasks;

@@ -26,6 +26,7 @@ pub(crate) use read::{is_recording, read};
 use crate::cgroup::Cgroup;
 use crate::host::{Device, Host};
 use crate::observation::{Flushers, Observation, Pressure, Progress};
+use crate::plausible::{self, Plausible};
 use crate::tasks::Waits;
 use crate::trace::event::{Event, Limits};
 use anyhow::{Context, Result};
@@ -87,6 +88,36 @@ struct State {
     flushers: Flushers,
     weir: Option<String>,
     weir_is_installed: bool,
+}
+
+impl Plausible for Line {
+    fn is_plausible(&self) -> bool {
+        match self {
+            // Packed.
+            Line::Throttle(_) => true,
+            Line::Event(event) => event.is_plausible(),
+            Line::Limits(sample) => sample.is_plausible(),
+            Line::Pressure(sample) => sample.is_plausible(),
+            Line::Progress(sample) => sample.is_plausible(),
+            Line::State(end) => end.is_plausible(),
+        }
+    }
+}
+
+impl Plausible for State {
+    fn is_plausible(&self) -> bool {
+        plausible::seconds(self.seconds)
+            && plausible::counted([self.lost])
+            && self.host.iter().all(Plausible::is_plausible)
+            && self.cgroups.iter().all(Plausible::is_plausible)
+            && self.devices.iter().all(Plausible::is_plausible)
+            && self.flushers.is_plausible()
+            && self
+                .waits
+                .values()
+                .flat_map(|waits| waits.values())
+                .all(|slept| plausible::seconds(*slept))
+    }
 }
 
 fn yes() -> bool {

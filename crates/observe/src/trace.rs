@@ -11,6 +11,7 @@ pub(crate) mod format;
 pub(crate) mod ring;
 pub(crate) mod text;
 
+use crate::plausible::Plausible;
 use anyhow::{Result, bail};
 use event::{Event, Lacks};
 use format::Format;
@@ -52,8 +53,16 @@ impl Trace {
         }
     }
 
-    /// Brings events in order of time; those of one time keep theirs.
-    pub(crate) fn sort(&mut self) {
+    /// Leaves out events that cannot be, and brings the others in order of time; those of one time keep theirs.
+    pub(crate) fn settle(&mut self) {
+        let read = self.events.len();
+        self.events.retain(Plausible::is_plausible);
+        if self.events.len() < read {
+            let lost = read - self.events.len();
+            self.damage.push(format!(
+                "{lost} events have numbers that cannot be and were left out"
+            ));
+        }
         self.events.sort_by_key(|event| event.ns);
     }
 }
@@ -92,7 +101,7 @@ impl Formats {
                 trace.seen.insert(format.name.clone());
             }
         });
-        trace.lost += read.lost;
+        trace.lost = trace.lost.saturating_add(read.lost);
         match lacks {
             Some((event, field)) => bail!("its event {event} has no field `{field}`"),
             None => Ok(!read.damaged),

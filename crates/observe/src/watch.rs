@@ -143,7 +143,7 @@ impl Watch {
             task: 0,
             what: What::Limits(now),
         });
-        trace.sort();
+        trace.settle();
         self.trace.events = stall::carried(&trace, ns);
         trace
     }

@@ -87,8 +87,6 @@ pub fn busiest_device(seen: &Observation) -> Option<String> {
 
 /// The cgroup that wrote most of late, other than this one and those above it.
 pub fn busiest_writer(seen: &Observation, but: &str) -> Option<String> {
-    let written =
-        |cgroup: &crate::cgroup::Cgroup| cgroup.io.values().map(|io| io.written).sum::<u64>();
     let leaves = seen.cgroups.iter().filter(|cgroup| {
         let below = format!("{}/", cgroup.path);
         !cgroup.path.is_empty()
@@ -99,6 +97,6 @@ pub fn busiest_writer(seen: &Observation, but: &str) -> Option<String> {
                 .iter()
                 .any(|other| other.path.starts_with(&below))
     });
-    let busiest = leaves.max_by_key(|cgroup| written(cgroup))?;
-    (written(busiest) > 0).then(|| busiest.path.clone())
+    let busiest = leaves.max_by_key(|cgroup| cgroup.written())?;
+    (busiest.written() > 0).then(|| busiest.path.clone())
 }

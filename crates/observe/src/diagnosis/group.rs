@@ -72,7 +72,8 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
         if let (Some(stat), Some(path)) = (stat, path) {
             let held = &mut entry(&mut groups, path).weight_held;
             held.0 += stat.weight_held_usec as f64 / 1e6;
-            held.1 += usize::try_from(stat.weight_held).unwrap_or(usize::MAX);
+            let count = usize::try_from(stat.weight_held).unwrap_or(usize::MAX);
+            held.1 = held.1.saturating_add(count);
         }
     }
     if groups.is_empty() {

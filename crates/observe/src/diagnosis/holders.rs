@@ -32,7 +32,8 @@ pub fn holders(seen: &Observation) -> Vec<Holder> {
 fn held_by_files(seen: &Observation) -> BTreeMap<String, u64> {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
     for cgroup in &seen.cgroups {
-        *held.entry(cgroup.path.as_str()).or_default() += cgroup.dirty + cgroup.writeback;
+        let held = held.entry(cgroup.path.as_str()).or_default();
+        *held = held.saturating_add(cgroup.dirty + cgroup.writeback);
     }
     for cgroup in &seen.cgroups {
         if let Some(parent) = parent(&cgroup.path) {
@@ -55,9 +56,10 @@ fn held_by_events(seen: &Observation) -> BTreeMap<String, u64> {
             last.insert((pause.cgroup, pause.bdi.as_str()), pause.bdi_dirty * PAGE);
         }
     }
-    let mut held = BTreeMap::new();
+    let mut held: BTreeMap<String, u64> = BTreeMap::new();
     for ((cgroup, _), bytes) in last {
-        *held.entry(format!("{INODE}{cgroup}")).or_default() += bytes;
+        let held = held.entry(format!("{INODE}{cgroup}")).or_default();
+        *held = held.saturating_add(bytes);
     }
     held
 }

@@ -151,7 +151,8 @@ fn of_cgroup(seen: &Observation, group: &Group) -> Derived {
     };
     let freerun = throttled.pause.freerun() * PAGE;
     // (background + limit) / 2 is the freerun level, and both are scaled by the same part.
-    let limit = 2 * freerun * host.thresh / (host.thresh + host.background).max(1);
+    let part = host.thresh as f64 / (host.thresh + host.background).max(1) as f64;
+    let limit = (2.0 * freerun as f64 * part) as u64;
     let mut derived = Derived {
         limit: Some(limit),
         freerun: Some(freerun),

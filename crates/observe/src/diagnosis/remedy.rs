@@ -122,11 +122,11 @@ pub fn throttle(
 
 /// What the cgroup would have dirty if it were let.
 fn wanted(seen: &Observation, group: &Group) -> u64 {
-    let pages: u64 = group
+    let pages: f64 = group
         .pauses()
-        .map(|(_, throttled)| throttled.pause.dirtied)
+        .map(|(_, throttled)| throttled.pause.dirtied as f64)
         .sum();
-    let rate = (pages * PAGE) as f64 / seen.seconds.max(1.0);
+    let rate = pages * PAGE as f64 / seen.seconds.max(1.0);
     ((rate * 120.0) as u64).max(16 * MIB)
 }
 
@@ -147,13 +147,14 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         .min()
         .unwrap_or(u64::MAX)
         / 2;
-    let others: u64 = seen
+    let others: f64 = seen
         .cgroups
         .iter()
         .filter(|cgroup| cgroup.path != path)
         .filter_map(|cgroup| cgroup.dirty_min)
+        .map(|floor| floor as f64)
         .sum();
-    let room = (host / 5 * 4).saturating_sub(others).min(half);
+    let room = (host / 5 * 4).saturating_sub(others as u64).min(half);
     // One that is there already is full, or it would not be throttled.
     let own = seen.cgroup_at(&path).and_then(|cgroup| cgroup.dirty_min);
     let own = own.unwrap_or(0);

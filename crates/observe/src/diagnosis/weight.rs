@@ -43,8 +43,7 @@ pub fn beside(seen: &Observation, path: &str) -> Option<Beside> {
         if own.weight.is_none() && siblings.iter().all(|cgroup| cgroup.weight.is_none()) {
             return None;
         }
-        let written = |cgroup: &Cgroup| cgroup.io.values().map(|io| io.written).sum::<u64>();
-        let use_of_it = |cgroup: &Cgroup| (written(cgroup), cgroup.dirty + cgroup.writeback);
+        let use_of_it = |cgroup: &Cgroup| (cgroup.written(), cgroup.dirty + cgroup.writeback);
         siblings.retain(|cgroup| use_of_it(cgroup) != (0, 0));
         siblings.sort_by_key(|cgroup| std::cmp::Reverse(use_of_it(cgroup)));
         Some(Beside {

@@ -4,11 +4,11 @@
 use super::{Head, LARGEST, Line, Samples, State, VERSION};
 use crate::diagnosis::size;
 use crate::observation::Observation;
+use crate::plausible::Plausible;
 use crate::trace::Trace;
 use crate::trace::event::{WOKE, What};
 use anyhow::{Context, Result, bail};
 use flate2::read::MultiGzDecoder;
-use serde::de::IgnoredAny;
 use std::io::{BufRead, BufReader, Read};
 
 /// Whether these bytes begin a recording, or something else that is compressed like one.
@@ -45,17 +45,20 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         // A line that cannot be read is the end of a file that was cut.
         let Ok(line) = line else { break };
         match serde_json::from_str(&line) {
+            Ok(line) if !line.is_plausible() => damaged += 1,
             Ok(Line::Throttle(block)) => match block.events() {
-                Some(events) => trace.events.extend(events),
-                None => damaged += 1,
+                Some(events) if events.iter().all(Plausible::is_plausible) => {
+                    trace.events.extend(events);
+                }
+                _ => damaged += 1,
             },
             Ok(Line::Event(event)) => trace.events.push(event),
             Ok(Line::Limits(sample)) => samples.limits.push(sample),
             Ok(Line::Pressure(sample)) => samples.pressure.push(sample),
             Ok(Line::Progress(sample)) => samples.progress.push(sample),
             Ok(Line::State(end)) => state = Some(end),
-            // A kind of line that a newer weir writes is JSON, too.
-            Err(_) => damaged += u64::from(serde_json::from_str::<IgnoredAny>(&line).is_err()),
+            // A newer weir may write other kinds of lines and of events.
+            Err(why) => damaged += u64::from(!why.to_string().starts_with("unknown variant")),
         }
     }
     if unpacked.get_ref().limit() == 0 {
@@ -68,7 +71,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         let lines = format!("{damaged} lines of the recording are damaged and were left out");
         trace.damage.push(lines);
     }
-    trace.sort();
+    trace.settle();
     let Some(state) = state else {
         return Ok(cut(trace, samples));
     };

@@ -50,7 +50,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
         "7" => sections::read(bytes, head, page, &mut trace)?,
         other => bail!("it is a trace.dat of version {other}; 6 and 7 are supported"),
     }
-    trace.sort();
+    trace.settle();
     Ok(trace)
 }
 

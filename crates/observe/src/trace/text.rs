@@ -23,7 +23,7 @@ pub fn read(text: &str) -> Result<Trace> {
     let mut lines = 0;
     for (number, line) in text.lines().enumerate() {
         if let Some(lost) = lost(line) {
-            trace.lost += lost;
+            trace.lost = trace.lost.saturating_add(lost);
             continue;
         }
         let Some(line) = Line::parse(line) else {
@@ -53,7 +53,7 @@ pub fn read(text: &str) -> Result<Trace> {
             "no event in it: wanted is text as `cat trace`, `trace-cmd report` or `perf script` print it"
         );
     }
-    trace.sort();
+    trace.settle();
     Ok(trace)
 }
 

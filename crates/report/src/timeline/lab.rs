@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use guest::protocol::{Event, PhaseResult, Series as Sampled};
 use observe::Observation;
 use observe::observation::content;
+use observe::plausible::MOST_BYTES;
 use std::fs;
 use std::path::Path;
 
@@ -39,6 +40,13 @@ pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
         match event {
             Event::Boot { release } => run.source = format!("a run of weir run: {release}"),
             Event::PhaseEnd(result) => {
+                if !is_plausible(&result) {
+                    bail!(
+                        "{}:{}: its samples have sizes that cannot be",
+                        path.display(),
+                        number + 1
+                    );
+                }
                 let phase = phase(directory, &result)?;
                 lengths.push(format!("{} {} s", result.phase, digits(phase.seconds)));
                 run.then(&result.phase, phase);
@@ -51,6 +59,21 @@ pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
     }
     run.facts.push(("phases".into(), lengths.join(", ")));
     Ok(run)
+}
+
+/// The samples are of sizes that a machine can have.
+fn is_plausible(result: &PhaseResult) -> bool {
+    let mut sizes = result.samples.values().flat_map(|sampled| {
+        let Sampled {
+            dirty_kib,
+            writeback_kib,
+            background_kib,
+            limit_kib,
+            ..
+        } = sampled;
+        [dirty_kib, writeback_kib, background_kib, limit_kib].map(|kib| kib.iter())
+    });
+    sizes.all(|mut kib| kib.all(|kib| *kib <= MOST_BYTES >> 10))
 }
 
 /// Why a directory is not one guest's.

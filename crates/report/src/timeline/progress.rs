@@ -37,21 +37,22 @@ pub(super) fn of(
 }
 
 fn by_passes(seen: &Observation, seconds: impl Fn(u64) -> f64) -> BTreeMap<u32, Series> {
-    let mut all: BTreeMap<u32, (u64, &Pause, Series)> = BTreeMap::new();
+    let mut all: BTreeMap<u32, (f64, &Pause, Series)> = BTreeMap::new();
     for event in &seen.events {
         let What::Pause(pause) = &event.what else {
             continue;
         };
         let at = seconds(event.ns);
+        let bytes = |pages: u64| (pages * PAGE) as f64;
         match all.get_mut(&event.task) {
             None => {
-                let series = vec![(at, (pause.dirtied * PAGE) as f64)];
-                all.insert(event.task, (pause.dirtied, pause, series));
+                let dirtied = bytes(pause.dirtied);
+                all.insert(event.task, (dirtied, pause, vec![(at, dirtied)]));
             }
-            Some((pages, last, series)) => {
-                *pages += pause.dirtied - last.counted_again_in(pause);
+            Some((sum, last, series)) => {
+                *sum += bytes(pause.dirtied - last.counted_again_in(pause));
                 *last = pause;
-                series.push((at, (*pages * PAGE) as f64));
+                series.push((at, *sum));
             }
         }
     }
