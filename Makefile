@@ -89,6 +89,10 @@ chaos: setup debug-kernel ## half an hour of everything at once on the debug ker
 cost: setup ## count the instructions weir adds, and write docs/cost.md
 	tools/cost.sh
 
+record-cost: setup build ## count the instructions that weir record adds to what a thousand writers do (some minutes, with nothing beside it)
+	$(BINARY) exec --no-module --cpus 1 --count-instructions --driver brd --timeout 30m \
+		--file kmod/tests/tap.sh:/tap.sh crates/weir/tests/guest/record-cost.sh 1000
+
 debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak (half an hour)
 	@tools/setup.sh debug-kernel
 	cargo run --locked --package lab --example debug-kernel
@@ -134,4 +138,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
