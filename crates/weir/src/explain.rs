@@ -28,7 +28,7 @@ pub struct Args {
     /// How long to watch
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = scenario::units::milliseconds)]
     time: u64,
-    /// Explain a recorded trace instead: trace.dat, or text of ftrace, trace-cmd report or perf script
+    /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace, trace-cmd report or perf script
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "time"])]
     from: Option<PathBuf>,
     /// One JSON object instead of text

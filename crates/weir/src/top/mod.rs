@@ -70,7 +70,7 @@ pub struct Args {
         hide_default_value = true
     )]
     filter: String,
-    /// Cgroups, too, that hold, write and wait for nothing
+    /// Cgroups and devices, too, with nothing to do
     #[arg(long)]
     all: bool,
     /// Look at a machine that is laid out in this directory

@@ -22,7 +22,7 @@ pub const HELP: [(&str, &str); 11] = [
     ("Home  End", "to the first row, to the last"),
     ("/", "only cgroups whose path has what is typed; Enter ends"),
     ("Esc", "leave this page, the filter, the mark"),
-    ("a", "cgroups, too, that hold, write and wait for nothing"),
+    ("a", "cgroups and devices, too, with nothing to do"),
     ("d", "all devices, or those with something to do"),
     ("+  -", "look half, twice as often"),
     ("h  space", "hold the picture; looking goes on"),
