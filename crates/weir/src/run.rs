@@ -96,6 +96,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let report = Report::new(&scenario, &arms, &runs);
     let json = format!("{:#}\n", report::json(&report));
     if let Some(out) = &args.out {
+        std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
         keep(&out.join("report.json"), &json)?;
     }
     if args.json {
