@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sizes, bandwidths and durations as people write them. Sizes follow fio and the cgroup files:
-//! `K`, `M`, `G`, `T` are powers of 1024, upper or lower case; a bare number is bytes.
+//! `K`, `M`, `G`, `T` are powers of 1024, upper or lower case; a bare number is bytes. What cannot be is refused here, so
+//! that sums and products of what is taken fit.
+
+/// No size or bandwidth is larger: 1 PiB.
+pub const LARGEST: u64 = 1 << 50;
+/// No duration is longer: a year.
+pub const LONGEST_NS: u64 = 366 * 24 * 3600 * 1_000_000_000;
 
 /// Bytes from `32M`, `4k`, `262144`.
 ///
@@ -26,6 +32,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     })?;
     number
         .checked_mul(1 << shift)
+        .filter(|bytes| *bytes <= LARGEST)
         .ok_or_else(|| wrong("it is larger than any memory or disk can be"))
 }
 
@@ -77,6 +84,7 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
     })?;
     number
         .checked_mul(scale)
+        .filter(|ns| *ns <= LONGEST_NS)
         .ok_or_else(|| wrong("nobody can wait that long"))
 }
 

@@ -167,6 +167,16 @@ fn wrong_units() {
         r#"t.toml:3: key `host.memory`: `99999999999G` is not a size: it is larger than any memory or disk can be"#,
     );
     check(
+        "\"10s\"",
+        "\"999999999m\"",
+        r#"t.toml:19: key `phase[0].duration`: `999999999m` is not a duration: nobody can wait that long"#,
+    );
+    check(
+        "[[disk]]",
+        "[twin]\ncall = \"2m\"\n[[disk]]",
+        r#"t.toml:7: key `twin.call`: is longer than anything that is modelled takes: at most `1m`"#,
+    );
+    check(
         "256K/s",
         "256K",
         r#"t.toml:8: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`"#,

@@ -185,7 +185,9 @@ impl<'a> Reader<'a> {
     fn time(&mut self, option: &str, unit: Ns) -> Option<Ns> {
         let text = self.text(option)?;
         let time = match text.parse::<u64>() {
-            Ok(number) => number.checked_mul(unit),
+            Ok(number) => number
+                .checked_mul(unit)
+                .filter(|ns| *ns <= scenario::units::LONGEST_NS),
             Err(_) => scenario::units::nanoseconds(text).ok(),
         };
         if time.is_none() {

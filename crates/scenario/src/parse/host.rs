@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
 pub(super) const LEAST_MEMORY: u64 = 512 << 20;
+/// Of what the model counts one by one.
+const MOST_COST_NS: u64 = 60_000_000_000;
 /// More than the model needs; a guest of the lab has at most 64.
 const MOST_CPUS: u64 = 1024;
 /// A disk no one says the size of; sparse, so it costs what is written.
@@ -87,9 +89,12 @@ pub(super) fn twin(root: &Table) -> Twin {
         return Twin::default();
     };
     let time = |key| {
-        table
-            .optional(key)
-            .and_then(|v| v.parsed("a time, as in `\"2us\"`", units::nanoseconds))
+        let value = table.optional(key)?;
+        let ns = value.parsed("a time, as in `\"2us\"`", units::nanoseconds)?;
+        if ns > MOST_COST_NS {
+            value.complain("is longer than anything that is modelled takes: at most `1m`");
+        }
+        Some(ns)
     };
     let bandwidth = |key| {
         table
