@@ -46,16 +46,20 @@ top_shows() {
 		{ cat /tmp/top; return 1; }
 }
 
-# total CGROUP: microseconds in which somebody there waited for I/O
-total() {
-	sed -n 's/^some .*total=//p' "$1/io.pressure"
+# waits_in FILE PATTERN: a task of the victim's does, by /proc/TASK/FILE; its cgroup's pressure would be of any wait
+waits_in() {
+	while read -r task; do
+		grep -q "$2" "/proc/$task/$1" 2>/dev/null && return
+	done <"$victim/cgroup.threads"
+	false
 }
 
-# until_stalled: a second of it, however slow the machine is
+# until_stalled [FILE PATTERN]: in the throttle, or there, in ten looks, however slow the machine is
 until_stalled() {
-	since=$(total "$victim")
+	looks=0
 	for try in $(seq 600); do
-		[ $(($(total "$victim") - since)) -lt 1000000 ] || return 0
+		waits_in "${1:-wchan}" "${2:-^\(balance_dirty_pages\|io_schedule_timeout\)}" && looks=$((looks + 1))
+		[ $looks -lt 10 ] || return 0
 		sleep 0.1
 	done
 	echo "# $victim does not stall"
@@ -211,7 +215,8 @@ stage_fsync() {
 	writes noisy /mnt/d/noisy --rate=3m
 	until_held 1500
 	writes victim /mnt/d/victim --rate=100k --fsync=1
-	until_stalled
+	# fsync() is number 74; of a task that runs the file says so
+	until_stalled syscall "^74 "
 	explained fsync fsync_or_journal /noisy "$(with_module memory.dirty_bytes "")"
 	end
 }
