@@ -3,10 +3,12 @@
 
 use crate::system::{CGROUP_ROOT, enable_controllers};
 use anyhow::{Context, Result};
-use scenario::model::Cgroup;
+use nix::sys::stat::{major, minor};
+use scenario::model::{Cgroup, Disk};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,19 +36,62 @@ pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
         }
     }
     for (path, cgroup) in cgroups {
-        write_files(path, &cgroup.files)?;
+        for (name, value) in cgroup.files.iter().filter(|(name, _)| *name != IO_MAX) {
+            write_file(&directory(path).join(name), value)?;
+        }
     }
     Ok(())
+}
+
+/// Its disks are named; their numbers are known here.
+const IO_MAX: &str = "io.max";
+
+/// Bounds and divides disks, which is not wanted yet while files are laid out.
+pub fn share_disks(disks: &[Disk], cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+    for disk in disks.iter().filter(|disk| disk.io_cost) {
+        let number = device_number(&disk.name)?;
+        let bytes = disk.write_bandwidth.unwrap_or(u64::MAX);
+        // A request costs its bytes, nothing else; and costs are never adapted to latencies: the disk does what it is said to.
+        let pages = bytes.div_ceil(4096);
+        let model = format!(
+            "{number} ctrl=user model=linear rbps={bytes} rseqiops={pages} rrandiops={pages} wbps={bytes} wseqiops={pages} wrandiops={pages}"
+        );
+        let root = Path::new(CGROUP_ROOT);
+        write_file(&root.join("io.cost.model"), &model)?;
+        let quality =
+            format!("{number} enable=1 ctrl=user rpct=0.00 wpct=0.00 min=100.00 max=100.00");
+        write_file(&root.join("io.cost.qos"), &quality)?;
+    }
+    for (path, cgroup) in cgroups {
+        let Some(text) = cgroup.files.get(IO_MAX) else {
+            continue;
+        };
+        for limits in scenario::io_max::io_max(text).map_err(anyhow::Error::msg)? {
+            let line = limits.line(&device_number(&limits.disk)?);
+            write_file(&directory(path).join(IO_MAX), &line)?;
+        }
+    }
+    Ok(())
+}
+
+/// As cgroup files want it, `MAJOR:MINOR`.
+fn device_number(disk: &str) -> Result<String> {
+    let link = Path::new("/dev/weir").join(disk);
+    let device = fs::metadata(&link).with_context(|| format!("{}", link.display()))?;
+    let number = device.rdev();
+    Ok(format!("{}:{}", major(number), minor(number)))
 }
 
 /// Writes files of one cgroup, by name.
 pub fn write_files(path: &str, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in files {
-        let file = directory(path).join(name);
-        fs::write(&file, value)
-            .with_context(|| format!("writing `{value}` to {}", file.display()))?;
+        write_file(&directory(path).join(name), value)?;
     }
     Ok(())
+}
+
+fn write_file(file: &Path, value: &str) -> Result<()> {
+    fs::write(file, value).with_context(|| format!("writing `{value}` to {}", file.display()))
 }
 
 /// Lets a command run in a cgroup, the root if `None`.

@@ -187,6 +187,7 @@ mod tests {
             disk: "d".into(),
             fio,
             memory: None,
+            network: None,
         }
     }
 

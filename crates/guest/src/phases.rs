@@ -57,6 +57,7 @@ pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Re
     }
     nix::unistd::sync();
     channel.prepared()?;
+    cgroups::share_disks(&scenario.disks, &scenario.cgroups)?;
     if arm == Arm::Weir {
         for (path, cgroup) in &scenario.cgroups {
             cgroups::write_files(path, &cgroup.knobs)?;

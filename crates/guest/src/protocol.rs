@@ -146,6 +146,9 @@ pub struct PhaseResult {
     pub disks: BTreeMap<String, DiskBytes>,
     /// Stall time over the phase, microseconds.
     pub pressure: Pressure,
+    /// By cgroup path, of I/O only.
+    #[serde(default)]
+    pub cgroup_pressure: BTreeMap<String, Pressure>,
     /// CPU time of flushers, microseconds.
     #[serde(default)]
     pub flusher_cpu_us: u64,

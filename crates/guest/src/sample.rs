@@ -54,6 +54,7 @@ struct Counters {
     events: BTreeMap<String, u64>,
     dirty_stat: BTreeMap<String, String>,
     written: BTreeMap<String, u64>,
+    cgroup_pressure: BTreeMap<String, Pressure>,
 }
 
 /// Counters of /proc/vmstat that are kept, by how their names begin: `allocstall` is one per zone.
@@ -106,6 +107,16 @@ impl Watch {
             let before = self.before.written.get(&path).copied().unwrap_or_default();
             (path, after.saturating_sub(before))
         });
+        let cgroup_pressure = after.cgroup_pressure.into_iter().map(|(path, after)| {
+            let before = self.before.cgroup_pressure.get(&path);
+            let before = before.copied().unwrap_or_default();
+            let lost = Pressure {
+                io_some_us: after.io_some_us - before.io_some_us,
+                io_full_us: after.io_full_us - before.io_full_us,
+                ..Pressure::default()
+            };
+            (path, lost)
+        });
         let events = after.events.into_iter().map(|(name, after)| {
             let before = self.before.events.get(&name).copied().unwrap_or_default();
             (name, after.saturating_sub(before))
@@ -116,6 +127,7 @@ impl Watch {
             jobs: BTreeMap::new(),
             samples,
             disks: disks.collect(),
+            cgroup_pressure: cgroup_pressure.collect(),
             pressure: Pressure {
                 io_some_us: after.pressure.io_some_us - self.before.pressure.io_some_us,
                 io_full_us: after.pressure.io_full_us - self.before.pressure.io_full_us,
@@ -139,10 +151,10 @@ impl Counters {
             counters.disks.insert(name.clone(), disk_bytes(name)?);
         }
         counters.pressure = Pressure {
-            io_some_us: stall("io", "some")?,
-            io_full_us: stall("io", "full")?,
-            mem_some_us: stall("memory", "some")?,
-            mem_full_us: stall("memory", "full")?,
+            io_some_us: stall(Path::new(IO), "some")?,
+            io_full_us: stall(Path::new(IO), "full")?,
+            mem_some_us: stall(Path::new(MEMORY), "some")?,
+            mem_full_us: stall(Path::new(MEMORY), "full")?,
         };
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
         counters.events = events(&vmstat);
@@ -155,6 +167,13 @@ impl Counters {
             let file = directory(path).join("io.stat");
             let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
             counters.written.insert(path.clone(), written(&text));
+            let file = directory(path).join("io.pressure");
+            let pressure = Pressure {
+                io_some_us: stall(&file, "some")?,
+                io_full_us: stall(&file, "full")?,
+                ..Pressure::default()
+            };
+            counters.cgroup_pressure.insert(path.clone(), pressure);
         }
         Ok(counters)
     }
@@ -208,12 +227,15 @@ fn disk_bytes(name: &str) -> Result<DiskBytes> {
     }
 }
 
-/// The `total=` of a line of `/proc/pressure/<resource>`, microseconds.
-fn stall(resource: &str, line: &str) -> Result<u64> {
-    let file = format!("/proc/pressure/{resource}");
+const IO: &str = "/proc/pressure/io";
+const MEMORY: &str = "/proc/pressure/memory";
+
+/// The `total=` of a line of a file of pressure, microseconds.
+fn stall(file: &Path, line: &str) -> Result<u64> {
+    let name = file.display();
     let text =
-        fs::read_to_string(&file).with_context(|| format!("{file} (is PSI switched off?)"))?;
-    total(&text, line).with_context(|| format!("{file}: no total in its line `{line}`"))
+        fs::read_to_string(file).with_context(|| format!("{name} (is PSI switched off?)"))?;
+    total(&text, line).with_context(|| format!("{name}: no total in its line `{line}`"))
 }
 
 fn total(text: &str, line: &str) -> Option<u64> {

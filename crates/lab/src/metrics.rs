@@ -105,6 +105,21 @@ pub fn metrics(arm: Arm, result: &PhaseResult) -> BTreeMap<String, Metric> {
         let (subject, rate) = (format!("cgroup/{path}"), *bytes as f64 / seconds);
         add(&subject, "disk_bw_bytes", rate, "bytes/s");
     }
+    for (path, pressure) in &result.cgroup_pressure {
+        let subject = format!("cgroup/{path}");
+        add(
+            &subject,
+            "io_some_pct",
+            percent(pressure.io_some_us),
+            "percent",
+        );
+        add(
+            &subject,
+            "io_full_pct",
+            percent(pressure.io_full_us),
+            "percent",
+        );
+    }
     for (path, stat) in &result.dirty_stat {
         for (key, after) in keys(&stat.after) {
             // Counters say what happened in this phase; everything else is a level, as it was at its end.

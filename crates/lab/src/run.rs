@@ -99,6 +99,13 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
     if let Some((path, _)) = cgroups.find(|(_, cgroup)| cgroup.copies.is_some()) {
         bail!("the lab makes no copies of cgroup {path}: run the scenario on the twin");
     }
+    let mut jobs = request.scenario.jobs.iter();
+    if let Some(job) = jobs.find(|job| job.network.is_some()) {
+        bail!(
+            "the lab has no network for job {} to receive over: run the scenario on the twin",
+            job.name
+        );
+    }
     let lock = cache.lock()?;
     let (kernel, weir, emulator) = std::thread::scope(|scope| {
         // It comes through an apt root of its own, so beside the rest.

@@ -16,10 +16,12 @@
 //! How it is built: [`reader`] walks the TOML with the line of every value and collects problems;
 //! [`parse`] is the language, one function per section; [`expect`] the little expression language
 //! of expectations; [`metric`] the names a run can produce; [`units`] sizes, times and bandwidths;
-//! [`fio`] the option names fio knows.
+//! [`fio`] the option names fio knows;
+//! [`io_max`] a cgroup file that names disks.
 
 pub mod expect;
 pub mod fio;
+pub mod io_max;
 pub mod metric;
 pub mod model;
 mod parse;

@@ -72,6 +72,9 @@ pub const CGROUP: &[&str] = &[
     "dirty_median_bytes",
     // By io.stat: what flushers wrote back for it, and direct I/O.
     "disk_bw_bytes",
+    // Pressure of its own and its descendants' tasks.
+    "io_full_pct",
+    "io_some_pct",
 ];
 /// Counters of `memory.dirty_stat`, by how much they grew in a phase. Arm `weir` only: stock has no
 /// such file.

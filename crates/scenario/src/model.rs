@@ -70,6 +70,15 @@ pub struct Twin {
     pub anonymous_bytes: Option<u64>,
     /// What disks have written they report only so often, as an NFS server does that commits.
     pub burst_ns: Option<u64>,
+    /// Disks stand still for so long.
+    #[serde(default)]
+    pub stall_ns: Option<u64>,
+    /// So often.
+    #[serde(default)]
+    pub stall_every_ns: Option<u64>,
+    /// Each so many-th request of a disk fails.
+    #[serde(default)]
+    pub fails: Option<u64>,
     /// Bytes that an access of a job that reads memory moves.
     #[serde(default)]
     pub access_bytes: Option<u64>,
@@ -122,6 +131,9 @@ pub struct Disk {
     /// Under dm-crypt, set up so that who submits a write encrypts it: the flusher.
     #[serde(default)]
     pub encrypted: bool,
+    /// Its bandwidth is divided by `io.weight`: iocost is switched on for it, with `write_bandwidth` as its model.
+    #[serde(default)]
+    pub io_cost: bool,
     /// What it is formatted with.
     pub filesystem: Filesystem,
     /// As after `mount -o`; the filesystem's defaults if `None`.
@@ -155,6 +167,18 @@ pub struct Job {
     /// What memory it reads, if this is no fio job.
     #[serde(default)]
     pub memory: Option<Memory>,
+    /// Where its data come from, if not from its own memory. Twin only.
+    #[serde(default)]
+    pub network: Option<Network>,
+}
+
+/// A connection that a job receives what it writes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Bytes per second.
+    pub bandwidth: u64,
+    /// Bytes that may have come without the job having taken them: then the sender waits.
+    pub buffer_bytes: u64,
 }
 
 /// A stretch of time in which some jobs run together.

@@ -28,14 +28,15 @@ fn sections(name: &str, root: &Table) -> Scenario {
         .unwrap_or_default();
     let tiers = tier::tiers(root);
     let host = host::host(root, &tiers);
+    let disks = host::disks(root);
     let mut scenario = Scenario {
         name: name.into(),
         title: title.into(),
         agent: tier::agent(root, &host),
         host,
         tiers,
-        disks: host::disks(root),
-        cgroups: cgroup::cgroups(root),
+        cgroups: cgroup::cgroups(root, &disks),
+        disks,
         jobs: Vec::new(),
         phases: Vec::new(),
         expects: Vec::new(),

@@ -79,7 +79,7 @@ fn unknown_keys() {
     check(
         "write_bandwidth",
         "write_bw",
-        r#"t.toml:8: key `disk[0].write_bw`: unknown key, did you mean `write_bandwidth`? known: encrypted, filesystem, mount_options, name, read_bandwidth, size, write_bandwidth"#,
+        r#"t.toml:8: key `disk[0].write_bw`: unknown key, did you mean `write_bandwidth`? known: encrypted, filesystem, io_cost, mount_options, name, read_bandwidth, size, write_bandwidth"#,
     );
     check(
         "duration = \"10s\"\n[[",
@@ -96,7 +96,7 @@ t.toml:31: key `expect[0].at_last`: unknown key, did you mean `at_least`? known:
     check(
         "cgroup = \"victim\"",
         "weight = 3",
-        r#"t.toml:14: key `job[0].weight`: unknown key, known: cgroup, disk, fio, memory, name"#,
+        r#"t.toml:14: key `job[0].weight`: unknown key, known: cgroup, disk, fio, memory, name, network"#,
     );
 }
 
@@ -133,7 +133,7 @@ t.toml:12: key `job[0]`: has nowhere to write: define a `[[disk]]`"#,
         "[cgroup.victim]\n\"memory.dirty_min\" = \"16M\"",
         "cgroup = 7",
         r#"
-t.toml:10: key `disk[0].cgroup`: unknown key, known: encrypted, filesystem, mount_options, name, read_bandwidth, size, write_bandwidth
+t.toml:10: key `disk[0].cgroup`: unknown key, known: encrypted, filesystem, io_cost, mount_options, name, read_bandwidth, size, write_bandwidth
 t.toml:13: key `job[0].cgroup`: no cgroup `victim` is defined, there are none
 t.toml:24: key `phase[1].set.victim`: no cgroup `victim` is defined, there are none"#,
     );
@@ -380,8 +380,8 @@ fn cgroup_files() {
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
-        "\"io.max\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."io.max"`: `io.max` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead"#,
+        "\"io.latency\" = \"16M\"",
+        r#"t.toml:11: key `cgroup.victim."io.latency"`: `io.latency` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead"#,
     );
 }
 
@@ -434,7 +434,7 @@ fn expectations() {
     check(
         "victim.iops",
         "cgroup/victim.nr_pases",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, throttled_usec, weight_held_usec"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, throttled_usec, weight_held_usec"#,
     );
     check(
         "victim.iops",
@@ -563,4 +563,34 @@ fn all_problems_of_a_file_are_told_at_once_in_line_order() {
         .replace("0.99 * solo", "fast");
     let lines: Vec<usize> = refusal(&text).0.iter().map(|p| p.line).collect();
     assert_eq!(lines, [3, 8, 31]);
+}
+
+#[test]
+fn sharing_disks() {
+    let file = "\"memory.dirty_min\" = \"16M\"";
+    check(
+        file,
+        "\"io.max\" = \"fast wbps=1M\"",
+        r#"t.toml:11: key `cgroup.victim."io.max"`: no disk `fast` is defined, known: slow"#,
+    );
+    check(
+        file,
+        "\"io.max\" = \"slow wbps=0\"",
+        r#"t.toml:11: key `cgroup.victim."io.max"`: `slow wbps=0` is no limit: `wbps=0` lets nothing through; write a disk's name and limits, as in `slow wbps=1M riops=100`"#,
+    );
+    check(
+        "write_bandwidth = \"256K/s\"",
+        "io_cost = true",
+        r#"t.toml:8: key `disk[0].io_cost`: `io.weight` divides what a disk is known to do: add `write_bandwidth`"#,
+    );
+    check(
+        "fio = {",
+        "network = { bandwidth = \"1M/s\" }\nfio = {",
+        r#"t.toml:15: key `job[0].network`: `buffer` is missing: add for example `buffer = "256K"`"#,
+    );
+    check(
+        "[[disk]]",
+        "[twin]\nstall = \"2s\"\nstall_every = \"1s\"\n[[disk]]",
+        r#"t.toml:6: key `twin`: `stall` needs a `stall_every` that is longer: how often do disks stand still?"#,
+    );
 }

@@ -223,8 +223,11 @@ fn cubic(goal: u64, dirty: u64, limit: u64) -> u64 {
     (cube + one).clamp(0, 2 * one) as u64
 }
 
-/// a x b / c without overflow on the way.
+/// a x b / c without overflow on the way; dividing 128 bits takes many times as long, and there is one of these in every pass.
 fn wide(a: u64, b: u64, c: u64) -> u64 {
+    if let Some(product) = a.checked_mul(b) {
+        return product / c;
+    }
     u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
 }
 

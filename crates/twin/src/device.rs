@@ -8,17 +8,33 @@
 //! one request at a time, in turn. That is what divides a disk evenly between cgroups, whatever they hold. For reads and the filesystem's
 //! own writes there is always a slot: writeback is not let have them all.
 //!
+//! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order that weights.rs gives.
+//!
 //! A server that commits, as NFS's, takes pages at that speed too, but they are written, for the kernel, only when it says so, all at once.
+//! A disk may stand still for a while, as one does that collects garbage or retries: everything in line is late by that. And each so many-th
+//! request may fail: its time is spent, its pages count as written for the throttle and as clean, as the kernel has it, and are lost.
+//!
+//! How requests come here, and what happens when they are complete: path.rs. `io.max`: limit.rs.
 //!
 //! Example. A disk of 256 KiB/s with requests of a page: 32 in the line take 500 ms. Two flushers in turn get
 //! 32 pages a second each.
 
+mod limit;
 mod line;
+mod path;
+mod request;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+pub use limit::Limit;
+pub use request::{Request, Waiter, What};
+pub use weights::{DEFAULT as DEFAULT_WEIGHT, Weights};
 
 use crate::clock::{Ns, SECOND};
 use crate::domain::PAGE;
 use line::Line;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Pages the largest bio has: what ext4 maps at once, as pages that were allocated one after the other are one segment.
 pub const BIO: u64 = 2048;
@@ -27,50 +43,21 @@ const SLOTS: u32 = 256;
 /// On a disk that the lab slows down.
 const FEW_SLOTS: u32 = 32;
 
-/// What is on its way.
-#[derive(Clone, Copy, Debug)]
-pub enum What {
-    /// Dirty pages of a file, of whose writeback.
-    Pages {
-        /// Whose.
-        wb: u32,
-        /// Which file.
-        file: u32,
-    },
-    /// Pages that a task reads.
-    Read(u32),
-    /// What the filesystem writes besides, before a task's file is on the disk.
-    Commit(u32),
-}
-
-/// Pages on the way to the disk, or from it.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// What they are.
-    pub what: What,
-    /// How many.
-    pub pages: u32,
-    /// Whose slot it has: of which CPU.
-    pub cpu: u16,
-}
-
-impl Request {
-    fn has_slot(&self) -> bool {
-        matches!(self.what, What::Pages { .. })
-    }
-
-    fn is_read(&self) -> bool {
-        matches!(self.what, What::Read(_))
-    }
-}
-
-/// Who waits for a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiter {
-    /// The flusher of a writeback.
-    Flusher(u32),
-    /// A task that writes its own file back.
-    Task(u32),
+/// What a disk is besides its speed.
+#[derive(Clone, Debug, Default)]
+pub struct Traits {
+    /// Bytes read per second, if reads have a line of their own.
+    pub read_bandwidth: Option<u64>,
+    /// Commits this often; 0 is no server.
+    pub burst: Ns,
+    /// Stands still for so long, so often; 0 never.
+    pub stalls: (Ns, Ns),
+    /// Each so many-th request fails; 0 none.
+    pub fails: u64,
+    /// It is divided by weight.
+    pub weights: Option<Weights>,
+    /// By cgroup and whether it is of reads.
+    pub limits: BTreeMap<(usize, bool), Limit>,
 }
 
 /// A disk.
@@ -78,97 +65,144 @@ pub enum Waiter {
 pub struct Device {
     /// Bytes per second.
     bandwidth: u64,
-    /// Of reads, if they have a line of their own.
-    read_bandwidth: Option<u64>,
+    traits: Traits,
     /// Pages the largest request has.
     pub largest: u64,
     line: Line,
     reads: Line,
-    /// Free slots, by CPU.
+    /// Slots of a lane, and of those seen so far who has how many left.
+    depth: u32,
     slots: Vec<u32>,
-    /// Who waits for a slot, in turn, by CPU.
+    /// Who waits for a slot, in turn, by lane.
     waiters: Vec<VecDeque<Waiter>>,
     /// Bytes written so far.
     pub written: u64,
-    /// Commits this often; 0 is no server.
-    burst: Ns,
+    /// Requests so far.
+    done: u64,
     /// Taken, not committed.
     uncommitted: Vec<Request>,
 }
 
+/// A request that is complete.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Which.
+    pub request: Request,
+    /// It came to nothing.
+    pub failed: bool,
+    /// When the next in its line will be complete.
+    pub next: Option<Ns>,
+}
+
 impl Device {
     /// Of `bandwidth` bytes per second; `throttled` ones are given a small queue, as the lab does.
-    /// One with a `burst` reports what it has written only so often.
-    pub fn new(bandwidth: u64, throttled: bool, burst: Ns, cpus: u32) -> Device {
-        let (kib, slots) = if throttled {
+    pub fn new(bandwidth: u64, throttled: bool, traits: Traits) -> Device {
+        let (kib, depth) = if throttled {
             ((bandwidth / 64 / 1024).clamp(4, 1280), FEW_SLOTS)
         } else {
             (1280, SLOTS)
         };
         Device {
             bandwidth,
+            traits,
             largest: kib / 4,
-            read_bandwidth: None,
             line: Line::default(),
             reads: Line::default(),
-            slots: vec![slots; cpus as usize],
-            waiters: vec![VecDeque::new(); cpus as usize],
+            depth,
+            slots: Vec::new(),
+            waiters: Vec::new(),
             written: 0,
-            burst,
+            done: 0,
             uncommitted: Vec::new(),
         }
     }
 
-    /// Gives reads a line of their own, of `bandwidth` bytes per second.
-    pub fn reads_apart(&mut self, bandwidth: Option<u64>) {
-        self.read_bandwidth = bandwidth;
-    }
-
-    /// Whether one more request may be put in line from `cpu`.
-    pub fn has_room(&self, cpu: u16) -> bool {
-        self.slots[usize::from(cpu)] > 0
-    }
-
-    /// Puts a request in line and says when it will be complete, if no read overtakes it.
-    pub fn submit(&mut self, request: Request, now: Ns) -> Ns {
-        if request.has_slot() {
-            self.slots[usize::from(request.cpu)] -= 1;
+    /// In which lane a writeback's requests from a CPU are.
+    pub fn lane(&self, wb: usize, cpu: u16) -> u32 {
+        match self.traits.weights {
+            Some(_) => wb as u32,
+            None => cpu.into(),
         }
-        let (line, bandwidth) = match self.read_bandwidth {
+    }
+
+    /// Whether one more request may be put in line.
+    pub fn has_room(&self, lane: u32) -> bool {
+        self.slots.get(lane as usize).is_none_or(|left| *left > 0)
+    }
+
+    fn lane_mut(&mut self, lane: u32) -> (&mut u32, &mut VecDeque<Waiter>) {
+        let at = lane as usize;
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, self.depth);
+            self.waiters.resize(at + 1, VecDeque::new());
+        }
+        (&mut self.slots[at], &mut self.waiters[at])
+    }
+
+    /// Puts a request in line. Returns when it will be complete if it is the first there.
+    pub fn submit(&mut self, request: Request, now: Ns) -> Option<Ns> {
+        if request.has_slot() {
+            *self.lane_mut(request.lane).0 -= 1;
+        }
+        let (line, bandwidth) = match self.traits.read_bandwidth {
             Some(bandwidth) if request.is_read() => (&mut self.reads, bandwidth),
             _ => (&mut self.line, self.bandwidth),
         };
         let bytes = u128::from(u64::from(request.pages) * PAGE);
         let time = (bytes * u128::from(SECOND)).div_ceil(u128::from(bandwidth)) as Ns;
-        line.insert(request, time, now)
+        let weights = self.traits.weights.as_mut();
+        let tag = weights.map(|weights| weights.comes(request.cgroup as usize, time));
+        line.insert(request, time, tag, now)
     }
 
     /// What is complete at `now`, its slot free; or when something will be.
-    pub fn complete(&mut self, now: Ns) -> Result<Request, Ns> {
+    pub fn complete(&mut self, now: Ns) -> Result<Done, Ns> {
         let line = if self.reads.due() < self.line.due() {
             &mut self.reads
         } else {
             &mut self.line
         };
         let due = line.due();
-        let request = (due <= now).then(|| line.pop()).flatten().ok_or(due)?;
-        if !request.is_read() {
+        let (request, tag) = (due <= now).then(|| line.pop()).flatten().ok_or(due)?;
+        let next = Some(line.due()).filter(|due| *due < Ns::MAX);
+        if let Some(weights) = &mut self.traits.weights {
+            weights.goes(request.cgroup as usize, tag);
+        }
+        self.done += 1;
+        let failed = self.traits.fails > 0 && self.done % self.traits.fails == 0;
+        if !request.is_read() && !failed {
             self.written += u64::from(request.pages) * PAGE;
         }
         if request.has_slot() {
-            self.slots[usize::from(request.cpu)] += 1;
+            *self.lane_mut(request.lane).0 += 1;
         }
-        Ok(request)
+        Ok(Done {
+            request,
+            failed,
+            next,
+        })
+    }
+
+    /// How long it stands still, and when it does so again; none if it never does.
+    pub fn stands_still(&mut self, now: Ns) -> Option<Ns> {
+        let (length, every) = self.traits.stalls;
+        if every == 0 {
+            return None;
+        }
+        self.line.stands_still(length, now);
+        self.reads.stands_still(length, now);
+        Some(now.saturating_add(every))
     }
 
     /// A request is not written before the server commits: when it does, if that is not planned yet. Gives it back if there is no server.
     pub fn commits(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
-        if self.burst == 0 {
+        let burst = self.traits.burst;
+        if burst == 0 {
             return Err(request);
         }
         self.uncommitted.push(request);
         let is_first = self.uncommitted.len() == 1;
-        Ok(is_first.then(|| (now / self.burst + 1) * self.burst))
+        Ok(is_first.then(|| (now / burst + 1) * burst))
     }
 
     /// What is written now that the server has committed.
@@ -176,120 +210,49 @@ impl Device {
         std::mem::take(&mut self.uncommitted)
     }
 
-    /// Somebody waits for a slot of `cpu`.
-    pub fn wait(&mut self, waiter: Waiter, cpu: u16) {
-        self.waiters[usize::from(cpu)].push_back(waiter);
+    /// Somebody waits for a slot.
+    pub fn wait(&mut self, waiter: Waiter, lane: u32) {
+        self.lane_mut(lane).1.push_back(waiter);
     }
 
-    /// Who is to have the slot of `cpu` that has become free.
-    pub fn next_waiter(&mut self, cpu: u16) -> Option<Waiter> {
-        self.waiters[usize::from(cpu)].pop_front()
+    /// Who is to have the slot that has become free.
+    pub fn next_waiter(&mut self, lane: u32) -> Option<Waiter> {
+        self.lane_mut(lane).1.pop_front()
     }
 
-    /// Dirty pages in line, or not committed.
+    /// What a cgroup may do of reads, or of writes.
+    pub fn limit(&mut self, cgroup: usize, is_read: bool) -> Option<&mut Limit> {
+        self.traits.limits.get_mut(&(cgroup, is_read))
+    }
+
+    /// Whether it is.
+    pub fn is_limited(&self, cgroup: usize, is_read: bool) -> bool {
+        self.traits.limits.contains_key(&(cgroup, is_read))
+    }
+
+    /// Whether anybody is limited.
+    pub fn has_limits(&self) -> bool {
+        !self.traits.limits.is_empty()
+    }
+
+    /// Pages in flight: in line, not committed, or waiting to get there.
     #[cfg(any(test, debug_assertions))]
     pub fn pages(&self) -> u64 {
+        let waiting = self
+            .waiters
+            .iter()
+            .flatten()
+            .filter_map(|waiter| match waiter {
+                Waiter::Pages(request) => Some(request),
+                _ => None,
+            });
         self.line
             .all()
             .chain(&self.uncommitted)
+            .chain(waiting)
+            .chain(self.traits.limits.values().flat_map(Limit::all))
             .filter(|request| request.has_slot())
             .map(|request| u64::from(request.pages))
             .sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::MS;
-
-    fn request(cpu: u16) -> Request {
-        Request {
-            what: What::Pages { wb: 0, file: 0 },
-            pages: 1,
-            cpu,
-        }
-    }
-
-    fn read(task: u32) -> Request {
-        Request {
-            what: What::Read(task),
-            ..request(0)
-        }
-    }
-
-    #[test]
-    fn worked_example() {
-        let mut disk = Device::new(256 << 10, true, 0, 2);
-        assert_eq!(disk.largest, 1);
-        let mut last = 0;
-        while disk.has_room(1) {
-            last = disk.submit(request(1), 0);
-        }
-        assert_eq!(last, 500 * MS);
-        assert_eq!(disk.pages(), 32);
-        disk.wait(Waiter::Flusher(7), 1);
-        disk.wait(Waiter::Task(8), 1);
-        let first = last / 32;
-        assert_eq!(disk.complete(first - 1).err(), Some(first));
-        assert_eq!(
-            disk.complete(first).map(|request| request.cpu).ok(),
-            Some(1)
-        );
-        assert!(disk.has_room(1));
-        assert_eq!(disk.next_waiter(1), Some(Waiter::Flusher(7)));
-    }
-
-    #[test]
-    fn a_server_commits_all_at_once() {
-        let mut server = Device::new(256 << 10, true, 1000 * MS, 1);
-        let commit = |server: &mut Device, at| server.commits(request(0), at).expect("a server");
-        assert_eq!(commit(&mut server, 1300 * MS), Some(2000 * MS));
-        assert_eq!(commit(&mut server, 1500 * MS), None);
-        assert_eq!(
-            (server.pages(), server.committed().len(), server.pages()),
-            (2, 2, 0)
-        );
-        assert!(Device::new(1, true, 0, 1).commits(request(0), 0).is_err());
-    }
-
-    #[test]
-    fn each_cpu_has_slots_of_its_own() {
-        let mut disk = Device::new(256 << 10, true, 0, 2);
-        (0..32).for_each(|_| assert!(disk.submit(request(0), 0) > 0));
-        assert!(!disk.has_room(0) && disk.has_room(1));
-        assert_eq!(disk.next_waiter(0), None);
-    }
-
-    /// A page takes 10 ms. Three writes are in line when three reads come: the first write is under way, two reads overtake the
-    /// others, the third comes after the next write.
-    #[test]
-    fn reads_overtake_but_starve_nobody() {
-        let mut disk = Device::new(PAGE * 100, true, 0, 1);
-        (0..3).for_each(|_| assert!(disk.submit(request(0), 0) > 0));
-        let dues: Vec<Ns> = (0..3).map(|task| disk.submit(read(task), 0)).collect();
-        assert_eq!(dues, [20 * MS, 30 * MS, 50 * MS]);
-        let kinds: Vec<bool> = (1..=6)
-            .map(|at| disk.complete(at * 10 * MS).expect("in time").is_read())
-            .collect();
-        assert_eq!(kinds, [false, true, true, false, true, false]);
-        assert_eq!(
-            (disk.written, disk.complete(SECOND).err()),
-            (3 * PAGE, Some(Ns::MAX))
-        );
-    }
-
-    #[test]
-    fn reads_apart_wait_for_no_write() {
-        let mut disk = Device::new(PAGE * 100, true, 0, 1);
-        disk.reads_apart(Some(PAGE * 1000));
-        assert_eq!(disk.submit(request(0), 0), 10 * MS);
-        assert_eq!(
-            (disk.submit(read(1), 0), disk.submit(read(2), 0)),
-            (MS, 2 * MS)
-        );
-        assert!(disk.complete(2 * MS).expect("the first read").is_read());
-        assert!(disk.complete(2 * MS).expect("the second").is_read());
-        assert_eq!(disk.complete(2 * MS).err(), Some(10 * MS));
     }
 }

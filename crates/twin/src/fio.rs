@@ -40,6 +40,19 @@ pub struct Work {
     pub unlink: bool,
     /// Of writers.
     pub sync: Option<Sync>,
+    /// The file has no blocks before they are written to.
+    pub grows: bool,
+    /// It receives what it writes.
+    pub network: Option<Received>,
+}
+
+/// What comes over a network comes at its pace, whether the job takes it or not, until the buffer is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// How long an operation's bytes take.
+    pub operation: Ns,
+    /// And those that fill the buffer.
+    pub fills: Ns,
 }
 
 /// Options that change nothing of what is modelled.
@@ -136,6 +149,8 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         think: think.map(|ns| (ns, blocks.max(1))),
         unlink: reader.number("unlink") == Some(1),
         sync,
+        grows: reader.text("overwrite") == Some("0") && reader.text("fallocate") == Some("none"),
+        network: reader.received(op, reads),
     };
     reader.unknown();
     if reader.refusals.is_empty() {
@@ -153,6 +168,24 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn text(&self, option: &str) -> Option<&'a str> {
         self.job.fio.get(option).map(String::as_str)
+    }
+
+    fn received(&mut self, op: u64, reads: bool) -> Option<Received> {
+        let network = self.job.network?;
+        let time = |bytes: u64| {
+            let time = u128::from(bytes) * u128::from(SECOND) / u128::from(network.bandwidth);
+            Ns::try_from(time).unwrap_or(Ns::MAX / 4)
+        };
+        if reads {
+            self.refuse("rw", "a job that receives writes what it receives".into());
+        }
+        if network.buffer_bytes < op {
+            self.refuse("bs", "more than fits into the network's buffer".into());
+        }
+        Some(Received {
+            operation: time(op),
+            fills: time(network.buffer_bytes),
+        })
     }
 
     fn refuse(&mut self, option: &str, why: String) {
@@ -245,6 +278,7 @@ mod tests {
     fn job(options: &[(&str, &str)]) -> Job {
         Job {
             memory: None,
+            network: None,
             name: "a".into(),
             cgroup: None,
             disk: "d".into(),

@@ -20,8 +20,8 @@ mod work;
 
 use crate::clock::{MS, Ns, SECOND, Ticks};
 use crate::device::{BIO, Request, Waiter, What};
-use crate::psi::Doing;
-use crate::world::{Event, World};
+use crate::psi::{Doing, HOST};
+use crate::world::{Event, Wb, World};
 use std::collections::VecDeque;
 
 /// From being woken to running.
@@ -157,11 +157,12 @@ impl World {
         if doing == Doing::Running && flusher.doing != Doing::Running {
             // It leaves the CPU it waited on before it comes to another.
             self.psi
-                .turn(flusher.cpu, flusher.doing, Doing::Nothing, self.now);
+                .turn(flusher.cpu, HOST, flusher.doing, Doing::Nothing, self.now);
             flusher.doing = Doing::Nothing;
             flusher.cpu = self.psi.place(flusher.cpu);
         }
-        self.psi.turn(flusher.cpu, flusher.doing, doing, self.now);
+        self.psi
+            .turn(flusher.cpu, HOST, flusher.doing, doing, self.now);
         flusher.doing = doing;
     }
 
@@ -180,24 +181,36 @@ impl World {
         self.flusher_computes(wb, REQUEST);
     }
 
-    /// Puts the next part of the bio in line.
-    fn submit(&mut self, wb: usize) {
+    /// Hands over the next part of the bio; false if there is no slot for it.
+    fn submit(&mut self, wb: usize) -> bool {
         let device = self.wbs[wb].device;
         let Some((file, left)) = self.wbs[wb].flusher.bio else {
-            return;
+            return true;
         };
-        let pages = left.min(self.devices[device].largest);
+        let (lane, cgroup) = (self.flusher_lane(wb), self.wbs[wb].cgroup);
+        let pages = self.takes(device, cgroup, lane, left);
+        if pages == 0 {
+            return false;
+        }
         let request = Request {
             what: What::Pages {
                 wb: wb as u32,
                 file,
             },
             pages: pages as u32,
-            cpu: self.wbs[wb].flusher.cpu,
+            lane,
+            cgroup: cgroup as u32,
         };
-        let at = self.devices[device].submit(request, self.now);
-        self.plan(at, Event::Complete(device as u32));
+        self.submits(device, request);
         self.wbs[wb].flusher.bio = (left > pages).then_some((file, left - pages));
+        true
+    }
+
+    fn flusher_lane(&self, wb: usize) -> u32 {
+        let Wb {
+            device, flusher, ..
+        } = &self.wbs[wb];
+        self.devices[*device].lane(wb, flusher.cpu)
     }
 
     /// The flusher's next step.
@@ -210,15 +223,12 @@ impl World {
         loop {
             let flusher = &self.wbs[wb].flusher;
             if flusher.bio.is_some() {
-                let (device, cpu) = (self.wbs[wb].device, flusher.cpu);
-                if !self.devices[device].has_room(cpu) {
-                    self.devices[device].wait(Waiter::Flusher(wb as u32), cpu);
-                    self.flusher_does(wb, Doing::Waiting);
-                    return;
+                if self.submit(wb) {
+                    return self.flusher_computes(wb, REQUEST);
                 }
-                self.submit(wb);
-                self.flusher_computes(wb, REQUEST);
-                return;
+                let lane = self.flusher_lane(wb);
+                self.devices[self.wbs[wb].device].wait(Waiter::Flusher(wb as u32), lane);
+                return self.flusher_does(wb, Doing::Waiting);
             }
             if flusher.turn.is_some() {
                 if let Some(cost) = self.take_pages(wb) {

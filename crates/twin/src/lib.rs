@@ -13,7 +13,8 @@
 //! | [`controller`] | position ratio, base rate, bandwidth, how long a pause is |
 //! | [`throttle`] | a writer's pass |
 //! | [`flusher`] | background, periodic and sync writeback |
-//! | [`device`] | a disk and who gets room in its queue |
+//! | [`device`] | a disk, who gets room in its queue, limits and weights |
+//! | [`journal`] | commits, and who waits for them |
 //! | [`task`], [`fio`] | fio's processes and options |
 //! | [`memory`] | tiers of memory, who holds it, what reading it costs, and the agent that moves it |
 //! | [`psi`] | pressure stall information |
@@ -29,6 +30,7 @@ mod device;
 mod domain;
 mod fio;
 mod flusher;
+mod journal;
 mod latency;
 mod memory;
 mod pages;

@@ -3,7 +3,7 @@
 //!
 //! A CPU stalls on I/O, *some*, while any task that last ran on it waits for I/O, and *fully* while none is runnable there besides.
 //! The host's figure is the mean over CPUs, weighted by how long each had anything to do at all, taken
-//! every two seconds. A pause in the dirty throttle is waiting for I/O; so is a flusher's wait for a slot of its device. A writer that
+//! every two seconds. A cgroup's is the same of its own tasks and those of cgroups below it. A pause in the dirty throttle is waiting for I/O; so is a flusher's wait for a slot of its device. A writer that
 //! waits for its next rate-limited write does nothing.
 //!
 //! Example. Of two CPUs one is idle, the other has one task that pauses half of the time: some and full are 50 %.
@@ -32,35 +32,74 @@ struct Cpu {
     busy: Ns,
 }
 
-/// The CPUs, who is on them, and what has been lost.
+/// The group of all tasks.
+pub const HOST: u32 = 0;
+
+/// Tasks that are looked at together: CPUs, who is on them, and what has been lost.
 #[derive(Clone, Debug)]
-pub struct Psi {
+struct Group {
+    /// Whose tasks include these.
+    parent: Option<u32>,
     cpus: Vec<Cpu>,
     some: Ns,
     full: Ns,
 }
 
-impl Psi {
-    /// Of `cpus` CPUs.
-    pub fn new(cpus: u32, now: Ns) -> Psi {
+impl Group {
+    fn new(parent: Option<u32>, cpus: usize, now: Ns) -> Group {
         let idle = Cpu {
             since: now,
             ..Cpu::default()
         };
-        Psi {
-            cpus: vec![idle; cpus.max(1) as usize],
+        Group {
+            parent,
+            cpus: vec![idle; cpus],
             some: 0,
             full: 0,
         }
     }
+}
+
+/// The host's pressure and that of its cgroups.
+#[derive(Clone, Debug)]
+pub struct Psi {
+    groups: Vec<Group>,
+    /// A bit for each CPU that nobody runs on.
+    idle: Vec<u64>,
+}
+
+impl Psi {
+    /// Of `cpus` CPUs.
+    pub fn new(cpus: u32, now: Ns) -> Psi {
+        let cpus = cpus.max(1) as usize;
+        let idle = |word: usize| u64::MAX >> (64 - (cpus - word * 64).min(64));
+        Psi {
+            groups: vec![Group::new(None, cpus, now)],
+            idle: (0..cpus.div_ceil(64)).map(idle).collect(),
+        }
+    }
+
+    /// One more group, whose tasks are `parent`'s too.
+    pub fn add(&mut self, parent: u32, now: Ns) -> u32 {
+        let cpus = self.groups[0].cpus.len();
+        self.groups.push(Group::new(Some(parent), cpus, now));
+        self.groups.len() as u32 - 1
+    }
+
+    fn cpus(&self) -> &[Cpu] {
+        &self.groups[0].cpus
+    }
 
     /// A CPU for somebody who last ran on `last`: that one if idle, else the least busy.
     pub fn place(&self, last: u16) -> u16 {
-        if self.cpus[usize::from(last)].running == 0 {
+        if self.running(last) == 0 {
             return last;
         }
+        if let Some(word) = self.idle.iter().position(|word| *word != 0) {
+            return (word as u32 * 64 + self.idle[word].trailing_zeros()) as u16;
+        }
         let least = self
-            .cpus
+            .cpus()
             .iter()
             .enumerate()
             .min_by_key(|(_, cpu)| cpu.running);
@@ -69,30 +108,39 @@ impl Psi {
 
     /// How many run or want to run on a CPU.
     pub fn running(&self, cpu: u16) -> u32 {
-        self.cpus[usize::from(cpu)].running
+        self.cpus()[usize::from(cpu)].running
     }
 
-    /// Somebody on `cpu` goes from one state to another.
-    pub fn turn(&mut self, cpu: u16, from: Doing, to: Doing, now: Ns) {
+    /// Somebody of a group on `cpu` goes from one state to another.
+    pub fn turn(&mut self, cpu: u16, group: u32, from: Doing, to: Doing, now: Ns) {
         if from == to {
             return;
         }
-        let cpu = &mut self.cpus[usize::from(cpu)];
-        cpu.pass_time(now);
-        match from {
-            Doing::Running => cpu.running -= 1,
-            Doing::Waiting => cpu.waiting -= 1,
-            Doing::Nothing => {}
+        let mut next = Some(group);
+        while let Some(group) = next {
+            let group = &mut self.groups[group as usize];
+            group.cpus[usize::from(cpu)].turn(from, to, now);
+            next = group.parent;
         }
-        match to {
-            Doing::Running => cpu.running += 1,
-            Doing::Waiting => cpu.waiting += 1,
-            Doing::Nothing => {}
-        }
+        let (word, bit) = (usize::from(cpu) / 64, cpu % 64);
+        let is_idle = u64::from(self.running(cpu) == 0);
+        self.idle[word] = (self.idle[word] & !(1 << bit)) | (is_idle << bit);
     }
 
     /// Takes the mean over CPUs since the last time.
     pub fn average(&mut self, now: Ns) {
+        self.groups.iter_mut().for_each(|group| group.average(now));
+    }
+
+    /// Time lost so far by each group, the host first: some and full.
+    pub fn totals(&self) -> Vec<(Ns, Ns)> {
+        let lost = |group: &Group| (group.some, group.full);
+        self.groups.iter().map(lost).collect()
+    }
+}
+
+impl Group {
+    fn average(&mut self, now: Ns) {
         let (mut some, mut full, mut weights) = (0u128, 0u128, 0u128);
         for cpu in &mut self.cpus {
             cpu.pass_time(now);
@@ -106,14 +154,23 @@ impl Psi {
         self.some += (some / weights) as Ns;
         self.full += (full / weights) as Ns;
     }
-
-    /// Time lost so far, some and full.
-    pub fn totals(&self) -> (Ns, Ns) {
-        (self.some, self.full)
-    }
 }
 
 impl Cpu {
+    fn turn(&mut self, from: Doing, to: Doing, now: Ns) {
+        self.pass_time(now);
+        match from {
+            Doing::Running => self.running -= 1,
+            Doing::Waiting => self.waiting -= 1,
+            Doing::Nothing => {}
+        }
+        match to {
+            Doing::Running => self.running += 1,
+            Doing::Waiting => self.waiting += 1,
+            Doing::Nothing => {}
+        }
+    }
+
     fn pass_time(&mut self, now: Ns) {
         let elapsed = now - self.since;
         self.since = now;
@@ -137,14 +194,14 @@ mod tests {
     #[test]
     fn worked_example() {
         let mut psi = Psi::new(2, 0);
-        psi.turn(0, Doing::Nothing, Doing::Running, 0);
-        psi.turn(0, Doing::Running, Doing::Waiting, SECOND);
+        psi.turn(0, HOST, Doing::Nothing, Doing::Running, 0);
+        psi.turn(0, HOST, Doing::Running, Doing::Waiting, SECOND);
         psi.average(2 * SECOND);
-        assert_eq!(psi.totals(), (SECOND, SECOND));
-        psi.turn(0, Doing::Nothing, Doing::Running, 2 * SECOND);
+        assert_eq!(psi.totals()[0], (SECOND, SECOND));
+        psi.turn(0, HOST, Doing::Nothing, Doing::Running, 2 * SECOND);
         psi.average(4 * SECOND);
         assert_eq!(
-            psi.totals(),
+            psi.totals()[0],
             (3 * SECOND, SECOND),
             "somebody runs: not full"
         );
@@ -153,8 +210,21 @@ mod tests {
     #[test]
     fn an_idle_cpu_has_no_say() {
         let mut psi = Psi::new(64, 0);
-        psi.turn(5, Doing::Nothing, Doing::Waiting, 0);
+        psi.turn(5, HOST, Doing::Nothing, Doing::Waiting, 0);
         psi.average(2 * SECOND);
-        assert_eq!(psi.totals().1, 2 * SECOND);
+        assert_eq!(psi.totals()[0].1, 2 * SECOND);
+    }
+
+    /// Two cgroups on one CPU: one runs all the time, the other waits all the time. It is fully stalled, the host never.
+    #[test]
+    fn a_cgroup_knows_its_own_tasks() {
+        let mut psi = Psi::new(1, 0);
+        let above = psi.add(HOST, 0);
+        let (runs, waits) = (psi.add(above, 0), psi.add(above, 0));
+        psi.turn(0, runs, Doing::Nothing, Doing::Running, 0);
+        psi.turn(0, waits, Doing::Nothing, Doing::Waiting, 0);
+        psi.average(SECOND);
+        let stalled = (SECOND, SECOND);
+        assert_eq!(psi.totals(), [(SECOND, 0), (SECOND, 0), (0, 0), stalled]);
     }
 }

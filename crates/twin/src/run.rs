@@ -120,7 +120,7 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
 struct Before {
     at: Ns,
     written: Vec<u64>,
-    pressure: (Ns, Ns),
+    pressure: Vec<(Ns, Ns)>,
     flushers: Ns,
     cleaned: Vec<u64>,
     stats: Vec<Stats>,
@@ -130,7 +130,8 @@ struct Before {
 pub(crate) struct Span {
     elapsed: Ns,
     written: Vec<u64>,
-    pressure: (Ns, Ns),
+    /// By group of tasks, the host first.
+    pressure: Vec<(Ns, Ns)>,
     flushers: Ns,
     /// By cgroup: pages written for it and those below.
     cleaned: Vec<u64>,
@@ -169,10 +170,12 @@ impl World {
                 .zip(&before.written)
                 .map(|(now, then)| now - then)
                 .collect(),
-            pressure: (
-                now.pressure.0 - before.pressure.0,
-                now.pressure.1 - before.pressure.1,
-            ),
+            pressure: now
+                .pressure
+                .iter()
+                .zip(&before.pressure)
+                .map(|(now, then)| (now.0 - then.0, now.1 - then.1))
+                .collect(),
             flushers: now.flushers - before.flushers,
             cleaned: now
                 .cleaned
@@ -232,7 +235,13 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
         });
         for number in 0..processes as usize {
             let wb = plan.writeback(world, scenario, index, number as u32);
+            let home = setup::home(world, scenario, job, number as u32);
+            let block = world.journals[world.wbs[wb].device].new_inode();
             world.files.push(File {
+                block,
+                transaction: 0,
+                carried: false,
+                failed: false,
                 wb: wb as u32,
                 pages: Pages::new(pages),
                 in_flight: 0,
@@ -242,7 +251,8 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
                 dirtied_at: 0,
                 synced_by: None,
             });
-            world.start_task(here, number, world.files.len() - 1, begins, ends);
+            let file = world.files.len() - 1;
+            world.start_task((here, number), (file, home), (begins, ends));
         }
     }
     let holders = setup::holders(scenario, phase, start, |path| world.cgroup(path));

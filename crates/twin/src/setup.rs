@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From a scenario to a host: what the twin models is set up, everything else is a problem that names its key.
 
+mod disks;
 mod host;
 mod memory;
 
+pub use host::home;
 pub use memory::holders;
 
 use crate::clock::{HZ, Ns};
@@ -13,7 +15,7 @@ use crate::flusher::cost_of_1024;
 use crate::weir::Group;
 use crate::world::Machine;
 use scenario::metric::{self, Name};
-use scenario::model::{Disk, Scenario};
+use scenario::model::Scenario;
 use std::collections::BTreeMap;
 
 /// What stands in the way: the key, as problems of scenario files name it, and why.
@@ -64,12 +66,16 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
                 let key = |option: &str| format!("job[{index}].fio.{option}");
                 refusals.extend(why.iter().map(|(option, why)| (key(option), why.clone())));
             }
-            work.ok()
+            let disk = scenario.disks.iter().find(|disk| disk.name == job.disk);
+            let carried = disk.is_some_and(disks::carries);
+            work.ok().map(|work| Work {
+                grows: work.grows && carried,
+                ..work
+            })
         })
         .collect();
     cgroups(scenario, &mut refusals);
-    disks(scenario, &mut refusals);
-    readers(scenario, &works, &mut refusals);
+    disks::refusals(scenario, &works, &mut refusals);
     let (sysctl, times) = sysctls(&scenario.host.sysctl, &mut refusals);
     metrics(scenario, &mut refusals);
     let twin = &scenario.twin;
@@ -117,6 +123,13 @@ fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
     for (path, cgroup) in &scenario.cgroups {
         let key = |file: &str| format!("cgroup.{}.{}", quoted(path), quoted(file));
         for (file, value) in &cgroup.files {
+            if matches!(file.as_str(), "io.max" | "io.weight") {
+                let divided = scenario.disks.iter().any(|disk| disk.io_cost);
+                if let Err(why) = disks::cgroup_file(file, value, divided) {
+                    refusals.push((key(file), why));
+                }
+                continue;
+            }
             let known = ["memory.max", "memory.high", "memory.min", "memory.low"];
             let has_effect = file != "memory.low" || !scenario.tiers.is_empty();
             if !known.contains(&file.as_str()) || !has_effect {
@@ -169,61 +182,6 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
         _ => return Err(format!("the twin does not model `{file}`")),
     }
     Ok(())
-}
-
-fn disks(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
-    for (index, disk) in scenario.disks.iter().enumerate() {
-        let key = |name: &str| format!("disk[{index}].{name}");
-        if disk.write_bandwidth.is_none() && scenario.twin.disk_bandwidth.is_none() {
-            refusals.push((
-                key("write_bandwidth"),
-                "is missing: a model has no disk of its own; say how fast this one is, or add `disk = \"1G/s\"` to `[twin]`".into(),
-            ));
-        }
-        if disk.encrypted && scenario.twin.flusher_bandwidth.is_none() {
-            refusals.push((
-                key("encrypted"),
-                "the twin does not encrypt: add to `[twin]` what a flusher that does can submit, as in `flusher = \"500M/s\"`".into(),
-            ));
-        }
-        let options = disk
-            .mount_options
-            .as_deref()
-            .unwrap_or_default()
-            .split(',')
-            .filter(|o| !o.is_empty());
-        for option in options {
-            let name = option.split('=').next().unwrap_or(option);
-            if !["commit", "noatime", "nodiratime", "relatime", "lazytime"].contains(&name) {
-                refusals.push((
-                    key("mount_options"),
-                    format!("the twin does not model the mount option `{option}`"),
-                ));
-            }
-        }
-    }
-}
-
-/// Of reads, if they do not share the disk's with writes: the lab bounds each by itself, and what it does not bound is as fast as its host.
-fn read_bandwidth(scenario: &Scenario, disk: &Disk) -> Option<u64> {
-    disk.read_bandwidth
-        .or(disk.write_bandwidth.and(scenario.twin.disk_bandwidth))
-}
-
-/// Who reads must be told how fast.
-fn readers(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
-    for (index, disk) in scenario.disks.iter().enumerate() {
-        let mut jobs = scenario.jobs.iter().zip(works);
-        let is_read = jobs.any(|(job, work)| {
-            job.disk == disk.name && work.as_ref().is_some_and(|work| work.reads)
-        });
-        if is_read && disk.write_bandwidth.is_some() && read_bandwidth(scenario, disk).is_none() {
-            refusals.push((
-                format!("disk[{index}].read_bandwidth"),
-                "is missing: a job reads, and a model has no disk of its own; say how fast, or add `disk = \"1G/s\"` to `[twin]`".into(),
-            ));
-        }
-    }
 }
 
 fn sysctls(

@@ -53,6 +53,8 @@ enum State {
     Held,
     /// Waits for pages to be read.
     Reading,
+    /// A commit has its inode.
+    Stamping,
     /// Writes its file back and waits for that.
     Syncing(Step),
     /// It has ended.
@@ -68,6 +70,7 @@ pub struct Task {
     /// Whose throttle it passes.
     pub wb: u32,
     cpu: u16,
+    pressure: u32,
     doing: Doing,
     state: State,
     /// Pages dirtied since its last pass.
@@ -91,6 +94,8 @@ pub struct Task {
     /// Operations so far, since it last thought.
     ops: u64,
     since_thought: u64,
+    /// What it receives has come from then on and has not been taken.
+    received_from: Ns,
     start: Ns,
     measured_from: Ns,
     end: Ns,
@@ -129,8 +134,13 @@ impl Task {
 }
 
 impl World {
-    /// Starts process `number` of a job on `file` at the time `start`; it is measured after its ramp, until `end`.
-    pub fn start_task(&mut self, job: usize, number: usize, file: usize, start: Ns, end: Ns) {
+    /// Starts process `number` of a job on `file` in the cgroup `home` at the time `start`; it is measured after its ramp, until `end`.
+    pub fn start_task(
+        &mut self,
+        (job, number): (usize, usize),
+        (file, home): (usize, usize),
+        (start, end): (Ns, Ns),
+    ) {
         let work = &self.jobs[job].work;
         let (random, ops, ramp) = (work.random, work.ops, work.ramp);
         let reader = work
@@ -144,6 +154,7 @@ impl World {
             file,
             wb: self.files[file].wb,
             cpu: (index % self.machine.cpus as usize) as u16,
+            pressure: self.cgroups[home].pressure,
             doing: Doing::Nothing,
             state: State::Idle,
             dirtied: 0,
@@ -159,6 +170,7 @@ impl World {
             op_at: 0,
             ops: 0,
             since_thought: 0,
+            received_from: start,
             start,
             measured_from: start + ramp,
             end,
@@ -172,12 +184,18 @@ impl World {
     fn task_does(&mut self, index: usize, doing: Doing) {
         let task = &mut self.tasks[index];
         if doing == Doing::Running && task.doing != Doing::Running {
-            self.psi
-                .turn(task.cpu, task.doing, Doing::Nothing, self.now);
+            self.psi.turn(
+                task.cpu,
+                task.pressure,
+                task.doing,
+                Doing::Nothing,
+                self.now,
+            );
             task.doing = Doing::Nothing;
             task.cpu = self.psi.place(task.cpu);
         }
-        self.psi.turn(task.cpu, task.doing, doing, self.now);
+        self.psi
+            .turn(task.cpu, task.pressure, task.doing, doing, self.now);
         task.doing = doing;
     }
 
@@ -185,7 +203,7 @@ impl World {
     pub fn task_goes_on(&mut self, index: usize) {
         match self.tasks[index].state {
             State::Over => return,
-            State::Idle | State::Reading => {}
+            State::Idle | State::Reading | State::Stamping => {}
             State::Syncing(step) => return self.syncs(index, step),
             State::Writing(passes) => {
                 if passes && self.passes(index) == Passed::Sleep {
@@ -241,9 +259,34 @@ impl World {
         }
         if self.tasks[index].reader.is_some() {
             self.reads(index);
-        } else {
+        } else if self.tasks[index].op_left > 0 || self.may_stamp(index) {
             self.stretch(index);
         }
+    }
+
+    /// A write() begins; false if it waits for a commit first.
+    fn may_stamp(&mut self, index: usize) -> bool {
+        let (file, grows) = self.stamp_of(index);
+        let stamped = self.stamps(index, file, grows);
+        if !stamped {
+            self.operation_begins(index, self.now);
+            self.task_does(index, Doing::Waiting);
+            self.tasks[index].state = State::Stamping;
+            self.tasks[index].is_cold = true;
+        }
+        stamped
+    }
+
+    /// Whether a task waits for that; its phase may have ended meanwhile.
+    pub(crate) fn is_stamping(&self, index: usize) -> bool {
+        self.tasks[index].state == State::Stamping
+    }
+
+    /// The file whose time stamp a task's write() stores, and whether that gives it blocks.
+    pub(crate) fn stamp_of(&self, index: usize) -> (usize, bool) {
+        let task = &self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        (task.file, work.grows && task.ops < work.ops)
     }
 
     fn task_ends(&mut self, index: usize) {

@@ -170,10 +170,12 @@ impl World {
             return Passed::Go;
         }
         self.wake_flusher(wb);
-        let mut views = vec![(host, self.wbs[wb].rates.position(&host))];
+        let rates = &self.wbs[wb].rates;
+        let mut both = [(host, rates.position(&host)); 2];
         if let Some(view) = cgroup {
-            views.push((view, self.wbs[wb].rates.position(&view)));
+            both[1] = (view, rates.position(&view));
         }
+        let views = &both[..1 + usize::from(cgroup.is_some())];
         // The host decides unless the cgroup gives less.
         let (by_cgroup, (view, position)) = views
             .iter()
@@ -183,7 +185,7 @@ impl World {
             .map_or((false, views[0]), |(index, least)| (index > 0, least));
         self.wbs[wb].exceeded = views.iter().any(|(view, _)| view.is_exceeded());
         if now > self.wbs[wb].rates.stamp + INTERVAL {
-            self.adapt(wb, &views);
+            self.adapt(wb, views);
         }
         let rates = &self.wbs[wb].rates;
         let rate = rates.base * position / ONE;

@@ -104,6 +104,9 @@ impl World {
         pause: i64,
         period: Ticks,
     ) {
+        if self.watched.is_none() {
+            return;
+        }
         let limit = self.domain.limit;
         let wb = &self.wbs[self.tasks[process].wb as usize];
         let freerun = (view.limits.thresh + view.limits.bg_thresh) / 2;

@@ -146,26 +146,24 @@ impl Weir {
 }
 
 impl World {
-    /// The ceilings from a cgroup up, in pages, each with what its subtree holds; the nearest first.
-    fn ceilings(&self, cgroup: usize) -> Vec<(usize, u64, Counts)> {
-        let Some(weir) = &self.weir else {
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        let mut next = cgroup;
-        while next != 0 {
-            let group = &weir.groups[next];
-            if group.has_ceiling() {
-                let held = &self.cgroups[next].subtree;
-                let counts = Counts {
-                    dirty: held.dirty,
-                    writeback: held.writeback,
-                };
-                found.push((next, group.ceiling.pages(group.avail), counts));
-            }
-            next = self.cgroups[next].parent.unwrap_or(0);
-        }
-        found
+    /// A cgroup's ceiling, in pages.
+    fn ceiling(&self, cgroup: usize) -> Option<u64> {
+        let group = self.weir.as_ref()?.groups.get(cgroup)?;
+        let pages = || group.ceiling.pages(group.avail);
+        group.has_ceiling().then(pages)
+    }
+
+    /// The ceilings from a cgroup up, each with what its subtree holds; the nearest first.
+    fn ceilings(&self, cgroup: usize) -> impl Iterator<Item = (usize, u64, Counts)> + '_ {
+        self.path(cgroup).filter_map(|at| {
+            let ceiling = self.ceiling(at)?;
+            let held = &self.cgroups[at].subtree;
+            let counts = Counts {
+                dirty: held.dirty,
+                writeback: held.writeback,
+            };
+            Some((at, ceiling, counts))
+        })
     }
 
     /// From a cgroup up to below the root.
@@ -178,6 +176,9 @@ impl World {
 
     /// A pass under the floor on the path that has most room; none if there is no floor.
     fn floor_pass(&mut self, wb: usize) -> Option<FloorPass> {
+        if self.weir.as_ref().is_none_or(|weir| weir.floors_total == 0) {
+            return None;
+        }
         let index = self.wbs[wb].cgroup;
         self.weir_tells(index);
         let roomiest = self
@@ -214,8 +215,7 @@ impl World {
             cgroup_domain: u32::from(index != 0),
             capped: u32::from(
                 self.ceilings(index)
-                    .iter()
-                    .any(|(_, ceiling, counts)| counts.dirty + counts.writeback >= *ceiling),
+                    .any(|(_, ceiling, counts)| counts.dirty + counts.writeback >= ceiling),
             ),
         })
     }

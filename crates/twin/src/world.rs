@@ -14,8 +14,9 @@ pub use state::{Cgroup, Counts, Cpu, File, Machine, Samples, Wb};
 use crate::clock::{Ns, Ticks, ticks};
 use crate::device::Device;
 use crate::domain::{Domain, Sysctl};
+use crate::journal::Journal;
 use crate::memory::Memory;
-use crate::psi::{Doing, Psi};
+use crate::psi::{Doing, HOST, Psi};
 use crate::random::Random;
 use crate::task::{Job, Task};
 use crate::weir::Weir;
@@ -33,6 +34,12 @@ pub enum Event {
     Complete(u32),
     /// A server commits what it has taken.
     Commit(u32),
+    /// A limit of a cgroup on a disk, of reads or of writes, may let more through.
+    Limit(u32, u32, bool),
+    /// A disk stands still.
+    Stall(u32),
+    /// A filesystem's journal is due.
+    Journal(u32),
     /// A writeback's bandwidth is measured anew.
     Bandwidth(u32),
     /// The kernel brings the cgroups' counts up to date.
@@ -77,6 +84,8 @@ pub struct World {
     pub cgroups: Vec<Cgroup>,
     /// Disks.
     pub devices: Vec<Device>,
+    /// By disk.
+    pub journals: Vec<Journal>,
     /// Writebacks, made when first needed.
     pub wbs: Vec<Wb>,
     /// Which one is whose: by cgroup and disk.
@@ -130,6 +139,7 @@ impl World {
             unseen_most: (thresh / (u64::from(machine.cpus) * 32)).max(16),
             cgroups: Vec::new(),
             devices: Vec::new(),
+            journals: Vec::new(),
             wbs: Vec::new(),
             wb_of: BTreeMap::new(),
             looker: None,
@@ -183,6 +193,11 @@ impl World {
             Event::Flusher(wb, number) => self.flusher_goes_on(wb as usize, number),
             Event::Complete(device) => self.request_completes(device as usize),
             Event::Commit(device) => self.server_commits(device as usize),
+            Event::Limit(device, cgroup, is_read) => {
+                self.lets_through(device as usize, cgroup as usize, is_read);
+            }
+            Event::Stall(device) => self.disk_stands_still(device as usize),
+            Event::Journal(device) => self.journal_is_due(device as usize),
             Event::Bandwidth(wb) => self.measure_bandwidth(wb as usize),
             Event::Refresh => self.refresh(),
             Event::Pressure => {
@@ -237,7 +252,8 @@ impl World {
             // A different one each time: it must not drive everybody else to the others.
             let turn = self.samples.held.len() as u32 % self.machine.cpus;
             let cpu = self.psi.place(turn as u16);
-            self.psi.turn(cpu, Doing::Nothing, Doing::Running, self.now);
+            self.psi
+                .turn(cpu, HOST, Doing::Nothing, Doing::Running, self.now);
             self.looker = Some(cpu);
             let over = self.takes_cpu(cpu, self.machine.look);
             self.plan(over, Event::Looked);
@@ -260,7 +276,8 @@ impl World {
 
     fn looked(&mut self) {
         if let Some(cpu) = self.looker.take() {
-            self.psi.turn(cpu, Doing::Running, Doing::Nothing, self.now);
+            self.psi
+                .turn(cpu, HOST, Doing::Running, Doing::Nothing, self.now);
         }
     }
 }

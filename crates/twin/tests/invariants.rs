@@ -25,11 +25,19 @@ fn job() -> impl Strategy<Value = String> {
         1u32..6,
         prop::option::of((1u32..500, 1u32..50)),
         any::<bool>(),
-        prop::sample::select(vec!["", "", "", "read", "fsync", "fdatasync"]),
+        prop::sample::select(vec![
+            "",
+            "",
+            "grows",
+            "network",
+            "read",
+            "fsync",
+            "fdatasync",
+        ]),
     )
         .prop_map(|(random, bs, rate, mib, processes, think, unlink, kind)| {
             let mut fio = format!(
-                "rw = \"{}{}\", bs = \"{bs}\", size = \"{mib}m\", numjobs = {processes}",
+                "fio = {{ rw = \"{}{}\", bs = \"{bs}\", size = \"{mib}m\", numjobs = {processes}",
                 if random { "rand" } else { "" },
                 if kind == "read" { "read" } else { "write" }
             );
@@ -49,6 +57,18 @@ fn job() -> impl Strategy<Value = String> {
             if unlink {
                 fio.push_str(", unlink = 1");
             }
+            if kind == "grows" {
+                fio.push_str(", overwrite = 0, fallocate = \"none\"");
+            }
+            fio.push_str(" }");
+            if kind == "network" {
+                write!(
+                    fio,
+                    "\nnetwork = {{ bandwidth = \"{}K/s\", buffer = \"1M\" }}",
+                    100 * mib
+                )
+                .expect("a string");
+            }
             fio
         })
 }
@@ -60,7 +80,9 @@ prop_compose! {
         background in 1u32..64,
         jobs in prop::collection::vec((job(), 0usize..4, 0usize..2), 1..5),
         disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"]), 0u32..3), 2),
-        knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..4)), 3),
+        knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..6)), 3),
+        options in prop::sample::select(vec!["", "commit=1", "commit=1,nodelalloc"]),
+        trouble in prop::sample::select(vec!["", "", "stall = \"200ms\"\nstall_every = \"700ms\"", "fails = 7"]),
         inner in any::<bool>(),
         drain in prop::option::of(1u32..30),
         burst in prop::option::of(10u32..2_000),
@@ -74,11 +96,17 @@ prop_compose! {
             writeln!(text, "weir = {{ drain_seconds = {seconds} }}").expect("a string");
         }
         writeln!(text, "[twin]\ndisk = \"20M/s\"").expect("a string");
+        writeln!(text, "{trouble}").expect("a string");
         if let Some(ms) = burst {
             writeln!(text, "burst = \"{ms}ms\"").expect("a string");
         }
         for (index, (kib, filesystem, bounds)) in disks.iter().enumerate() {
             writeln!(text, "[[disk]]\nname = \"d{index}\"\nfilesystem = \"{filesystem}\"").expect("a string");
+            writeln!(text, "mount_options = \"{options}\"").expect("a string");
+            // `io.weight` counts on disks whose speed is known.
+            if *bounds > 1 {
+                writeln!(text, "io_cost = true").expect("a string");
+            }
             // Reads and writes share it; or writes are bounded; or each is.
             for name in ["write", "read"].iter().take(*bounds as usize) {
                 writeln!(text, "{name}_bandwidth = \"{kib}K/s\"").expect("a string");
@@ -87,14 +115,20 @@ prop_compose! {
         let paths = if inner { ["a/x", "a/y", "b"] } else { ["a", "b", "c"] };
         for (path, knob) in paths.iter().zip(&knobs) {
             writeln!(text, "[cgroup.\"{path}\"]").expect("a string");
-            if let Some((size, kind)) = knob {
-                let file = ["memory.dirty_min", "memory.dirty_bytes", "memory.max", "memory.dirty_weight"][*kind];
-                let unit = if *kind == 3 { "0" } else { "M" };
-                writeln!(text, "\"{file}\" = \"{size}{unit}\"").expect("a string");
-            }
+            let Some((size, kind)) = knob else { continue };
+            let line = match kind {
+                0 => format!("\"memory.dirty_min\" = \"{size}M\""),
+                1 => format!("\"memory.dirty_bytes\" = \"{size}M\""),
+                2 => format!("\"memory.max\" = \"{size}M\""),
+                3 => format!("\"memory.dirty_weight\" = {size}0"),
+                4 => format!("\"io.max\" = \"d0 wbps={size}0K rbps={size}0K; d1 wiops={size}\""),
+                _ if disks.iter().any(|disk| disk.2 > 1) => format!("\"io.weight\" = {size}0"),
+                _ => continue,
+            };
+            writeln!(text, "{line}").expect("a string");
         }
         for (index, (fio, cgroup, disk)) in jobs.iter().enumerate() {
-            writeln!(text, "[[job]]\nname = \"j{index}\"\ndisk = \"d{disk}\"\nfio = {{ {fio} }}").expect("a string");
+            writeln!(text, "[[job]]\nname = \"j{index}\"\ndisk = \"d{disk}\"\n{fio}").expect("a string");
             if let Some(path) = paths.get(*cgroup) {
                 writeln!(text, "cgroup = \"{path}\"").expect("a string");
             }

@@ -66,3 +66,16 @@ fn io_psi() {
     assert!((20.0..28.0).contains(&stock), "{stock}");
     assert!((1.0..1.4).contains(&weir), "{weir}");
 }
+
+/// 50 dd and an rsync that receives over Ethernet what it writes: it writes as much as each of them, by pauses that leave its buffer no time to fill.
+#[test]
+fn rsync_beside_fifty_dd() {
+    let figure = |metric: &str| figure("twin/rsync", Arm::Stock, metric);
+    for (phase, job) in [("beside", "rsync"), ("deaf", "deaf")] {
+        let own = figure(&format!("{phase}.{job}.bw_bytes"));
+        let each = figure(&format!("{phase}.dd.bw_bytes")) / 50.0;
+        assert!(own > 0.98 * each, "{phase}: {own} beside {each}");
+    }
+    let p99 = figure("beside.dd.clat_p99_ns") / 1e6;
+    assert!((50.0..80.0).contains(&p99), "published: 60 to 70 ms, {p99}");
+}

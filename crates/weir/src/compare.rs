@@ -113,8 +113,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         output::line(format_args!("{}\n", table(&pairs, args.markdown)))?;
         output::line(format_args!("{near} of {} figures are near", pairs.len()))?;
+        if let Some((error, figures)) = error(&pairs) {
+            output::line(format_args!(
+                "mean absolute relative error {:.1} % (N={figures}, those that are not 0 in the lab)",
+                error * 100.0
+            ))?;
+        }
     }
     Ok(ExitCode::from(u8::from(near < pairs.len())))
+}
+
+/// The mean of |twin / lab - 1|, and over how many figures: those that the lab has something of.
+fn error(pairs: &[Pair]) -> Option<(f64, usize)> {
+    let errors: Vec<f64> = pairs
+        .iter()
+        .filter(|pair| pair.lab.median != 0.0)
+        .map(|pair| (pair.twin / pair.lab.median - 1.0).abs())
+        .collect();
+    let sum: f64 = errors.iter().sum();
+    (!errors.is_empty()).then(|| (sum / errors.len() as f64, errors.len()))
 }
 
 fn from_guests(args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>> {
@@ -234,15 +251,15 @@ fn json(pairs: &[Pair]) -> serde_json::Value {
             (pair.name.clone(), figure)
         })
         .collect();
-    serde_json::json!({ "figures": figures })
+    let error = error(pairs).map(|(error, _)| error);
+    serde_json::json!({ "figures": figures, "mean_absolute_relative_error": error })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn near(name: &str, lab: (f64, f64, f64), twin: f64) -> bool {
-        let (min, median, max) = lab;
+    fn pair(name: &str, (min, median, max): (f64, f64, f64), twin: f64) -> Pair {
         let lab = Lab {
             median,
             min,
@@ -254,7 +271,22 @@ mod tests {
             lab,
             twin,
         }
-        .is_near()
+    }
+
+    fn near(name: &str, lab: (f64, f64, f64), twin: f64) -> bool {
+        pair(name, lab, twin).is_near()
+    }
+
+    #[test]
+    fn the_error_is_the_mean_of_what_the_lab_has() {
+        let of = |lab: f64, twin: f64| pair("stock.p.a.iops", (lab, lab, lab), twin);
+        let (error, figures) =
+            error(&[of(100.0, 90.0), of(10.0, 13.0), of(0.0, 5.0)]).expect("two");
+        assert!(
+            (error - 0.2).abs() < 1e-9 && figures == 2,
+            "{error} {figures}"
+        );
+        assert_eq!(super::error(&[of(0.0, 5.0)]), None);
     }
 
     #[test]

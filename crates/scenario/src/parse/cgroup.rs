@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `[cgroup.NAME]`: stock cgroup v2 files for both arms, weir's knobs for arm `weir` only.
 
-use crate::model::Cgroup;
+use crate::io_max::io_max;
+use crate::model::{Cgroup, Disk};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
 use crate::units;
@@ -40,7 +41,7 @@ const FILES: &[&str] = &[
     "pids.max",
 ];
 
-pub(super) fn cgroups(root: &Table) -> BTreeMap<String, Cgroup> {
+pub(super) fn cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> {
     let mut cgroups = BTreeMap::new();
     let tables = root
         .optional("cgroup")
@@ -57,6 +58,8 @@ pub(super) fn cgroups(root: &Table) -> BTreeMap<String, Cgroup> {
                 if let Some(text) = knob(file, &value) {
                     cgroup.knobs.insert(file.into(), text);
                 }
+            } else if file == "io.max" {
+                cgroup.files.extend(limits(&value, disks));
             } else if let Some(text) = stock_file(file, &value) {
                 cgroup.files.insert(file.into(), text);
             }
@@ -77,6 +80,29 @@ fn copies(value: &Value) -> Option<u32> {
             None
         }
     }
+}
+
+/// `io.max`, if all its disks are there.
+fn limits(value: &Value, disks: &[Disk]) -> Option<(String, String)> {
+    let text = value.string("limits by disk, as in `\"slow wbps=1M\"`")?;
+    let names = || disks.iter().map(|disk| disk.name.as_str());
+    match io_max(text) {
+        Err(why) => value.complain(why),
+        Ok(all) => {
+            for limit in all
+                .iter()
+                .filter(|limit| names().all(|name| name != limit.disk))
+            {
+                value.complain(format!(
+                    "no disk `{}` is defined, {}",
+                    limit.disk.escape_debug(),
+                    suggest(&limit.disk, names())
+                ));
+            }
+            return Some(("io.max".into(), text.into()));
+        }
+    }
+    None
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -148,7 +174,7 @@ fn stock_file(file: &str, value: &Value) -> Option<String> {
     if FILES.contains(&file) {
         return value.scalar();
     }
-    value.complain(if ["io.max", "io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
+    value.complain(if ["io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
         format!("`{file}` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead")
     } else {
         format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().chain(KNOBS).copied()))

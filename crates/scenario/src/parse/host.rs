@@ -82,6 +82,9 @@ pub(super) fn twin(root: &Table) -> Twin {
             "anonymous",
             "look",
             "burst",
+            "stall",
+            "stall_every",
+            "fails",
             "access",
             "migrate",
         ])
@@ -106,7 +109,20 @@ pub(super) fn twin(root: &Table) -> Twin {
             .optional(key)
             .and_then(|v| v.parsed(&format!("a size, as in `\"{like}\"`"), units::size))
     };
+    let (stall_ns, stall_every_ns) = (time("stall"), time("stall_every"));
+    if let (Some(stall), every) = (stall_ns, stall_every_ns.unwrap_or(0)) {
+        if stall >= every {
+            table.complain(
+                "`stall` needs a `stall_every` that is longer: how often do disks stand still?",
+            );
+        }
+    }
     Twin {
+        stall_ns,
+        stall_every_ns,
+        fails: table
+            .optional("fails")
+            .and_then(|v| v.unsigned("a number: each so many-th request of a disk fails")),
         call_ns: time("call"),
         page_ns: time("page"),
         wake_ns: time("wake"),
@@ -204,6 +220,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         "write_bandwidth",
         "read_bandwidth",
         "encrypted",
+        "io_cost",
         "filesystem",
         "mount_options",
     ];
@@ -216,6 +233,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
                 .optional(key)
                 .and_then(|v| v.parsed("a bandwidth, as in `\"20M/s\"`", units::bandwidth))
         };
+        let write_bandwidth = bandwidth("write_bandwidth");
         let size = table.optional("size");
         let size_bytes = size.as_ref().map_or(Some(DISK_SIZE), |v| {
             v.parsed("a size, as in `\"2G\"`", units::size)
@@ -226,12 +244,13 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         disks.push(Disk {
             name,
             size_bytes: size_bytes.unwrap_or_default(),
-            write_bandwidth: bandwidth("write_bandwidth"),
+            write_bandwidth,
             read_bandwidth: bandwidth("read_bandwidth"),
             encrypted: table
                 .optional("encrypted")
                 .and_then(|v| v.boolean())
                 .unwrap_or(false),
+            io_cost: io_cost(&table, write_bandwidth.is_some()),
             filesystem: table
                 .required("filesystem", "filesystem = \"ext4\"")
                 .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
@@ -243,6 +262,18 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         });
     }
     disks
+}
+
+/// Whether the kernel's model of the disk is switched on, which needs to be told how fast it is.
+fn io_cost(disk: &Table, has_bandwidth: bool) -> bool {
+    let Some(value) = disk.optional("io_cost") else {
+        return false;
+    };
+    let on = value.boolean().unwrap_or(false);
+    if on && !has_bandwidth {
+        value.complain("`io.weight` divides what a disk is known to do: add `write_bandwidth`");
+    }
+    on
 }
 
 fn filesystem(text: &str) -> Result<Filesystem, String> {

@@ -3,7 +3,7 @@
 
 use super::{cgroup, name, tier};
 use crate::fio;
-use crate::model::{Backing, Job, Phase, Scenario};
+use crate::model::{Backing, Job, Network, Phase, Scenario};
 use crate::problem::suggest;
 use crate::reader::{Table, Value};
 use crate::units;
@@ -26,7 +26,10 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     let disks: Vec<&str> = scenario.disks.iter().map(|d| d.name.as_str()).collect();
     let cgroups: Vec<&str> = scenario.cgroups.keys().map(String::as_str).collect();
     let mut jobs: Vec<Job> = Vec::new();
-    for table in root.tables("job", &["name", "cgroup", "disk", "fio", "memory"]) {
+    for table in root.tables(
+        "job",
+        &["name", "cgroup", "disk", "fio", "memory", "network"],
+    ) {
         let taken: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
         let name = name(&table, &taken);
         let cgroup = table.optional("cgroup").and_then(|v| {
@@ -72,10 +75,25 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
                 None => fio_options(&table),
                 Some(_) => BTreeMap::new(),
             },
+            network: network(&table, memory.is_some()),
             memory,
         });
     }
     jobs
+}
+
+fn network(job: &Table, reads_memory: bool) -> Option<Network> {
+    let value = job.optional("network")?;
+    if reads_memory {
+        value.complain("a job that reads memory receives nothing");
+    }
+    let table = value.table(&["bandwidth", "buffer"])?;
+    let bandwidth = table.required("bandwidth", "bandwidth = \"117M/s\"")?;
+    let buffer = table.required("buffer", "buffer = \"256K\"")?;
+    Some(Network {
+        bandwidth: bandwidth.parsed("a bandwidth, as in `\"117M/s\"`", units::bandwidth)?,
+        buffer_bytes: buffer.parsed("a size, as in `\"256K\"`", units::size)?,
+    })
 }
 
 fn fio_options(job: &Table) -> BTreeMap<String, String> {

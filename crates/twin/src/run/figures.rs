@@ -45,8 +45,9 @@ pub(super) fn add(
     let written: u64 = span.written.iter().sum();
     add("host", "disk_bw_bytes", written as f64 / seconds, "bytes/s");
     let percent = |time: Ns| time as f64 / span.elapsed as f64 * 100.0;
-    add("host", "io_some_pct", percent(span.pressure.0), "percent");
-    add("host", "io_full_pct", percent(span.pressure.1), "percent");
+    let (some, full) = span.pressure[0];
+    add("host", "io_some_pct", percent(some), "percent");
+    add("host", "io_full_pct", percent(full), "percent");
     add("host", "flusher_cpu_pct", percent(span.flushers), "percent");
     if let Some((most, median)) = most_and_median(&world.samples.held) {
         add("host", "dirty_max_bytes", most, "bytes");
@@ -65,6 +66,9 @@ pub(super) fn add(
             add(&subject, "dirty_max_bytes", most, "bytes");
             add(&subject, "dirty_median_bytes", median, "bytes");
         }
+        let (some, full) = span.pressure[cgroup.pressure as usize];
+        add(&subject, "io_some_pct", percent(some), "percent");
+        add(&subject, "io_full_pct", percent(full), "percent");
         let cleaned = (span.cleaned[index] * PAGE) as f64;
         add(&subject, "disk_bw_bytes", cleaned / seconds, "bytes/s");
         let known = world

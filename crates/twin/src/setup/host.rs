@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The host of a scenario as it is before the first phase, and the writebacks that its files belong to.
 
-use super::{Plan, knob, memory};
+use super::{Plan, disks, knob, memory};
 use crate::clock::{Ns, SECOND};
 use crate::controller::Rates;
-use crate::device::Device;
 use crate::domain::{Domain, PAGE};
 use crate::flusher::Flusher;
+use crate::journal::Journal;
+use crate::psi::HOST;
 use crate::share::Share;
 use crate::weir::{Group, Weir};
-use crate::world::{Cgroup, Counts, Wb, World};
-use scenario::model::{Arm, Filesystem, Scenario};
+use crate::world::{Cgroup, Counts, Event, Wb, World};
+use scenario::model::{Arm, Filesystem, Job, Scenario};
 
 /// Simulated time begins here, so that no clock is at 0.
 const BEGIN: Ns = 100 * SECOND;
@@ -19,12 +20,14 @@ impl Plan {
     /// The host as it is before the first phase.
     pub fn world(&self, scenario: &Scenario, arm: Arm, seed: u64) -> World {
         let mut world = World::new(self.machine, self.sysctl, seed, BEGIN);
-        world.cgroups.push(cgroup(String::new(), None));
+        world.cgroups.push(cgroup(String::new(), None, HOST));
         let mut weir = Weir::default();
         weir.groups.push(Group::default());
         // A path comes before those below it; a parent that is not in the file is made too.
         for (path, settings) in &scenario.cgroups {
             let first = make(&mut world, path);
+            let above = world.cgroups[first].pressure;
+            world.cgroups[first].pressure = world.psi.add(above, BEGIN);
             let all: Vec<usize> = match settings.copies {
                 None => vec![first],
                 Some(copies) => (0..copies).map(|n| copy(&mut world, first, n)).collect(),
@@ -62,18 +65,15 @@ impl Plan {
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
         world.samples.cgroups = vec![Vec::new(); world.cgroups.len()];
         for disk in &scenario.disks {
-            let bandwidth = disk
-                .write_bandwidth
-                .or(scenario.twin.disk_bandwidth)
-                .unwrap_or(1);
-            let mut device = Device::new(
-                bandwidth,
-                disk.write_bandwidth.is_some(),
-                scenario.twin.burst_ns.unwrap_or(0),
-                self.machine.cpus,
-            );
-            device.reads_apart(super::read_bandwidth(scenario, disk));
+            let device = disks::device(scenario, disk, &world.cgroups);
             world.devices.push(device);
+            world
+                .journals
+                .push(Journal::new(disks::commit_interval(scenario, disk)));
+            if let Some(every) = scenario.twin.stall_every_ns.filter(|every| *every > 0) {
+                let number = world.devices.len() as u32 - 1;
+                world.plan(every.saturating_add(BEGIN), Event::Stall(number));
+            }
         }
         world.memory = memory::memory(scenario, arm);
         if arm == Arm::Weir {
@@ -98,13 +98,9 @@ impl Plan {
             .position(|disk| disk.name == job.disk)
             .unwrap_or(0);
         // Without cgroup writeback a disk has one for all.
-        let cgroup = match (&job.cgroup, scenario.disks[device].filesystem) {
-            (Some(_), Filesystem::Vfat) | (None, _) => 0,
-            (Some(path), _) => match scenario.cgroups[path].copies {
-                None => make(world, path),
-                // They were made right after it.
-                Some(copies) => make(world, path) + 1 + (process % copies) as usize,
-            },
+        let cgroup = match scenario.disks[device].filesystem {
+            Filesystem::Vfat => 0,
+            _ => home(world, scenario, job, process),
         };
         if let Some(found) = world.wb_of.get(&(cgroup, device)) {
             return *found;
@@ -127,6 +123,16 @@ impl Plan {
     }
 }
 
+/// The cgroup that a job's process is in.
+pub fn home(world: &mut World, scenario: &Scenario, job: &Job, process: u32) -> usize {
+    let Some(path) = &job.cgroup else { return 0 };
+    match scenario.cgroups[path].copies {
+        None => make(world, path),
+        // They were made right after it.
+        Some(copies) => make(world, path) + 1 + (process % copies) as usize,
+    }
+}
+
 fn make(world: &mut World, path: &str) -> usize {
     if let Some(found) = world.cgroups.iter().position(|cgroup| cgroup.path == path) {
         return found;
@@ -134,18 +140,22 @@ fn make(world: &mut World, path: &str) -> usize {
     let parent = path
         .rsplit_once('/')
         .map_or(0, |(parent, _)| make(world, parent));
-    world.cgroups.push(cgroup(path.into(), Some(parent)));
+    let pressure = world.cgroups[parent].pressure;
+    world
+        .cgroups
+        .push(cgroup(path.into(), Some(parent), pressure));
     world.cgroups.len() - 1
 }
 
 /// The n-th of a kind, below `first`.
 fn copy(world: &mut World, first: usize, n: u32) -> usize {
     let path = format!("{}/{n}", world.cgroups[first].path);
-    world.cgroups.push(cgroup(path, Some(first)));
+    let pressure = world.cgroups[first].pressure;
+    world.cgroups.push(cgroup(path, Some(first), pressure));
     world.cgroups.len() - 1
 }
 
-fn cgroup(path: String, parent: Option<usize>) -> Cgroup {
+fn cgroup(path: String, parent: Option<usize>, pressure: u32) -> Cgroup {
     Cgroup {
         path,
         parent,
@@ -159,5 +169,6 @@ fn cgroup(path: String, parent: Option<usize>) -> Cgroup {
         min: 0,
         low: 0,
         domain: Domain::default(),
+        pressure,
     }
 }

@@ -20,6 +20,10 @@ impl World {
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
         (task.op_left, task.op_at, task.op_began) = (work.op_pages, task.place(work, task.ops), at);
+        if let Some(network) = work.network {
+            let full = at.saturating_sub(network.fills);
+            task.received_from = task.received_from.max(full) + network.operation;
+        }
     }
 
     pub(super) fn operation_ends(&mut self, index: usize, at: Ns) {
@@ -52,6 +56,9 @@ impl World {
             let due = (bytes * u128::from(SECOND) / u128::from(rate)) as Ns;
             until = until.max(task.start + due);
         }
+        if let Some(network) = work.network {
+            until = until.max(task.received_from + network.operation);
+        }
         // A process that waits beyond its end does so no longer than that.
         let until = until.min(task.end);
         (until > self.now).then_some(until)
@@ -60,6 +67,6 @@ impl World {
     /// Whether the next operation of a stretch may follow the last at once.
     pub(super) fn may_run_on(&self, index: usize) -> bool {
         let work = &self.jobs[self.tasks[index].job].work;
-        work.rate.is_none() && work.think.is_none() && work.sync.is_none()
+        work.rate.is_none() && work.think.is_none() && work.sync.is_none() && work.network.is_none()
     }
 }

@@ -126,7 +126,7 @@ impl World {
         let work = &self.jobs[task.job].work;
         let (at, count, in_order) = (task.op_at, task.op_left, !work.random);
         let round = task.ops / work.ops;
-        let (file, wb, cpu) = (task.file, task.wb as usize, task.cpu);
+        let (file, wb) = (task.file, task.wb as usize);
         let reader = task.reader.as_mut().expect("a reader");
         if reader.round != round {
             **reader = Reader::new(reader.size);
@@ -135,6 +135,7 @@ impl World {
         }
         let reader = self.tasks[index].reader.as_mut().expect("a reader");
         let device = self.wbs[wb].device;
+        let (lane, cgroup) = (0, self.wbs[wb].cgroup as u32);
         let largest = self.devices[device].largest;
         let mut parts = Vec::new();
         // What it needs may be followed by what is to be read ahead.
@@ -149,10 +150,10 @@ impl World {
             let request = Request {
                 what: What::Read(index as u32),
                 pages: pages as u32,
-                cpu,
+                lane,
+                cgroup,
             };
-            let due = self.devices[device].submit(request, self.now);
-            self.plan(due, Event::Complete(device as u32));
+            self.submits(device, request);
         }
         let reader = self.tasks[index].reader.as_ref().expect("a reader");
         reader.has(at, count)
@@ -170,8 +171,8 @@ impl World {
         !(at..at + work.op_pages).contains(&reader.mark) && reader.has(at, work.op_pages)
     }
 
-    /// A request of a reader is complete.
-    pub(crate) fn pages_are_read(&mut self, index: usize) {
+    /// A request of a reader is complete, or has `failed`: then fio stops.
+    pub(crate) fn pages_are_read(&mut self, index: usize, failed: bool) {
         let task = &mut self.tasks[index];
         let reader = task.reader.as_mut().expect("a reader");
         let Some((start, count)) = reader.coming.pop_front() else {
@@ -181,6 +182,9 @@ impl World {
         let goes_on = task.state == State::Reading && reader.has(task.op_at, task.op_left);
         let file = task.file;
         if task.state != State::Over {
+            if failed {
+                return self.task_ends(index);
+            }
             self.caches(file, count);
         }
         if goes_on {

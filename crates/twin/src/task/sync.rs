@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! fsync: a task puts its own file's dirty pages in line, waits until none is in flight, and then for the filesystem.
 //!
-//! It needs slots of the disk as a flusher does, and waits in turn for them. The filesystem writes three pages besides, in their turn in the disk's line:
-//! a journal's descriptor, the inode's block and the commit. fdatasync of a file that is there already does without. Others'
-//! commits, and what they carry of others' data, are not modelled.
+//! It needs slots of the disk as a flusher does, and waits in turn for them. Then it has the journal commit the file's inode (journal.rs), and waits for that, too; fdatasync of a
+//! file that has its blocks does without. What could not be written is an error of the next fsync, and fio stops at an error.
 //!
-//! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the journal, so 16 a second;
+//! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the journal's three, so 16 a second;
 //! with a flusher's 32 pages in front of each of them one second.
 
 use super::State;
-use crate::device::{Request, Waiter, What};
+use crate::device::{BIO, Request, Waiter, What};
 use crate::flusher::REQUEST;
 use crate::psi::Doing;
 use crate::world::{Event, World};
-
-/// Pages a filesystem writes to make one file durable.
-const COMMIT: u32 = 3;
 
 /// How far a task is with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +20,7 @@ pub enum Step {
     Pages,
     /// They are in flight.
     InFlight,
-    /// The filesystem writes.
+    /// The journal commits.
     Commit,
 }
 
@@ -41,19 +37,16 @@ impl World {
         let task = &self.tasks[index];
         let (file, wb, cpu) = (task.file, task.wb as usize, task.cpu);
         let device = self.wbs[wb].device;
-        let commits = self.jobs[task.job]
-            .work
-            .sync
-            .is_some_and(|sync| sync.commits);
+        let work = &self.jobs[task.job].work;
+        let commits = work.grows || work.sync.is_some_and(|sync| sync.commits);
         match step {
             Step::Pages if self.files[file].pages.dirty() > 0 => {
                 self.tasks[index].state = State::Syncing(Step::Pages);
-                if !self.devices[device].has_room(cpu) {
-                    self.devices[device].wait(Waiter::Task(index as u32), cpu);
+                if !self.puts_in_line(index, device) {
+                    let lane = self.devices[device].lane(wb, cpu);
+                    self.devices[device].wait(Waiter::Task(index as u32), lane);
                     self.task_does(index, Doing::Waiting);
-                    return;
                 }
-                self.puts_in_line(index, device);
             }
             Step::Pages | Step::InFlight if self.files[file].in_flight > 0 => {
                 self.tasks[index].state = State::Syncing(Step::InFlight);
@@ -61,18 +54,13 @@ impl World {
                 self.files[file].synced_by = Some(index as u32);
                 self.task_does(index, Doing::Waiting);
             }
-            Step::Pages | Step::InFlight if commits => {
+            Step::Pages | Step::InFlight if commits && self.syncs_inode(index, file) => {
                 self.tasks[index].state = State::Syncing(Step::Commit);
                 self.tasks[index].is_cold = true;
-                self.task_does(index, Doing::Waiting);
-                let request = Request {
-                    what: What::Commit(index as u32),
-                    pages: COMMIT,
-                    cpu,
-                };
-                let due = self.devices[device].submit(request, self.now);
-                self.plan(due, Event::Complete(device as u32));
+                // The kernel counts this wait as one for a commit, not for I/O.
+                self.task_does(index, Doing::Nothing);
             }
+            _ if std::mem::take(&mut self.files[file].failed) => self.task_ends(index),
             Step::Pages | Step::InFlight | Step::Commit => {
                 self.tasks[index].state = State::Idle;
                 self.goes_on_writing(index);
@@ -80,29 +68,38 @@ impl World {
         }
     }
 
-    /// The next run of dirty pages, as much as fits into a request.
-    fn puts_in_line(&mut self, index: usize, device: usize) {
+    /// The next run of dirty pages, as much as fits into a request; false if there is no slot for it.
+    fn puts_in_line(&mut self, index: usize, device: usize) -> bool {
         let (file, cpu) = (self.tasks[index].file, self.tasks[index].cpu);
-        let largest = self.devices[device].largest;
-        let Some((start, pages)) = self.files[file].pages.next_run(0, largest) else {
-            return;
+        let wb = self.files[file].wb;
+        let (lane, cgroup) = (
+            self.devices[device].lane(wb as usize, cpu),
+            self.wbs[wb as usize].cgroup,
+        );
+        let most = self.takes(device, cgroup, lane, BIO);
+        if most == 0 {
+            return false;
+        }
+        let Some((start, pages)) = self.files[file].pages.next_run(0, most) else {
+            return false;
         };
         self.files[file].pages.clear(start, pages);
         self.in_flight(file, pages);
         let request = Request {
             what: What::Pages {
-                wb: self.files[file].wb,
+                wb,
                 file: file as u32,
             },
             pages: pages as u32,
-            cpu,
+            lane,
+            cgroup: cgroup as u32,
         };
-        let due = self.devices[device].submit(request, self.now);
-        self.plan(due, Event::Complete(device as u32));
+        self.submits(device, request);
         self.task_does(index, Doing::Running);
         let cost = REQUEST + (pages * self.machine.flush_1024).div_ceil(1024);
         let over = self.takes_cpu(self.tasks[index].cpu, cost);
         self.plan(over, Event::Task(index as u32));
+        true
     }
 
     /// A task that waits for a slot may have one; false if it has ended meanwhile.

@@ -153,6 +153,9 @@ impl World {
     fn own_floor(&self, cgroup: usize) -> u64 {
         let Some(weir) = &self.weir else { return 0 };
         let mut floor = policy::arith::bytes_to_pages(weir.groups[cgroup].floor_bytes);
+        if floor == 0 {
+            return 0;
+        }
         for (_, ceiling, _) in self.ceilings(cgroup) {
             floor = floor.min(ceiling);
         }
@@ -187,10 +190,12 @@ impl World {
     /// Tells the floors above what a cgroup holds, as `take()` in `kmod/tree.c` does.
     pub(super) fn weir_tells(&mut self, cgroup: usize) {
         let held = self.cgroups[cgroup].counts.held();
-        let path: Vec<usize> = self.path(cgroup).collect();
         let Some(weir) = &mut self.weir else { return };
         let mut change = held as i64;
-        for at in path {
+        let below_root = |at: &usize| *at != 0;
+        let mut next = Some(cgroup);
+        while let Some(at) = next.filter(below_root) {
+            next = self.cgroups[at].parent;
             let group = &mut weir.groups[at];
             if at == cgroup {
                 change -= std::mem::replace(&mut group.told, held) as i64;

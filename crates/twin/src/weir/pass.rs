@@ -116,14 +116,18 @@ impl World {
         }
         let stock = *limits;
         let mut judged = false;
-        let ceilings = self.ceilings(index);
-        for (_, ceiling, counts) in &ceilings {
-            judged |= limits.amend(*ceiling, counts, kind);
+        for (_, ceiling, counts) in self.ceilings(index) {
+            judged |= limits.amend(ceiling, &counts, kind);
+        }
+        let mut next = Some(index);
+        while let Some(at) = next {
+            let ceiling = self.ceiling(at);
+            if let (Some(ceiling), Some(weir)) = (ceiling, &mut self.weir) {
+                weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
+            }
+            next = self.cgroups[at].parent;
         }
         let Some(weir) = &mut self.weir else { return };
-        for (at, ceiling, _) in ceilings {
-            weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
-        }
         if judged && kind == Pass::Writer && limits.brake() {
             weir.groups[index].stats.held += 1;
         }
@@ -132,11 +136,12 @@ impl World {
     /// After a pass, in which the task may have `slept`: under a ceiling or a weight it looks again sooner.
     pub fn weir_shortens(&mut self, task: usize, slept: bool) {
         let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
+        let mut allowed = self.tasks[task].allowed;
         for (at, ceiling, counts) in self.ceilings(cgroup) {
             let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
-            let task = &mut self.tasks[task];
-            task.allowed = ceiling::poll(ceiling, freerun, &counts, task.allowed);
+            allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
         }
+        self.tasks[task].allowed = allowed;
         self.weir_leaves(task, slept);
     }
 

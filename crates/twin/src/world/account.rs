@@ -2,14 +2,13 @@
 //! Pages on their way: dirtied, in flight, written or dropped, each time counted for the host, the cgroups on the path and the
 //! writeback, so that what was dirtied is always written, dirty, in flight or dropped.
 
-use super::{Counts, Event, World};
+use super::{Counts, World};
 #[cfg(any(test, debug_assertions))]
 use crate::device::Device;
-use crate::device::{Request, Waiter, What};
 
 impl World {
     /// Applies `change` to everybody who counts a page of `wb`.
-    fn count(&mut self, wb: usize, change: impl Fn(&mut Counts)) {
+    pub fn count(&mut self, wb: usize, change: impl Fn(&mut Counts)) {
         change(&mut self.counts);
         change(&mut self.wbs[wb].counts);
         let mut next = Some(self.wbs[wb].cgroup);
@@ -73,66 +72,6 @@ impl World {
     pub fn uncaches(&mut self, file: usize) {
         let cached = std::mem::take(&mut self.files[file].cached);
         self.cgroups[self.wbs[self.files[file].wb as usize].cgroup].file -= cached;
-    }
-
-    pub(super) fn request_completes(&mut self, device: usize) {
-        let request = match self.devices[device].complete(self.now) {
-            Ok(request) => request,
-            // It was overtaken.
-            Err(due) => return self.plan(due, Event::Complete(device as u32)),
-        };
-        match request.what {
-            What::Read(task) => return self.pages_are_read(task as usize),
-            What::Commit(task) => return self.plan(self.now, Event::Task(task)),
-            What::Pages { .. } => {}
-        }
-        match self.devices[device].commits(request, self.now) {
-            Err(request) => self.is_written(request),
-            Ok(None) => {}
-            Ok(Some(at)) => self.plan(at, Event::Commit(device as u32)),
-        }
-        while let Some(waiter) = self.devices[device].next_waiter(request.cpu) {
-            match waiter {
-                Waiter::Flusher(wb) => return self.flusher_is_let_in(wb as usize),
-                Waiter::Task(task) if self.task_is_let_in(task as usize) => return,
-                Waiter::Task(_) => {}
-            }
-        }
-    }
-
-    pub(super) fn server_commits(&mut self, device: usize) {
-        for request in self.devices[device].committed() {
-            self.is_written(request);
-        }
-    }
-
-    fn is_written(&mut self, request: Request) {
-        let What::Pages { wb: owner, file } = request.what else {
-            return;
-        };
-        let (wb, pages) = (owner as usize, u64::from(request.pages));
-        self.count(wb, |counts| {
-            counts.writeback -= pages;
-            counts.written += pages;
-        });
-        self.completed(wb, pages);
-        let wb = &mut self.wbs[wb];
-        let file = &mut self.files[file as usize];
-        file.in_flight -= pages;
-        if file.in_flight == 0 {
-            wb.files_in_flight -= 1;
-            let waits = file.synced_by.take();
-            if !wb.measuring {
-                wb.measuring = true;
-                self.plan(
-                    self.now + crate::domain::INTERVAL * crate::clock::TICK,
-                    Event::Bandwidth(owner),
-                );
-            }
-            if let Some(task) = waits {
-                self.plan(self.now, Event::Task(task));
-            }
-        }
     }
 
     /// `pages` of `wb` count as completed in both domains.

@@ -63,6 +63,8 @@ pub struct Cgroup {
     pub low: u64,
     /// Its domain; the root has none.
     pub domain: Domain,
+    /// Whose pressure its tasks count for first.
+    pub pressure: u32,
 }
 
 /// The writeback of one cgroup on one disk.
@@ -107,6 +109,14 @@ pub struct File {
     pub listed: bool,
     /// When the first of its dirty pages was dirtied.
     pub dirtied_at: Ticks,
+    /// Which block of its filesystem its inode is in.
+    pub block: u32,
+    /// The last transaction that its inode was in.
+    pub transaction: u64,
+    /// A commit waits until none is in flight.
+    pub carried: bool,
+    /// Some of its pages could not be written.
+    pub failed: bool,
     /// A task that waits until none is in flight.
     pub synced_by: Option<u32>,
 }

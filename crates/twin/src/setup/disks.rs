@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Disks, from a scenario: their speed, filesystem, and how cgroups share them.
+
+use super::Refusal;
+use crate::clock::{Ns, SECOND};
+use crate::device::{DEFAULT_WEIGHT, Device, Limit, Traits, Weights};
+use crate::fio::Work;
+use crate::world::Cgroup;
+use scenario::io_max::io_max;
+use scenario::model::{Disk, Filesystem, Scenario};
+use std::collections::BTreeMap;
+
+/// What the twin does not model of disks, and of jobs on them.
+pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+    readers(scenario, works, refusals);
+    for (index, disk) in scenario.disks.iter().enumerate() {
+        let key = |name: &str| format!("disk[{index}].{name}");
+        if disk.write_bandwidth.is_none() && scenario.twin.disk_bandwidth.is_none() {
+            refusals.push((
+                key("write_bandwidth"),
+                "is missing: a model has no disk of its own; say how fast this one is, or add `disk = \"1G/s\"` to `[twin]`".into(),
+            ));
+        }
+        if disk.encrypted && scenario.twin.flusher_bandwidth.is_none() {
+            refusals.push((
+                key("encrypted"),
+                "the twin does not encrypt: add to `[twin]` what a flusher that does can submit, as in `flusher = \"500M/s\"`".into(),
+            ));
+        }
+        for option in options(disk) {
+            let name = option.split('=').next().unwrap_or(option);
+            let known = match name {
+                "commit" => seconds(option).is_some(),
+                "data" => ["data=ordered", "data=writeback"].contains(&option),
+                _ => MOUNT_OPTIONS.contains(&name),
+            };
+            if !known {
+                refusals.push((
+                    key("mount_options"),
+                    format!("the twin does not model the mount option `{option}`"),
+                ));
+            }
+        }
+    }
+}
+
+/// Those that are modelled, or change nothing of what is.
+const MOUNT_OPTIONS: &[&str] = &[
+    "delalloc",
+    "lazytime",
+    "noatime",
+    "nodelalloc",
+    "nodiratime",
+    "relatime",
+];
+
+fn options(disk: &Disk) -> impl Iterator<Item = &str> {
+    let options = disk.mount_options.as_deref().unwrap_or_default();
+    options.split(',').filter(|option| !option.is_empty())
+}
+
+/// Of `commit=`; 0 is the default.
+fn seconds(option: &str) -> Option<u64> {
+    let seconds = option.strip_prefix("commit=")?.parse().ok()?;
+    Some(if seconds == 0 { COMMIT } else { seconds })
+}
+
+/// Seconds between commits by themselves.
+const COMMIT: u64 = 5;
+
+/// After how long a transaction commits by itself, on filesystems of which that is modelled; a server's is not ours to see.
+pub fn commit_interval(scenario: &Scenario, disk: &Disk) -> Option<Ns> {
+    let is_ours = disk.filesystem == Filesystem::Ext4 && scenario.twin.burst_ns.unwrap_or(0) == 0;
+    is_ours.then(|| {
+        options(disk)
+            .find_map(seconds)
+            .unwrap_or(COMMIT)
+            .saturating_mul(SECOND)
+    })
+}
+
+/// Whether commits carry the data of files that get blocks.
+pub fn carries(disk: &Disk) -> bool {
+    let has = |name: &str| options(disk).any(|option| option == name);
+    disk.filesystem == Filesystem::Ext4 && has("nodelalloc") && !has("data=writeback")
+}
+
+/// A cgroup's file that is about disks, whether any of them is `divided` by weight.
+///
+/// # Errors
+/// Why it cannot be modelled.
+pub fn cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String> {
+    if file == "io.max" {
+        return io_max(value).map(drop);
+    }
+    if !divided {
+        return Err("has no effect: Linux divides a disk by weight where that is switched on, add `io_cost = true` to `[[disk]]`".into());
+    }
+    weight(value).map(drop)
+}
+
+fn weight(text: &str) -> Result<u64, String> {
+    let number = text.strip_prefix("default ").unwrap_or(text).trim();
+    match number.parse() {
+        Ok(weight @ 1..=10_000) => Ok(weight),
+        _ => Err(format!(
+            "`{text}` is not a weight: a whole number, 1 to 10000"
+        )),
+    }
+}
+
+/// A disk, shared by these cgroups.
+pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup]) -> Device {
+    let settings = |path: &str| {
+        // What a cgroup with copies says is theirs.
+        let above = || scenario.cgroups.get(path.rsplit_once('/')?.0);
+        let own = scenario
+            .cgroups
+            .get(path)
+            .filter(|own| own.copies.is_none());
+        own.or_else(|| above().filter(|above| above.copies.is_some()))
+    };
+    let weights = disk.io_cost.then(|| {
+        Weights::new(cgroups.iter().map(|cgroup| {
+            let text = settings(&cgroup.path).and_then(|cgroup| cgroup.files.get("io.weight"));
+            let weight = text.and_then(|text| weight(text).ok());
+            (cgroup.parent.unwrap_or(0), weight.unwrap_or(DEFAULT_WEIGHT))
+        }))
+    });
+    let mut limits = BTreeMap::new();
+    for (index, cgroup) in cgroups.iter().enumerate() {
+        let text = settings(&cgroup.path).and_then(|cgroup| cgroup.files.get("io.max"));
+        let all = text.and_then(|text| io_max(text).ok()).unwrap_or_default();
+        for limit in all.iter().filter(|limit| limit.disk == disk.name) {
+            for (is_read, bytes, requests) in [
+                (true, limit.rbps, limit.riops),
+                (false, limit.wbps, limit.wiops),
+            ] {
+                if bytes.or(requests).is_some() {
+                    limits.insert((index, is_read), Limit::new(bytes, requests));
+                }
+            }
+        }
+    }
+    let twin = &scenario.twin;
+    let bandwidth = disk.write_bandwidth.or(twin.disk_bandwidth).unwrap_or(1);
+    let traits = Traits {
+        read_bandwidth: read_bandwidth(scenario, disk),
+        burst: twin.burst_ns.unwrap_or(0),
+        stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),
+        fails: twin.fails.unwrap_or(0),
+        weights,
+        limits,
+    };
+    Device::new(bandwidth, disk.write_bandwidth.is_some(), traits)
+}
+
+/// Of reads, if they do not share the disk's with writes: the lab bounds each by itself, and what it does not bound is as fast as its host.
+fn read_bandwidth(scenario: &Scenario, disk: &Disk) -> Option<u64> {
+    disk.read_bandwidth
+        .or(disk.write_bandwidth.and(scenario.twin.disk_bandwidth))
+}
+
+/// Who reads must be told how fast.
+fn readers(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+    for (index, disk) in scenario.disks.iter().enumerate() {
+        let mut jobs = scenario.jobs.iter().zip(works);
+        let is_read = jobs.any(|(job, work)| {
+            job.disk == disk.name && work.as_ref().is_some_and(|work| work.reads)
+        });
+        if is_read && disk.write_bandwidth.is_some() && read_bandwidth(scenario, disk).is_none() {
+            refusals.push((
+                format!("disk[{index}].read_bandwidth"),
+                "is missing: a job reads, and a model has no disk of its own; say how fast, or add `disk = \"1G/s\"` to `[twin]`".into(),
+            ));
+        }
+    }
+}
