@@ -79,6 +79,9 @@ pub struct Twin {
     /// Each so many-th request of a disk fails.
     #[serde(default)]
     pub fails: Option<u64>,
+    /// Requests that a disk takes at a time, whichever CPU they come from.
+    #[serde(default)]
+    pub queue: Option<u16>,
     /// Bytes that an access of a job that reads memory moves.
     #[serde(default)]
     pub access_bytes: Option<u64>,

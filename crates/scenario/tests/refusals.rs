@@ -593,4 +593,9 @@ fn sharing_disks() {
         "[twin]\nstall = \"2s\"\nstall_every = \"1s\"\n[[disk]]",
         r#"t.toml:6: key `twin`: `stall` needs a `stall_every` that is longer: how often do disks stand still?"#,
     );
+    check(
+        "[[disk]]",
+        "[twin]\nqueue = 1\n[[disk]]",
+        r#"t.toml:6: key `twin`: `queue` is 2 to 65535 requests"#,
+    );
 }

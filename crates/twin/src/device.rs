@@ -4,9 +4,10 @@
 //! Requests of all cgroups queue up in one line; each takes size / bandwidth. A read overtakes the writes that wait, as the kernel's
 //! schedulers and its writeback throttling have it, but after two reads a write is next; or reads have a bandwidth
 //! and a line of their own, as disks of the lab have. Each CPU has a number of slots in that line: 32 on a disk
-//! the lab slows down, 256 otherwise, as virtio has. A flusher takes those of its CPU, and waits when they are taken; who waits is let in
-//! one request at a time, in turn. That is what divides a disk evenly between cgroups, whatever they hold. For reads and the filesystem's
-//! own writes there is always a slot: writeback is not let have them all.
+//! the lab slows down, 256 otherwise, as virtio has; or a disk has a queue of its own for all CPUs, as SATA's. A flusher takes those of its CPU, and waits when they are taken; who waits is let in
+//! one request at a time, in turn. That is what divides a disk evenly between cgroups, whatever they hold. Of all CPUs together the kernel's
+//! writeback throttling (`blk-wbt.c`, as it is when nobody reads) lets in three quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and the
+//! journal's writes there is always a slot.
 //!
 //! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order that weights.rs gives.
 //!
@@ -40,7 +41,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub const BIO: u64 = 2048;
 /// Slots of a CPU.
 const SLOTS: u32 = 256;
-/// On a disk that the lab slows down.
+/// On a disk that the lab slows down. The kernel's throttling knows only of those it had before.
 const FEW_SLOTS: u32 = 32;
 
 /// What a disk is besides its speed.
@@ -54,6 +55,8 @@ pub struct Traits {
     pub stalls: (Ns, Ns),
     /// Each so many-th request fails; 0 none.
     pub fails: u64,
+    /// Requests it takes at a time, if from all CPUs together.
+    pub queue: Option<u16>,
     /// It is divided by weight.
     pub weights: Option<Weights>,
     /// By cgroup and whether it is of reads.
@@ -70,11 +73,16 @@ pub struct Device {
     pub largest: u64,
     line: Line,
     reads: Line,
+    /// Requests with a slot, and how many there may be in all lanes together.
+    inside: u32,
+    most: u32,
     /// Slots of a lane, and of those seen so far who has how many left.
     depth: u32,
     slots: Vec<u32>,
     /// Who waits for a slot, in turn, by lane.
     waiters: Vec<VecDeque<Waiter>>,
+    /// Who waits because all lanes together have no room, in turn.
+    outside: VecDeque<(u32, Waiter)>,
     /// Bytes written so far.
     pub written: u64,
     /// Requests so far.
@@ -102,15 +110,24 @@ impl Device {
         } else {
             (1280, SLOTS)
         };
+        let most = match traits.weights {
+            // That switches the throttling off.
+            Some(_) => u32::MAX,
+            None => traits.queue.map_or(SLOTS, u32::from) * 3 / 4,
+        };
+        let depth = if traits.queue.is_some() { most } else { depth };
         Device {
             bandwidth,
             traits,
             largest: kib / 4,
             line: Line::default(),
             reads: Line::default(),
+            inside: 0,
+            most,
             depth,
             slots: Vec::new(),
             waiters: Vec::new(),
+            outside: VecDeque::new(),
             written: 0,
             done: 0,
             uncommitted: Vec::new(),
@@ -127,7 +144,7 @@ impl Device {
 
     /// Whether one more request may be put in line.
     pub fn has_room(&self, lane: u32) -> bool {
-        self.slots.get(lane as usize).is_none_or(|left| *left > 0)
+        self.inside < self.most && self.slots.get(lane as usize).is_none_or(|left| *left > 0)
     }
 
     fn lane_mut(&mut self, lane: u32) -> (&mut u32, &mut VecDeque<Waiter>) {
@@ -142,6 +159,7 @@ impl Device {
     /// Puts a request in line. Returns when it will be complete if it is the first there.
     pub fn submit(&mut self, request: Request, now: Ns) -> Option<Ns> {
         if request.has_slot() {
+            self.inside += 1;
             *self.lane_mut(request.lane).0 -= 1;
         }
         let (line, bandwidth) = match self.traits.read_bandwidth {
@@ -174,6 +192,7 @@ impl Device {
             self.written += u64::from(request.pages) * PAGE;
         }
         if request.has_slot() {
+            self.inside -= 1;
             *self.lane_mut(request.lane).0 += 1;
         }
         Ok(Done {
@@ -212,12 +231,21 @@ impl Device {
 
     /// Somebody waits for a slot.
     pub fn wait(&mut self, waiter: Waiter, lane: u32) {
-        self.lane_mut(lane).1.push_back(waiter);
+        if self.inside < self.most {
+            self.lane_mut(lane).1.push_back(waiter);
+        } else {
+            self.outside.push_back((lane, waiter));
+        }
     }
 
-    /// Who is to have the slot that has become free.
+    /// Who is to have the slot that has become free: who waits for it, or for any.
     pub fn next_waiter(&mut self, lane: u32) -> Option<Waiter> {
-        self.lane_mut(lane).1.pop_front()
+        let first = self.lane_mut(lane).1.pop_front();
+        first.or_else(|| {
+            let mut outside = self.outside.iter();
+            let at = outside.position(|(lane, _)| self.has_room(*lane))?;
+            self.outside.remove(at).map(|(_, waiter)| waiter)
+        })
     }
 
     /// What a cgroup may do of reads, or of writes.
@@ -242,6 +270,7 @@ impl Device {
             .waiters
             .iter()
             .flatten()
+            .chain(self.outside.iter().map(|(_, waiter)| waiter))
             .filter_map(|waiter| match waiter {
                 Waiter::Pages(request) => Some(request),
                 _ => None,

@@ -2,20 +2,23 @@
 //! The filesystem's journal: what makes writers who have nothing to do with each other wait for each other.
 //!
 //! On ext4 each write() stores a time stamp in its file's inode, and so joins the *running* transaction. Five seconds after the first has joined
-//! (`commit=`), or as somebody syncs a file that did, the transaction *commits*: a descriptor, the blocks of its inodes (16 share one) and a
-//! record are written, in their turn in the disk's line. There is one commit at a time; who syncs waits for the one that has his
-//! inode, and what joins meanwhile is in the next. Until the blocks are written nobody may change them: a write() to
-//! a file whose inode is in one waits.
+//! (`commit=`), at the next whole second, or as somebody syncs a file that did, the transaction *commits*: a descriptor and the blocks of its inodes (16 share one) are
+//! written, in their turn in the disk's line, and then, in its turn, a record. There is one commit at a time; who syncs waits for the one that has his
+//! inode, and what joins meanwhile is in the next. Until the blocks are written (the record is not waited for) nobody may change them: a write() to
+//! a file whose inode is in one waits, unless the next transaction had the block before writing began: then a copy is written.
+//!
+//! That is all that writers wait for. Nobody holds a transaction open while he is throttled, so it closes at once, and the next is
+//! open from then on. Data of others are none of a commit's business but for the next paragraph.
 //!
 //! A commit *carries* data where blocks were given to a file that had none (`data=ordered`): all that is dirty of the file is written first,
 //! whoever wrote it. Linux does so only with `nodelalloc`: else new blocks count as unwritten until their data are there, and nothing needs to be carried.
 //!
 //! Other filesystems are not known that well: who syncs waits for three pages, his own.
 //!
-//! Example. On a disk of 256 KiB/s 32 pages are in line as 20 files' transaction commits: after 500 ms come 4 pages, and
-//! their writers have waited for 562 ms, once every five seconds.
+//! Example. On a disk of 256 KiB/s 32 pages are in line as 20 files' transaction commits: after 500 ms come 3 pages, and
+//! their writers have waited for 547 ms, once every five to six seconds. Behind the 32 pages that came meanwhile is the record, so who syncs waits for a second.
 
-use crate::clock::Ns;
+use crate::clock::{Ns, SECOND};
 use crate::device::{BIO, Request, What};
 use crate::psi::Doing;
 use crate::world::{Event, World};
@@ -23,8 +26,9 @@ use std::collections::BTreeSet;
 
 /// Inodes in a block of a page.
 const INODES: u32 = 16;
-/// What a commit writes besides: descriptor and record.
-const FRAME: u32 = 2;
+/// Pages that a commit writes before and after its blocks.
+const DESCRIPTOR: u32 = 1;
+const RECORD: u32 = 1;
 
 /// One disk's.
 #[derive(Clone, Debug)]
@@ -49,11 +53,14 @@ pub struct Journal {
 
 #[derive(Clone, Debug)]
 struct Commit {
+    /// Not written yet.
     blocks: BTreeSet<u32>,
     /// Files whose data are not written yet.
     files: u32,
     /// Requests of its own that are not.
     requests: u32,
+    /// The record is in line.
+    ends: bool,
 }
 
 impl Journal {
@@ -83,10 +90,11 @@ impl Journal {
         transaction + u64::from(self.committing.is_some()) < self.running
     }
 
-    /// Whether a block is being written.
+    /// Whether a block is being written, and not a copy of it.
     fn holds(&self, block: u32) -> bool {
         let writing = self.committing.as_ref().filter(|commit| commit.files == 0);
-        writing.is_some_and(|commit| commit.blocks.contains(&block))
+        let is_written = writing.is_some_and(|commit| commit.blocks.contains(&block));
+        is_written && !self.blocks.contains(&block)
     }
 }
 
@@ -116,7 +124,9 @@ impl World {
         file.transaction = journal.running;
         if journal.blocks.is_empty() {
             if let Some(interval) = journal.interval {
-                journal.due = self.now.saturating_add(interval);
+                // The kernel's timer is set to whole seconds.
+                let due = self.now.saturating_add(interval);
+                journal.due = due.checked_next_multiple_of(SECOND).unwrap_or(due);
                 let (at, event) = (journal.due, Event::Journal(device as u32));
                 self.plan(at, event);
             }
@@ -164,6 +174,7 @@ impl World {
             blocks: std::mem::take(&mut journal.blocks),
             files: 1,
             requests: 0,
+            ends: false,
         });
         self.journal_does(device, Doing::Nothing, Doing::Waiting);
         for file in grown {
@@ -205,7 +216,6 @@ impl World {
 
     /// Of one file more; after the last the commit writes its own.
     fn data_are_written(&mut self, device: usize) {
-        let largest = self.devices[device].largest as u32;
         let Some(commit) = &mut self.journals[device].committing else {
             return;
         };
@@ -213,8 +223,15 @@ impl World {
         if commit.files > 0 {
             return;
         }
-        let pages = FRAME + commit.blocks.len() as u32;
-        commit.requests = pages.div_ceil(largest);
+        let pages = DESCRIPTOR + commit.blocks.len() as u32;
+        self.journal_writes(device, pages);
+    }
+
+    fn journal_writes(&mut self, device: usize, pages: u32) {
+        let largest = self.devices[device].largest as u32;
+        if let Some(commit) = &mut self.journals[device].committing {
+            commit.requests = pages.div_ceil(largest);
+        }
         let request = Request {
             what: What::Journal,
             pages,
@@ -234,6 +251,12 @@ impl World {
         if commit.requests > 0 {
             return;
         }
+        if !commit.ends {
+            commit.ends = true;
+            commit.blocks.clear();
+            self.lets_stamp(device);
+            return self.journal_writes(device, RECORD);
+        }
         journal.committing = None;
         let wanted = std::mem::take(&mut journal.wanted);
         let running = journal.running;
@@ -242,21 +265,24 @@ impl World {
             .partition(|(transaction, _)| *transaction < running);
         let synced: Vec<(u64, u32)> = synced;
         journal.syncing = later;
-        let stamping = std::mem::take(&mut journal.stamping);
         self.journal_does(device, Doing::Waiting, Doing::Nothing);
-        for task in stamping {
+        for (_, task) in synced {
+            self.plan(self.now, Event::Task(task));
+        }
+        if wanted {
+            self.commit_begins(device);
+        }
+    }
+
+    /// Who waited for blocks has them.
+    fn lets_stamp(&mut self, device: usize) {
+        for task in std::mem::take(&mut self.journals[device].stamping) {
             if !self.is_stamping(task as usize) {
                 continue;
             }
             let (file, grows) = self.stamp_of(task as usize);
             self.joins(device, file, grows);
             self.plan(self.now, Event::Task(task));
-        }
-        for (_, task) in synced {
-            self.plan(self.now, Event::Task(task));
-        }
-        if wanted {
-            self.commit_begins(device);
         }
     }
 

@@ -85,6 +85,7 @@ pub(super) fn twin(root: &Table) -> Twin {
             "stall",
             "stall_every",
             "fails",
+            "queue",
             "access",
             "migrate",
         ])
@@ -117,7 +118,18 @@ pub(super) fn twin(root: &Table) -> Twin {
             );
         }
     }
+    let queue = table
+        .optional("queue")
+        .and_then(|v| v.unsigned("a number: how many requests a disk takes at a time"))
+        .and_then(|queue| match u16::try_from(queue) {
+            Ok(queue @ 2..) => Some(queue),
+            _ => {
+                table.complain("`queue` is 2 to 65535 requests");
+                None
+            }
+        });
     Twin {
+        queue,
         stall_ns,
         stall_every_ns,
         fails: table

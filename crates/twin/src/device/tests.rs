@@ -13,6 +13,49 @@ fn request(lane: u32) -> Request {
     }
 }
 
+#[test]
+fn a_queue_is_for_all_cpus() {
+    let all = |throttled, queue| {
+        let traits = Traits {
+            queue,
+            ..Traits::default()
+        };
+        let mut disk = Device::new(1 << 20, throttled, traits);
+        let lanes = |disk: &mut Device, lane| {
+            let before = disk.inside;
+            while disk.has_room(lane) {
+                disk.submit(request(lane), 0);
+            }
+            disk.inside - before
+        };
+        let first = lanes(&mut disk, 0);
+        (
+            first,
+            first + (1..64).map(|lane| lanes(&mut disk, lane)).sum::<u32>(),
+        )
+    };
+    assert_eq!(all(true, None), (32, 192));
+    assert_eq!(all(false, None), (192, 192));
+    assert_eq!(all(false, Some(32)), (24, 24));
+}
+
+/// Of two lanes with a slot each, where there is room for one: who waits has it in turn, whichever was his.
+#[test]
+fn who_waits_for_any_slot_is_let_in_in_turn() {
+    let mut disk = Device::new(PAGE * 100, true, Traits::default());
+    disk.most = 1;
+    disk.submit(request(0), 0);
+    assert!(!disk.has_room(1));
+    disk.wait(Waiter::Flusher(1), 1);
+    disk.wait(Waiter::Flusher(0), 0);
+    done(&mut disk, 10 * MS);
+    assert!(matches!(disk.next_waiter(0), Some(Waiter::Flusher(1))));
+    disk.submit(request(1), 10 * MS);
+    assert!(disk.next_waiter(1).is_none(), "the other waits still");
+    done(&mut disk, 20 * MS);
+    assert!(matches!(disk.next_waiter(1), Some(Waiter::Flusher(0))));
+}
+
 fn done(disk: &mut Device, at: Ns) -> Request {
     disk.complete(at).expect("in time").request
 }

@@ -149,6 +149,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup]) -> Device {
         burst: twin.burst_ns.unwrap_or(0),
         stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),
         fails: twin.fails.unwrap_or(0),
+        queue: twin.queue,
         weights,
         limits,
     };
