@@ -28,17 +28,18 @@ if [ -n "$kind" ]; then
 	where=/mnt/$kind
 fi
 
-# writer CGROUP FILE: never stops, in files several times the limit in all
+# writer CGROUP FILE MIB: never stops, in a file of that size
 writer() {
 	# not in_cgroup: this shell itself is to be killed, or it starts the next dd
 	sh -c 'echo 0 >"/sys/fs/cgroup/$0/cgroup.procs"
-		while :; do dd if=/dev/zero of="$1" bs=64k count=1024 conv=notrunc 2>/dev/null; done' "$1" "$2" &
+		while :; do dd if=/dev/zero of="$1" bs=64k count=$(($2 * 16)) conv=notrunc 2>/dev/null; done' "$@" &
 	writers="$writers $!"
 }
 
+# in files twice the limit: a page that is dirty already asks for nothing
 others_write() {
-	writer other $where/other
-	writer . $where/root
+	writer other $where/other $((limit >> 19))
+	writer . $where/root $((limit >> 19))
 }
 
 each_holder() {
@@ -62,7 +63,7 @@ release() {
 }
 
 hold() {
-	writer h"$1" /mnt/d/h"$1"
+	writer h"$1" /mnt/d/h"$1" 64
 }
 
 # all_stop: with nothing left to write back
@@ -171,10 +172,13 @@ all_stop
 each_holder release
 others_write
 since=$(now)
-until [ "$(most "$since")" -gt 850 ] || [ $(($(date +%s) - begun)) -gt 250 ]; do
+full=850
+# FUSE has a limit of its own, and its daemon writes no more than that lets pass
+[ "$kind" != fuse ] || full=650
+until [ "$(most "$since")" -gt $full ] || [ $(($(date +%s) - begun)) -gt 250 ]; do
 	sleep 1
 done
-ok "without floors the others hold the limit" between 850 "$(most "$since")" 1050
+ok "without floors the others hold the limit" between $full "$(most "$since")" 1050
 each_holder reserve
 each_holder hold
 converges "floors made then"
