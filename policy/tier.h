@@ -38,6 +38,13 @@ enum weir_parsed weir_parse_ratio(const char *text, weir_u64 len,
 
 /* tier_share.c: what a hierarchy leaves each of its cgroups */
 
+/* How well it is known which pages are hot. */
+enum weir_tier_heat {
+	WEIR_TIER_HEAT_UNKNOWN,
+	WEIR_TIER_HEAT_KNOWN,
+	WEIR_TIER_HEAT_GUESSED,	/* from a sample: good for exchanges, not for demands */
+};
+
 struct weir_tier_group {
 	/* with descendants' */
 	weir_u64 held[WEIR_TIERS_MAX];
@@ -48,7 +55,7 @@ struct weir_tier_group {
 	weir_u64 high;
 	weir_u64 max;
 	weir_u32 ratio;		/* memory.toptier_ratio, or WEIR_TIER_BY_CAPACITY */
-	weir_u32 heat_known;
+	weir_u32 heat_known;	/* enum weir_tier_heat */
 	weir_u32 parent;	/* its place in the list, before this one's */
 };
 
@@ -104,6 +111,7 @@ struct weir_tier_settings {
 weir_u64 weir_tier_band(const struct weir_tier_settings *settings,
 			weir_u64 budget);
 weir_u64 weir_tier_half(weir_u64 pages, weir_u64 band);
+int weir_tier_trades_heat(const struct weir_tier_group *group);
 weir_u64 weir_tier_hot(const struct weir_tier_group *group, weir_u32 tier);
 weir_u64 weir_tier_above(const struct weir_tier_group *group, weir_u32 tier);
 void weir_tier_weigh(const struct weir_tier_settings *settings,

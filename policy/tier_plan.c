@@ -25,7 +25,7 @@
  *
  * Where heat is known only hot pages demand (without lending: all do, up to the
  * budget), and what a cgroup cannot get for its hot pages it makes by exchanging
- * cold ones of its own.
+ * cold ones of its own.  Where it is guessed, only the last is done.
  *
  * Why it comes to rest.  A move takes half of a difference and none below a band, so
  * nothing overshoots.  No supply turns into a demand of the class it served or a
@@ -99,7 +99,7 @@ static void add_up(struct market *market)
 			market->demand[k] += work->demand[k];
 		for (k = 0; k < WEIR_TIER_SUPPLIES; k++)
 			market->supply[k] += work->supply[k];
-		if (market->groups[i].heat_known)
+		if (weir_tier_trades_heat(&market->groups[i]))
 			market->of_hot += work->demand[WEIR_TIER_BELOW_BUDGET];
 	}
 }

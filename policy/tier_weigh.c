@@ -66,11 +66,20 @@ weir_u64 weir_tier_hot(const struct weir_tier_group *group, weir_u32 tier)
 	       weir_saturate(least(group->hot[tier], group->held[tier])) : 0;
 }
 
+/*
+ * Whether heat counts among cgroups.  A guess is a little off each time: if demands and
+ * supplies followed it, pages would go from one cgroup to the other and back for ever.
+ */
+int weir_tier_trades_heat(const struct weir_tier_group *group)
+{
+	return group->heat_known == WEIR_TIER_HEAT_KNOWN;
+}
+
 /* Supplies of the pages in @tier that are not going up already. */
 static void offer(const struct weir_tier_group *group, weir_u32 tier,
 		  weir_u64 here, weir_u64 band, struct weir_tier_work *work)
 {
-	weir_u64 cold = group->heat_known ?
+	weir_u64 cold = weir_tier_trades_heat(group) ?
 			beyond(here, weir_tier_hot(group, tier)) : 0;
 	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 give, rest;
@@ -102,7 +111,8 @@ static void ask(const struct weir_tier_group *group, weir_u32 tier,
 		weir_u32 lend, weir_u64 band, struct weir_tier_work *work)
 {
 	weir_u64 below = weir_saturate(group->held[tier + 1]);
-	weir_u64 up = group->heat_known && lend ?
+	int by_heat = weir_tier_trades_heat(group);
+	weir_u64 up = by_heat && lend ?
 		      weir_tier_hot(group, tier + 1) : below;
 	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 room = beyond(work->levels.budget, upper);
@@ -116,8 +126,8 @@ static void ask(const struct weir_tier_group *group, weir_u32 tier,
 	demand[WEIR_TIER_BELOW_MIN] = to_min;
 	demand[WEIR_TIER_BELOW_LOW] = to_low - to_min;
 	demand[WEIR_TIER_BELOW_BUDGET] = within - to_low;
-	demand[WEIR_TIER_HOT_BEYOND] = group->heat_known ? more : 0;
-	demand[WEIR_TIER_IDLE_BEYOND] = group->heat_known ? others : more;
+	demand[WEIR_TIER_HOT_BEYOND] = by_heat ? more : 0;
+	demand[WEIR_TIER_IDLE_BEYOND] = by_heat ? others : more;
 }
 
 /*

@@ -6,6 +6,7 @@ mod address_space;
 mod damon;
 mod engine;
 mod groups;
+mod heat;
 pub mod host;
 pub mod keeper;
 mod metrics;

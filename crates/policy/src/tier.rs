@@ -29,6 +29,10 @@ mod c {
 pub const TIERS_MAX: usize = 8;
 /// Between two tiers that follow each other.
 pub const BOUNDARIES: usize = TIERS_MAX - 1;
+/// It is known which pages are hot.
+pub const HEAT_KNOWN: u32 = 1;
+/// It is guessed from a sample: good for exchanging a cgroup's own pages, not for demands on others.
+pub const HEAT_GUESSED: u32 = 2;
 /// A ratio that nobody set: the top tier's part of all capacity.
 pub const BY_CAPACITY: u32 = u32::MAX;
 /// The parent of a group that has none in the list.
@@ -87,7 +91,7 @@ impl Tiers {
 pub struct Group {
     /// In each tier, with descendants'.
     pub held: [u64; TIERS_MAX],
-    /// Of them, read of late; looked at only if `heat_known`.
+    /// Of them, read of late; looked at only if `heat_known` is not 0.
     pub hot: [u64; TIERS_MAX],
     /// `memory.min`.
     pub min: u64,
@@ -99,7 +103,7 @@ pub struct Group {
     pub max: u64,
     /// `memory.toptier_ratio`, or [`BY_CAPACITY`].
     pub ratio: u32,
-    /// Not 0: `hot` is known.
+    /// How well `hot` is known: not at all (0), [`HEAT_KNOWN`] or [`HEAT_GUESSED`].
     pub heat_known: u32,
     /// The parent's place in the list, before this one's, or [`NO_PARENT`].
     pub parent: u32,

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving pages with DAMON, the kernel's own watcher of memory, which tells cold pages from hot ones.
 //!
-//! A step begins with a pass over some physical addresses that forgets that their pages were touched. After `look` (2 s) it goes through
-//! them slice by slice, and moves down what nobody has touched since, then moves up what somebody has, until there is enough. One kdamond for each tier
+//! A page that nobody touches for `look` (2 s) is cold; one that somebody touches within a quarter of that is hot; what is neither
+//! stays. So a page that is read twice a second is taken for hot seven times as often as one that is read every five seconds, and for cold fifty times less
+//! often; a single bound would take a third of the second kind for hot.
+//!
+//! A step begins with a pass over some physical addresses that forgets that their pages were touched. After `look` it goes through
+//! them slice by slice, and moves down what nobody has touched since, until there is enough; then the same upwards. One kdamond for each tier
 //! that pages leave; in it a scheme for each cgroup and range of addresses, with filters on address, cgroup and touch.
 //!
-//! Example: a cgroup is to give 34 MB of the fast tier. [`sweep`] has them looked for in 270 MB of its addresses. The first slice is 68 MB
-//! and has 8 MB of cold pages in it; the next one is 52 MB, as 26 are wanting; and so on. No slice is more than twice what is wanting, so whatever
-//! is in it, not more than twice of that is moved: the plan asks for half of a difference, so nothing overshoots.
+//! Example: a cgroup is to give 34 MB of the fast tier. [`sweep`] finds 68 MB of its pages, whatever lies between them. They are the
+//! first slice, and 26 MB of them are cold; the next one has 16 MB, as 8 are wanting; and so on. No slice has more than twice what is wanting,
+//! so not more than twice of that is moved: the plan asks for half of a difference, so nothing overshoots. Nor has it more than took about a
+//! second last time, or 1 GiB: the kernel isolates and moves it in one go, and cannot be told to stop meanwhile.
 //!
 //! Why not let DAMON run by itself with its quotas? A quota counts what is looked at and not what is moved, in the first
 //! period 6.12 forgets it, and whoever is killed leaves it running. A slice bounds what can be moved, killed or not.
@@ -17,101 +22,50 @@
 //! below), what is there is moved all the same: its limit says so.
 
 mod admin;
+mod owners;
+mod pass;
+mod sample;
 mod scheme;
+mod search;
 mod sweep;
 
-use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread};
-use crate::tier::host::{Host, PAGE};
+use crate::tier::engine::{Engine, Heat, Move, Outcome, Watched, Way};
+use crate::tier::host::{Host, PAGE, Tier};
 use admin::Admin;
-use scheme::{Pace, Pass, Scheme};
-use std::collections::{BTreeMap, VecDeque};
+use owners::Owners;
+use pass::{Dose, Fault, Job, OFTEN, ONCE, run};
+use sample::Sample;
+use scheme::{Pace, Pass};
+use search::{Searches, ranges};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use sweep::Sweep;
 
-/// Pages looked at for one cgroup in the first step, 4 GiB; then as many as take about a second.
-const FIRST: u64 = 1 << 20;
+/// Pages walked over for one cgroup: 4 GiB in the first step.
+const WALK: Dose = Dose::new(1 << 20, 1 << 14, 1 << 28);
 
-/// Cgroups of one tier and step at most; those with most to move first.
-const SEARCHES: usize = 16;
+/// Pages of cgroups in the slices of a pass: 256 MiB in the first one.
+const SLICE: Dose = Dose::new(1 << 16, 1 << 10, 1 << 18);
 
 /// Slices end after this, and the next step goes on from there.
 const SLICES: Duration = Duration::from_secs(15);
-
-/// Passes that may be repeated are, until they are seen to be done.
-const OFTEN: Pace = Pace {
-    sample: 50_000,
-    apply: 50_000,
-};
-
-/// A page that a pass has looked at would be cold for the next: it comes late enough to be seen to be done before a second one.
-const ONCE: Pace = Pace {
-    sample: 50_000,
-    apply: 200_000,
-};
 
 /// The engine.
 pub struct Damon {
     admin: Admin,
     host: Host,
+    owners: Owners,
     look: Duration,
     promotes: bool,
     sweeps: BTreeMap<Key, Sweep>,
-    /// Pages to look at for one cgroup and step at most.
-    most: u64,
+    walk: Dose,
+    slice: Dose,
+    /// Samples taken.
+    round: u64,
     broken: Option<String>,
-}
-
-/// A search for pages of one move.
-struct Search {
-    /// The move's place in the step.
-    at: usize,
-    way: Way,
-    pass: Pass,
-    memcg: String,
-    to: u32,
-    /// Addresses that are left to go through.
-    ranges: VecDeque<(u64, u64)>,
-    /// Pages wanting.
-    wanting: u64,
-    /// Of pages looked at, this part is expected to be fit, but not less than half.
-    share: f64,
-    moved: u64,
-    looked: u64,
-}
-
-impl Search {
-    fn scheme(&self, range: (u64, u64), pass: Pass) -> Scheme {
-        Scheme {
-            memcg: self.memcg.clone(),
-            to: self.to,
-            way: self.way,
-            range,
-            pass,
-        }
-    }
-
-    /// The next addresses to go through: at most twice the pages wanting.
-    fn slice(&mut self) -> Option<(u64, u64)> {
-        let pages = (self.wanting as f64 / self.share.max(0.5)) as u64;
-        if pages == 0 {
-            return None;
-        }
-        let (start, end) = self.ranges.pop_front()?;
-        let middle = end.min(start + pages * PAGE);
-        if middle < end {
-            self.ranges.push_front((middle, end));
-        }
-        self.looked += (middle - start) / PAGE;
-        Some((start, middle))
-    }
-
-    fn found(&mut self, pages: u64) {
-        self.moved += pages;
-        self.wanting = self.wanting.saturating_sub(pages);
-    }
 }
 
 /// Whose sweep it is.
@@ -129,15 +83,18 @@ impl Damon {
     pub fn new(host: &Host, state: &Path, look: Duration) -> Result<Damon, String> {
         let admin = Admin::new(host, state)?;
         admin.claim(1)?;
-        let promotes = abilities(&admin);
+        let promotes = scheme::abilities(&admin);
         admin.give_back(1)?;
         Ok(Damon {
             admin,
             host: host.clone(),
+            owners: Owners::new(host)?,
             look,
             promotes: promotes?,
             sweeps: BTreeMap::new(),
-            most: FIRST,
+            walk: WALK,
+            slice: SLICE,
+            round: 0,
             broken: None,
         })
     }
@@ -147,191 +104,183 @@ impl Damon {
         self.promotes
     }
 
-    /// What is to be looked for, by the tier that pages leave.
-    fn plan(&mut self, moves: &[Move]) -> Result<BTreeMap<usize, Tier>, String> {
-        let mut tiers: BTreeMap<usize, Tier> = BTreeMap::new();
-        for (at, wanted) in moves.iter().enumerate() {
-            let Some((to, room)) = spread(&wanted.to, wanted.pages).first().copied() else {
-                continue;
-            };
-            let tier = match tiers.entry(wanted.tier) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(Tier::of(&self.host, wanted)?)
-                }
-            };
-            let sweep = self
-                .sweeps
-                .entry(key(wanted))
-                .or_insert_with(|| Sweep::new(wanted.held, tier.capacity));
-            let pass = match wanted.way {
-                _ if sweep.is_fruitless() => Pass::All,
-                Way::Up => Pass::Hot,
-                Way::Down => Pass::Cold,
-            };
-            let ranges = sweep.next(&tier.ranges, room, self.most);
-            tier.searches.push(Search {
-                at,
-                way: wanted.way,
-                pass,
-                memcg: wanted.cgroup.to_string(),
-                to,
-                ranges: ranges.into(),
-                wanting: room,
-                share: sweep.share(),
-                moved: 0,
-                looked: 0,
-            });
-        }
-        for tier in tiers.values_mut() {
-            tier.searches
-                .sort_by_key(|search| std::cmp::Reverse(search.wanting));
-            tier.searches.truncate(SEARCHES);
-        }
-        Ok(tiers)
-    }
-
+    /// Carries out all moves of one direction, each tier's with a kdamond.
     fn carry(
         &mut self,
+        way: Way,
         moves: &[Move],
         outcomes: &mut [Outcome],
         stop: &AtomicBool,
-    ) -> Result<(), String> {
-        let mut tiers: Vec<Tier> = self.plan(moves)?.into_values().collect();
+    ) -> Result<(), Fault> {
+        let began = Instant::now();
+        let mut tiers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, wanted) in moves.iter().enumerate().filter(|(_, one)| one.way == way) {
+            self.sweeps.entry(key(wanted)).or_default();
+            tiers.entry(wanted.tier).or_default().push(at);
+        }
+        let mut searches = Vec::new();
+        for places in tiers.into_values() {
+            let with_sweep = |at: usize| (at, &moves[at], &self.sweeps[&key(&moves[at])]);
+            let wanted = places.into_iter().map(with_sweep).collect();
+            searches.push(Searches::new(
+                &self.host,
+                &self.owners,
+                wanted,
+                self.walk.pages(),
+            )?);
+        }
+        searches.retain(|tier| !tier.all.is_empty());
+        if searches.is_empty() {
+            return Ok(());
+        }
         // One kdamond each; in 6.12 a context has one target.
-        self.admin.claim(tiers.len())?;
-        let done = self.passes(moves, &mut tiers, stop);
-        let given = self.admin.give_back(tiers.len());
-        for tier in &tiers {
-            for search in &tier.searches {
-                outcomes[search.at].moved = search.moved;
-                let wanted = &moves[search.at];
-                if let Some(sweep) = self.sweeps.get_mut(&key(wanted)) {
-                    sweep.learn(search.looked, search.moved, wanted.pages, tier.capacity);
-                }
+        self.admin.claim(searches.len())?;
+        let done = self.passes(way, moves, &mut searches, began, stop);
+        let given = self.admin.give_back(searches.len());
+        for search in searches.iter().flat_map(|tier| &tier.all) {
+            let wanted = &moves[search.at];
+            let sweep = self.sweeps.entry(key(wanted)).or_default();
+            // What was not looked at in time teaches nothing.
+            if done.is_ok() {
+                search.teach(wanted, sweep);
             }
+            outcomes[search.at].moved = search.moved;
+            outcomes[search.at].searching = !sweep.is_fruitless();
         }
-        for (wanted, outcome) in moves.iter().zip(outcomes) {
-            let sweep = self.sweeps.get(&key(wanted));
-            outcome.searching = sweep.is_some_and(|sweep| !sweep.is_fruitless());
-        }
-        done.and(given)
+        done.and(given.map_err(Fault::from))
     }
 
     fn passes(
         &mut self,
+        way: Way,
         moves: &[Move],
-        tiers: &mut [Tier],
+        tiers: &mut [Searches],
+        began: Instant,
         stop: &AtomicBool,
-    ) -> Result<(), String> {
-        for (index, tier) in tiers.iter_mut().enumerate() {
+    ) -> Result<(), Fault> {
+        let jobs = tiers.iter_mut().enumerate().map(|(kdamond, tier)| {
             tier.drop_gone(moves);
-            let of = |search: &Search| -> Vec<Scheme> {
-                let ranges = search.ranges.iter();
-                ranges
-                    .map(|range| search.scheme(*range, Pass::Mark))
-                    .collect()
-            };
-            let schemes: Vec<Scheme> = tier.searches.iter().flat_map(of).collect();
-            let began = Instant::now();
-            self.pass(index, &tier.ranges, &schemes, &OFTEN, stop)?;
-            self.pace(began.elapsed());
-        }
-        let until = Instant::now() + self.look;
-        while Instant::now() < until && !stop.load(Ordering::Relaxed) {
-            sleep(Duration::from_millis(50));
-        }
-        for (way, pace) in [(Way::Down, ONCE), (Way::Up, OFTEN)] {
-            for (index, tier) in tiers.iter_mut().enumerate() {
-                let until = Instant::now() + SLICES;
-                while Instant::now() < until {
-                    tier.drop_gone(moves);
-                    if !self.slice(index, tier, way, &pace, stop)? {
-                        break;
-                    }
-                }
+            Job {
+                kdamond,
+                ranges: &tier.ranges,
+                schemes: tier.all.iter().flat_map(|search| search.marks()).collect(),
             }
-        }
+        });
+        let marked = run(&self.admin, &jobs.collect::<Vec<_>>(), &OFTEN, stop);
+        self.walk.learn(self.walk.pages(), began.elapsed());
+        marked?;
+        let (time, pace) = match way {
+            Way::Down => (self.look, ONCE),
+            Way::Up => (self.look / 4, OFTEN),
+        };
+        pause(time, stop);
+        let until = Instant::now() + SLICES;
+        while Instant::now() < until && self.slices(moves, tiers, &pace, stop)? {}
         Ok(())
     }
 
     /// Goes through the next slice of each search; whether there was any.
-    fn slice(
+    fn slices(
         &mut self,
-        index: usize,
-        tier: &mut Tier,
-        way: Way,
+        moves: &[Move],
+        tiers: &mut [Searches],
         pace: &Pace,
         stop: &AtomicBool,
-    ) -> Result<bool, String> {
-        let searches = tier.searches.iter_mut().filter(|search| search.way == way);
-        let (mut searches, schemes): (Vec<&mut Search>, Vec<Scheme>) = searches
-            .filter_map(|search| {
-                let range = search.slice()?;
-                let scheme = search.scheme(range, search.pass);
+    ) -> Result<bool, Fault> {
+        let began = Instant::now();
+        let (mut jobs, mut searches, mut pages) = (Vec::new(), Vec::new(), 0);
+        let all: usize = tiers.iter().map(|tier| tier.all.len()).sum();
+        let most = self.slice.pages() / all.max(1) as u64;
+        for (kdamond, tier) in tiers.iter_mut().enumerate() {
+            tier.drop_gone(moves);
+            let slices = tier.all.iter_mut().filter_map(|search| {
+                let (scheme, own) = search.slice(most)?;
+                pages += own;
                 Some((search, scheme))
-            })
-            .unzip();
-        let moved = self.pass(index, &tier.ranges, &schemes, pace, stop)?;
-        for (search, bytes) in searches.iter_mut().zip(&moved) {
-            search.found(bytes / PAGE);
+            });
+            let (of_tier, schemes): (Vec<_>, Vec<_>) = slices.unzip();
+            searches.push(of_tier);
+            jobs.push(Job {
+                kdamond,
+                ranges: &tier.ranges,
+                schemes,
+            });
         }
-        Ok(!moved.is_empty())
+        let mut any = false;
+        let moved = run(&self.admin, &jobs, pace, stop);
+        if pages > 0 {
+            self.slice.learn(pages, began.elapsed());
+        }
+        for (searches, moved) in searches.into_iter().zip(moved?) {
+            for (search, bytes) in searches.into_iter().zip(moved) {
+                search.found(bytes / PAGE);
+                any = true;
+            }
+        }
+        Ok(any)
     }
 
-    /// One pass of these schemes; the bytes that each has moved.
-    fn pass(
-        &self,
-        index: usize,
-        ranges: &[(u64, u64)],
-        schemes: &[Scheme],
-        pace: &Pace,
+    fn sample(
+        &mut self,
+        tiers: &[Tier],
+        watched: &[Watched],
         stop: &AtomicBool,
-    ) -> Result<Vec<u64>, String> {
-        if schemes.is_empty() || stop.load(Ordering::Relaxed) {
-            return Ok(Vec::new());
-        }
-        scheme::set_up(&self.admin, index, ranges, schemes, pace)?;
-        self.admin.on(index)?;
-        let moved = self.wait(index, schemes.len(), stop);
-        self.admin.off(index)?;
-        moved
-    }
-
-    /// Waits until each scheme was applied; the bytes that each has moved.
-    fn wait(&self, index: usize, schemes: usize, stop: &AtomicBool) -> Result<Vec<u64>, String> {
-        let until = Instant::now() + PATIENCE;
-        let stat = |at: usize, name: &str| -> Result<u64, String> {
-            let file = format!("{index}/contexts/0/schemes/{at}/stats/{name}");
-            let text = self.admin.read(&file)?;
-            text.parse()
-                .map_err(|_| format!("{file} is `{text}`, not a number"))
+    ) -> Result<Vec<Heat>, Fault> {
+        self.round += 1;
+        let mut heat: Vec<Heat> = watched
+            .iter()
+            .map(|one| Heat::of(one, tiers.len()))
+            .collect();
+        let sample = |tier: &Tier| {
+            let ranges = ranges(&self.host, &tier.nodes)?;
+            Sample::new(&ranges, self.round, watched, &self.owners)
         };
-        loop {
-            self.admin
-                .write(format!("{index}/state"), "update_schemes_stats")?;
-            let mut waiting = false;
-            for at in 0..schemes {
-                waiting |= stat(at, "nr_tried")? == 0;
-            }
-            let late = Instant::now() > until || stop.load(Ordering::Relaxed);
-            if !waiting || late {
-                return (0..schemes).map(|at| stat(at, "sz_applied")).collect();
-            }
-            if !self.admin.is_on(index) {
-                return Err("a kdamond ended by itself".into());
-            }
-            sleep(Duration::from_millis(20));
+        let samples: Vec<Sample> = tiers.iter().map(sample).collect::<Result<_, _>>()?;
+        let jobs = |pass| -> Vec<Job> {
+            let numbered = samples.iter().enumerate();
+            let jobs = numbered.map(|(kdamond, sample)| Job {
+                kdamond,
+                ranges: &sample.areas,
+                schemes: sample.schemes(watched, pass),
+            });
+            jobs.collect()
+        };
+        self.admin.claim(samples.len())?;
+        let counted = run(&self.admin, &jobs(Pass::Mark), &OFTEN, stop).and_then(|_| {
+            // The pass that counts begins as much later than it is started.
+            pause((self.look / 4).saturating_sub(ONCE.delay()), stop);
+            run(&self.admin, &jobs(Pass::Count), &ONCE, stop)
+        });
+        self.admin.give_back(samples.len())?;
+        for (tier, (sample, bytes)) in samples.iter().zip(counted?).enumerate() {
+            sample.add(&bytes, tier, &mut heat);
         }
+        Ok(heat)
     }
 
-    /// Looks at fewer pages at a time if a pass took long, at more if it did not.
-    fn pace(&mut self, took: Duration) {
-        if took > Duration::from_secs(2) {
-            self.most = (self.most / 2).max(1 << 14);
-        } else if took < Duration::from_millis(500) {
-            self.most = self.most.saturating_mul(2).min(1 << 28);
+    /// What was late is tried again with less. Where a cgroup went between two looks, the next step goes without it; otherwise that was
+    /// the last one. Says why it was.
+    fn judge<'a>(
+        &mut self,
+        fault: Fault,
+        mut directories: impl Iterator<Item = &'a PathBuf>,
+    ) -> String {
+        let (why, again) = match fault {
+            Fault::Late(why) => (why, true),
+            Fault::Refused(why) => (why, directories.any(|one| !one.is_dir())),
+        };
+        if !again {
+            self.broken = Some(why.clone());
         }
+        why
+    }
+}
+
+/// Waits, but no longer than until told to stop.
+fn pause(time: Duration, stop: &AtomicBool) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(50).min(until - Instant::now()));
     }
 }
 
@@ -341,57 +290,6 @@ pub fn take_over(host: &Host, state: &Path) {
     drop(Admin::new(host, state));
 }
 
-/// A tier that pages leave.
-struct Tier {
-    ranges: Vec<(u64, u64)>,
-    capacity: u64,
-    searches: Vec<Search>,
-}
-
-impl Tier {
-    fn of(host: &Host, wanted: &Move) -> Result<Tier, String> {
-        let mut ranges = Vec::new();
-        for node in &wanted.from {
-            ranges.extend(host.addresses(node.id).map_err(|why| format!("{why:#}"))?);
-        }
-        ranges.sort_unstable();
-        Ok(Tier {
-            capacity: ranges.iter().map(|(start, end)| (end - start) / PAGE).sum(),
-            ranges,
-            searches: Vec::new(),
-        })
-    }
-
-    /// Leaves out cgroups that are gone meanwhile: the kernel would refuse the others with them.
-    fn drop_gone(&mut self, moves: &[Move]) {
-        self.searches
-            .retain(|search| moves[search.at].directory.is_dir());
-    }
-}
-
-/// Looks what one claimed kdamond takes; whether it promotes.
-fn abilities(admin: &Admin) -> Result<bool, String> {
-    admin.write("0/contexts/nr_contexts", 1)?;
-    if admin.write("0/contexts/0/operations", "paddr").is_err() {
-        return Err("this kernel's does not watch physical memory (CONFIG_DAMON_PADDR)".into());
-    }
-    let scheme = "0/contexts/0/schemes/0";
-    admin.write("0/contexts/0/schemes/nr_schemes", 1)?;
-    let takes = |file: &str, value: &str| admin.write(format!("{scheme}/{file}"), value).is_ok();
-    if !takes("action", "migrate_cold") {
-        return Err("this kernel's does not move pages (6.11 and later do)".into());
-    }
-    if !admin.has(format!("{scheme}/filters")) || !takes("filters/nr_filters", "1") {
-        return Err("this kernel's has no filters (6.3 and later have)".into());
-    }
-    for filter in ["addr", "memcg", "young"] {
-        if !takes("filters/0/type", filter) {
-            return Err(format!("this kernel's has no filter `{filter}`"));
-        }
-    }
-    Ok(takes("action", "migrate_hot"))
-}
-
 impl Engine for Damon {
     fn name(&self) -> &'static str {
         "damon"
@@ -399,21 +297,34 @@ impl Engine for Damon {
 
     fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
         let mut outcomes = vec![Outcome::default(); moves.len()];
-        if moves.is_empty() {
-            return outcomes;
-        }
-        if let Err(why) = self.carry(moves, &mut outcomes, stop) {
-            // Where a cgroup went between two looks, the next step goes without it.
-            if moves.iter().all(|wanted| wanted.directory.is_dir()) {
-                self.broken = Some(why.clone());
+        // Down first: it makes the room.
+        for way in [Way::Down, Way::Up] {
+            if let Err(fault) = self.carry(way, moves, &mut outcomes, stop) {
+                let why = self.judge(fault, moves.iter().map(|wanted| &wanted.directory));
+                let of_way = moves
+                    .iter()
+                    .zip(&mut outcomes)
+                    .filter(|(one, _)| one.way == way);
+                of_way.for_each(|(_, outcome)| outcome.why = Some(why.clone()));
             }
-            outcomes
-                .iter_mut()
-                .for_each(|outcome| outcome.why = Some(why.clone()));
         }
         self.sweeps
             .retain(|(directory, _, _), _| directory.is_dir());
         outcomes
+    }
+
+    fn tells_heat(&self) -> bool {
+        true
+    }
+
+    fn heat(
+        &mut self,
+        tiers: &[Tier],
+        watched: &[Watched],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Heat>, String> {
+        let sampled = self.sample(tiers, watched, stop);
+        sampled.map_err(|fault| self.judge(fault, watched.iter().map(|one| &one.directory)))
     }
 
     fn broken(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 //! How pages are moved: engines behind one small trait, and which is taken.
 
 use crate::tier::damon::Damon;
-use crate::tier::host::{Host, Node};
+use crate::tier::host::{Host, Node, Tier};
 use crate::tier::move_pages::MovePages;
 use crate::tier::reclaim::Reclaim;
 use crate::tier::settings::{Choice, Settings};
@@ -41,6 +41,39 @@ pub struct Move {
     pub to: Vec<Node>,
     /// So many at most, as nearly as the engine can.
     pub pages: u64,
+    /// Only cold ones down and hot ones up: an engine that can tell them apart moves no others for want of them.
+    pub fit: bool,
+}
+
+/// A cgroup whose heat is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// Its path from the root of the hierarchy.
+    pub cgroup: Arc<str>,
+    /// Where its files are.
+    pub directory: PathBuf,
+}
+
+/// How hot a cgroup's pages are, by a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heat {
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// Its pages that were looked at, in each tier.
+    pub looked: Vec<u64>,
+    /// Of them, those that were touched within a quarter of `look`.
+    pub hot: Vec<u64>,
+}
+
+impl Heat {
+    /// Of a cgroup of which nothing was looked at yet.
+    pub fn of(watched: &Watched, tiers: usize) -> Heat {
+        Heat {
+            directory: watched.directory.clone(),
+            looked: vec![0; tiers],
+            hot: vec![0; tiers],
+        }
+    }
 }
 
 /// What became of a [`Move`].
@@ -66,6 +99,24 @@ pub trait Engine: Send {
 
     /// Carries out a step, one outcome for each move.
     fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome>;
+
+    /// Whether it can tell how hot pages are.
+    fn tells_heat(&self) -> bool {
+        false
+    }
+
+    /// Looks how hot cgroups' pages are, if it can tell. Nothing is moved by that.
+    ///
+    /// # Errors
+    /// Why it cannot tell this time.
+    fn heat(
+        &mut self,
+        _tiers: &[Tier],
+        _of: &[Watched],
+        _stop: &AtomicBool,
+    ) -> Result<Vec<Heat>, String> {
+        Ok(Vec::new())
+    }
 
     /// Whether it can go on. What it says is why not.
     fn broken(&self) -> Option<String> {
@@ -98,6 +149,19 @@ impl Engine for Pair {
             Way::Up => up.next(),
         });
         outcomes.map(Option::unwrap_or_default).collect()
+    }
+
+    fn tells_heat(&self) -> bool {
+        self.down.tells_heat()
+    }
+
+    fn heat(
+        &mut self,
+        tiers: &[Tier],
+        of: &[Watched],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Heat>, String> {
+        self.down.heat(tiers, of, stop)
     }
 
     fn broken(&self) -> Option<String> {

@@ -48,7 +48,7 @@ pub struct Reading {
     /// Whether none of its children is read, so that its pages are its own.
     pub leaf: bool,
     /// Has what it holds.
-    file: Option<File>,
+    pub(super) file: Option<File>,
 }
 
 /// All cgroups, as they were when they were last looked at.

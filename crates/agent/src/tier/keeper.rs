@@ -22,15 +22,16 @@ use crate::journal::{Event, Journal};
 use crate::tier::damon;
 use crate::tier::engine::{Move, Way, choose};
 use crate::tier::groups::{Groups, Reading};
+use crate::tier::heat::Heats;
 use crate::tier::host::{Host, TIERS, Tier};
 use crate::tier::metrics;
 use crate::tier::settings::{Choice, Settings};
 use crate::tier::status::Status;
 use crate::tier::stuck::Stuck;
 use crate::tier::totals::Totals;
-use crate::tier::worker::Worker;
+use crate::tier::worker::{Orders, Worker};
 use crate::tree::Tree;
-use policy::tier::{BY_CAPACITY, Room, Tiers, plan};
+use policy::tier::{BY_CAPACITY, Reason, Room, Tiers, plan};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -78,6 +79,7 @@ pub struct Keeper {
     moving: bool,
     totals: Totals,
     stuck: Stuck,
+    heats: Heats,
     told: Status,
     /// The same for scrapes.
     shown: Arc<[Family]>,
@@ -112,6 +114,7 @@ impl Keeper {
             moving: true,
             totals: Totals::default(),
             stuck: Stuck::default(),
+            heats: Heats::default(),
             told: Status::default(),
             shown: Arc::default(),
             said: None,
@@ -204,6 +207,11 @@ impl Keeper {
         for (wanted, outcome) in self.moves.drain(..).zip(&done.outcomes) {
             self.totals.add(&wanted, outcome);
             self.stuck.note(&wanted, outcome);
+            self.heats.note(&wanted, outcome);
+        }
+        match done.heat {
+            Ok(heat) => self.heats.learn(heat),
+            Err(why) => self.complain(format!("how hot pages are cannot be told now: {why}")),
         }
         if let Some(why) = done.broken {
             self.journal.say(&Event::EngineFailed {
@@ -252,11 +260,14 @@ impl Keeper {
             step: STEP,
             lend: self.used.lend.into(),
         };
-        let groups: Vec<_> = readings.iter().map(|reading| reading.group).collect();
+        let mut groups: Vec<_> = readings.iter().map(|reading| reading.group).collect();
+        self.heats.tell(readings, &mut groups);
         let planned = plan(&known, &room, &settings, &groups);
         self.moves = moves(tiers, readings, &planned);
         self.moves.retain(|wanted| !self.stuck.holds(wanted));
         self.moving = !self.moves.is_empty();
+        let changes = self.moves.iter().filter(|wanted| wanted.fit);
+        changes.for_each(|wanted| self.heats.begin(&wanted.directory));
         self.totals.retain(readings);
         self.stuck.retain();
         let worker = self.worker.as_ref();
@@ -272,13 +283,24 @@ impl Keeper {
             cgroups: metrics::cgroups(&known, readings, &planned, &self.totals, &self.stuck),
         };
         self.shown = metrics::families(&self.told, &self.totals).into();
+        let watched = match worker.is_some_and(|worker| worker.tells_heat) {
+            true => self.heats.wanted(readings, &self.moves),
+            false => Vec::new(),
+        };
         let written = self.told.write(&self.state);
         self.mute(written);
         if let Some(why) = self.groups.deaf().map(String::from) {
             self.complain(why);
         }
-        if let (Some(worker), true) = (self.worker.as_mut(), self.moving) {
-            worker.begin(self.moves.clone());
+        let Some(worker) = self.worker.as_mut() else {
+            return;
+        };
+        if self.moving || !watched.is_empty() {
+            worker.begin(Orders {
+                moves: self.moves.clone(),
+                watched,
+                tiers: tiers.to_vec(),
+            });
         }
     }
 
@@ -310,7 +332,11 @@ fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
 /// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is room for each next one.
 fn moves(tiers: &[Tier], readings: &[Reading], planned: &[policy::tier::Move]) -> Vec<Move> {
     let mut moves = Vec::new();
-    let mut add = |reading: &Reading, from: usize, to: usize, way: Way, pages: u64| {
+    let mut add = |(reading, planned): (&Reading, &policy::tier::Move),
+                   from: usize,
+                   to: usize,
+                   way,
+                   pages| {
         if pages > 0 {
             moves.push(Move {
                 cgroup: reading.path.clone(),
@@ -321,19 +347,20 @@ fn moves(tiers: &[Tier], readings: &[Reading], planned: &[policy::tier::Move]) -
                 held: reading.group.held[from],
                 to: tiers[to].nodes.clone(),
                 pages,
+                fit: planned.reason == Reason::Exchanges,
             });
         }
     };
     for boundary in (0..tiers.len().saturating_sub(1)).rev() {
-        for (reading, planned) in readings.iter().zip(planned) {
-            let pages = planned.demote[boundary];
-            add(reading, boundary, boundary + 1, Way::Down, pages);
+        for of in readings.iter().zip(planned) {
+            let pages = of.1.demote[boundary];
+            add(of, boundary, boundary + 1, Way::Down, pages);
         }
     }
     for boundary in 0..tiers.len().saturating_sub(1) {
-        for (reading, planned) in readings.iter().zip(planned) {
-            let pages = planned.promote[boundary];
-            add(reading, boundary + 1, boundary, Way::Up, pages);
+        for of in readings.iter().zip(planned) {
+            let pages = of.1.promote[boundary];
+            add(of, boundary + 1, boundary, Way::Up, pages);
         }
     }
     moves

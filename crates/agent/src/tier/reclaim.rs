@@ -89,6 +89,7 @@ mod tests {
             held: 10,
             to: Vec::new(),
             pages: 3,
+            fit: false,
         };
         fs::write(dir.path().join("memory.reclaim"), "").expect("written");
         let moves = [

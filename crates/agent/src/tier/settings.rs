@@ -6,7 +6,7 @@
 //! engine = "auto"     # or move_pages, damon, damon+move_pages, reclaim
 //! lend = true         # memory of the fast tier that nobody else wants is left to who has it
 //! interval = "1s"     # between steps while something is to be moved; less is no less
-//! look = "2s"         # a page that nobody touched for so long is cold (DAMON)
+//! look = "2s"         # a page that nobody touched for so long is cold, one touched in a quarter of it hot (DAMON)
 //! ```
 
 use scenario::reader::Table;

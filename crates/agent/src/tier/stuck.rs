@@ -86,6 +86,7 @@ mod tests {
             held: 100,
             to: Vec::new(),
             pages: 80,
+            fit: false,
         };
         let moved = |moved| Outcome {
             moved,

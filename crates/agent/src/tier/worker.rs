@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread that moves pages, so that the agent goes on with everything else meanwhile.
 
-use crate::tier::engine::{Chosen, Engine, Move, Outcome};
+use crate::tier::engine::{Chosen, Engine, Heat, Move, Outcome, Watched};
+use crate::tier::host::Tier;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -10,10 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
+/// What to do in a step: to move pages, then to look how hot some cgroups' are.
+#[derive(Clone, Debug, Default)]
+pub struct Orders {
+    /// What is to be moved.
+    pub moves: Vec<Move>,
+    /// Whose heat is wanted then.
+    pub watched: Vec<Watched>,
+    /// In these tiers.
+    pub tiers: Vec<Tier>,
+}
+
 /// What came of a step.
 pub struct Done {
     /// One outcome for each move.
     pub outcomes: Vec<Outcome>,
+    /// Heat of those it was wanted of, if the engine can tell.
+    pub heat: Result<Vec<Heat>, String>,
     /// Why the engine cannot go on.
     pub broken: Option<String>,
 }
@@ -24,7 +38,9 @@ pub struct Worker {
     pub name: &'static str,
     /// Why it is this one.
     pub why: String,
-    todo: Option<Sender<Vec<Move>>>,
+    /// Whether it can tell how hot pages are.
+    pub tells_heat: bool,
+    todo: Option<Sender<Orders>>,
     done: Receiver<Done>,
     /// Readable when a step is done.
     bell: UnixStream,
@@ -40,8 +56,8 @@ impl Worker {
     /// There can be no more threads.
     pub fn start(chosen: Chosen) -> std::io::Result<Worker> {
         let Chosen { engine, why } = chosen;
-        let name = engine.name();
-        let (todo, moves) = channel();
+        let (name, tells_heat) = (engine.name(), engine.tells_heat());
+        let (todo, orders) = channel();
         let (finished, done) = channel();
         let (bell, ring) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -49,10 +65,11 @@ impl Worker {
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("tier".into())
-            .spawn(move || work(engine, &moves, &finished, ring, &seen))?;
+            .spawn(move || work(engine, &orders, &finished, ring, &seen))?;
         Ok(Worker {
             name,
             why,
+            tells_heat,
             todo: Some(todo),
             done,
             bell,
@@ -68,8 +85,8 @@ impl Worker {
     }
 
     /// Begins a step. There must be none under way.
-    pub fn begin(&mut self, moves: Vec<Move>) {
-        let sent = self.todo.as_ref().map(|todo| todo.send(moves));
+    pub fn begin(&mut self, orders: Orders) {
+        let sent = self.todo.as_ref().map(|todo| todo.send(orders));
         self.busy = matches!(sent, Some(Ok(())));
     }
 
@@ -90,6 +107,7 @@ impl Worker {
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => Done {
                 outcomes: Vec::new(),
+                heat: Ok(Vec::new()),
                 broken: Some("its thread ended".into()),
             },
             Ok(done) => done,
@@ -101,14 +119,20 @@ impl Worker {
 
 fn work(
     mut engine: Box<dyn Engine>,
-    moves: &Receiver<Vec<Move>>,
+    orders: &Receiver<Orders>,
     finished: &Sender<Done>,
     mut ring: UnixStream,
     stop: &AtomicBool,
 ) {
-    for moves in moves {
+    for orders in orders {
+        let outcomes = engine.step(&orders.moves, stop);
+        let heat = match orders.watched.is_empty() || engine.broken().is_some() {
+            true => Ok(Vec::new()),
+            false => engine.heat(&orders.tiers, &orders.watched, stop),
+        };
         let done = Done {
-            outcomes: engine.step(&moves, stop),
+            outcomes,
+            heat,
             broken: engine.broken(),
         };
         // Nobody listens any more: it is being dropped.

@@ -367,7 +367,7 @@ fn hot_pages_beat_cold_ones_of_others() {
         held: held(&[top * GIB, low * GIB]),
         hot: held(&[hot[0] * GIB, hot[1] * GIB]),
         max: 220 * GIB,
-        heat_known: 1,
+        heat_known: HEAT_KNOWN,
         ..Group::default()
     };
     let full = group(220, 0, [100, 0]);
@@ -392,15 +392,20 @@ fn own_cold_pages_go_for_own_hot_ones() {
         held: held(&[180 * MIB, 60 * MIB]),
         hot: held(&[100 * MIB, 50 * MIB]),
         max: 240 * MIB,
-        heat_known: 1,
         ..Group::default()
     };
     let capacity = [190 * MIB, 70 * MIB];
-    let mut host = Machine::new(&capacity, 10 * MIB, strict(64, MIB), vec![group]);
-    assert_eq!(host.plan()[0].reason, Reason::Exchanges);
-    host.settle(200);
-    assert!(host.groups[0].hot[1] <= 2 * MIB);
-    assert!(host.groups[0].held[0].abs_diff(180 * MIB) <= 2 * MIB);
+    for heat_known in [HEAT_KNOWN, HEAT_GUESSED] {
+        let group = Group {
+            heat_known,
+            ..group
+        };
+        let mut host = Machine::new(&capacity, 10 * MIB, strict(64, MIB), vec![group]);
+        assert_eq!(host.plan()[0].reason, Reason::Exchanges);
+        host.settle(200);
+        assert!(host.groups[0].hot[1] <= 2 * MIB);
+        assert!(host.groups[0].held[0].abs_diff(180 * MIB) <= 2 * MIB);
+    }
 }
 
 #[test]
@@ -467,7 +472,7 @@ prop_compose! {
     fn random_group(groups: u32)(
         held in proptest::array::uniform3(0u64..100_000),
         hot in proptest::array::uniform3(0u64..101),
-        heat_known in 0u32..2,
+        heat_known in 0u32..3,
         protect in (0u64..4, 0u64..400_000, 0u64..400_000),
         limits in (0u64..500_000, 0u64..500_000),
         ratio in prop_oneof![Just(BY_CAPACITY), 0u32..=100],
@@ -602,6 +607,18 @@ proptest! {
                 prop_assert!(!above || !host.leaf(i) || host.groups[i].held[0] >= min);
             }
         }
+    }
+
+    /// What is guessed of heat changes nothing between cgroups.
+    #[test]
+    fn a_guess_takes_nothing_from_others(mut host in random_machine()) {
+        let mut with = |heat| {
+            host.groups.iter_mut().for_each(|group| group.heat_known = heat);
+            let plan = host.plan();
+            let net = |moved: &Move| moved.demote[0] as i64 - moved.promote[0] as i64;
+            plan.iter().map(net).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(with(0), with(HEAT_GUESSED));
     }
 
     /// Children's budgets never add up to more than their parent's, nor to more than their own files say.

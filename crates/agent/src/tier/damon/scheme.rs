@@ -2,7 +2,9 @@
 //! What a kdamond is told: addresses to look at, and for each cgroup which of its pages go where.
 
 use crate::tier::damon::admin::Admin;
+use crate::tier::damon::owners::Range;
 use crate::tier::engine::Way;
+use std::time::Duration;
 
 /// What a pass does with the pages of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub enum Pass {
     Hot,
     /// Moves all.
     All,
+    /// Counts those that somebody has touched since. They are told to the kernel's lists as used, which they were.
+    Count,
 }
 
 /// One cgroup's pages in a range of addresses.
@@ -27,7 +31,7 @@ pub struct Scheme {
     /// Which way that is.
     pub way: Way,
     /// Physical addresses.
-    pub range: (u64, u64),
+    pub range: Range,
     /// What to do.
     pub pass: Pass,
 }
@@ -42,7 +46,7 @@ impl Scheme {
             // The look at a page forgets that it was touched; then nothing is left.
             Pass::Mark => &[("young", false), ("anon", true), ("anon", false)],
             Pass::Cold => &[("young", true)],
-            Pass::Hot => &[("young", false)],
+            Pass::Hot | Pass::Count => &[("young", false)],
             Pass::All => &[],
         }
     }
@@ -50,9 +54,10 @@ impl Scheme {
     /// Writes its files below `schemes/N`.
     pub fn write(&self, admin: &Admin, directory: &str) -> Result<(), String> {
         let write = |file: &str, value: &str| admin.write(format!("{directory}/{file}"), value);
-        let action = match self.way {
-            Way::Down => "migrate_cold",
-            Way::Up => "migrate_hot",
+        let action = match (self.pass, self.way) {
+            (Pass::Count, _) => "lru_prio",
+            (_, Way::Down) => "migrate_cold",
+            (_, Way::Up) => "migrate_hot",
         };
         write("action", action)?;
         write("target_nid", &self.to.to_string())?;
@@ -90,11 +95,18 @@ pub struct Pace {
     pub apply: u64,
 }
 
+impl Pace {
+    /// From a kdamond's start to the first time that schemes are applied.
+    pub fn delay(&self) -> Duration {
+        Duration::from_micros(self.apply)
+    }
+}
+
 /// Writes a kdamond's files: what it looks at, and its schemes.
 pub fn set_up(
     admin: &Admin,
     kdamond: usize,
-    ranges: &[(u64, u64)],
+    ranges: &[Range],
     schemes: &[Scheme],
     pace: &Pace,
 ) -> Result<(), String> {
@@ -120,4 +132,30 @@ pub fn set_up(
         scheme.write(admin, &directory)?;
     }
     Ok(())
+}
+
+/// Looks what one claimed kdamond takes; whether it promotes.
+///
+/// # Errors
+/// It does not take what is needed.
+pub fn abilities(admin: &Admin) -> Result<bool, String> {
+    admin.write("0/contexts/nr_contexts", 1)?;
+    if admin.write("0/contexts/0/operations", "paddr").is_err() {
+        return Err("this kernel's does not watch physical memory (CONFIG_DAMON_PADDR)".into());
+    }
+    let scheme = "0/contexts/0/schemes/0";
+    admin.write("0/contexts/0/schemes/nr_schemes", 1)?;
+    let takes = |file: &str, value: &str| admin.write(format!("{scheme}/{file}"), value).is_ok();
+    if !takes("action", "migrate_cold") {
+        return Err("this kernel's does not move pages (6.11 and later do)".into());
+    }
+    if !admin.has(format!("{scheme}/filters")) || !takes("filters/nr_filters", "1") {
+        return Err("this kernel's has no filters (6.3 and later have)".into());
+    }
+    for filter in ["addr", "memcg", "young"] {
+        if !takes("filters/0/type", filter) {
+            return Err(format!("this kernel's has no filter `{filter}`"));
+        }
+    }
+    Ok(takes("action", "migrate_hot"))
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which physical addresses to look through for a cgroup's pages, and how many at a time.
 //!
-//! A cgroup's pages lie anywhere in a tier's memory, and only some of them are cold (or hot). So to move 8,000 pages more than that
-//! many have to be looked at. How many more is learned: at first a cgroup that has a quarter of the tier is taken to have a quarter of any range,
-//! half of it fit to be moved: 8,000 pages are looked for among 64,000. If 12,000 were found there, the next 8,000 are
-//! looked for among 51,000: (1/8 + 12/64) / 2 = 0.156 of what is looked at. The next range begins where the last one ended,
-//! round and round.
+//! A cgroup's pages lie anywhere in a tier's memory, and only some of them are cold (or hot). Where they lie the kernel tells
+//! ([`super::owners`]); which part of them is fit to be moved is learned: at first half. So 8,000 pages are looked for among 16,000 of
+//! the cgroup's. If 12,000 were found there, the next 8,000 are looked for among 12,800: (1/2 + 12/16) / 2 = 0.625. The next search
+//! begins where the last one ended, round and round.
 
+use crate::tier::damon::owners::{BLOCK, Block, Range};
 use crate::tier::host::PAGE;
 
-/// Of the pages looked at, never fewer than this part is taken to be found.
+/// Of the pages looked at, never fewer than this part is taken to be fit.
 const LEAST_YIELD: f64 = 1.0 / 512.0;
 
 /// The search for one cgroup's pages in one tier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// Pages into the tier's memory.
+    /// The address where it goes on.
     cursor: u64,
-    /// Pages found of those looked at.
+    /// Of its pages looked at, the part that was fit.
     share: f64,
     /// Pages looked at and found since it last began at the same place.
     looked: u64,
@@ -26,68 +26,107 @@ pub struct Sweep {
     fruitless: bool,
 }
 
-impl Sweep {
-    /// For a cgroup with so many pages in a tier of so many.
-    pub fn new(pages: u64, capacity: u64) -> Sweep {
-        let density = pages as f64 / capacity.max(1) as f64;
+/// What to look through.
+#[derive(Debug, Default, PartialEq)]
+pub struct Stretch {
+    /// Where the cgroup has pages, in the order they are to be looked at.
+    pub blocks: Vec<Block>,
+    /// The address where that ends.
+    pub end: u64,
+    /// Whether it is all of the tier.
+    pub whole: bool,
+}
+
+impl Default for Sweep {
+    fn default() -> Sweep {
         Sweep {
             cursor: 0,
-            share: (density / 2.0).clamp(LEAST_YIELD, 1.0),
+            share: 0.5,
             looked: 0,
             found: 0,
             fruitless: false,
         }
     }
+}
 
+impl Sweep {
     /// Whether it went around and found next to nothing: then pages are moved whatever they are.
     pub fn is_fruitless(&self) -> bool {
         self.fruitless
     }
 
-    /// Of pages looked at, the part that is fit.
+    /// Of its pages looked at, the part that is fit.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// Addresses to look through for so many pages, `most` at once.
-    pub fn next(&self, ranges: &[(u64, u64)], wanted: u64, most: u64) -> Vec<(u64, u64)> {
-        let capacity: u64 = ranges.iter().map(|(start, end)| (end - start) / PAGE).sum();
-        let pages = (wanted as f64 / self.share).ceil() as u64;
-        let mut left = pages.min(most).min(capacity);
-        let mut skip = self.cursor % capacity.max(1);
-        let mut parts = Vec::new();
-        // Twice: behind the end it goes on at the beginning.
-        for (start, end) in ranges.iter().chain(ranges) {
-            let length = (end - start) / PAGE;
-            if skip >= length {
-                skip -= length;
-                continue;
+    /// Where to look for so many pages, through `most` at once. `count` tells how many of the cgroup's are in a range.
+    ///
+    /// # Errors
+    /// Those of `count`.
+    pub fn next(
+        &self,
+        ranges: &[Range],
+        wanted: u64,
+        most: u64,
+        mut count: impl FnMut(Range) -> Result<u64, String>,
+    ) -> Result<Stretch, String> {
+        let enough = (wanted as f64 / self.share).ceil() as u64;
+        let (mut pages, mut left) = (0, most * PAGE);
+        let mut stretch = Stretch {
+            end: self.cursor,
+            ..Stretch::default()
+        };
+        for (mut start, end) in self.onwards(ranges) {
+            while start < end {
+                if pages >= enough || left == 0 {
+                    return Ok(stretch);
+                }
+                let range = (start, end.min(start + left.min(BLOCK * PAGE)));
+                let own = count(range)?;
+                if own > 0 {
+                    stretch.blocks.push(Block { range, pages: own });
+                }
+                pages += own;
+                left -= range.1 - range.0;
+                (start, stretch.end) = (range.1, range.1);
             }
-            let takes = left.min(length - skip);
-            if takes > 0 {
-                let first = start + skip * PAGE;
-                parts.push((first, first + takes * PAGE));
-            }
-            left -= takes;
-            skip = 0;
         }
-        parts
+        stretch.whole = true;
+        Ok(stretch)
     }
 
-    /// Learns from a step: of the pages looked at, so many were found.
-    pub fn learn(&mut self, looked: u64, found: u64, wanted: u64, capacity: u64) {
-        if looked == 0 {
-            return;
+    /// All ranges from the cursor on, and behind the end from the beginning.
+    fn onwards(&self, ranges: &[Range]) -> Vec<Range> {
+        let behind = ranges
+            .iter()
+            .map(|(start, end)| (*start.max(&self.cursor), *end));
+        let before = ranges
+            .iter()
+            .map(|(start, end)| (*start, *end.min(&self.cursor)));
+        let all = behind.chain(before);
+        all.filter(|(start, end)| start < end).collect()
+    }
+
+    /// Learns from a step: of so many of its pages looked at, so many were found. The next one begins at `cursor`; `round` says that
+    /// there are no more of them than these.
+    pub fn learn(&mut self, looked: u64, found: u64, wanted: u64, cursor: u64, round: bool) {
+        if looked > 0 {
+            let share = found as f64 / looked as f64;
+            self.share = ((self.share + share) / 2.0).clamp(LEAST_YIELD, 1.0);
         }
-        let share = found as f64 / looked as f64;
-        self.share = ((self.share + share) / 2.0).clamp(LEAST_YIELD, 1.0);
-        self.cursor = (self.cursor + looked) % capacity.max(1);
+        self.cursor = cursor;
         self.looked += looked;
         self.found += found;
-        if self.looked >= capacity {
+        if round {
             self.fruitless = self.found < wanted / 4;
             (self.looked, self.found) = (0, 0);
         }
+    }
+
+    /// Pages looked at since it last began at the same place.
+    pub fn looked(&self) -> u64 {
+        self.looked
     }
 }
 
@@ -95,41 +134,51 @@ impl Sweep {
 mod tests {
     use super::*;
 
-    const RANGES: [(u64, u64); 2] = [(0, 600 * PAGE), (1000 * PAGE, 1400 * PAGE)];
+    const MIB: u64 = 1 << 20;
+    const RANGES: [Range; 2] = [(0, 8 * MIB), (16 * MIB, 20 * MIB)];
+
+    /// A cgroup with 100 pages in every block, but none in the second.
+    fn count((start, _): Range) -> Result<u64, String> {
+        Ok(if start == 2 * MIB { 0 } else { 100 })
+    }
+
+    fn starts(sweep: &Sweep, wanted: u64, most: u64) -> (Vec<u64>, bool) {
+        let stretch = sweep.next(&RANGES, wanted, most, count).expect("counted");
+        let starts = stretch.blocks.iter().map(|block| block.range.0 / MIB);
+        (starts.collect(), stretch.whole)
+    }
 
     #[test]
     fn it_looks_at_more_than_it_wants_and_goes_round() {
-        let mut sweep = Sweep::new(250, 1000);
-        assert_eq!(sweep.next(&RANGES, 50, u64::MAX), [(0, 400 * PAGE)]);
-        assert_eq!(sweep.next(&RANGES, 50, 100), [(0, 100 * PAGE)], "at most");
-        sweep.learn(400, 75, 50, 1000);
-        assert!((sweep.share - 0.156).abs() < 0.001, "{sweep:?}");
-        assert_eq!(
-            sweep.next(&RANGES, 50, u64::MAX),
-            [(400 * PAGE, 600 * PAGE), (1000 * PAGE, 1120 * PAGE)]
-        );
-        sweep.learn(500, 75, 50, 1000);
-        assert_eq!(
-            sweep.next(&RANGES, 1000, u64::MAX),
-            [
-                (1300 * PAGE, 1400 * PAGE),
-                (0, 600 * PAGE),
-                (1000 * PAGE, 1300 * PAGE)
-            ],
-            "all of it, once"
-        );
+        let mut sweep = Sweep::default();
+        assert_eq!(starts(&sweep, 100, u64::MAX / PAGE), (vec![0, 4], false));
+        assert_eq!(starts(&sweep, 100, 2 * BLOCK), (vec![0], false), "at most");
+        sweep.learn(200, 50, 100, 6 * MIB, false);
+        assert!((sweep.share() - 0.375).abs() < 0.001, "{sweep:?}");
+        assert_eq!(starts(&sweep, 100, 1 << 20), (vec![6, 16, 18], false));
+        sweep.learn(300, 300, 100, 18 * MIB, false);
+        let all = (vec![18, 0, 4, 6, 16], true);
+        assert_eq!(starts(&sweep, 1000, 1 << 20), all, "all of it, once");
+    }
+
+    #[test]
+    fn where_it_has_nothing_it_goes_on() {
+        let stretch = Sweep::default().next(&RANGES, 10, BLOCK, |_| Ok(0));
+        let stretch = stretch.expect("counted");
+        assert_eq!((stretch.blocks, stretch.end), (vec![], 2 * MIB));
+        let gone = Sweep::default().next(&RANGES, 10, BLOCK, |_| Err("no".into()));
+        assert_eq!(gone, Err("no".into()));
     }
 
     #[test]
     fn once_round_for_nothing_is_enough() {
-        let mut sweep = Sweep::new(250, 1000);
-        for _ in 0..2 {
-            assert!(!sweep.is_fruitless());
-            sweep.learn(500, 1, 50, 1000);
-        }
+        let mut sweep = Sweep::default();
+        sweep.learn(250, 1, 50, 0, false);
+        assert!(!sweep.is_fruitless());
+        sweep.learn(250, 1, 50, 0, true);
         assert!(sweep.is_fruitless());
-        sweep.learn(600, 40, 50, 1000);
-        sweep.learn(600, 40, 50, 1000);
+        sweep.learn(300, 20, 50, 0, false);
+        sweep.learn(300, 20, 50, 0, true);
         assert!(!sweep.is_fruitless(), "there is something again");
     }
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whose pages lie where: /proc/kpagecgroup has, for each page of memory, the inode of the cgroup that it is charged to.
+//!
+//! DAMON tells how much of what it looked at it has moved, and not how much of it was the cgroup's. Knowing that, a search
+//! leaves out addresses where a cgroup has nothing, and takes just as many as may be moved at once.
+
+use crate::tier::host::{Host, PAGE};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Bytes of physical addresses: from, and up to but not with.
+pub type Range = (u64, u64);
+
+/// Pages that are counted together: 2 MiB.
+pub const BLOCK: u64 = 512;
+
+/// Addresses, and how many pages of a cgroup there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub range: Range,
+    pub pages: u64,
+}
+
+/// The kernel's word for it.
+pub struct Owners(File);
+
+impl Owners {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn new(host: &Host) -> Result<Owners, String> {
+        let path = host.path("proc/kpagecgroup");
+        let file = File::open(&path);
+        file.map(Owners).map_err(|why| {
+            format!("this kernel does not tell whose pages are where (/proc/kpagecgroup, CONFIG_PROC_PAGE_MONITOR): {why}")
+        })
+    }
+
+    /// Whose each page of a range is, by the inode of the cgroup's directory; 0 is nobody's.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of(&self, (start, end): Range) -> Result<Vec<u64>, String> {
+        let mut words = vec![0; ((end - start) / PAGE * 8) as usize];
+        let mut length = 0;
+        while length < words.len() {
+            let at = start / PAGE * 8 + length as u64;
+            let read = self.0.read_at(&mut words[length..], at);
+            match read.map_err(|why| format!("/proc/kpagecgroup: {why}"))? {
+                // The file ends where memory does.
+                0 => break,
+                bytes => length += bytes,
+            }
+        }
+        let words = words[..length].chunks_exact(8);
+        Ok(words
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
+            .collect())
+    }
+}
+
+/// How many are a cgroup's, by its inode.
+pub fn count(owners: &[u64], inode: u64) -> u64 {
+    let own = owners.iter().filter(|owner| **owner == inode && inode != 0);
+    own.count() as u64
+}
+
+/// A cgroup's inode; 0, which is nobody's, if it is gone.
+pub fn inode(directory: &Path) -> u64 {
+    directory.metadata().map_or(0, |found| found.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_owners() {
+        let dir = tempfile::tempdir().expect("made");
+        assert!(Owners::new(&Host::at(dir.path())).is_err(), "no such file");
+        std::fs::create_dir(dir.path().join("proc")).expect("made");
+        let of_pages: [u64; 6] = [7, 0, 9, 7, 7, 9];
+        let words: Vec<u8> = of_pages.iter().flat_map(|at| at.to_ne_bytes()).collect();
+        std::fs::write(dir.path().join("proc/kpagecgroup"), words).expect("written");
+        let owners = Owners::new(&Host::at(dir.path())).expect("there");
+        let of = |first: u64, last: u64| owners.of((first * PAGE, last * PAGE)).expect("read");
+        assert_eq!(
+            [7, 9, 5, 0].map(|inode| count(&of(0, 4), inode)),
+            [2, 1, 0, 0]
+        );
+        assert_eq!(of(4, 600), [7, 9], "where memory ends");
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A pass of kdamonds over memory: set up, started, waited for, ended.
+//!
+//! How long that can take. The kernel tells how far a kdamond is, and ends it, only between two passes, and whoever asks sleeps
+//! until then, not to be woken even by a kill. So a pass must be short: [`Dose`]. Before its first one a kdamond
+//! waits for a CPU like everybody; if it was not seen to be done with one after [`PATIENCE`], the step is given up.
+
+use crate::tier::damon::admin::Admin;
+use crate::tier::damon::owners::Range;
+use crate::tier::damon::scheme::{self, Pace, Scheme};
+use crate::tier::engine::PATIENCE;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Passes that may be repeated are, until they are seen to be done.
+pub const OFTEN: Pace = Pace {
+    sample: 50_000,
+    apply: 50_000,
+};
+
+/// A page that a pass has looked at would be cold for the next: it comes late enough to be seen to be done before a second one.
+pub const ONCE: Pace = Pace {
+    sample: 50_000,
+    apply: 200_000,
+};
+
+/// What one kdamond is to do.
+pub struct Job<'a> {
+    /// Its number.
+    pub kdamond: usize,
+    /// What it looks at.
+    pub ranges: &'a [Range],
+    /// What it does there, each once or more.
+    pub schemes: Vec<Scheme>,
+}
+
+/// Why a pass came to nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The kernel refuses.
+    Refused(String),
+    /// It was not done in time. With less to do it may be.
+    Late(String),
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Fault {
+        Fault::Refused(why)
+    }
+}
+
+/// Pages to deal with at once: as many as take about a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dose {
+    pages: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Dose {
+    /// So many to begin with, and within these bounds.
+    pub const fn new(pages: u64, least: u64, most: u64) -> Dose {
+        Dose { pages, least, most }
+    }
+
+    /// So many now.
+    pub fn pages(self) -> u64 {
+        self.pages
+    }
+
+    /// So many took so long.
+    pub fn learn(&mut self, pages: u64, took: Duration) {
+        if took > Duration::from_secs(2) {
+            self.pages = (self.pages.min(pages) / 2).max(self.least);
+        } else if took < Duration::from_secs(1) {
+            self.pages = (self.pages * 2).min(self.most);
+        }
+    }
+}
+
+/// Carries out jobs of different kdamonds at a time; the bytes that each scheme was applied to, of none if it was told to stop.
+///
+/// # Errors
+/// The kernel refuses, or it takes too long.
+pub fn run(
+    admin: &Admin,
+    jobs: &[Job],
+    pace: &Pace,
+    stop: &AtomicBool,
+) -> Result<Vec<Vec<u64>>, Fault> {
+    if stop.load(Ordering::Relaxed) {
+        return Ok(vec![Vec::new(); jobs.len()]);
+    }
+    let busy = |job: &&Job| !job.schemes.is_empty();
+    for job in jobs.iter().filter(busy) {
+        scheme::set_up(admin, job.kdamond, job.ranges, &job.schemes, pace)?;
+        admin.on(job.kdamond)?;
+    }
+    let wait = |job: &Job| -> Result<Vec<u64>, Fault> {
+        if job.schemes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let look = || applied(admin, job.kdamond, job.schemes.len());
+        let done = wait(PATIENCE, stop, look);
+        admin.off(job.kdamond)?;
+        Ok(done?.unwrap_or_default())
+    };
+    jobs.iter().map(wait).collect()
+}
+
+/// The bytes that each scheme was applied to, once all were.
+fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<u64>>, String> {
+    let stat = |at: usize, name: &str| -> Result<u64, String> {
+        let file = format!("{kdamond}/contexts/0/schemes/{at}/stats/{name}");
+        let text = admin.read(&file)?;
+        text.parse()
+            .map_err(|_| format!("{file} is `{text}`, not a number"))
+    };
+    admin.write(format!("{kdamond}/state"), "update_schemes_stats")?;
+    for at in 0..schemes {
+        if stat(at, "nr_tried")? == 0 {
+            return match admin.is_on(kdamond) {
+                true => Ok(None),
+                false => Err("a kdamond ended by itself".into()),
+            };
+        }
+    }
+    let bytes = (0..schemes).map(|at| stat(at, "sz_applied"));
+    bytes.collect::<Result<_, _>>().map(Some)
+}
+
+/// Looks again and again until there is something; nothing if it is told to stop.
+fn wait<T>(
+    patience: Duration,
+    stop: &AtomicBool,
+    mut look: impl FnMut() -> Result<Option<T>, String>,
+) -> Result<Option<T>, Fault> {
+    let until = Instant::now() + patience;
+    loop {
+        let seen = look()?;
+        if seen.is_some() || stop.load(Ordering::Relaxed) {
+            return Ok(seen);
+        }
+        if Instant::now() >= until {
+            return Err(Fault::Late(format!(
+                "DAMON was not done after {patience:.0?}: its thread, kdamond, gets too little CPU time"
+            )));
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wait_is_for_ever() {
+        let go = AtomicBool::new(false);
+        let never = || Ok(None::<()>);
+        let late = wait(Duration::from_millis(30), &go, never);
+        let Err(Fault::Late(why)) = late else {
+            panic!("{late:?}");
+        };
+        assert!(why.contains("30ms") && why.contains("CPU time"), "{why}");
+        assert_eq!(wait(PATIENCE, &AtomicBool::new(true), never), Ok(None));
+        let mut looks = 0;
+        let third = || {
+            looks += 1;
+            Ok((looks == 3).then_some(looks))
+        };
+        assert_eq!(wait(PATIENCE, &go, third), Ok(Some(3)));
+        // What is there late is there.
+        assert_eq!(wait(Duration::ZERO, &go, || Ok(Some(1))), Ok(Some(1)));
+        let refused = wait(PATIENCE, &go, || Err::<Option<()>, _>("no".into()));
+        assert_eq!(refused, Err(Fault::Refused("no".into())));
+    }
+
+    #[test]
+    fn what_took_long_is_done_in_smaller_parts() {
+        let mut dose = Dose::new(1000, 100, 4000);
+        let mut after = |pages, millis| {
+            dose.learn(pages, Duration::from_millis(millis));
+            dose.pages()
+        };
+        assert_eq!(after(1000, 1500), 1000);
+        assert_eq!(
+            [after(1000, 400), after(9, 400), after(9, 400)],
+            [2000, 4000, 4000]
+        );
+        assert_eq!(after(500, 31_000), 250, "half of what took long");
+        assert_eq!([after(250, 3000), after(125, 3000)], [125, 100]);
+    }
+}
