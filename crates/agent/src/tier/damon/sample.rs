@@ -87,7 +87,7 @@ impl Sample {
 /// Areas spread evenly over ranges.
 fn areas(ranges: &[Range], round: u64) -> Vec<Range> {
     let pages: u64 = ranges.iter().map(|(start, end)| (end - start) / PAGE).sum();
-    let apart = (pages / AREAS).max(AREA);
+    let apart = pages.div_ceil(AREAS).max(AREA);
     // An odd factor goes through all remainders before it comes back to one.
     let mut next = round.wrapping_mul(7919) % (apart - AREA + 1);
     let mut before = 0;
