@@ -147,7 +147,7 @@ impl Damon {
             outcomes[search.at].moved = search.moved;
             outcomes[search.at].searching = !sweep.is_fruitless();
         }
-        done.and(given.map_err(Fault::from))
+        given.map_err(Fault::from).and(done)
     }
 
     fn passes(

@@ -5,6 +5,7 @@
 //! claimed for a step at a time, only while nobody has any, and given back after it. What is claimed is noted in a file
 //! first: an agent that was killed left kdamonds behind, and the next one ends those, and no others.
 
+use crate::tier::engine::PATIENCE;
 use crate::tier::host::Host;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
@@ -14,9 +15,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "sys/kernel/mm/damon/admin/kdamonds";
-
-/// Another thread of the kernel's is at DAMON's files: they are tried again for so long.
-const BUSY: Duration = Duration::from_secs(2);
 
 /// What was claimed. The boot tells kdamonds of the running kernel from those of an earlier one.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
@@ -181,9 +179,9 @@ impl Admin {
     }
 }
 
-/// Tries again while the file is in use.
+/// Tries again while the file is in use: a kdamond is at it for an instant, but may lose its CPU meanwhile.
 fn patiently<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
-    let until = Instant::now() + BUSY;
+    let until = Instant::now() + PATIENCE;
     loop {
         match call() {
             Err(why) if why.raw_os_error() == Some(nix::libc::EBUSY) && Instant::now() < until => {

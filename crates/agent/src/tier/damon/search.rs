@@ -196,6 +196,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_slice_keeps_to_what_may_be_done_at_once() {
+        let block = |start: u64| Block {
+            range: (start, start + 10),
+            pages: 500,
+        };
+        let mut search = Search {
+            at: 0,
+            pass: Pass::Cold,
+            memcg: "/a".into(),
+            to: 1,
+            way: Way::Down,
+            blocks: [block(0), block(10), block(20), block(30)].into(),
+            end: 40,
+            whole: true,
+            wanting: 900,
+            rest: 0,
+            share: 0.5,
+            moved: 0,
+            looked: 0,
+            slice: 0,
+        };
+        let of = |search: &mut Search, most| {
+            let slice = search.slice(most);
+            slice.map(|(scheme, pages)| (scheme.range, pages))
+        };
+        assert_eq!(of(&mut search, 1000), Some(((0, 20), 1000)));
+        assert_eq!(search.looked, 0, "it may come to nothing");
+        search.found(650);
+        assert_eq!((search.looked, search.moved), (1000, 650));
+        assert_eq!(of(&mut search, 1), Some(((20, 30), 500)), "one at least");
+        search.found(250);
+        assert_eq!(of(&mut search, 1000), None, "that was all");
+    }
+
+    #[test]
     fn a_slice_has_no_more_pages_than_may_move_and_never_goes_back() {
         let block = |start: u64, pages| Block {
             range: (start, start + 10),
