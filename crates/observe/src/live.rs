@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Between two rounds: taking events, looking at tasks and at the host's counters.
 const ROUND: Duration = Duration::from_millis(100);
+/// While that is recorded, which may last for hours: with a thousand tasks some two million instructions each.
+const RECORDED_ROUND: Duration = Duration::from_millis(400);
 /// More events than these are not kept in memory: the look ends early then.
 const MOST_EVENTS: usize = 4_000_000;
 
@@ -112,6 +114,10 @@ pub fn look(
     let time = look.time;
     let before = (cgroup::all(here, Want::TOTALS), host::devices(here));
     let mut samples = Samples::default();
+    let round = match recording {
+        Some(_) => RECORDED_ROUND,
+        None => ROUND,
+    };
     let start = Instant::now();
     let begin = now_ns();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
@@ -132,7 +138,7 @@ pub fn look(
             blind.push(format!("ended after {MOST_EVENTS} events"));
             break;
         }
-        std::thread::sleep(ROUND.min(time.saturating_sub(start.elapsed())));
+        std::thread::sleep(round.min(time.saturating_sub(start.elapsed())));
     }
     let seconds = start.elapsed().as_secs_f64();
     tracing.finish(&mut trace)?;

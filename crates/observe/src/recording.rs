@@ -7,9 +7,9 @@
 //! {"weir_recording":2,"kernel":"6.12.117+deb12-cloud-amd64"}    version of the format
 //! {"throttle":{...}}                                            pauses and their ends, packed: block.rs
 //! {"event":{"ns":81203456000,"task":412,"what":"SyncBegan"}}    any other event
-//! {"limits":[81200000000,{"dirty":7300,...}]}                   ten times a second
-//! {"pressure":[81200000000,{"io_some":912000,...}]}             ten times a second
-//! {"progress":[81200000000,{"412":1048576,...}]}                ten times a second, of some tasks
+//! {"limits":[81200000000,{"dirty":7300,...}]}                   every 0.4 s
+//! {"pressure":[81200000000,{"io_some":912000,...}]}             every 0.4 s
+//! {"progress":[81200000000,{"412":1048576,...}]}                every 0.4 s, of some tasks
 //! {"state":{...}}                                               settings, cgroups, devices: at the end
 //! ```
 //!

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Looking at tasks: who they are, and what those that sleep uninterruptibly sleep for.
 //!
-//! A look costs some 15 us a task, so each round looks at a bounded number of them, in turn; what was
-//! found is weighted by how many tasks each look stands for. Example: 400 tasks, 50 looked at every
-//! 100 ms: each is seen every 0.8 s, and a sleep that is seen counts 0.8 s. For the same reason only what
+//! A look costs some 20,000 instructions a task, so each round looks at a bounded number of them, in turn; what was
+//! found is weighted by how many tasks each look stands for. Example: 400 tasks, 20 looked at every
+//! 100 ms: each is seen every 2 s, and a sleep that is seen counts 2 s. For the same reason only what
 //! may have changed is read when they are listed anew.
 
 use crate::cgroup::ROOT;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Looks in a round.
-const LOOKS: usize = 50;
-/// Tasks in a round whose progress is read; some 10 us each.
-const MEASURED: usize = 20;
+const LOOKS: usize = 20;
+/// Tasks in a round whose progress is read, at the same price.
+const MEASURED: usize = 10;
 /// Tasks and flushers come and go; they are listed anew this often.
 const LIST_EVERY: Duration = Duration::from_secs(1);
 
@@ -225,9 +225,15 @@ fn ids(directory: &Path) -> Vec<u32> {
         .collect()
 }
 
+/// A file of a task (a thread): those directly below `/proc/TASK` are its process's, and the kernel
+/// goes through all threads to sum them up, through a thousand for each of a thousand.
+fn own(task: u32, file: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/{task}/task/{task}/{file}")).ok()
+}
+
 /// Bytes of page cache that a task (a thread, not its process) has dirtied so far.
 fn dirtied(task: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{task}/task/{task}/io")).ok()?;
+    let text = own(task, "io")?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("write_bytes: "))?;
@@ -236,7 +242,7 @@ fn dirtied(task: u32) -> Option<u64> {
 
 /// When a task began, by the monotonic clock, in nanoseconds, to the hundredth of a second.
 fn began(task: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    let stat = own(task, "stat")?;
     // proc(5): field 22, in ticks of 1/100 s; the name before the parenthesis is the second.
     let ticks: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
     Some(ticks * 10_000_000)
@@ -244,7 +250,7 @@ fn began(task: u32) -> Option<u64> {
 
 /// The state letter of a task.
 fn state(task: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    let stat = own(task, "stat")?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
@@ -252,8 +258,7 @@ fn waits_for(task: u32) -> Option<Wait> {
     if state(task)? != 'D' {
         return None;
     }
-    let read = |file: &str| fs::read_to_string(format!("/proc/{task}/{file}")).ok();
     // A task that is gone or awake by now waits for nothing.
-    let wchan = read("wchan").filter(|wchan| wchan != "0")?;
-    Some(classify(&wchan, &read("syscall").unwrap_or_default()))
+    let wchan = own(task, "wchan").filter(|wchan| wchan != "0")?;
+    Some(classify(&wchan, &own(task, "syscall").unwrap_or_default()))
 }

@@ -119,7 +119,7 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
 fn lost(lost: &Lost, seconds: f64) -> String {
     let Some(count) = lost.count else {
         return format!(
-            "{} task-seconds in {} s, estimated from looking ten times a second",
+            "{} task-seconds in {} s, estimated from looking again and again",
             digits(lost.seconds),
             digits(seconds)
         );

@@ -77,11 +77,12 @@ for regime in free held; do
 	for pair in $(seq "$pairs"); do
 		begin recorder weir record /tmp/r.weir --for 600m --json >/tmp/record.json 2>&1
 		recorder=$!
-		# it has looked around and is at its rounds
+		# a second later it has looked around and is at its rounds
 		until [ -s /tmp/r.weir ]; do
 			[ -e /proc/$recorder/exe ] || { cat /tmp/record.json; exit 1; }
 			sleep 0.1
 		done
+		sleep 1
 		stretch with
 		kill $recorder
 		wait $recorder
