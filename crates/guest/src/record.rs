@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording a phase as `weir record` does on a host, for whoever wants its pictures.
 //!
-//! Only where the plan asks for it: looking ten times a second, and a record for each pause, are work for an
+//! Only where the plan asks for it: looking again and again, and a record for each pause, are work for an
 //! emulated CPU. The recording lies in memory until the phase is over, and leaves through the channel then.
 
 use crate::channel::Channel;

@@ -2,7 +2,7 @@
 //! Moving pages with DAMON, the kernel's own watcher of memory, which tells cold pages from hot ones.
 //!
 //! A page that nobody touches for `look` (2 s) is cold; one that somebody touches within a quarter of that is hot; what is neither
-//! stays. So a page that is read twice a second is taken for hot seven times as often as one that is read every five seconds, and for cold fifty times less
+//! stays. So a page that is read twice a second is taken for hot seven times as often as one that is read every five seconds, and for cold some forty times less
 //! often; a single bound would take a third of the second kind for hot.
 //!
 //! A step begins with a pass over some physical addresses that forgets that their pages were touched. After `look` it goes through
