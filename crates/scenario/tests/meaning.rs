@@ -163,3 +163,17 @@ fn arms_have_the_names_the_files_use() {
     }
     assert_eq!(Arm::from_name("both"), None);
 }
+
+#[test]
+fn disks_may_stand_still_as_seldom_as_a_scenario_is_long() {
+    let text = MINIMAL.replace(
+        "[[disk]]",
+        "[twin]\nstall = \"1m\"\nstall_every = \"90m\"\n[[disk]]",
+    );
+    let scenario = scenario::parse("test", "test.toml", &text).expect("valid");
+    assert_eq!(scenario.twin.stall_every_ns, Some(5_400_000_000_000));
+    let longer = text.replace("\"1m\"\nstall_every", "\"2m\"\nstall_every");
+    let problems =
+        scenario::parse("test", "test.toml", &longer).expect_err("a stall of two minutes");
+    assert!(problems.to_string().contains("at most `1m`"), "{problems}");
+}

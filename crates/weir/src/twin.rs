@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Scenarios on the twin: one thread per run, as many as there are CPUs.
 
+use crate::output;
 use crate::twin_record;
 use anyhow::{Error, Result, anyhow};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use report::{Metric, Outcome, Run};
 use scenario::model::{Arm, Scenario};
 use scenario::problem::{Problem, Problems};
@@ -28,10 +31,11 @@ pub fn in_twin(
     let results = in_parallel(&wanted, |(arm, seed)| {
         twin::run_and_watch(scenario, *arm, *seed, record.is_some())
     })?;
-    let mut runs = Vec::new();
+    let (mut runs, mut events) = (Vec::new(), 0);
     for (index, ((arm, _), result)) in wanted.iter().zip(results).enumerate() {
         match result {
             Ok(outcome) => {
+                events += outcome.events;
                 if let Some(out) = record {
                     let name = format!("{}-{}", arm.name(), index / arms.len() + 1);
                     twin_record::keep(&out.join(name), KERNEL, scenario, &outcome.watched)?;
@@ -41,7 +45,21 @@ pub fn in_twin(
             Err(refusals) => return Err(refused(path, refusals)),
         }
     }
+    note_cost(events)?;
     Ok(runs)
+}
+
+/// What it took. Beside the results, which are the same every time: this is not.
+fn note_cost(events: u64) -> Result<()> {
+    let used = getrusage(UsageWho::RUSAGE_SELF)?;
+    let (user, system) = (used.user_time(), used.system_time());
+    let ms = (user.num_milliseconds() + system.num_milliseconds()) as f64;
+    let mib = used.max_rss() as f64 / 1024.0;
+    output::note(format_args!(
+        "weir: twin: {events} events, {:.2} s of CPU time, {mib:.0} MiB of memory at most",
+        ms / 1000.0
+    ));
+    Ok(())
 }
 
 /// A run of a scenario that is made up, so that no line of a file is to blame if it is refused.

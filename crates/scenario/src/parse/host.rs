@@ -92,9 +92,13 @@ pub(super) fn twin(root: &Table) -> Twin {
     }) else {
         return Twin::default();
     };
-    let time = |key| {
+    let long = |key| {
         let value = table.optional(key)?;
         let ns = value.parsed("a time, as in `\"2us\"`", units::nanoseconds)?;
+        Some((value, ns))
+    };
+    let time = |key| {
+        let (value, ns) = long(key)?;
         if ns > MOST_COST_NS {
             value.complain("is longer than anything that is modelled takes: at most `1m`");
         }
@@ -110,7 +114,8 @@ pub(super) fn twin(root: &Table) -> Twin {
             .optional(key)
             .and_then(|v| v.parsed(&format!("a size, as in `\"{like}\"`"), units::size))
     };
-    let (stall_ns, stall_every_ns) = (time("stall"), time("stall_every"));
+    // How often may be as seldom as a scenario is long.
+    let (stall_ns, stall_every_ns) = (time("stall"), long("stall_every").map(|(_, ns)| ns));
     if let (Some(stall), every) = (stall_ns, stall_every_ns.unwrap_or(0)) {
         if stall >= every {
             table.complain(
