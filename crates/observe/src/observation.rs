@@ -139,6 +139,18 @@ impl Observation {
         }
     }
 
+    /// The first and the last moment of which anything is known.
+    pub fn span(&self) -> (u64, u64) {
+        let times = || {
+            let ends = [self.events.first(), self.events.last()];
+            let events = ends.into_iter().flatten().map(|event| event.ns);
+            events
+                .chain(self.limits.iter().map(|(ns, _)| *ns))
+                .chain(self.pressure.iter().map(|(ns, _)| *ns))
+        };
+        (times().min().unwrap_or(0), times().max().unwrap_or(0))
+    }
+
     /// A cgroup by its directory's inode.
     pub fn cgroup_of(&self, inode: u64) -> Option<&Cgroup> {
         self.cgroups.iter().find(|cgroup| cgroup.inode == inode)

@@ -142,6 +142,7 @@ pub struct Recording {
     name: String,
     events: u64,
     unpacked: u64,
+    is_of_use: bool,
 }
 
 impl Recording {
@@ -159,6 +160,7 @@ impl Recording {
             name,
             events: 0,
             unpacked: 0,
+            is_of_use: false,
         };
         let head = Head {
             weir_recording: VERSION,
@@ -209,6 +211,7 @@ impl Recording {
                 .flush()
                 .with_context(|| format!("cannot write to {}", self.name))?;
             self.flushed = Instant::now();
+            self.is_of_use = true;
         }
         Ok(())
     }
@@ -216,6 +219,11 @@ impl Recording {
     /// More could not be read any more.
     pub fn is_full(&self) -> bool {
         self.unpacked > LARGEST - ROOM_FOR_THE_END
+    }
+
+    /// Part of it is in the file for good, and can be read, whatever becomes of the rest.
+    pub fn is_of_use(&self) -> bool {
+        self.is_of_use
     }
 
     /// Written so far.

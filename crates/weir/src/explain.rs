@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(value_name = "CGROUP|PID")]
     target: Option<String>,
     /// How long to watch
-    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = scenario::units::milliseconds)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = window)]
     time: u64,
     /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace, trace-cmd report or perf script
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "time"])]
@@ -34,6 +34,14 @@ pub struct Args {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// How long to look, in milliseconds: in no time nothing stalls, which would be told as a verdict.
+pub fn window(text: &str) -> Result<u64, String> {
+    match scenario::units::milliseconds(text)? {
+        0 => Err("nothing can be seen in no time".into()),
+        time => Ok(time),
+    }
 }
 
 /// Runs the subcommand.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir record`: keep a look, to read it elsewhere.
 
-use crate::explain::{installed_module, stop_on_signals};
+use crate::explain::{installed_module, stop_on_signals, window};
 use crate::output;
 use anyhow::Result;
+use observe::Observation;
 use observe::live::{self, Look, Target};
 use observe::recording::Recording;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub struct RecordArgs {
     /// A new file
     file: PathBuf,
     /// How long to record
-    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = scenario::units::milliseconds)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = window)]
     time: u64,
     /// The kernel's buffer for each CPU; what it has no room for is lost, and counted
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = buffer)]
@@ -41,24 +42,37 @@ fn buffer(text: &str) -> Result<u64, String> {
 pub fn record(args: &RecordArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let kernel = nix::sys::utsname::uname()?;
+    let weir_is_installed = installed_module()?;
     let mut recording = Recording::create(&args.file, &kernel.release().to_string_lossy())?;
     let look = Look {
         time: Duration::from_millis(args.time),
         buffer: args.buffer,
     };
-    let look = live::look(&Target::Host, look, &stop, Some(&mut recording));
-    if look.is_err() {
-        // An empty recording helps nobody.
-        let _ = std::fs::remove_file(&args.file);
-    }
-    let mut seen = look?;
-    seen.weir_is_installed = installed_module()?;
-    for what in &seen.blind {
-        output::note(format_args!("note: {what}"));
-    }
-    let (seconds, lost) = (seen.seconds, seen.lost);
-    let events = recording.events();
-    let bytes = recording.finish(seen)?;
+    let looked = live::look(&Target::Host, look, &stop, Some(&mut recording));
+    let (events, is_of_use) = (recording.events(), recording.is_of_use());
+    let written = looked.and_then(|seen| {
+        for what in &seen.blind {
+            output::note(format_args!("note: {what}"));
+        }
+        let (seconds, lost) = (seen.seconds, seen.lost);
+        let bytes = recording.finish(Observation {
+            weir_is_installed,
+            ..seen
+        })?;
+        Ok((seconds, lost, bytes))
+    });
+    let file = args.file.display();
+    let (seconds, lost, bytes) = match written {
+        Ok(written) => written,
+        Err(why) if is_of_use => {
+            return Err(why.context(format!("{file} ends early, and is of use up to there")));
+        }
+        Err(why) => {
+            // An empty recording helps nobody.
+            let _ = std::fs::remove_file(&args.file);
+            return Err(why);
+        }
+    };
     if args.json {
         let summary = serde_json::json!({
             "file": args.file, "seconds": seconds, "events": events, "bytes": bytes, "lost_events": lost,
@@ -66,8 +80,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
         output::json(&summary)?;
     } else {
         output::line(format_args!(
-            "{}: {seconds:.1} s, {events} events, {bytes} bytes, {lost} events lost",
-            args.file.display()
+            "{file}: {seconds:.1} s, {events} events, {bytes} bytes, {lost} events lost"
         ))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -469,6 +469,12 @@ fn what_cannot_be_recorded_leaves_no_file() {
         .assert()
         .code(2)
         .stderr(contains("1K is not in 4K..1G"));
+    for how in [&["record", "x"][..], &["explain"]] {
+        let mut command = weir();
+        command.args(how).args(["--for", "0s"]);
+        let why = contains("nothing can be seen in no time");
+        command.assert().code(2).stdout("").stderr(why);
+    }
 }
 
 #[test]

@@ -41,9 +41,13 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     let mut samples = Samples::default();
     let mut state: Option<Box<State>> = None;
     let mut damaged = 0;
+    let mut ends_well = true;
     for line in lines {
-        // A line that cannot be read is the end of a file that was cut.
-        let Ok(line) = line else { break };
+        // A line that cannot be read is the end of a file that was cut, or does not have the checksum it says.
+        let Ok(line) = line else {
+            ends_well = false;
+            break;
+        };
         match serde_json::from_str(&line) {
             Ok(line) if !line.is_plausible() => damaged += 1,
             Ok(Line::Throttle(block)) => match block.events() {
@@ -70,6 +74,10 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     if damaged > 0 {
         let lines = format!("{damaged} lines of the recording are damaged and were left out");
         trace.damage.push(lines);
+    }
+    if !ends_well && state.is_some() {
+        let what = "the recording is damaged: its checksum is wrong or missing, so its numbers may be, too";
+        trace.damage.push(what.into());
     }
     trace.settle();
     let Some(state) = state else {
@@ -104,15 +112,7 @@ fn cut(mut trace: Trace, samples: Samples) -> Observation {
         .seen
         .extend(["balance_dirty_pages", "global_dirty_state"].map(str::to_string));
     trace.seen.extend(woke.then(|| WOKE.to_string()));
-    let seconds = samples
-        .limits
-        .last()
-        .zip(samples.limits.first())
-        .map_or(0.0, |(last, first)| {
-            last.0.saturating_sub(first.0) as f64 / 1e9
-        });
-    Observation {
-        seconds,
+    let mut seen = Observation {
         limits: samples.limits,
         pressure: samples.pressure,
         progress: samples.progress,
@@ -125,5 +125,8 @@ fn cut(mut trace: Trace, samples: Samples) -> Observation {
             ])
             .collect(),
         ..Observation::of(trace)
-    }
+    };
+    let (first, last) = seen.span();
+    seen.seconds = (last - first) as f64 / 1e9;
+    seen
 }

@@ -63,6 +63,8 @@ fn a_cut_one_is_used_up_to_its_last_block() {
     let bytes = recorded().1;
     let seen = read(&bytes[..bytes.len() - 60]).expect("read");
     assert_eq!(seen.stalls[0].slept_ns, Some(95_000_000));
+    // From the only sample to the last event: nobody slept longer than that.
+    assert_eq!(seen.seconds, 0.099999999);
     assert!(seen.blind[0].contains("has no end"), "{:?}", seen.blind);
     for end in 0..bytes.len() {
         let _ = read(&bytes[..end]);
@@ -75,7 +77,20 @@ fn a_damaged_one_is_used_as_far_as_it_goes() {
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
-        let _ = read(&damaged);
+        if read(&damaged).is_ok_and(|seen| seen.blind.is_empty()) {
+            let read = MultiGzDecoder::new(&damaged[..]).read_to_end(&mut Vec::new());
+            assert!(read.is_ok(), "byte {at} is wrong and nobody says so");
+        }
+    }
+    let checksum = bytes.len() - 8;
+    for damaged in [&bytes[..checksum], &[&bytes[..], b"more"].concat()] {
+        let seen = read(damaged).expect("used");
+        assert_eq!(seen.homes[&4], "db", "its end was read");
+        assert!(
+            seen.blind[0].contains("checksum is wrong or missing"),
+            "{:?}",
+            seen.blind
+        );
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let head = "{\"weir_recording\":1,\"kernel\":\"x\"}";
@@ -95,7 +110,7 @@ fn a_damaged_one_is_used_as_far_as_it_goes() {
             "the recording has no end: it was cut or is damaged, or the machine died"
         ]
     );
-    assert_eq!((seen.limits.len(), seen.seconds), (2, 0.0));
+    assert_eq!((seen.limits.len(), seen.seconds), (2, 6e-9));
 }
 
 #[test]
@@ -112,6 +127,32 @@ fn more_than_fits_in_memory_is_neither_read_nor_written() {
     assert!(!recording.is_full());
     recording.unpacked = LARGEST;
     assert!(recording.is_full());
+}
+
+#[test]
+fn what_cannot_be_written_on_is_of_use_up_to_there() {
+    let dir = tempfile::tempdir().expect("made");
+    let path = dir.path().join("r");
+    let mut recording = Recording::create(&path, "6.12").expect("made");
+    let round = |recording: &mut Recording| {
+        let limits = vec![(1, Limits::default())];
+        let mut samples = Samples {
+            limits,
+            ..Samples::default()
+        };
+        recording.flushed = Instant::now() - FLUSH_EVERY;
+        recording.round(&mut Vec::new(), &mut samples)
+    };
+    assert!(!recording.is_of_use());
+    round(&mut recording).expect("written");
+    assert!(recording.is_of_use());
+    // A file that takes no more.
+    *recording.out.get_mut() = File::open(&path).expect("there");
+    let why = format!("{:#}", round(&mut recording).expect_err("refused"));
+    assert!(why.starts_with("cannot write to "), "{why}");
+    assert!(recording.finish(Observation::default()).is_err());
+    let seen = read(&std::fs::read(&path).expect("there")).expect("used");
+    assert_eq!(seen.limits.len(), 1);
 }
 
 #[test]

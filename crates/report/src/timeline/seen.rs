@@ -19,7 +19,7 @@ const ROOT: u64 = 1;
 
 /// What is drawn of an observation.
 pub fn recorded(name: &str, seen: &Observation) -> Timeline {
-    let (begin, end) = span(seen);
+    let (begin, end) = seen.span();
     let seconds = |ns: u64| ns.saturating_sub(begin) as f64 / 1e9;
     let (progress, progress_is) = progress::of(seen, seconds);
     let mut run = Timeline {
@@ -65,18 +65,6 @@ impl super::Levels {
         self.setpoint.push(bytes((freerun + limits.thresh) / 2));
         self.limit.push(bytes(limits.thresh));
     }
-}
-
-/// The first and the last moment of which anything is known.
-fn span(seen: &Observation) -> (u64, u64) {
-    let times = || {
-        let ends = [seen.events.first(), seen.events.last()];
-        let events = ends.into_iter().flatten().map(|event| event.ns);
-        events
-            .chain(seen.limits.iter().map(|(ns, _)| *ns))
-            .chain(seen.pressure.iter().map(|(ns, _)| *ns))
-    };
-    (times().min().unwrap_or(0), times().max().unwrap_or(0))
 }
 
 fn source(seen: &Observation) -> String {
