@@ -9,7 +9,10 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fmt::Display;
+use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Write, stderr, stdout};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Status of a program that SIGPIPE ended: 128 + 13.
 pub const READER_GONE: u8 = 141;
@@ -57,4 +60,32 @@ pub fn json(value: &impl Serialize) -> Result<()> {
 /// Says something beside the output. Nobody is left to be told if that cannot be written.
 pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "{text}");
+}
+
+/// Writes a file, whole or not at all: until it is whole, what was there before stays. What is no file, a pipe for
+/// one, takes it as it comes.
+///
+/// # Errors
+/// It cannot be written.
+pub fn file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let why = || format!("cannot write {}", path.display());
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, bytes).with_context(why);
+    }
+    // Behind a link the file is replaced, not the link.
+    let place = path.canonicalize().unwrap_or_else(|_| path.into());
+    let directory = place.parent().unwrap_or(Path::new("/"));
+    let directory = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    };
+    // As readable as any new file, not for its owner alone.
+    let mut aside = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)
+        .with_context(why)?;
+    aside.write_all(bytes).with_context(why)?;
+    aside.persist(&place).with_context(why)?;
+    Ok(())
 }

@@ -2,7 +2,7 @@
 //! `weir report`: a recording, a trace or a run of a scenario, in words or as pictures.
 
 use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use observe::Observation;
 use observe::diagnosis::diagnose;
 use observe::live::Target;
@@ -42,6 +42,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.perfetto.is_some() && args.other.is_some() {
         bail!("--perfetto writes one run: name one");
     }
+    are_apart(args)?;
     let files = [Some(&args.file), args.other.as_ref()];
     let runs = files
         .into_iter()
@@ -50,16 +51,44 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .collect::<Result<Vec<Timeline>>>()?;
     if let Some(page) = &args.html {
         let text = report::html(&runs.iter().collect::<Vec<_>>());
-        write(page, text.as_bytes())?;
+        output::file(page, text.as_bytes())?;
     }
     if let Some(trace) = &args.perfetto {
-        write(trace, &report::perfetto(&runs[0]))?;
+        output::file(trace, &report::perfetto(&runs[0]))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+/// What is read is not written over, nor what was just written.
+fn are_apart(args: &Args) -> Result<()> {
+    let is_same = |one: &Path, other: &Path| {
+        one == other
+            || one
+                .canonicalize()
+                .is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    };
+    let read = [
+        Some(&args.file),
+        args.other.as_ref(),
+        args.perfetto.as_ref(),
+    ];
+    if let Some(page) = &args.html {
+        if read.into_iter().flatten().any(|file| is_same(file, page)) {
+            bail!(
+                "{} cannot be the page, too: name another for --html",
+                page.display()
+            );
+        }
+    }
+    if let Some(trace) = &args.perfetto {
+        if is_same(&args.file, trace) {
+            bail!(
+                "{} cannot be the trace, too: name another for --perfetto",
+                trace.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn in_words(args: &Args) -> Result<ExitCode> {

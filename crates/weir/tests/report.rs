@@ -2,6 +2,7 @@
 //! `weir report` as it is typed: runs of the twin drawn, and what it says to those who ask for too much.
 
 use assert_cmd::Command;
+use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::path::Path;
 
@@ -103,6 +104,21 @@ fn what_cannot_be_drawn_is_said() {
         &[&trace, "--html", "/nowhere/page.html"],
         "cannot write /nowhere/page.html",
     );
+    fails(
+        &[&trace, "--html", html, "--perfetto", html],
+        "cannot be the page, too",
+    );
+    let copy = out.path().join("copy.txt");
+    std::fs::copy(&trace, &copy).expect("copied");
+    let copy = copy.to_str().expect("text");
+    let again = format!("{dir}/./copy.txt");
+    for (how, why) in [
+        ("--html", "cannot be the page, too: name another"),
+        ("--perfetto", "cannot be the trace, too: name another"),
+    ] {
+        fails(&[copy, how, &again], why);
+    }
+    assert!(std::fs::read(&trace).expect("read") == std::fs::read(copy).expect("read"));
     std::fs::create_dir(out.path().join("stock-1")).expect("made");
     let results = out.path().join("stock-1/results.jsonl");
     std::fs::write(&results, "").expect("written");
@@ -121,4 +137,36 @@ fn what_cannot_be_drawn_is_said() {
         &[guest, "--html", html],
         "results.jsonl:1: not what weir run writes",
     );
+}
+
+#[test]
+fn a_page_is_whole_or_as_it_was() {
+    let out = tempfile::tempdir().expect("made");
+    let trace = format!("{ROOT}/crates/report/tests/traces/host-limit.txt");
+    let (page, link) = (out.path().join("page.html"), out.path().join("link.html"));
+    std::fs::write(&page, "before").expect("written");
+    std::os::unix::fs::symlink("page.html", &link).expect("made");
+    // Room for a part of it.
+    let few = "ulimit -f 4; trap '' XFSZ; exec \"$0\" report \"$1\" --html \"$2\"";
+    Command::new("bash")
+        .args(["-c", few, env!("CARGO_BIN_EXE_weir"), &trace])
+        .arg(&link)
+        .assert()
+        .code(2)
+        .stderr(contains("cannot write ").and(contains("File too large")));
+    assert_eq!(std::fs::read_to_string(&page).expect("read"), "before");
+    let names = || std::fs::read_dir(out.path()).expect("listed").count();
+    assert_eq!(names(), 2, "nothing beside it");
+    let written = |to: &Path| {
+        let mut command = weir();
+        command.args(["report", &trace, "--html"]).arg(to);
+        command.assert().success().get_output().stdout.clone()
+    };
+    written(&link);
+    assert!(link.is_symlink(), "the file is written, not the link");
+    let text = std::fs::read(&page).expect("read");
+    assert!(text.ends_with(b"</html>\n"));
+    // What is no file takes it as it comes.
+    assert!(written(Path::new("/dev/stdout")) == text);
+    assert_eq!(names(), 2);
 }
