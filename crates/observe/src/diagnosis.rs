@@ -15,6 +15,7 @@
 //! /noisy holds 30.8 MiB: cause `host_limit`, culprit `/noisy`, command
 //! `echo 16M > /sys/fs/cgroup/victim/memory.dirty_min`.
 
+mod command;
 pub mod decide;
 mod drain;
 mod group;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A diagnosis for people: what stalled first, then where that comes from, then what to type.
 
-use crate::format::{bytes, digits};
+use crate::format::{bytes, digits, seen_lines};
 use comfy_table::{CellAlignment, Table, presets};
 use observe::diagnosis::{Cause, Diagnosis, Lost, Verdict};
 
@@ -20,7 +20,7 @@ pub fn explanation(diagnosis: &Diagnosis) -> String {
     for note in &diagnosis.notes {
         text += &line("note", note);
     }
-    text
+    seen_lines(&text)
 }
 
 /// A line for each cgroup: what it lost to what.
@@ -56,7 +56,7 @@ pub fn losses(diagnosis: &Diagnosis) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table.trim_fmt() + "\n"
+    seen_lines(&table.trim_fmt()) + "\n"
 }
 
 fn paragraph(verdict: &Verdict, seconds: f64) -> String {

@@ -95,6 +95,37 @@ fn more_digits(value: f64) -> String {
     }
 }
 
+/// A letter of a name as it can be seen: a kernel's names are others' to choose, and what steers a terminal or the
+/// direction of writing must not be obeyed.
+pub(crate) fn seen(letter: char) -> String {
+    if steers(letter) {
+        format!("\\u{{{:x}}}", letter as u32)
+    } else {
+        letter.into()
+    }
+}
+
+/// Lines of text with such names in them.
+pub(crate) fn seen_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' => out.push('\n'),
+            letter => out.push_str(&seen(letter)),
+        }
+    }
+    out
+}
+
+/// Control characters, what no XML may hold, and what turns the direction of writing.
+fn steers(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}'
+        )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

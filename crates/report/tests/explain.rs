@@ -16,3 +16,21 @@ fn a_recorded_trace_is_explained() {
     let wanted = include_str!("traces/host-limit.explained");
     assert_eq!(text, wanted, "\n{text}");
 }
+
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let mut seen = Observation::of(Trace::read(RECORDED.as_bytes()).expect("read"));
+    let hostile = "a\u{1b}]0;x\u{7}b\u{202e}c";
+    seen.homes = seen
+        .stalls
+        .iter()
+        .map(|stall| (stall.task, hostile.into()))
+        .collect();
+    seen.blind.push(hostile.into());
+    let diagnosis = diagnose(&seen, &Target::Host);
+    for text in [report::explanation(&diagnosis), report::losses(&diagnosis)] {
+        let steering = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!text.contains(steering), "{text:?}");
+        assert!(text.contains(r"/a\u{1b}]0;x\u{7}b\u{202e}c"), "{text}");
+    }
+}

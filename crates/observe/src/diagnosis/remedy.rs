@@ -7,12 +7,12 @@
 //! the kernel lets lie at most), four times that because it was held back while it was measured, at
 //! least 16 MiB and at most what a floor may be.
 
+use super::command::cgroup_file;
 use super::decide::Domain;
 use super::group::Group;
 use super::held_back::HeldBack;
 use super::limit::{Binding, Derived};
 use super::{shown, size};
-use crate::cgroup::ROOT;
 use crate::host::PAGE;
 use crate::observation::Observation;
 use serde::Serialize;
@@ -38,23 +38,6 @@ pub(super) fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remed
         value: value.into(),
         command: format!("echo {value} > {file}"),
         effect,
-    }
-}
-
-pub(super) fn cgroup_file(path: &str, file: &str) -> String {
-    if let Some(inode) = path.strip_prefix(super::INODE) {
-        return format!("\"$(find {ROOT} -inum {inode})\"/{file}");
-    }
-    let path = path.trim_matches('/');
-    let file = if path.is_empty() {
-        format!("{ROOT}/{file}")
-    } else {
-        format!("{ROOT}/{path}/{file}")
-    };
-    if file.contains(|c: char| !(c.is_ascii_alphanumeric() || "/._-@:".contains(c))) {
-        format!("'{}'", file.replace('\'', r"'\''"))
-    } else {
-        file
     }
 }
 

@@ -5,8 +5,9 @@
 //! lowest at which a weight is set, for the cgroup on the path or for a sibling. Example: `/web/a` waits,
 //! `/web` has 100 and its sibling `/db` 400: `/web` is due 100 / (100 + 400) = 20 %.
 
+use super::command::cgroup_file;
 use super::group::Group;
-use super::remedy::{Remedy, cgroup_file, echo, floor};
+use super::remedy::{Remedy, echo, floor};
 use super::{parent, path_up, shown};
 use crate::cgroup::{Cgroup, DEFAULT_WEIGHT};
 use crate::observation::Observation;

@@ -2,7 +2,7 @@
 //! Names from a kernel in a page. Whoever makes a cgroup or names a task chooses its characters: markup must stay
 //! text, and what steers a terminal or the direction of writing must be seen and not obeyed.
 
-use std::fmt::Write;
+use crate::format::seen;
 
 /// As text of an element or of an attribute in double quotes, in HTML and in XML.
 pub(super) fn escape(text: &str) -> String {
@@ -15,23 +15,10 @@ pub(super) fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            letter if steers(letter) => {
-                // Writing to a String cannot fail.
-                let _ = write!(out, "\\u{{{:x}}}", letter as u32);
-            }
-            letter => out.push(letter),
+            letter => out.push_str(&seen(letter)),
         }
     }
     out
-}
-
-/// Control characters, what no XML may hold, and what turns the direction of writing.
-fn steers(letter: char) -> bool {
-    letter.is_control()
-        || matches!(
-            letter,
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}'
-        )
 }
 
 #[cfg(test)]
