@@ -354,6 +354,15 @@ fn who_bounds_the_drain() {
     );
     assert!(drain(flushers, 9900).starts_with("device-bound"));
     assert!(drain(flushers, 100).starts_with("neither"));
+    // A target on this disk may explain what neither of them does.
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[2].io_latency = vec!["254:0".into()];
+    assert!(!victim(&seen).drain.contains("io.latency"));
+    (seen.devices[0].busy_ms, seen.flushers) = (100, flushers);
+    let said = victim(&seen).drain;
+    assert!(said.contains("it may be io.latency of /noisy, "), "{said}");
+    seen.cgroups[2].io_latency = vec!["8:0".into()];
+    assert!(!victim(&seen).drain.contains("io.latency"));
 }
 
 #[test]

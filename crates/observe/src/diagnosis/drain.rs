@@ -3,12 +3,17 @@
 
 use super::group::Group;
 use super::limit::Derived;
-use super::size;
+use super::{shown, size};
+use crate::cgroup::Cgroup;
 use crate::host::PAGE;
 use crate::observation::Observation;
 
 /// Of the time; what is busy longer is what everybody waits for.
 const BOUND: f64 = 0.6;
+
+/// Nothing of what is looked at.
+const UNEXPLAINED: &str =
+    "neither the disk nor the flusher was busy all the time: something else paces the drain";
 
 /// In a sentence: which part is the bottleneck, and whether it helps that writers sleep.
 pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
@@ -37,9 +42,32 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
     } else if seen.stalls.is_empty() {
         "nothing had to be drained"
     } else {
-        "neither the disk nor the flusher was busy all the time: something else paces the drain"
+        UNEXPLAINED
     };
-    format!("{bound}{rate}")
+    format!(
+        "{bound}{rate}{}",
+        targets(seen, bdi.filter(|_| bound == UNEXPLAINED))
+    )
+}
+
+/// Who has a target in `io.latency`: it holds back others, and no file says when it does.
+fn targets(seen: &Observation, bdi: Option<&str>) -> String {
+    let has_one = |cgroup: &&Cgroup| {
+        bdi.is_some_and(|bdi| cgroup.io_latency.iter().any(|device| device == bdi))
+    };
+    let with: Vec<String> = seen
+        .cgroups
+        .iter()
+        .filter(has_one)
+        .map(|cgroup| shown(&cgroup.path))
+        .collect();
+    if with.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; it may be io.latency of {}, which holds back whoever has a looser target or none, and does not say when",
+        with.join(", ")
+    )
 }
 
 /// What the kernel will do if nothing changes.
