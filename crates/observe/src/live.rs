@@ -10,7 +10,7 @@ use crate::tracefs::Tracefs;
 use crate::{cgroup, host};
 use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_gettime};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,15 +44,12 @@ impl Target {
                 .with_context(|| format!("there is no process {process}"))?;
             return Ok(Target::Process(process, home));
         }
-        let below = text
-            .strip_prefix(cgroup::ROOT)
-            .unwrap_or(text)
-            .trim_matches('/');
-        let directory = Path::new(cgroup::ROOT).join(below);
+        let below = below(text);
+        let directory = Path::new(cgroup::ROOT).join(&below);
         if below.split('/').any(|part| part == "..") || !directory.join("cgroup.procs").is_file() {
             bail!("there is no cgroup {below} below {}", cgroup::ROOT);
         }
-        Ok(Target::Cgroup(below.into()))
+        Ok(Target::Cgroup(below))
     }
 
     fn directory(&self) -> PathBuf {
@@ -62,6 +59,18 @@ impl Target {
         };
         Path::new(cgroup::ROOT).join(below)
     }
+}
+
+/// A cgroup's path below the root, as cgroups are called everywhere else: `db` for `/sys/fs/cgroup//db/`, or `./db`.
+fn below(text: &str) -> String {
+    let path = Path::new(text);
+    let path = path.strip_prefix(cgroup::ROOT).unwrap_or(path);
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => name.to_str(),
+        Component::ParentDir => Some(".."),
+        _ => None,
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// How a look is made.
@@ -192,6 +201,21 @@ pub(crate) fn now_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cgroup_is_found_however_its_path_is_typed() {
+        for (typed, path) in [
+            ("db", "db"),
+            ("/db", "db"),
+            ("./a//db/.", "a/db"),
+            ("/sys/fs/cgroup/a b/db/", "a b/db"),
+            ("/sys/fs/cgroupdb", "sys/fs/cgroupdb"),
+            ("/sys/fs/cgroup", ""),
+            ("a/../db", "a/../db"),
+        ] {
+            assert_eq!(below(typed), path, "{typed}");
+        }
+    }
 
     #[test]
     fn who_is_gone_is_told() {

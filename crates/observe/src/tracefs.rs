@@ -228,11 +228,12 @@ fn append(file: &Path, line: &str) -> Result<()> {
         .with_context(|| format!("the kernel refused `{line}` in {}", file.display()))
 }
 
-/// Removes what processes that are gone have left.
+/// Removes what processes that are gone have left. One of our own number is, too: a container's are small and come
+/// again. What somebody uses, the kernel keeps.
 fn remove_leftovers(root: &Path) {
     let gone = |id: &str| {
         id.parse::<u32>()
-            .is_ok_and(|id| !Path::new(&format!("/proc/{id}")).exists())
+            .is_ok_and(|id| id == std::process::id() || !Path::new(&format!("/proc/{id}")).exists())
     };
     for entry in fs::read_dir(root.join("instances"))
         .into_iter()
@@ -279,8 +280,10 @@ mod tests {
         let kernel = tempfile::tempdir().expect("made");
         let instances = kernel.path().join("debug/tracing/instances");
         fs::create_dir_all(&instances).expect("made");
-        // A process that is gone has left one, one that is there has one of its own.
+        // Processes that are gone have left one each, one that is there has one of its own.
         fs::create_dir(instances.join("weir-4294967294")).expect("made");
+        let ours = format!("weir-{}", std::process::id());
+        fs::create_dir(instances.join(ours)).expect("made");
         fs::create_dir(instances.join("weir-1")).expect("made");
         let error = Tracefs::start(kernel.path(), 1 << 20).err().expect("none");
         assert!(format!("{error:#}").contains("cannot "), "{error:#}");
