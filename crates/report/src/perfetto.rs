@@ -15,7 +15,7 @@
 
 mod proto;
 
-use crate::timeline::{Series, Timeline};
+use crate::timeline::{Loss, Series, Timeline};
 use proto::Message;
 
 /// `Trace.packet`
@@ -99,10 +99,7 @@ fn tasks(run: &Timeline, trace: &mut Trace) {
     }
     for (task, losses) in run.tasks.iter().zip(losses) {
         let track = trace.track(Track::Thread(task.id, &task.name), None);
-        let begins = losses.iter().skip(1).map(|loss| loss.at);
-        for (loss, next) in losses.iter().zip(begins.chain([f64::INFINITY])) {
-            // An announced pause that was not slept may reach into the next: slices must not overlap.
-            let end = (loss.at + loss.seconds).min(next);
+        for (loss, end) in losses.iter().zip(ends(&losses)) {
             let notes = [
                 ("cgroup", task.cgroup.as_deref().unwrap_or("not known")),
                 (
@@ -118,6 +115,25 @@ fn tasks(run: &Timeline, trace: &mut Trace) {
         }
         trace.counter(track, "dirtied", Unit::Bytes, &task.progress);
     }
+}
+
+/// When each of a task's slices ends. One may lie in another, reclaim in an fsync; one that the next would reach out of was
+/// an announced pause that was not slept, and ends where the next begins.
+fn ends(losses: &[&Loss]) -> Vec<f64> {
+    let mut ends: Vec<f64> = losses.iter().map(|loss| loss.at + loss.seconds).collect();
+    let mut open: Vec<usize> = Vec::new();
+    for (index, loss) in losses.iter().enumerate() {
+        while let Some(last) = open
+            .last()
+            .copied()
+            .filter(|last| ends[*last] < ends[index])
+        {
+            ends[last] = ends[last].min(loss.at);
+            open.pop();
+        }
+        open.push(index);
+    }
+    ends
 }
 
 enum Track<'a> {

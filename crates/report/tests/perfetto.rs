@@ -3,7 +3,7 @@
 
 use observe::Observation;
 use observe::trace::Trace;
-use report::timeline;
+use report::timeline::{self, Loss, Timeline, To};
 use std::collections::BTreeMap;
 
 /// A stock 6.12, host's limit 32 MiB, one writer at 500 KiB/s beside one without limit.
@@ -113,4 +113,62 @@ fn a_trace_has_every_pause_and_value() {
     let threads = tracks.values().filter_map(|track| track.inner(4));
     let ids: Vec<u64> = threads.map(|thread| thread.numbers[&2]).collect();
     assert_eq!(ids, [156, 166]);
+}
+
+/// Slices of a trace: name, begin and end in seconds, as a viewer stacks them.
+fn slices(trace: &[u8]) -> Vec<(String, f64, f64)> {
+    let (mut open, mut all) = (Vec::new(), Vec::new());
+    for (_, packet) in &Fields::read(trace).bytes {
+        let packet = Fields::read(packet);
+        let Some(event) = packet.inner(11) else {
+            continue;
+        };
+        let at = packet.numbers[&8] as f64 / 1e9;
+        match event.numbers[&9] {
+            1 => {
+                let name = event.bytes.iter().find(|(field, _)| *field == 23);
+                let name = String::from_utf8_lossy(&name.expect("has one").1).into_owned();
+                open.push((name, at));
+            }
+            2 => {
+                let (name, begin) = open.pop().expect("begun");
+                all.push((name, begin, at));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn what_lies_in_another_takes_nothing_from_it() {
+    let loss = |at: f64, seconds: f64, to: To| Loss {
+        at,
+        seconds,
+        is_announced: false,
+        task: 0,
+        to,
+    };
+    let run = Timeline {
+        tasks: vec![timeline::Task::default()],
+        losses: vec![
+            loss(0.0, 10.0, To::Sync),
+            loss(1.0, 2.0, To::Reclaim),
+            loss(4.0, 3.0, To::Host),
+            loss(5.0, 4.0, To::Host),
+            loss(12.0, 1.0, To::Host),
+        ],
+        ..Timeline::default()
+    };
+    let (pause, fsync) = (To::Host.name().to_string(), "fsync".to_string());
+    assert_eq!(
+        slices(&report::perfetto(&run)),
+        [
+            ("reclaim".to_string(), 1.0, 3.0),
+            (pause.clone(), 4.0, 5.0),
+            (pause.clone(), 5.0, 9.0),
+            (fsync, 0.0, 10.0),
+            (pause, 12.0, 13.0),
+        ]
+    );
 }
