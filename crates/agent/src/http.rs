@@ -50,8 +50,8 @@ impl Response {
     }
 }
 
-/// Answers requests.
-pub type Answer = dyn Fn(&Request) -> Response + Send + Sync;
+/// Answers requests, and takes note of those that were refused as they came, whose answer is there already.
+pub type Answer = dyn Fn(Result<Request, Response>) -> Response + Send + Sync;
 
 /// Connections that are open, oldest first.
 #[derive(Default)]
@@ -114,14 +114,9 @@ pub fn serve(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
 }
 
 fn talk(stream: &TcpStream, answer: &Answer) -> io::Result<()> {
-    let mut head_only = false;
-    let response = match request(stream, Instant::now() + TIME)? {
-        Ok((request, head)) => {
-            head_only = head;
-            answer(&request)
-        }
-        Err(refused) => refused,
-    };
+    let asked = request(stream, Instant::now() + TIME)?;
+    let head_only = asked.as_ref().is_ok_and(|(_, head)| *head);
+    let response = answer(asked.map(|(request, _)| request));
     // However long it took to make.
     let end = Instant::now() + TIME;
     let length = response.body.len();

@@ -81,13 +81,16 @@ impl Exporter {
             .unwrap_or_else(PoisonError::into_inner) = published;
     }
 
-    /// Answers a request.
-    pub fn answer(&self, request: &Request) -> Response {
-        let response = match request.path.as_str() {
-            "/metrics" => self.scrape(wants_open_metrics(&request.accept)),
-            "/" => Response::words("200 OK", "weir agent: metrics are at /metrics\n"),
-            _ => Response::words("404 Not Found", "there are / and /metrics\n"),
-        };
+    /// Answers a request, and counts it.
+    pub fn answer(&self, asked: Result<Request, Response>) -> Response {
+        let response = asked.map_or_else(
+            |refused| refused,
+            |request| match request.path.as_str() {
+                "/metrics" => self.scrape(wants_open_metrics(&request.accept)),
+                "/" => Response::words("200 OK", "weir agent: metrics are at /metrics\n"),
+                _ => Response::words("404 Not Found", "there are / and /metrics\n"),
+            },
+        );
         let count = if response.status.starts_with("200") {
             &self.answered
         } else {

@@ -5,8 +5,11 @@ use std::net::SocketAddr;
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
-    let answer = |request: &Request| {
-        Response::words("200 OK", format!("{} for {}", request.path, request.accept))
+    let answer = |asked: Result<Request, Response>| {
+        asked.map_or_else(
+            |refused| refused,
+            |request| Response::words("200 OK", format!("{} for {}", request.path, request.accept)),
+        )
     };
     serve(listener, Arc::new(answer)).expect("threads");
     address

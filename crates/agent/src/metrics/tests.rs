@@ -49,10 +49,10 @@ impl Bench {
 }
 
 fn scrape(exporter: &Exporter, accept: &str) -> Response {
-    exporter.answer(&Request {
+    exporter.answer(Ok(Request {
         path: "/metrics".into(),
         accept: accept.into(),
-    })
+    }))
 }
 
 #[track_caller]
@@ -179,8 +179,22 @@ fn there_are_two_pages() {
             path: path.into(),
             accept: String::new(),
         };
-        exporter.answer(&request).status
+        exporter.answer(Ok(request)).status
     };
     assert_eq!(status("/"), "200 OK");
     assert_eq!(status("/../etc/passwd"), "404 Not Found");
+    let refused = Response::words("405 Method Not Allowed", "no\n");
+    assert_eq!(
+        exporter.answer(Err(refused)).status,
+        "405 Method Not Allowed"
+    );
+    let text = scrape(&exporter, "").body;
+    says(
+        &text,
+        "weir_agent_http_requests_total{result=\"answered\"} 1",
+    );
+    says(
+        &text,
+        "weir_agent_http_requests_total{result=\"refused\"} 2",
+    );
 }
