@@ -129,6 +129,10 @@ pub fn look(
     };
     let start = Instant::now();
     let begin = now_ns();
+    // Reading all for the first time took a while, in which tasks were paused, too.
+    tracing.poll(&mut trace)?;
+    trace.seen.extend(tracing.enabled.iter().cloned());
+    trace.begin(begin);
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         watched.look();
         samples.limits.push((now_ns(), host::limits(here)));
@@ -150,7 +154,9 @@ pub fn look(
         std::thread::sleep(round.min(time.saturating_sub(start.elapsed())));
     }
     let seconds = start.elapsed().as_secs_f64();
+    let end = (now_ns(), host::limits(here));
     tracing.finish(&mut trace)?;
+    trace.end(end);
     if let Some(recording) = recording {
         recording.round(&mut trace.events, &mut samples)?;
     }

@@ -12,8 +12,9 @@ pub(crate) mod ring;
 pub(crate) mod text;
 
 use crate::plausible::Plausible;
+use crate::stall;
 use anyhow::{Result, bail};
-use event::{Event, Lacks};
+use event::{Event, Lacks, Limits, What};
 use format::Format;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -51,6 +52,26 @@ impl Trace {
             Ok(text) if !text.contains('\0') => text::read(text),
             _ => bail!("it is neither a trace.dat file nor text"),
         }
+    }
+
+    /// Leaves out what came before, but for what goes on at that time, which begins then.
+    pub(crate) fn begin(&mut self, ns: u64) {
+        self.settle();
+        let after = self.events.partition_point(|event| event.ns <= ns);
+        let after = self.events.split_off(after);
+        self.events = stall::carried(self, ns);
+        self.events.extend(after);
+    }
+
+    /// Leaves out what came after. What has not ended by then counts up to the last event: these limits.
+    pub(crate) fn end(&mut self, (ns, limits): (u64, Limits)) {
+        self.events.retain(|event| event.ns <= ns);
+        self.events.push(Event {
+            ns,
+            task: 0,
+            what: What::Limits(limits),
+        });
+        self.settle();
     }
 
     /// Leaves out events that cannot be, and brings the others in order of time; those of one time keep theirs.
@@ -125,6 +146,49 @@ mod tests {
             let error = format!("{:#}", Trace::read(bytes).expect_err("refused"));
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn what_counts_is_what_was_slept_between_beginning_and_end() {
+        let pause = |pause_ms| {
+            What::Pause(event::Pause {
+                pause_ms,
+                ..event::Pause::default()
+            })
+        };
+        let event = |ms: u64, task, what| Event {
+            ns: ms * 1_000_000,
+            task,
+            what,
+        };
+        let mut trace = Trace {
+            // As CPUs hand them out: one after the other.
+            events: vec![
+                event(0, 1, pause(50)),
+                event(50, 1, What::Woke),
+                event(60, 1, pause(100)),
+                event(20, 2, pause(10)),
+                event(30, 2, What::Woke),
+                event(103, 2, pause(20)),
+                event(0, 3, What::ReclaimBegan),
+            ],
+            seen: [event::WOKE.to_string()].into(),
+            ..Trace::default()
+        };
+        trace.begin(100_000_000);
+        trace.events.extend([
+            event(123, 2, What::Woke),
+            event(165, 1, What::Woke),
+            event(250, 1, pause(100)),
+            event(301, 2, pause(10)),
+            event(350, 1, What::Woke),
+        ]);
+        trace.end((300_000_000, Limits::default()));
+        let mut slept: BTreeMap<u32, u64> = BTreeMap::new();
+        for stall in stall::all(&trace) {
+            *slept.entry(stall.task).or_default() += stall.length_ns() / 1_000_000;
+        }
+        assert_eq!(slept, [(1, 65 + 50), (2, 20), (3, 200)].into());
     }
 
     proptest! {

@@ -198,9 +198,25 @@ impl Tracefs {
                 .filter_map(|(_, number)| number.trim().parse::<u64>().ok())
                 .sum::<u64>();
         }
-        // Wake-ups that the probe had no room for: their pauses count as not measured.
+        trace.lost += self.missed();
         Ok(())
     }
+
+    /// Wake-ups so far that the probe had no room for: their pauses pass for not slept.
+    pub fn missed(&self) -> u64 {
+        missed(&self.root, &self.group)
+    }
+}
+
+/// Misses of the probe in this group. Both files have a line for each probe, in one order; the one with misses has no groups.
+fn missed(root: &Path, group: &str) -> u64 {
+    let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let (events, profile) = (text("kprobe_events"), text("kprobe_profile"));
+    let ours = format!(":{group}/");
+    let mut lines = events.lines().zip(profile.lines());
+    let line = lines.find_map(|(event, line)| event.contains(&ours).then_some(line));
+    line.and_then(|line| line.split_whitespace().next_back()?.parse().ok())
+        .unwrap_or(0)
 }
 
 impl Drop for Tracefs {
@@ -272,6 +288,29 @@ mod tests {
         assert!(
             error.to_string().contains("mount -t tracefs tracefs"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn misses_are_those_of_our_probe() {
+        let root = tempfile::tempdir().expect("made");
+        assert_eq!(missed(root.path(), "weir_41"), 0);
+        for (file, text) in [
+            (
+                "kprobe_events",
+                "p:mine/x vfs_read\nr4096:weir_4/throttle_woke io_schedule_timeout\nr4096:weir_41/throttle_woke io_schedule_timeout\n",
+            ),
+            (
+                "kprobe_profile",
+                "  x             9   1\n  throttle_woke    8   2\n  throttle_woke    7   3\n",
+            ),
+        ] {
+            fs::write(root.path().join(file), text).expect("written");
+        }
+        let missed = |group| missed(root.path(), group);
+        assert_eq!(
+            (missed("weir_4"), missed("weir_41"), missed("weir_1")),
+            (2, 3, 0)
         );
     }
 

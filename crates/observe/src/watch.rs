@@ -16,7 +16,7 @@ use crate::observation::Observation;
 use crate::stall;
 use crate::tasks;
 use crate::trace::Trace;
-use crate::trace::event::{Event, Limits, What};
+use crate::trace::event::Limits;
 use crate::tracefs::Tracefs;
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,7 @@ const WANT: Want = Want {
 pub struct Watch {
     root: PathBuf,
     tracing: Option<Tracefs>,
+    missed: u64,
     trace: Trace,
     limits: Vec<(u64, Limits)>,
     before: (Vec<Cgroup>, Vec<Device>),
@@ -73,6 +74,7 @@ impl Watch {
         Ok(Watch {
             root: root.into(),
             tracing,
+            missed: 0,
             trace: Trace::default(),
             limits: vec![(now_ns(), host::limits(root))],
             before: (cgroup::all(root, WANT), host::devices(root)),
@@ -134,16 +136,13 @@ impl Watch {
     /// The trace up to here; what has not ended begins the next one.
     fn cut(&mut self, ns: u64) -> Trace {
         let mut trace = mem::take(&mut self.trace);
-        let events = self.tracing.iter().flat_map(|tracing| &tracing.enabled);
-        trace.seen.extend(events.cloned());
-        // What has not ended counts up to the last event, so there must be one at the end.
+        if let Some(tracing) = &self.tracing {
+            trace.seen.extend(tracing.enabled.iter().cloned());
+            let missed = tracing.missed();
+            trace.lost += missed - mem::replace(&mut self.missed, missed).min(missed);
+        }
         let (_, now) = self.limits.last().copied().unwrap_or_default();
-        trace.events.push(Event {
-            ns,
-            task: 0,
-            what: What::Limits(now),
-        });
-        trace.settle();
+        trace.end((ns, now));
         self.trace.events = stall::carried(&trace, ns);
         trace
     }
@@ -163,7 +162,7 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::stall::Stall;
-    use crate::trace::event::{Pause, WOKE};
+    use crate::trace::event::{Event, Pause, WOKE, What};
     use std::fs;
 
     #[test]
