@@ -166,7 +166,11 @@ impl Recording {
             weir_recording: VERSION,
             kernel: kernel.into(),
         };
-        recording.line(&head)?;
+        if let Err(why) = recording.line(&head) {
+            // A file that has not even begun helps nobody.
+            let _ = std::fs::remove_file(path);
+            return Err(why);
+        }
         Ok(recording)
     }
 

@@ -85,7 +85,7 @@ pub fn file(path: &Path, bytes: &[u8]) -> Result<()> {
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .with_context(why)?;
-    aside.write_all(bytes).with_context(why)?;
+    aside.as_file_mut().write_all(bytes).with_context(why)?;
     aside.persist(&place).with_context(why)?;
     Ok(())
 }
