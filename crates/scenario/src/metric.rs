@@ -75,6 +75,9 @@ pub const CGROUP: &[&str] = &[
     // Pressure of its own and its descendants' tasks.
     "io_full_pct",
     "io_some_pct",
+    // On the twin.
+    "mem_full_pct",
+    "mem_some_pct",
 ];
 /// Counters of `memory.dirty_stat`, by how much they grew in a phase. Arm `weir` only: stock has no
 /// such file.

@@ -60,6 +60,9 @@ pub struct Twin {
     pub call_ns: Option<u64>,
     /// CPU time of a page that is written to.
     pub page_ns: Option<u64>,
+    /// CPU time of a page that is looked at because memory is scarce.
+    #[serde(default)]
+    pub scan_ns: Option<u64>,
     /// CPU time that a `write()` takes more after its task has slept: caches are cold.
     pub wake_ns: Option<u64>,
     /// Bytes per second that one flusher can submit: its own CPU time bounds that.

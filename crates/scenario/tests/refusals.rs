@@ -434,7 +434,7 @@ fn expectations() {
     check(
         "victim.iops",
         "cgroup/victim.nr_pases",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, throttled_usec, weight_held_usec"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, throttled_usec, weight_held_usec"#,
     );
     check(
         "victim.iops",

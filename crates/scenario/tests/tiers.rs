@@ -243,7 +243,7 @@ fn figures_that_nothing_measures() {
     check(
         expect,
         "metric = \"cgroup/victim.settle_ns\"\narm = \"stock\"",
-        "t.toml:30: key `expect[0].metric`: `stock.all.cgroup/victim.settle_ns` cannot be measured: no metric `settle_ns` of a cgroup in arm `stock`, known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, lowtier_bytes, toptier_bytes, toptier_pct",
+        "t.toml:30: key `expect[0].metric`: `stock.all.cgroup/victim.settle_ns` cannot be measured: no metric `settle_ns` of a cgroup in arm `stock`, known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, lowtier_bytes, mem_full_pct, mem_some_pct, toptier_bytes, toptier_pct",
     );
     check(
         expect,

@@ -42,6 +42,8 @@ pub struct Work {
     pub sync: Option<Sync>,
     /// The file has no blocks before they are written to.
     pub grows: bool,
+    /// Pages of its own that it fills before it begins; such a job has no file.
+    pub holds: u64,
     /// It receives what it writes.
     pub network: Option<Received>,
 }
@@ -100,19 +102,25 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         );
     }
     let engine = reader.text("ioengine").unwrap_or("psync");
-    if !["psync", "sync", "pvsync", "pvsync2", "mmap"].contains(&engine) {
+    let is_null = engine == "null";
+    if !["psync", "sync", "pvsync", "pvsync2", "mmap", "null"].contains(&engine) {
         reader.refuse(
             "ioengine",
-            format!("the twin models psync, sync, pvsync, pvsync2 and mmap, not `{engine}`"),
+            format!("the twin models psync, sync, pvsync, pvsync2, mmap and null, not `{engine}`"),
         );
     }
+    if is_null {
+        reader.must_hold(reads);
+    }
+    let depth = reader.number("iodepth").filter(|_| is_null).unwrap_or(1);
     for (option, only) in [
         ("direct", "0"),
         ("iodepth", "1"),
         ("nrfiles", "1"),
         ("loops", "1"),
     ] {
-        if reader.text(option).is_some_and(|value| value != only) {
+        let is_taken = option == "iodepth" && is_null;
+        if !is_taken && reader.text(option).is_some_and(|value| value != only) {
             reader.refuse(option, format!("the twin models {option}={only} only"));
         }
     }
@@ -150,6 +158,11 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         unlink: reader.number("unlink") == Some(1),
         sync,
         grows: reader.text("overwrite") == Some("0") && reader.text("fallocate") == Some("none"),
+        holds: if is_null {
+            op_pages.saturating_mul(depth)
+        } else {
+            0
+        },
         network: reader.received(op, reads),
     };
     reader.unknown();
@@ -186,6 +199,21 @@ impl<'a> Reader<'a> {
             operation: time(op),
             fills: time(network.buffer_bytes),
         })
+    }
+
+    /// What a job of the null engine cannot be, which holds memory and does nothing else.
+    fn must_hold(&mut self, reads: bool) {
+        if reads {
+            self.refuse("rw", "with ioengine=null the twin models who writes: fio fills his buffers, which takes memory".into());
+        }
+        for option in ["fsync", "fdatasync", "unlink"] {
+            if self.number(option).is_some_and(|number| number > 0) {
+                self.refuse(option, "there is no file with ioengine=null".into());
+            }
+        }
+        if self.job.network.is_some() {
+            self.refuse("ioengine", "a job that receives writes to a file".into());
+        }
     }
 
     fn refuse(&mut self, option: &str, why: String) {
@@ -325,6 +353,25 @@ mod tests {
         );
         let kept = of(&[("rw", "read"), ("invalidate", "0")]).expect_err("refused");
         assert_eq!(kept[0].0, "invalidate");
+    }
+
+    #[test]
+    fn who_holds_memory() {
+        let of = |options: &[(&str, &str)]| {
+            let options = [
+                &[("ioengine", "null"), ("size", "1M"), ("bs", "1M")],
+                options,
+            ]
+            .concat();
+            work(&job(&options))
+        };
+        let held = of(&[("rw", "write"), ("iodepth", "3")])
+            .expect("a job")
+            .holds;
+        assert_eq!(held, 3 * 256);
+        let refused = |options| of(options).expect_err("refused")[0].0.clone();
+        assert_eq!(refused(&[("rw", "randread")]), "rw");
+        assert_eq!(refused(&[("rw", "write"), ("fsync", "1")]), "fsync");
     }
 
     #[test]

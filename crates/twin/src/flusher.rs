@@ -3,7 +3,7 @@
 //!
 //! It is woken when somebody is throttled or finds the host above its background level, and every five seconds while
 //! anything is dirty. Then it does *periodic* work, on files that have been dirty for 30 s, and *background* work until the host and its
-//! cgroup are below their background levels and it holds less than its share of them. (A sync makes it write everything.)
+//! cgroup are below their background levels and it holds less than its share of them. (A sync makes it write everything; so does who looks for memory and finds only dirty pages, each time as much as is dirty then.)
 //!
 //! Files wait in a queue, those with pages left over first. Each gets a turn of half a second's worth of writing, a
 //! whole number of 4 MiB: pages are taken from where the last turn ended, once around the file, as bios of up to 8 MiB of pages that
@@ -33,6 +33,8 @@ pub const REQUEST: Ns = 5_000;
 enum Kind {
     /// All that is there.
     Sync,
+    /// As much as is there, because memory is wanted.
+    Wanted,
     /// What was dirtied up to then.
     Periodic { before: Ticks },
     /// Until below the background levels.
@@ -76,6 +78,8 @@ pub struct Flusher {
     round: VecDeque<u32>,
     /// With pages left after their turn.
     more: VecDeque<u32>,
+    /// Somebody who looked for memory found only dirty pages.
+    wanted: bool,
     /// When the round began, and whether anything was written in it.
     began: Option<(Ticks, bool)>,
     turn: Option<Turn>,
@@ -99,6 +103,7 @@ impl Flusher {
             dirty: VecDeque::new(),
             round: VecDeque::new(),
             more: VecDeque::new(),
+            wanted: false,
             began: None,
             turn: None,
             bio: None,
@@ -141,6 +146,14 @@ impl World {
         if !flusher.active {
             flusher.active = true;
             self.flusher_again(wb, WAKE);
+        }
+    }
+
+    /// Wakes it to write all that is dirty now.
+    pub fn has_all_written(&mut self, wb: usize) {
+        if self.wbs[wb].counts.dirty > 0 {
+            self.wbs[wb].flusher.wanted = true;
+            self.wake_flusher(wb);
         }
     }
 

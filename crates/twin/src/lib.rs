@@ -17,6 +17,7 @@
 //! | [`journal`] | commits, and who waits for them |
 //! | [`task`], [`fio`] | fio's processes and options |
 //! | [`memory`] | tiers of memory, who holds it, what reading it costs, and the agent that moves it |
+//! | [`ram`] | what memory is free, and who waits when little is |
 //! | [`psi`] | pressure stall information |
 //! | [`weir`] | the module: which counts the policy is handed, what its answer does, and who waits for whose weight |
 //! | [`setup`], [`run`] | from a scenario, and to its figures |
@@ -35,6 +36,7 @@ mod latency;
 mod memory;
 mod pages;
 mod psi;
+mod ram;
 mod random;
 mod run;
 mod setup;

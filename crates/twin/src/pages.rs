@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pages of a file are dirty (or, of a reader's, there): one bit each, in pieces of 4,096 pages (16 MiB) that exist only while one of
+//! Which pages of a file are dirty (or in the cache, or, of a reader's, there): one bit each, in pieces of 4,096 pages (16 MiB) that exist only while one of
 //! theirs is dirty. A sequential writer of a huge file so needs memory for what is dirty, not for the file.
 
 const WORDS: usize = 64;
@@ -29,6 +29,11 @@ impl Pages {
         }
     }
 
+    /// All there are.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Dirty ones.
     pub fn dirty(&self) -> u64 {
         self.dirty
@@ -37,6 +42,18 @@ impl Pages {
     /// Dirties up to `count` pages from `start` on, and stops after the one that makes `enough` newly dirty.
     /// Returns how many it went over and how many of them were clean.
     pub fn set(&mut self, start: u64, count: u64, enough: u64) -> (u64, u64) {
+        self.set_and_tell(start, count, enough, |_, _| {})
+    }
+
+    /// The same; tells which were clean, as runs: the first page and how many.
+    #[inline]
+    pub fn set_and_tell(
+        &mut self,
+        start: u64,
+        count: u64,
+        enough: u64,
+        mut tell: impl FnMut(u64, u64),
+    ) -> (u64, u64) {
         let end = (start + count).min(self.size);
         let (mut at, mut newly) = (start, 0);
         while at < end && newly < enough {
@@ -51,8 +68,15 @@ impl Pages {
             // Never past what is still allowed, even if all of it is clean.
             let len = (64 - bit).min(end - at).min(enough - newly);
             let mask = ones(len) << bit;
-            let fresh = u64::from((mask & !*word).count_ones());
+            let mut clean = mask & !*word;
+            let fresh = u64::from(clean.count_ones());
             *word |= mask;
+            while clean != 0 {
+                let first = u64::from(clean.trailing_zeros());
+                let run = u64::from((clean >> first).trailing_ones());
+                tell(at - bit + first, run);
+                clean &= !(ones(run) << first);
+            }
             piece.dirty += fresh as u32;
             newly += fresh;
             at += len;
@@ -75,6 +99,13 @@ impl Pages {
     /// The first page at or after `from` that is not dirty, the end if all are.
     pub fn first_clear(&self, from: u64) -> u64 {
         self.first(from, false).unwrap_or(self.size)
+    }
+
+    /// Whether the page `at` is dirty, and how many pages from it on, up to `end`, are like it.
+    pub fn alike(&self, at: u64, end: u64) -> (bool, u64) {
+        let is_set = self.first_before(at, at + 1, true).is_some();
+        let other = self.first_before(at + 1, end, !is_set);
+        (is_set, other.unwrap_or(end) - at)
     }
 
     /// Cleans the `count` pages from `start` on, all of which are dirty.
@@ -106,8 +137,13 @@ impl Pages {
 
     /// The first page at or after `from` whose bit is `set`.
     fn first(&self, from: u64, set: bool) -> Option<u64> {
+        self.first_before(from, self.size, set)
+    }
+
+    /// The same, before `end`, which is in the file.
+    fn first_before(&self, from: u64, end: u64, set: bool) -> Option<u64> {
         let mut at = from;
-        while at < self.size {
+        while at < end {
             let found = match &self.pieces[(at / PIECE) as usize] {
                 None if set => {
                     at = (at / PIECE + 1) * PIECE;
@@ -120,7 +156,7 @@ impl Pages {
                 }
             };
             if found != 0 {
-                return Some(at + u64::from(found.trailing_zeros())).filter(|at| *at < self.size);
+                return Some(at + u64::from(found.trailing_zeros())).filter(|at| *at < end);
             }
             at = (at / 64 + 1) * 64;
         }
@@ -145,6 +181,17 @@ mod tests {
         pages.clear(PIECE - 3, 4);
         assert_eq!(pages.next_run(0, 100), Some((PIECE + 1, 6)));
         assert_eq!(pages.dirty(), 6);
+    }
+
+    #[test]
+    fn pages_that_are_alike_follow_each_other() {
+        let mut pages = Pages::new(3 * PIECE);
+        pages.set(70, 200, u64::MAX);
+        assert_eq!(pages.alike(0, 3 * PIECE), (false, 70));
+        assert_eq!(pages.alike(69, 70), (false, 1));
+        assert_eq!(pages.alike(70, 3 * PIECE), (true, 200));
+        assert_eq!(pages.alike(100, 200), (true, 100));
+        assert_eq!(pages.alike(270, 3 * PIECE), (false, 3 * PIECE - 270));
     }
 
     #[test]

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pressure stall information for I/O, by the kernel's own definition.
+//! Pressure stall information for I/O and memory, by the kernel's own definition.
 //!
 //! A CPU stalls on I/O, *some*, while any task that last ran on it waits for I/O, and *fully* while none is runnable there besides.
 //! The host's figure is the mean over CPUs, weighted by how long each had anything to do at all, taken
 //! every two seconds. A cgroup's is the same of its own tasks and those of cgroups below it. A pause in the dirty throttle is waiting for I/O; so is a flusher's wait for a slot of its device. A writer that
 //! waits for its next rate-limited write does nothing.
 //!
+//! Memory is the same with one more who stalls: who *runs* to find some (direct reclaim, kswapd) loses that time too, so a CPU stalls on memory,
+//! *some*, while anybody there looks or waits for it, and *fully* while nobody else is runnable there.
+//!
 //! Example. Of two CPUs one is idle, the other has one task that pauses half of the time: some and full are 50 %.
 //! A flusher that is busy on that CPU all the time: some 50 %, full 0.
 
 use crate::clock::{Ns, TICK};
+
+/// Of the average over ten seconds, what a time of two leaves of the one before: 1,677 of 2,048, as the kernel has it.
+const KEPT: u64 = 1677;
+const OF: u64 = 2048;
 
 /// What a task or flusher is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +27,54 @@ pub enum Doing {
     Running,
     /// Waiting for I/O.
     Waiting,
+    /// Running, or waiting for a CPU, to find memory.
+    Reclaiming,
+    /// Waiting for memory.
+    Stalled,
+}
+
+/// Time lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// By somebody.
+    pub some: Ns,
+    /// By all.
+    pub full: Ns,
+}
+
+/// By a group, since the host began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// To I/O.
+    pub io: Lost,
+    /// To memory.
+    pub memory: Lost,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
     running: u32,
     waiting: u32,
+    /// Of those who run, who look for memory; and who wait for it.
+    reclaiming: u32,
+    stalled: u32,
     since: Ns,
-    some: Ns,
-    full: Ns,
+    lost: Pressure,
     busy: Ns,
+}
+
+impl Pressure {
+    /// What was lost since it was `before`.
+    pub fn since(&self, before: &Pressure) -> Pressure {
+        let since = |now: Lost, before: Lost| Lost {
+            some: now.some - before.some,
+            full: now.full - before.full,
+        };
+        Pressure {
+            io: since(self.io, before.io),
+            memory: since(self.memory, before.memory),
+        }
+    }
 }
 
 /// The group of all tasks.
@@ -41,8 +86,7 @@ struct Group {
     /// Whose tasks include these.
     parent: Option<u32>,
     cpus: Vec<Cpu>,
-    some: Ns,
-    full: Ns,
+    lost: Pressure,
 }
 
 impl Group {
@@ -54,8 +98,7 @@ impl Group {
         Group {
             parent,
             cpus: vec![idle; cpus],
-            some: 0,
-            full: 0,
+            lost: Pressure::default(),
         }
     }
 }
@@ -66,6 +109,9 @@ pub struct Psi {
     groups: Vec<Group>,
     /// A bit for each CPU that nobody runs on.
     idle: Vec<u64>,
+    /// When the averages were taken last, and memory's of the host over ten seconds, in 2,048ths of a percent.
+    averaged: Ns,
+    memory_10: u64,
 }
 
 impl Psi {
@@ -76,6 +122,8 @@ impl Psi {
         Psi {
             groups: vec![Group::new(None, cpus, now)],
             idle: (0..cpus.div_ceil(64)).map(idle).collect(),
+            averaged: now,
+            memory_10: 0,
         }
     }
 
@@ -132,27 +180,47 @@ impl Psi {
         self.groups.iter_mut().for_each(|group| group.average(now));
     }
 
-    /// Time lost so far by each group, the host first: some and full.
-    pub fn totals(&self) -> Vec<(Ns, Ns)> {
-        let lost = |group: &Group| (group.some, group.full);
-        self.groups.iter().map(lost).collect()
+    /// The same by the clock, every two seconds: part of an average over ten.
+    pub fn average_by_clock(&mut self, now: Ns) {
+        let before = std::mem::replace(&mut self.averaged, now);
+        let lost = self.groups[0].lost.memory.some;
+        self.average(now);
+        let lost = self.groups[0].lost.memory.some - lost;
+        let now = lost * 100 * OF / (now - before).max(1);
+        self.memory_10 = (self.memory_10 * KEPT + now.min(100 * OF) * (OF - KEPT)) / OF;
+    }
+
+    /// Percent of the last ten seconds in which somebody waited for memory.
+    pub fn memory_percent(&self) -> u32 {
+        (self.memory_10 / OF) as u32
+    }
+
+    /// Time lost so far by each group, the host first.
+    pub fn totals(&self) -> Vec<Pressure> {
+        self.groups.iter().map(|group| group.lost).collect()
     }
 }
 
 impl Group {
     fn average(&mut self, now: Ns) {
-        let (mut some, mut full, mut weights) = (0u128, 0u128, 0u128);
+        let (mut sums, mut weights) = ([0u128; 4], 0u128);
         for cpu in &mut self.cpus {
             cpu.pass_time(now);
             let weight = u128::from(cpu.busy / TICK);
-            some += u128::from(cpu.some) * weight;
-            full += u128::from(cpu.full) * weight;
+            let Pressure { io, memory } = std::mem::take(&mut cpu.lost);
+            let lost = [io.some, io.full, memory.some, memory.full];
+            for (sum, lost) in sums.iter_mut().zip(lost) {
+                *sum += u128::from(lost) * weight;
+            }
             weights += weight;
-            (cpu.some, cpu.full, cpu.busy) = (0, 0, 0);
+            cpu.busy = 0;
         }
-        let weights = weights.max(1);
-        self.some += (some / weights) as Ns;
-        self.full += (full / weights) as Ns;
+        let mean = sums.map(|sum| (sum / weights.max(1)) as Ns);
+        let Pressure { io, memory } = &mut self.lost;
+        io.some += mean[0];
+        io.full += mean[1];
+        memory.some += mean[2];
+        memory.full += mean[3];
     }
 }
 
@@ -163,11 +231,21 @@ impl Cpu {
             Doing::Running => self.running -= 1,
             Doing::Waiting => self.waiting -= 1,
             Doing::Nothing => {}
+            Doing::Reclaiming => {
+                self.running -= 1;
+                self.reclaiming -= 1;
+            }
+            Doing::Stalled => self.stalled -= 1,
         }
         match to {
             Doing::Running => self.running += 1,
             Doing::Waiting => self.waiting += 1,
             Doing::Nothing => {}
+            Doing::Reclaiming => {
+                self.running += 1;
+                self.reclaiming += 1;
+            }
+            Doing::Stalled => self.stalled += 1,
         }
     }
 
@@ -175,12 +253,18 @@ impl Cpu {
         let elapsed = now - self.since;
         self.since = now;
         if self.waiting > 0 {
-            self.some += elapsed;
+            self.lost.io.some += elapsed;
             if self.running == 0 {
-                self.full += elapsed;
+                self.lost.io.full += elapsed;
             }
         }
-        if self.waiting + self.running > 0 {
+        if self.reclaiming + self.stalled > 0 {
+            self.lost.memory.some += elapsed;
+            if self.running == self.reclaiming {
+                self.lost.memory.full += elapsed;
+            }
+        }
+        if self.waiting + self.running + self.stalled > 0 {
             self.busy += elapsed;
         }
     }
@@ -191,20 +275,21 @@ mod tests {
     use super::*;
     use crate::clock::SECOND;
 
+    fn io(psi: &Psi) -> Vec<(Ns, Ns)> {
+        let totals = psi.totals().into_iter();
+        totals.map(|lost| (lost.io.some, lost.io.full)).collect()
+    }
+
     #[test]
     fn worked_example() {
         let mut psi = Psi::new(2, 0);
         psi.turn(0, HOST, Doing::Nothing, Doing::Running, 0);
         psi.turn(0, HOST, Doing::Running, Doing::Waiting, SECOND);
         psi.average(2 * SECOND);
-        assert_eq!(psi.totals()[0], (SECOND, SECOND));
+        assert_eq!(io(&psi), [(SECOND, SECOND)]);
         psi.turn(0, HOST, Doing::Nothing, Doing::Running, 2 * SECOND);
         psi.average(4 * SECOND);
-        assert_eq!(
-            psi.totals()[0],
-            (3 * SECOND, SECOND),
-            "somebody runs: not full"
-        );
+        assert_eq!(io(&psi), [(3 * SECOND, SECOND)], "somebody runs: not full");
     }
 
     #[test]
@@ -212,7 +297,7 @@ mod tests {
         let mut psi = Psi::new(64, 0);
         psi.turn(5, HOST, Doing::Nothing, Doing::Waiting, 0);
         psi.average(2 * SECOND);
-        assert_eq!(psi.totals()[0].1, 2 * SECOND);
+        assert_eq!(io(&psi)[0].1, 2 * SECOND);
     }
 
     /// Two cgroups on one CPU: one runs all the time, the other waits all the time. It is fully stalled, the host never.
@@ -225,6 +310,25 @@ mod tests {
         psi.turn(0, waits, Doing::Nothing, Doing::Waiting, 0);
         psi.average(SECOND);
         let stalled = (SECOND, SECOND);
-        assert_eq!(psi.totals(), [(SECOND, 0), (SECOND, 0), (0, 0), stalled]);
+        assert_eq!(io(&psi), [(SECOND, 0), (SECOND, 0), (0, 0), stalled]);
+    }
+
+    /// kswapd on one of two CPUs, alone for a second and beside a task for another; then a task waits for memory there.
+    #[test]
+    fn who_looks_for_memory_is_stalled_though_it_runs() {
+        let mut psi = Psi::new(2, 0);
+        psi.turn(1, HOST, Doing::Nothing, Doing::Reclaiming, 0);
+        psi.turn(1, HOST, Doing::Nothing, Doing::Running, SECOND);
+        psi.average_by_clock(2 * SECOND);
+        let memory = |some, full| Pressure {
+            io: Lost::default(),
+            memory: Lost { some, full },
+        };
+        assert_eq!(psi.totals(), [memory(2 * SECOND, SECOND)]);
+        assert_eq!(psi.memory_percent(), 18, "of ten seconds");
+        psi.turn(1, HOST, Doing::Reclaiming, Doing::Nothing, 2 * SECOND);
+        psi.turn(1, HOST, Doing::Running, Doing::Stalled, 2 * SECOND);
+        psi.average_by_clock(4 * SECOND);
+        assert_eq!(psi.totals(), [memory(4 * SECOND, 3 * SECOND)]);
     }
 }

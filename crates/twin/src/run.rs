@@ -6,6 +6,8 @@ mod memory;
 
 use crate::clock::{MS, Ns, SECOND};
 use crate::pages::Pages;
+use crate::psi::Pressure;
+use crate::ram::Reclaimed;
 use crate::setup::{self, Plan, Refusal};
 use crate::task::Job;
 use crate::watch::Watched;
@@ -64,7 +66,7 @@ pub fn run_and_watch(
     world.watched = watch.then(Vec::new);
     let begin = world.now;
     lay_out(&mut world, &plan, scenario);
-    let mut metrics = BTreeMap::new();
+    let (mut metrics, mut files) = (BTreeMap::new(), BTreeMap::new());
     for phase in &scenario.phases {
         if phase.clean {
             world.sync(PATIENCE);
@@ -79,7 +81,7 @@ pub fn run_and_watch(
         }
         world.weir_starts();
         world.watch_phase(&phase.name);
-        run_phase(&mut world, &plan, scenario, phase);
+        run_phase(&mut world, &plan, scenario, phase, &mut files);
         figures::add(&mut world, scenario, arm, phase, &mut metrics);
     }
     Ok(Outcome {
@@ -101,7 +103,7 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
     for phase in &scenario.phases {
         for (index, work) in plan.works.iter().enumerate() {
             let Some(work) = work else { continue };
-            if phase.jobs.contains(&scenario.jobs[index].name) {
+            if work.holds == 0 && phase.jobs.contains(&scenario.jobs[index].name) {
                 let pages = work.ops * work.op_pages;
                 for process in 0..work.processes {
                     let wb = plan.writeback(world, scenario, index, process);
@@ -120,7 +122,8 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
 struct Before {
     at: Ns,
     written: Vec<u64>,
-    pressure: Vec<(Ns, Ns)>,
+    pressure: Vec<Pressure>,
+    reclaimed: Reclaimed,
     flushers: Ns,
     cleaned: Vec<u64>,
     stats: Vec<Stats>,
@@ -131,7 +134,8 @@ pub(crate) struct Span {
     elapsed: Ns,
     written: Vec<u64>,
     /// By group of tasks, the host first.
-    pressure: Vec<(Ns, Ns)>,
+    pressure: Vec<Pressure>,
+    reclaimed: Reclaimed,
     flushers: Ns,
     /// By cgroup: pages written for it and those below.
     cleaned: Vec<u64>,
@@ -145,6 +149,7 @@ impl World {
             at: self.now,
             written: self.devices.iter().map(|device| device.written).collect(),
             pressure: self.psi.totals(),
+            reclaimed: self.ram.reclaimed,
             flushers: self.flushers_cpu_time(),
             cleaned: self
                 .cgroups
@@ -174,8 +179,9 @@ impl World {
                 .pressure
                 .iter()
                 .zip(&before.pressure)
-                .map(|(now, then)| (now.0 - then.0, now.1 - then.1))
+                .map(|(now, then)| now.since(then))
                 .collect(),
+            reclaimed: now.reclaimed.since(&before.reclaimed),
             flushers: now.flushers - before.flushers,
             cleaned: now
                 .cleaned
@@ -207,7 +213,14 @@ impl Stats {
     }
 }
 
-fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase) {
+/// Runs a phase; `files` are those that each job's processes had last.
+fn run_phase(
+    world: &mut World,
+    plan: &Plan,
+    scenario: &Scenario,
+    phase: &Phase,
+    files: &mut BTreeMap<(usize, usize), usize>,
+) {
     let start = world.now;
     let mut nominal = 0;
     let first = world.tasks.len();
@@ -224,7 +237,12 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
         let begins = start + phase.delay_ms.get(&job.name).copied().unwrap_or(0) * MS;
         let ends = begins + work.ramp + work.runtime.unwrap_or(phase.duration_ms * MS);
         nominal = nominal.max(ends);
-        let (pages, processes) = (work.ops * work.op_pages, work.processes);
+        let pages = if work.holds > 0 {
+            0
+        } else {
+            work.ops * work.op_pages
+        };
+        let processes = work.processes;
         let here = world.jobs.len();
         world.jobs.push(Job {
             work,
@@ -245,13 +263,18 @@ fn run_phase(world: &mut World, plan: &Plan, scenario: &Scenario, phase: &Phase)
                 wb: wb as u32,
                 pages: Pages::new(pages),
                 in_flight: 0,
+                cache: Pages::new(pages),
                 cached: 0,
+                life: 0,
                 cursor: 0,
                 listed: false,
                 dirtied_at: 0,
                 synced_by: None,
             });
             let file = world.files.len() - 1;
+            if let Some(before) = files.insert((index, number), file) {
+                world.invalidates(before);
+            }
             world.start_task((here, number), (file, home), (begins, ends));
         }
     }

@@ -8,11 +8,12 @@
 //!
 //! A task that ends leaves pages it has not answered for to whoever passes next on its CPU.
 //!
-//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Readers: read.rs. fsync: sync.rs.
+//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
 
 mod operation;
 mod pass;
 mod read;
+mod reclaim;
 mod stretch;
 mod sync;
 
@@ -55,6 +56,12 @@ enum State {
     Reading,
     /// A commit has its inode.
     Stamping,
+    /// Has found memory.
+    Found,
+    /// Has found none, and waits next.
+    Short,
+    /// Looks for memory next.
+    Scarce,
     /// Writes its file back and waits for that.
     Syncing(Step),
     /// It has ended.
@@ -67,6 +74,11 @@ pub struct Task {
     job: usize,
     number: usize,
     file: usize,
+    /// Its cgroup.
+    home: usize,
+    /// Pages of its own, and how often in a row it found no more.
+    pub held: u64,
+    vain: u32,
     /// Whose throttle it passes.
     pub wb: u32,
     cpu: u16,
@@ -152,6 +164,9 @@ impl World {
             job,
             number,
             file,
+            home,
+            held: 0,
+            vain: 0,
             wb: self.files[file].wb,
             cpu: (index % self.machine.cpus as usize) as u16,
             pressure: self.cgroups[home].pressure,
@@ -203,7 +218,9 @@ impl World {
     pub fn task_goes_on(&mut self, index: usize) {
         match self.tasks[index].state {
             State::Over => return,
-            State::Idle | State::Reading | State::Stamping => {}
+            State::Idle | State::Reading | State::Stamping | State::Found => {}
+            State::Short => return self.waits_for_memory(index),
+            State::Scarce => return self.reclaims(index),
             State::Syncing(step) => return self.syncs(index, step),
             State::Writing(passes) => {
                 if passes && self.passes(index) == Passed::Sleep {
@@ -237,6 +254,9 @@ impl World {
 
     /// Goes on where the last stretch ended.
     fn goes_on_writing(&mut self, index: usize) {
+        if self.must_take(index) {
+            return self.takes_memory(index);
+        }
         let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
         if left == 0 {
             if state != State::Idle {
@@ -257,7 +277,9 @@ impl World {
                 return;
             }
         }
-        if self.tasks[index].reader.is_some() {
+        if self.tasks[index].held > 0 {
+            self.does_nothing(index);
+        } else if self.tasks[index].reader.is_some() {
             self.reads(index);
         } else if self.tasks[index].op_left > 0 || self.may_stamp(index) {
             self.stretch(index);
@@ -289,8 +311,9 @@ impl World {
         (task.file, work.grows && task.ops < work.ops)
     }
 
-    fn task_ends(&mut self, index: usize) {
+    pub(crate) fn task_ends(&mut self, index: usize) {
         self.task_does(index, Doing::Nothing);
+        self.gives_back(index);
         let task = &mut self.tasks[index];
         task.state = State::Over;
         self.cpus[usize::from(task.cpu)].left += std::mem::take(&mut task.dirtied);
@@ -309,7 +332,8 @@ impl World {
             return;
         }
         let task = &self.tasks[index];
-        let is_between = matches!(task.state, State::Idle | State::Syncing(_));
+        let wants_memory = [State::Found, State::Short, State::Scarce].contains(&task.state);
+        let is_between = wants_memory || matches!(task.state, State::Idle | State::Syncing(_));
         if task.op_left > 0 || !is_between {
             self.operation_ends(index, self.now);
         }

@@ -110,7 +110,8 @@ impl World {
         let mut next = cgroup;
         while let Some(parent) = self.cgroups[next].parent {
             let cgroup = &self.cgroups[next];
-            least = least.min(cgroup.max.min(cgroup.high).saturating_sub(cgroup.file));
+            let used = cgroup.file + cgroup.anonymous;
+            least = least.min(cgroup.max.min(cgroup.high).saturating_sub(used));
             next = parent;
         }
         least

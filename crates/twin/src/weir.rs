@@ -9,6 +9,7 @@ mod pass;
 mod weight;
 
 use crate::clock::Ns;
+use crate::ram::Reclaimed;
 use crate::world::World;
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
@@ -103,7 +104,7 @@ pub struct Weir {
     /// `drain_tighten`.
     pub tighten: bool,
     drain: Drain,
-    drain_seen: Option<(Ns, u64)>,
+    drain_seen: Option<(Ns, u64, Reclaimed)>,
     weights: weight::Weights,
     stock: u64,
     host_thresh: u64,

@@ -17,6 +17,7 @@ use crate::domain::{Domain, Sysctl};
 use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::psi::{Doing, HOST, Psi};
+use crate::ram::Ram;
 use crate::random::Random;
 use crate::task::{Job, Task};
 use crate::weir::Weir;
@@ -46,6 +47,8 @@ pub enum Event {
     Refresh,
     /// Pressure is averaged.
     Pressure,
+    /// kswapd goes on.
+    Kswapd,
     /// weir's heartbeat.
     Beat,
     /// weir counts the holders of floors.
@@ -100,6 +103,8 @@ pub struct World {
     pub busy: u32,
     /// For the throttle.
     pub cpus: Vec<Cpu>,
+    /// Its memory.
+    pub ram: Ram,
     /// Pressure.
     pub psi: Psi,
     /// weir, in its arm.
@@ -148,6 +153,7 @@ impl World {
             jobs: Vec::new(),
             busy: 0,
             cpus: vec![Cpu::default(); machine.cpus as usize],
+            ram: Ram::new(machine.dirtyable, machine.marks),
             psi: Psi::new(machine.cpus, now),
             weir: None,
             syncing: false,
@@ -201,9 +207,10 @@ impl World {
             Event::Bandwidth(wb) => self.measure_bandwidth(wb as usize),
             Event::Refresh => self.refresh(),
             Event::Pressure => {
-                self.psi.average(self.now);
+                self.psi.average_by_clock(self.now);
                 self.plan(self.now + 2 * crate::clock::SECOND, Event::Pressure);
             }
+            Event::Kswapd => self.kswapd_goes_on(),
             Event::Beat => self.weir_beats(),
             Event::Recount => self.weir_recounts(),
             Event::Sample => self.sample(),
@@ -218,7 +225,7 @@ impl World {
 
     /// Pages that can be dirty at all.
     pub fn dirtyable(&self) -> u64 {
-        self.machine.dirtyable
+        self.ram.dirtyable()
     }
 
     /// The kernel brings what it believes of cgroups up to date every two seconds.

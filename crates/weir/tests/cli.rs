@@ -253,11 +253,18 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
 
 /// The published results at their published size, and what each scenario says must come out.
 #[test]
-fn what_no_lab_could_run_shows_what_it_must() {
-    for name in ["io-psi", "rate-based", "ten-disks", "nfs", "containers"] {
+fn scenarios_show_on_the_twin_what_they_must() {
+    for name in [
+        "twin/io-psi",
+        "twin/rate-based",
+        "twin/ten-disks",
+        "twin/nfs",
+        "twin/containers",
+        "io-psi-scarce",
+    ] {
         weir()
             .args(["run", "--on", "twin"])
-            .arg(shipped(&format!("twin/{name}")))
+            .arg(shipped(name))
             .assert()
             .code(0);
     }
@@ -265,15 +272,17 @@ fn what_no_lab_could_run_shows_what_it_must() {
 
 #[test]
 fn the_twin_refuses_what_it_does_not_model_with_its_line() {
+    let text = std::fs::read_to_string(shipped("dirty-knobs")).expect("read");
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    let direct = text.replacen("fio = { ", "fio = { direct = 1, ", 1);
+    file.write_all(direct.as_bytes()).expect("written");
     weir()
         .args(["run", "--on", "twin"])
-        .arg(shipped("io-psi-scarce"))
+        .arg(file.path())
         .assert()
         .code(2)
         .stdout("")
-        .stderr(contains(
-            "io-psi-scarce.toml:11: key `job[1].fio.ioengine`: the twin models",
-        ));
+        .stderr(contains(":45: key `job[0].fio.direct`: the twin models"));
 }
 
 #[test]

@@ -76,6 +76,7 @@ pub(super) fn twin(root: &Table) -> Twin {
         v.table(&[
             "call",
             "page",
+            "scan",
             "wake",
             "flusher",
             "disk",
@@ -142,6 +143,7 @@ pub(super) fn twin(root: &Table) -> Twin {
             .and_then(|v| v.unsigned("a number: each so many-th request of a disk fails")),
         call_ns: time("call"),
         page_ns: time("page"),
+        scan_ns: time("scan"),
         wake_ns: time("wake"),
         look_ns: time("look"),
         burst_ns: time("burst"),

@@ -133,6 +133,8 @@ impl World {
                 return false;
             }
             (Kind::Sync, u64::MAX)
+        } else if std::mem::take(&mut self.wbs[wb].flusher.wanted) {
+            (Kind::Wanted, self.wbs[wb].counts.dirty)
         } else if due {
             self.wbs[wb].flusher.last_periodic = now;
             let before = now.saturating_sub(self.machine.expire);

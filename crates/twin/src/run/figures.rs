@@ -3,6 +3,7 @@
 
 use crate::clock::{Ns, SECOND};
 use crate::domain::PAGE;
+use crate::psi::Pressure;
 use crate::task::Job;
 use crate::world::World;
 use scenario::model::{Arm, Phase, Scenario};
@@ -45,9 +46,16 @@ pub(super) fn add(
     let written: u64 = span.written.iter().sum();
     add("host", "disk_bw_bytes", written as f64 / seconds, "bytes/s");
     let percent = |time: Ns| time as f64 / span.elapsed as f64 * 100.0;
-    let (some, full) = span.pressure[0];
-    add("host", "io_some_pct", percent(some), "percent");
-    add("host", "io_full_pct", percent(full), "percent");
+    pressure(span.pressure[0], percent, &mut |name, value| {
+        add("host", name, value, "percent");
+    });
+    for (name, count) in [
+        ("allocstalls", span.reclaimed.stalls),
+        ("kswapd_scanned", span.reclaimed.kswapd_scanned),
+        ("oom_kills", span.reclaimed.kills),
+    ] {
+        add("host", name, count as f64, "count");
+    }
     add("host", "flusher_cpu_pct", percent(span.flushers), "percent");
     if let Some((most, median)) = most_and_median(&world.samples.held) {
         add("host", "dirty_max_bytes", most, "bytes");
@@ -66,9 +74,10 @@ pub(super) fn add(
             add(&subject, "dirty_max_bytes", most, "bytes");
             add(&subject, "dirty_median_bytes", median, "bytes");
         }
-        let (some, full) = span.pressure[cgroup.pressure as usize];
-        add(&subject, "io_some_pct", percent(some), "percent");
-        add(&subject, "io_full_pct", percent(full), "percent");
+        let lost = span.pressure[cgroup.pressure as usize];
+        pressure(lost, percent, &mut |name, value| {
+            add(&subject, name, value, "percent");
+        });
         let cleaned = (span.cleaned[index] * PAGE) as f64;
         add(&subject, "disk_bw_bytes", cleaned / seconds, "bytes/s");
         let known = world
@@ -95,6 +104,14 @@ pub(super) fn add(
             }
         }
     }
+}
+
+fn pressure(lost: Pressure, percent: impl Fn(Ns) -> f64, add: &mut dyn FnMut(&str, f64)) {
+    let Pressure { io, memory } = lost;
+    add("io_some_pct", percent(io.some));
+    add("io_full_pct", percent(io.full));
+    add("mem_some_pct", percent(memory.some));
+    add("mem_full_pct", percent(memory.full));
 }
 
 fn job_figures(job: &Job, add: &mut dyn FnMut(&str, f64, &'static str)) {

@@ -8,6 +8,7 @@ use crate::domain::{Domain, PAGE};
 use crate::flusher::Flusher;
 use crate::journal::Journal;
 use crate::psi::HOST;
+use crate::ram::lru::Lru;
 use crate::share::Share;
 use crate::weir::{Group, Weir};
 use crate::world::{Cgroup, Counts, Event, Wb, World};
@@ -163,6 +164,8 @@ fn cgroup(path: String, parent: Option<usize>, pressure: u32) -> Cgroup {
         subtree: Counts::default(),
         believed: Counts::default(),
         file: 0,
+        line: Lru::default(),
+        anonymous: 0,
         believed_file: 0,
         max: u64::MAX,
         high: u64::MAX,

@@ -110,7 +110,8 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
     refusals
 }
 
-fn limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
+/// The least of `memory.high` and `memory.max`, in bytes.
+pub fn limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
     let of = |file: &str| {
         let text = files.get(file)?;
         policy::parse::bytes(text.as_bytes()).ok()

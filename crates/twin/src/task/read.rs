@@ -90,6 +90,9 @@ impl World {
         if self.tasks[index].op_left == 0 {
             self.operation_begins(index, self.now);
         }
+        if self.ram.at_once() == 0 {
+            return self.reclaims(index);
+        }
         if !self.asks(index) {
             self.task_does(index, Doing::Waiting);
             self.tasks[index].state = State::Reading;
@@ -185,7 +188,7 @@ impl World {
             if failed {
                 return self.task_ends(index);
             }
-            self.caches(file, count);
+            self.caches(file, start, count);
         }
         if goes_on {
             self.task_goes_on(index);

@@ -14,8 +14,11 @@ impl World {
         let (call, page) = (self.machine.call, self.machine.page);
         let start = self.now.max(self.cpus[cpu].free_at);
         let runs_on = self.may_run_on(index);
+        let file = self.tasks[index].file;
+        // Pages that follow each other come into the cache together: the first, and how many.
+        let (mut first, mut pages) = (0, 0);
         let mut time = 0;
-        let passes = loop {
+        let next = loop {
             if self.tasks[index].op_left == 0 {
                 self.operation_begins(index, start + time);
                 time += call;
@@ -30,39 +33,44 @@ impl World {
                 0 => (1, 1),
                 enough => (task.op_left.min(within), enough),
             };
-            let (file, at) = (task.file, task.op_at);
+            let at = task.op_at;
+            let count = self.writable(file, at, count, pages);
+            if count == 0 {
+                break State::Scarce;
+            }
             let (went, fresh) = self.files[file].pages.set(at, count, enough);
             time += went * page;
             if fresh > 0 {
                 self.dirtied(file, fresh);
             }
             self.cpus[cpu].unseen += fresh;
+            if at != first + pages {
+                self.caches(file, first, pages);
+                (first, pages) = (at, 0);
+            }
+            pages += went;
             let task = &mut self.tasks[index];
-            // Rounds after the first find what they write to in the cache.
-            let first_round = task.ops < self.jobs[task.job].work.ops;
             task.dirtied += fresh;
             task.op_left -= went;
             task.op_at += went;
-            if first_round {
-                self.caches(file, went);
-            }
             if fresh >= allowed {
                 self.answers(index, cpu);
-                break true;
+                break State::Writing(true);
             }
             let is_over = self.tasks[index].op_left == 0;
             if time >= TICK || (is_over && !runs_on) {
-                break false;
+                break State::Writing(false);
             }
             if is_over {
                 let at = start + time;
                 if at >= self.tasks[index].end {
-                    break false;
+                    break State::Writing(false);
                 }
                 self.operation_ends(index, at);
             }
         };
-        self.tasks[index].state = State::Writing(passes);
+        self.caches(file, first, pages);
+        self.tasks[index].state = next;
         let over = self.takes_cpu(cpu as u16, time);
         self.plan(over, Event::Task(index as u32));
     }

@@ -82,17 +82,24 @@ impl World {
 
     fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
         let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable());
+        let (reclaimed, stalled) = (self.ram.reclaimed, self.psi.memory_percent());
         let Some(weir) = &mut self.weir else { return };
         if weir.seconds == 0 && weir.drain.limit == 0 {
             return;
         }
-        let Some((then, written)) = weir.drain_seen.replace((now, counts.written)) else {
+        let seen = (now, counts.written, reclaimed);
+        let Some((then, written, before)) = weir.drain_seen.replace(seen) else {
             return;
         };
         if now - then < SECOND / 20 {
-            weir.drain_seen = Some((then, written));
+            weir.drain_seen = Some((then, written, before));
             return;
         }
+        let (kswapd_scanned, kswapd_taken, direct_scanned) = (
+            reclaimed.kswapd_scanned - before.kswapd_scanned,
+            reclaimed.kswapd_taken - before.kswapd_taken,
+            reclaimed.direct_scanned - before.direct_scanned,
+        );
         let before = if weir.drain.limit == 0 {
             thresh
         } else {
@@ -107,8 +114,11 @@ impl World {
             dirty: counts.dirty,
             writeback: counts.writeback,
             written: counts.written - written,
+            kswapd_scanned,
+            kswapd_taken,
+            direct_scanned,
+            memory_stall_percent: stalled,
             tighten: u32::from(weir.tighten),
-            ..Beat::default()
         });
         weir.stock = thresh;
         let after = if weir.drain.limit == 0 {

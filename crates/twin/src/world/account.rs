@@ -60,20 +60,6 @@ impl World {
         self.uncaches(file);
     }
 
-    /// `pages` more of a file are in the cache, which its cgroup's `memory.max` bounds.
-    pub fn caches(&mut self, file: usize, pages: u64) {
-        let cgroup = &mut self.cgroups[self.wbs[self.files[file].wb as usize].cgroup];
-        let more = pages.min(cgroup.max.saturating_sub(cgroup.file));
-        cgroup.file += more;
-        self.files[file].cached += more;
-    }
-
-    /// No page of a file is in the cache any more; none of them is dirty.
-    pub fn uncaches(&mut self, file: usize) {
-        let cached = std::mem::take(&mut self.files[file].cached);
-        self.cgroups[self.wbs[self.files[file].wb as usize].cgroup].file -= cached;
-    }
-
     /// `pages` of `wb` count as completed in both domains.
     pub fn completed(&mut self, wb: usize, pages: u64) {
         let now = self.tick();
@@ -98,6 +84,7 @@ impl World {
             "pages lost or made up: {:?}",
             self.counts
         );
+        self.check_memory(deeply);
         if !deeply && self.handled % 1024 != 0 {
             return;
         }

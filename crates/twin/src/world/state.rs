@@ -6,6 +6,8 @@ use crate::controller::Rates;
 use crate::domain::Domain;
 use crate::flusher::Flusher;
 use crate::pages::Pages;
+use crate::ram::Marks;
+use crate::ram::lru::Lru;
 use crate::share::Share;
 
 /// Pages by what has become of them.
@@ -51,6 +53,10 @@ pub struct Cgroup {
     pub believed: Counts,
     /// Page cache.
     pub file: u64,
+    /// The same in the order it came.
+    pub line: Lru,
+    /// Memory that is its tasks' own, and those of cgroups below it.
+    pub anonymous: u64,
     /// As the kernel believes.
     pub believed_file: u64,
     /// In pages, `u64::MAX` without one; `memory.max`.
@@ -101,8 +107,12 @@ pub struct File {
     pub pages: Pages,
     /// Pages in flight.
     pub in_flight: u64,
-    /// Pages in the cache, counted from the first on.
+    /// What is in the cache.
+    pub cache: Pages,
+    /// How many pages that are.
     pub cached: u64,
+    /// How often all that was in the cache has been forgotten.
+    pub life: u16,
     /// Where writeback goes on.
     pub cursor: u64,
     /// On one of its flusher's lists.
@@ -136,8 +146,12 @@ pub struct Machine {
     pub look: Ns,
     /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
     pub flush_1024: Ns,
-    /// Pages that can be dirty at all.
+    /// CPU time of a page that is looked at to take it.
+    pub scan: Ns,
+    /// Pages that can be dirty at all, while nobody holds memory of his own.
     pub dirtyable: u64,
+    /// How many free pages are few.
+    pub marks: Marks,
     /// Age at which pages are written whatever the levels.
     pub expire: Ticks,
     /// How often flushers look for such pages; 0 never.

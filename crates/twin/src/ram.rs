@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory: what of it is free, whose pages are taken when little is, and who waits for that.
+//!
+//! Each page is free, in the page cache, or somebody's own (anonymous, which stays: there is no swap). A page of the cache that is
+//! neither dirty nor in flight is *clean* and can be taken. Each cgroup has its pages in a line in the order they came
+//! ([`lru`]); who looks for clean ones (reclaim.rs) begins at the old end and goes from cgroup to cgroup, at each for an eighth of what it has. A page that is found dirty
+//! goes to the end of the line. `memory.min` protects a cgroup that has no more than that.
+//!
+//! Three marks, as `mm/page_alloc.c` and `mm/khugepaged.c` set them, say when:
+//!
+//! - below *low* kswapd is woken; it takes pages until *high* of them are free ([`kswapd`]);
+//! - *min* is for nobody: a task that would go below looks for 32 pages itself (direct reclaim, task/reclaim.rs). If there is no clean page it
+//!   waits a tick, twice, and looks again (`VMSCAN_THROTTLE_NOPROGRESS`); after 16 times in vain whoever holds most is killed.
+//!
+//! Where a cgroup has only dirty pages, all flushers are told to write what there is. Who looks or waits here is stalled on memory, kswapd too:
+//! that is what pressure of memory counts ([`crate::psi`]).
+//!
+//! Dirtyable is what is free beyond *high*, which the kernel keeps in reserve, and the cache: it shrinks as anonymous memory grows, and
+//! with it all limits that are a part of it.
+//!
+//! Example. 2 GiB with two zones: min 44 MiB (11 blocks of 2 MiB for each zone, for huge pages), low 55, high 66.
+//! Somebody fills 300 MiB at 4 GB/s: once 55 are left kswapd begins; it takes a page a microsecond, as many as he fills, and stays some 10 MiB ahead
+//! of him as long as there are clean ones.
+
+pub mod kswapd;
+pub mod lru;
+mod reclaim;
+
+use crate::domain::PAGE;
+use crate::world::World;
+use kswapd::Kswapd;
+
+/// Pages that a task takes for itself at a time.
+pub const BATCH: u64 = 32;
+
+/// How many free pages are few.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Marks {
+    /// Nobody's.
+    pub min: u64,
+    /// kswapd is woken.
+    pub low: u64,
+    /// It has done enough; as much is never dirtyable.
+    pub high: u64,
+}
+
+impl Marks {
+    /// Of a host with so many bytes.
+    pub fn new(memory: u64) -> Marks {
+        /// Of a huge page.
+        const BLOCK: u64 = 512;
+        /// One per kind of allocation and what each may fall back to, and two.
+        const BLOCKS: u64 = 3 * 3 + 2;
+        let pages = memory / PAGE;
+        // DMA, DMA32, and what is above 4 GiB, which begins where devices have taken one of them.
+        let zones = if memory > 3 << 30 { 3 } else { 2 };
+        let usual = (memory / 1024 * 16).isqrt() * 1024 / PAGE;
+        let for_huge_pages = (BLOCK * BLOCKS * zones).min(pages / 20);
+        let min = usual.clamp(32, 65_536).max(for_huge_pages).min(pages / 8);
+        let step = (min / 4).max(pages / 1000);
+        Marks {
+            min,
+            low: min + step,
+            high: min + 2 * step,
+        }
+    }
+}
+
+/// What was looked at, and what came of it; since the host began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reclaimed {
+    /// Pages kswapd has looked at.
+    pub kswapd_scanned: u64,
+    /// And taken.
+    pub kswapd_taken: u64,
+    /// Pages that tasks have looked at for themselves.
+    pub direct_scanned: u64,
+    /// How often they began to.
+    pub stalls: u64,
+    /// Tasks that were killed.
+    pub kills: u64,
+}
+
+impl Reclaimed {
+    /// What it has grown by since it was `before`.
+    pub fn since(&self, before: &Reclaimed) -> Reclaimed {
+        Reclaimed {
+            kswapd_scanned: self.kswapd_scanned - before.kswapd_scanned,
+            kswapd_taken: self.kswapd_taken - before.kswapd_taken,
+            direct_scanned: self.direct_scanned - before.direct_scanned,
+            stalls: self.stalls - before.stalls,
+            kills: self.kills - before.kills,
+        }
+    }
+}
+
+/// The host's memory, as far as it is not the kernel's own.
+#[derive(Clone, Debug)]
+pub struct Ram {
+    /// All pages.
+    pub all: u64,
+    /// Nobody's.
+    pub free: u64,
+    /// In the page cache.
+    pub cache: u64,
+    /// When few are free.
+    pub marks: Marks,
+    /// Counted.
+    pub reclaimed: Reclaimed,
+    /// The cgroup that is looked at next.
+    hand: usize,
+    kswapd: Kswapd,
+}
+
+impl Ram {
+    /// Of which `dirtyable` pages can be dirty while nobody holds any.
+    pub fn new(dirtyable: u64, marks: Marks) -> Ram {
+        let all = dirtyable + marks.high;
+        Ram {
+            all,
+            free: all,
+            cache: 0,
+            marks,
+            reclaimed: Reclaimed::default(),
+            hand: 0,
+            kswapd: Kswapd::default(),
+        }
+    }
+
+    /// Pages that a task may have without looking for any.
+    pub fn at_once(&self) -> u64 {
+        self.free.saturating_sub(self.marks.min)
+    }
+
+    /// A task has found a clean page: kswapd may, too.
+    pub fn may_hope(&mut self) {
+        self.kswapd.may_hope();
+    }
+
+    /// Pages that can be dirty at all.
+    pub fn dirtyable(&self) -> u64 {
+        self.free.saturating_sub(self.marks.high) + self.cache
+    }
+}
+
+impl World {
+    /// Pages are somebody's own from now on, in the cgroup and those above it.
+    pub fn holds(&mut self, cgroup: usize, pages: u64) {
+        self.ram.free -= pages;
+        self.each_above(cgroup, |held| *held += pages);
+        self.may_wake_kswapd();
+    }
+
+    /// And are no more.
+    pub fn lets_go(&mut self, cgroup: usize, pages: u64) {
+        self.ram.free += pages;
+        self.each_above(cgroup, |held| *held -= pages);
+    }
+
+    fn each_above(&mut self, cgroup: usize, change: impl Fn(&mut u64)) {
+        let mut next = Some(cgroup);
+        while let Some(at) = next {
+            change(&mut self.cgroups[at].anonymous);
+            next = self.cgroups[at].parent;
+        }
+    }
+
+    /// `pages` of a file from `start` on are in the cache, as far as there is room and they have not been. A cgroup that has more than its
+    /// `memory.max` then gives up old ones, which takes no time here.
+    pub fn caches(&mut self, file: usize, start: u64, pages: u64) {
+        let index = self.wbs[self.files[file].wb as usize].cgroup;
+        let (cached, cgroup) = (&mut self.files[file], &mut self.cgroups[index]);
+        if cached.cached == cached.cache.size() {
+            return;
+        }
+        let (line, number, life) = (&mut cgroup.line, file as u32, cached.life);
+        let tell = |start, pages| line.push(number, life, start, pages);
+        let (_, more) = cached.cache.set_and_tell(start, pages, self.ram.free, tell);
+        cached.cached += more;
+        cgroup.file += more;
+        self.ram.free -= more;
+        self.ram.cache += more;
+        if cgroup.file > cgroup.max {
+            let over = cgroup.file - cgroup.max;
+            self.takes_from(index, over);
+        }
+        self.may_wake_kswapd();
+    }
+
+    /// No page of a file is in the cache any more.
+    pub fn uncaches(&mut self, file: usize) {
+        let file = &mut self.files[file];
+        let cached = std::mem::take(&mut file.cached);
+        file.cache.drop_all();
+        // What stands in the line is of a life before.
+        file.life = file.life.wrapping_add(1);
+        self.cgroups[self.wbs[file.wb as usize].cgroup].file -= cached;
+        self.ram.cache -= cached;
+        self.ram.free += cached;
+    }
+
+    /// As fio begins with a file it has the kernel forget what is clean of it.
+    pub fn invalidates(&mut self, file: usize) {
+        self.uncaches(file);
+        let mut at = 0;
+        while at < self.files[file].pages.size() {
+            let pages = &self.files[file].pages;
+            let (is_dirty, alike) = pages.alike(at, pages.size());
+            if is_dirty {
+                self.caches(file, at, alike);
+            }
+            at += alike;
+        }
+    }
+
+    /// Each page is free, cached, or somebody's; each cached one is in its file, its cgroup and, once, in its line.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check_memory(&self, deeply: bool) {
+        let anonymous = self.cgroups.first().map_or(0, |root| root.anonymous);
+        let sum = self.ram.free + self.ram.cache + anonymous;
+        assert_eq!(sum, self.ram.all, "memory lost or made up");
+        if !deeply {
+            return;
+        }
+        let held = self.tasks.iter().map(|task| task.held).sum::<u64>();
+        assert_eq!(held, anonymous, "anonymous memory is nobody's");
+        let mut cached = vec![0; self.cgroups.len()];
+        for file in &self.files {
+            assert_eq!(file.cached, file.cache.dirty(), "the count of cached pages");
+            cached[self.wbs[file.wb as usize].cgroup] += file.cached;
+        }
+        assert_eq!(cached.iter().sum::<u64>(), self.ram.cache);
+        for (cgroup, cached) in self.cgroups.iter().zip(cached) {
+            let lives = |file: u32| self.files[file as usize].life;
+            assert_eq!(cgroup.file, cached, "cached pages of {}", cgroup.path);
+            assert_eq!(
+                cgroup.line.pages(lives),
+                cached,
+                "the line of {}",
+                cgroup.path
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_example() {
+        let marks = Marks::new(2 << 30);
+        let mib = |pages: u64| (pages * PAGE) >> 20;
+        assert_eq!(
+            (mib(marks.min), mib(marks.low), mib(marks.high)),
+            (44, 55, 66)
+        );
+        // By the square root, and a thousandth of it between two marks.
+        let marks = Marks::new(4 << 40);
+        assert_eq!(
+            (mib(marks.min), mib(marks.low)),
+            (256, 256 + (4 << 20) / 1000)
+        );
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A cgroup's pages of the cache in the order they came, as runs of pages that follow each other in a file. A run of which the file has been
+//! forgotten since counts for nothing; what has not is all there.
+
+use std::collections::VecDeque;
+
+/// Pages a run has at most.
+const LONGEST: u64 = 256;
+
+/// Pages that came together.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The first.
+    pub start: u64,
+    /// Of which file.
+    pub file: u32,
+    /// How many.
+    pub pages: u16,
+    /// How often the file had been forgotten when they came.
+    pub life: u16,
+}
+
+impl Run {
+    /// The page after the last.
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.pages)
+    }
+
+    /// Without its first `pages`.
+    pub fn skip(&mut self, pages: u64) {
+        self.start += pages;
+        self.pages -= pages as u16;
+    }
+}
+
+/// All of a cgroup's.
+#[derive(Clone, Debug, Default)]
+pub struct Lru {
+    runs: VecDeque<Run>,
+}
+
+impl Lru {
+    /// Pages have come.
+    pub fn push(&mut self, file: u32, life: u16, mut start: u64, mut pages: u64) {
+        if let Some(last) = self.runs.back_mut() {
+            if (last.file, last.life, last.end()) == (file, life, start) {
+                let more = pages.min(LONGEST.saturating_sub(u64::from(last.pages)));
+                last.pages += more as u16;
+                start += more;
+                pages -= more;
+            }
+        }
+        while pages > 0 {
+            let part = pages.min(LONGEST);
+            self.runs.push_back(Run {
+                start,
+                file,
+                pages: part as u16,
+                life,
+            });
+            start += part;
+            pages -= part;
+        }
+    }
+
+    /// The oldest.
+    pub fn pop(&mut self) -> Option<Run> {
+        self.runs.pop_front()
+    }
+
+    /// What is left of the oldest.
+    pub fn put_back(&mut self, run: Run) {
+        self.runs.push_front(run);
+    }
+
+    /// Runs.
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Pages in them, of files that have lived so often.
+    #[cfg(any(test, debug_assertions))]
+    pub fn pages(&self, lives: impl Fn(u32) -> u16) -> u64 {
+        let live = self.runs.iter().filter(|run| lives(run.file) == run.life);
+        live.map(|run| u64::from(run.pages)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_is_one_run() {
+        let mut line = Lru::default();
+        for start in [0, 100, 200] {
+            line.push(1, 0, start, 100);
+        }
+        line.push(1, 1, 300, 1);
+        assert_eq!(line.len(), 3, "256, 44, and one of another life");
+        let mut oldest = line.pop().expect("a run");
+        assert_eq!((oldest.start, oldest.pages), (0, 256));
+        oldest.skip(250);
+        line.put_back(oldest);
+        assert_eq!(line.pages(|_| 0), 50);
+    }
+}

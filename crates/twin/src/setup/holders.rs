@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Jobs that hold memory of their own must fit into their cgroups: what a cgroup would swap, or whom it would kill, is not modelled.
+
+use super::{Refusal, memory};
+use crate::domain::PAGE;
+use crate::fio::Work;
+use scenario::model::{Cgroup, Phase, Scenario};
+
+/// Those that do not.
+pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refusal>) {
+    for (path, cgroup) in &scenario.cgroups {
+        let mut phases = scenario.phases.iter();
+        refusals.extend(phases.find_map(|phase| beyond(scenario, works, phase, (path, cgroup))));
+    }
+}
+
+/// The first job of a phase that brings what all hold in a cgroup, or in each of its copies, beyond that one's limit.
+fn beyond(
+    scenario: &Scenario,
+    works: &[Option<Work>],
+    phase: &Phase,
+    (path, cgroup): (&str, &Cgroup),
+) -> Option<Refusal> {
+    let most = memory::limit(&cgroup.files) / PAGE;
+    let is_inside = |home: &str| {
+        let below = home.strip_prefix(path);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    };
+    let mut all = 0u64;
+    let mut jobs = scenario.jobs.iter().zip(works).enumerate();
+    let over = jobs.find(|(_, (job, work))| {
+        let home = job.cgroup.as_deref().unwrap_or_default();
+        let runs = phase.jobs.contains(&job.name) && is_inside(home);
+        let Some(work) = work.as_ref().filter(|work| runs && work.holds > 0) else {
+            return false;
+        };
+        let processes = work.processes.div_ceil(cgroup.copies.unwrap_or(1).max(1));
+        all = all.saturating_add(work.holds.saturating_mul(processes.into()));
+        all > most
+    });
+    over.map(|(index, _)| (
+        format!("job[{index}].fio.bs"),
+        format!("more is held than memory.high or memory.max of `{path}` allow: the twin does not model what becomes of that"),
+    ))
+}
