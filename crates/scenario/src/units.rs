@@ -3,37 +3,23 @@
 //! `K`, `M`, `G`, `T` are powers of 1024, upper or lower case; a bare number is bytes. What cannot be is refused here, so
 //! that sums and products of what is taken fit.
 
+use std::num::IntErrorKind;
+
 /// No size or bandwidth is larger: 1 PiB.
 pub const LARGEST: u64 = 1 << 50;
 /// No duration is longer: a year.
 pub const LONGEST_NS: u64 = 366 * 24 * 3600 * 1_000_000_000;
+
+/// What is said of what is no size, and of one that is too large.
+const NO_SIZE: &str = "write a whole number with K, M, G or T (powers of 1024), as in `32M`";
+const TOO_LARGE: &str = "it is larger than any memory or disk can be";
 
 /// Bytes from `32M`, `4k`, `262144`.
 ///
 /// # Errors
 /// What is wrong with `text` and what a size looks like.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = |why: &str| format!("`{text}` is not a size: {why}");
-    let (digits, unit) = split(text);
-    let shift = match unit {
-        "" | "B" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => {
-            return Err(wrong(
-                "write a whole number with K, M, G or T (powers of 1024), as in `32M`",
-            ));
-        }
-    };
-    let number: u64 = digits.parse().map_err(|_| {
-        wrong("write a whole number with K, M, G or T (powers of 1024), as in `32M`")
-    })?;
-    number
-        .checked_mul(1 << shift)
-        .filter(|bytes| *bytes <= LARGEST)
-        .ok_or_else(|| wrong("it is larger than any memory or disk can be"))
+    bytes(text).map_err(|why| format!("`{text}` is not a size: {why}"))
 }
 
 /// Bytes per second from `256K/s`.
@@ -41,20 +27,36 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What is wrong with `text` and what a bandwidth looks like.
 pub fn bandwidth(text: &str) -> Result<u64, String> {
+    let wrong = |why: &str| format!("`{text}` is not a bandwidth: {why}");
     let Some(amount) = text.strip_suffix("/s") else {
-        return Err(format!(
-            "`{text}` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`"
-        ));
+        return Err(wrong("say how much per second, as in `256K/s` or `20M/s`"));
     };
-    match size(amount) {
-        Ok(0) => Err(format!(
-            "`{text}` is not a bandwidth: a disk that never finishes a write measures nothing"
-        )),
+    match bytes(amount) {
+        Ok(0) => Err(wrong("a disk that never finishes a write measures nothing")),
         Ok(bytes) => Ok(bytes),
-        Err(_) => Err(format!(
-            "`{text}` is not a bandwidth: write a size per second, as in `256K/s` or `20M/s`"
-        )),
+        Err(TOO_LARGE) => Err(wrong("no memory or disk is that fast")),
+        Err(_) => Err(wrong("write a size per second, as in `256K/s` or `20M/s`")),
     }
+}
+
+fn bytes(text: &str) -> Result<u64, &'static str> {
+    let (digits, unit) = split(text);
+    let shift = match unit {
+        "" | "B" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(NO_SIZE),
+    };
+    let number = digits.parse::<u64>().map_err(|why| match why.kind() {
+        IntErrorKind::PosOverflow => TOO_LARGE,
+        _ => NO_SIZE,
+    })?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|bytes| *bytes <= LARGEST)
+        .ok_or(TOO_LARGE)
 }
 
 /// Nanoseconds from `2ms`, `30s`, `5m`; units ns, us, ms, s, m.

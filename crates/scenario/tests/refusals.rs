@@ -186,6 +186,15 @@ fn wrong_units() {
         "fast/s",
         r#"t.toml:8: key `disk[0].write_bandwidth`: `fast/s` is not a bandwidth: write a size per second, as in `256K/s` or `20M/s`"#,
     );
+    for fast in ["99999999T/s", "99999999999999999999T/s"] {
+        check(
+            "256K/s",
+            fast,
+            &format!(
+                "t.toml:8: key `disk[0].write_bandwidth`: `{fast}` is not a bandwidth: no memory or disk is that fast"
+            ),
+        );
+    }
     check(
         "256K/s",
         "0/s",
