@@ -252,6 +252,11 @@ fn pages(text: &str, without: u64) -> u64 {
     }
 }
 
+/// Pages of a cgroup in each tier now; nothing if it is gone.
+pub fn held_of(directory: &Path) -> Option<[u64; TIERS_MAX]> {
+    held(&fs::read_to_string(directory.join(HELD)).ok()?)
+}
+
 /// Pages in each tier by `memory.tier_stat`: `tier0 nodes=0 capacity=1073741824 bytes=4096 budget=max`.
 fn held(tier_stat: &str) -> Option<[u64; TIERS_MAX]> {
     let mut held = [0; TIERS_MAX];

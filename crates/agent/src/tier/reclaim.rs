@@ -4,23 +4,30 @@
 //! on, host-wide, it also demotes for reasons of its own. So only a policy that names it gets it.
 
 use crate::tier::engine::{Engine, Move, Outcome};
+use crate::tier::groups::held_of;
 use crate::tier::host::{Host, PAGE};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Result, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether reclaim demotes.
 const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
 
+/// Asks the kernel to reclaim so many pages of the cgroup with this directory.
+type Ask = fn(&Path, u64) -> Result<()>;
+
 /// The engine; down only.
-pub struct Reclaim {}
+pub struct Reclaim {
+    ask: Ask,
+}
 
 impl Reclaim {
     /// # Errors
     /// Reclaim does not demote here, and what to do.
-    pub fn new(host: &Host) -> Result<Reclaim, String> {
+    pub fn new(host: &Host) -> std::result::Result<Reclaim, String> {
         match host.text(DEMOTION).as_deref() {
-            Some("true" | "1") => Ok(Reclaim {}),
+            Some("true" | "1") => Ok(Reclaim { ask }),
             Some(_) => Err(format!(
                 "reclaim would not demote: `echo 1 > /{DEMOTION}` switches that on, for the whole host"
             )),
@@ -29,6 +36,33 @@ impl Reclaim {
             )),
         }
     }
+
+    /// The kernel does not tell how much it reclaimed when that was less than asked for, nor whether it demoted or dropped
+    /// it, nor from which node: what counts is what the cgroup has left in the tier.
+    fn carry(&self, wanted: &Move) -> Outcome {
+        let mut outcome = Outcome::default();
+        let held = || Some(held_of(&wanted.directory)?[wanted.tier]);
+        let before = held();
+        let asked = (self.ask)(&wanted.directory, wanted.pages);
+        // One that is gone has nothing there, and nobody misses it.
+        if let (Some(before), Some(after)) = (before, held()) {
+            outcome.moved = before.saturating_sub(after);
+        }
+        outcome.why = match asked {
+            Ok(()) => None,
+            Err(why) if why.kind() == ErrorKind::NotFound => None,
+            Err(why) if why.raw_os_error() == Some(nix::libc::EAGAIN) => (outcome.moved == 0)
+                .then(|| "the kernel finds nothing of it that it could demote or drop".into()),
+            Err(why) => Some(format!("memory.reclaim: {why}")),
+        };
+        outcome
+    }
+}
+
+fn ask(directory: &Path, pages: u64) -> Result<()> {
+    let file = directory.join("memory.reclaim");
+    let mut file = OpenOptions::new().write(true).open(file)?;
+    file.write_all((pages * PAGE).to_string().as_bytes())
 }
 
 impl Engine for Reclaim {
@@ -37,22 +71,9 @@ impl Engine for Reclaim {
     }
 
     fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
-        let carry = |wanted: &Move| {
-            let mut outcome = Outcome::default();
-            if stop.load(Ordering::Relaxed) {
-                return outcome;
-            }
-            let bytes = (wanted.pages * PAGE).to_string();
-            let file = wanted.directory.join("memory.reclaim");
-            let opened = OpenOptions::new().write(true).open(file);
-            match opened.and_then(|mut file| file.write_all(bytes.as_bytes())) {
-                Ok(()) => outcome.moved = wanted.pages,
-                // Less than asked for was reclaimed.
-                Err(why) if why.raw_os_error() == Some(nix::libc::EAGAIN) => {}
-                Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
-                Err(why) => outcome.why = Some(format!("memory.reclaim: {why}")),
-            }
-            outcome
+        let carry = |wanted| match stop.load(Ordering::Relaxed) {
+            true => Outcome::default(),
+            false => self.carry(wanted),
         };
         moves.iter().map(carry).collect()
     }
@@ -77,29 +98,65 @@ mod tests {
         assert!(Reclaim::new(&host).is_ok());
     }
 
-    #[test]
-    fn a_group_is_asked_for_what_it_is_to_give() {
-        let dir = tempfile::tempdir().expect("made");
-        let wanted = |directory: std::path::PathBuf| Move {
+    fn wanted(directory: &Path) -> Move {
+        Move {
             cgroup: "/a".into(),
-            directory,
-            tier: 0,
+            directory: directory.into(),
+            tier: 1,
             way: Way::Down,
             from: Vec::new(),
             held: 10,
             to: Vec::new(),
             pages: 3,
             fit: false,
-        };
+        }
+    }
+
+    /// Pages that it has in the second tier.
+    fn holds(directory: &Path, pages: u64) -> Result<()> {
+        let bytes = pages * PAGE;
+        let text = format!("tier0 nodes=0 bytes=4096\ntier1 nodes=1 bytes={bytes}\n");
+        fs::write(directory.join("memory.tier_stat"), text)
+    }
+
+    #[test]
+    fn a_group_is_asked_for_what_it_is_to_give() {
+        let dir = tempfile::tempdir().expect("made");
         fs::write(dir.path().join("memory.reclaim"), "").expect("written");
-        let moves = [
-            wanted(dir.path().into()),
-            wanted(dir.path().join("it is gone")),
-        ];
-        let outcomes = Reclaim {}.step(&moves, &AtomicBool::new(false));
+        let moves = [wanted(dir.path()), wanted(&dir.path().join("it is gone"))];
+        let outcomes = Reclaim { ask }.step(&moves, &AtomicBool::new(false));
         let file = dir.path().join("memory.reclaim");
         assert_eq!(fs::read_to_string(file).expect("written"), "12288");
-        assert_eq!((outcomes[0].moved, outcomes[1].moved), (3, 0));
+        assert_eq!((outcomes[0].moved, outcomes[1].moved), (0, 0));
         assert_eq!(outcomes[1].why, None, "nobody misses it");
+    }
+
+    #[test]
+    fn what_left_the_tier_was_moved_whatever_the_kernel_says() {
+        let dir = tempfile::tempdir().expect("made");
+        let all = |directory: &Path, _| holds(directory, 7);
+        let some = |directory: &Path, _| {
+            holds(directory, 8)?;
+            Err(std::io::Error::from_raw_os_error(nix::libc::EAGAIN))
+        };
+        let elsewhere = |directory: &Path, _| holds(directory, 10);
+        let none = |_: &Path, _| Err(std::io::Error::from_raw_os_error(nix::libc::EAGAIN));
+        let broken = |_: &Path, _| Err(std::io::Error::from_raw_os_error(nix::libc::EINVAL));
+        let asks: [(Ask, u64, Option<&str>); 5] = [
+            (all, 3, None),
+            (some, 2, None),
+            (elsewhere, 0, None),
+            (none, 0, Some("nothing of it that it could demote")),
+            (broken, 0, Some("memory.reclaim: Invalid argument")),
+        ];
+        for (ask, moved, why) in asks {
+            holds(dir.path(), 10).expect("written");
+            let outcome = Reclaim { ask }.carry(&wanted(dir.path()));
+            assert_eq!(outcome.moved, moved);
+            match why {
+                None => assert_eq!(outcome.why, None),
+                Some(words) => assert!(outcome.why.is_some_and(|why| why.contains(words))),
+            }
+        }
     }
 }
