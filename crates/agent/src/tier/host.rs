@@ -116,6 +116,12 @@ impl Host {
             .unwrap_or(0)
     }
 
+    /// Pages that may be moved to a node now.
+    pub fn room(&self, node: u32) -> u64 {
+        let nodes = self.nodes().unwrap_or_default();
+        nodes.get(&node).map_or(0, Node::room)
+    }
+
     /// All nodes with memory.
     fn nodes(&self) -> Result<BTreeMap<u32, Node>> {
         let path = self.path("proc/zoneinfo");

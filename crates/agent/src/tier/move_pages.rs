@@ -23,6 +23,8 @@ use std::time::Instant;
 /// Pages moved by one call: 32 MiB. Each call makes every CPU give back its pages in hand, so not fewer.
 const BATCH: usize = 8192;
 
+const FULL: &str = "the node that pages go to has no memory left";
+
 /// Least pages asked of a process.
 const SHARE: u64 = 512;
 
@@ -35,6 +37,7 @@ pub struct MovePages {
 
 /// A search for pages of one move.
 struct Search<'a> {
+    host: &'a Host,
     from: Vec<i32>,
     to: Vec<(u32, u64)>,
     until: Instant,
@@ -52,7 +55,9 @@ impl MovePages {
     }
 
     fn carry(&mut self, wanted: &Move, stop: &AtomicBool) -> Outcome {
+        let host = self.host.clone();
         let mut search = Search {
+            host: &host,
             from: wanted.from.iter().map(|node| node.id as i32).collect(),
             to: spread(&wanted.to, wanted.pages),
             until: Instant::now() + PATIENCE,
@@ -62,12 +67,18 @@ impl MovePages {
         let pids = processes(&wanted.directory);
         let share = (wanted.pages / (pids.len() as u64).max(1)).max(SHARE);
         for most in [share, u64::MAX] {
+            // The second round meets them all again.
+            search.outcome.shared = 0;
             for &pid in &pids {
                 if search.left() == 0 {
                     return search.outcome;
                 }
                 self.process(pid, wanted.way, most, &mut search);
             }
+        }
+        if search.left() > 0 && search.outcome.why.is_none() {
+            let why = "all that one process alone maps is moved: page cache that none maps stays (DAMON would move it)";
+            search.outcome.why = Some(why.into());
         }
         search.outcome
     }
@@ -159,11 +170,19 @@ impl Search<'_> {
         Ok(pages)
     }
 
-    /// Moves pages to the node that is next to take some.
+    /// Moves pages to the node that is next to take some. What room it has is asked each time: somebody else may have filled it since the
+    /// step began, or its memory is going offline, and the kernel complains in its log of a move to a full node.
     fn carry(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
         let mut rest = pages;
         while let (Some((node, takes)), false) = (self.to.first().copied(), rest.is_empty()) {
-            let (now, later) = rest.split_at(rest.len().min(takes as usize));
+            let room = self.host.room(node);
+            if room == 0 {
+                self.outcome.why = Some(FULL.into());
+                self.to.remove(0);
+                continue;
+            }
+            let most = takes.min(room) as usize;
+            let (now, later) = rest.split_at(rest.len().min(most));
             let called = sys::move_to(pid, now, node);
             // Some may have been moved before the call failed.
             let nodes = sys::nodes_of(pid, now)?;
@@ -189,7 +208,7 @@ impl Search<'_> {
             Errno::EACCES => format!(
                 "process {pid} may not be touched, or its cpuset has no node of the tier pages go to"
             ),
-            Errno::ENOMEM => "the node that pages go to has no memory left".into(),
+            Errno::ENOMEM => FULL.into(),
             Errno::ENODEV => "the node that pages go to is gone".into(),
             other => format!("process {pid}: {}", other.desc()),
         };
@@ -226,5 +245,31 @@ impl Engine for MovePages {
         self.cursors
             .retain(|(pid, _), _| proc.join(pid.to_string()).exists());
         outcomes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_filled_up_meanwhile_takes_nothing() {
+        let dir = tempfile::tempdir().expect("made");
+        fs::create_dir(dir.path().join("proc")).expect("made");
+        let full = "Node 1, zone Normal\n  pages free 5\n  high 5\n  present 100\n";
+        fs::write(dir.path().join("proc/zoneinfo"), full).expect("written");
+        let mut search = Search {
+            host: &Host::at(dir.path()),
+            from: vec![0],
+            to: vec![(1, 50), (2, 50)],
+            until: Instant::now() + PATIENCE,
+            stop: &AtomicBool::new(false),
+            outcome: Outcome::default(),
+        };
+        // Of a process that is not there: it is not asked for.
+        assert_eq!(search.carry(-1, &[4096]), Ok(()));
+        assert_eq!(search.left(), 0, "neither that, nor one that is gone");
+        assert_eq!(search.outcome.why.as_deref(), Some(FULL));
+        assert_eq!((search.outcome.moved, search.outcome.failed), (0, 0));
     }
 }

@@ -5,7 +5,7 @@ use super::module::KernelLog;
 use super::system::System;
 use crate::output;
 use agent::tier::host::{Host, TIERS, list, parse_tiers};
-use agent::tier::status::{CgroupStatus, FILE, Status};
+use agent::tier::status::{FILE, Status};
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
@@ -198,16 +198,15 @@ fn text(tiers: Option<&str>, agent: Option<&Status>) -> String {
     lines.push(String::new());
     lines.push(cgroups(agent));
     let mut text = lines.join("\n") + "\n";
-    let of = |one: &CgroupStatus| match (&one.problem, one.shared_pages) {
-        (Some(why), _) => Some(format!("{}: {why}", one.cgroup)),
-        (None, 1..) => Some(format!(
-            "{}: {} pages are shared by several processes and stay",
-            one.cgroup, one.shared_pages
-        )),
-        _ => None,
-    };
-    for problem in agent.cgroups.iter().filter_map(of) {
-        text.push_str(&format!("{problem}\n"));
+    for one in &agent.cgroups {
+        let shared = format!(
+            "{} pages are shared by several processes (counted in each) and stay",
+            one.shared_pages
+        );
+        let shared = (one.shared_pages > 0).then_some(shared);
+        for problem in one.problem.iter().chain(&shared) {
+            text.push_str(&format!("{}: {problem}\n", one.cgroup));
+        }
     }
     text
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
-use agent::tier::status::TierStatus;
+use agent::tier::status::{CgroupStatus, TierStatus};
 
 struct Machine(tempfile::TempDir);
 
@@ -104,6 +104,7 @@ fn status_shows_who_has_what() {
     };
     let mut stuck = cgroup("/b", [1 << 20, 0], None);
     stuck.shared_pages = 12;
+    stuck.problem = Some("no room".into());
     let agent = Status {
         engine: Some("damon".into()),
         why: "it is the best".into(),
@@ -128,7 +129,8 @@ tier  nodes  capacity  free  kept free
 cgroup  tier 0  budget  tier 1  down  up  how it stands
 /a       75.0M   75.0M   25.0M     0   0  within its budget
 /b        1.0M     max       0     0   0  within its budget
-/b: 12 pages are shared by several processes and stay
+/b: no room
+/b: 12 pages are shared by several processes (counted in each) and stay
 ";
     let shown = text(Some("0-1;2"), Some(&agent));
     assert_eq!(shown.replace("  \n", "\n"), expected, "\n{shown}");
