@@ -143,11 +143,19 @@ impl Keeper {
             format!("the module's parameter `tiers` cannot be understood: {why:#}")
         })?;
         self.on = on;
-        let chosen = match tiers.len() {
-            1 => Err("there is one tier: nothing is to be moved".to_string()),
-            _ => self.engine(),
+        let idle = match tiers.iter().filter(|tier| tier.capacity() > 0).count() {
+            _ if tiers.len() == 1 => Some("there is one tier: nothing is to be moved"),
+            2.. => None,
+            _ => Some("no more than one tier has memory now"),
         };
-        self.look(&tiers, chosen.err());
+        let without_engine = match idle {
+            Some(why) => {
+                self.worker = None;
+                Some(why.to_string())
+            }
+            None => self.engine().err(),
+        };
+        self.look(&tiers, without_engine);
         Ok(())
     }
 
@@ -270,6 +278,9 @@ impl Keeper {
         changes.for_each(|wanted| self.heats.begin(&wanted.directory));
         self.totals.retain(readings);
         self.stuck.retain();
+        if let Some(why) = without_engine.as_ref().filter(|why| **why != self.told.why) {
+            self.journal.say(&Event::Tiers { why: why.clone() });
+        }
         let worker = self.worker.as_ref();
         self.told = Status {
             at: Status::now(),

@@ -113,6 +113,32 @@ fn one_tier_is_told_and_nothing_moved() {
 }
 
 #[test]
+fn memory_that_is_gone_is_told_and_found_again() {
+    let mut machine = Machine::new("0;1\n");
+    machine.keeper.tick();
+    let both = fs::read_to_string(machine.dir.path().join("proc/zoneinfo")).expect("there");
+    let one = both.split("Node 1").next().expect("node 0");
+    let tick = |machine: &mut Machine| {
+        while machine.keeper.worker.as_ref().is_some_and(Worker::is_busy) {
+            machine.keeper.finish();
+        }
+        machine.keeper.looked = None;
+        machine.keeper.tick();
+        machine.told().expect("told")
+    };
+    write(machine.dir.path(), "proc/zoneinfo", one);
+    let told = tick(&mut machine);
+    assert_eq!((told.engine.as_deref(), told.moving), (None, false));
+    assert!(told.why.contains("one tier has memory"), "{}", told.why);
+    assert_eq!(told.tiers[1].capacity, 0);
+    assert_eq!(told.cgroups[0].budget[0], Some(80_000 * 4096), "all of it");
+    write(machine.dir.path(), "proc/zoneinfo", &both);
+    let told = tick(&mut machine);
+    assert_eq!(told.engine.as_deref(), Some("move_pages"));
+    assert_eq!(told.cgroups[0].budget[0], Some(40_000 * 4096));
+}
+
+#[test]
 fn an_engine_that_is_not_there_is_told_with_the_reason() {
     let mut machine = Machine::new("0;1\n");
     machine.settings.borrow_mut().engine = Choice::Damon;
