@@ -3,11 +3,16 @@
 //!
 //! A sample tells how many pages were touched of late, not whether they will be again: of memory that is read at random as many are
 //! in one tier as in the other, and changing their places changes nothing. So it is tried: pages change places until it
-//! should show, that is, until a quarter as many came up as were hot further down. Unless then at least a quarter as many as came up are fewer down
+//! should show: until a quarter as many came up as were hot further down, and so many that a quarter of them is more than two samples
+//! differ by chance. Unless then at least a quarter as many as came up are fewer down
 //! there, that was in vain, and is not tried again for 16 s, then for 32, up to 17 minutes, or until twice as many are hot down there.
 //!
 //! Example: 20,000 pages are in the slow tier, 8,000 of them hot. 4,000 change places. If 5,000 are hot down there then, 3,000 of the 4,000 were
-//! worth it, and it goes on. If there are still 7,800, it is left at that.
+//! worth it, and it goes on. If there are still 7,800, it is left at that. That is seldom chance: of 1,500 pages looked at 40 % were hot, which is
+//! 8,000 give or take 250, and the difference of two such samples give or take 360.
+//!
+//! Why chance counts: a page that is read every five seconds is taken for hot one time in ten. Where a hot set is in the fast tier, a tenth of the
+//! others look hot in the slow one and go on to, whatever changes places; a sample now and then has fewer, and that is no success.
 
 use crate::tier::engine::{Heat, Move, Outcome, Watched, Way};
 use crate::tier::groups::Reading;
@@ -36,9 +41,11 @@ const FEW: u64 = 512;
 struct Entry {
     at: Instant,
     /// Hot pages among those of each tier.
-    part: Vec<Option<f64>>,
+    part: Vec<Option<Part>>,
     /// Hot pages further down, each counted once for each tier that it is below the first.
     below: f64,
+    /// The variance of that.
+    doubt: f64,
     trial: Option<Trial>,
     /// Trials in vain in a row, hot pages below after the last one, and until when there is to be no other.
     vain: u32,
@@ -46,13 +53,46 @@ struct Entry {
     until: Option<Instant>,
 }
 
+/// The hot ones among some pages, from 0 to 1, by a sample.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    hot: f64,
+    /// The variance of that: of `n` pages looked at.
+    doubt: f64,
+}
+
+impl Part {
+    fn new(hot: u64, looked: u64) -> Option<Part> {
+        let (hot, looked) = (hot as f64, looked as f64);
+        let part = hot / looked;
+        (looked > 0.0).then(|| Part {
+            hot: part,
+            doubt: part * (1.0 - part) / looked,
+        })
+    }
+}
+
 /// Pages are changing places.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// Hot pages below when it began.
+    /// Hot pages below when it began, and the variance of that.
     before: f64,
+    doubt: f64,
     /// Pages that came up since.
     moved: u64,
+}
+
+impl Trial {
+    /// What must be fewer hot below for it to have been worth it.
+    fn worth(self) -> f64 {
+        self.moved as f64 / 4.0
+    }
+
+    /// Whether it should show by now, in a sample with so much variance: it differs from another by more than twice the standard
+    /// deviation one time in forty, upwards.
+    fn shows(self, doubt: f64) -> bool {
+        self.worth() >= self.before / 16.0 && self.worth() >= 2.0 * (self.doubt + doubt).sqrt()
+    }
 }
 
 /// All of them.
@@ -63,13 +103,13 @@ impl Heats {
     /// Takes a sample.
     pub fn learn(&mut self, heat: Vec<Heat>) {
         for heat in heat {
-            let part =
-                |(hot, looked): (&u64, &u64)| (*looked > 0).then(|| *hot as f64 / *looked as f64);
+            let part = |(hot, looked): (&u64, &u64)| Part::new(*hot, *looked);
             let part = heat.hot.iter().zip(&heat.looked).map(part).collect();
             let entry = self.0.entry(heat.directory).or_insert(Entry {
                 at: Instant::now(),
                 part: Vec::new(),
                 below: 0.0,
+                doubt: 0.0,
                 trial: None,
                 vain: 0,
                 left: 0.0,
@@ -86,11 +126,13 @@ impl Heats {
             let Some((directory, mut entry)) = known.remove_entry(&reading.directory) else {
                 continue;
             };
-            entry.below = 0.0;
+            (entry.below, entry.doubt) = (0.0, 0.0);
             for (tier, part) in entry.part.iter().enumerate().take(TIERS_MAX) {
-                let hot = part.unwrap_or(0.0) * group.held[tier] as f64;
-                group.hot[tier] = hot as u64;
-                entry.below += hot * tier as f64;
+                let Some(part) = part else { continue };
+                let held = group.held[tier] as f64;
+                group.hot[tier] = (part.hot * held) as u64;
+                entry.below += part.hot * held * tier as f64;
+                entry.doubt += part.doubt * (held * tier as f64).powi(2);
             }
             entry.judge();
             if entry.until.is_none_or(|until| until <= Instant::now()) {
@@ -105,6 +147,7 @@ impl Heats {
         if let Some(entry) = self.0.get_mut(directory) {
             entry.trial.get_or_insert(Trial {
                 before: entry.below,
+                doubt: entry.doubt,
                 moved: 0,
             });
         }
@@ -116,9 +159,9 @@ impl Heats {
             return;
         };
         match &mut entry.trial {
-            // Where other pages move, too, there is nothing to be compared.
-            trial if !wanted.fit => *trial = None,
+            // What comes up, for whatever reason, counts. Where others go down, too, there is nothing to be compared.
             Some(trial) if wanted.way == Way::Up => trial.moved += outcome.moved,
+            trial if !wanted.fit => *trial = None,
             _ => {}
         }
     }
@@ -157,14 +200,11 @@ impl Entry {
         if self.below > 2.0 * self.left + FEW as f64 {
             (self.vain, self.until) = (0, None);
         }
-        let Some(trial) = self
-            .trial
-            .filter(|trial| trial.moved as f64 >= trial.before / 4.0)
-        else {
+        let Some(trial) = self.trial.filter(|trial| trial.shows(self.doubt)) else {
             return;
         };
         self.trial = None;
-        if trial.before - self.below >= trial.moved as f64 / 4.0 {
+        if trial.before - self.below >= trial.worth() {
             self.vain = 0;
             return;
         }
@@ -175,111 +215,4 @@ impl Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reading(held: [u64; 2]) -> Reading {
-        let mut group = Group::default();
-        group.held[..2].copy_from_slice(&held);
-        Reading {
-            path: "/a".into(),
-            directory: "/".into(),
-            group,
-            leaf: true,
-            file: None,
-        }
-    }
-
-    fn heat(hot: [u64; 2]) -> Heat {
-        Heat {
-            directory: "/".into(),
-            looked: vec![100, 100],
-            hot: hot.into(),
-        }
-    }
-
-    fn change(way: Way, fit: bool) -> Move {
-        Move {
-            cgroup: "/a".into(),
-            directory: "/".into(),
-            tier: 0,
-            way,
-            from: Vec::new(),
-            held: 0,
-            to: Vec::new(),
-            pages: 0,
-            fit,
-        }
-    }
-
-    fn moved(moved: u64) -> Outcome {
-        Outcome {
-            moved,
-            ..Outcome::default()
-        }
-    }
-
-    /// What the plan is told of it.
-    fn told(heats: &mut Heats, reading: &Reading) -> Group {
-        let mut groups = [reading.group];
-        heats.tell(std::slice::from_ref(reading), &mut groups);
-        groups[0]
-    }
-
-    /// Of 20,000 pages below, 40 % hot, 4,000 change places; then so many percent are hot. Whether it goes on.
-    fn goes_on(heats: &mut Heats, after: u64) -> bool {
-        let read = reading([80_000, 20_000]);
-        heats.learn(vec![heat([50, 40])]);
-        assert_eq!(told(heats, &read).hot[..2], [40_000, 8_000]);
-        heats.begin(&read.directory);
-        heats.note(&change(Way::Down, true), &moved(4_000));
-        heats.note(&change(Way::Up, true), &moved(4_000));
-        heats.learn(vec![heat([50, after])]);
-        told(heats, &read).heat_known == HEAT_GUESSED
-    }
-
-    #[test]
-    fn what_changes_nothing_is_not_tried_for_ever() {
-        assert!(goes_on(&mut Heats::default(), 25));
-        let mut heats = Heats::default();
-        assert!(!goes_on(&mut heats, 39));
-        // Much more is hot down there than there was.
-        let read = reading([80_000, 20_000]);
-        heats.learn(vec![heat([50, 90])]);
-        assert_eq!(told(&mut heats, &read).heat_known, HEAT_GUESSED);
-    }
-
-    #[test]
-    fn while_other_pages_move_nothing_is_judged() {
-        let mut heats = Heats::default();
-        let read = reading([80_000, 20_000]);
-        heats.learn(vec![heat([50, 40])]);
-        told(&mut heats, &read);
-        heats.begin(&read.directory);
-        heats.note(&change(Way::Up, true), &moved(4_000));
-        heats.note(&change(Way::Down, false), &moved(1));
-        assert_eq!(told(&mut heats, &read).heat_known, HEAT_GUESSED);
-    }
-
-    #[test]
-    fn heat_is_wanted_of_who_has_pages_in_two_tiers() {
-        let mut heats = Heats::default();
-        let one = reading([80_000, 20]);
-        let two = reading([80_000, 20_000]);
-        assert_eq!(heats.wanted(&[one], &[]), []);
-        assert_eq!(heats.wanted(std::slice::from_ref(&two), &[]).len(), 1);
-        heats.learn(vec![heat([50, 40])]);
-        assert_eq!(
-            heats.wanted(std::slice::from_ref(&two), &[]),
-            [],
-            "just told"
-        );
-        let other = Reading {
-            directory: "/proc".into(),
-            ..reading([80_000, 20_000])
-        };
-        assert_eq!(heats.wanted(&[other], &[]), [], "nothing moves");
-        let moves = [change(Way::Up, true)];
-        assert_eq!(heats.wanted(&[two], &moves).len(), 1);
-    }
-}
+mod tests;
