@@ -37,6 +37,8 @@ pub struct ScriptRequest {
     pub memory: u64,
     /// Kinds of memory, fastest first; the guest's memory is their sum.
     pub tiers: Vec<Tier>,
+    /// The last of them is a DIMM that the guest can take offline whole, and out.
+    pub dimm: bool,
     /// Number of CPUs.
     pub cpus: u32,
     /// In order.
@@ -150,6 +152,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
             tiers => tiers.iter().map(|tier| tier.size_bytes).sum(),
         },
         tiers: &request.tiers,
+        dimm: request.dimm,
         cpus: request.cpus,
         drives: &drives,
         count_instructions: request.count_instructions,

@@ -9,6 +9,9 @@
 //! 6.12 puts them into `memory_tier4` and `memory_tier56` and demotes from 0 to 1; 6.1 does not read HMAT for
 //! this and has both in one tier. Each node is 10 further away than the one before it, so that of several lower
 //! tiers the next one is what a kernel demotes to.
+//!
+//! What a guest boots with it cannot give back whole: the kernel keeps account of a node's memory in that memory. So the last tier
+//! may be a DIMM, which can all be taken offline, and out.
 
 use anyhow::{Result, bail, ensure};
 use scenario::model::Tier;
@@ -23,11 +26,26 @@ const MOST_TIERS: usize = 16;
 /// HMAT has 16 bits for a bandwidth, with one factor for all of a table.
 const BANDWIDTH_BITS: u32 = 16;
 
+/// How much memory there is, `dimm` saying that the last tier is one.
+pub fn memory(all: u64, tiers: &[Tier], dimm: bool) -> String {
+    match tiers.last().filter(|_| dimm) {
+        None => format!("{all}B"),
+        Some(last) => format!(
+            "size={}B,slots=1,maxmem={all}B",
+            all.saturating_sub(last.size_bytes)
+        ),
+    }
+}
+
 /// What QEMU is told; nothing where there are no tiers.
 ///
 /// # Errors
 /// What HMAT cannot say, or QEMU will not.
-pub fn arguments(tiers: &[Tier], cpus: u32) -> Result<Vec<String>> {
+pub fn arguments(tiers: &[Tier], cpus: u32, dimm: bool) -> Result<Vec<String>> {
+    ensure!(
+        !dimm || tiers.len() > 1,
+        "the last tier of two or more can be a DIMM"
+    );
     if tiers.is_empty() {
         return Ok(Vec::new());
     }
@@ -45,9 +63,16 @@ pub fn arguments(tiers: &[Tier], cpus: u32) -> Result<Vec<String>> {
         } else {
             String::new()
         };
+        let memory = match dimm && node + 1 == tiers.len() {
+            true => {
+                add("-device", format!("pc-dimm,memdev=tier{node},node={node}"));
+                String::new()
+            }
+            false => format!(",memdev=tier{node}"),
+        };
         add(
             "-numa",
-            format!("node,nodeid={node}{holds},memdev=tier{node},initiator=0"),
+            format!("node,nodeid={node}{holds}{memory},initiator=0"),
         );
     }
     for from in 0..tiers.len() {
@@ -121,7 +146,7 @@ mod tests {
             tier(384 << 20, 250, 50 << 30),
             tier(256 << 20, 900, 8 << 30),
         ];
-        let text = arguments(&tiers, 2).unwrap().join(" ");
+        let text = arguments(&tiers, 2, false).unwrap().join(" ");
         for part in [
             "memory-backend-ram,id=tier1,size=402653184B",
             "node,nodeid=0,cpus=0-1,memdev=tier0,initiator=0",
@@ -133,7 +158,26 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(arguments(&[], 2).unwrap().is_empty());
+        assert!(arguments(&[], 2, false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_last_may_be_a_dimm() {
+        let tiers = [tier(1 << 30, 80, 200 << 30), tier(384 << 20, 250, 50 << 30)];
+        let text = arguments(&tiers, 2, true).unwrap().join(" ");
+        for part in [
+            "memdev=tier0,initiator=0",
+            "pc-dimm,memdev=tier1,node=1",
+            "node,nodeid=1,initiator=0",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        let all = (1 << 30) + (384 << 20);
+        assert_eq!(
+            memory(all, &tiers, true),
+            "size=1073741824B,slots=1,maxmem=1476395008B"
+        );
+        assert_eq!(memory(all, &tiers, false), "1476395008B");
     }
 
     #[test]
@@ -146,9 +190,12 @@ mod tests {
             (tier(1 << 30, 250, 1000), "bandwidths in whole MiB"),
             (tier(1 << 30, 250, 3 << 20), "rounder numbers"),
         ] {
-            let error = arguments(&[fast.clone(), slow], 1).unwrap_err().to_string();
+            let error = arguments(&[fast.clone(), slow], 1, false)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(why), "{error}");
         }
-        assert!(arguments(&vec![fast; 17], 1).is_err());
+        assert!(arguments(&vec![fast.clone(); 17], 1, false).is_err());
+        assert!(arguments(&[fast], 1, true).is_err());
     }
 }

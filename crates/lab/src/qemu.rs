@@ -62,6 +62,8 @@ pub struct Machine<'a> {
     pub memory: u64,
     /// Kinds of memory, fastest first; none: all of one kind.
     pub tiers: &'a [Tier],
+    /// The last of them can be taken out.
+    pub dimm: bool,
     /// Number of CPUs.
     pub cpus: u32,
     /// In order.
@@ -290,7 +292,10 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     }
     add("-cpu", &"max");
     add("-smp", &machine.cpus.to_string());
-    add("-m", &format!("{}B", machine.memory));
+    add(
+        "-m",
+        &numa::memory(machine.memory, machine.tiers, machine.dimm),
+    );
     add("-display", &"none");
     add("-kernel", &machine.image);
     add("-initrd", &path_of(&machine.initramfs));
@@ -333,7 +338,7 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
             &format!("virtio-blk-pci,drive={id},serial=weir-{index}"),
         );
     }
-    let tiers = numa::arguments(machine.tiers, machine.cpus)?;
+    let tiers = numa::arguments(machine.tiers, machine.cpus, machine.dimm)?;
     arguments.extend(tiers.into_iter().map(OsString::from));
     arguments.push("-nodefaults".into());
     arguments.push("-no-reboot".into());

@@ -265,6 +265,7 @@ impl Lab<'_> {
             initramfs,
             memory: scenario.host.memory_bytes,
             tiers: &scenario.tiers,
+            dimm: false,
             cpus: scenario.host.cpus,
             drives: &drives.collect::<Vec<_>>(),
             count_instructions: false,

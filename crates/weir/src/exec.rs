@@ -26,6 +26,9 @@ pub struct Args {
     /// CPUs on the first; latency and bandwidth as in 250ns and 50G/s
     #[arg(long = "tier", value_name = "SIZE[,LATENCY,BANDWIDTH]", value_parser = tier)]
     tiers: Vec<Tier>,
+    /// The last tier is a DIMM: all of its memory can go offline, and out
+    #[arg(long)]
+    dimm: bool,
     /// Guest CPUs
     #[arg(long, default_value_t = 2)]
     cpus: u32,
@@ -80,6 +83,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         kernel: args.kernel,
         memory: args.memory,
         tiers: numbered(args.tiers),
+        dimm: args.dimm,
         cpus: args.cpus,
         disks: args.disks,
         files: args.files,
