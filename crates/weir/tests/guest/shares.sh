@@ -24,7 +24,8 @@ held() {
 }
 
 has() { # CGROUP MEGABYTES: in all
-	[ $(($(held "$1" 0) + $(held "$1" 1))) -ge $(($2 * 1048576)) ]
+	all=$(($(held "$1" 0) + $(held "$1" 1)))
+	[ $all -ge $(($2 * 1048576)) ] || { echo "$all in all"; return 1; }
 }
 
 # share CGROUP: within 2 % of what its limit makes it, or the 2 MiB that are no difference

@@ -2,6 +2,7 @@
 # Three tiers on three nodes, and a cgroup with a limit whose children have none: they
 # come to their shares of each tier, and follow limits that are written, and cgroups
 # that come and go, while all are at rest. Every state is waited for.
+# tier-nodes.sh ENGINE: as in a policy, and as the status calls it
 . /tap.sh
 . /shares.sh
 cd /sys/fs/cgroup || exit 1
@@ -48,10 +49,11 @@ hold single 120
 for group in outer/x outer/y single; do ok "$group has its memory" finally has $group 119; done
 
 began=$(cut -d . -f 1 /proc/uptime)
-policy 'engine = "move_pages"\n'
+policy "engine = \"$1\"\nlook = \"1s\"\n"
 agent
+ok "pages are moved by $1" finally says "pages are moved by $1"
 ok "all come to their shares of each tier" finally settled
-took "move_pages: shares of three tiers"
+took "$1: shares of three tiers"
 ok "and rest there" finally rests
 ok "all of them" settled
 sed 's/^/# /' /tmp/status

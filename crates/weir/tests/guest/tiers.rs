@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shares of fast memory, kept by the agent in guests with two tiers.
+//! Shares of fast memory, kept by the agent in guests with two tiers and three.
 
 use crate::common;
 
@@ -36,7 +36,28 @@ fn damon_brings_them_there_too() {
 fn three_tiers_and_children_come_to_theirs() {
     let one = |tier| ["--tier", tier];
     let tiers = ["1G,80ns,200G/s", "256M,250ns,50G/s", "256M,700ns,10G/s"];
-    passes(&tiers.map(one).concat(), "tier-nodes.sh", &[]);
+    for engine in ["move_pages", "damon"] {
+        passes(&tiers.map(one).concat(), "tier-nodes.sh", &[engine]);
+    }
+}
+
+#[test]
+#[ignore = "five minutes or more: make tiers"]
+fn whatever_memory_is_made_of_it_comes_or_is_told() {
+    let with_disk = [TWO_TIERS, &["--disk", "cache=256M,ext4"]].concat();
+    for engine in ["move_pages", "damon", "reclaim"] {
+        passes(&with_disk, "tier-kinds.sh", &[engine]);
+    }
+}
+
+#[test]
+#[ignore = "five minutes or more: make tiers"]
+fn memory_may_go_and_come() {
+    let kernel = "movablecore=512M memhp_default_state=online_movable";
+    let removable = [TWO_TIERS, &["--dimm", "--append", kernel]].concat();
+    for engine in ["move_pages", "damon"] {
+        passes(&removable, "tier-hotplug.sh", &[engine]);
+    }
 }
 
 fn seconds(default: &str) -> String {
