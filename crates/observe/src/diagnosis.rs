@@ -67,12 +67,18 @@ pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) ->
         seconds: seen.seconds,
         verdicts,
         lost_events: seen.lost,
-        notes: notes(seen),
+        notes: notes(seen, target),
     }
 }
 
-fn notes(seen: &Observation) -> Vec<String> {
+fn notes(seen: &Observation, target: &Target) -> Vec<String> {
     let mut notes = seen.blind.clone();
+    if let Target::Process(process, _) = target {
+        let name = seen.name_of(*process);
+        notes.push(format!(
+            "time lost is that of process {process} ({name}) alone, not of its whole cgroup"
+        ));
+    }
     if seen.lost > 0 {
         notes.push(format!(
             "{} records were lost: times are too low",

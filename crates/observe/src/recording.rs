@@ -28,7 +28,7 @@ use crate::host::{Device, Host};
 use crate::observation::{Flushers, Observation, Pressure, Progress};
 use crate::plausible::{self, Plausible};
 use crate::tasks::Waits;
-use crate::trace::event::{Event, Limits};
+use crate::trace::event::{Event, Limits, What};
 use anyhow::{Context, Result};
 use block::Block;
 use flate2::Compression;
@@ -188,7 +188,9 @@ impl Recording {
     /// # Errors
     /// They cannot be written.
     pub fn round(&mut self, events: &mut Vec<Event>, samples: &mut Samples) -> Result<()> {
-        self.events += events.len() as u64;
+        // Limits mark the end of a look: they are no event of the kernel's here.
+        let is_of_kernel = |event: &&Event| !matches!(event.what, What::Limits(_));
+        self.events += events.iter().filter(is_of_kernel).count() as u64;
         for part in events.chunks(PACKED) {
             let mut block = Block::default();
             for event in part {

@@ -385,6 +385,43 @@ fn without_a_target_each_cgroup_is_judged_worst_first() {
 }
 
 #[test]
+fn without_files_who_was_throttled_is_known_to_hold_pages() {
+    let mut seen = observation(6144, 8000, HOST);
+    for cgroup in &mut seen.cgroups {
+        (cgroup.dirty, cgroup.writeback) = (0, 0);
+    }
+    for stall in &mut seen.stalls {
+        if let Kind::Throttle(throttled) = &mut stall.kind {
+            throttled.pause.bdi_dirty = 512;
+        }
+    }
+    let verdict = victim(&seen);
+    assert_eq!(verdict.holders[0].bytes, 2 * MIB);
+    assert_eq!(verdict.holders[0].cgroup, "/victim");
+    seen.cgroups.retain(|cgroup| cgroup.path != "victim");
+    assert_eq!(victim(&seen).holders[0].cgroup, "inode:70");
+}
+
+#[test]
+fn a_process_is_judged_alone() {
+    let mut seen = observation(6144, 8000, HOST);
+    // Somebody else's, in the same cgroup.
+    for stall in seen.stalls.iter_mut().take(20) {
+        stall.task = 10;
+    }
+    seen.names.insert(9, "fio".into());
+    let diagnosis = diagnose(&seen, &Target::Process(9, "victim".into()));
+    assert_eq!(diagnosis.verdicts.len(), 1);
+    let verdict = &diagnosis.verdicts[0];
+    assert_eq!(verdict.cgroup, "/victim");
+    assert_eq!((verdict.lost.count, verdict.lost.tasks), (Some(80), 1));
+    assert_eq!(
+        diagnosis.notes,
+        ["time lost is that of process 9 (fio) alone, not of its whole cgroup"]
+    );
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let mut seen = observation(6144, 8000, HOST);
     seen.is_live = false;

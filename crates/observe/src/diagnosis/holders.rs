@@ -3,18 +3,20 @@
 
 use super::verdict::Holder;
 use super::{INODE, MOST_VERDICTS, parent, shown};
+use crate::cgroup::Cgroup;
 use crate::host::PAGE;
 use crate::observation::Observation;
 use crate::stall::Kind;
 use std::collections::BTreeMap;
 
-/// Who holds the host's dirty pages, most first; descendants count for themselves. A file only has those
-/// of the cgroups that were throttled, on the device they were throttled for.
+/// Who holds the host's dirty pages, most first; descendants count for themselves. A trace, or a run of the twin, only has
+/// those of the cgroups that were throttled, on the device they were throttled for.
 pub fn holders(seen: &Observation) -> Vec<Holder> {
-    let held = if seen.cgroups.is_empty() {
-        held_by_events(seen)
-    } else {
+    let is_known = |cgroup: &Cgroup| cgroup.dirty + cgroup.writeback > 0;
+    let held = if seen.cgroups.iter().any(is_known) {
         held_by_files(seen)
+    } else {
+        held_by_events(seen)
     };
     let mut holders: Vec<Holder> = held
         .into_iter()
@@ -58,7 +60,11 @@ fn held_by_events(seen: &Observation) -> BTreeMap<String, u64> {
     }
     let mut held: BTreeMap<String, u64> = BTreeMap::new();
     for ((cgroup, _), bytes) in last {
-        let held = held.entry(format!("{INODE}{cgroup}")).or_default();
+        let path = match seen.cgroup_of(cgroup) {
+            Some(cgroup) => cgroup.path.clone(),
+            None => format!("{INODE}{cgroup}"),
+        };
+        let held = held.entry(path).or_default();
         *held = held.saturating_add(bytes);
     }
     held

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::read::read_up_to;
 use super::*;
-use crate::trace::event::{Pause, What};
+use crate::trace::event::Pause;
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
 
@@ -32,6 +32,9 @@ fn recorded() -> (tempfile::TempDir, Vec<u8>) {
     recording.flushed = Instant::now() - FLUSH_EVERY;
     recording.round(&mut events, &mut samples).expect("written");
     assert!(events.is_empty() && samples.progress.is_empty());
+    let mut end = vec![event(110_000_000, What::Limits(limits))];
+    recording.round(&mut end, &mut samples).expect("written");
+    assert_eq!(recording.events(), 2, "the end is none");
     let end = Observation {
         seconds: 3.0,
         seen: BTreeSet::from(["throttle_woke".to_string()]),
@@ -64,7 +67,7 @@ fn a_cut_one_is_used_up_to_its_last_block() {
     let seen = read(&bytes[..bytes.len() - 60]).expect("read");
     assert_eq!(seen.stalls[0].slept_ns, Some(95_000_000));
     // From the only sample to the last event: nobody slept longer than that.
-    assert_eq!(seen.seconds, 0.099999999);
+    assert_eq!(seen.seconds, 0.109999999);
     assert!(seen.blind[0].contains("has no end"), "{:?}", seen.blind);
     for end in 0..bytes.len() {
         let _ = read(&bytes[..end]);
