@@ -160,7 +160,6 @@ pub fn look(
     if let Some(recording) = recording {
         recording.round(&mut trace.events, &mut samples)?;
     }
-    trace.settle();
     let (mut cgroups, mut devices) = (cgroup::all(here, Want::ALL), host::devices(here));
     cgroup::subtract(&mut cgroups, &before.0);
     host::subtract(&mut devices, &before.1);
