@@ -42,6 +42,8 @@ struct Search<'a> {
     to: Vec<(u32, u64)>,
     until: Instant,
     stop: &'a AtomicBool,
+    /// Pages that are there, but not for the call.
+    hidden: u64,
     outcome: Outcome,
 }
 
@@ -62,13 +64,14 @@ impl MovePages {
             to: spread(&wanted.to, wanted.pages),
             until: Instant::now() + PATIENCE,
             stop,
+            hidden: 0,
             outcome: Outcome::default(),
         };
         let pids = processes(&wanted.directory);
         let share = (wanted.pages / (pids.len() as u64).max(1)).max(SHARE);
         for most in [share, u64::MAX] {
             // The second round meets them all again.
-            search.outcome.shared = 0;
+            (search.outcome.shared, search.hidden) = (0, 0);
             for &pid in &pids {
                 if search.left() == 0 {
                     return search.outcome;
@@ -77,8 +80,9 @@ impl MovePages {
             }
         }
         if search.left() > 0 && search.outcome.why.is_none() {
-            let why = "all that one process alone maps is moved: page cache that none maps stays (DAMON would move it)";
-            search.outcome.why = Some(why.into());
+            let balancing = self.host.text("proc/sys/kernel/numa_balancing");
+            let why = unreached(search.hidden, balancing.is_some_and(|mode| mode != "0"));
+            search.outcome.why = Some(why);
         }
         search.outcome
     }
@@ -158,6 +162,9 @@ impl Search<'_> {
         let nodes = sys::nodes_of(pid, &addresses)?;
         let mut pages = Vec::new();
         for (page, node) in found.iter().zip(nodes) {
+            if node == -(Errno::ENOENT as i32) {
+                self.hidden += 1;
+            }
             if !self.from.contains(&node) {
                 continue;
             }
@@ -216,6 +223,17 @@ impl Search<'_> {
     }
 }
 
+/// Why there was less to be moved than wanted. In 6.1 the call does not see pages that NUMA balancing has marked to learn who touches them, and
+/// what nobody touches stays marked.
+fn unreached(hidden: u64, balancing: bool) -> String {
+    match balancing && hidden > 0 {
+        true => format!(
+            "NUMA balancing hides {hidden} pages from move_pages until they are touched: `sysctl kernel.numa_balancing=0`"
+        ),
+        false => "all that one process alone maps is moved: page cache that none maps stays (DAMON would move it)".into(),
+    }
+}
+
 /// Processes of a cgroup. Those of cgroups below it are charged to it where the memory controller ends with it.
 fn processes(directory: &Path) -> Vec<i32> {
     let list = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
@@ -264,6 +282,7 @@ mod tests {
             to: vec![(1, 50), (2, 50)],
             until: Instant::now() + PATIENCE,
             stop: &AtomicBool::new(false),
+            hidden: 0,
             outcome: Outcome::default(),
         };
         // Of a process that is not there: it is not asked for.
@@ -271,5 +290,19 @@ mod tests {
         assert_eq!(search.left(), 0, "neither that, nor one that is gone");
         assert_eq!(search.outcome.why.as_deref(), Some(FULL));
         assert_eq!((search.outcome.moved, search.outcome.failed), (0, 0));
+    }
+
+    #[test]
+    fn what_stays_has_a_reason() {
+        assert!(unreached(0, true).contains("page cache"));
+        assert!(
+            unreached(9, false).contains("page cache"),
+            "some went meanwhile"
+        );
+        let why = unreached(9, true);
+        assert!(
+            why.contains("hides 9 pages") && why.contains("numa_balancing=0"),
+            "{why}"
+        );
     }
 }
