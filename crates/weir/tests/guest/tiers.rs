@@ -60,6 +60,20 @@ fn memory_may_go_and_come() {
     }
 }
 
+#[test]
+#[ignore = "three minutes or more: make tiers"]
+fn what_goes_wrong_is_told_and_ends() {
+    passes(TWO_TIERS, "tier-edges.sh", &[]);
+}
+
+#[test]
+#[ignore = "a minute or more: make tiers"]
+fn kernels_that_know_no_slower_memory_say_so() {
+    let old = [TWO_TIERS, &["--kernel", "debian:6.1"]].concat();
+    passes(&old, "tier-one.sh", &["two"]);
+    passes(&["--memory", "1G"], "tier-one.sh", &["one"]);
+}
+
 fn seconds(default: &str) -> String {
     std::env::var("TIER_SECONDS").unwrap_or(default.into())
 }
