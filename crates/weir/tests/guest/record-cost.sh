@@ -3,7 +3,8 @@
 # machine's. In a guest that counts instructions (--count-instructions, --cpus 1: a second of CPU time is a billion of
 # them), with a disk in memory (--driver brd), because what a real one takes is not counted:
 #   free  no limit is near, everybody writes on
-#   held  a limit of 4 KiB a writer holds them all, and each pause is recorded
+#   held  a limit of 64 KiB a writer holds them all, and each pause is recorded; the disk would be too fast for
+#         that, so io.max makes it slow
 # Stretches with and without a recording take turns in one boot; one with is held against the mean of the two beside it.
 . /tap.sh
 writers=$1
@@ -11,7 +12,7 @@ pairs=${2:-3}
 seconds=${3:-1}
 cd /sys/fs/cgroup || exit 1
 # Without it a thousand writers have a thousand shares of the CPU, and who looks at them one.
-echo +cpu >cgroup.subtree_control
+echo +cpu +memory +io >cgroup.subtree_control
 mkdir writers recorder /tmp/disk
 modprobe brd rd_nr=1 rd_size=1048576 && mkfs.ext4 -q -O ^has_journal /dev/ram0 &&
 	mount -t ext4 -o noatime /dev/ram0 /tmp/disk || exit 1
@@ -69,7 +70,10 @@ added() {
 until_written 64
 for regime in free held; do
 	if [ $regime = held ]; then
-		limits $((writers * 4096))
+		# Who only writes what is dirty already dirties nothing, and who dirties nothing is not held.
+		echo 100 >/proc/sys/vm/dirty_writeback_centisecs
+		echo "1:0 wbps=33554432" >writers/io.max
+		limits $((writers * 65536))
 		until_written 64
 	fi
 	rm -f /tmp/stretches

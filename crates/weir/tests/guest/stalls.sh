@@ -173,18 +173,24 @@ stage_device() {
 	bdi=$(bdi_of /mnt/d)
 	directory=/mnt/d
 	knob=strict_limit
+	pace=--rate=1300k
 	if [ -e "/sys/class/bdi/$bdi/strict_limit" ]; then
 		echo 1 >"/sys/class/bdi/$bdi/strict_limit"
 		echo 5 >"/sys/class/bdi/$bdi/max_ratio"
 	else
 		. /stacks.sh
 		modprobe fuse
-		stack fuse /mnt/d
+		mkdir /tmp/below
+		stack fuse /tmp/below
 		directory=/mnt/fuse
 		bdi=$(bdi_of /mnt/fuse)
 		knob=max_ratio
+		# A write() of a page asks the daemon first, so it is never ahead of it. Bursts of larger ones are: more than
+		# this device's hundredth of the host's limit, less than all of it.
+		pace="--bs=1M --size=64M --thinktime=500ms --thinktime_blocks=4"
 	fi
-	writes victim "$directory/victim" --rate=1300k
+	# shellcheck disable=SC2086 # a list of arguments
+	writes victim "$directory/victim" $pace
 	until_stalled
 	explained device device_limit "$bdi" $knob
 	cured device 2
