@@ -151,7 +151,11 @@ pub fn look(
             blind.push(format!("ended after {MOST_EVENTS} events"));
             break;
         }
-        std::thread::sleep(round.min(time.saturating_sub(start.elapsed())));
+        // Between rounds a buffer that fills up is emptied, so that nothing is lost for want of room.
+        let next = (start.elapsed() + round).min(time);
+        while start.elapsed() < next && tracing.wait(next.saturating_sub(start.elapsed()))? {
+            tracing.poll(&mut trace)?;
+        }
     }
     let seconds = start.elapsed().as_secs_f64();
     let end = (now_ns(), host::limits(here));

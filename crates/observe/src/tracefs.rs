@@ -16,10 +16,14 @@
 
 use crate::trace::{Formats, Trace, event};
 use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where tracefs is mounted below /sys/kernel, on its own or below debugfs.
 const PLACES: [&str; 2] = ["tracing", "debug/tracing"];
@@ -154,6 +158,23 @@ impl Tracefs {
             .open(&path)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write `{text}` to {}", path.display()))
+    }
+
+    /// Sleeps until the time has passed, a signal comes, or a CPU's buffer is half full (the kernel's `buffer_percent`);
+    /// true if that is why.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn wait(&self, time: Duration) -> Result<bool> {
+        let full = |pipe| PollFd::new(pipe, PollFlags::POLLIN);
+        let mut pipes: Vec<_> = self.pipes.iter().map(|pipe| full(pipe.as_fd())).collect();
+        // Up to the next millisecond: rounded down it would spin through the last one.
+        let time = PollTimeout::try_from(time + Duration::from_millis(1));
+        match poll(&mut pipes, time.unwrap_or(PollTimeout::MAX)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::EINTR) => Ok(false),
+            Err(why) => Err(why).context("cannot wait for the trace instance's buffers"),
+        }
     }
 
     /// Takes what the buffers have.

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# record-cost.sh WRITERS [PAIRS [SECONDS]]: the instructions that `weir record` adds to a write of 4 KiB, of all the
-# machine's. In a guest that counts instructions (--count-instructions, --cpus 1: a second of CPU time is a billion of
-# them), with a disk in memory (--driver brd), because what a real one takes is not counted:
-#   free  no limit is near, everybody writes on
-#   held  a limit of 64 KiB a writer holds them all, and each pause is recorded; the disk would be too fast for
-#         that, so io.max makes it slow
+# record-cost.sh WRITERS [PAIRS [SECONDS]]: what `weir record` costs, in a guest that counts instructions
+# (--count-instructions, --cpus 1: a second of CPU time is a billion of them), with a disk in memory (--driver brd),
+# because what a real one takes is not counted:
+#   free  no limit is near, everybody writes on: the instructions, of all the machine's, that are added to a write of 4 KiB
+#   held  a limit holds everybody, and each pause is recorded: the writes that they lose, and the instructions of a pause
 # Stretches with and without a recording take turns in one boot; one with is held against the mean of the two beside it.
 . /tap.sh
 writers=$1
@@ -27,9 +26,12 @@ begin() {
 	sh -c 'echo 0 >"/sys/fs/cgroup/$0/cgroup.procs" && exec "$@"' "$group" "$@" &
 }
 
-begin writers fio --name=w --directory=/tmp/disk --numjobs="$writers" --thread --group_reporting --rw=write --bs=4k \
-	--size=128k --fallocate=none --create_on_open=1 --invalidate=0 --time_based --runtime=1000000 >/tmp/fio.out 2>&1
-fio=$!
+# write_on SIZE: everybody does, round and round a file of that size; fio is process $fio
+write_on() {
+	begin writers fio --name=w --directory=/tmp/disk --numjobs="$writers" --thread --group_reporting --rw=write --bs=4k \
+		--size="$1" --fallocate=none --invalidate=0 --time_based --runtime=1000000 >/tmp/fio.out 2>&1
+	fio=$!
+}
 
 # so_far: nanoseconds of CPU time (instructions, that is), the recorder's own microseconds of it, writes made, seconds passed
 so_far() {
@@ -38,13 +40,24 @@ so_far() {
 		/proc/schedstat recorder/cpu.stat "/proc/$fio/io" /proc/uptime
 }
 
-# until_written WRITES: each has made so many more; says so meanwhile, who says nothing is taken for dead
-until_written() {
-	wanted=$(($(so_far | cut -d' ' -f3) + $1 * writers))
-	while writes=$(so_far | cut -d' ' -f3) && [ "$writes" -lt $wanted ]; do
+# below A B: numbers, of which there are two
+below() {
+	[ "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 <= b + 0) }'
+}
+
+# made_by_each: of each thread of fio, how many writes
+made_by_each() {
+	awk '/^syscw/ { print FILENAME, $2 }' /proc/$fio/task/*/io
+}
+
+# until_each_wrote WRITES more; says how many have meanwhile, who says nothing is taken for dead
+until_each_wrote() {
+	made_by_each >/tmp/made
+	while wrote=$(made_by_each | awk -v more="$1" 'NR == FNR { made[$1] = $2; next } $2 - made[$1] >= more { n++ }
+		END { print n + 0 }' /tmp/made -) && [ "$wrote" -lt "$writers" ]; do
 		[ -e /proc/$fio/exe ] || { cat /tmp/fio.out; exit 1; }
-		echo "# $writes of $wanted writes"
-		sleep 0.2
+		echo "# $wrote of $writers wrote"
+		sleep 0.5
 	done
 }
 
@@ -55,28 +68,25 @@ stretch() {
 	echo "$1 $before $(so_far)" | tee -a /tmp/stretches | sed 's/^/# /'
 }
 
-# added REGIME: a line for each pair, the least added first
-added() {
-	awk -v regime="$1" '
-		{ each[NR] = ($6 - $2) / ($8 - $4); own[NR] = ($7 - $3) * 100000 / ($6 - $2)
-		  busy[NR] = ($6 - $2) / ($9 - $5) / 1e7; rate[NR] = ($8 - $4) / ($9 - $5) }
-		END { for (i = 2; i < NR; i += 2)
-			printf "%.2f %s: instructions a write %.0f without, %.0f with, %.0f without; %.2f %% are the recorder'\''s own; %.0f writes a second, CPU busy %.0f %%\n",
-				(each[i] * 2 / (each[i - 1] + each[i + 1]) - 1) * 100, regime, each[i - 1], each[i], each[i + 1],
-				own[i], rate[i], busy[i] }' /tmp/stretches | sort -n
+# compared WHAT: a line for each pair, the least first: by how many percent WHAT (for awk, of i instructions and w writes
+# a second) is more with a recording
+compared() {
+	awk '
+		{ s = $9 - $5; i = ($6 - $2) / s; o = ($7 - $3) * 1000 / s; w = ($8 - $4) / s
+		  busy[NR] = i; own[NR] = o; rate[NR] = w; each[NR] = '"$1"' }
+		END { for (n = 2; n < NR; n += 2)
+			printf "%.2f: %.0f without, %.0f with, %.0f without; a second: %.0f writes, %.0f million instructions, %.1f more with, %.1f of them the recorder'\''s own\n",
+				(each[n] * 2 / (each[n - 1] + each[n + 1]) - 1) * 100, each[n - 1], each[n], each[n + 1],
+				rate[n], busy[n] / 1e6, (busy[n] - (busy[n - 1] + busy[n + 1]) / 2) / 1e6, own[n] / 1e6 }' /tmp/stretches |
+		sort -n >/tmp/compared
+	sed 's/^/# percent more: /' /tmp/compared
+	median=$(sed -n "$(((pairs + 1) / 2))s/:.*//p" /tmp/compared)
+	echo "# median $median %, $(sed -n '1s/:.*//p' /tmp/compared)..$(sed -n '$s/:.*//p' /tmp/compared), N = $pairs"
 }
 
-# all of its file, and once more
-until_written 64
-for regime in free held; do
-	if [ $regime = held ]; then
-		# Who only writes what is dirty already dirties nothing, and who dirties nothing is not held.
-		echo 100 >/proc/sys/vm/dirty_writeback_centisecs
-		echo "1:0 wbps=33554432" >writers/io.max
-		limits $((writers * 65536))
-		until_written 64
-	fi
-	rm -f /tmp/stretches
+# in_turns: stretches into /tmp/stretches; events and lost ones of the recordings into /tmp/events and /tmp/lost
+in_turns() {
+	rm -f /tmp/stretches /tmp/events /tmp/lost
 	stretch without
 	for pair in $(seq "$pairs"); do
 		begin recorder weir record /tmp/r.weir --for 600m --json >/tmp/record.json 2>&1
@@ -91,17 +101,33 @@ for regime in free held; do
 		kill $recorder
 		wait $recorder
 		echo "# $(tr -d '\n' </tmp/record.json)"
-		events=$(sed -n 's/^ *"events": \([0-9]*\).*/\1/p' /tmp/record.json)
+		sed -n 's/^ *"events": \([0-9]*\).*/\1/p' /tmp/record.json >>/tmp/events
+		sed -n 's/^ *"lost_events": \([0-9]*\).*/\1/p' /tmp/record.json >>/tmp/lost
 		rm /tmp/r.weir
 		stretch without
 	done
-	# else it was the other regime again
-	[ $regime = free ] || ok "held: pauses were recorded" between 1000 "$events" 100000000
-	added $regime >/tmp/added
-	sed 's/^/# percent added: /' /tmp/added
-	median=$(sed -n "$(((pairs + 1) / 2))p" /tmp/added | cut -d' ' -f1)
-	echo "# $regime: median $median %, $(sed -n '1s/ .*//p' /tmp/added)..$(sed -n '$s/ .*//p' /tmp/added), N = $pairs"
-	ok "$regime: a recording adds at most a hundredth to what a write costs" \
-		awk -v median="$median" 'BEGIN { exit !(median != "" && median <= 1) }'
-done
+}
+
+write_on 128k
+# all of its file, and once more
+until_each_wrote 64
+in_turns
+compared 'i / w'
+ok "free: a recording adds at most a hundredth to what a write costs" below "$median" 1
+
+kill $fio
+wait $fio
+rm -f /tmp/disk/*
+# Who writes what is dirty already is not held: nobody is round his file before what he dirtied is written.
+echo 100 >/proc/sys/vm/dirty_writeback_centisecs
+echo "1:0 wbps=25165824" >writers/io.max
+limits $((writers * 16384))
+write_on 256k
+until_each_wrote 64
+seconds=$((seconds * 5))
+in_turns
+ok "held: each pause is recorded" below 10000 "$(sort -n /tmp/events | head -n 1)"
+ok "and none is lost" is "$(sort -nu /tmp/lost)" 0
+compared w
+ok "held: a recording takes at most a hundredth of their writes" below -1 "$median"
 finish
