@@ -90,7 +90,7 @@ cost: setup ## count the instructions weir adds, and write docs/cost.md
 	tools/cost.sh
 
 record-cost: setup build ## count the instructions that weir record adds to what a thousand writers do (some minutes, with nothing beside it)
-	$(BINARY) exec --no-module --cpus 1 --count-instructions --driver brd --timeout 30m \
+	$(BINARY) exec --no-module --cpus 1 --memory 5G --count-instructions --driver brd --timeout 30m \
 		--file kmod/tests/tap.sh:/tap.sh crates/weir/tests/guest/record-cost.sh 1000
 
 debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak (half an hour)

@@ -88,6 +88,8 @@ impl Tracefs {
     }
 
     fn set_up(&mut self, buffer: u64) -> Result<()> {
+        // Turning events on one by one takes a while, in which the first one would fill the buffer.
+        self.write("tracing_on", "0")?;
         self.write("trace_clock", "mono")?;
         self.write("buffer_size_kb", &(buffer >> 10).to_string())?;
         let per_cpu = self.instance.join("per_cpu");
@@ -125,7 +127,7 @@ impl Tracefs {
                 self.enable(event)?;
             }
         }
-        Ok(())
+        self.write("tracing_on", "1")
     }
 
     fn has(&self, event: &str) -> bool {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # record-cost.sh WRITERS [PAIRS [SECONDS]]: what `weir record` costs, in a guest that counts instructions
 # (--count-instructions, --cpus 1: a second of CPU time is a billion of them), with a disk in memory (--driver brd),
-# because what a real one takes is not counted:
+# because what a real one takes is not counted (and 5 GiB of memory for that):
 #   free  no limit is near, everybody writes on: the instructions, of all the machine's, that are added to a write of 4 KiB
 #   held  a limit holds everybody, and each pause is recorded: the writes that they lose, and the instructions of a pause
 # Stretches with and without a recording take turns in one boot; one with is held against the mean of the two beside it.
@@ -13,7 +13,7 @@ cd /sys/fs/cgroup || exit 1
 # Without it a thousand writers have a thousand shares of the CPU, and who looks at them one.
 echo +cpu +memory +io >cgroup.subtree_control
 mkdir writers recorder /tmp/disk
-modprobe brd rd_nr=1 rd_size=1048576 && mkfs.ext4 -q -O ^has_journal /dev/ram0 &&
+modprobe brd rd_nr=1 rd_size=2097152 && mkfs.ext4 -q -O ^has_journal /dev/ram0 &&
 	mount -t ext4 -o noatime /dev/ram0 /tmp/disk || exit 1
 # Nothing is written back because it is old.
 echo 0 >/proc/sys/vm/dirty_writeback_centisecs
@@ -117,13 +117,13 @@ ok "free: a recording adds at most a hundredth to what a write costs" below "$me
 
 kill $fio
 wait $fio
-rm -f /tmp/disk/*
-# Who writes what is dirty already is not held: nobody is round his file before what he dirtied is written.
+rm /tmp/disk/w.*
+# Who writes what is dirty already is not held, so here nobody comes round his file.
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs
 echo "1:0 wbps=25165824" >writers/io.max
 limits $((writers * 16384))
-write_on 256k
-until_each_wrote 64
+write_on 64M
+until_each_wrote 16
 seconds=$((seconds * 5))
 in_turns
 ok "held: each pause is recorded" below 10000 "$(sort -n /tmp/events | head -n 1)"
