@@ -121,7 +121,7 @@ rm /tmp/disk/w.*
 # Who writes what is dirty already is not held, so here nobody comes round his file.
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs
 echo "1:0 wbps=25165824" >writers/io.max
-limits $((writers * 16384))
+limits $((writers * 65536))
 write_on 64M
 until_each_wrote 16
 seconds=$((seconds * 5))
@@ -129,5 +129,6 @@ in_turns
 ok "held: each pause is recorded" below 10000 "$(sort -n /tmp/events | head -n 1)"
 ok "and none is lost" is "$(sort -nu /tmp/lost)" 0
 compared w
-ok "held: a recording takes at most a hundredth of their writes" below -1 "$median"
+# What they get in a few seconds varies by some percent without a recording, too.
+ok "held: a recording takes no twentieth of their writes" below -5 "$median"
 finish
