@@ -88,6 +88,9 @@ pub struct Flushers {
     pub ran: u64,
     /// Waiting for the journal.
     pub in_journal: u64,
+    /// Waiting for memory.
+    #[serde(default)]
+    pub in_reclaim: u64,
     /// Without work.
     pub idle: u64,
 }

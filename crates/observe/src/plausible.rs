@@ -260,8 +260,9 @@ impl Plausible for Flushers {
             looks,
             ran,
             in_journal,
+            in_reclaim,
             idle,
         } = *self;
-        counted([looks]) && all([ran, in_journal, idle], looks)
+        counted([looks]) && all([ran, in_journal, in_reclaim, idle], looks)
     }
 }

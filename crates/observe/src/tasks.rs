@@ -117,9 +117,11 @@ impl Tasks {
             self.flushers.looks += 1;
             match state(*worker) {
                 Some('R') => self.flushers.ran += 1,
-                Some('D') if waits_for(*worker) == Some(Wait::Journal) => {
-                    self.flushers.in_journal += 1;
-                }
+                Some('D') => match waits_for(*worker) {
+                    Some(Wait::Journal) => self.flushers.in_journal += 1,
+                    Some(Wait::Reclaim) => self.flushers.in_reclaim += 1,
+                    _ => {}
+                },
                 Some('I') | None => self.flushers.idle += 1,
                 Some(_) => {}
             }

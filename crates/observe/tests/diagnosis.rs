@@ -352,6 +352,11 @@ fn who_bounds_the_drain() {
         )
         .starts_with("journal-bound")
     );
+    let in_reclaim = Flushers {
+        in_reclaim: 45,
+        ..flushers
+    };
+    assert!(drain(in_reclaim, 9900).starts_with("reclaim-bound"));
     assert!(drain(flushers, 9900).starts_with("device-bound"));
     assert!(drain(flushers, 100).starts_with("neither"));
     // A target on this disk may explain what neither of them does.

@@ -35,6 +35,8 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
     });
     let bound = if part(flushers.in_journal, worked) > BOUND {
         "journal-bound: the flusher waits for the journal; sleeping writers do not speed it up"
+    } else if part(flushers.in_reclaim, worked) > BOUND {
+        "reclaim-bound: the flusher waits for memory itself; sleeping writers free none"
     } else if busy > BOUND {
         "device-bound: sleeping does not make the disk faster, it keeps dirty pages from growing"
     } else if part(flushers.ran, worked) > BOUND {
