@@ -173,8 +173,12 @@ impl World {
         if cached.cached == cached.cache.size() {
             return;
         }
-        let (line, number, life) = (&mut cgroup.line, file as u32, cached.life);
-        let tell = |start, pages| line.push(number, life, start, pages);
+        let (line, last, whose) = (
+            &mut cgroup.line,
+            &mut cached.run,
+            (file as u32, cached.life),
+        );
+        let tell = |start, pages| line.push(last, whose, start, pages);
         let (_, more) = cached.cache.set_and_tell(start, pages, self.ram.free, tell);
         cached.cached += more;
         cgroup.file += more;

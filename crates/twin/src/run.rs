@@ -266,6 +266,7 @@ fn run_phase(
                 cache: Pages::new(pages),
                 cached: 0,
                 life: 0,
+                run: 0,
                 cursor: 0,
                 listed: false,
                 dirtied_at: 0,

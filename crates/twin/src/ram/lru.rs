@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A cgroup's pages of the cache in the order they came, as runs of pages that follow each other in a file. A run of which the file has been
-//! forgotten since counts for nothing; what has not is all there.
+//! forgotten since counts for nothing; what has not is all there. A file's last run grows up to 1 MiB, wherever it stands: those pages are taken for
+//! as old as its first.
 
 use std::collections::VecDeque;
 
@@ -37,12 +38,21 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     runs: VecDeque<Run>,
+    /// How many have been taken out.
+    gone: u64,
 }
 
 impl Lru {
-    /// Pages have come.
-    pub fn push(&mut self, file: u32, life: u16, mut start: u64, mut pages: u64) {
-        if let Some(last) = self.runs.back_mut() {
+    /// Pages of a file have come, of which `last` says where in the line its last run is.
+    pub fn push(
+        &mut self,
+        last: &mut u64,
+        (file, life): (u32, u16),
+        mut start: u64,
+        mut pages: u64,
+    ) {
+        let place = last.checked_sub(self.gone).map(|place| place as usize);
+        if let Some(last) = place.and_then(|place| self.runs.get_mut(place)) {
             if (last.file, last.life, last.end()) == (file, life, start) {
                 let more = pages.min(LONGEST.saturating_sub(u64::from(last.pages)));
                 last.pages += more as u16;
@@ -58,6 +68,7 @@ impl Lru {
                 pages: part as u16,
                 life,
             });
+            *last = self.gone + self.runs.len() as u64 - 1;
             start += part;
             pages -= part;
         }
@@ -65,11 +76,14 @@ impl Lru {
 
     /// The oldest.
     pub fn pop(&mut self) -> Option<Run> {
-        self.runs.pop_front()
+        let run = self.runs.pop_front()?;
+        self.gone += 1;
+        Some(run)
     }
 
     /// What is left of the oldest.
     pub fn put_back(&mut self, run: Run) {
+        self.gone -= 1;
         self.runs.push_front(run);
     }
 
@@ -93,15 +107,24 @@ mod tests {
     #[test]
     fn what_follows_is_one_run() {
         let mut line = Lru::default();
+        let (mut one, mut other) = (0, 0);
         for start in [0, 100, 200] {
-            line.push(1, 0, start, 100);
+            line.push(&mut one, (1, 0), start, 100);
+            line.push(&mut other, (2, 0), 2 * start, 1);
         }
-        line.push(1, 1, 300, 1);
-        assert_eq!(line.len(), 3, "256, 44, and one of another life");
+        line.push(&mut one, (1, 1), 300, 1);
+        assert_eq!(
+            line.len(),
+            6,
+            "256, 44 and three of another file, and one of another life"
+        );
         let mut oldest = line.pop().expect("a run");
         assert_eq!((oldest.start, oldest.pages), (0, 256));
         oldest.skip(250);
         line.put_back(oldest);
-        assert_eq!(line.pages(|_| 0), 50);
+        assert_eq!(line.pages(|_| 0), 53);
+        line.pop();
+        line.push(&mut 0, (1, 0), 256, 1);
+        assert_eq!(line.len(), 6, "what is no more in the line does not grow");
     }
 }

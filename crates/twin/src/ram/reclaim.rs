@@ -68,7 +68,7 @@ impl World {
                 let pages = match file.cached.saturating_sub(held) {
                     clean @ 1.. if !is_dirty => alike.min(wanted - look.taken).min(clean),
                     _ => {
-                        line.push(run.file, run.life, run.start, alike);
+                        line.push(&mut file.run, (run.file, run.life), run.start, alike);
                         look.scanned += alike;
                         run.skip(alike);
                         continue;

@@ -44,9 +44,12 @@ impl World {
                 self.dirtied(file, fresh);
             }
             self.cpus[cpu].unseen += fresh;
-            if at != first + pages {
+            if pages > 0 && at != first + pages {
                 self.caches(file, first, pages);
-                (first, pages) = (at, 0);
+                pages = 0;
+            }
+            if pages == 0 {
+                first = at;
             }
             pages += went;
             let task = &mut self.tasks[index];

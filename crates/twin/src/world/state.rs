@@ -113,6 +113,8 @@ pub struct File {
     pub cached: u64,
     /// How often all that was in the cache has been forgotten.
     pub life: u16,
+    /// Where in its cgroup's line its last pages are.
+    pub run: u64,
     /// Where writeback goes on.
     pub cursor: u64,
     /// On one of its flusher's lists.
