@@ -97,8 +97,9 @@ impl Reclaimed {
 /// The host's memory, as far as it is not the kernel's own.
 #[derive(Clone, Debug)]
 pub struct Ram {
-    /// All pages.
-    pub all: u64,
+    /// All pages: what the others add up to.
+    #[cfg(any(test, debug_assertions))]
+    all: u64,
     /// Nobody's.
     pub free: u64,
     /// In the page cache.
@@ -117,6 +118,7 @@ impl Ram {
     pub fn new(dirtyable: u64, marks: Marks) -> Ram {
         let all = dirtyable + marks.high;
         Ram {
+            #[cfg(any(test, debug_assertions))]
             all,
             free: all,
             cache: 0,
