@@ -16,7 +16,7 @@ DEB_DIR := $(abspath $(TARGET)/deb)
 # The packages name no address that answers mail: there is none yet.
 UNANSWERED := bogus-mail-host,bogus-mail-host-in-debian-changelog
 # What runs in the lab, too, and meets its expectations on the twin.
-TWIN := dirty-knobs io-psi no-knob floor-sustained ceiling ceiling-ratio weight
+TWIN := dirty-knobs io-psi io-psi-scarce no-knob rate-based-10dd floor-sustained ceiling ceiling-ratio weight
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
