@@ -26,6 +26,10 @@ esac
 huge() { # CGROUP: bytes in huge pages
 	awk '$1 == "anon_thp" { print $2 }' "$1/memory.stat"
 }
+cached() { # MEGABYTES: the cache's cgroup has; what the kernel dropped to make huge pages is read again
+	in_cgroup cache dd if=/mnt/cache/file of=/dev/null bs=1M 2>/dev/null
+	has cache "$1"
+}
 tells() { # CGROUP: what stays of it, and why
 	case $1 in
 	cache) shows '^/cache: .*page cache that none maps stays' ;;
@@ -47,7 +51,7 @@ ok "small has its memory" finally has small 119
 echo always >$thp
 hold huge 120
 ok "huge has its memory" finally has huge 119
-ok "cache has its memory" finally has cache 110
+ok "cache has its memory" finally cached 110
 ok "shared has its memory" finally has shared 109
 ok "huge has huge pages" [ "$(huge huge)" -ge 104857600 ]
 ok "and small has none" is "$(huge small)" 0
