@@ -83,7 +83,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// What a thousand throttled writers fill in about two seconds.
+    /// A thousand throttled writers fill it between two rounds: it is emptied when it is half full.
     pub const BUFFER: u64 = 1 << 20;
 
     /// For so long, with the usual buffer.
