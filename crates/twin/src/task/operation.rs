@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operations of a task: where each is in the file, what it counts for, and when the next may begin.
 
-use super::Task;
-use crate::clock::{Ns, SECOND};
+use super::{State, Task};
+use crate::clock::{Ns, SECOND, TICK};
 use crate::fio::Work;
-use crate::world::World;
+use crate::psi::Doing;
+use crate::world::{Event, World};
 
 impl Task {
     /// The first page of an operation, by how many came before.
@@ -38,6 +39,32 @@ impl World {
             job.bytes += bytes;
             job.each[task.number] += bytes;
         }
+    }
+
+    /// Operations, the first of which has begun, that wait for nothing but a CPU and take so much of it each: as many as there are
+    /// until a tick is over or something has to be looked at. Plans what follows.
+    pub(super) fn operates(&mut self, index: usize, each: Ns, has_next: impl Fn(&World) -> bool) {
+        self.task_does(index, Doing::Running);
+        let cpu = self.tasks[index].cpu;
+        let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
+        let mut time = 0;
+        loop {
+            time += each;
+            if std::mem::take(&mut self.tasks[index].is_cold) {
+                time += self.machine.wake;
+            }
+            self.tasks[index].op_left = 0;
+            let at = start + time;
+            let is_over = time >= TICK || at >= self.tasks[index].end;
+            if is_over || !self.may_run_on(index) || !has_next(self) {
+                break;
+            }
+            self.operation_ends(index, at);
+            self.operation_begins(index, at);
+        }
+        self.tasks[index].state = State::Writing(false);
+        let over = self.takes_cpu(cpu, time);
+        self.plan(over, Event::Task(index as u32));
     }
 
     /// When the next operation may begin, if not now.

@@ -8,11 +8,10 @@
 //! Example. 4 KiB in order: pages 0..4 are asked for; at page 1, 4..12; at 4, 12..28; at 12, 28..60; and from there 32 more each 32 pages.
 
 use super::State;
-use crate::clock::TICK;
 use crate::device::{Request, What};
 use crate::pages::Pages;
 use crate::psi::Doing;
-use crate::world::{Event, World};
+use crate::world::World;
 use std::collections::VecDeque;
 
 /// Pages that are read ahead at most: `read_ahead_kb` is 128.
@@ -99,28 +98,8 @@ impl World {
             self.tasks[index].is_cold = true;
             return;
         }
-        self.task_does(index, Doing::Running);
-        let cpu = self.tasks[index].cpu;
-        let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
-        let pages = self.tasks[index].op_left;
-        let mut time = 0;
-        loop {
-            time += self.machine.call + pages * self.machine.page;
-            if std::mem::take(&mut self.tasks[index].is_cold) {
-                time += self.machine.wake;
-            }
-            self.tasks[index].op_left = 0;
-            let at = start + time;
-            let is_over = time >= TICK || at >= self.tasks[index].end;
-            if is_over || !self.may_run_on(index) || !self.has_next(index) {
-                break;
-            }
-            self.operation_ends(index, at);
-            self.operation_begins(index, at);
-        }
-        self.tasks[index].state = State::Writing(false);
-        let over = self.takes_cpu(cpu, time);
-        self.plan(over, Event::Task(index as u32));
+        let each = self.machine.call + self.tasks[index].op_left * self.machine.page;
+        self.operates(index, each, |world| world.has_next(index));
     }
 
     /// Asks for what the operation needs, and more ahead; true if all it needs is there.

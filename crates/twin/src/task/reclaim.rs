@@ -105,25 +105,6 @@ impl World {
     /// An operation of the null engine: nothing but the call.
     pub(super) fn does_nothing(&mut self, index: usize) {
         self.operation_begins(index, self.now);
-        self.task_does(index, Doing::Running);
-        let cpu = self.tasks[index].cpu;
-        let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
-        let mut time = 0;
-        loop {
-            time += self.machine.call.max(1);
-            if std::mem::take(&mut self.tasks[index].is_cold) {
-                time += self.machine.wake;
-            }
-            self.tasks[index].op_left = 0;
-            let at = start + time;
-            if time >= TICK || at >= self.tasks[index].end || !self.may_run_on(index) {
-                break;
-            }
-            self.operation_ends(index, at);
-            self.operation_begins(index, at);
-        }
-        self.tasks[index].state = State::Writing(false);
-        let over = self.takes_cpu(cpu, time);
-        self.plan(over, Event::Task(index as u32));
+        self.operates(index, self.machine.call.max(1), |_| true);
     }
 }
