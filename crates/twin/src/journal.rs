@@ -276,7 +276,11 @@ impl World {
 
     /// Who waited for blocks has them.
     fn lets_stamp(&mut self, device: usize) {
-        for task in std::mem::take(&mut self.journals[device].stamping) {
+        let mut waiting = std::mem::take(&mut self.journals[device].stamping);
+        // Block after block, and at each who came last is woken first: who waits for a bit is put in line at its head.
+        waiting.reverse();
+        waiting.sort_by_key(|task| self.files[self.stamp_of(*task as usize).0].block);
+        for task in waiting {
             if !self.is_stamping(task as usize) {
                 continue;
             }

@@ -5,7 +5,7 @@
 //! anybody who could wait for a slot, so they wait by themselves.
 
 use super::{Done, Request, Waiter, What};
-use crate::clock::{TICK, wake_at};
+use crate::clock::wake_at;
 use crate::world::{Event, World};
 
 impl World {
@@ -166,7 +166,7 @@ impl World {
         let (waits, device) = (written.synced_by.take(), wb.device);
         if !wb.measuring {
             wb.measuring = true;
-            let at = self.now + crate::domain::INTERVAL * TICK;
+            let at = wake_at(self.now, crate::domain::INTERVAL);
             self.plan(at, Event::Bandwidth(owner));
         }
         if let Some(task) = waits {

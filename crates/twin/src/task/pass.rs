@@ -36,7 +36,7 @@ impl World {
                 task.is_cold = true;
                 task.state = State::Throttled;
                 let at = task.wakes_at;
-                self.plan(at, Event::Task(index as u32));
+                self.plan_wake(at, Event::Task(index as u32));
             }
         }
         passed
@@ -61,7 +61,7 @@ impl World {
             self.task_does(index, Doing::Waiting);
             self.tasks[index].state = State::Held;
             self.tasks[index].is_cold = true;
-            self.plan(until, Event::Task(index as u32));
+            self.plan_wake(until, Event::Task(index as u32));
             return Passed::Sleep;
         }
         let task = &mut self.tasks[index];

@@ -99,7 +99,7 @@ impl World {
     pub(super) fn waits_for_memory(&mut self, index: usize) {
         self.task_does(index, Doing::Stalled);
         self.tasks[index].state = State::Scarce;
-        self.plan(wake_at(wake_at(self.now, 1), 1), Event::Task(index as u32));
+        self.plan_wake(wake_at(wake_at(self.now, 1), 1), Event::Task(index as u32));
     }
 
     /// An operation of the null engine: nothing but the call.
