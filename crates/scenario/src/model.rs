@@ -85,6 +85,9 @@ pub struct Twin {
     /// Requests that a disk takes at a time, whichever CPU they come from.
     #[serde(default)]
     pub queue: Option<u16>,
+    /// Requests of one size take a time that varies by up to so many percent, up and down.
+    #[serde(default)]
+    pub vary: Option<u8>,
     /// Bytes that an access of a job that reads memory moves.
     #[serde(default)]
     pub access_bytes: Option<u64>,

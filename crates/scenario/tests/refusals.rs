@@ -607,4 +607,9 @@ fn sharing_disks() {
         "[twin]\nqueue = 1\n[[disk]]",
         r#"t.toml:6: key `twin`: `queue` is 2 to 65535 requests"#,
     );
+    check(
+        "[[disk]]",
+        "[twin]\nvary = 101\n[[disk]]",
+        r#"t.toml:6: key `twin`: `vary` is 0 to 100 percent"#,
+    );
 }

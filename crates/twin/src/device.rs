@@ -12,7 +12,7 @@
 //! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order that weights.rs gives.
 //!
 //! A server that commits, as NFS's, takes pages at that speed too, but they are written, for the kernel, only when it says so, all at once.
-//! A disk may stand still for a while, as one does that collects garbage or retries: everything in line is late by that. And each so many-th
+//! How long a request takes may vary (vary.rs). A disk may stand still for a while, as one does that collects garbage or retries: everything in line is late by that. And each so many-th
 //! request may fail: its time is spent, its pages count as written for the throttle and as clean, as the kernel has it, and are lost.
 //!
 //! How requests come here, and what happens when they are complete: path.rs. `io.max`: limit.rs.
@@ -26,10 +26,12 @@ mod path;
 mod request;
 #[cfg(test)]
 mod tests;
+mod vary;
 mod weights;
 
 pub use limit::Limit;
 pub use request::{Request, Waiter, What};
+pub use vary::Vary;
 pub use weights::{DEFAULT as DEFAULT_WEIGHT, Weights};
 
 use crate::clock::{Ns, SECOND};
@@ -57,6 +59,8 @@ pub struct Traits {
     pub fails: u64,
     /// Requests it takes at a time, if from all CPUs together.
     pub queue: Option<u16>,
+    /// Not all of one size take as long.
+    pub vary: Option<Vary>,
     /// It is divided by weight.
     pub weights: Option<Weights>,
     /// By cgroup and whether it is of reads.
@@ -170,6 +174,8 @@ impl Device {
         let time = (bytes * u128::from(SECOND)).div_ceil(u128::from(bandwidth)) as Ns;
         let weights = self.traits.weights.as_mut();
         let tag = weights.map(|weights| weights.comes(request.cgroup as usize, time));
+        let vary = self.traits.vary.as_mut();
+        let time = vary.map_or(time, |vary| vary.scatters(time));
         line.insert(request, time, tag, now)
     }
 

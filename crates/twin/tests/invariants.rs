@@ -89,7 +89,7 @@ prop_compose! {
         disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"]), 0u32..3), 2),
         knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..7)), 3),
         options in prop::sample::select(vec!["", "commit=1", "commit=1,nodelalloc"]),
-        trouble in prop::sample::select(vec!["", "", "stall = \"200ms\"\nstall_every = \"700ms\"", "fails = 7"]),
+        trouble in prop::sample::select(vec!["", "", "stall = \"200ms\"\nstall_every = \"700ms\"", "fails = 7", "vary = 50"]),
         inner in any::<bool>(),
         drain in prop::option::of(1u32..30),
         burst in prop::option::of(10u32..2_000),

@@ -87,6 +87,7 @@ pub(super) fn twin(root: &Table) -> Twin {
             "stall_every",
             "fails",
             "queue",
+            "vary",
             "access",
             "migrate",
         ])
@@ -134,8 +135,19 @@ pub(super) fn twin(root: &Table) -> Twin {
                 None
             }
         });
+    let vary = table
+        .optional("vary")
+        .and_then(|v| v.unsigned("a number: by how many percent the time of a request varies"))
+        .and_then(|percent| match u8::try_from(percent) {
+            Ok(percent @ 0..=100) => Some(percent),
+            _ => {
+                table.complain("`vary` is 0 to 100 percent");
+                None
+            }
+        });
     Twin {
         queue,
+        vary,
         stall_ns,
         stall_every_ns,
         fails: table

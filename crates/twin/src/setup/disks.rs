@@ -3,8 +3,9 @@
 
 use super::Refusal;
 use crate::clock::{Ns, SECOND};
-use crate::device::{DEFAULT_WEIGHT, Device, Limit, Traits, Weights};
+use crate::device::{DEFAULT_WEIGHT, Device, Limit, Traits, Vary, Weights};
 use crate::fio::Work;
+use crate::random::Random;
 use crate::world::Cgroup;
 use scenario::io_max::io_max;
 use scenario::model::{Disk, Filesystem, Scenario};
@@ -109,8 +110,8 @@ fn weight(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A disk, shared by these cgroups.
-pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup]) -> Device {
+/// A disk, shared by these cgroups; what chance has to do with it comes from `random`.
+pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut Random) -> Device {
     let settings = |path: &str| {
         // What a cgroup with copies says is theirs.
         let above = || scenario.cgroups.get(path.rsplit_once('/')?.0);
@@ -150,6 +151,9 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup]) -> Device {
         stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),
         fails: twin.fails.unwrap_or(0),
         queue: twin.queue,
+        vary: twin
+            .vary
+            .map(|percent| Vary::new(percent, Random::new(random.next()))),
         weights,
         limits,
     };

@@ -66,7 +66,7 @@ impl Plan {
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
         world.samples.cgroups = vec![Vec::new(); world.cgroups.len()];
         for disk in &scenario.disks {
-            let device = disks::device(scenario, disk, &world.cgroups);
+            let device = disks::device(scenario, disk, &world.cgroups, &mut world.random);
             world.devices.push(device);
             world
                 .journals
