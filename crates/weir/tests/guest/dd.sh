@@ -2,9 +2,9 @@
 # dd.sh N LEARN SECONDS: how far apart N dd come that write to the disk "sda", each to a file of its own, in SECONDS after LEARN
 # seconds; twice. Nothing is asked of the result: it is what the twin's is held against (docs/twin.md).
 . /tap.sh
-n=$1
+dds=$1
 limits 314572800
-for i in $(seq "$n"); do
+for i in $(seq "$dds"); do
 	dd if=/dev/zero of="/mnt/sda/$i" bs=4k count=1000000 2>/dev/null &
 	echo "/proc/$!/io" >>/tmp/writers
 done
@@ -26,7 +26,7 @@ for round in 1 2; do
 		  if (x > most) most = x }
 		END { printf "# %d dd, pages a second: %.2f, least %.2f, most %.2f, %.2f %% apart, Jain %.5f\n",
 			n, sum / n, least, most, (most - least) * n / sum * 100, sum * sum / n / squares }' /tmp/before /tmp/after
-	ok "all $n of them write (round $round)" is "$(wc -l </tmp/after)" "$n"
+	ok "all $dds of them write (round $round)" is "$(wc -l </tmp/after)" "$dds"
 done
 for writer in $(cat /tmp/writers); do
 	kill "$(echo "$writer" | cut -d / -f 3)"
