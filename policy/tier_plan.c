@@ -25,7 +25,8 @@
  *
  * Where heat is known only hot pages demand (without lending: all do, up to the
  * budget), and what a cgroup cannot get for its hot pages it makes by exchanging
- * cold ones of its own.  Where it is guessed, only the last is done.
+ * cold ones of its own.  Where it is guessed, only the last is done, and by who has
+ * nothing else to move.
  *
  * Why it comes to rest.  A move takes half of a difference and none below a band, so
  * nothing overshoots.  No supply turns into a demand of the class it served or a
@@ -226,6 +227,9 @@ static weir_u64 exchange(struct market *market, weir_u32 i)
 	weir_u64 cold, hot;
 
 	if (!group->heat_known)
+		return 0;
+	/* it would not be known any more which pages a sample was of */
+	if (!weir_tier_trades_heat(group) && (move->demote[tier] || move->promote[tier]))
 		return 0;
 	cold = beyond(here, weir_tier_hot(group, tier) + move->demote[tier]);
 	hot = beyond(weir_tier_hot(group, tier + 1), move->promote[tier]);

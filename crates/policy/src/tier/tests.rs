@@ -409,6 +409,28 @@ fn own_cold_pages_go_for_own_hot_ones() {
 }
 
 #[test]
+fn a_guess_waits_until_there_is_nothing_else_to_move() {
+    let above = |heat_known| Group {
+        held: held(&[200 * MIB, 40 * MIB]),
+        hot: held(&[100 * MIB, 30 * MIB]),
+        max: 240 * MIB,
+        heat_known,
+        ..Group::default()
+    };
+    let demotes = |heat_known| {
+        let capacity = [210 * MIB, 70 * MIB];
+        let groups = vec![above(heat_known)];
+        let host = Machine::new(&capacity, 2 * MIB, strict(64, 100 * MIB), groups);
+        let plan = host.plan();
+        assert_eq!(plan[0].reason, Reason::Returns);
+        plan[0].demote[0]
+    };
+    // Half of what is above 180 MiB; and of the hot ones that are left below.
+    assert_eq!(demotes(HEAT_GUESSED), 10 * MIB);
+    assert_eq!(demotes(HEAT_KNOWN), 10 * MIB + 15 * MIB);
+}
+
+#[test]
 fn a_pod_bounds_its_containers() {
     let pod = Group {
         held: held(&[100_000]),
