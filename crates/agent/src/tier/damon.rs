@@ -14,6 +14,9 @@
 //! so not more than twice of that is moved: the plan asks for half of a difference, so nothing overshoots. Nor has it more than took about a
 //! second last time, or 1 GiB: the kernel isolates and moves it in one go, and cannot be told to stop meanwhile.
 //!
+//! Where a cgroup's cold pages change places with its hot ones, a slice has no more than is wanting, and no more go up than went down: else
+//! that would take it off its budget, the way back would be another move, and so on for ever.
+//!
 //! Why not let DAMON run by itself with its quotas? A quota counts what is looked at and not what is moved, in the first
 //! period 6.12 forgets it, and whoever is killed leaves it running. A slice bounds what can be moved, killed or not.
 //!
@@ -29,7 +32,7 @@ mod scheme;
 mod search;
 mod sweep;
 
-use crate::tier::engine::{Engine, Heat, Move, Outcome, Watched, Way};
+use crate::tier::engine::{Engine, Heat, Move, Outcome, Watched, Way, change_places};
 use crate::tier::host::{Host, PAGE, Tier};
 use admin::Admin;
 use owners::Owners;
@@ -258,6 +261,15 @@ impl Damon {
         Ok(heat)
     }
 
+    /// The moves, with what is free now where they go.
+    fn with_room(&self, mut moves: Vec<Move>) -> Vec<Move> {
+        let free = self.host.free();
+        for node in moves.iter_mut().flat_map(|wanted| &mut wanted.to) {
+            node.free = free.get(&node.id).copied().unwrap_or(node.free);
+        }
+        moves
+    }
+
     /// What was late is tried again with less. Where a cgroup went between two looks, the next step goes without it; otherwise that was
     /// the last one. Says why it was.
     fn judge<'a>(
@@ -299,7 +311,11 @@ impl Engine for Damon {
         let mut outcomes = vec![Outcome::default(); moves.len()];
         // Down first: it makes the room.
         for way in [Way::Down, Way::Up] {
-            if let Err(fault) = self.carry(way, moves, &mut outcomes, stop) {
+            let moves = match way {
+                Way::Down => moves.to_vec(),
+                Way::Up => self.with_room(change_places(moves, &outcomes)),
+            };
+            if let Err(fault) = self.carry(way, &moves, &mut outcomes, stop) {
                 let why = self.judge(fault, moves.iter().map(|wanted| &wanted.directory));
                 let of_way = moves
                     .iter()

@@ -137,18 +137,24 @@ impl Engine for Pair {
     }
 
     fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
-        let of = |way| -> Vec<Move> {
-            let of = moves.iter().filter(|wanted| wanted.way == way);
-            of.cloned().collect()
-        };
+        let is_down = |wanted: &&Move| wanted.way == Way::Down;
+        let down: Vec<Move> = moves.iter().filter(is_down).cloned().collect();
         // Down first: it makes the room.
-        let mut down = self.down.step(&of(Way::Down), stop).into_iter();
-        let mut up = self.up.step(&of(Way::Up), stop).into_iter();
-        let outcomes = moves.iter().map(|wanted| match wanted.way {
-            Way::Down => down.next(),
-            Way::Up => up.next(),
-        });
-        outcomes.map(Option::unwrap_or_default).collect()
+        let mut went = self.down.step(&down, stop).into_iter();
+        let outcome = |wanted: &Move| match wanted.way {
+            Way::Down => went.next().unwrap_or_default(),
+            Way::Up => Outcome::default(),
+        };
+        let mut outcomes: Vec<Outcome> = moves.iter().map(outcome).collect();
+        let mut up = change_places(moves, &outcomes);
+        up.retain(|wanted| wanted.way == Way::Up);
+        let mut came = self.up.step(&up, stop).into_iter();
+        for (wanted, outcome) in moves.iter().zip(&mut outcomes) {
+            if wanted.way == Way::Up {
+                *outcome = came.next().unwrap_or_default();
+            }
+        }
+        outcomes
     }
 
     fn tells_heat(&self) -> bool {
@@ -235,6 +241,23 @@ pub fn choose(
     }
 }
 
+/// The moves, but where pages change places no more going up than went down.
+pub fn change_places(moves: &[Move], outcomes: &[Outcome]) -> Vec<Move> {
+    let went_down = |up: &Move| -> u64 {
+        let down = moves.iter().zip(outcomes).filter(|(down, _)| {
+            down.way == Way::Down && down.tier + 1 == up.tier && down.directory == up.directory
+        });
+        down.map(|(_, outcome)| outcome.moved).sum()
+    };
+    let mut limited = moves.to_vec();
+    for wanted in &mut limited {
+        if wanted.fit && wanted.way == Way::Up {
+            wanted.pages = wanted.pages.min(went_down(wanted));
+        }
+    }
+    limited
+}
+
 /// Divides a number of pages among nodes that take them, the one with most room first. What there is no room
 /// for is left out.
 pub fn spread(to: &[Node], pages: u64) -> Vec<(u32, u64)> {
@@ -258,6 +281,36 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_places_are_changed_no_more_comes_up_than_went_down() {
+        let change = |directory: &str, way, fit| Move {
+            cgroup: directory.into(),
+            directory: directory.into(),
+            tier: if way == Way::Up { 1 } else { 0 },
+            way,
+            from: Vec::new(),
+            held: 1000,
+            to: Vec::new(),
+            pages: 100,
+            fit,
+        };
+        let moves = [
+            change("/a", Way::Down, true),
+            change("/b", Way::Down, true),
+            change("/a", Way::Up, true),
+            change("/b", Way::Up, true),
+            change("/c", Way::Up, true),
+            change("/d", Way::Up, false),
+        ];
+        let outcomes = [60, 120, 0, 0, 0, 0].map(|moved| Outcome {
+            moved,
+            ..Outcome::default()
+        });
+        let pages = change_places(&moves, &outcomes).into_iter();
+        let pages: Vec<u64> = pages.map(|wanted| wanted.pages).collect();
+        assert_eq!(pages, [100, 100, 60, 100, 0, 100]);
+    }
 
     #[test]
     fn pages_go_where_most_room_is_and_no_further() {

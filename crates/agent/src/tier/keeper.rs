@@ -214,7 +214,10 @@ impl Keeper {
         };
         for (wanted, outcome) in self.moves.drain(..).zip(&done.outcomes) {
             self.totals.add(&wanted, outcome);
-            self.stuck.note(&wanted, outcome);
+            // What comes up in an exchange depends on what went down.
+            if !wanted.fit || wanted.way == Way::Down {
+                self.stuck.note(&wanted, outcome);
+            }
             self.heats.note(&wanted, outcome);
         }
         match done.heat {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const SEARCHES: usize = 16;
 
 /// A part of the pages that is not worth another slice: the next step sees to it.
-const REST: u64 = 16;
+const REST: u64 = 8;
 
 /// A search for pages of one move.
 pub struct Search {
@@ -30,7 +30,7 @@ pub struct Search {
     /// Pages wanting now, and when that is few enough.
     wanting: u64,
     rest: u64,
-    /// Of its pages looked at, this part is expected to be fit, but not less than half.
+    /// Of the pages in a slice at least this part is taken to be fit.
     share: f64,
     /// Pages moved.
     pub moved: u64,
@@ -70,7 +70,11 @@ impl Search {
             whole: stretch.whole,
             wanting: room,
             rest: room / REST,
-            share: sweep.share(),
+            // An exchange is as much one way as the other. What is asked for otherwise is half of a difference: twice that is not too much.
+            share: match wanted.fit {
+                true => 1.0,
+                false => sweep.share().max(0.5),
+            },
             moved: 0,
             looked: 0,
             slice: 0,
@@ -97,12 +101,13 @@ impl Search {
         marks
     }
 
-    /// The next addresses to go through, and how many pages are the cgroup's there: at most twice those wanting, and about `most`.
+    /// The next addresses to go through, and how many pages are the cgroup's there: at most twice those wanting, where places are
+    /// changed no more than those, and about `most`.
     pub fn slice(&mut self, most: u64) -> Option<(Scheme, u64)> {
         if self.wanting <= self.rest {
             return None;
         }
-        let fit = (self.wanting as f64 / self.share.max(0.5)) as u64;
+        let fit = (self.wanting as f64 / self.share) as u64;
         let slice = take(&mut self.blocks, fit.min(most))?;
         self.slice = slice.pages;
         Some((self.scheme(slice.range, self.pass), slice.pages))
