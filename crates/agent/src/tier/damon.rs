@@ -36,9 +36,9 @@ use crate::tier::engine::{Engine, Heat, Move, Outcome, Watched, Way, change_plac
 use crate::tier::host::{Host, PAGE, Tier};
 use admin::Admin;
 use owners::Owners;
-use pass::{Dose, Fault, Job, OFTEN, ONCE, run};
+use pass::{Dose, Fault, Job, OFTEN, once, once_more, run, set_up};
 use sample::Sample;
-use scheme::{Pace, Pass};
+use scheme::Pace;
 use search::{Searches, ranges};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,7 +173,7 @@ impl Damon {
         self.walk.learn(self.walk.pages(), began.elapsed());
         marked?;
         let (time, pace) = match way {
-            Way::Down => (self.look, ONCE),
+            Way::Down => (self.look, once(tiers.len())),
             Way::Up => (self.look / 4, OFTEN),
         };
         pause(time, stop);
@@ -214,9 +214,9 @@ impl Damon {
         if pages > 0 {
             self.slice.learn(pages, began.elapsed());
         }
-        for (searches, moved) in searches.into_iter().zip(moved?) {
-            for (search, bytes) in searches.into_iter().zip(moved) {
-                search.found(bytes / PAGE);
+        for (searches, applied) in searches.into_iter().zip(moved?) {
+            for (search, applied) in searches.into_iter().zip(applied) {
+                search.found(applied.bytes / PAGE);
                 any = true;
             }
         }
@@ -234,30 +234,47 @@ impl Damon {
             .iter()
             .map(|one| Heat::of(one, tiers.len()))
             .collect();
-        let sample = |tier: &Tier| {
-            let ranges = ranges(&self.host, &tier.nodes)?;
-            Sample::new(&ranges, self.round, watched, &self.owners)
-        };
-        let samples: Vec<Sample> = tiers.iter().map(sample).collect::<Result<_, _>>()?;
-        let jobs = |pass| -> Vec<Job> {
-            let numbered = samples.iter().enumerate();
-            let jobs = numbered.map(|(kdamond, sample)| Job {
-                kdamond,
-                ranges: &sample.areas,
-                schemes: sample.schemes(watched, pass),
-            });
-            jobs.collect()
-        };
-        self.admin.claim(samples.len())?;
-        let counted = run(&self.admin, &jobs(Pass::Mark), &OFTEN, stop).and_then(|_| {
-            // The pass that counts begins as much later than it is started.
-            pause((self.look / 4).saturating_sub(ONCE.delay()), stop);
-            run(&self.admin, &jobs(Pass::Count), &ONCE, stop)
-        });
-        self.admin.give_back(samples.len())?;
-        for (tier, (sample, bytes)) in samples.iter().zip(counted?).enumerate() {
-            sample.add(&bytes, tier, &mut heat);
+        let ranges = |tier: &Tier| ranges(&self.host, &tier.nodes);
+        let ranges: Vec<_> = tiers.iter().map(ranges).collect::<Result<_, _>>()?;
+        let sample = Sample::new(&ranges, self.round, watched, &self.owners)?;
+        let job = [Job {
+            kdamond: 0,
+            ranges: &sample.areas,
+            schemes: sample.schemes(watched),
+        }];
+        if job[0].schemes.is_empty() {
+            return Ok(heat);
         }
+        let count = || -> Result<_, Fault> {
+            let began = Instant::now();
+            let mut counted = once_more(&self.admin, &job, stop)?;
+            Ok((began, counted.swap_remove(0)))
+        };
+        let count_after = |since: Instant, time: Duration| {
+            pause(time.saturating_sub(since.elapsed()), stop);
+            count()
+        };
+        self.admin.claim(1)?;
+        // The first pass counts what was touched since nobody knows when.
+        let counted = set_up(&self.admin, &job, &sample::PACE).and_then(|()| {
+            let first = count()?;
+            let soon = count_after(first.0, self.look / 4)?;
+            let later = count_after(soon.0, self.look)?;
+            Ok([first, soon, later])
+        });
+        self.admin.give_back(1)?;
+        let [first, soon, later] = counted?;
+        if ![&first, &soon, &later]
+            .iter()
+            .all(|one| sample.was_once(&one.1))
+        {
+            return Err(Fault::Late(
+                "DAMON went over a sample twice: who is to stop it gets too little CPU time".into(),
+            ));
+        }
+        let soon_time = soon.0 - first.0;
+        let later_time = later.0 - soon.0;
+        sample.add((&soon.1, soon_time), (&later.1, later_time), &mut heat);
         Ok(heat)
     }
 

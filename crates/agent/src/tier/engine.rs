@@ -61,8 +61,14 @@ pub struct Heat {
     pub directory: PathBuf,
     /// Its pages that were looked at, in each tier.
     pub looked: Vec<u64>,
-    /// Of them, those that were touched within a quarter of `look`.
+    /// Of them, those that were touched within `soon`.
     pub hot: Vec<u64>,
+    /// Of them, those that were touched within `later`, after that.
+    pub warm: Vec<u64>,
+    /// About a quarter of `look`, as it came out.
+    pub soon: Duration,
+    /// About `look`.
+    pub later: Duration,
 }
 
 impl Heat {
@@ -72,6 +78,9 @@ impl Heat {
             directory: watched.directory.clone(),
             looked: vec![0; tiers],
             hot: vec![0; tiers],
+            warm: vec![0; tiers],
+            soon: Duration::ZERO,
+            later: Duration::ZERO,
         }
     }
 }

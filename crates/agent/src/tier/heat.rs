@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is known of cgroups' heat, and whether it is worth it to change their cold pages for hot ones.
 //!
-//! A sample tells how many pages were touched of late, not whether they will be again: of memory that is read at random as many are
-//! in one tier as in the other, and changing their places changes nothing. So it is tried: pages change places until it
-//! should show: until a quarter as many came up as were hot further down, and so many that a quarter of them is more than two samples
-//! differ by chance. Unless then at least a quarter as many as came up are fewer down
-//! there, that was in vain, and is not tried again for 16 s, then for 32, up to 17 minutes, or until twice as many are hot down there.
+//! A sample tells how many pages further down are hotter than what would go down in their place ([`excess`]). Unless they are more than
+//! samples differ by chance, nothing changes places: of memory that is read evenly none are.
 //!
-//! Example: 20,000 pages are in the slow tier, 8,000 of them hot. 4,000 change places. If 5,000 are hot down there then, 3,000 of the 4,000 were
-//! worth it, and it goes on. If there are still 7,800, it is left at that. That is seldom chance: of 1,500 pages looked at 40 % were hot, which is
-//! 8,000 give or take 250, and the difference of two such samples give or take 360.
+//! A sample does not tell whether they will be as hot again: who goes through its memory once touches each part of it many times, and then no more. So it is tried:
+//! pages change places until it should show: until a quarter as many came up as were hot further down, and so many that an eighth of them
+//! is more than two samples differ by chance. Unless then at least an eighth as many as came up are fewer down there, that was in vain, and is
+//! not tried again for 16 s, then for 32, up to 17 minutes, or until twice as many are hot down there.
 //!
-//! Why chance counts: a page that is read every five seconds is taken for hot one time in ten. Where a hot set is in the fast tier, a tenth of the
-//! others look hot in the slow one and go on to, whatever changes places; a sample now and then has fewer, and that is no success.
+//! Why an eighth: those that come up are those that were touched just now, which most of them may have been by chance; where 5 % of the pages are hot and a tenth of the others
+//! is always touched just now, every third one is worth it.
+//!
+//! Example: 20,000 pages are in the slow tier, 8,000 of them hot. 6,000 change places. If 5,000 are hot down there then, 3,000 of the 6,000 were
+//! worth it, and it goes on. If there are still 7,800, it is left at that. That is seldom chance: of 5,000 pages looked at 40 % were hot, which is
+//! 8,000 give or take 190, and the difference of two such samples give or take 270.
+
+mod excess;
 
 use crate::tier::engine::{Heat, Move, Outcome, Watched, Way};
 use crate::tier::groups::Reading;
+use excess::Look;
 use policy::tier::{Group, HEAT_GUESSED, TIERS_MAX};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,9 +45,9 @@ const FEW: u64 = 512;
 #[derive(Debug)]
 struct Entry {
     at: Instant,
-    /// Hot pages among those of each tier.
-    part: Vec<Option<Part>>,
-    /// Hot pages further down, each counted once for each tier that it is below the first.
+    /// The sample of each tier.
+    looks: Vec<Option<Look>>,
+    /// Pages further down that are hotter than those above, each counted once for each tier that it is below the first.
     below: f64,
     /// The variance of that.
     doubt: f64,
@@ -53,25 +58,6 @@ struct Entry {
     until: Option<Instant>,
 }
 
-/// The hot ones among some pages, from 0 to 1, by a sample.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    hot: f64,
-    /// The variance of that: of `n` pages looked at.
-    doubt: f64,
-}
-
-impl Part {
-    fn new(hot: u64, looked: u64) -> Option<Part> {
-        let (hot, looked) = (hot as f64, looked as f64);
-        let part = hot / looked;
-        (looked > 0.0).then(|| Part {
-            hot: part,
-            doubt: part * (1.0 - part) / looked,
-        })
-    }
-}
-
 /// Pages are changing places.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
@@ -80,18 +66,20 @@ struct Trial {
     doubt: f64,
     /// Pages that came up since.
     moved: u64,
+    /// Pages that went down since for other reasons.
+    lost: u64,
 }
 
 impl Trial {
     /// What must be fewer hot below for it to have been worth it.
     fn worth(self) -> f64 {
-        self.moved as f64 / 4.0
+        self.moved as f64 / 8.0
     }
 
     /// Whether it should show by now, in a sample with so much variance: it differs from another by more than twice the standard
     /// deviation one time in forty, upwards.
     fn shows(self, doubt: f64) -> bool {
-        self.worth() >= self.before / 16.0 && self.worth() >= 2.0 * (self.doubt + doubt).sqrt()
+        self.moved as f64 >= self.before / 4.0 && self.worth() >= 2.0 * (self.doubt + doubt).sqrt()
     }
 }
 
@@ -103,11 +91,15 @@ impl Heats {
     /// Takes a sample.
     pub fn learn(&mut self, heat: Vec<Heat>) {
         for heat in heat {
-            let part = |(hot, looked): (&u64, &u64)| Part::new(*hot, *looked);
-            let part = heat.hot.iter().zip(&heat.looked).map(part).collect();
+            let ratio = heat.later.as_secs_f64() / heat.soon.as_secs_f64();
+            let counts = heat.looked.iter().zip(&heat.hot).zip(&heat.warm);
+            let look = |((looked, hot), warm): ((&u64, &u64), &u64)| {
+                Look::new(*looked, *hot, *warm, ratio)
+            };
+            let looks = counts.map(look).collect();
             let entry = self.0.entry(heat.directory).or_insert(Entry {
                 at: Instant::now(),
-                part: Vec::new(),
+                looks: Vec::new(),
                 below: 0.0,
                 doubt: 0.0,
                 trial: None,
@@ -115,7 +107,7 @@ impl Heats {
                 left: 0.0,
                 until: None,
             });
-            (entry.at, entry.part) = (Instant::now(), part);
+            (entry.at, entry.looks) = (Instant::now(), looks);
         }
     }
 
@@ -127,15 +119,23 @@ impl Heats {
                 continue;
             };
             (entry.below, entry.doubt) = (0.0, 0.0);
-            for (tier, part) in entry.part.iter().enumerate().take(TIERS_MAX) {
-                let Some(part) = part else { continue };
+            let mut above = None;
+            for (tier, look) in entry.looks.iter().enumerate().take(TIERS_MAX) {
+                let Some(look) = look else { continue };
                 let held = group.held[tier] as f64;
-                group.hot[tier] = (part.hot * held) as u64;
-                entry.below += part.hot * held * tier as f64;
-                entry.doubt += part.doubt * (held * tier as f64).powi(2);
+                // Those that would come up: there is no telling which of them are hot.
+                group.hot[tier] = (look.touched() * held) as u64;
+                if tier > 0 {
+                    let part = look.excess(above);
+                    entry.below += part.of * held * tier as f64;
+                    entry.doubt += part.doubt * (held * tier as f64).powi(2);
+                }
+                above = Some(*look);
             }
-            entry.judge();
-            if entry.until.is_none_or(|until| until <= Instant::now()) {
+            if !entry.looks.is_empty() {
+                entry.judge();
+            }
+            if entry.may_change() {
                 group.heat_known = HEAT_GUESSED;
             }
             self.0.insert(directory, entry);
@@ -149,6 +149,7 @@ impl Heats {
                 before: entry.below,
                 doubt: entry.doubt,
                 moved: 0,
+                lost: 0,
             });
         }
     }
@@ -159,14 +160,19 @@ impl Heats {
             return;
         };
         match &mut entry.trial {
-            // What comes up, for whatever reason, counts. Where others go down, too, there is nothing to be compared.
+            // What comes up counts, for whatever reason.
             Some(trial) if wanted.way == Way::Up => trial.moved += outcome.moved,
-            trial if !wanted.fit => *trial = None,
+            Some(trial) if !wanted.fit => trial.lost += outcome.moved,
             _ => {}
+        }
+        if !wanted.fit && outcome.moved > 0 {
+            // It was a sample of other pages.
+            entry.looks.clear();
         }
     }
 
-    /// Whose heat is wanted after these moves: of those that have pages in two tiers at least, the longest not looked at.
+    /// Whose heat is wanted after these moves: of those that have pages in two tiers at least, and no others to move than to
+    /// change places, the longest not looked at.
     pub fn wanted(&self, readings: &[Reading], moves: &[Move]) -> Vec<Watched> {
         let divided = |reading: &&Reading| {
             let held = reading.group.held.iter();
@@ -174,18 +180,25 @@ impl Heats {
         };
         let mut due: Vec<(Option<Instant>, &Reading)> = Vec::new();
         for reading in readings.iter().filter(divided) {
-            let entry = self.0.get(&reading.directory);
-            let moves = moves.iter().any(|one| one.directory == reading.directory);
-            if moves || entry.is_none_or(|entry| entry.at.elapsed() >= REST) {
-                due.push((entry.map(|entry| entry.at), reading));
+            let known = self.0.get(&reading.directory);
+            let known = known.filter(|entry| !entry.looks.is_empty());
+            let mut own = moves
+                .iter()
+                .filter(|one| one.directory == reading.directory);
+            let is_due = match own.next() {
+                Some(one) => one.fit,
+                None => known.is_none_or(|entry| entry.at.elapsed() >= REST),
+            };
+            if is_due {
+                due.push((known.map(|entry| entry.at), reading));
             }
         }
-        // Nobody is looked at for the sake of rest alone before the last look is old.
+        due.sort_by_key(|(at, _)| *at);
+        // Whose heat is known is not looked at for the sake of rest alone before the last look is old.
         let last = self.0.values().map(|entry| entry.at).max();
         if moves.is_empty() && last.is_some_and(|last| last.elapsed() < REST) {
-            return Vec::new();
+            due.retain(|(at, _)| at.is_none());
         }
-        due.sort_by_key(|(at, _)| *at);
         let watched = |(_, reading): &(_, &Reading)| Watched {
             cgroup: reading.path.clone(),
             directory: reading.directory.clone(),
@@ -195,6 +208,12 @@ impl Heats {
 }
 
 impl Entry {
+    /// Whether pages are hot down there beyond chance (more than twice the standard deviation), and it is not in vain to bring them up.
+    fn may_change(&self) -> bool {
+        self.below > 2.0 * self.doubt.sqrt()
+            && self.until.is_none_or(|until| until <= Instant::now())
+    }
+
     /// Whether what is being tried was worth it so far.
     fn judge(&mut self) {
         if self.below > 2.0 * self.left + FEW as f64 {
@@ -204,6 +223,10 @@ impl Entry {
             return;
         };
         self.trial = None;
+        if trial.lost > trial.moved / 2 {
+            // Hot ones among those, for want of cold ones, would be taken for a failure.
+            return;
+        }
         if trial.before - self.below >= trial.worth() {
             self.vain = 0;
             return;

@@ -19,11 +19,14 @@ pub const OFTEN: Pace = Pace {
     apply: 50_000,
 };
 
-/// A page that a pass has looked at would be cold for the next: it comes late enough to be seen to be done before a second one.
-pub const ONCE: Pace = Pace {
-    sample: 50_000,
-    apply: 200_000,
-};
+/// A page that a pass has looked at would be cold for the next: with so many kdamonds, of which one after the other is seen to be done, it
+/// comes late enough for that before a second one.
+pub fn once(kdamonds: usize) -> Pace {
+    Pace {
+        sample: 50_000,
+        apply: 100_000 + 100_000 * kdamonds as u64,
+    }
+}
 
 /// What one kdamond is to do.
 pub struct Job<'a> {
@@ -33,6 +36,15 @@ pub struct Job<'a> {
     pub ranges: &'a [Range],
     /// What it does there, each once or more.
     pub schemes: Vec<Scheme>,
+}
+
+/// What a pass, or several, did by one scheme.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Ranges of addresses gone through: each once in each pass.
+    pub tried: u64,
+    /// Bytes that the scheme was applied to.
+    pub bytes: u64,
 }
 
 /// Why a pass came to nothing.
@@ -79,7 +91,7 @@ impl Dose {
     }
 }
 
-/// Carries out jobs of different kdamonds at a time; the bytes that each scheme was applied to, of none if it was told to stop.
+/// Carries out jobs of different kdamonds at a time; what each scheme did, of none if it was told to stop.
 ///
 /// # Errors
 /// The kernel refuses, or it takes too long.
@@ -88,16 +100,39 @@ pub fn run(
     jobs: &[Job],
     pace: &Pace,
     stop: &AtomicBool,
-) -> Result<Vec<Vec<u64>>, Fault> {
+) -> Result<Vec<Vec<Applied>>, Fault> {
+    set_up(admin, jobs, pace)?;
+    once_more(admin, jobs, stop)
+}
+
+fn busy(job: &&Job) -> bool {
+    !job.schemes.is_empty()
+}
+
+/// Tells kdamonds what to do.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_up(admin: &Admin, jobs: &[Job], pace: &Pace) -> Result<(), Fault> {
+    for job in jobs.iter().filter(busy) {
+        scheme::set_up(admin, job.kdamond, job.ranges, &job.schemes, pace)?;
+    }
+    Ok(())
+}
+
+/// [`run`] with jobs that are set up.
+pub fn once_more(
+    admin: &Admin,
+    jobs: &[Job],
+    stop: &AtomicBool,
+) -> Result<Vec<Vec<Applied>>, Fault> {
     if stop.load(Ordering::Relaxed) {
         return Ok(vec![Vec::new(); jobs.len()]);
     }
-    let busy = |job: &&Job| !job.schemes.is_empty();
     for job in jobs.iter().filter(busy) {
-        scheme::set_up(admin, job.kdamond, job.ranges, &job.schemes, pace)?;
         admin.on(job.kdamond)?;
     }
-    let wait = |job: &Job| -> Result<Vec<u64>, Fault> {
+    let wait = |job: &Job| -> Result<Vec<Applied>, Fault> {
         if job.schemes.is_empty() {
             return Ok(Vec::new());
         }
@@ -109,8 +144,8 @@ pub fn run(
     jobs.iter().map(wait).collect()
 }
 
-/// The bytes that each scheme was applied to, once all were.
-fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<u64>>, String> {
+/// What each scheme did, once all did something.
+fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<Applied>>, String> {
     let stat = |at: usize, name: &str| -> Result<u64, String> {
         let file = format!("{kdamond}/contexts/0/schemes/{at}/stats/{name}");
         let text = admin.read(&file)?;
@@ -118,16 +153,19 @@ fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<u
             .map_err(|_| format!("{file} is `{text}`, not a number"))
     };
     admin.write(format!("{kdamond}/state"), "update_schemes_stats")?;
+    let mut all = Vec::new();
     for at in 0..schemes {
-        if stat(at, "nr_tried")? == 0 {
+        let tried = stat(at, "nr_tried")?;
+        if tried == 0 {
             return match admin.is_on(kdamond) {
                 true => Ok(None),
                 false => Err("a kdamond ended by itself".into()),
             };
         }
+        let bytes = stat(at, "sz_applied")?;
+        all.push(Applied { tried, bytes });
     }
-    let bytes = (0..schemes).map(|at| stat(at, "sz_applied"));
-    bytes.collect::<Result<_, _>>().map(Some)
+    Ok(Some(all))
 }
 
 /// Looks again and again until there is something; nothing if it is told to stop.

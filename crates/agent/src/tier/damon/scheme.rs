@@ -4,7 +4,6 @@
 use crate::tier::damon::admin::Admin;
 use crate::tier::damon::owners::Range;
 use crate::tier::engine::Way;
-use std::time::Duration;
 
 /// What a pass does with the pages of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +94,6 @@ pub struct Pace {
     pub apply: u64,
 }
 
-impl Pace {
-    /// From a kdamond's start to the first time that schemes are applied.
-    pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.apply)
-    }
-}
-
 /// Writes a kdamond's files: what it looks at, and its schemes.
 pub fn set_up(
     admin: &Admin,
@@ -118,7 +110,10 @@ pub fn set_up(
     write("0/monitoring_attrs/intervals/update_us", 60_000_000)?;
     // What the regions would tell is not asked for: few of them cost least.
     write("0/monitoring_attrs/nr_regions/min", 10)?;
-    write("0/monitoring_attrs/nr_regions/max", 1000)?;
+    write(
+        "0/monitoring_attrs/nr_regions/max",
+        1000.max(ranges.len() as u64),
+    )?;
     write("0/targets/nr_targets", 1)?;
     write("0/targets/0/regions/nr_regions", ranges.len() as u64)?;
     for (at, (start, end)) in ranges.iter().enumerate() {

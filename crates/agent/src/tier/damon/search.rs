@@ -54,7 +54,12 @@ impl Search {
         };
         let whose = inode(&wanted.directory);
         let own = |range| -> Result<u64, String> { Ok(count(&owners.of(range)?, whose)) };
-        let stretch = sweep.next(tier, room, most, own)?;
+        let enough = match (wanted.fit, wanted.way) {
+            // Half of what is hot there, or less, is asked for: that tells what part is, as far as a sample does.
+            (true, Way::Up) => sweep.enough(room).max(wanted.held / 2),
+            _ => sweep.enough(room),
+        };
+        let stretch = sweep.next(tier, enough, most, own)?;
         Ok(Some(Search {
             at,
             pass: match wanted.way {

@@ -60,18 +60,22 @@ impl Sweep {
         self.share
     }
 
-    /// Where to look for so many pages, through `most` at once. `count` tells how many of the cgroup's are in a range.
+    /// Its pages to look at for so many that are fit.
+    pub fn enough(&self, wanted: u64) -> u64 {
+        (wanted as f64 / self.share).ceil() as u64
+    }
+
+    /// Where to look at so many of its pages, through `most` at once. `count` tells how many of the cgroup's are in a range.
     ///
     /// # Errors
     /// Those of `count`.
     pub fn next(
         &self,
         ranges: &[Range],
-        wanted: u64,
+        enough: u64,
         most: u64,
         mut count: impl FnMut(Range) -> Result<u64, String>,
     ) -> Result<Stretch, String> {
-        let enough = (wanted as f64 / self.share).ceil() as u64;
         let (mut pages, mut left) = (0, most * PAGE);
         let mut stretch = Stretch {
             end: self.cursor,
@@ -143,7 +147,8 @@ mod tests {
     }
 
     fn starts(sweep: &Sweep, wanted: u64, most: u64) -> (Vec<u64>, bool) {
-        let stretch = sweep.next(&RANGES, wanted, most, count).expect("counted");
+        let stretch = sweep.next(&RANGES, sweep.enough(wanted), most, count);
+        let stretch = stretch.expect("counted");
         let starts = stretch.blocks.iter().map(|block| block.range.0 / MIB);
         (starts.collect(), stretch.whole)
     }
