@@ -77,7 +77,7 @@ proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (abo
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::
 
-tiers: setup ## bring cgroups to their shares of fast memory, kill agents while checksummed memory moves, take memory offline, weigh one at rest (forty minutes; TIER_SECONDS=30 for less)
+tiers: setup ## bring cgroups to their shares of fast memory, kill agents while checksummed memory moves, take memory offline, weigh one at rest (fifty minutes; TIER_SECONDS=30 for less)
 	cargo test --locked --release --package weir --test guest -- --ignored --nocapture --test-threads 1 tiers::
 
 metrics: ## have a real Prometheus scrape the agent and answer every query of the dashboard (a minute)

@@ -2,6 +2,7 @@
 //! Shares of fast memory, kept by the agent in guests with two tiers and three.
 
 use crate::common;
+use std::process::Command;
 
 /// A guest with DRAM and a slower node.
 const TWO_TIERS: &[&str] = &["--tier", "1G,80ns,200G/s", "--tier", "384M,250ns,50G/s"];
@@ -72,6 +73,21 @@ fn kernels_that_know_no_slower_memory_say_so() {
     let old = [TWO_TIERS, &["--kernel", "debian:6.1"]].concat();
     passes(&old, "tier-one.sh", &["two"]);
     passes(&["--memory", "1G"], "tier-one.sh", &["one"]);
+}
+
+/// The scenario's expectations, in as many minutes as it takes.
+#[test]
+#[ignore = "eleven minutes: make tiers"]
+fn whoever_has_what_he_wants_is_left_alone() {
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/tier-rest.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["run", scenario, "--on", "lab", "--arm", "weir"])
+        .output()
+        .expect("weir runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}\n{log}", output.status);
 }
 
 fn seconds(default: &str) -> String {
