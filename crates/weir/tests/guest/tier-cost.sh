@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What the agent costs while all are at their shares: CPU time of its process, with 4
-# and with 400 cgroups. tier-cost.sh SECONDS. In a guest that counts instructions
-# (--count-instructions, one CPU) a hundredth of a second is 10 million of them.
+# and with 400 cgroups that hold next to nothing; and with four that hold 120 MB each in two
+# tiers, where DAMON looks how hot that is, all CPU time of the host. tier-cost.sh SECONDS. In a
+# guest that counts instructions (--count-instructions, one CPU) a hundredth of a second is 10
+# million of them.
 . /tap.sh
+. /shares.sh
 cd /sys/fs/cgroup || exit 1
 seconds=${1:-60}
 echo +memory >cgroup.subtree_control
@@ -13,6 +16,34 @@ weir tier on >/dev/null || exit 1
 spent() {
 	awk '{ print $14 + $15 }' "/proc/$agent/stat"
 }
+# busy: hundredths of a second that the CPU was not idle
+busy() {
+	awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 }' /proc/stat
+}
+
+for group in a b c d; do
+	limit $group 126
+	hold $group 120
+done
+for group in a b c d; do ok "$group has its memory" finally has $group 119; done
+sleep 5
+before=$(busy)
+sleep "$seconds"
+alone=$(($(busy) - before))
+policy ''
+agent
+ok "pages are moved by DAMON" finally says "DAMON tells cold pages from hot ones"
+ok "all come to their shares" finally shares a b c d
+ok "and rest" finally rests
+sleep 5
+before=$(busy)
+sleep "$seconds"
+used=$(($(busy) - before - alone))
+echo "# 4 cgroups of 120 MB: the host was busy for $alone hundredths of a second in $seconds s without an agent, $used more at rest with one"
+ok "that is less than a hundredth of one CPU" [ $used -lt "$seconds" ]
+kill $agent
+wait $agent
+for group in a b c d; do echo 1 >$group/cgroup.kill; done
 
 made=0
 for groups in 4 400; do
@@ -23,10 +54,8 @@ for groups in 4 400; do
 		made=$((made + 1))
 	done
 	printf '[tier]\n' >/tmp/agent.toml
-	weir agent --policy /tmp/agent.toml --listen none >/tmp/log 2>&1 &
-	agent=$!
-	rests() { weir tier status | grep -q 'at rest'; }
-	ok "with $groups cgroups it comes to rest" soon rests
+	agent
+	ok "with $groups cgroups it comes to rest" finally rests
 	sleep 5
 	before=$(spent)
 	sleep "$seconds"
