@@ -80,6 +80,17 @@ weir_u64 weir_tier_budget(const struct weir_tiers *tiers, weir_u32 ratio,
 	return upto - weir_tier_upto(tiers, ratio, limit, tier - 1);
 }
 
+/* The next tier below @tier that has memory; @tier if there is none. */
+weir_u32 weir_tier_below(const struct weir_tiers *tiers, weir_u32 tier)
+{
+	weir_u32 below;
+
+	for (below = tier + 1; below < tiers->count && below < WEIR_TIERS_MAX; below++)
+		if (tiers->capacity[below])
+			return below;
+	return tier;
+}
+
 /* Does a cgroup's ratio grant more of the top tier after a change @from, @to? */
 int weir_tier_raises(const struct weir_tiers *tiers, weir_u32 from, weir_u32 to)
 {

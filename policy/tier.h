@@ -32,6 +32,7 @@ weir_u64 weir_tier_upto(const struct weir_tiers *tiers, weir_u32 ratio,
 weir_u64 weir_tier_limit(weir_u64 high, weir_u64 max);
 weir_u64 weir_tier_budget(const struct weir_tiers *tiers, weir_u32 ratio,
 			  weir_u64 limit, weir_u32 tier);
+weir_u32 weir_tier_below(const struct weir_tiers *tiers, weir_u32 tier);
 int weir_tier_raises(const struct weir_tiers *tiers, weir_u32 from, weir_u32 to);
 enum weir_parsed weir_parse_ratio(const char *text, weir_u64 len,
 				  weir_u32 *ratio);
@@ -116,7 +117,8 @@ weir_u64 weir_tier_hot(const struct weir_tier_group *group, weir_u32 tier);
 weir_u64 weir_tier_above(const struct weir_tier_group *group, weir_u32 tier);
 void weir_tier_weigh(const struct weir_tier_settings *settings,
 		     const struct weir_tier_group *group, weir_u32 tier,
-		     weir_u64 leaving, struct weir_tier_work *work);
+		     weir_u32 below, weir_u64 leaving,
+		     struct weir_tier_work *work);
 
 /* tier_lend.c: what is idle is lent */
 
@@ -145,7 +147,10 @@ enum weir_tier_reason {
 	WEIR_TIER_WAITS_BELOW,	/* would go down, no room there */
 };
 
-/* What is to move of one group; [0] is between the first and the second tier. */
+/*
+ * What is to move of one group; [0] is across the boundary below the first tier, to and
+ * from the next one that has memory.
+ */
 struct weir_tier_move {
 	weir_u64 demote[WEIR_TIER_BOUNDARIES];
 	weir_u64 promote[WEIR_TIER_BOUNDARIES];

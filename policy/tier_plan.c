@@ -4,8 +4,8 @@
  *
  * Model.  Between two tiers that follow each other is a boundary; above it a cgroup
  * has a budget and protections (tier.c, tier_share.c).  Each boundary is planned by
- * itself, from the top, as a market for the memory above it.  Who demands, in this
- * order, and what it is served from:
+ * itself, from the top, as a market for the memory above it.  A tier that has no memory
+ * now (offline) is passed over.  Who demands, in this order, and what it is served from:
  *
  *   demand          pages that would go up    from, in this order
  *   below min       up to its toptier_min     free memory, above budget, above low,
@@ -56,6 +56,8 @@ struct market {
 	struct weir_tier_move *moves;
 	weir_u32 count;
 	weir_u32 tier;			/* the one above the boundary */
+	weir_u32 below;
+	weir_u32 upper;			/* the one above that, or WEIR_TIERS_MAX */
 	weir_u64 free;			/* above, beyond the headroom */
 	weir_u64 headroom;
 	weir_u64 room_below;
@@ -82,7 +84,8 @@ static weir_u64 beyond(weir_u64 a, weir_u64 b)
 
 static weir_u64 leaving(const struct market *market, weir_u32 i)
 {
-	return market->tier ? market->moves[i].promote[market->tier - 1] : 0;
+	return market->upper == WEIR_TIERS_MAX ?
+	       0 : market->moves[i].promote[market->upper];
 }
 
 static void add_up(struct market *market)
@@ -95,7 +98,8 @@ static void add_up(struct market *market)
 		if (work->inner)
 			continue;
 		weir_tier_weigh(market->settings, &market->groups[i],
-				market->tier, leaving(market, i), work);
+				market->tier, market->below,
+				leaving(market, i), work);
 		for (k = 0; k < WEIR_TIER_DEMANDS; k++)
 			market->demand[k] += work->demand[k];
 		for (k = 0; k < WEIR_TIER_SUPPLIES; k++)
@@ -232,7 +236,7 @@ static weir_u64 exchange(struct market *market, weir_u32 i)
 	if (!weir_tier_trades_heat(group) && (move->demote[tier] || move->promote[tier]))
 		return 0;
 	cold = beyond(here, weir_tier_hot(group, tier) + move->demote[tier]);
-	hot = beyond(weir_tier_hot(group, tier + 1), move->promote[tier]);
+	hot = beyond(weir_tier_hot(group, market->below), move->promote[tier]);
 	if (!market->settings->lend)
 		cold = beyond(cold, work->over);
 	return least(weir_tier_half(least(cold, hot),
@@ -344,11 +348,12 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 	weir_u32 tiers_here = least(tiers->count, WEIR_TIERS_MAX);
 	weir_u64 step = weir_saturate(settings->step);
 	weir_u64 came_down = 0, pressed = 0, down;
-	weir_u32 tier, i;
+	weir_u32 upper = WEIR_TIERS_MAX, tier, i;
 
 	for (i = 0; i < count; i++)
 		moves[i] = (struct weir_tier_move) {};
 	for (tier = 0; tier + 1 < tiers_here; tier++) {
+		weir_u32 below = weir_tier_below(tiers, tier);
 		struct market market = {
 			.settings = settings,
 			.groups = groups,
@@ -356,19 +361,23 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 			.moves = moves,
 			.count = count,
 			.tier = tier,
+			.below = below,
+			.upper = upper,
 			.free = beyond(pages_free(room, tier), came_down),
 			.headroom = weir_saturate(room->headroom[tier]),
-			.room_below = pages_free(room, tier + 1),
-			.loan_below = loan(room, tier + 1),
+			.room_below = pages_free(room, below),
+			.loan_below = loan(room, below),
 			.up = step,
 			.pressed = pressed,
 		};
 
-		down = least(market.room_below + market.loan_below, step);
-		market.down = down;
 		weir_tier_share(tiers, tier, groups, work, count);
 		for (i = 0; i < count; i++)
 			moves[i].budget[tier] = work[i].levels.budget;
+		if (below == tier || (tier && !tiers->capacity[tier]))
+			continue;
+		down = least(market.room_below + market.loan_below, step);
+		market.down = down;
 		if (settings->lend)
 			weir_tier_lend(work, count, room_above(&market, room));
 		add_up(&market);
@@ -378,5 +387,6 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 		exchange_all(&market);
 		pressed = market.pressed;
 		came_down = down - market.down;
+		upper = tier;
 	}
 }

@@ -106,14 +106,15 @@ static weir_u64 missing(weir_u64 level, weir_u64 upper, weir_u64 band)
 	return pages > band ? pages : 0;
 }
 
-/* Demands for the tiers down to @tier. */
+/* Demands for the tiers down to @tier, of pages in @lower. */
 static void ask(const struct weir_tier_group *group, weir_u32 tier,
-		weir_u32 lend, weir_u64 band, struct weir_tier_work *work)
+		weir_u32 lower, weir_u32 lend, weir_u64 band,
+		struct weir_tier_work *work)
 {
-	weir_u64 below = weir_saturate(group->held[tier + 1]);
+	weir_u64 below = weir_saturate(group->held[lower]);
 	int by_heat = weir_tier_trades_heat(group);
 	weir_u64 up = by_heat && lend ?
-		      weir_tier_hot(group, tier + 1) : below;
+		      weir_tier_hot(group, lower) : below;
 	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 room = beyond(work->levels.budget, upper);
 	weir_u64 within = weir_tier_half(least(up, room), band);
@@ -131,12 +132,13 @@ static void ask(const struct weir_tier_group *group, weir_u32 tier,
 }
 
 /*
- * Fill in what @group demands and supplies at the boundary below @tier; its levels
- * there are in @work, and @leaving of its pages in @tier are going up already.
+ * Fill in what @group demands and supplies at the boundary between @tier and @below; its
+ * levels there are in @work, and @leaving of its pages in @tier are going up already.
  */
 void weir_tier_weigh(const struct weir_tier_settings *settings,
 		     const struct weir_tier_group *group, weir_u32 tier,
-		     weir_u64 leaving, struct weir_tier_work *work)
+		     weir_u32 below, weir_u64 leaving,
+		     struct weir_tier_work *work)
 {
 	weir_u64 band = weir_tier_band(settings, work->levels.budget);
 	weir_u64 here = beyond(weir_saturate(group->held[tier]), leaving);
@@ -144,5 +146,5 @@ void weir_tier_weigh(const struct weir_tier_settings *settings,
 	work->levels.low = most(work->levels.low, work->levels.min);
 	work->levels.budget = most(work->levels.budget, work->levels.low);
 	offer(group, tier, here, band, work);
-	ask(group, tier, settings->lend, band, work);
+	ask(group, tier, below, settings->lend, band, work);
 }

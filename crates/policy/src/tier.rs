@@ -10,6 +10,7 @@ mod c {
     unsafe extern "C" {
         pub fn weir_tier_upto(tiers: *const Tiers, ratio: u32, limit: u64, last: u32) -> u64;
         pub fn weir_tier_budget(tiers: *const Tiers, ratio: u32, limit: u64, tier: u32) -> u64;
+        pub fn weir_tier_below(tiers: *const Tiers, tier: u32) -> u32;
         pub fn weir_tier_raises(tiers: *const Tiers, from: u32, to: u32) -> i32;
         pub fn weir_tier_headroom(capacity: u64) -> u64;
         pub fn weir_tier_band(settings: *const Settings, budget: u64) -> u64;
@@ -75,6 +76,12 @@ impl Tiers {
     pub fn budget(&self, ratio: u32, limit: u64, tier: u32) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_tier_budget(self, ratio, limit, tier) }
+    }
+
+    /// The next tier below `tier` that has memory, or `tier` itself if there is none.
+    pub fn below(&self, tier: usize) -> usize {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_tier_below(self, tier as u32) as usize }
     }
 
     /// Whether a cgroup's ratio grants more of the top tier after a change.
@@ -205,7 +212,8 @@ impl Reason {
     }
 }
 
-/// What is to move of one group; the first of each array is between the first and the second tier.
+/// What is to move of one group; the first of each array is across the boundary below the first tier, to and from the next
+/// one that has memory ([`Tiers::below`]).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Move {

@@ -252,9 +252,12 @@ pub fn choose(
 
 /// The moves, but where pages change places no more going up than went down.
 pub fn change_places(moves: &[Move], outcomes: &[Outcome]) -> Vec<Move> {
+    let ids = |nodes: &[Node]| -> Vec<u32> { nodes.iter().map(|node| node.id).collect() };
+    let places = |one: &Move, other: &Move| ids(&one.from) == ids(&other.to);
     let went_down = |up: &Move| -> u64 {
         let down = moves.iter().zip(outcomes).filter(|(down, _)| {
-            down.way == Way::Down && down.tier + 1 == up.tier && down.directory == up.directory
+            let back = places(down, up) && places(up, down);
+            back && down.way == Way::Down && down.directory == up.directory
         });
         down.map(|(_, outcome)| outcome.moved).sum()
     };

@@ -274,7 +274,7 @@ impl Keeper {
         let mut groups: Vec<_> = readings.iter().map(|reading| reading.group).collect();
         self.heats.tell(readings, &mut groups);
         let planned = plan(&known, &room, &settings, &groups);
-        self.moves = moves(tiers, readings, &planned);
+        self.moves = moves(tiers, &known, readings, &planned);
         self.moves.retain(|wanted| !self.stuck.holds(wanted));
         self.moving = !self.moves.is_empty();
         let changes = self.moves.iter().filter(|wanted| wanted.fit);
@@ -344,7 +344,12 @@ fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
 }
 
 /// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is room for each next one.
-fn moves(tiers: &[Tier], readings: &[Reading], planned: &[policy::tier::Move]) -> Vec<Move> {
+fn moves(
+    tiers: &[Tier],
+    known: &Tiers,
+    readings: &[Reading],
+    planned: &[policy::tier::Move],
+) -> Vec<Move> {
     let mut moves = Vec::new();
     let mut add = |(reading, planned): (&Reading, &policy::tier::Move),
                    from: usize,
@@ -368,13 +373,13 @@ fn moves(tiers: &[Tier], readings: &[Reading], planned: &[policy::tier::Move]) -
     for boundary in (0..tiers.len().saturating_sub(1)).rev() {
         for of in readings.iter().zip(planned) {
             let pages = of.1.demote[boundary];
-            add(of, boundary, boundary + 1, Way::Down, pages);
+            add(of, boundary, known.below(boundary), Way::Down, pages);
         }
     }
     for boundary in 0..tiers.len().saturating_sub(1) {
         for of in readings.iter().zip(planned) {
             let pages = of.1.promote[boundary];
-            add(of, boundary + 1, boundary, Way::Up, pages);
+            add(of, known.below(boundary), boundary, Way::Up, pages);
         }
     }
     moves

@@ -110,7 +110,12 @@ impl Machine {
             let mut total = (0, 0);
             for (i, moved) in moves.iter().enumerate() {
                 if moved.demote[boundary] > 0 {
-                    self.shift(i, boundary, boundary + 1, moved.demote[boundary]);
+                    self.shift(
+                        i,
+                        boundary,
+                        self.tiers.below(boundary),
+                        moved.demote[boundary],
+                    );
                 }
                 total.0 += moved.demote[boundary];
                 total.1 += moved.promote[boundary];
@@ -120,7 +125,12 @@ impl Machine {
         for boundary in 0..BOUNDARIES {
             for (i, moved) in moves.iter().enumerate() {
                 if moved.promote[boundary] > 0 {
-                    self.shift(i, boundary + 1, boundary, moved.promote[boundary]);
+                    self.shift(
+                        i,
+                        self.tiers.below(boundary),
+                        boundary,
+                        moved.promote[boundary],
+                    );
                 }
             }
         }
@@ -406,6 +416,52 @@ fn own_cold_pages_go_for_own_hot_ones() {
         assert!(host.groups[0].hot[1] <= 2 * MIB);
         assert!(host.groups[0].held[0].abs_diff(180 * MIB) <= 2 * MIB);
     }
+}
+
+#[test]
+fn a_tier_without_memory_is_passed_over() {
+    let group = |pages: &[u64]| Group {
+        held: held(pages),
+        max: 100 * MIB,
+        ..Group::default()
+    };
+    // 150 MiB in the first, none now in the second, 50 in the third.
+    let tiers = Tiers::new(&[150 * MIB, 0, 50 * MIB]);
+    assert_eq!([0, 1, 2].map(|tier| tiers.below(tier)), [2, 2, 2]);
+    assert_eq!(Tiers::new(&[1, 0, 0]).below(0), 0);
+    let room = Room {
+        free: held(&[10 * MIB, 0, 30 * MIB]),
+        ..Room::default()
+    };
+    let groups = [
+        group(&[95 * MIB, 0, 5 * MIB]),
+        group(&[45 * MIB, 0, 15 * MIB]),
+    ];
+    let plan = plan(&tiers, &room, &strict(64, 100 * MIB), &groups);
+    assert_eq!(
+        (plan[0].demote[0], plan[0].reason),
+        (10 * MIB, Reason::Returns)
+    );
+    assert_eq!(
+        (plan[1].promote[0], plan[1].reason),
+        (15 * MIB / 2, Reason::Takes)
+    );
+    for moved in &plan {
+        assert_eq!((moved.demote[1], moved.promote[1]), (0, 0), "no boundary");
+        assert_eq!(moved.budget[..2], [75 * MIB; 2]);
+    }
+    let mut host = Machine::new(
+        &[150 * MIB, 0, 50 * MIB],
+        MIB,
+        strict(64, 100 * MIB),
+        groups.to_vec(),
+    );
+    host.settle(50);
+    assert!(
+        host.groups[0].held[0].abs_diff(75 * MIB) <= MIB,
+        "{:?}",
+        host.groups[0].held
+    );
 }
 
 #[test]

@@ -79,3 +79,40 @@ rests() { # nothing is moved from one look to the next, and nothing was meanwhil
 	sleep 7
 	shows 'at rest' && is "$(moved)" "$before"
 }
+
+# Memory that goes and comes.
+offline() { # BLOCK: the kernel tries for as long as it is let
+	[ "$(cat "$1/state")" = offline ] || timeout 20 sh -c "echo offline >$1/state" 2>/dev/null
+	is "$(cat "$1/state")" offline
+}
+all_offline() { # NODE: while the agent rests, or the kernel complains of what is on its way there
+	for block in "/sys/devices/system/node/node$1"/memory[0-9]*; do
+		finally rests && finally offline "$block" || return 1
+	done
+}
+online() { # BLOCK: so that it can go again
+	[ "$(cat "$1/state")" = online ] || echo online_movable >"$1/state"
+}
+all_online() { # NODE
+	for block in "/sys/devices/system/node/node$1"/memory[0-9]*; do
+		online "$block"
+	done
+}
+
+# Three tiers.
+# told CGROUP TIER KEY: of its memory.tier_stat
+told() {
+	sed -n "s/^tier$2 .*$3=\([^ ]*\).*/\1/p" "$1/memory.tier_stat"
+}
+near() { # BYTES WANTED: within 2 %, or 4 MiB: what is no difference, of two tiers
+	slack=$(($2 / 50 > 4194304 ? $2 / 50 : 4194304))
+	between $(($2 - slack)) "$1" $(($2 + slack))
+}
+in_tiers() { # CGROUP...: each tier but the last holds what it may
+	for group; do
+		for tier in 0 1; do
+			near "$(held $group "$(told $group $tier nodes)")" "$(told $group $tier budget)" ||
+				{ echo "of $group in tier $tier"; return 1; }
+		done
+	done
+}

@@ -14,10 +14,6 @@ blocks() { # NODE: of memory that may go
 		! grep -q Movable "$block/valid_zones" || echo "$block"
 	done
 }
-offline() { # BLOCK: the kernel tries for as long as it is let
-	[ "$(cat "$1/state")" = offline ] || timeout 20 sh -c "echo offline >$1/state" 2>/dev/null
-	is "$(cat "$1/state")" offline
-}
 any_offline() { # NODE: one of its blocks; which
 	for block in $(blocks "$1"); do
 		! offline "$block" >/dev/null || return 0
@@ -26,19 +22,6 @@ any_offline() { # NODE: one of its blocks; which
 }
 budget() {
 	cat a/memory.toptier_max
-}
-all_offline() { # NODE: while the agent rests, or the kernel complains of what is on its way there
-	for block in "/sys/devices/system/node/node$1"/memory[0-9]*; do
-		finally rests && finally offline "$block" || return 1
-	done
-}
-online() { # BLOCK: so that it can go again
-	[ "$(cat "$1/state")" = online ] || echo online_movable >"$1/state"
-}
-all_online() { # NODE
-	for block in "/sys/devices/system/node/node$1"/memory[0-9]*; do
-		online "$block"
-	done
 }
 alone() { # all memory is of the first tier
 	is "$(budget)" $((126 << 20)) && for group in a b c d; do

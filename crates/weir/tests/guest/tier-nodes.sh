@@ -9,22 +9,6 @@ cd /sys/fs/cgroup || exit 1
 echo +memory >cgroup.subtree_control
 insmod /weir.ko || exit 1
 
-# told CGROUP TIER KEY: of its memory.tier_stat
-told() {
-	sed -n "s/^tier$2 .*$3=\([^ ]*\).*/\1/p" "$1/memory.tier_stat"
-}
-near() { # BYTES WANTED: within 2 %, or 4 MiB: what is no difference, of two tiers
-	slack=$(($2 / 50 > 4194304 ? $2 / 50 : 4194304))
-	between $(($2 - slack)) "$1" $(($2 + slack))
-}
-in_tiers() { # CGROUP...: each tier but the last holds what it may
-	for group; do
-		for tier in 0 1; do
-			near "$(held $group $tier)" "$(told $group $tier budget)" ||
-				{ echo "of $group in tier $tier"; return 1; }
-		done
-	done
-}
 halves() { # the children have half of their parent's budget each
 	for child in outer/x outer/y; do
 		near "$(held $child 0)" $(($(told outer 0 budget) / 2)) ||

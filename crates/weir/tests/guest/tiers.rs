@@ -62,6 +62,18 @@ fn memory_may_go_and_come() {
 }
 
 #[test]
+#[ignore = "two minutes or more: make tiers"]
+fn a_tier_in_the_middle_may_go() {
+    let tiers = ["1G,80ns,200G/s", "256M,700ns,10G/s", "256M,250ns,50G/s"];
+    let tiers = tiers.map(|tier| ["--tier", tier]).concat();
+    let kernel = "movablecore=768M memhp_default_state=online_movable";
+    let removable = [&tiers[..], &["--dimm", "--append", kernel]].concat();
+    for engine in ["move_pages", "damon"] {
+        passes(&removable, "tier-gap.sh", &[engine]);
+    }
+}
+
+#[test]
 #[ignore = "three minutes or more: make tiers"]
 fn what_goes_wrong_is_told_and_ends() {
     passes(TWO_TIERS, "tier-edges.sh", &[]);
