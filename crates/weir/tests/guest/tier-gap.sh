@@ -24,9 +24,9 @@ ok "nobody has any there" is "$(held a 2)" 0
 ok "all come to their shares of the others" finally in_tiers a b c d
 ok "and rest there" finally rests
 sed 's/^/# /' /tmp/status
-weir tier on --tiers '0;2;1' --ratio 40 >/dev/null
+weir tier on --tiers '0;2;1' --ratio 60 >/dev/null
 ok "less of the first goes down across the gap" finally in_tiers a b c d
-ok "to the third" [ "$(held a 1)" -gt 67108864 ]
+ok "to the third" [ "$(held a 1)" -gt 41943040 ]
 weir tier on --tiers '0;2;1' --ratio 70 >/dev/null
 ok "more of it comes up" finally in_tiers a b c d
 all_online 2
