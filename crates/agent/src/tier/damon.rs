@@ -259,7 +259,9 @@ impl Damon {
         let counted = set_up(&self.admin, &job, &sample::PACE).and_then(|()| {
             let first = count()?;
             let soon = count_after(first.0, self.look / 4)?;
-            let later = count_after(soon.0, self.look)?;
+            // A pass takes a quarter of a second: a short `look` would make both times alike.
+            let longer = self.look.max(4 * (soon.0 - first.0));
+            let later = count_after(soon.0, longer)?;
             Ok([first, soon, later])
         });
         self.admin.give_back(1)?;

@@ -67,7 +67,7 @@ pub struct Heat {
     pub warm: Vec<u64>,
     /// About a quarter of `look`, as it came out.
     pub soon: Duration,
-    /// About `look`.
+    /// About `look`, four times `soon` at least.
     pub later: Duration,
 }
 
