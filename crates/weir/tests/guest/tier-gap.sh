@@ -24,11 +24,13 @@ ok "nobody has any there" is "$(held a 2)" 0
 ok "all come to their shares of the others" finally in_tiers a b c d
 ok "and rest there" finally rests
 sed 's/^/# /' /tmp/status
-weir tier on --tiers '0;2;1' --ratio 60 >/dev/null
+in_third=$(held a 1)
+weir tier on --tiers '0;2;1' --ratio 72 >/dev/null
 ok "less of the first goes down across the gap" finally in_tiers a b c d
-ok "to the third" [ "$(held a 1)" -gt 41943040 ]
-weir tier on --tiers '0;2;1' --ratio 70 >/dev/null
+ok "to the third" [ "$(held a 1)" -gt $((in_third + 4194304)) ]
+weir tier on --tiers '0;2;1' --ratio 85 >/dev/null
 ok "more of it comes up" finally in_tiers a b c d
+weir tier on --tiers '0;2;1' --ratio 72 >/dev/null
 all_online 2
 ok "it comes back, and all come to their shares of each tier" finally in_tiers a b c d
 ok "the second tier has some of it again" [ "$(held a 2)" -gt 8388608 ]
