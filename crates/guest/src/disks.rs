@@ -2,7 +2,7 @@
 //! The guest's disks: found by the serial the lab gave them, formatted and mounted.
 
 use crate::channel::Channel;
-use crate::protocol::PlanDisk;
+use crate::protocol::{DISK_MODULE_PATH, Plan, PlanDisk};
 use crate::system::run;
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
@@ -12,9 +12,15 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Links every disk as `/dev/weir/<name>` and makes and mounts the filesystems asked for.
-pub fn prepare(disks: &[PlanDisk], channel: &Channel) -> Result<()> {
+pub fn prepare(plan: &Plan, channel: &Channel) -> Result<()> {
     std::fs::create_dir_all("/dev/weir").context("making /dev/weir")?;
-    for (index, disk) in disks.iter().enumerate() {
+    if plan.own_disks {
+        let sizes: Vec<String> = plan.disks.iter().map(|disk| disk.size.to_string()).collect();
+        run(Command::new("insmod")
+            .arg(DISK_MODULE_PATH)
+            .arg(format!("size={}", sizes.join(","))))?;
+    }
+    for (index, disk) in plan.disks.iter().enumerate() {
         let mut device = find(index).with_context(|| format!("disk {}", disk.name))?;
         if let Some(bandwidth) = disk.write_bandwidth {
             shape_queue(&device, bandwidth).with_context(|| format!("disk {}", disk.name))?;
@@ -30,6 +36,24 @@ pub fn prepare(disks: &[PlanDisk], channel: &Channel) -> Result<()> {
             channel.stage(format!("mkfs {}", disk.name));
             format_and_mount(&device, filesystem, disk)
                 .with_context(|| format!("disk {}", disk.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the guest's own disks the speed they are to have.
+pub fn slow_down(plan: &Plan) -> Result<()> {
+    let own = plan.disks.iter().enumerate().filter(|_| plan.own_disks);
+    for (index, disk) in own {
+        let device = find(index).with_context(|| format!("disk {}", disk.name))?;
+        let block = Path::new("/sys/block").join(device.file_name().unwrap_or_default());
+        for (file, bandwidth) in [
+            ("write_bandwidth", disk.write_bandwidth),
+            ("read_bandwidth", disk.read_bandwidth),
+        ] {
+            let file = block.join(file);
+            std::fs::write(&file, bandwidth.unwrap_or(0).to_string())
+                .with_context(|| format!("{}", file.display()))?;
         }
     }
     Ok(())

@@ -101,16 +101,20 @@ fn work(channel: &Channel) -> Result<()> {
     let plan: Plan = serde_json::from_str(&text)
         .with_context(|| format!("{PLAN_PATH}: not a plan this agent understands"))?;
     system::load_modules(&plan.modules)?;
-    disks::prepare(&plan.disks, channel)?;
-    match plan.work {
+    disks::prepare(&plan, channel)?;
+    let prepared = || {
+        disks::slow_down(&plan)?;
+        channel.prepared()
+    };
+    match &plan.work {
         Work::Script { args, env } => {
-            channel.prepared()?;
-            script::run(&args, &env, channel)
+            prepared()?;
+            script::run(args, env, channel)
         }
         Work::Scenario {
             scenario,
             arm,
             record,
-        } => phases::run(&scenario, arm, record, channel),
+        } => phases::run(scenario, *arm, *record, channel, &prepared),
     }
 }

@@ -29,8 +29,14 @@ use std::time::Duration;
 /// How much longer a sleeping write may take once the limits that held it are lifted.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs the whole scenario in one arm.
-pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Result<()> {
+/// Runs the whole scenario in one arm. `prepared` gives the disks their speed.
+pub fn run(
+    scenario: &Scenario,
+    arm: Arm,
+    record: bool,
+    channel: &Channel,
+    prepared: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     for (name, value) in &scenario.host.sysctl {
         let file = PathBuf::from("/proc/sys").join(name.replace('.', "/"));
         fs::write(&file, value).with_context(|| format!("sysctl {name}: writing `{value}`"))?;
@@ -56,7 +62,7 @@ pub fn run(scenario: &Scenario, arm: Arm, record: bool, channel: &Channel) -> Re
         }
     }
     nix::unistd::sync();
-    channel.prepared()?;
+    prepared()?;
     cgroups::share_disks(&scenario.disks, &scenario.cgroups)?;
     if arm == Arm::Weir {
         for (path, cgroup) in &scenario.cgroups {

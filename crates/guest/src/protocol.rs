@@ -16,6 +16,8 @@ pub const PLAN_PATH: &str = "/plan.json";
 pub const SCRIPT_PATH: &str = "/script.sh";
 /// Where the module lies in the guest, present but not loaded.
 pub const MODULE_PATH: &str = "/weir.ko";
+/// Where the module that makes [`Plan::own_disks`] lies in the guest.
+pub const DISK_MODULE_PATH: &str = "/weir_disk.ko";
 /// The port events leave through; the console is `ttyS0`.
 pub const CHANNEL_PATH: &str = "/dev/ttyS1";
 /// A guest sends [`Event::Beat`] this often, in milliseconds.
@@ -26,8 +28,11 @@ pub const BEAT_MS: u64 = 5_000;
 pub struct Plan {
     /// Kernel modules to load first, by name; their files and `modules.dep` are in the initramfs.
     pub modules: Vec<String>,
-    /// Block devices the lab attached, the n-th with the serial `weir-n`.
+    /// Block devices, the n-th with the serial `weir-n`.
     pub disks: Vec<PlanDisk>,
+    /// The guest makes them of its own memory, with [`DISK_MODULE_PATH`]; else the lab attached them.
+    #[serde(default)]
+    pub own_disks: bool,
     /// What to do then.
     pub work: Work,
 }
@@ -37,12 +42,16 @@ pub struct Plan {
 pub struct PlanDisk {
     /// The device is linked as `/dev/weir/<name>`.
     pub name: String,
+    /// In bytes.
+    pub size: u64,
     /// Made and mounted at `/mnt/<name>`; `None` leaves the device blank.
     pub filesystem: Option<Filesystem>,
     /// As after `mount -o`.
     pub mount_options: Option<String>,
-    /// What the lab throttles writes to, bytes per second; shapes the device's queue.
+    /// What writes are throttled to once all is prepared, bytes per second; shapes the device's queue.
     pub write_bandwidth: Option<u64>,
+    /// The same of reads, which are in nobody's way.
+    pub read_bandwidth: Option<u64>,
     /// Put dm-crypt on top.
     #[serde(default)]
     pub encrypted: bool,
@@ -256,11 +265,14 @@ mod tests {
             modules: vec!["virtio_blk".into()],
             disks: vec![PlanDisk {
                 name: "a".into(),
+                size: 1 << 30,
                 filesystem: Some(Filesystem::Xfs),
                 mount_options: Some("noatime".into()),
                 write_bandwidth: Some(1 << 20),
+                read_bandwidth: None,
                 encrypted: true,
             }],
+            own_disks: true,
             work: Work::Script {
                 args: vec!["a b".into(), "\"\n".into()],
                 env: BTreeMap::from([("X".into(), "é".into())]),

@@ -4,11 +4,12 @@
 use crate::cache::{Cache, source_tree};
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
+use crate::disks::Disks;
 use crate::prepare::{Contents, initramfs};
-use crate::qemu::{self, Drive, Machine};
+use crate::qemu::{self, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use guest::protocol::{Event, PlanDisk, Work};
 use scenario::model::{Filesystem, Tier};
 use std::collections::BTreeMap;
@@ -112,12 +113,18 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
     let disks = request.disks.iter().map(|disk| PlanDisk {
         encrypted: false,
         name: disk.name.clone(),
+        size: disk.size,
         filesystem: disk.filesystem,
         mount_options: None,
         write_bandwidth: disk.write_bandwidth,
+        read_bandwidth: None,
     });
+    let disks = Disks::get(cache, &kernel, disks.collect(), request.count_instructions)?;
+    if !request.tiers.is_empty() && disks.memory() > 0 {
+        bail!("a guest that counts instructions has its disks in its own memory: leave out --tier or --disk");
+    }
     let contents = Contents {
-        disks: disks.collect(),
+        disks: &disks,
         work: Work::Script {
             args: request.args.clone(),
             env: request.env.clone(),
@@ -134,27 +141,18 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
 
     let directory = cache.run_directory("exec")?;
     let log = directory.join("console.log");
-    let drives: Vec<Drive> = request
-        .disks
-        .iter()
-        .map(|disk| Drive {
-            size: disk.size,
-            write_bandwidth: disk.write_bandwidth,
-            read_bandwidth: None,
-        })
-        .collect();
     let machine = Machine {
         emulator: &emulator,
         image: &kernel.image,
         initramfs,
         memory: match request.tiers.as_slice() {
-            [] => request.memory,
+            [] => request.memory + disks.memory(),
             tiers => tiers.iter().map(|tier| tier.size_bytes).sum(),
         },
         tiers: &request.tiers,
         dimm: request.dimm,
         cpus: request.cpus,
-        drives: &drives,
+        drives: &disks.drives(),
         count_instructions: request.count_instructions,
         instrumented: kernel.is_instrumented(),
         append: &request.append,

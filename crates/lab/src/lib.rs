@@ -8,6 +8,7 @@
 mod apt;
 pub mod cache;
 pub mod debug_kernel;
+mod disks;
 pub mod emulator;
 mod exec;
 mod initramfs;

@@ -2,12 +2,13 @@
 //! Putting one guest's initramfs together: userland, kernel modules, weir, its plan.
 
 use crate::cache::Cache;
+use crate::disks::Disks;
 use crate::initramfs::Archive;
 use crate::kernel::Kernel;
 use crate::kernel_modules::{FIRST, KernelModules};
 use crate::{packages, userland};
 use anyhow::{Context, Result, ensure};
-use guest::protocol::{MODULE_PATH, PLAN_PATH, Plan, PlanDisk, SCRIPT_PATH, Work};
+use guest::protocol::{DISK_MODULE_PATH, MODULE_PATH, PLAN_PATH, Plan, SCRIPT_PATH, Work};
 use scenario::model::Filesystem;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// What goes into a guest besides the userland and the kernel's modules.
 pub struct Contents<'a> {
     /// In the order of the machine's drives.
-    pub disks: Vec<PlanDisk>,
+    pub disks: &'a Disks,
     /// What to do.
     pub work: Work,
     /// The script of a script plan.
@@ -50,6 +51,7 @@ pub fn initramfs(
     names.extend(
         contents
             .disks
+            .plan
             .iter()
             .filter_map(|disk| disk.filesystem)
             .map(|kind| driver(kind).to_owned()),
@@ -57,7 +59,8 @@ pub fn initramfs(
     names.retain(|name| modules.has(name));
     let plan = Plan {
         modules: names,
-        disks: contents.disks,
+        disks: contents.disks.plan.clone(),
+        own_disks: contents.disks.module.is_some(),
         work: contents.work,
     };
     let plan = serde_json::to_vec_pretty(&plan)?;
@@ -88,6 +91,9 @@ pub fn initramfs(
     }
     if let Some(module) = &contents.module {
         archive.copy(MODULE_PATH, 0o644, module)?;
+    }
+    if let Some(module) = &contents.disks.module {
+        archive.copy(DISK_MODULE_PATH, 0o644, module)?;
     }
     for (from, to) in contents.files {
         ensure!(

@@ -7,11 +7,12 @@
 //! userland) is prepared once, before the first guest.
 
 use crate::cache::{Cache, source_tree};
+use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::metrics::{Metric, metrics};
 use crate::prepare::{Contents, initramfs};
-use crate::qemu::{self, Drive, Machine};
+use crate::qemu::{self, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
 use anyhow::{Context, Result, anyhow, bail};
@@ -43,6 +44,8 @@ pub struct RunRequest {
     pub arms: Vec<Arm>,
     /// How often each.
     pub repeat: u32,
+    /// Guests whose clock counts instructions, one nanosecond each; the scenario has to have one CPU.
+    pub count_instructions: bool,
     /// Keep a recording of each phase, as `weir record` makes.
     pub record: bool,
     /// Where logs, results, samples and plans are kept; a directory in the cache if `None`.
@@ -106,8 +109,11 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
             job.name
         );
     }
+    if request.count_instructions && (cpus > 1 || !request.scenario.tiers.is_empty()) {
+        bail!("a guest that counts instructions has one CPU and memory of one kind");
+    }
     let lock = cache.lock()?;
-    let (kernel, weir, emulator) = std::thread::scope(|scope| {
+    let (kernel, weir, disks, emulator) = std::thread::scope(|scope| {
         // It comes through an apt root of its own, so beside the rest.
         let emulator = scope.spawn(|| {
             progress.preparing("the emulator");
@@ -129,7 +135,8 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         if !packages.is_empty() {
             crate::packages::archive(cache, &packages)?;
         }
-        Ok::<_, Error>((kernel, weir, joined(emulator)?))
+        let disks = disks(request, &kernel)?;
+        Ok::<_, Error>((kernel, weir, disks, joined(emulator)?))
     })?;
     drop(lock);
 
@@ -142,6 +149,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         emulator,
         kernel,
         weir,
+        disks,
         directory,
         progress,
         phases: phase_times(&request.scenario)?,
@@ -185,6 +193,20 @@ fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
     }
 }
 
+fn disks(request: &RunRequest, kernel: &Kernel) -> Result<Disks> {
+    let disks = request.scenario.disks.iter().map(|disk| PlanDisk {
+        name: disk.name.clone(),
+        size: disk.size_bytes,
+        filesystem: Some(disk.filesystem),
+        mount_options: disk.mount_options.clone(),
+        write_bandwidth: disk.write_bandwidth,
+        read_bandwidth: disk.read_bandwidth,
+        encrypted: disk.encrypted,
+    });
+    let own = request.count_instructions;
+    Disks::get(&request.cache, kernel, disks.collect(), own)
+}
+
 /// What each phase of this scenario nominally takes.
 fn phase_times(scenario: &Scenario) -> Result<Vec<Duration>> {
     let times = scenario
@@ -210,6 +232,7 @@ struct Lab<'a> {
     emulator: Emulator,
     kernel: Kernel,
     weir: Option<PathBuf>,
+    disks: Disks,
     directory: PathBuf,
     progress: &'a dyn Progress,
     /// What each phase takes.
@@ -225,16 +248,9 @@ impl Lab<'_> {
             .join(format!("{}-{}", arm.name(), repeat + 1));
         fs::create_dir_all(&directory)
             .with_context(|| format!("making {}", directory.display()))?;
-        let disks = scenario.disks.iter().map(|disk| PlanDisk {
-            name: disk.name.clone(),
-            filesystem: Some(disk.filesystem),
-            mount_options: disk.mount_options.clone(),
-            write_bandwidth: disk.write_bandwidth,
-            encrypted: disk.encrypted,
-        });
         let (packages, drivers) = extras(scenario);
         let contents = Contents {
-            disks: disks.collect(),
+            disks: &self.disks,
             work: Work::Scenario {
                 scenario: Box::new(scenario.clone()),
                 arm,
@@ -253,22 +269,17 @@ impl Lab<'_> {
             contents,
             Some(&directory.join("plan.json")),
         )?;
-        let drives = scenario.disks.iter().map(|disk| Drive {
-            size: disk.size_bytes,
-            write_bandwidth: disk.write_bandwidth,
-            read_bandwidth: disk.read_bandwidth,
-        });
         let log = directory.join("console.log");
         let machine = Machine {
             emulator: &self.emulator,
             image: &self.kernel.image,
             initramfs,
-            memory: scenario.host.memory_bytes,
+            memory: scenario.host.memory_bytes + self.disks.memory(),
             tiers: &scenario.tiers,
             dimm: false,
             cpus: scenario.host.cpus,
-            drives: &drives.collect::<Vec<_>>(),
-            count_instructions: false,
+            drives: &self.disks.drives(),
+            count_instructions: self.request.count_instructions,
             instrumented: self.kernel.is_instrumented(),
             append: "",
             console: &log,

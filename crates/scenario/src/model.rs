@@ -65,6 +65,9 @@ pub struct Twin {
     pub scan_ns: Option<u64>,
     /// CPU time that a `write()` takes more after its task has slept: caches are cold.
     pub wake_ns: Option<u64>,
+    /// What fio takes from its start to its first operation; it ends so much later, too.
+    #[serde(default)]
+    pub start_ns: Option<u64>,
     /// Bytes per second that one flusher can submit: its own CPU time bounds that.
     pub flusher_bandwidth: Option<u64>,
     /// Bytes per second of a disk without a `write_bandwidth`.

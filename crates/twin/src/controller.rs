@@ -25,7 +25,7 @@
 //! per second it decides.
 
 use crate::clock::{HZ, HZ_POW2, Ticks};
-use crate::domain::View;
+use crate::domain::{INTERVAL, View};
 
 /// One, as a position.
 pub const ONE: u64 = 1 << 10;
@@ -79,12 +79,17 @@ impl Rates {
         }
     }
 
-    /// It has written `pace` pages per second for long enough to know it; and, if that was under throttle, of one writer.
-    pub fn learn(&mut self, pace: u64, throttled: bool) {
+    /// It has written `pages` at `pace` pages per second; if that was under throttle, of one writer. What takes less than an
+    /// interval it does not see.
+    pub fn learn(&mut self, pace: u64, pages: u64, throttled: bool) {
         let pace = pace.max(1);
-        (self.bandwidth, self.average) = (pace, pace);
-        if throttled {
-            (self.base, self.balanced) = (pace, pace);
+        let intervals = pages * HZ / pace / INTERVAL;
+        // The estimate has forgotten what it was long before so many.
+        for _ in 0..intervals.min(100 * PERIOD / INTERVAL) {
+            self.adapt_bandwidth(pace * INTERVAL / HZ, INTERVAL);
+        }
+        if throttled && intervals > 0 {
+            (self.base, self.balanced) = (self.average, self.average);
         }
     }
 
@@ -283,10 +288,19 @@ mod tests {
     #[test]
     fn who_was_not_throttled_has_not_learnt_what_one_writer_may_have() {
         let mut rates = Rates::new(0);
-        rates.learn(500, false);
+        rates.learn(500, 500 * 60, false);
         assert_eq!((rates.average, rates.base), (500, INITIAL));
-        rates.learn(0, true);
+        rates.learn(0, 500, true);
         assert_eq!((rates.average, rates.base), (1, 1), "never nothing");
+    }
+
+    #[test]
+    fn what_is_over_before_it_is_measured_teaches_nothing() {
+        let mut rates = Rates::new(0);
+        rates.learn(1_000_000, 199_999, true);
+        assert_eq!((rates.average, rates.base), (INITIAL, INITIAL));
+        rates.learn(1_000_000, 400_000, false);
+        assert!((INITIAL + 1..200_000).contains(&rates.bandwidth), "{}", rates.bandwidth);
     }
 
     /// Ten writers and a disk of 1,000 pages/s, from the first guess on: each ends at a tenth, and the pool near its goal.

@@ -110,7 +110,7 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
                     world.completed(wb, pages);
                     if let Some(pace) = plan.laid_out_at {
                         let throttled = pages > (limit + background) / 2;
-                        world.wbs[wb].rates.learn(pace, throttled);
+                        world.wbs[wb].rates.learn(pace, pages, throttled);
                     }
                 }
             }
@@ -237,6 +237,7 @@ fn run_phase(
         let begins = start + phase.delay_ms.get(&job.name).copied().unwrap_or(0) * MS;
         let ends = begins + work.ramp + work.runtime.unwrap_or(phase.duration_ms * MS);
         nominal = nominal.max(ends);
+        let (begins, ends) = (begins + world.machine.start, ends + world.machine.start);
         let pages = if work.holds > 0 {
             0
         } else {

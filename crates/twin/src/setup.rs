@@ -89,6 +89,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
             page: twin.page_ns.unwrap_or(PER_PAGE),
             wake: twin.wake_ns.unwrap_or(0),
             look: twin.look_ns.unwrap_or(0),
+            start: twin.start_ns.unwrap_or(0),
             scan: twin.scan_ns.unwrap_or(SCAN),
             marks: Marks::new(scenario.host.memory_bytes),
             flush_1024: cost_of_1024(twin.flusher_bandwidth.unwrap_or(FLUSHER)),

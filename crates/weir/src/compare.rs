@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
-use crate::output;
+use crate::{counted, output};
 use crate::run::in_lab;
 use crate::twin::in_twin;
 use anyhow::{Context, Result, anyhow, bail};
@@ -28,6 +28,9 @@ pub struct Args {
     /// Guests per arm; the twin runs once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+    /// Let guests' clocks count instructions, as `weir run` does; --lab has to be of such guests
+    #[arg(long)]
+    count_instructions: bool,
     /// Where the twin's chance begins
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -93,7 +96,10 @@ impl Pair {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let scenario = scenario::load(&args.scenario)?;
+    let mut scenario = scenario::load(&args.scenario)?;
+    if args.count_instructions {
+        counted::machine(&mut scenario);
+    }
     // First, because it refuses at once what it cannot run.
     let twin = in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed, None)?;
     let twin = Report::new(&scenario, &Arm::ALL, &twin);
@@ -140,6 +146,7 @@ fn from_guests(args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>
         &args.kernel,
         &Arm::ALL,
         args.repeat,
+        args.count_instructions,
         false,
         args.out.clone(),
     )?;

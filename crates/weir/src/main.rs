@@ -4,6 +4,7 @@
 mod agent;
 mod check;
 mod compare;
+mod counted;
 mod exec;
 mod explain;
 mod host;

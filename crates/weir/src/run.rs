@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`: a scenario from file to verdict.
 
-use crate::output;
+use crate::{counted, output};
 use crate::progress::{Lines, Spinners};
 use crate::twin::in_twin;
 use anyhow::{Context, Result};
@@ -25,6 +25,10 @@ pub struct Args {
     /// Lab: debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
+    /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do not hang on this machine;
+    /// the twin has such a CPU then
+    #[arg(long)]
+    count_instructions: bool,
     /// Without the module, with it, or both side by side
     #[arg(long, value_enum, default_value_t = Arms::Both)]
     arm: Arms,
@@ -66,7 +70,10 @@ enum Arms {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let scenario = scenario::load(&args.scenario)?;
+    let mut scenario = scenario::load(&args.scenario)?;
+    if args.count_instructions {
+        counted::machine(&mut scenario);
+    }
     let arms = match args.arm {
         Arms::Stock => vec![Arm::Stock],
         Arms::Weir => vec![Arm::Weir],
@@ -78,6 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             &args.kernel,
             &arms,
             args.repeat,
+            args.count_instructions,
             args.record,
             args.out.clone(),
         )?,
@@ -119,6 +127,7 @@ pub fn in_lab(
     kernel: &str,
     arms: &[Arm],
     repeat: u32,
+    count_instructions: bool,
     record: bool,
     out: Option<PathBuf>,
 ) -> Result<Vec<Run>> {
@@ -127,6 +136,7 @@ pub fn in_lab(
         kernel: kernel.to_owned(),
         arms: arms.to_vec(),
         repeat,
+        count_instructions,
         record,
         out,
         init: None,

@@ -146,6 +146,8 @@ pub struct Machine {
     pub wake: Ns,
     /// CPU time of a look at the host.
     pub look: Ns,
+    /// Until a process that was started does its first operation.
+    pub start: Ns,
     /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
     pub flush_1024: Ns,
     /// CPU time of a page that is looked at to take it.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a guest's disks come from.
+//!
+//! QEMU emulates and throttles them, by the host's clock. A guest that counts instructions has a clock of its own, so it makes
+//! its own disks of its own memory, with `crates/lab/disk`.
+
+use crate::cache::{Cache, source_tree};
+use crate::kernel::Kernel;
+use crate::module;
+use crate::qemu::Drive;
+use anyhow::{Context, Result};
+use guest::protocol::PlanDisk;
+use std::path::PathBuf;
+
+/// The kernel keeps 64 bytes for each page of 4 KiB of its memory.
+const PAGES_PER_DESCRIPTOR_PAGE: u64 = 64;
+
+/// A guest's disks.
+pub struct Disks {
+    /// As the guest is told.
+    pub plan: Vec<PlanDisk>,
+    /// The module that makes them in the guest; QEMU does if `None`.
+    pub module: Option<PathBuf>,
+}
+
+impl Disks {
+    /// Of a guest that has `own` ones or those of QEMU. Errors: there is no source tree or compiler for the module.
+    pub fn get(cache: &Cache, kernel: &Kernel, plan: Vec<PlanDisk>, own: bool) -> Result<Disks> {
+        if !own || plan.is_empty() {
+            return Ok(Disks { plan, module: None });
+        }
+        let tree = source_tree().context(
+            "weir's source tree is needed to build the disk of a guest that counts instructions: run from inside it",
+        )?;
+        let built = module::modules_in(cache, kernel, &tree.join("crates/lab/disk"))?;
+        Ok(Disks {
+            plan,
+            module: built.into_iter().next(),
+        })
+    }
+
+    /// What QEMU has to emulate.
+    pub fn drives(&self) -> Vec<Drive> {
+        let emulated = self.plan.iter().filter(|_| self.module.is_none());
+        let drives = emulated.map(|disk| Drive {
+            size: disk.size,
+            write_bandwidth: disk.write_bandwidth,
+            read_bandwidth: disk.read_bandwidth,
+        });
+        drives.collect()
+    }
+
+    /// Memory they take of the guest's, bytes.
+    pub fn memory(&self) -> u64 {
+        let own = self.plan.iter().filter(|_| self.module.is_some());
+        let bytes: u64 = own.map(|disk| disk.size).sum();
+        bytes + bytes / PAGES_PER_DESCRIPTOR_PAGE
+    }
+}
