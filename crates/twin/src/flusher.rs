@@ -209,6 +209,7 @@ impl World {
             what: What::Pages {
                 wb: wb as u32,
                 file,
+                last: left == pages,
             },
             pages: pages as u32,
             lane,

@@ -192,7 +192,11 @@ impl World {
             self.files[file].pages.clear(start, pages);
             self.in_flight(file, pages);
             let request = Request {
-                what: What::Pages { wb, file: number },
+                what: What::Pages {
+                    wb,
+                    file: number,
+                    last: true,
+                },
                 pages: pages as u32,
                 lane,
                 cgroup: 0,

@@ -264,6 +264,7 @@ fn run_phase(
                 wb: wb as u32,
                 pages: Pages::new(pages),
                 in_flight: 0,
+                unended: 0,
                 cache: Pages::new(pages),
                 cached: 0,
                 life: 0,

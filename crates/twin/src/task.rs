@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task: one process of a fio job, writing or reading through the page cache.
 //!
-//! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns of up to a tick. Pages become dirty in stretches that
+//! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns (turns.rs). Pages become dirty in stretches that
 //! end where the throttle is to be passed, where the operation or the file ends, or after a tick. Between
 //! operations it may wait: for its rate (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
 //! think. Its time is up when an operation ends after it.
@@ -16,6 +16,7 @@ mod read;
 mod reclaim;
 mod stretch;
 mod sync;
+mod turns;
 
 use crate::clock::{Ns, Ticks};
 use crate::fio::Work;
@@ -108,6 +109,8 @@ pub struct Task {
     since_thought: u64,
     /// What it receives has come from then on and has not been taken.
     received_from: Ns,
+    /// It is in line for its CPU.
+    waits_for_cpu: bool,
     start: Ns,
     measured_from: Ns,
     end: Ns,
@@ -186,6 +189,7 @@ impl World {
             ops: 0,
             since_thought: 0,
             received_from: start,
+            waits_for_cpu: false,
             start,
             measured_from: start + ramp,
             end,
@@ -197,8 +201,12 @@ impl World {
     }
 
     fn task_does(&mut self, index: usize, doing: Doing) {
+        let computes = |doing| matches!(doing, Doing::Running | Doing::Reclaiming);
+        if !computes(doing) {
+            self.leaves_cpu(index);
+        }
         let task = &mut self.tasks[index];
-        if doing == Doing::Running && task.doing != Doing::Running {
+        if computes(doing) && !computes(task.doing) {
             self.psi.turn(
                 task.cpu,
                 task.pressure,
@@ -216,9 +224,11 @@ impl World {
 
     /// What was planned for a task happens.
     pub fn task_goes_on(&mut self, index: usize) {
+        if self.tasks[index].state == State::Over || !self.has_cpu(index) {
+            return;
+        }
         match self.tasks[index].state {
-            State::Over => return,
-            State::Idle | State::Reading | State::Stamping | State::Found => {}
+            State::Over | State::Idle | State::Reading | State::Stamping | State::Found => {}
             State::Short => return self.waits_for_memory(index),
             State::Scarce => return self.reclaims(index),
             State::Syncing(step) => return self.syncs(index, step),

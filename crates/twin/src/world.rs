@@ -104,8 +104,10 @@ pub struct World {
     pub jobs: Vec<Job>,
     /// Tasks that have not ended.
     pub busy: u32,
-    /// For the throttle.
+    /// For the throttle, and for tasks to run on.
     pub cpus: Vec<Cpu>,
+    /// Tasks that wait for a CPU.
+    pub in_line: usize,
     /// Its memory.
     pub ram: Ram,
     /// Pressure.
@@ -156,6 +158,7 @@ impl World {
             jobs: Vec::new(),
             busy: 0,
             cpus: vec![Cpu::default(); machine.cpus as usize],
+            in_line: 0,
             ram: Ram::new(machine.dirtyable, machine.marks),
             psi: Psi::new(machine.cpus, now),
             weir: None,

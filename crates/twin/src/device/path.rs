@@ -85,7 +85,10 @@ impl World {
     fn part_goes_in_line(&mut self, device: usize, request: Request) -> Option<Request> {
         let disk = &mut self.devices[device];
         let pages = request.pages.min(disk.largest as u32);
-        let part = Request { pages, ..request };
+        let mut part = Request { pages, ..request };
+        if let (What::Pages { last, .. }, true) = (&mut part.what, request.pages > pages) {
+            *last = false;
+        }
         if let Some(due) = disk.submit(part, self.now) {
             self.plan(due, Event::Complete(device as u32));
         }
@@ -147,10 +150,21 @@ impl World {
     }
 
     fn is_written(&mut self, request: Request) {
-        let What::Pages { wb: owner, file } = request.what else {
+        let What::Pages {
+            wb: owner,
+            file,
+            last,
+        } = request.what
+        else {
             return;
         };
-        let (wb, pages) = (owner as usize, u64::from(request.pages));
+        // The kernel splits a bio into chained ones, and its pages are written when all of these are.
+        let unended = &mut self.files[file as usize].unended;
+        *unended += u64::from(request.pages);
+        if !last {
+            return;
+        }
+        let (wb, pages) = (owner as usize, std::mem::take(unended));
         self.count(wb, |counts| {
             counts.writeback -= pages;
             counts.written += pages;

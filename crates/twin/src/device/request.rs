@@ -10,6 +10,8 @@ pub enum What {
         wb: u32,
         /// Which file.
         file: u32,
+        /// No more of their bio follow.
+        last: bool,
     },
     /// Pages that a task reads.
     Read(u32),

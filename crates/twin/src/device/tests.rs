@@ -6,7 +6,11 @@ use crate::clock::MS;
 
 fn request(lane: u32) -> Request {
     Request {
-        what: What::Pages { wb: 0, file: 0 },
+        what: What::Pages {
+            wb: 0,
+            file: 0,
+            last: true,
+        },
         pages: 1,
         lane,
         cgroup: 0,

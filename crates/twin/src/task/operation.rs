@@ -2,7 +2,7 @@
 //! Operations of a task: where each is in the file, what it counts for, and when the next may begin.
 
 use super::{State, Task};
-use crate::clock::{Ns, SECOND, TICK};
+use crate::clock::{Ns, SECOND};
 use crate::fio::Work;
 use crate::psi::Doing;
 use crate::world::{Event, World};
@@ -47,6 +47,7 @@ impl World {
         self.task_does(index, Doing::Running);
         let cpu = self.tasks[index].cpu;
         let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
+        let most = self.turn_left(index);
         let mut time = 0;
         loop {
             time += each;
@@ -55,7 +56,7 @@ impl World {
             }
             self.tasks[index].op_left = 0;
             let at = start + time;
-            let is_over = time >= TICK || at >= self.tasks[index].end;
+            let is_over = time >= most || at >= self.tasks[index].end;
             if is_over || !self.may_run_on(index) || !has_next(self) {
                 break;
             }

@@ -2,7 +2,6 @@
 //! A stretch of writing: as far as a task gets without anything having to be looked at.
 
 use super::State;
-use crate::clock::TICK;
 use crate::psi::Doing;
 use crate::world::{Event, World};
 
@@ -13,6 +12,7 @@ impl World {
         let cpu = usize::from(self.tasks[index].cpu);
         let (call, page) = (self.machine.call, self.machine.page);
         let start = self.now.max(self.cpus[cpu].free_at);
+        let most = self.turn_left(index);
         let runs_on = self.may_run_on(index);
         let file = self.tasks[index].file;
         // Pages that follow each other come into the cache together: the first, and how many.
@@ -28,7 +28,7 @@ impl World {
             }
             let allowed = self.allowed_now(index, cpu);
             let task = &self.tasks[index];
-            let within = ((TICK.saturating_sub(time)) / page.max(1)).max(1);
+            let within = ((most.saturating_sub(time)) / page.max(1)).max(1);
             let (count, enough) = match allowed {
                 0 => (1, 1),
                 enough => (task.op_left.min(within), enough),
@@ -61,7 +61,7 @@ impl World {
                 break State::Writing(true);
             }
             let is_over = self.tasks[index].op_left == 0;
-            if time >= TICK || (is_over && !runs_on) {
+            if time >= most || (is_over && !runs_on) {
                 break State::Writing(false);
             }
             if is_over {

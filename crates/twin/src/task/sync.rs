@@ -89,6 +89,7 @@ impl World {
             what: What::Pages {
                 wb,
                 file: file as u32,
+                last: true,
             },
             pages: pages as u32,
             lane,

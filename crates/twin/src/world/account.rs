@@ -109,6 +109,7 @@ impl World {
         assert_eq!(files, self.counts.dirty);
         let waiting: u64 = self.wbs.iter().map(|wb| wb.flusher.in_hand()).sum();
         let line: u64 = self.devices.iter().map(Device::pages).sum();
-        assert_eq!(line + waiting, self.counts.writeback);
+        let unended: u64 = self.files.iter().map(|file| file.unended).sum();
+        assert_eq!(line + waiting + unended, self.counts.writeback);
     }
 }

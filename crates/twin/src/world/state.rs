@@ -9,6 +9,7 @@ use crate::pages::Pages;
 use crate::ram::Marks;
 use crate::ram::lru::Lru;
 use crate::share::Share;
+use std::collections::VecDeque;
 
 /// Pages by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +108,8 @@ pub struct File {
     pub pages: Pages,
     /// Pages in flight.
     pub in_flight: u64,
+    /// Of these, written as parts of a bio that has more.
+    pub unended: u64,
     /// What is in the cache.
     pub cache: Pages,
     /// How many pages that are.
@@ -162,8 +165,8 @@ pub struct Machine {
     pub periodic: Ticks,
 }
 
-/// What each CPU keeps for the throttle.
-#[derive(Clone, Copy, Debug, Default)]
+/// What each CPU keeps for the throttle, and who is on it.
+#[derive(Clone, Debug, Default)]
 pub struct Cpu {
     /// Pages dirtied on it since the last pass on it.
     pub unseen: u64,
@@ -171,6 +174,11 @@ pub struct Cpu {
     pub left: u64,
     /// When those are through who want to run on it now.
     pub free_at: Ns,
+    /// The task that is on it, and until when it is in any case.
+    pub runs: Option<u32>,
+    pub turn_ends: Ns,
+    /// Tasks that wait for it.
+    pub line: VecDeque<u32>,
 }
 
 /// What is looked at every 50 ms, in pages.
