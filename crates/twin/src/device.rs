@@ -4,8 +4,8 @@
 //! Requests of all cgroups queue up in one line; each takes size / bandwidth. A read overtakes the writes that wait, as the kernel's
 //! schedulers and its writeback throttling have it, but after two reads a write is next; or reads have a bandwidth
 //! and a line of their own, as disks of the lab have. Each CPU has a number of slots in that line: 32 on a disk
-//! the lab slows down, 256 otherwise, as virtio has; or a disk has a queue of its own for all CPUs, as SATA's. A flusher takes those of its CPU, and waits when they are taken; who waits is let in
-//! one request at a time, in turn. That is what divides a disk evenly between cgroups, whatever they hold. Of all CPUs together the kernel's
+//! the lab slows down, 256 otherwise, as virtio has; or a disk has a queue of its own for all CPUs, as SATA's. A flusher takes those of its CPU, and waits when they are taken; who waits is
+//! woken when several are free again (wake.rs). That is what divides a disk between cgroups, whatever they hold. Of all CPUs together the kernel's
 //! writeback throttling (`blk-wbt.c`, as it is when nobody reads) lets in three quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and the
 //! journal's writes there is always a slot.
 //!
@@ -17,8 +17,7 @@
 //!
 //! How requests come here, and what happens when they are complete: path.rs. `io.max`: limit.rs.
 //!
-//! Example. A disk of 256 KiB/s with requests of a page: 32 in the line take 500 ms. Two flushers in turn get
-//! 32 pages a second each.
+//! Example. A disk of 256 KiB/s with requests of a page: 32 in the line take 500 ms.
 
 mod limit;
 mod line;
@@ -27,6 +26,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 mod vary;
+mod wake;
 mod weights;
 
 pub use limit::Limit;
@@ -83,10 +83,14 @@ pub struct Device {
     /// Slots of a lane, and of those seen so far who has how many left.
     depth: u32,
     slots: Vec<u32>,
+    /// How many have become free since somebody was woken.
+    freed: Vec<u32>,
     /// Who waits for a slot, in turn, by lane.
     waiters: Vec<VecDeque<Waiter>>,
     /// Who waits because all lanes together have no room, in turn.
     outside: VecDeque<(u32, Waiter)>,
+    /// What the flusher that was woken first last had used of its CPU.
+    clock: Ns,
     /// Bytes written so far.
     pub written: u64,
     /// Requests so far.
@@ -130,8 +134,10 @@ impl Device {
             most,
             depth,
             slots: Vec::new(),
+            freed: Vec::new(),
             waiters: Vec::new(),
             outside: VecDeque::new(),
+            clock: 0,
             written: 0,
             done: 0,
             uncommitted: Vec::new(),
@@ -156,6 +162,7 @@ impl Device {
         if self.slots.len() <= at {
             self.slots.resize(at + 1, self.depth);
             self.waiters.resize(at + 1, VecDeque::new());
+            self.freed.resize(at + 1, 0);
         }
         (&mut self.slots[at], &mut self.waiters[at])
     }
@@ -200,6 +207,7 @@ impl Device {
         if request.has_slot() {
             self.inside -= 1;
             *self.lane_mut(request.lane).0 += 1;
+            self.freed[request.lane as usize] += 1;
         }
         Ok(Done {
             request,
@@ -242,16 +250,6 @@ impl Device {
         } else {
             self.outside.push_back((lane, waiter));
         }
-    }
-
-    /// Who is to have the slot that has become free: who waits for it, or for any.
-    pub fn next_waiter(&mut self, lane: u32) -> Option<Waiter> {
-        let first = self.lane_mut(lane).1.pop_front();
-        first.or_else(|| {
-            let mut outside = self.outside.iter();
-            let at = outside.position(|(lane, _)| self.has_room(*lane))?;
-            self.outside.remove(at).map(|(_, waiter)| waiter)
-        })
     }
 
     /// What a cgroup may do of reads, or of writes.

@@ -26,8 +26,9 @@ use std::collections::VecDeque;
 
 /// From being woken to running.
 const WAKE: Ns = 20_000;
-/// CPU time of a request. It is what lets flushers that find room at the same time take turns.
-pub const REQUEST: Ns = 5_000;
+/// CPU time of a request, and of a bio besides.
+pub const REQUEST: Ns = 3_000;
+pub const BIO_COST: Ns = 3_500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -88,6 +89,8 @@ pub struct Flusher {
     last_periodic: Ticks,
     /// CPU time it has used.
     pub cpu_time: Ns,
+    /// Of it, what counts when it is woken together with others.
+    pub used: Ns,
 }
 
 impl Flusher {
@@ -109,6 +112,7 @@ impl Flusher {
             bio: None,
             last_periodic: now,
             cpu_time: 0,
+            used: 0,
         }
     }
 
@@ -145,6 +149,8 @@ impl World {
         let flusher = &mut self.wbs[wb].flusher;
         if !flusher.active {
             flusher.active = true;
+            let device = &self.devices[self.wbs[wb].device];
+            self.wbs[wb].flusher.used = device.joins(self.wbs[wb].flusher.used);
             self.flusher_again(wb, WAKE);
         }
     }
@@ -157,7 +163,7 @@ impl World {
         }
     }
 
-    fn flusher_again(&mut self, wb: usize, after: Ns) {
+    pub fn flusher_again(&mut self, wb: usize, after: Ns) {
         let flusher = &mut self.wbs[wb].flusher;
         flusher.dozing = false;
         flusher.number += 1;
@@ -188,10 +194,11 @@ impl World {
         self.flusher_again(wb, cost * others);
     }
 
-    /// There is a slot for one request.
-    pub fn flusher_is_let_in(&mut self, wb: usize) {
+    /// There is a slot for one request; it goes on when others have had their turn on its CPU.
+    pub fn flusher_is_let_in(&mut self, wb: usize, others: Ns) {
         self.submit(wb);
         self.flusher_computes(wb, REQUEST);
+        self.flusher_again(wb, REQUEST + others);
     }
 
     /// Hands over the next part of the bio; false if there is no slot for it.
@@ -216,6 +223,7 @@ impl World {
             cgroup: cgroup as u32,
         };
         self.submits(device, request);
+        self.wbs[wb].flusher.used += REQUEST;
         self.wbs[wb].flusher.bio = (left > pages).then_some((file, left - pages));
         true
     }
@@ -282,8 +290,9 @@ impl World {
         turn.left -= pages;
         let index = turn.file;
         flusher.bio = Some((index, pages));
+        flusher.used += BIO_COST;
         self.in_flight(index as usize, pages);
-        Some((pages * self.machine.flush_1024).div_ceil(1024))
+        Some(BIO_COST + (pages * self.machine.flush_1024).div_ceil(1024))
     }
 
     /// Writes everything back that is dirty now, and waits for that; gives up after `patience`.

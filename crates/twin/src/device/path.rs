@@ -68,7 +68,7 @@ impl World {
     }
 
     /// As far as there are slots; the rest waits for them.
-    fn goes_in_line(&mut self, device: usize, mut request: Request) {
+    pub(super) fn goes_in_line(&mut self, device: usize, mut request: Request) {
         loop {
             let disk = &mut self.devices[device];
             if request.has_slot() && !disk.has_room(request.lane) {
@@ -121,19 +121,7 @@ impl World {
             Ok(None) => {}
             Ok(Some(at)) => self.plan(at, Event::Commit(device as u32)),
         }
-        while let Some(waiter) = self.devices[device].next_waiter(request.lane) {
-            match waiter {
-                Waiter::Flusher(wb) => return self.flusher_is_let_in(wb as usize),
-                Waiter::Task(task) if self.task_is_let_in(task as usize) => return,
-                Waiter::Task(_) => {}
-                Waiter::Pages(request) => {
-                    if let Some(rest) = self.part_goes_in_line(device, request) {
-                        self.devices[device].wait(Waiter::Pages(rest), rest.lane);
-                    }
-                    return;
-                }
-            }
-        }
+        self.wakes_waiters(device, request.lane);
     }
 
     pub(crate) fn server_commits(&mut self, device: usize) {

@@ -103,12 +103,10 @@ impl World {
         true
     }
 
-    /// A task that waits for a slot may have one; false if it has ended meanwhile.
-    pub(crate) fn task_is_let_in(&mut self, index: usize) -> bool {
-        let waits = self.tasks[index].state == State::Syncing(Step::Pages);
-        if waits {
+    /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
+    pub(crate) fn task_is_let_in(&mut self, index: usize) {
+        if self.tasks[index].state == State::Syncing(Step::Pages) {
             self.syncs(index, Step::Pages);
         }
-        waits
     }
 }
