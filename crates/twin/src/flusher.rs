@@ -290,9 +290,10 @@ impl World {
         turn.left -= pages;
         let index = turn.file;
         flusher.bio = Some((index, pages));
-        flusher.used += BIO_COST;
+        let cost = BIO_COST + (pages * self.machine.flush_1024).div_ceil(1024);
+        flusher.used += cost;
         self.in_flight(index as usize, pages);
-        Some(BIO_COST + (pages * self.machine.flush_1024).div_ceil(1024))
+        Some(cost)
     }
 
     /// Writes everything back that is dirty now, and waits for that; gives up after `patience`.

@@ -274,6 +274,9 @@ impl World {
                 if self.must_sync(index) {
                     return self.syncs(index, Step::Pages);
                 }
+                if self.must_forget(index) {
+                    return self.syncs(index, Step::Forget);
+                }
             }
             if let Some(until) = self.waits_until(index) {
                 self.task_does(index, Doing::Nothing);

@@ -13,6 +13,7 @@ use crate::clock::Ns;
 use crate::flusher::{BIO_COST, REQUEST};
 use crate::world::World;
 
+const LAG: Ns = 200_000;
 /// CPU time of being woken.
 const WOKEN: Ns = 4_500;
 
@@ -73,6 +74,9 @@ impl World {
                     if flushers == 0 {
                         self.devices[device].clock = self.wbs[wb].flusher.used;
                     }
+                    let most = self.devices[device].clock + LAG;
+                    let used = &mut self.wbs[wb].flusher.used;
+                    *used = (*used).min(most);
                     flushers += 1;
                     self.wbs[wb].flusher.used += WOKEN;
                     if have_slot {

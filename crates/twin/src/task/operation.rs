@@ -92,6 +92,13 @@ impl World {
         (until > self.now).then_some(until)
     }
 
+    /// Whether the operation after the one under way is of the same round, or that makes no difference.
+    pub(super) fn stays_in_round(&self, index: usize) -> bool {
+        let task = &self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        !work.forgets || (task.ops + 1) % work.ops != 0
+    }
+
     /// Whether the next operation of a stretch may follow the last at once.
     pub(super) fn may_run_on(&self, index: usize) -> bool {
         let work = &self.jobs[self.tasks[index].job].work;

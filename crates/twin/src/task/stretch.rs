@@ -61,7 +61,7 @@ impl World {
                 break State::Writing(true);
             }
             let is_over = self.tasks[index].op_left == 0;
-            if time >= most || (is_over && !runs_on) {
+            if time >= most || (is_over && !(runs_on && self.stays_in_round(index))) {
                 break State::Writing(false);
             }
             if is_over {

@@ -2,7 +2,7 @@
 //! fsync: a task puts its own file's dirty pages in line, waits until none is in flight, and then for the filesystem.
 //!
 //! It needs slots of the disk as a flusher does, and waits in turn for them. Then it has the journal commit the file's inode (journal.rs), and waits for that, too; fdatasync of a
-//! file that has its blocks does without. What could not be written is an error of the next fsync, and fio stops at an error.
+//! file that has its blocks does without. `posix_fadvise(DONTNEED)`, which fio calls as it opens a file, puts pages in line as well (`__filemap_fdatawrite_range`). What could not be written is an error of the next fsync, and fio stops at an error.
 //!
 //! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the journal's three, so 16 a second;
 //! with a flusher's 32 pages in front of each of them one second.
@@ -22,6 +22,8 @@ pub enum Step {
     InFlight,
     /// The journal commits.
     Commit,
+    /// Putting pages in line because the file is to be forgotten, for which nobody waits.
+    Forget,
 }
 
 impl World {
@@ -32,6 +34,13 @@ impl World {
         sync.is_some_and(|sync| task.ops % sync.every == 0) && self.now < task.end
     }
 
+    /// Whether a round over the file has ended and another is to begin, for which fio opens it anew.
+    pub(super) fn must_forget(&self, index: usize) -> bool {
+        let task = &self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        work.forgets && task.ops % work.ops == 0 && self.now < task.end
+    }
+
     /// Goes on with it.
     pub(super) fn syncs(&mut self, index: usize, step: Step) {
         let task = &self.tasks[index];
@@ -40,8 +49,8 @@ impl World {
         let work = &self.jobs[task.job].work;
         let commits = work.grows || work.sync.is_some_and(|sync| sync.commits);
         match step {
-            Step::Pages if self.files[file].pages.dirty() > 0 => {
-                self.tasks[index].state = State::Syncing(Step::Pages);
+            Step::Pages | Step::Forget if self.files[file].pages.dirty() > 0 => {
+                self.tasks[index].state = State::Syncing(step);
                 if !self.puts_in_line(index, device) {
                     let lane = self.devices[device].lane(wb, cpu);
                     self.devices[device].wait(Waiter::Task(index as u32), lane);
@@ -59,6 +68,11 @@ impl World {
                 self.tasks[index].is_cold = true;
                 // The kernel counts this wait as one for a commit, not for I/O.
                 self.task_does(index, Doing::Nothing);
+            }
+            Step::Forget => {
+                self.invalidates(file);
+                self.tasks[index].state = State::Idle;
+                self.goes_on_writing(index);
             }
             _ if std::mem::take(&mut self.files[file].failed) => self.task_ends(index),
             Step::Pages | Step::InFlight | Step::Commit => {
@@ -105,8 +119,8 @@ impl World {
 
     /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
     pub(crate) fn task_is_let_in(&mut self, index: usize) {
-        if self.tasks[index].state == State::Syncing(Step::Pages) {
-            self.syncs(index, Step::Pages);
+        if let State::Syncing(step @ (Step::Pages | Step::Forget)) = self.tasks[index].state {
+            self.syncs(index, step);
         }
     }
 }
