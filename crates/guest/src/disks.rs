@@ -15,7 +15,11 @@ use std::time::{Duration, Instant};
 pub fn prepare(plan: &Plan, channel: &Channel) -> Result<()> {
     std::fs::create_dir_all("/dev/weir").context("making /dev/weir")?;
     if plan.own_disks {
-        let sizes: Vec<String> = plan.disks.iter().map(|disk| disk.size.to_string()).collect();
+        let sizes: Vec<String> = plan
+            .disks
+            .iter()
+            .map(|disk| disk.size.to_string())
+            .collect();
         run(Command::new("insmod")
             .arg(DISK_MODULE_PATH)
             .arg(format!("size={}", sizes.join(","))))?;

@@ -2,9 +2,9 @@
 //! Running a script in a guest.
 
 use crate::cache::{Cache, source_tree};
+use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
-use crate::disks::Disks;
 use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, Machine};
 use crate::verdict::{Outcome, Witness};
@@ -121,7 +121,9 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
     });
     let disks = Disks::get(cache, &kernel, disks.collect(), request.count_instructions)?;
     if !request.tiers.is_empty() && disks.memory() > 0 {
-        bail!("a guest that counts instructions has its disks in its own memory: leave out --tier or --disk");
+        bail!(
+            "a guest that counts instructions has its disks in its own memory: leave out --tier or --disk"
+        );
     }
     let contents = Contents {
         disks: &disks,

@@ -300,7 +300,11 @@ mod tests {
         rates.learn(1_000_000, 199_999, true);
         assert_eq!((rates.average, rates.base), (INITIAL, INITIAL));
         rates.learn(1_000_000, 400_000, false);
-        assert!((INITIAL + 1..200_000).contains(&rates.bandwidth), "{}", rates.bandwidth);
+        assert!(
+            (INITIAL + 1..200_000).contains(&rates.bandwidth),
+            "{}",
+            rates.bandwidth
+        );
     }
 
     /// Ten writers and a disk of 1,000 pages/s, from the first guess on: each ends at a tenth, and the pool near its goal.

@@ -21,6 +21,7 @@ mod work;
 use crate::clock::{MS, Ns, SECOND, Ticks};
 use crate::device::{BIO, Request, Waiter, What};
 use crate::psi::{Doing, HOST};
+use crate::task::SLICE;
 use crate::world::{Event, Wb, World};
 use std::collections::VecDeque;
 
@@ -87,6 +88,8 @@ pub struct Flusher {
     /// Marked as in flight, not yet in line: of which file.
     bio: Option<(u32, u64)>,
     last_periodic: Ticks,
+    /// On a CPU without a sleep.
+    runs_since: Ns,
     /// CPU time it has used.
     pub cpu_time: Ns,
     /// Of it, what counts when it is woken together with others.
@@ -111,6 +114,7 @@ impl Flusher {
             turn: None,
             bio: None,
             last_periodic: now,
+            runs_since: 0,
             cpu_time: 0,
             used: 0,
         }
@@ -173,8 +177,12 @@ impl World {
 
     fn flusher_does(&mut self, wb: usize, doing: Doing) {
         let flusher = &mut self.wbs[wb].flusher;
-        if doing == Doing::Running && flusher.doing != Doing::Running {
-            // It leaves the CPU it waited on before it comes to another.
+        let is_shared = self.psi.running(flusher.cpu) > 1;
+        if doing == Doing::Running && (flusher.doing != Doing::Running || is_shared) {
+            // It leaves the CPU it waited on before it comes to another; and one that it shares, if another has nothing to do.
+            if flusher.doing != Doing::Running {
+                flusher.runs_since = self.now;
+            }
             self.psi
                 .turn(flusher.cpu, HOST, flusher.doing, Doing::Nothing, self.now);
             flusher.doing = Doing::Nothing;
@@ -190,7 +198,11 @@ impl World {
         self.flusher_does(wb, Doing::Running);
         let flusher = &mut self.wbs[wb].flusher;
         flusher.cpu_time += cost;
-        let others = u64::from(self.psi.running(flusher.cpu));
+        // Who has slept is not behind; who runs on shares the CPU.
+        let others = match self.now < flusher.runs_since + SLICE {
+            true => 1,
+            false => u64::from(self.psi.running(flusher.cpu)),
+        };
         self.flusher_again(wb, cost * others);
     }
 

@@ -27,6 +27,7 @@ use crate::throttle::{Passed, Sleeper};
 use crate::world::{Event, World};
 use read::Reader;
 use sync::Step;
+pub use turns::SLICE;
 
 /// A job in a phase, with what its processes have done.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
-use crate::{counted, output};
 use crate::run::in_lab;
 use crate::twin::in_twin;
+use crate::{counted, output};
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table};
 use report::Report;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`: a scenario from file to verdict.
 
-use crate::{counted, output};
 use crate::progress::{Lines, Spinners};
 use crate::twin::in_twin;
+use crate::{counted, output};
 use anyhow::{Context, Result};
 use lab::{Cache, Progress, RunRequest};
 use report::{Metric, Outcome, Report, Run};

@@ -75,7 +75,12 @@ impl World {
 
     fn kswapd_does(&mut self, doing: Doing) {
         let kswapd = &mut self.ram.kswapd;
-        if kswapd.doing == Doing::Nothing {
+        // One that shares a CPU goes to another that has nothing to do.
+        let (before, is_shared) = (kswapd.doing, self.psi.running(kswapd.cpu) > 1);
+        if before == Doing::Nothing || is_shared {
+            self.psi
+                .turn(kswapd.cpu, HOST, before, Doing::Nothing, self.now);
+            kswapd.doing = Doing::Nothing;
             kswapd.cpu = self.psi.place(kswapd.cpu);
         }
         self.psi

@@ -11,7 +11,7 @@ use crate::psi::Doing;
 use crate::world::{Event, World};
 
 /// The kernel's `sysctl_sched_base_slice` on one CPU; 1 + log2 of CPUs, eight at most, times as much on more.
-const SLICE: Ns = 750_000;
+pub const SLICE: Ns = 750_000;
 
 impl World {
     /// True if the task is on a CPU now. Else it is called again when it is.
