@@ -17,6 +17,9 @@ DEB_DIR := $(abspath $(TARGET)/deb)
 UNANSWERED := bogus-mail-host,bogus-mail-host-in-debian-changelog
 # What runs in the lab, too, and meets its expectations on the twin.
 TWIN := dirty-knobs io-psi io-psi-scarce no-knob rate-based-10dd floor-sustained ceiling ceiling-ratio weight
+# Of those, what guests with one CPU, and disks in their memory, show as well.
+COMPARED := dirty-knobs no-knob rate-based-10dd floor-sustained ceiling-ratio weight ceiling
+TWIN_GUESTS ?= 5
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
@@ -55,6 +58,12 @@ twin: build ## run what the twin can run, hosts that no lab has included (second
 	@failed=; for scenario in $(TWIN:%=scenarios/%.toml) scenarios/twin/*.toml; do \
 		$(BINARY) run $$scenario --on twin || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
+
+twin-guests: setup ## hold the twin against guests that count instructions, five in each arm (an hour and a half; TWIN_GUESTS=1 for less)
+	@for scenario in $(COMPARED); do \
+		./weir compare scenarios/$$scenario.toml --count-instructions --repeat $(TWIN_GUESTS); \
+		test $$? -le 1 || exit 1; \
+	done
 
 twin-random: ## look for a scenario that breaks the twin's promises, RANDOM_SCENARIOS=10000 of them (ten minutes or more)
 	cargo test --locked --package twin --test invariants -- --ignored --nocapture

@@ -50,7 +50,7 @@ impl Disks {
         drives.collect()
     }
 
-    /// Memory they take of the guest's, bytes.
+    /// Memory they take of the guest's, bytes, all of it from the start: Debian's kernels clear what is allocated.
     pub fn memory(&self) -> u64 {
         let own = self.plan.iter().filter(|_| self.module.is_some());
         let bytes: u64 = own.map(|disk| disk.size).sum();

@@ -387,7 +387,7 @@ fn room(path: &Path) -> Result<u64> {
 }
 
 /// Memory the host can give away without swapping, in bytes.
-fn available_memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
         .lines()

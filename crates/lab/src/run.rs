@@ -155,7 +155,22 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         phases: phase_times(&request.scenario)?,
     };
     let wanted = request.arms.len() * request.scenario.host.cpus as usize;
-    let parallel = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= wanted);
+    // Disks of their own fill guests' memory, and with that the host's.
+    let each = request.scenario.host.memory_bytes + lab.disks.memory();
+    let room = match lab.disks.memory() {
+        0 => u64::MAX,
+        _ => qemu::available_memory().unwrap_or(0),
+    };
+    if room < each {
+        bail!(
+            "a guest with its disks in its memory takes {} MiB, and {} MiB are available here",
+            each >> 20,
+            room >> 20
+        );
+    }
+    let fits = room / each >= request.arms.len() as u64;
+    let parallel =
+        fits && std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= wanted);
     let mut guests = Vec::new();
     for repeat in 0..request.repeat {
         if parallel {

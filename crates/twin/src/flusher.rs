@@ -98,9 +98,9 @@ pub struct Flusher {
 
 impl Flusher {
     /// One that is first needed at `now`.
-    pub fn new(cpu: u16, now: Ticks) -> Flusher {
+    pub fn new(now: Ticks) -> Flusher {
         Flusher {
-            cpu,
+            cpu: 0,
             doing: Doing::Nothing,
             active: false,
             number: 0,
@@ -178,11 +178,17 @@ impl World {
     fn flusher_does(&mut self, wb: usize, doing: Doing) {
         let flusher = &mut self.wbs[wb].flusher;
         let is_shared = self.psi.running(flusher.cpu) > 1;
-        if doing == Doing::Running && (flusher.doing != Doing::Running || is_shared) {
-            // It leaves the CPU it waited on before it comes to another; and one that it shares, if another has nothing to do.
-            if flusher.doing != Doing::Running {
-                flusher.runs_since = self.now;
-            }
+        let moves = match flusher.doing {
+            Doing::Nothing => true,
+            // Seen in guests of two CPUs: who waits for a slot of one stays there.
+            Doing::Waiting => false,
+            _ => is_shared,
+        };
+        if doing == Doing::Running && flusher.doing != Doing::Running {
+            flusher.runs_since = self.now;
+        }
+        if doing == Doing::Running && moves {
+            // It leaves the CPU it was on before it comes to another.
             self.psi
                 .turn(flusher.cpu, HOST, flusher.doing, Doing::Nothing, self.now);
             flusher.doing = Doing::Nothing;

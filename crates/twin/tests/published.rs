@@ -38,15 +38,18 @@ fn weights() {
         ("w800b", 8.0),
     ] {
         let ratio = cleaned("eight", heavy) / cleaned("eight", "w100b");
-        assert!((0.9 * due..1.1 * due).contains(&ratio), "{heavy}: {ratio}");
+        assert!(
+            (0.85 * due..1.15 * due).contains(&ratio),
+            "{heavy}: {ratio}"
+        );
     }
 }
 
-/// Lab: 39 (37.6..40.7) stock, 125 with the floor; longest pause 204 ms; the host at 32.4 MiB.
+/// Guests: 40 (36..51) stock, 53 (42..54) where they count instructions, 125 with the floor; longest pause 204 ms; the host at 32.4 MiB.
 #[test]
 fn dirty_knobs() {
     let stock = |metric| figure("dirty-knobs", Arm::Stock, metric);
-    assert!((30.0..50.0).contains(&stock("contended.victim.iops")));
+    assert!((35.0..60.0).contains(&stock("contended.victim.iops")));
     assert!((180.0..220.0).contains(&stock("contended.noisy.iops")));
     assert!((200e6..212e6).contains(&stock("contended.victim.clat_p99_ns")));
     assert!((32.0..33.0).contains(&(stock("contended.host.dirty_max_bytes") / 1048576.0)));

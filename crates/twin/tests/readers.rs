@@ -7,7 +7,7 @@ use scenario::model::Arm;
 fn run(disk: &str, jobs: &[(&str, &str)]) -> impl Fn(&str) -> f64 + use<> {
     let mut text = format!(
         "title = \"t\"\n[host]\nmemory = \"1G\"\ncpus = 1\n\
-         sysctl = {{ \"vm.dirty_bytes\" = \"32M\", \"vm.dirty_background_bytes\" = \"16M\" }}\n\
+         sysctl = {{ \"vm.dirty_bytes\" = \"256M\", \"vm.dirty_background_bytes\" = \"128M\" }}\n\
          [twin]\ncall = \"1us\"\npage = \"1us\"\ndisk = \"40M/s\"\n\
          [[disk]]\nname = \"d\"\nfilesystem = \"ext4\"\n{disk}\n"
     );

@@ -23,7 +23,7 @@ filesystem = "xfs"
 [cgroup.hog]
 [[job]]
 name = "fills"
-fio = {{ rw = "write", bs = "1m", size = "{cached}m", rate = "100m", runtime = {} }}
+fio = {{ rw = "write", bs = "1m", size = "{cached}m", invalidate = 0, rate = "100m", runtime = {} }}
 [[job]]
 name = "quiet"
 cgroup = "quiet"

@@ -229,7 +229,8 @@ fn who_receives_writes_what_comes() {
     is_near(figure("rsync.iops"), 8.0, 1.0);
 }
 
-/// 32 pages of the flood's are in line before the commit's two, once in two seconds: a write() of the other may wait for 531 ms, but not for the record.
+/// 32 pages of the flood's are in line before the commit's two, once in two seconds, or 64 if its flusher has come to the other CPU: a write() of
+/// the other may wait for 531 or 1,031 ms, but not for the record.
 #[test]
 fn a_write_waits_for_a_commit_that_has_its_inode() {
     let longest = |options: &str| {
@@ -249,7 +250,7 @@ fn a_write_waits_for_a_commit_that_has_its_inode() {
         figure("small.clat_max_ns") / 1e6
     };
     let (often, never) = (longest("commit=1"), longest("commit=300"));
-    assert!((500.0..550.0).contains(&often), "{often}");
+    assert!((500.0..1050.0).contains(&often), "{often}");
     assert!(never < 210.0, "a pause: {never}");
 }
 

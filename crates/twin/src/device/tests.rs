@@ -53,11 +53,11 @@ fn who_waits_for_any_slot_is_let_in_in_turn() {
     disk.wait(Waiter::Flusher(1), 1);
     disk.wait(Waiter::Flusher(0), 0);
     done(&mut disk, 10 * MS);
-    assert!(matches!(disk.next_waiter(0), Some(Waiter::Flusher(1))));
+    assert!(matches!(disk.woken(0).0[..], [Waiter::Flusher(1)]));
     disk.submit(request(1), 10 * MS);
-    assert!(disk.next_waiter(1).is_none(), "the other waits still");
+    assert!(disk.woken(1).0.is_empty(), "the other waits still");
     done(&mut disk, 20 * MS);
-    assert!(matches!(disk.next_waiter(1), Some(Waiter::Flusher(0))));
+    assert!(matches!(disk.woken(1).0[..], [Waiter::Flusher(0)]));
 }
 
 fn done(disk: &mut Device, at: Ns) -> Request {
@@ -86,7 +86,12 @@ fn worked_example() {
     let complete = disk.complete(first).expect("in time");
     assert_eq!((complete.request.lane, complete.next), (1, Some(2 * first)));
     assert!(disk.has_room(1));
-    assert!(matches!(disk.next_waiter(1), Some(Waiter::Flusher(7))));
+    for free in 2..=4 {
+        assert!(disk.woken(1).0.is_empty(), "four at once");
+        done(&mut disk, free * first);
+    }
+    let all = disk.woken(1).0;
+    assert!(matches!(all[..], [Waiter::Flusher(7), Waiter::Task(8)]));
 }
 
 #[test]
@@ -114,7 +119,7 @@ fn each_cpu_has_slots_of_its_own() {
         disk.submit(request(0), 0);
     }
     assert!(!disk.has_room(0) && disk.has_room(1));
-    assert!(disk.next_waiter(0).is_none());
+    assert!(disk.woken(0).0.is_empty());
 }
 
 /// A page takes 10 ms. Three writes are in line when three reads come: the first write is under way, two reads overtake the

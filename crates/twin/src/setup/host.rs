@@ -107,7 +107,7 @@ impl Plan {
             return *found;
         }
         world.wb_of.insert((cgroup, device), world.wbs.len());
-        let (now, cpu) = (world.tick(), world.wbs.len() % self.machine.cpus as usize);
+        let now = world.tick();
         world.wbs.push(Wb {
             cgroup,
             device,
@@ -118,7 +118,7 @@ impl Plan {
             exceeded: false,
             measuring: false,
             files_in_flight: 0,
-            flusher: Flusher::new(cpu as u16, now),
+            flusher: Flusher::new(now),
         });
         world.wbs.len() - 1
     }

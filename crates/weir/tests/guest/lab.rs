@@ -250,6 +250,7 @@ fn a_scenario_is_measured_in_both_arms() {
             kernel: "debian:6.12".into(),
             arms: vec![Arm::Stock, Arm::Weir],
             repeat: 1,
+            count_instructions: false,
             record: true,
             out: Some(out.path().to_path_buf()),
             init: Some(WEIR.into()),
