@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # dd-clock.sh FS N LEARN SECONDS: dd.sh on a machine as regular as a clock. An instruction takes a nanosecond (--count-instructions, --cpus 1), and the
-# disk is null_blk's: 20 MB/s in requests of 64 KiB, what is due every 20 ms at once. Wants --driver null_blk --driver xfs --file .../dd.sh:/dd.sh, and
-# --append clearcpuid=erms,fsrm: without it each byte that is copied counts as an instruction. The kernel is tainted by that, so the lab
-# calls such a guest failed, after all has been said.
+# disk is null_blk's: 20 MB/s in requests of 64 KiB, what is due every 20 ms at once. Wants --driver null_blk --driver xfs --file .../dd.sh:/dd.sh.
 #
 # While they learn it looks in what order dd of one tick wake that had slept since one tick.
 fs=$1
