@@ -101,9 +101,8 @@ pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
             panels: each(runs, Unit::Seconds, pauses),
         },
     ];
-    let most = runs.iter().map(|run| run.domains.len()).max().unwrap_or(0);
-    for index in 0..most.min(DOMAINS) {
-        all.extend(domain(runs, index));
+    for (of, domains) in paired(runs).into_iter().take(DOMAINS) {
+        all.extend(domain(&of, &domains));
     }
     all.push(Picture {
         title: "Shares of the cgroups".into(),
@@ -224,35 +223,55 @@ fn pauses(run: &Timeline) -> Vec<Mark> {
         .collect()
 }
 
-/// The pictures of the n-th busiest domain of each run.
-fn domain(runs: &[&Timeline], index: usize) -> Vec<Picture> {
-    let same = runs.windows(2).all(|pair| {
-        let name = |run: &Timeline| run.domains.get(index).map(|domain| domain.name.clone());
-        name(pair[0]) == name(pair[1])
-    });
+/// Domains of the runs that belong beside each other, and what to call them: those that all have by name, then the busiest of the others.
+fn paired<'a>(runs: &[&'a Timeline]) -> Vec<(String, Vec<Option<&'a Domain>>)> {
+    let named = |run: &&'a Timeline, name: &str| -> Option<&'a Domain> {
+        run.domains.iter().find(|domain| domain.name == name)
+    };
+    let of_first = runs.first().map_or(&[][..], |run| &run.domains);
+    let shared: Vec<&str> = of_first
+        .iter()
+        .map(|domain| domain.name.as_str())
+        .filter(|name| runs.iter().all(|run| named(run, name).is_some()))
+        .collect();
+    let mut pairs: Vec<_> = shared
+        .iter()
+        .map(|name| {
+            let domains = runs.iter().map(|run| named(run, name)).collect();
+            ((*name).to_owned(), domains)
+        })
+        .collect();
+    let others: Vec<Vec<&Domain>> = runs
+        .iter()
+        .map(|run| {
+            let others = run.domains.iter();
+            others
+                .filter(|domain| !shared.contains(&domain.name.as_str()))
+                .collect()
+        })
+        .collect();
+    for index in 0..others.iter().map(Vec::len).max().unwrap_or(0) {
+        let domains = others.iter().map(|of| of.get(index).copied()).collect();
+        let number = pairs.len() + 1;
+        pairs.push((format!("cgroup and device no. {number}"), domains));
+    }
+    pairs
+}
+
+/// The pictures of a domain, or of one of each run.
+fn domain(of: &str, domains: &[Option<&Domain>]) -> Vec<Picture> {
     let panels = |unit, marks: fn(&Domain) -> Vec<Mark>| {
-        runs.iter()
-            .map(|run| match run.domains.get(index) {
-                Some(domain) => Panel {
-                    subtitle: if same {
-                        String::new()
-                    } else {
-                        domain.name.clone()
-                    },
-                    unit,
-                    marks: marks(domain),
+        domains
+            .iter()
+            .map(|domain| Panel {
+                subtitle: match domain {
+                    Some(domain) if domain.name != of => domain.name.clone(),
+                    _ => String::new(),
                 },
-                None => Panel {
-                    subtitle: String::new(),
-                    unit,
-                    marks: Vec::new(),
-                },
+                unit,
+                marks: domain.map(marks).unwrap_or_default(),
             })
             .collect()
-    };
-    let of = match runs.first().and_then(|run| run.domains.get(index)) {
-        Some(domain) if same => domain.name.clone(),
-        _ => format!("cgroup and device no. {}", index + 1),
     };
     vec![
         Picture {
