@@ -60,6 +60,12 @@ pub struct Twin {
     pub call_ns: Option<u64>,
     /// CPU time of a page that is written to.
     pub page_ns: Option<u64>,
+    /// The same if it is dirty already; a `page` if `None`.
+    #[serde(default)]
+    pub rewrite_ns: Option<u64>,
+    /// The same through a mapping.
+    #[serde(default)]
+    pub store_ns: Option<u64>,
     /// CPU time of a page that is looked at because memory is scarce.
     #[serde(default)]
     pub scan_ns: Option<u64>,

@@ -42,6 +42,8 @@ pub struct Work {
     pub sync: Option<Sync>,
     /// A writer has the kernel forget its file before each round but the first; the kernel writes what is dirty of it first.
     pub forgets: bool,
+    /// It writes through a mapping.
+    pub maps: bool,
     /// The file has no blocks before they are written to.
     pub grows: bool,
     /// Pages of its own that it fills before it begins; such a job has no file.
@@ -159,7 +161,8 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
         think: think.map(|ns| (ns, blocks.max(1))),
         unlink: reader.number("unlink") == Some(1),
         sync,
-        forgets: !reads && !is_null && engine != "mmap" && reader.text("invalidate") != Some("0"),
+        maps: !reads && engine == "mmap",
+        forgets: !reads && !is_null && reader.text("invalidate") != Some("0"),
         grows: reader.text("overwrite") == Some("0") && reader.text("fallocate") == Some("none"),
         holds: if is_null {
             op_pages.saturating_mul(depth)

@@ -8,8 +8,9 @@
 //!
 //! A task that ends leaves pages it has not answered for to whoever passes next on its CPU.
 //!
-//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
+//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Mappings: fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
 
+mod fault;
 mod operation;
 mod pass;
 mod read;
@@ -58,6 +59,8 @@ enum State {
     Reading,
     /// A commit has its inode.
     Stamping,
+    /// Reads a page first that it is to write to.
+    Faulting,
     /// Has found memory.
     Found,
     /// Has found none, and waits next.
@@ -233,6 +236,7 @@ impl World {
             State::Short => return self.waits_for_memory(index),
             State::Scarce => return self.reclaims(index),
             State::Syncing(step) => return self.syncs(index, step),
+            State::Faulting => return self.faults(index),
             State::Writing(passes) => {
                 if passes && self.passes(index) == Passed::Sleep {
                     return;

@@ -27,7 +27,7 @@ fio = {{ rw = "write", bs = "1m", size = "{cached}m", invalidate = 0, rate = "10
 [[job]]
 name = "quiet"
 cgroup = "quiet"
-fio = {{ rw = "write", bs = "4k", size = "4k", rate = "40k" }}
+fio = {{ rw = "write", bs = "4k", size = "4k", invalidate = 0, rate = "40k" }}
 [[job]]
 name = "hog"
 cgroup = "hog"
@@ -82,7 +82,7 @@ fn who_finds_only_dirty_pages_waits_for_them_to_be_written() {
     assert!(of("host.allocstalls") > 100.0, "{}", of("host.allocstalls"));
     assert_eq!(of("host.oom_kills"), 0.0);
     let (hog, host) = (of("cgroup/hog.mem_some_pct"), of("host.mem_some_pct"));
-    assert!((40.0..=50.0).contains(&hog), "nearly ten of 20 s: {hog} %");
+    assert!((40.0..=51.0).contains(&hog), "nearly ten of 20 s: {hog} %");
     assert!(of("cgroup/hog.mem_full_pct") > hog - 0.1, "all it does");
     assert!(host >= 0.9 * hog, "{host} %");
     assert_eq!(of("hog.total_ios"), 0.0);

@@ -14,6 +14,10 @@ impl World {
         let start = self.now.max(self.cpus[cpu].free_at);
         let most = self.turn_left(index);
         let runs_on = self.may_run_on(index);
+        let again = match self.jobs[self.tasks[index].job].work.maps {
+            true => self.machine.store,
+            false => self.machine.rewrite,
+        };
         let file = self.tasks[index].file;
         // Pages that follow each other come into the cache together: the first, and how many.
         let (mut first, mut pages) = (0, 0);
@@ -38,8 +42,12 @@ impl World {
             if count == 0 {
                 break State::Scarce;
             }
+            let count = self.mapped(index, at, count);
+            if count == 0 {
+                break State::Faulting;
+            }
             let (went, fresh) = self.files[file].pages.set(at, count, enough);
-            time += went * page;
+            time += fresh * page + (went - fresh) * again;
             if fresh > 0 {
                 self.dirtied(file, fresh);
             }

@@ -34,6 +34,14 @@ impl World {
         sync.is_some_and(|sync| task.ops % sync.every == 0) && self.now < task.end
     }
 
+    /// Whether there are dirty pages to be put in line. Who does not wait for pages passes over those that are in flight besides.
+    fn must_write(&self, file: usize, step: Step) -> bool {
+        let file = &self.files[file];
+        let dirty = file.pages.dirty();
+        let both = (dirty + file.in_flight).saturating_sub(file.pages.size());
+        dirty > if step == Step::Forget { both } else { 0 }
+    }
+
     /// Whether a round over the file has ended and another is to begin, for which fio opens it anew.
     pub(super) fn must_forget(&self, index: usize) -> bool {
         let task = &self.tasks[index];
@@ -47,9 +55,10 @@ impl World {
         let (file, wb, cpu) = (task.file, task.wb as usize, task.cpu);
         let device = self.wbs[wb].device;
         let work = &self.jobs[task.job].work;
+        let maps = work.maps;
         let commits = work.grows || work.sync.is_some_and(|sync| sync.commits);
         match step {
-            Step::Pages | Step::Forget if self.files[file].pages.dirty() > 0 => {
+            Step::Pages | Step::Forget if self.must_write(file, step) => {
                 self.tasks[index].state = State::Syncing(step);
                 if !self.puts_in_line(index, device) {
                     let lane = self.devices[device].lane(wb, cpu);
@@ -70,7 +79,10 @@ impl World {
                 self.task_does(index, Doing::Nothing);
             }
             Step::Forget => {
-                self.invalidates(file);
+                // Pages that are mapped stay.
+                if !maps {
+                    self.invalidates(file);
+                }
                 self.tasks[index].state = State::Idle;
                 self.goes_on_writing(index);
             }
@@ -119,8 +131,10 @@ impl World {
 
     /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
     pub(crate) fn task_is_let_in(&mut self, index: usize) {
-        if let State::Syncing(step @ (Step::Pages | Step::Forget)) = self.tasks[index].state {
-            self.syncs(index, step);
+        match self.tasks[index].state {
+            State::Syncing(step @ (Step::Pages | Step::Forget)) => self.syncs(index, step),
+            State::Faulting => self.task_goes_on(index),
+            _ => {}
         }
     }
 }

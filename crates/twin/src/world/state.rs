@@ -145,6 +145,9 @@ pub struct Machine {
     pub call: Ns,
     /// CPU time of a page that is written to.
     pub page: Ns,
+    /// The same if it is dirty already: written to, and through a mapping.
+    pub rewrite: Ns,
+    pub store: Ns,
     /// What the first write() after a sleep takes more.
     pub wake: Ns,
     /// CPU time of a look at the host.

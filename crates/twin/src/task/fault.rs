@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A writer through a mapping (`ioengine=mmap`) meets a page that is not in the cache: it is read before it is written to, with fifteen that follow (half of the
+//! kernel's 32, read around it).
+//!
+//! The read needs a slot of the disk, as writes do, and waits for it with them; that is what holds such a writer, from the moment on that its flusher is at work, below freerun too. What it reads
+//! is there at once then, as the lab's disks have it that bound writes alone.
+
+use super::State;
+use crate::device::Waiter;
+use crate::psi::Doing;
+use crate::world::World;
+
+/// Pages from the one it met on.
+const AHEAD: u64 = 16;
+
+impl World {
+    /// How many of `count` pages from `at` on a task can write to at once: none if it has to read first.
+    pub(super) fn mapped(&self, index: usize, at: u64, count: u64) -> u64 {
+        let task = &self.tasks[index];
+        if !self.jobs[task.job].work.maps {
+            return count;
+        }
+        match self.files[task.file].cache.alike(at, at + count) {
+            (true, cached) => cached,
+            (false, _) => 0,
+        }
+    }
+
+    /// Reads, if there is a slot; else waits for one.
+    pub(super) fn faults(&mut self, index: usize) {
+        let task = &self.tasks[index];
+        let (file, wb, cpu, at) = (task.file, task.wb as usize, task.cpu, task.op_at);
+        let device = self.wbs[wb].device;
+        let lane = self.devices[device].lane(wb, cpu);
+        if !self.devices[device].has_room(lane) {
+            self.devices[device].wait(Waiter::Task(index as u32), lane);
+            self.task_does(index, Doing::Waiting);
+            self.tasks[index].state = State::Faulting;
+            self.tasks[index].is_cold = true;
+            return;
+        }
+        let left = self.files[file].cache.size() - at;
+        let pages = AHEAD.min(left).min(self.ram.at_once());
+        if pages == 0 {
+            return self.reclaims(index);
+        }
+        self.caches(file, at, pages);
+        self.stretch(index);
+    }
+}
