@@ -66,6 +66,9 @@ pub struct Twin {
     /// The same through a mapping.
     #[serde(default)]
     pub store_ns: Option<u64>,
+    /// CPU time that each 31st page takes more which a write takes from free memory.
+    #[serde(default)]
+    pub refill_ns: Option<u64>,
     /// CPU time of a page that is looked at because memory is scarce.
     #[serde(default)]
     pub scan_ns: Option<u64>,

@@ -28,8 +28,8 @@ use std::collections::VecDeque;
 /// From being woken to running.
 const WAKE: Ns = 20_000;
 /// CPU time of a request, and of a bio besides.
-pub const REQUEST: Ns = 3_000;
-pub const BIO_COST: Ns = 3_500;
+pub const REQUEST: Ns = 2_700;
+pub const BIO_COST: Ns = 3_400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -89,6 +89,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
             page: twin.page_ns.unwrap_or(PER_PAGE),
             rewrite: twin.rewrite_ns.or(twin.page_ns).unwrap_or(PER_PAGE),
             store: twin.store_ns.or(twin.page_ns).unwrap_or(PER_PAGE),
+            refill: twin.refill_ns.unwrap_or(0),
             wake: twin.wake_ns.unwrap_or(0),
             look: twin.look_ns.unwrap_or(0),
             start: twin.start_ns.unwrap_or(0),

@@ -15,9 +15,10 @@ use crate::world::World;
 
 /// By how much more than the first a flusher can have used. What Linux owes to whom it forgets in part, depending on who else is on the
 /// CPU; this was chosen so that `weight` came out as guests did (docs/twin.md).
-const LAG: Ns = 200_000;
-/// CPU time of being woken.
+const LAG: Ns = 100_000;
+/// CPU time of being woken and finding none left; and of handing over besides, for who finds some.
 const WOKEN: Ns = 4_500;
+const SERVED: Ns = 9_000;
 
 impl Device {
     /// What a flusher begins with that has used `used` and has slept: it is not owed what others used meanwhile.
@@ -83,8 +84,8 @@ impl World {
                     let most = self.devices[device].clock + LAG;
                     let used = &mut self.wbs[wb].flusher.used;
                     *used = (*used).min(most);
+                    self.wbs[wb].flusher.used += if flushers == 0 { SERVED } else { WOKEN };
                     flushers += 1;
-                    self.wbs[wb].flusher.used += WOKEN;
                     if have_slot {
                         self.flusher_is_let_in(wb, before * turn);
                     } else {

@@ -148,6 +148,8 @@ pub struct Machine {
     /// The same if it is dirty already: written to, and through a mapping.
     pub rewrite: Ns,
     pub store: Ns,
+    /// What filling a CPU's own list of free pages takes.
+    pub refill: Ns,
     /// What the first write() after a sleep takes more.
     pub wake: Ns,
     /// CPU time of a look at the host.
@@ -175,6 +177,8 @@ pub struct Cpu {
     pub unseen: u64,
     /// Left behind by tasks that have ended.
     pub left: u64,
+    /// Pages taken from its own list of free ones since that was filled.
+    pub taken: u64,
     /// When those are through who want to run on it now.
     pub free_at: Ns,
     /// The task that is on it, and until when it is in any case.
