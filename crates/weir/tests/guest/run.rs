@@ -70,8 +70,8 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
     );
 }
 
-/// A guest whose clock counts instructions is the same on any machine, so it can be asked how near the twin comes to it: against five of them 31 of 34
-/// figures were near, and 7 % off on average.
+/// A guest whose clock counts instructions is the same on any machine, so it can be asked how near the twin comes to it: against five of them all 34
+/// figures were near, and 2 % off on average.
 #[test]
 fn the_twin_is_near_a_guest_that_counts_instructions() {
     let scenario = concat!(
@@ -87,7 +87,7 @@ fn the_twin_is_near_a_guest_that_counts_instructions() {
     let figures = json["figures"].as_object().expect("figures");
     let near = figures.values().filter(|figure| figure["near"] == true);
     let (near, all) = (near.count(), figures.len());
-    assert!(all == 34 && near >= 28, "{near} of {all}: {json:#}");
+    assert!(all == 34 && near >= 31, "{near} of {all}: {json:#}");
     let error = json["mean_absolute_relative_error"].as_f64();
-    assert!(error.is_some_and(|error| error < 0.2), "{error:?}");
+    assert!(error.is_some_and(|error| error < 0.1), "{error:?}");
 }
