@@ -190,7 +190,7 @@ fn try_some(cases: u32) {
 
 #[test]
 fn pages_are_conserved_and_runs_repeat() {
-    try_some(60);
+    try_some(600);
 }
 
 /// `make twin-random`: RANDOM_SCENARIOS of them, on all CPUs.

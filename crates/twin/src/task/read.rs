@@ -161,7 +161,9 @@ impl World {
             return;
         };
         reader.here.set(start, count, u64::MAX);
-        let goes_on = task.state == State::Reading && reader.has(task.op_at, task.op_left);
+        // Once it has been woken, it may be in line for a CPU while more is read.
+        let sleeps = task.state == State::Reading && task.doing == Doing::Waiting;
+        let goes_on = sleeps && reader.has(task.op_at, task.op_left);
         let file = task.file;
         if task.state != State::Over {
             if failed {

@@ -16,6 +16,7 @@ pub const SLICE: Ns = 750_000;
 impl World {
     /// True if the task is on a CPU now. Else it is called again when it is.
     pub(super) fn has_cpu(&mut self, index: usize) -> bool {
+        debug_assert!(!self.tasks[index].waits_for_cpu, "woken twice");
         self.task_does(index, Doing::Running);
         let cpu = usize::from(self.tasks[index].cpu);
         let waits = match self.cpus[cpu].runs {
