@@ -65,7 +65,7 @@ twin-guests: setup ## hold the twin against guests that count instructions, five
 		test $$? -le 1 || exit 1; \
 	done
 
-twin-random: ## look for a scenario that breaks the twin's promises, RANDOM_SCENARIOS=10000 of them (ten minutes or more)
+twin-random: ## look for a scenario that breaks the twin's promises, RANDOM_SCENARIOS=10000 of them (some minutes)
 	cargo test --locked --package twin --test invariants -- --ignored --nocapture
 
 sweep-ray: build ## sweep over a local Ray cluster of two workers, and compare with a sweep without (Ray comes from the Python package index)

@@ -180,7 +180,7 @@ impl World {
         let is_shared = self.psi.running(flusher.cpu) > 1;
         let moves = match flusher.doing {
             Doing::Nothing => true,
-            // Seen in guests of two CPUs: who waits for a slot of one stays there.
+            // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs share their disk (docs/twin.md).
             Doing::Waiting => false,
             _ => is_shared,
         };
