@@ -1,245 +1,257 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The heartbeat: probes by need, proof that they work, floors evaluated live.
+ * The heartbeat: hooks by need, proof that they work, floors evaluated live.
  *
- * No probe is registered until some cgroup has a knob set, and none is left
- * when the last one is cleared.  In between, five times a second, the beat
- *   - forgets cgroups that are gone and clean,
- *   - reads the global limits through the probed function and takes over a
- *     function of weir's own, and so knows whether probes still have effect:
- *     kernel.ftrace_enabled=0 and debugfs kprobes/enabled take them away
- *     without a word,
- *   - makes a group for every new cgroup below one with a knob, and brings all
- *     sums of subtrees up to date,
- *   - evaluates every floor and ratio against the live memory.max, memory.min,
- *     page cache and global limit.
- * A write to a knob does all that at once, so what is shown is what holds.
+ * Nothing is hooked until some cgroup has a knob set.  When the last one is
+ * cleared, hooks stay for ten more seconds: to place and to remove them patches
+ * kernel code on all CPUs, and the owner of a delegated cgroup must not be able
+ * to have that done at each write.  While hooked, five times a second, the beat
+ *   - reads the global limits through a hooked function, and so knows whether
+ *     hooks have effect: kernel.ftrace_enabled=0 takes them away without a word,
+ *   - evaluates every floor against the live memory.max, memory.min and limit,
+ *   - goes on with the walk over all cgroups (group.c): groups for new ones below
+ *     a knob, none for those that are gone and clean, sums of subtrees and bases
+ *     of ratios brought up to date.
+ * When no beat has proven anything for two seconds, passes and limits are left
+ * to the kernel: nothing is decided by old values.
+ *
+ * Cost of a beat: BEAT_READS reads of counters, 131,072 or about 0.7 million
+ * instructions, and for each floor that is set its path twice.
  */
 #include "weir.h"
 #include <linux/workqueue.h>
 
 #define BEAT_JIFFIES	(HZ / 5)
-/* Five beats missed: nobody can say that weir is in effect. */
-#define STALE_MS	1000
+#define BEAT_READS	(1 << 17)
+/* Hooks outlast the last knob by this. */
+#define QUIET_JIFFIES	(10 * HZ)
 
 struct weir_pool weir_pool;
+bool weir_proven;
+unsigned long weir_last_beat;
 
+/* All of it under weir_lock. */
 static struct workqueue_struct *queue;
-static u64 last_beat_ns;
 static bool beating;
-static bool proven;
-static const char *patched;	/* by a livepatch: a probed function */
-static u64 missed_before;	/* by probes registered earlier */
+static bool stopping;
+static unsigned long needed_last;	/* jiffies */
+static unsigned long tried_last;	/* jiffies of an arming that failed */
+static int failure;			/* its error; 0: none */
 
-struct census {
-	bool knobs;
-	bool weights;
-	u64 floors_wanted;
-};
-
-static void take(struct weir_group *group, void *arg)
+/* Is anything set that needs hooks?  Without a lock only an impression. */
+bool weir_needed(void)
 {
-	struct census *census = arg;
-
-	census->weights |= group->weight != WEIR_WEIGHT_DEFAULT;
-	census->knobs |= weir_group_has_knob(group) || census->weights;
-	census->floors_wanted = weir_add(census->floors_wanted,
-					 weir_memory_floor(group));
+	return READ_ONCE(weir_knob_count) || weir_drain_wanted();
 }
 
-static void adopt(struct weir_group *group, void *arg)
+static void disarm(void)
 {
-	unsigned int *made = arg;
-
-	if (weir_tree_bound(group))
-		*made += weir_group_adopt(group);
+	WRITE_ONCE(weir_proven, false);
+	weir_hooks_disarm();
+	weir_events_disarm();
+	weir_drain_end();
+	weir_groups_take_wanted(false);
+	failure = 0;
 }
 
-/* A group for every cgroup below one with a knob; new ones may have children. */
-static void adopt_all(void)
+static const char *reason(int err)
 {
-	unsigned int made;
-
-	do {
-		made = 0;
-		weir_groups_each(adopt, &made);
-	} while (made);
+	switch (err) {
+	case -EBUSY: return "a livepatch or another exclusive user of ftrace has";
+	case -ENODATA: return "kernel.ftrace_enabled=0 silences the hook of";
+	default: return "a hook does not see what the kernel reports for";
+	}
 }
 
-static void give(struct weir_group *group, void *arg)
+/* A change of being in effect is told once. */
+static void tell(int err, const char *function)
 {
-	struct weir_floor_pool *pool = arg;
+	if (!err && !weir_proven)
+		pr_info_ratelimited("in effect\n");
+	else if (err && (weir_proven || !failure))
+		pr_warn_ratelimited("not in effect (error %d): %s %s(); stock behaviour until that ends\n",
+				    err, reason(err), function);
+}
+
+/* Place hooks where they are missing, and see whether they work. */
+static int prove(u64 *thresh, u64 *bg_thresh)
+{
+	const char *function = "domain_dirty_limits";
+	int err;
+
+	err = weir_events_arm() ?: weir_hooks_arm(&function) ?:
+	      weir_limits_prove(thresh, bg_thresh);
+	tell(err, function);
+	if (err && !weir_hooks_armed())
+		weir_events_disarm();
+	failure = err;
+	tried_last = jiffies;
+	WRITE_ONCE(weir_proven, !err);
+	if (!err)
+		WRITE_ONCE(weir_last_beat, jiffies);
+	return err;
+}
+
+static struct weir_floor_pool pool(void)
+{
+	return (struct weir_floor_pool) {
+		.wanted_total = weir_pool.floors_wanted,
+		.host_thresh = weir_pool.host_thresh,
+	};
+}
+
+/* What the group's caps leave of its floor, before the pool's scale. */
+static void wish(struct weir_group *group)
+{
+	u64 wanted = weir_memory_floor(group);
+
+	WRITE_ONCE(weir_pool.floors_wanted,
+		   weir_pool.floors_wanted + wanted - group->floor_wanted);
+	group->floor_wanted = wanted;
+}
+
+static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
+{
+	WRITE_ONCE(group->floor,
+		   weir_floor_effective(group->floor_wanted, pool));
+	weir_tree_update(group);
+}
+
+static void total(const struct weir_floor_pool *pool)
+{
+	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(pool));
+	weir_reserve_watch();
+}
+
+/*
+ * Evaluate the floor and the base of the ratio of one group, and what its
+ * subtree holds.  The caller holds weir_lock.
+ */
+void weir_evaluate(struct weir_group *group)
+{
+	struct weir_floor_pool all;
 
 	if (READ_ONCE(group->ceiling.ratio_percent)) {
 		weir_tree_update(group);
 		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
 	}
-	WRITE_ONCE(group->floor, weir_floor_effective(weir_memory_floor(group), pool));
-	weir_tree_update(group);
-}
-
-static void disarm(void)
-{
-	missed_before += weir_passes_missed() + weir_limits_missed();
-	weir_passes_disarm();
-	weir_limits_disarm();
-	weir_redirect_end();
-	weir_drain_end();
-}
-
-/* Passes are probed for cgroups' knobs only; nothing is beside a livepatch. */
-static int arm(bool knobs)
-{
-	int err;
-
-	patched = weir_livepatched();
-	if (patched) {
-		disarm();
-		return -EBUSY;
+	if (!group->dirty_min_bytes && !group->floor_wanted) {
+		weir_tree_update(group);
+		return;
 	}
-	err = weir_redirect_prove();
-	if (!err && knobs)
-		err = weir_passes_arm();
-	if (!knobs && weir_passes_armed()) {
-		missed_before += weir_passes_missed();
-		weir_passes_disarm();
-	}
-	return err ?: weir_limits_arm();
-}
-
-/* A change of being in effect is told once. */
-static void tell(int err)
-{
-	if (!err && !proven)
-		pr_info("in effect\n");
-	else if (patched && proven)
-		pr_warn("no longer in effect: a livepatch has replaced %s(); stock behaviour until it is gone\n",
-			patched);
-	else if (err && proven)
-		pr_warn("no longer in effect (error %d): probes are silenced, e.g. by kernel.ftrace_enabled=0 or debugfs kprobes/enabled; stock behaviour until they are back\n",
-			err);
+	wish(group);
+	all = pool();
+	scale(group, &all);
+	total(&all);
 }
 
 /* Evaluate every floor within the host's present limits. */
-static void give_all(u64 thresh, u64 bg_thresh, u64 floors_wanted)
+void weir_floors_evaluate(void)
 {
-	struct weir_floor_pool pool = {
-		.wanted_total = floors_wanted,
-		.host_thresh = thresh,
-	};
+	struct weir_floor_pool all;
+	struct weir_group *group;
 
-	WRITE_ONCE(weir_pool.host_thresh, thresh);
-	WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
-	WRITE_ONCE(weir_pool.floors_wanted, floors_wanted);
-	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&pool));
-	weir_groups_each(give, &pool);
-	weir_reserve_watch();
+	list_for_each_entry(group, &weir_floors, floors)
+		wish(group);
+	all = pool();
+	list_for_each_entry(group, &weir_floors, floors)
+		scale(group, &all);
+	total(&all);
 }
 
-/* Probes, proof, floors; the caller holds weir_lock. */
-static int evaluate(void)
+static void run(void)
 {
-	struct census census = {};
 	u64 thresh, bg_thresh;
-	int err = 0;
 
-	weir_groups_drop(false);
-	weir_groups_each(take, &census);
-	beating = (census.knobs || weir_drain_wanted()) && !weir_off;
-	if (!beating) {
-		disarm();
-		weir_weights_enable(false);
-		give_all(0, 0, 0);
-		proven = false;
-		return 0;
+	if (!prove(&thresh, &bg_thresh)) {
+		WRITE_ONCE(weir_pool.host_thresh, thresh);
+		WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
+		weir_drain_beat(thresh, bg_thresh);
 	}
-	err = arm(census.knobs);
-	weir_weights_enable(census.weights);
-	if (!err)
-		err = weir_limits_prove(&thresh, &bg_thresh);
-	tell(err);
-	proven = !err;
-	if (err)
-		return err;
-	weir_drain_beat(thresh, bg_thresh);
-	adopt_all();
-	give_all(thresh, bg_thresh, census.floors_wanted);
+	weir_groups_take_wanted(true);
+	weir_floors_evaluate();
+	weir_groups_walk(BEAT_READS, weir_evaluate);
 	weir_weights_round();
-	WRITE_ONCE(last_beat_ns, ktime_get_ns());
-	return 0;
 }
 
 static void beat(struct work_struct *work)
 {
 	mutex_lock(&weir_lock);
-	evaluate();
-	if (beating)
+	if (weir_needed())
+		needed_last = jiffies;
+	beating = !stopping &&
+		  time_before(jiffies, needed_last + QUIET_JIFFIES);
+	if (beating) {
+		run();
 		queue_delayed_work(queue, to_delayed_work(work), BEAT_JIFFIES);
+	} else {
+		disarm();
+	}
 	mutex_unlock(&weir_lock);
 }
 
 static DECLARE_DELAYED_WORK(beat_work, beat);
 
 /*
- * A knob was written; the caller holds weir_lock.  An error means that the
- * probes could not be placed or do not work: nothing is in effect.
+ * Something is about to be set; the caller holds weir_lock.  0 if hooks work.
+ * An error means that the kernel's own behaviour is all there is, and that what
+ * is to be set would promise too much.  An attempt that failed is not repeated
+ * within a beat, however often somebody writes.
  */
-int weir_knobs_changed(void)
+int weir_arm(void)
 {
-	int err = evaluate();
+	u64 thresh, bg_thresh;
 
-	if (beating)
-		queue_delayed_work(queue, &beat_work, BEAT_JIFFIES);
-	return err;
+	if (stopping)
+		return -ENODEV;
+	if (weir_acting()) {
+		needed_last = jiffies;
+		return 0;
+	}
+	if (failure && time_before(jiffies, tried_last + BEAT_JIFFIES))
+		return failure;
+	if (prove(&thresh, &bg_thresh))
+		goto out;
+	WRITE_ONCE(weir_pool.host_thresh, thresh);
+	WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
+out:
+	/* also after a failure: what was hooked for it goes after a quiet time */
+	needed_last = jiffies;
+	beating = true;
+	queue_delayed_work(queue, &beat_work, BEAT_JIFFIES);
+	return failure;
 }
 
 /* The queue reclaims memory's way: the beat must go on while memory is short. */
 int weir_beat_create(void)
 {
-	queue = alloc_workqueue("weir", WQ_MEM_RECLAIM, 1);
+	queue = alloc_workqueue("weir", WQ_MEM_RECLAIM | WQ_UNBOUND, 1);
 	return queue ? 0 : -ENOMEM;
 }
 
-/* Stop beating and take all probes away.  The cgroup files must be gone. */
+/* Stop beating and unhook.  The cgroup files must be gone. */
 void weir_beat_remove(void)
 {
 	mutex_lock(&weir_lock);
-	weir_off = true;
+	stopping = true;
 	mutex_unlock(&weir_lock);
 	cancel_delayed_work_sync(&beat_work);
 	mutex_lock(&weir_lock);
 	disarm();
-	weir_weights_enable(false);
-	give_all(0, 0, 0);
+	WRITE_ONCE(weir_pool.floors_total, 0);
 	mutex_unlock(&weir_lock);
 	weir_reserve_end();
-	mutex_lock(&weir_lock);
-	weir_groups_drop(true);
-	mutex_unlock(&weir_lock);
 	destroy_workqueue(queue);
 }
 
-/* Milliseconds since the probes were last seen working. */
+/* Milliseconds since hooks were last seen working. */
 u64 weir_beat_age_ms(void)
 {
-	return (ktime_get_ns() - READ_ONCE(last_beat_ns)) / NSEC_PER_MSEC;
+	return jiffies_to_msecs(jiffies - READ_ONCE(weir_last_beat));
 }
 
-/* Is anything set that needs probes? */
-bool weir_beating(void)
-{
-	return READ_ONCE(beating);
-}
-
-/* Are probes placed, and were they seen working within the last second? */
+/* Is anything set, and were hooks seen working of late? */
 bool weir_in_effect(void)
 {
-	return READ_ONCE(beating) && READ_ONCE(proven) &&
-	       weir_beat_age_ms() < STALE_MS;
-}
-
-/* Decisions lost since the module was loaded. */
-u64 weir_missed(void)
-{
-	return missed_before + weir_passes_missed() + weir_limits_missed();
+	return weir_needed() && weir_acting();
 }

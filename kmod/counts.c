@@ -14,31 +14,59 @@
  * descendants.  docs/how-it-works.md has the measurements behind the choice.
  */
 #include "weir.h"
+#include <linux/slab.h>
 #include <linux/vmstat.h>
 
-static u64 sum(struct mem_cgroup *memcg, u32 offset)
+/* Where each possible CPU's copy of per-CPU data lies, from its address. */
+static unsigned long *offsets;
+static unsigned int copies;
+
+int weir_counts_create(void)
 {
-	/* the kernel's type is private; only the address matters */
-	void __percpu *all = (void __percpu *)memcg->vmstats_percpu;
-	long total = 0;
 	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		void *words = per_cpu_ptr(all, cpu);
-
-		total += READ_ONCE(*(long *)(words + offset));
-	}
-	/* a page dirtied on one CPU and cleaned on another, seen half */
-	return total > 0 ? total : 0;
+	offsets = kvmalloc_array(num_possible_cpus(), sizeof(*offsets),
+				 GFP_KERNEL);
+	if (!offsets)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu)
+		offsets[copies++] = per_cpu_offset(cpu);
+	return 0;
 }
 
-/* The cgroup's own dirty pages and pages in writeback. */
+void weir_counts_remove(void)
+{
+	kvfree(offsets);
+}
+
+/*
+ * The cgroup's own dirty pages and pages in writeback.  One walk for both, over
+ * plain offsets: with 256 CPUs the walk is most of what a pass costs.
+ */
 struct weir_counts weir_count_memcg(struct mem_cgroup *memcg)
 {
+	/* the kernel's type is private; only the address matters */
+	unsigned long words = (unsigned long)memcg->vmstats_percpu;
+	unsigned long dirty_at = words + weir_layout.stat_dirty;
+	unsigned long writeback_at = words + weir_layout.stat_writeback;
+	long dirty = 0, writeback = 0;
+	unsigned int i;
+
+	for (i = 0; i < copies; i++) {
+		dirty += READ_ONCE(*(long *)(dirty_at + offsets[i]));
+		writeback += READ_ONCE(*(long *)(writeback_at + offsets[i]));
+	}
+	/* a page dirtied on one CPU and cleaned on another, seen half */
 	return (struct weir_counts) {
-		.dirty = sum(memcg, weir_layout.stat_dirty),
-		.writeback = sum(memcg, weir_layout.stat_writeback),
+		.dirty = max(dirty, 0L),
+		.writeback = max(writeback, 0L),
 	};
+}
+
+/* Reads that one weir_count_memcg() takes, the unit of the beat's budget. */
+u32 weir_count_cost(void)
+{
+	return 2 * copies;
 }
 
 /*

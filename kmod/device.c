@@ -53,14 +53,13 @@ static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
 {
 	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
 	struct weir_device *device;
-	unsigned long flags;
 	u64 before;
 
-	raw_spin_lock_irqsave(&group->lock, flags);
+	raw_spin_lock(&group->lock);
 	device = weir_device_of(group, wb);
 	before = device->wb_dirtied;
 	device->wb_dirtied = now;
-	raw_spin_unlock_irqrestore(&group->lock, flags);
+	raw_spin_unlock(&group->lock);
 	/* a wb made anew starts from zero */
 	return now >= before ? now - before : now;
 }
@@ -101,23 +100,21 @@ void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 {
 	u64 dirtied = dirtied_by_current(reported);
 	u64 in_wb = newly_dirtied(group, wb);
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&floored->lock, flags);
+	raw_spin_lock(&floored->lock);
 	floored->credit.most_ahead = READ_ONCE(floored->floor);
 	weir_credit_charge(&floored->credit, weir_now_ms(),
 			   admitted ? dirtied : 0, in_wb);
-	raw_spin_unlock_irqrestore(&floored->lock, flags);
+	raw_spin_unlock(&floored->lock);
 }
 
 /* Foreign pages that count against the floor now. */
 u64 weir_device_foreign(struct weir_group *group)
 {
-	unsigned long flags;
 	u64 foreign;
 
-	raw_spin_lock_irqsave(&group->lock, flags);
+	raw_spin_lock(&group->lock);
 	foreign = weir_credit_pages(&group->credit, weir_now_ms());
-	raw_spin_unlock_irqrestore(&group->lock, flags);
+	raw_spin_unlock(&group->lock);
 	return foreign;
 }

@@ -117,7 +117,7 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 		weir_limits_lowered(drain.limit ?: thresh);
 }
 
-/* Stop at once, at an unload or when no probe is left: no limit is lifted any more. */
+/* Stop at once, at an unload or when nothing is hooked: no limit is lifted any more. */
 void weir_drain_end(void)
 {
 	if (drain.limit)
@@ -127,7 +127,7 @@ void weir_drain_end(void)
 }
 
 /* What passes amend the host's limits by. */
-struct weir_drain_host weir_drain_host(void)
+static struct weir_drain_host now(void)
 {
 	return (struct weir_drain_host) {
 		.limit = READ_ONCE(weir_observe) ? 0 : READ_ONCE(drain.limit),
@@ -135,10 +135,33 @@ struct weir_drain_host weir_drain_host(void)
 	};
 }
 
+/* Amend the host's own limits. */
+void weir_drain_host_limits(struct weir_limits *limits)
+{
+	struct weir_drain_host host = now();
+
+	weir_drain_amend(limits, host.limit, host.stock);
+}
+
+/*
+ * Amend a cgroup's limits along with the host's of the same pass, which came to
+ * @host_thresh; @avail and @host_avail are dirtyable memory.
+ */
+void weir_drain_cgroup_limits(struct weir_limits *limits, u64 avail,
+			      u64 host_thresh, u64 host_avail)
+{
+	struct weir_drain_host host = now();
+
+	host.thresh = host_thresh;
+	host.unused = weir_host().unused;
+	host.avail = host_avail;
+	weir_drain_follow(limits, avail, &host);
+}
+
 /* The host's limit in force, where the kernel's is @thresh. */
 u64 weir_drain_thresh(u64 thresh)
 {
-	return weir_drain_host().limit ?: thresh;
+	return now().limit ?: thresh;
 }
 
 /* The same as passes that observe would have it, 0 for the kernel's. */
@@ -170,11 +193,10 @@ static int set_seconds(const char *text, const struct kernel_param *param)
 	mutex_lock(&weir_lock);
 	before = seconds;
 	seconds = value;
-	err = ready ? weir_knobs_changed() : 0;
-	if (err) {
+	/* switching off never fails */
+	err = ready && value ? weir_arm() : 0;
+	if (err)
 		seconds = before;
-		weir_knobs_changed();
-	}
 	mutex_unlock(&weir_lock);
 	return err;
 }
@@ -194,10 +216,10 @@ int weir_drain_create(void)
 
 	mutex_lock(&weir_lock);
 	ready = true;
-	err = seconds ? weir_knobs_changed() : 0;
+	err = seconds ? weir_arm() : 0;
 	mutex_unlock(&weir_lock);
 	if (err)
-		pr_err("refusing to load: drain_seconds is given, but probes do not work (error %d)\n",
+		pr_err("refusing to load: drain_seconds is given, but hooks do not work (error %d)\n",
 		       err);
 	return err;
 }

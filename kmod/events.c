@@ -3,15 +3,13 @@
  * Who decided each pause, counted and shown.
  *
  * The kernel's own tracepoint writeback:balance_dirty_pages fires before every
- * pause with the limit and the count of the domain that decided.  While a knob
- * is set weir listens to it, and compares with what its probe saw of the
- * cgroup's domain in the same pass (limits.c).  policy/pause.c decides.
+ * pause with the limit and the count of the domain that decided.  While weir is
+ * armed it listens, and compares with what limits.c saw of the cgroup's domain in
+ * the same pass.  policy/pause.c decides.
  *
- * What a pass has seen is kept in a slot of its task from the entry of
- * balance_dirty_pages() to its return.  A slot is found by the task's address,
- * at most NEAR slots from where it belongs, and only its own task uses it: a
- * compare-and-exchange takes it, a store gives it back.  A task that finds none
- * is timed all the same; its pauses are counted as by nobody knows whom.
+ * What a pass has seen is in a struct on its task's stack, which is listed in a
+ * table by task while the kernel's function runs.  Only its own task reads or
+ * writes it; a bucket's lock guards the list.
  *
  * A pause is settled when the next one begins or the pass returns: what the
  * task's voluntary switches grew by was slept, and the time since is its length.
@@ -22,99 +20,79 @@
 #define CREATE_TRACE_POINTS
 #include "weir_trace.h"
 
-/* Tasks asleep in the throttle at a time, with room to spare. */
-#define SLOT_BITS	13
-#define NEAR		16
+/* 10,000 tasks asleep in the throttle make chains of ten. */
+#define BUCKET_BITS	10
 
-struct slot {
-	struct task_struct *task;
-	struct weir_group *group;	/* lives as long as the cgroup, which the pass holds */
-	unsigned long switches;
-	u64 since_ns;
-	u64 thresh;
-	u64 dirty;
-	enum weir_judged_by judged_by;
-	enum weir_pause_by by;
-	bool seen;
-	bool paused;
-};
+static struct bucket {
+	raw_spinlock_t lock;
+	struct hlist_head tasks;
+} buckets[1 << BUCKET_BITS];
 
-static struct slot slots[1 << SLOT_BITS];
 static struct tracepoint *pauses;
 static bool listening;
 
-static struct slot *slot_at(unsigned int i)
+static struct bucket *bucket_of(struct task_struct *task)
 {
-	return &slots[(hash_ptr(current, SLOT_BITS) + i) % ARRAY_SIZE(slots)];
+	return &buckets[hash_ptr(task, BUCKET_BITS)];
 }
 
-static struct slot *find(void)
+/* What the current task's pass knows; NULL if it is in none that weir watches. */
+struct weir_seen *weir_events_seen(void)
 {
-	unsigned int i;
+	struct bucket *bucket = bucket_of(current);
+	struct weir_seen *seen;
 
-	for (i = 0; i < NEAR; i++) {
-		if (READ_ONCE(slot_at(i)->task) == current)
-			return slot_at(i);
+	if (hlist_empty(&bucket->tasks))
+		return NULL;
+	raw_spin_lock(&bucket->lock);
+	hlist_for_each_entry(seen, &bucket->tasks, node) {
+		if (seen->task == current)
+			break;
 	}
-	return NULL;
+	raw_spin_unlock(&bucket->lock);
+	return seen;
 }
 
-/* A pass of the current task begins. */
-void weir_events_enter(struct weir_group *group)
+/* The current task begins a pass through the kernel's function. */
+void weir_events_enter(struct weir_seen *seen)
 {
-	struct slot *slot;
-	unsigned int i;
+	struct bucket *bucket = bucket_of(current);
 
-	for (i = 0; i < NEAR; i++) {
-		slot = slot_at(i);
-		if (READ_ONCE(slot->task) ||
-		    cmpxchg(&slot->task, NULL, current))
-			continue;
-		slot->group = group;
-		slot->switches = current->nvcsw;
-		slot->seen = false;
-		slot->paused = false;
-		return;
+	seen->task = current;
+	seen->switches = current->nvcsw;
+	raw_spin_lock(&bucket->lock);
+	hlist_add_head(&seen->node, &bucket->tasks);
+	raw_spin_unlock(&bucket->lock);
+}
+
+/* Count the pause that is over, if one was.  Under RCU. */
+static void settle(struct weir_seen *seen)
+{
+	unsigned long slept = current->nvcsw - seen->switches;
+	struct weir_group *group;
+
+	if (seen->paused && slept) {
+		/* again: the group may have gone while the task slept */
+		group = weir_tree_nearest(seen->css);
+		if (group) {
+			this_cpu_add(group->stats->by[seen->by].pauses, slept);
+			this_cpu_add(group->stats->by[seen->by].ns,
+				     ktime_get_mono_fast_ns() - seen->since_ns);
+		}
 	}
+	seen->switches = current->nvcsw;
+	seen->paused = false;
 }
 
-/* The current task's pass computed its cgroup's limits, as they are now. */
-void weir_events_limits(const struct weir_limits *limits,
-			enum weir_judged_by judged_by)
+/* The pass returns.  Under RCU. */
+void weir_events_leave(struct weir_seen *seen)
 {
-	struct slot *slot = find();
+	struct bucket *bucket = bucket_of(current);
 
-	if (!slot)
-		return;
-	slot->thresh = limits->thresh;
-	slot->dirty = limits->dirty;
-	slot->judged_by = judged_by;
-	slot->seen = true;
-}
-
-static void settle(struct slot *slot)
-{
-	unsigned long slept = current->nvcsw - slot->switches;
-	struct weir_stats __percpu *stats = slot->group->stats;
-
-	if (slot->paused && slept) {
-		this_cpu_add(stats->by[slot->by].pauses, slept);
-		this_cpu_add(stats->by[slot->by].ns,
-			     ktime_get_mono_fast_ns() - slot->since_ns);
-	}
-	slot->switches = current->nvcsw;
-	slot->paused = false;
-}
-
-/* The pass returns. */
-void weir_events_leave(void)
-{
-	struct slot *slot = find();
-
-	if (!slot)
-		return;
-	settle(slot);
-	smp_store_release(&slot->task, NULL);
+	settle(seen);
+	raw_spin_lock(&bucket->lock);
+	hlist_del(&seen->node);
+	raw_spin_unlock(&bucket->lock);
 }
 
 /* The next floor from @group upwards. */
@@ -122,6 +100,17 @@ static u64 floor_of(struct weir_group *group)
 {
 	group = weir_tree_floored(group);
 	return group ? READ_ONCE(group->floor) : 0;
+}
+
+static void trace_pause(const struct weir_seen *seen, struct bdi_writeback *wb,
+			u64 thresh, u64 dirty, u64 pages, long pause)
+{
+	struct weir_group *group = weir_tree_nearest(seen->css);
+
+	trace_dirty_pause(cgroup_id(seen->css->cgroup), bdi_dev_name(wb->bdi),
+			  seen->by, thresh, dirty, floor_of(group),
+			  weir_tree_ceiling(group), pages,
+			  jiffies_to_msecs(pause));
 }
 
 /* The arguments are those of writeback:balance_dirty_pages, checked by layout.c. */
@@ -132,32 +121,32 @@ static void on_pause(void *unused, struct bdi_writeback *wb,
 		     unsigned long task_ratelimit, unsigned long dirtied,
 		     unsigned long period, long pause, unsigned long start_time)
 {
-	struct slot *slot = find();
+	struct weir_seen *seen = weir_events_seen();
 	struct weir_pause_facts facts;
 
-	if (!slot)
+	if (!seen)
 		return;
-	settle(slot);
+	/* since 6.15 tracepoints call their probes without RCU */
+	rcu_read_lock();
+	settle(seen);
 	if (pause <= 0)
-		return;
+		goto out;
 	facts = (struct weir_pause_facts) {
 		.thresh = thresh,
 		.dirty = dirty,
-		.cgroup_thresh = slot->thresh,
-		.cgroup_dirty = slot->dirty,
-		.cgroup_seen = slot->seen,
+		.cgroup_thresh = seen->thresh,
+		.cgroup_dirty = seen->dirty,
+		.cgroup_seen = seen->cgroup_limits,
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
-		.judged_by = slot->judged_by,
+		.judged_by = seen->judged_by,
 	};
-	slot->by = weir_pause_by(&facts);
-	slot->since_ns = ktime_get_mono_fast_ns();
-	slot->paused = true;
+	seen->by = weir_pause_by(&facts);
+	seen->since_ns = ktime_get_mono_fast_ns();
+	seen->paused = true;
 	if (trace_dirty_pause_enabled())
-		trace_dirty_pause(cgroup_id(slot->group->css->cgroup),
-				  bdi_dev_name(wb->bdi), slot->by, thresh, dirty,
-				  floor_of(slot->group),
-				  weir_tree_ceiling(slot->group), dirtied,
-				  jiffies_to_msecs(pause));
+		trace_pause(seen, wb, thresh, dirty, dirtied, pause);
+out:
+	rcu_read_unlock();
 }
 
 /* A floor left a pass out. */
@@ -179,6 +168,10 @@ static void look_for(struct tracepoint *tracepoint, void *unused)
 /* Find the kernel's tracepoint; -ENOENT, with a message, if there is none. */
 int weir_events_find(void)
 {
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(buckets); i++)
+		raw_spin_lock_init(&buckets[i].lock);
 	for_each_kernel_tracepoint(look_for, NULL);
 	if (pauses)
 		return 0;
@@ -198,13 +191,12 @@ int weir_events_arm(void)
 	return err;
 }
 
-/* Stop listening, after the return probe is gone: passes under way end unrecorded. */
+/* Stop listening; pauses of passes under way end unrecorded. */
 void weir_events_disarm(void)
 {
 	if (!listening)
 		return;
 	tracepoint_probe_unregister(pauses, on_pause, NULL);
 	tracepoint_synchronize_unregister();
-	memset(slots, 0, sizeof(slots));
 	listening = false;
 }

@@ -4,7 +4,8 @@
  * memory.dirty_stat.
  *
  * Real cgroup v2 files of the memory controller, in every cgroup but the root.
- * One value per write; a refused write leaves the old value.  Errors:
+ * One value per write; a refused write leaves the old value, and a default value
+ * is never refused: a knob can be cleared whatever state weir is in.  Errors:
  *   EINVAL      not a value of the file's form; dirty_ratio above 100
  *   ERANGE      more bytes than fit, a ceiling under two pages, a weight outside
  *               1..10000
@@ -12,9 +13,20 @@
  *               namespace, judged by who opened the file: the files of a
  *               delegated subtree belong to its owner, and what one cgroup
  *               reserves the others go without
+ *   ENOMEM      no memory for weir's record of the cgroup, which is charged to it
+ *   ENODEV      the cgroup is being removed
+ *   EBUSY       a livepatch, or another exclusive user of ftrace, has one of the
+ *               functions that weir hooks
+ *   ENODATA     hooks have no effect: kernel.ftrace_enabled is 0
+ *   EPROTO      hooks see other limits than the kernel reports
+ *
+ * A write evaluates its own cgroup; what follows for others comes with the next
+ * beat, 200 ms later at most on a host of a thousand cgroups (group.c).  Reading
+ * makes nothing and takes no lock.
  */
 #include "weir.h"
 #include <linux/capability.h>
+#include <linux/rcupdate.h>
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
@@ -76,44 +88,74 @@ static struct value get(const struct weir_group *group, enum knob knob)
 
 static void put(struct weir_group *group, enum knob knob, struct value value)
 {
+	bool had = weir_group_has_any(group);
+
 	switch (knob) {
 	case DIRTY_MIN:
-		group->dirty_min_bytes = value.bytes;
+		WRITE_ONCE(group->dirty_min_bytes, value.bytes);
 		break;
 	case DIRTY_BYTES:
 		WRITE_ONCE(group->ceiling.bytes, value.bytes);
 		break;
 	case DIRTY_WEIGHT:
-		group->weight = value.weight;
+		WRITE_ONCE(group->weight, value.weight);
 		break;
 	default:
+		/* what the ratio is of, before a pass can ask */
+		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
 		WRITE_ONCE(group->ceiling.ratio_percent, value.percent);
 	}
+	weir_group_knobs_changed(group, had);
+}
+
+static bool may_set(struct kernfs_open_file *of, enum knob knob,
+		    const struct value *old, const struct value *value)
+{
+	return knob != DIRTY_MIN || value->bytes <= old->bytes ||
+	       file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE);
 }
 
 /* Set under weir_lock, or leave everything as it was. */
 static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
 {
-	struct cgroup_subsys_state *css = of_css(of);
-	struct weir_group *group = weir_group_find(css);
+	struct weir_group *group = weir_group_find(of_css(of));
 	struct value old = get(group, knob);
 	int err;
 
-	if (knob == DIRTY_MIN && value.bytes > old.bytes &&
-	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
+	if (!group || !weir_css_alive(of_css(of)))
+		return is_default(knob, &value) ? 0 : -ENODEV;
+	if (!may_set(of, knob, &old, &value))
 		return -EPERM;
-	if (!group && is_default(knob, &value))
-		return 0;
-	group = weir_group_get(css, GFP_KERNEL);
-	if (!group)
-		return weir_css_alive(css) ? -ENOMEM : -ENODEV;
-	put(group, knob, value);
-	err = weir_knobs_changed();
-	if (err) {
-		put(group, knob, old);
-		weir_knobs_changed();
+	if (!is_default(knob, &value)) {
+		err = weir_arm();
+		if (err)
+			return err;
 	}
-	return err;
+	put(group, knob, value);
+	if (knob == DIRTY_MIN && value.bytes > old.bytes)
+		weir_floors_evaluate();
+	else
+		weir_evaluate(group);
+	return 0;
+}
+
+/* A group is made before the lock is taken, and only for what is not the default. */
+static int prepare(struct kernfs_open_file *of, enum knob knob,
+		   const struct value *value)
+{
+	struct value old = get(NULL, knob);
+
+	if (is_default(knob, value))
+		return 0;
+	/* who may not set it, makes nothing; set() has the last word */
+	if (!may_set(of, knob, &old, value)) {
+		rcu_read_lock();
+		old = get(weir_group_find(of_css(of)), knob);
+		rcu_read_unlock();
+		if (!may_set(of, knob, &old, value))
+			return -EPERM;
+	}
+	return weir_group_make(of_css(of));
 }
 
 static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
@@ -121,7 +163,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 {
 	enum knob knob = of_cft(of)->private;
 	struct value value = {};
-	int err = parse(knob, text, len, &value);
+	int err = parse(knob, text, len, &value) ?: prepare(of, knob, &value);
 
 	if (err)
 		return err;
@@ -144,9 +186,9 @@ static int show_knob(struct seq_file *seq, void *unused)
 	enum knob knob = seq_cft(seq)->private;
 	struct value value;
 
-	mutex_lock(&weir_lock);
+	rcu_read_lock();
 	value = get(weir_group_find(seq_css(seq)), knob);
-	mutex_unlock(&weir_lock);
+	rcu_read_unlock();
 	if (knob == DIRTY_RATIO)
 		seq_printf(seq, "%u\n", value.percent);
 	else if (knob == DIRTY_WEIGHT)
@@ -159,7 +201,7 @@ static int show_knob(struct seq_file *seq, void *unused)
 /* The tightest ceiling that holds now, in bytes. */
 static u64 effective_ceiling(const struct weir_group *group)
 {
-	u64 pages = weir_in_effect() ? weir_tree_ceiling(group) : WEIR_UNLIMITED;
+	u64 pages = weir_tree_ceiling(group);
 
 	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
 }
@@ -173,65 +215,78 @@ static const char *const deciders[WEIR_BY_COUNT] = {
 	[WEIR_BY_DEVICE] = "device",
 };
 
-static void print_stat(struct seq_file *seq, struct weir_group *group)
+static u64 bytes(u64 pages)
 {
-	struct weir_counts counts = weir_tree_update(group);
-	struct weir_counts subtree = weir_tree_counts(group);
-	bool in_effect = weir_in_effect();
-	struct weir_stats stats;
-	int by;
-
-	weir_group_stats(group, &stats);
-	seq_printf(seq, "in_effect %d\n", in_effect);
-	seq_printf(seq, "dirty %llu\n", (u64)counts.dirty << PAGE_SHIFT);
-	seq_printf(seq, "writeback %llu\n", (u64)counts.writeback << PAGE_SHIFT);
-	seq_printf(seq, "subtree_dirty %llu\n", (u64)subtree.dirty << PAGE_SHIFT);
-	seq_printf(seq, "subtree_writeback %llu\n",
-		   (u64)subtree.writeback << PAGE_SHIFT);
-	seq_printf(seq, "foreign %llu\n",
-		   weir_device_foreign(group) << PAGE_SHIFT);
-	seq_printf(seq, "floor %llu\n",
-		   in_effect ? group->floor << PAGE_SHIFT : 0);
-	seq_printf(seq, "floor_unused %llu\n",
-		   in_effect ? (u64)atomic64_read(&group->unused) << PAGE_SHIFT : 0);
-	print_bytes(seq, "ceiling ", effective_ceiling(group));
-	seq_printf(seq, "weight_portion %u\n",
-		   in_effect ? weir_weight_portion_now(group) : 0);
-	seq_printf(seq, "nr_passes %llu\n", stats.passes);
-	seq_printf(seq, "nr_floor_admitted %llu\n", stats.floor_admitted);
-	seq_printf(seq, "nr_floor_released %llu\n", stats.floor_released);
-	seq_printf(seq, "nr_ceiling_held %llu\n", stats.ceiling_held);
-	seq_printf(seq, "nr_would_admit %llu\n", stats.would_admit);
-	seq_printf(seq, "nr_would_hold %llu\n", stats.would_hold);
-	seq_printf(seq, "nr_throttled %llu\n", stats.throttled);
-	seq_printf(seq, "nr_throttled_below_floor %llu\n",
-		   stats.throttled_below_floor);
-	seq_printf(seq, "throttled_usec %llu\n",
-		   stats.throttled_ns / NSEC_PER_USEC);
-	for (by = 0; by < WEIR_BY_COUNT; by++) {
-		seq_printf(seq, "nr_throttled_by_%s %llu\n", deciders[by],
-			   stats.by[by].pauses);
-		seq_printf(seq, "throttled_by_%s_usec %llu\n", deciders[by],
-			   stats.by[by].ns / NSEC_PER_USEC);
-	}
-	seq_printf(seq, "nr_weight_held %llu\n", stats.weight_held);
-	seq_printf(seq, "weight_held_usec %llu\n",
-		   stats.weight_held_ns / NSEC_PER_USEC);
-	seq_printf(seq, "nr_would_wait %llu\n", stats.would_wait);
-	seq_printf(seq, "nr_missed %llu\n", weir_missed());
+	return pages << PAGE_SHIFT;
 }
 
-/* Reading makes the group, so that a cgroup without a knob is counted too. */
+/* What the knobs come to; a cgroup without a group has none, here or above. */
+static void print_levels(struct seq_file *seq, struct weir_group *group)
+{
+	struct cgroup_subsys_state *css = seq_css(seq);
+	struct weir_counts own = group ? weir_tree_update(group) :
+				 weir_count_memcg(mem_cgroup_from_css(css));
+	struct weir_counts subtree = group ? weir_tree_counts(group) : own;
+	bool holds = group && weir_in_effect();
+
+	seq_printf(seq, "in_effect %d\n", weir_in_effect());
+	seq_printf(seq, "dirty %llu\n", bytes(own.dirty));
+	seq_printf(seq, "writeback %llu\n", bytes(own.writeback));
+	seq_printf(seq, "subtree_dirty %llu\n", bytes(subtree.dirty));
+	seq_printf(seq, "subtree_writeback %llu\n", bytes(subtree.writeback));
+	seq_printf(seq, "foreign %llu\n",
+		   group ? bytes(weir_device_foreign(group)) : 0);
+	seq_printf(seq, "floor %llu\n",
+		   holds ? bytes(READ_ONCE(group->floor)) : 0);
+	seq_printf(seq, "floor_unused %llu\n",
+		   holds ? bytes(atomic64_read(&group->unused)) : 0);
+	print_bytes(seq, "ceiling ",
+		    holds ? effective_ceiling(group) : WEIR_UNLIMITED);
+	seq_printf(seq, "weight_portion %u\n",
+		   holds ? weir_weight_portion_now(group) : 0);
+}
+
+static void print_counters(struct seq_file *seq, const struct weir_stats *stats)
+{
+	int by;
+
+	seq_printf(seq, "nr_passes %llu\n", stats->passes);
+	seq_printf(seq, "nr_floor_admitted %llu\n", stats->floor_admitted);
+	seq_printf(seq, "nr_floor_released %llu\n", stats->floor_released);
+	seq_printf(seq, "nr_ceiling_held %llu\n", stats->ceiling_held);
+	seq_printf(seq, "nr_would_admit %llu\n", stats->would_admit);
+	seq_printf(seq, "nr_would_hold %llu\n", stats->would_hold);
+	seq_printf(seq, "nr_throttled %llu\n", stats->throttled);
+	seq_printf(seq, "nr_throttled_below_floor %llu\n",
+		   stats->throttled_below_floor);
+	seq_printf(seq, "throttled_usec %llu\n",
+		   stats->throttled_ns / NSEC_PER_USEC);
+	for (by = 0; by < WEIR_BY_COUNT; by++) {
+		seq_printf(seq, "nr_throttled_by_%s %llu\n", deciders[by],
+			   stats->by[by].pauses);
+		seq_printf(seq, "throttled_by_%s_usec %llu\n", deciders[by],
+			   stats->by[by].ns / NSEC_PER_USEC);
+	}
+	seq_printf(seq, "nr_weight_held %llu\n", stats->weight_held);
+	seq_printf(seq, "weight_held_usec %llu\n",
+		   stats->weight_held_ns / NSEC_PER_USEC);
+	seq_printf(seq, "nr_would_wait %llu\n", stats->would_wait);
+	seq_printf(seq, "nr_missed %llu\n", weir_passes_unseen());
+}
+
 static int show_stat(struct seq_file *seq, void *unused)
 {
+	struct weir_stats stats = {};
 	struct weir_group *group;
 
-	mutex_lock(&weir_lock);
-	group = weir_group_get(seq_css(seq), GFP_KERNEL);
+	rcu_read_lock();
+	group = weir_group_find(seq_css(seq));
+	print_levels(seq, group);
 	if (group)
-		print_stat(seq, group);
-	mutex_unlock(&weir_lock);
-	return group ? 0 : -ENODEV;
+		weir_group_stats(group, &stats);
+	rcu_read_unlock();
+	print_counters(seq, &stats);
+	return 0;
 }
 
 static struct cftype files[] = {
@@ -256,6 +311,7 @@ static struct cftype files[] = {
 		.seq_show = show_knob,
 		.write = write_knob,
 	},
+#ifdef WEIR_WEIGHT
 	{
 		.name = "dirty_weight",
 		.private = DIRTY_WEIGHT,
@@ -263,6 +319,7 @@ static struct cftype files[] = {
 		.seq_show = show_knob,
 		.write = write_knob,
 	},
+#endif
 	{
 		.name = "dirty_stat",
 		.flags = CFTYPE_NOT_ON_ROOT,

@@ -44,10 +44,11 @@ static void cover(struct weir_floor_pass *pass, struct weir_group *group,
 
 /*
  * What decides a pass on @wb of @group's cgroup, or of one that has no group yet.
- * Without a floor on the path its floor is 0.
+ * Without a floor on the path its floor is 0.  @seen: the pass, NULL outside of one.
  */
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
-				       struct bdi_writeback *wb)
+				       struct bdi_writeback *wb,
+				       struct weir_seen *seen)
 {
 	u64 fresh = uncounted(group, wb);
 	struct weir_floor_pass pass = {
@@ -59,7 +60,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 	};
 	struct weir_floor_pass roomiest;
 
-	weir_tree_update(group);
+	weir_tree_fresh(group, seen);
 	pass.capped = weir_tree_full(group) ||
 		      fresh >= weir_memory_room(wb->memcg_css);
 	roomiest = pass;

@@ -3,18 +3,22 @@
  * weir: every cgroup its own control over dirty pages, on the running kernel.
  *
  * The kernel throttles writers in balance_dirty_pages() by two domains, the
- * host's and the cgroup's.  weir steers that with probes and changes as little
- * as it can:
+ * host's and the cgroup's.  weir hooks two functions (hook.c) and changes as
+ * little as it can:
  *
  *   memory.dirty_min (floor)       the writer's pass is left out while its
  *                                  cgroup holds less than its floor    pass.c
  *   memory.dirty_bytes, _ratio     the limit of the cgroup's own domain is
  *   (ceiling)                      lowered, with exact counts          limits.c
+ *
+ * That, with what is counted of it, is the core.  Three parts can be left out of
+ * a build (Kbuild), and do nothing unless they are switched on:
+ *
  *   memory.dirty_weight            a page costs the cgroup time, and its
  *                                  writers wait until it has passed    weight.c
- *
- * Beside that it shows what of a memory limit is for which tier of memory; pages
- * are moved by the agent, and nothing is probed for it               tier.c
+ *   drain_seconds                  the host's limit by what disks drain drain.c
+ *   tiers                          what of a memory limit is for which tier of
+ *                                  memory; the agent moves pages       tier.c
  *
  * What is decided lives in policy/, which knows no kernel; what may be amended,
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
@@ -22,9 +26,8 @@
  * and check that all of it works, at load and as long as it is used (beat.c).
  *
  * Nothing is compared by kernel version.  A kernel on which anything does not
- * fit is refused at load with a message that names it.  So far, from 6.1 to
- * 6.12, no divergence needed code of its own beyond what BTF answers; the first
- * that does goes into compat/.
+ * fit is refused at load with a message that names it.  Where releases name the
+ * same thing differently, compat/ has it.
  */
 #include "weir.h"
 #include <linux/module.h>
@@ -32,64 +35,63 @@
 
 bool weir_off;
 module_param_named(off, weir_off, bool, 0444);
-MODULE_PARM_DESC(off, "keep the files but register no probe, whatever they say");
+MODULE_PARM_DESC(off, "load and do nothing: no probe, no hook, no file; the way back to a host that crashes on them");
 
 bool weir_observe;
 module_param_named(observe, weir_observe, bool, 0644);
 MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing");
 
-/* Show that both kinds of probe work here before anybody relies on them. */
+/* Show that hooks work here before anybody relies on them. */
 static int prove(void)
 {
+	const char *taken = NULL;
 	u64 thresh, bg_thresh;
 	int err;
 
 	mutex_lock(&weir_lock);
-	err = weir_redirect_prove();
-	if (err)
-		pr_err("refusing to load: a probe cannot take over a function here (error %d); are kernel.ftrace_enabled and debugfs kprobes/enabled 1?\n",
+	err = weir_hooks_arm(&taken);
+	if (err == -EBUSY) {
+		/* what a livepatch has now it may give back */
+		pr_warn("%s() is held by a livepatch or another exclusive user of ftrace; knobs are refused until that ends\n",
+			taken);
+		err = 0;
+	} else if (err) {
+		pr_err("refusing to load: the throttle cannot be hooked (error %d)\n",
 		       err);
-	weir_redirect_end();
-	if (err)
-		goto out;
-	err = weir_limits_arm();
-	if (!err)
+	} else {
 		err = weir_limits_prove(&thresh, &bg_thresh);
-	weir_limits_disarm();
-	if (err)
-		pr_err("refusing to load: a probe on domain_dirty_limits() does not see what global_dirty_limits() returns (error %d)\n",
-		       err);
-out:
+		if (err)
+			pr_err("refusing to load: a hook on domain_dirty_limits() does not see what global_dirty_limits() returns (error %d); is kernel.ftrace_enabled 1?\n",
+			       err);
+	}
+	weir_hooks_disarm();
 	mutex_unlock(&weir_lock);
 	return err;
 }
 
-/* A task may still be in code that a probe sent it to; groups may wait to be freed. */
+/* Nothing is hooked: wait for tasks that still are in weir's code, then free. */
 static void settle(void)
 {
-	weir_weights_drain();
+	weir_hooks_drain();
+	mutex_lock(&weir_lock);
+	weir_groups_drop_all();
+	mutex_unlock(&weir_lock);
 	rcu_barrier();
+	weir_counts_remove();
 }
 
-static int __init weir_init(void)
+/* Everything but the directory in sysfs. */
+static int start(void)
 {
 	int err;
 
-	if (!cgroup_subsys_on_dfl(memory_cgrp_subsys)) {
-		pr_err("refusing to load: the memory controller is not on cgroup v2 (disabled, or mounted as v1)\n");
-		return -EOPNOTSUPP;
-	}
 	err = weir_symbols_find() ?: weir_events_find() ?:
-	      weir_layout_read() ?: prove();
+	      weir_layout_read() ?: weir_counts_create();
 	if (err)
 		return err;
-	weir_livepatch_find();
-	err = weir_beat_create();
+	err = prove() ?: weir_beat_create();
 	if (err)
-		return err;
-	err = weir_status_create();
-	if (err)
-		goto no_status;
+		goto no_beat;
 	weir_fault_add_taken();
 	err = weir_files_create();
 	if (err)
@@ -109,19 +111,37 @@ no_tiers:
 	weir_files_remove();
 no_files:
 	weir_fault_remove_taken();
-	weir_status_remove();
-no_status:
 	weir_beat_remove();
+no_beat:
 	settle();
+	return err;
+}
+
+static int __init weir_init(void)
+{
+	int err;
+
+	if (!cgroup_subsys_on_dfl(memory_cgrp_subsys)) {
+		pr_err("refusing to load: the memory controller is not on cgroup v2 (disabled, or mounted as v1)\n");
+		return -EOPNOTSUPP;
+	}
+	err = weir_status_create();
+	if (err || weir_off)
+		return err;
+	err = start();
+	if (err)
+		weir_status_remove();
 	return err;
 }
 
 static void __exit weir_exit(void)
 {
+	weir_status_remove();
+	if (weir_off)
+		return;
 	/* no lock is held here that a file's write takes: removal waits for them */
 	weir_tier_remove();
 	weir_files_remove();
-	weir_status_remove();
 	weir_beat_remove();
 	settle();
 }

@@ -2,15 +2,17 @@
 /*
  * /sys/kernel/weir/: what holds for the host, one value per file.
  *
- *   state                 idle: no knob is set, no probe registered
+ *   state                 idle: no knob is set
  *                         active: in effect
  *                         observe: counts what it would do, changes nothing
- *                         blind: knobs are set but probes have no effect
- *                         off: weir.off was given
+ *                         blind: knobs are set but hooks have no effect
+ *                         off: weir.off was given, nothing is hooked or added
+ *   hooked                1: the kernel's functions are hooked; for ten seconds
+ *                         after the last knob was cleared, too
  *   groups                cgroups weir keeps a record of
- *   missed                decisions lost to a missed probe
+ *   missed                passes whose limits weir did not see
  *   misfit                passes with unexpected arguments, left to the kernel
- *   beat_age_ms           since the probes were last seen working
+ *   beat_age_ms           since hooks were last seen working
  *   limit_bytes           the global dirty limit at the last beat
  *   floors_wanted_bytes   sum of all floors after each cgroup's own cap
  *   floors_bytes          the same after the pool's cap
@@ -29,7 +31,7 @@ static const char *state(void)
 {
 	if (weir_off)
 		return "off";
-	if (!weir_beating())
+	if (!weir_needed())
 		return "idle";
 	if (!weir_in_effect())
 		return "blind";
@@ -39,12 +41,7 @@ static const char *state(void)
 static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
 {
-	const char *word;
-
-	mutex_lock(&weir_lock);
-	word = state();
-	mutex_unlock(&weir_lock);
-	return sysfs_emit(buf, "%s\n", word);
+	return sysfs_emit(buf, "%s\n", state());
 }
 
 #define NUMBER(name, value)						\
@@ -56,8 +53,9 @@ static ssize_t name##_show(struct kobject *kobj,			\
 static struct kobj_attribute name##_attr = __ATTR_RO(name)
 
 NUMBER(groups, weir_group_count);
-NUMBER(missed, weir_missed());
-NUMBER(misfit, weir_passes_misfit());
+NUMBER(hooked, weir_hooks_armed());
+NUMBER(missed, weir_passes_unseen());
+NUMBER(misfit, weir_hooks_misfit());
 NUMBER(beat_age_ms, weir_beat_age_ms());
 NUMBER(limit_bytes, weir_pool.host_thresh << PAGE_SHIFT);
 NUMBER(floors_wanted_bytes, weir_pool.floors_wanted << PAGE_SHIFT);
@@ -71,6 +69,7 @@ static struct kobj_attribute state_attr = __ATTR_RO(state);
 
 static struct attribute *attrs[] = {
 	&state_attr.attr,
+	&hooked_attr.attr,
 	&groups_attr.attr,
 	&missed_attr.attr,
 	&misfit_attr.attr,
@@ -104,5 +103,6 @@ int weir_status_create(void)
 
 void weir_status_remove(void)
 {
+	sysfs_remove_group(directory, &attr_group);
 	kobject_put(directory);
 }

@@ -41,12 +41,18 @@ static void no_limits(unsigned long *background, unsigned long *limit)
 	*background = *limit = 0;
 }
 
+static unsigned long no_location(unsigned long address)
+{
+	return 0;
+}
+
 DEFINE_STATIC_CALL(weir_lookup, no_lookup);
 DEFINE_STATIC_CALL(weir_add, no_add);
 DEFINE_STATIC_CALL(weir_remove, no_remove);
 DEFINE_STATIC_CALL(weir_start, no_start);
 DEFINE_STATIC_CALL(weir_state, no_state);
-DEFINE_STATIC_CALL(weir_limits, no_limits);
+DEFINE_STATIC_CALL(weir_host_limits_of, no_limits);
+DEFINE_STATIC_CALL(weir_location, no_location);
 
 static unsigned long find_lookup(void)
 {
@@ -70,7 +76,8 @@ unsigned long weir_symbol(const char *name)
 	return weir_fault_hides(name) ? 0 : static_call(weir_lookup)(name);
 }
 
-static unsigned long required(const char *name)
+/* The same; says so, and 0, if this kernel has no such function. */
+unsigned long weir_symbol_required(const char *name)
 {
 	unsigned long address = weir_symbol(name);
 
@@ -89,32 +96,41 @@ int weir_symbols_find(void)
 		return -ENOENT;
 	static_call_update(weir_lookup, (unsigned long (*)(const char *))address);
 
-	address = required("cgroup_add_dfl_cftypes");
+	address = weir_symbol_required("cgroup_add_dfl_cftypes");
 	if (!address)
 		return -ENOENT;
 	static_call_update(weir_add,
 			   (int (*)(struct cgroup_subsys *, struct cftype *))address);
-	address = required("cgroup_rm_cftypes");
+	address = weir_symbol_required("cgroup_rm_cftypes");
 	if (!address)
 		return -ENOENT;
 	static_call_update(weir_remove, (int (*)(struct cftype *))address);
-	address = required("wb_start_background_writeback");
+	address = weir_symbol_required("wb_start_background_writeback");
 	if (!address)
 		return -ENOENT;
 	static_call_update(weir_start, (void (*)(struct bdi_writeback *))address);
-	address = required("memcg_page_state");
+	address = weir_symbol_required("memcg_page_state");
 	if (!address)
 		return -ENOENT;
 	static_call_update(weir_state,
 			   (unsigned long (*)(struct mem_cgroup *, int))address);
-	address = required("global_dirty_limits");
+	address = weir_symbol_required("global_dirty_limits");
 	if (!address)
 		return -ENOENT;
-	static_call_update(weir_limits,
+	static_call_update(weir_host_limits_of,
 			   (void (*)(unsigned long *, unsigned long *))address);
-	if (!required("balance_dirty_pages") || !required("domain_dirty_limits"))
+	address = weir_symbol_required("ftrace_location");
+	if (!address)
 		return -ENOENT;
-	return 0;
+	static_call_update(weir_location,
+			   (unsigned long (*)(unsigned long))address);
+	return weir_hooks_find();
+}
+
+/* The ftrace site of the function at @address, 0 if it has none. */
+unsigned long weir_ftrace_location(unsigned long address)
+{
+	return static_call(weir_location)(address);
 }
 
 int weir_add_files(struct cftype *files)
@@ -139,5 +155,5 @@ unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
 
 void weir_global_limits(unsigned long *background, unsigned long *limit)
 {
-	static_call(weir_limits)(background, limit);
+	static_call(weir_host_limits_of)(background, limit);
 }

@@ -22,7 +22,9 @@
  */
 #include "weir.h"
 #include <linux/capability.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/user_namespace.h>
 
 enum limit { TOP_MIN, TOP_LOW, TOP_HIGH, TOP_MAX };
@@ -80,37 +82,34 @@ static int show_ratio(struct seq_file *seq, void *unused)
 	return 0;
 }
 
-/* Under weir_lock.  No probe depends on it, so there is nothing to undo. */
-static int set_ratio(struct kernfs_open_file *of, u32 ratio)
+/* No hook depends on it, so there is nothing to undo. */
+static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
+			   loff_t offset)
 {
 	struct cgroup_subsys_state *css = of_css(of);
 	struct weir_group *group;
 	struct weir_tiers tiers;
-
-	weir_tiers_now(&tiers);
-	if (weir_tier_raises(&tiers, ratio_of(css), ratio) &&
-	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
-		return -EPERM;
-	weir_groups_drop(false);
-	if (ratio == WEIR_TIER_BY_CAPACITY && !weir_group_find(css))
-		return 0;
-	group = weir_group_get(css, GFP_KERNEL);
-	if (!group)
-		return weir_css_alive(css) ? -ENOMEM : -ENODEV;
-	group->tier_ratio = ratio;
-	return 0;
-}
-
-static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
-			   loff_t offset)
-{
 	u32 ratio;
-	int err;
+	int err = 0;
 
 	if (weir_parse_ratio(text, len, &ratio) != WEIR_PARSED)
 		return -EINVAL;
 	mutex_lock(&weir_lock);
-	err = set_ratio(of, ratio);
+	weir_tiers_now(&tiers);
+	if (weir_tier_raises(&tiers, ratio_of(css), ratio) &&
+	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
+		err = -EPERM;
+	mutex_unlock(&weir_lock);
+	if (!err && ratio != WEIR_TIER_BY_CAPACITY)
+		err = weir_group_make(css);
+	if (err)
+		return err;
+	mutex_lock(&weir_lock);
+	group = weir_group_find(css);
+	if (group)
+		WRITE_ONCE(group->tier_ratio, ratio);
+	else if (ratio != WEIR_TIER_BY_CAPACITY)
+		err = -ENODEV;
 	mutex_unlock(&weir_lock);
 	return err ?: len;
 }
@@ -136,19 +135,37 @@ static long lru_pages(struct mem_cgroup *memcg, int node)
 	return pages;
 }
 
-/* With descendants, removed ones that still have pages included. */
+/*
+ * With descendants, removed ones that still have pages included.  Anybody may
+ * ask, of a tree of any size: so in short turns, without a lock, and until the
+ * one who asked is killed.
+ */
 static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
 {
-	struct cgroup_subsys_state *pos = NULL;
+	struct cgroup_subsys_state *pos = NULL, *kept = NULL;
+	unsigned int visits = 0;
 	long pages = 0;
 	int node;
 
 	rcu_read_lock();
 	while ((pos = css_next_descendant_pre(pos, css))) {
+		if (kept)
+			css_put(kept);
+		kept = NULL;
 		for_each_node_mask(node, *nodes)
 			pages += lru_pages(mem_cgroup_from_css(pos), node);
+		if (++visits % 32 || !css_tryget(pos))
+			continue;
+		kept = pos;
+		if (fatal_signal_pending(current))
+			break;
+		rcu_read_unlock();
+		cond_resched();
+		rcu_read_lock();
 	}
 	rcu_read_unlock();
+	if (kept)
+		css_put(kept);
 	/* what moves between two sums meanwhile may be missed in both */
 	return max(pages, 0L);
 }
@@ -173,24 +190,32 @@ static int show_stat(struct seq_file *seq, void *unused)
 {
 	struct cgroup_subsys_state *css = seq_css(seq);
 	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
-	u64 budget, above = 0;
+	u64 budget[WEIR_TIERS_MAX], above = 0;
+	nodemask_t *nodes;
 	struct weir_tiers tiers;
 	u32 tier;
 
+	/* too large for the stack, where there may be 1,024 nodes */
+	nodes = kmalloc_array(WEIR_TIERS_MAX, sizeof(*nodes), GFP_KERNEL_ACCOUNT);
+	if (!nodes)
+		return -ENOMEM;
 	mutex_lock(&weir_lock);
 	weir_tiers_now(&tiers);
 	for (tier = 0; tier < tiers.count; tier++) {
-		const nodemask_t *nodes = weir_tier_nodes(tier);
-
-		budget = upto(&tiers, css, tier);
-		seq_printf(seq, "tier%u nodes=%*pbl capacity=%llu bytes=%llu budget=",
-			   tier, nodemask_pr_args(nodes),
-			   tiers.capacity[tier] << PAGE_SHIFT,
-			   held(css, nodes) << PAGE_SHIFT);
-		print_pages(seq, budget == WEIR_UNLIMITED ? budget : budget - above);
-		above = budget;
+		nodes[tier] = *weir_tier_nodes(tier);
+		budget[tier] = upto(&tiers, css, tier);
 	}
 	mutex_unlock(&weir_lock);
+	for (tier = 0; tier < tiers.count; tier++) {
+		seq_printf(seq, "tier%u nodes=%*pbl capacity=%llu bytes=%llu budget=",
+			   tier, nodemask_pr_args(&nodes[tier]),
+			   tiers.capacity[tier] << PAGE_SHIFT,
+			   held(css, &nodes[tier]) << PAGE_SHIFT);
+		print_pages(seq, budget[tier] == WEIR_UNLIMITED ?
+			    budget[tier] : budget[tier] - above);
+		above = budget[tier];
+	}
+	kfree(nodes);
 	seq_printf(seq, "swap bytes=%llu\n",
 		   (u64)page_counter_read(&memcg->swap) << PAGE_SHIFT);
 	return 0;

@@ -66,9 +66,8 @@ static void tell(struct weir_group *group, const struct weir_counts *own,
 		 bool leaves)
 {
 	struct weir_tally change = {};
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&group->lock, flags);
+	raw_spin_lock(&group->lock);
 	if (!group->left) {
 		change.dirty = own->dirty - group->told.dirty;
 		change.writeback = own->writeback - group->told.writeback;
@@ -78,12 +77,12 @@ static void tell(struct weir_group *group, const struct weir_counts *own,
 		group->left = leaves;
 		take(group, &change);
 	}
-	raw_spin_unlock_irqrestore(&group->lock, flags);
+	raw_spin_unlock(&group->lock);
 	while ((group = group->parent) &&
 	       (change.dirty || change.writeback || change.claim)) {
-		raw_spin_lock_irqsave(&group->lock, flags);
+		raw_spin_lock(&group->lock);
 		take(group, &change);
-		raw_spin_unlock_irqrestore(&group->lock, flags);
+		raw_spin_unlock(&group->lock);
 	}
 }
 
@@ -95,6 +94,21 @@ struct weir_counts weir_tree_update(struct weir_group *group)
 
 	tell(group, &own, false);
 	return own;
+}
+
+/*
+ * The same in a pass, at most once between two sleeps: the count costs a read for
+ * each possible CPU, and the steps of a pass follow each other in microseconds.
+ */
+void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen)
+{
+	if (seen && seen->counted && seen->counted_switches == current->nvcsw)
+		return;
+	weir_tree_update(group);
+	if (seen) {
+		seen->counted = true;
+		seen->counted_switches = current->nvcsw;
+	}
 }
 
 /* Take a group that holds nothing more, or is forgotten, out of the sums for good. */

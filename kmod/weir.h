@@ -24,15 +24,23 @@ extern bool weir_observe;
 /* symbols.c: functions the kernel does not export, called directly */
 int weir_symbols_find(void);
 unsigned long weir_symbol(const char *name);
+unsigned long weir_symbol_required(const char *name);
+unsigned long weir_ftrace_location(unsigned long address);
 int weir_add_files(struct cftype *files);
 int weir_remove_files(struct cftype *files);
 void weir_start_background(struct bdi_writeback *wb);
 unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
 void weir_global_limits(unsigned long *background, unsigned long *limit);
 
-/* livepatch.c: functions that are not the kernel's own any more */
-void weir_livepatch_find(void);
-const char *weir_livepatched(void);
+/* hook.c: two functions of the kernel, replaced by wrappers */
+int weir_hooks_find(void);
+int weir_hooks_arm(const char **taken);
+void weir_hooks_disarm(void);
+void weir_hooks_drain(void);
+bool weir_hooks_armed(void);
+u64 weir_hooks_misfit(void);
+int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		     unsigned int flags);
 
 /* btf.c: the running kernel's own description of its types */
 struct weir_btf {
@@ -70,7 +78,10 @@ struct weir_layout {
 extern struct weir_layout weir_layout;
 int weir_layout_read(void);
 
-/* counts.c */
+/* counts.c: exact counts, a read for each possible CPU */
+int weir_counts_create(void);
+void weir_counts_remove(void);
+u32 weir_count_cost(void);
 struct weir_counts weir_count_memcg(struct mem_cgroup *memcg);
 u64 weir_count_wb(struct bdi_writeback *wb, u64 at_least);
 u64 weir_count_host(void);
@@ -130,6 +141,8 @@ struct weir_tally {
 
 struct weir_group {
 	struct hlist_node node;
+	struct list_head all;			/* weir_lock */
+	struct list_head floors;		/* if it has one; weir_lock */
 	struct cgroup_subsys_state *css;	/* referenced */
 	struct weir_group *parent;	/* NULL below the root */
 	u32 children;			/* groups whose parent this is */
@@ -147,7 +160,8 @@ struct weir_group {
 	struct weir_ceiling ceiling;
 	u32 weight;
 	u32 tier_ratio;
-	/* evaluated by the beat and on every write */
+	/* evaluated by the beat and when written */
+	u64 floor_wanted;		/* after caps, before the pool's scale */
 	u64 floor;
 	/* of the floor, not held when last counted */
 	atomic64_t unused;
@@ -163,11 +177,17 @@ struct weir_group {
 
 extern struct mutex weir_lock;
 extern unsigned int weir_group_count;
+extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
+extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
-struct weir_group *weir_group_get(struct cgroup_subsys_state *css, gfp_t gfp);
-unsigned int weir_group_adopt(struct weir_group *group);
-void weir_groups_drop(bool all);
+int weir_group_make(struct cgroup_subsys_state *css);
+void weir_group_wanted(struct cgroup_subsys_state *css);
+void weir_group_knobs_changed(struct weir_group *group, bool had);
+void weir_groups_take_wanted(bool make);
+void weir_groups_walk(u32 budget, void (*visit)(struct weir_group *group));
+void weir_groups_recount(u32 budget);
+void weir_groups_drop_all(void);
 void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
 		      void *arg);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
@@ -190,7 +210,14 @@ static inline bool weir_group_has_ceiling(const struct weir_group *group)
 
 static inline bool weir_group_has_knob(const struct weir_group *group)
 {
-	return group->dirty_min_bytes || weir_group_has_ceiling(group);
+	return READ_ONCE(group->dirty_min_bytes) || weir_group_has_ceiling(group);
+}
+
+/* Anything that needs hooks. */
+static inline bool weir_group_has_any(const struct weir_group *group)
+{
+	return weir_group_has_knob(group) ||
+	       READ_ONCE(group->weight) != WEIR_WEIGHT_DEFAULT;
 }
 
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
@@ -203,8 +230,36 @@ void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted);
 u64 weir_device_foreign(struct weir_group *group);
 
+/*
+ * What one trip of a task through the throttle has seen so far, on that task's
+ * stack.  Kept across sleeps, so no pointer in it but the css, which the pass's
+ * wb holds.
+ */
+struct weir_seen {
+	struct hlist_node node;		/* in events.c's table */
+	struct task_struct *task;
+	struct cgroup_subsys_state *css;
+	bool below_floor;		/* was, when it began */
+	bool counted;			/* its path's sums, at counted_switches */
+	unsigned long counted_switches;
+	bool limits;			/* came by limits.c */
+	bool released;			/* by a floor, in this look of the kernel */
+	u64 released_poll;
+	/* the cgroup's domain as last amended */
+	bool cgroup_limits;
+	u64 thresh;
+	u64 dirty;
+	enum weir_judged_by judged_by;
+	/* the pause the task is in */
+	bool paused;
+	enum weir_pause_by by;
+	unsigned long switches;
+	u64 since_ns;
+};
+
 /* tree.c: what a subtree holds */
 struct weir_counts weir_tree_update(struct weir_group *group);
+void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
@@ -229,10 +284,9 @@ u64 weir_memory_dirtyable(struct weir_group *group);
 int weir_events_find(void);
 int weir_events_arm(void);
 void weir_events_disarm(void);
-void weir_events_enter(struct weir_group *group);
-void weir_events_leave(void);
-void weir_events_limits(const struct weir_limits *limits,
-			enum weir_judged_by judged_by);
+struct weir_seen *weir_events_seen(void);
+void weir_events_enter(struct weir_seen *seen);
+void weir_events_leave(struct weir_seen *seen);
 void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
 		       const struct weir_floor_pass *pass, u64 pages);
 
@@ -242,6 +296,7 @@ void weir_files_remove(void);
 const char *weir_files_taken(const struct cftype *wanted);
 
 /* tier.c: tiers of memory, as named in the parameter */
+#ifdef WEIR_TIERS
 int weir_tier_create(void);
 void weir_tier_remove(void);
 void weir_tiers_now(struct weir_tiers *now);
@@ -250,6 +305,10 @@ const nodemask_t *weir_tier_nodes(u32 tier);
 /* tier_files.c */
 int weir_tier_files_create(void);
 void weir_tier_files_remove(void);
+#else
+static inline int weir_tier_create(void) { return 0; }
+static inline void weir_tier_remove(void) { }
+#endif
 
 /* reserve.c: what floors reserve and do not use */
 void weir_reserve_note(struct weir_group *group, u64 unused);
@@ -259,53 +318,71 @@ struct weir_host weir_host(void);
 struct weir_limits weir_host_limits(void);
 
 /* limits.c: both domains' limits, amended for ceilings and reservations */
-int weir_limits_arm(void);
-void weir_limits_disarm(void);
+void weir_limits(void *dtc);
 int weir_limits_prove(u64 *thresh, u64 *bg_thresh);
-u64 weir_limits_missed(void);
 
 /* the host's, seen at the last proof, and its smoothed limit pulled down */
 u64 weir_limits_dirtyable(void);
 void weir_limits_lowered(u64 limit);
 
 /* drain.c: the host's limits by what its disks drain */
+#ifdef WEIR_DRAIN
 int weir_drain_create(void);
 bool weir_drain_wanted(void);
 void weir_drain_beat(u64 thresh, u64 bg_thresh);
 void weir_drain_end(void);
-struct weir_drain_host weir_drain_host(void);
+void weir_drain_host_limits(struct weir_limits *limits);
+void weir_drain_cgroup_limits(struct weir_limits *limits, u64 avail,
+			      u64 host_thresh, u64 host_avail);
 u64 weir_drain_thresh(u64 thresh);
 u64 weir_drain_limit(void);
 u64 weir_drain_rate(void);
 bool weir_drain_scarce(void);
+#else
+static inline int weir_drain_create(void) { return 0; }
+static inline bool weir_drain_wanted(void) { return false; }
+static inline void weir_drain_beat(u64 thresh, u64 bg_thresh) { }
+static inline void weir_drain_end(void) { }
+static inline void weir_drain_host_limits(struct weir_limits *limits) { }
+static inline void weir_drain_cgroup_limits(struct weir_limits *limits,
+					    u64 avail, u64 host_thresh,
+					    u64 host_avail) { }
+static inline u64 weir_drain_thresh(u64 thresh) { return thresh; }
+static inline u64 weir_drain_limit(void) { return 0; }
+static inline u64 weir_drain_rate(void) { return 0; }
+static inline bool weir_drain_scarce(void) { return false; }
+#endif
 
 /* floor.c: what a writer's pass finds under the floors of its path */
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
-				       struct bdi_writeback *wb);
+				       struct bdi_writeback *wb,
+				       struct weir_seen *seen);
 
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
-int weir_passes_arm(void);
-void weir_passes_disarm(void);
-bool weir_passes_armed(void);
-int weir_redirect_prove(void);
-void weir_redirect_end(void);
-u64 weir_passes_missed(void);
-u64 weir_passes_misfit(void);
+int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+	      unsigned int flags);
+u64 weir_passes_unseen(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
 
-/* weight.c: writers wait for the time their pages cost */
-bool weir_weight_holds(struct weir_group *group, struct bdi_writeback *wb);
-int weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		     unsigned int flags);
+/* weight.c, rounds.c: writers wait for the time their pages cost */
+#ifdef WEIR_WEIGHT
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
 void weir_weight_leave(struct weir_group *group, u64 bdi_id, bool slept);
-void weir_weights_drain(void);
-
-/* rounds.c: who competes for a device, and how much it cleans */
-extern bool weir_weights_enabled;
 u32 weir_weight_portion_now(const struct weir_group *group);
-void weir_weight_stranger(struct cgroup_subsys_state *css);
 void weir_weights_round(void);
-void weir_weights_enable(bool enable);
+#else
+static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
+{
+	return true;
+}
+static inline void weir_weight_leave(struct weir_group *group, u64 bdi_id,
+				     bool slept) { }
+static inline u32 weir_weight_portion_now(const struct weir_group *group)
+{
+	return 0;
+}
+static inline void weir_weights_round(void) { }
+#endif
 
 /* beat.c: arming by need, heartbeat, floors evaluated live */
 struct weir_pool {
@@ -315,14 +392,27 @@ struct weir_pool {
 	u64 floors_total;
 };
 
+/* Nobody can say that weir is in effect once ten beats are missed. */
+#define WEIR_STALE_JIFFIES	(2 * HZ)
+
 extern struct weir_pool weir_pool;
-int weir_knobs_changed(void);
+extern bool weir_proven;
+extern unsigned long weir_last_beat;	/* jiffies */
+int weir_arm(void);
+void weir_evaluate(struct weir_group *group);
+void weir_floors_evaluate(void);
 int weir_beat_create(void);
 void weir_beat_remove(void);
-bool weir_beating(void);
+bool weir_needed(void);
 bool weir_in_effect(void);
 u64 weir_beat_age_ms(void);
-u64 weir_missed(void);
+
+/* Have hooks been seen working of late?  If not, passes are the kernel's own. */
+static inline bool weir_acting(void)
+{
+	return READ_ONCE(weir_proven) &&
+	       time_before(jiffies, READ_ONCE(weir_last_beat) + WEIR_STALE_JIFFIES);
+}
 
 /* status.c */
 int weir_status_create(void);

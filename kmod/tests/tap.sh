@@ -86,9 +86,10 @@ dirty() {
 	in_cgroup "$3" dd if=/dev/zero of="$1" bs=64k count=$(($2 * 16)) conv=notrunc 2>/dev/null
 }
 
-# probes on kernel functions, weir's own sentinel aside
-probes() {
-	grep -cE 'balance_dirty_pages|domain_dirty_limits' /sys/kernel/debug/kprobes/list
+# functions of the throttle that are hooked, by whomever
+hooks() {
+	grep -cE '^(balance_dirty_pages|domain_dirty_limits) ' \
+		/sys/kernel/debug/tracing/enabled_functions
 }
 
 state() {

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Two functions of the kernel, replaced by wrappers of weir's.
+ *
+ * An ftrace_ops with IPMODIFY sends whoever enters a hooked function to weir's
+ * wrapper instead.  The wrapper is ordinary C in the same task: it may be
+ * preempted, it may sleep, and it calls the kernel's function, or leaves it
+ * out.  It calls it past its ftrace site, so other users of ftrace (a kprobe,
+ * a BPF program) see each call once.
+ *
+ * IPMODIFY is exclusive per function.  Where a livepatch has one of the two
+ * already, arming fails with EBUSY and the patch stays alone; a livepatch that
+ * comes later is refused by the kernel until weir is unloaded.  A kprobe that
+ * changes the instruction pointer has no such promise: beside a BPF trampoline
+ * or a livepatch the original may run although weir counted it as left out
+ * (docs/experiments/0001-exclusive-redirection.md).
+ *
+ * The call past the ftrace site is a static call: a direct call in the machine
+ * code, which needs no ENDBR at its target.
+ *
+ * Unloading.  A task may be anywhere in a wrapper, and one that sleeps counts as
+ * gone for synchronize_rcu_tasks().  Only the pass sleeps, so its wrapper counts
+ * who is inside, per CPU: a task may leave on another CPU than it entered on,
+ * and once nobody can enter, the sum only falls.  A first grace period lets
+ * those between the ftrace site and the count arrive, a second lets those
+ * behind it return.
+ */
+#include "weir.h"
+#include "compat/ftrace.h"
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+
+struct hook {
+	const char *function;
+	unsigned long wrapper;
+	unsigned long address;
+	bool of_pass;
+	bool set;
+	struct ftrace_ops ops;
+};
+
+static int no_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		   unsigned int flags)
+{
+	return 0;
+}
+
+static void no_limits(void *dtc)
+{
+}
+
+DEFINE_STATIC_CALL(weir_rest_of_pass, no_pass);
+DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
+
+static DEFINE_PER_CPU(long, inside);
+static atomic64_t misfit;
+static bool armed;
+
+/* What the kernel calls instead of balance_dirty_pages(). */
+static int pass_wrapper(struct bdi_writeback *wb, unsigned long pages_dirtied,
+			unsigned int flags)
+{
+	int ret;
+
+	this_cpu_inc(inside);
+	ret = weir_pass(wb, pages_dirtied, flags);
+	this_cpu_dec(inside);
+	return ret;
+}
+
+int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		     unsigned int flags)
+{
+	return static_call(weir_rest_of_pass)(wb, pages_dirtied, flags);
+}
+
+/* What the kernel calls instead of domain_dirty_limits(). */
+static void limits_wrapper(void *dtc)
+{
+	static_call(weir_rest_of_limits)(dtc);
+	weir_limits(dtc);
+}
+
+/*
+ * Runs at the ftrace site.  The kernel passes the task's own nr_dirtied as the
+ * second argument of a pass; a call with anything else is not what weir takes
+ * it for and is left alone.
+ */
+static void notrace redirect(unsigned long ip, unsigned long parent_ip,
+			     struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	struct hook *hook = container_of(ops, struct hook, ops);
+
+	if (hook->of_pass &&
+	    weir_ftrace_argument(fregs, 1) != current->nr_dirtied) {
+		atomic64_inc(&misfit);
+		return;
+	}
+	weir_ftrace_set_ip(fregs, hook->wrapper);
+}
+
+/* In the order of arming: a pass must find its limits hooked. */
+static struct hook hooks[] = {
+	{
+		.function = "domain_dirty_limits",
+		.wrapper = (unsigned long)limits_wrapper,
+	},
+	{
+		.function = "balance_dirty_pages",
+		.wrapper = (unsigned long)pass_wrapper,
+		.of_pass = true,
+	},
+};
+
+/* Find both functions and their ftrace sites; a message names what is missing. */
+int weir_hooks_find(void)
+{
+	unsigned long rest[ARRAY_SIZE(hooks)];
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
+		hooks[i].address = weir_symbol_required(hooks[i].function);
+		if (!hooks[i].address)
+			return -ENOENT;
+		rest[i] = weir_ftrace_location(hooks[i].address);
+		if (!rest[i]) {
+			pr_err("refusing to load: %s() cannot be hooked: it has no ftrace site\n",
+			       hooks[i].function);
+			return -EOPNOTSUPP;
+		}
+		rest[i] += MCOUNT_INSN_SIZE;
+	}
+	static_call_update(weir_rest_of_limits, (void (*)(void *))rest[0]);
+	static_call_update(weir_rest_of_pass,
+			   (int (*)(struct bdi_writeback *, unsigned long,
+				    unsigned int))rest[1]);
+	return 0;
+}
+
+static int set(struct hook *hook)
+{
+	int err;
+
+	hook->ops = (struct ftrace_ops) {
+		.func = redirect,
+		/* not PERMANENT: who switches ftrace off gets stock behaviour */
+		.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_DYNAMIC,
+	};
+	err = ftrace_set_filter_ip(&hook->ops, hook->address, 0, 0);
+	if (!err)
+		err = register_ftrace_function(&hook->ops);
+	if (err)
+		ftrace_free_filter(&hook->ops);
+	hook->set = !err;
+	return err;
+}
+
+static void unset(struct hook *hook)
+{
+	if (!hook->set)
+		return;
+	unregister_ftrace_function(&hook->ops);
+	ftrace_free_filter(&hook->ops);
+	hook->set = false;
+}
+
+/*
+ * Hook both functions.  The caller holds weir_lock.  -EBUSY, and the function in
+ * @taken, if a livepatch or another exclusive user of ftrace has one of them.
+ */
+int weir_hooks_arm(const char **taken)
+{
+	int i, err = 0;
+
+	if (armed)
+		return 0;
+	for (i = 0; !err && i < ARRAY_SIZE(hooks); i++) {
+		err = set(&hooks[i]);
+		if (err == -EBUSY)
+			*taken = hooks[i].function;
+	}
+	WRITE_ONCE(armed, !err);
+	while (err && i--)
+		unset(&hooks[i]);
+	return err;
+}
+
+/* Let the kernel's functions run again.  Tasks may still be in a wrapper. */
+void weir_hooks_disarm(void)
+{
+	int i;
+
+	WRITE_ONCE(armed, false);
+	for (i = ARRAY_SIZE(hooks) - 1; i >= 0; i--)
+		unset(&hooks[i]);
+}
+
+bool weir_hooks_armed(void)
+{
+	return READ_ONCE(armed);
+}
+
+static long tasks_inside(void)
+{
+	long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(*per_cpu_ptr(&inside, cpu));
+	return sum;
+}
+
+/*
+ * Wait until no task is in this module's code; nothing is hooked any more.  As
+ * long as the kernel keeps a task in its throttle: mostly 200 ms, on a device
+ * that hangs until the task is killed.
+ */
+void weir_hooks_drain(void)
+{
+	synchronize_rcu_tasks();
+	while (tasks_inside())
+		schedule_timeout_uninterruptible(1);
+	synchronize_rcu_tasks();
+}
+
+/* Passes whose arguments were not what weir takes them for. */
+u64 weir_hooks_misfit(void)
+{
+	return atomic64_read(&misfit);
+}
