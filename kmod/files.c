@@ -220,13 +220,15 @@ static u64 bytes(u64 pages)
 	return pages << PAGE_SHIFT;
 }
 
-/* What the knobs come to; a cgroup without a group has none, here or above. */
+/* What the cgroup holds, and what its knobs and those above it come to. */
 static void print_levels(struct seq_file *seq, struct weir_group *group)
 {
 	struct cgroup_subsys_state *css = seq_css(seq);
 	struct weir_counts own = group ? weir_tree_update(group) :
 				 weir_count_memcg(mem_cgroup_from_css(css));
 	struct weir_counts subtree = group ? weir_tree_counts(group) : own;
+	/* a new cgroup's own group comes with the next beat */
+	struct weir_group *judged_by = weir_tree_nearest(css);
 	bool holds = group && weir_in_effect();
 
 	seq_printf(seq, "in_effect %d\n", weir_in_effect());
@@ -241,7 +243,8 @@ static void print_levels(struct seq_file *seq, struct weir_group *group)
 	seq_printf(seq, "floor_unused %llu\n",
 		   holds ? bytes(atomic64_read(&group->unused)) : 0);
 	print_bytes(seq, "ceiling ",
-		    holds ? effective_ceiling(group) : WEIR_UNLIMITED);
+		    weir_in_effect() ? effective_ceiling(judged_by) :
+				       WEIR_UNLIMITED);
 	seq_printf(seq, "weight_portion %u\n",
 		   holds ? weir_weight_portion_now(group) : 0);
 }

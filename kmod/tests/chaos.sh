@@ -240,7 +240,7 @@ ok "some were" between 1 "$(wc -l </tmp/kept)" 100000000
 ok "weir worked in between: $(cat /tmp/admitted) passes admitted" between 1 "$(cat /tmp/admitted)" 1000000000
 ok "there were OOM kills" between 1 "$(awk '/^oom_kill /{ print $2 }' oom/memory.events)" 1000000
 ok "weir could always be unloaded" test ! -e /tmp/stuck
-ok "no probe left" is "$(probes)" 0
+ok "no hook left" is "$(hooks)" 0
 ok "no file left" test ! -e one/memory.dirty_min
 ok "pauses are stock's again" is "$(not_stock)" ""
 [ ! -e /sys/kernel/debug/kmemleak ] || ok "nothing leaked" is "$(leaks)" ""

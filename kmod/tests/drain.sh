@@ -57,12 +57,12 @@ reserved() {
 insmod /weir.ko || exit 1
 mkdir /sys/fs/cgroup/a /sys/fs/cgroup/b
 limits $limit
-ok "off by default: no probe" is "$(state) $(probes)" "idle 0"
+ok "off by default: nothing hooked" is "$(state) $(hooks)" "idle 0"
 ok "more than an hour is refused" refuses $seconds 3601 "esult"
 ok "words are refused" refuses $seconds soon "nvalid"
 ok "a negative number is refused" refuses $seconds -1 "nvalid"
 ok "seconds are taken" takes $seconds 3 3
-ok "a probe for it, none for passes" is "$(state) $(probes)" "active 1"
+ok "hooked for it" is "$(state) $(hooks)" "active 2"
 ok "nothing is lifted before anything was seen" withdrawn
 
 while :; do
@@ -90,7 +90,7 @@ ok "switched off: no limit far below what is held" no_debt
 kill $writers
 ok "withdrawn when what was held is written" soon withdrawn
 ok "then no probe is left" comes_to idle state
-ok "none at all" is "$(probes)" 0
+ok "nothing hooked, after a while" comes_to 0 hooks
 
 echo 10 >$seconds
 ok "unloads while on" rmmod weir

@@ -7,11 +7,11 @@ cd /sys/fs/cgroup || exit 1
 mkdir a b keeper
 insmod /weir.ko tiers=0 || exit 1
 
-# alone: probes come and go with the knobs
-ok "probes coming and going" /knob-fuzz a $((writes / 100)) 1
+# alone: nothing else keeps hooks in place
+ok "on its own" /knob-fuzz a $((writes / 100)) 1
 sed 's/^/# /' /tmp/ok.out
 
-# a knob elsewhere keeps the probes in place, and writes cheap
+# beside a knob elsewhere
 echo 1M >keeper/memory.dirty_min
 echo 16M >keeper/memory.dirty_bytes
 /knob-fuzz b $((writes / 2)) 2 >/tmp/b.out 2>&1 &

@@ -48,7 +48,7 @@ while [ $round -le "$rounds" ]; do
 done
 after=$(settled_kmalloc)
 ok "per-cpu memory as before ($before kB before, $after kB after)" between 0 "$after" $((before + 512))
-ok "no probe left" is "$(probes)" 0
+ok "no hook left" is "$(hooks)" 0
 ok "no file left" test ! -e load/memory.dirty_min -a ! -e load/memory.tier_stat
 kill $fio
 wait $fio

@@ -66,7 +66,7 @@ ok "takes two tiers" takes $parameters/tiers "0;1" "0;1"
 ok "the files are there" is "$(present .)" "$files"
 ok "and not in the root cgroup" is "$(present ..)" ""
 ok "a cgroup made later has them" sh -c 'mkdir b && test -e b/memory.tier_stat'
-ok "no probe is placed for them" is "$(probes)" 0
+ok "nothing is hooked for them" is "$(hooks)" 0
 
 ok "capacities are the nodes'" is "$(tier a 0 capacity) $(tier a 1 capacity)" "$(present_bytes 0) $(present_bytes 1)"
 ok "no limit, no budget" is "$(cat memory.toptier_high memory.toptier_max | xargs) $(tier a 0 budget) $(tier a 1 budget)" "max max max max"

@@ -10,12 +10,14 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Kernel functions the module calls or probes; without one of them it refuses to load.
+/// Kernel functions the module calls or hooks; without one of them it refuses to load.
 const FUNCTIONS: &[&str] = &[
     "balance_dirty_pages",
     "domain_dirty_limits",
     "cgroup_add_dfl_cftypes",
     "cgroup_rm_cftypes",
+    "ftrace_location",
+    "global_dirty_limits",
     "kallsyms_lookup_name",
     "memcg_page_state",
     "wb_start_background_writeback",
@@ -248,7 +250,7 @@ fn functions(system: &System) -> Check {
     if missing.is_empty() {
         return ok(
             NAME,
-            format!("all {} the module calls or probes", FUNCTIONS.len()),
+            format!("all {} the module calls or hooks", FUNCTIONS.len()),
         );
     }
     fail(
@@ -297,7 +299,7 @@ fn ftrace(system: &System) -> Check {
         Some("1") => ok(NAME, "enabled"),
         Some(_) => fail(
             NAME,
-            "switched off, which silences the probes",
+            "switched off, which silences the hooks",
             "sysctl kernel.ftrace_enabled=1",
         ),
         None => fail(

@@ -120,7 +120,7 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
         "proc/sys/kernel/ftrace_enabled",
         Some("0\n"),
         Fail,
-        "switched off, which silences the probes",
+        "switched off, which silences the hooks",
         "sysctl kernel.ftrace_enabled=1",
     );
     broken(

@@ -173,9 +173,9 @@ fn text(status: &Status) -> String {
         "active" => "in effect",
         "observe" => "counting what it would do, changing nothing",
         "blind" => {
-            "knobs are set but probes are silenced: see `weir doctor`; the kernel behaves as stock"
+            "knobs are set but hooks have no effect: see `weir doctor`; the kernel behaves as stock"
         }
-        "off" => "weir.off is set: the kernel behaves as stock",
+        "off" => "weir.off is set: nothing is hooked, the kernel behaves as stock",
         _ => "a state this command does not know",
     };
     let mut lines = vec![format!("{}: {meaning}", status.state)];

@@ -36,7 +36,7 @@ says "not loaded"
 
 echo 0 >/proc/sys/kernel/ftrace_enabled
 run 1 doctor
-says "switched off, which silences the probes"
+says "switched off, which silences the hooks"
 run 1 load
 says "kernel: weir: refusing to load"
 echo 1 >/proc/sys/kernel/ftrace_enabled
