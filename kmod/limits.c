@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ceiling, reservation and drain, applied: amend what domain_dirty_limits() found.
+ * Ceiling, reservation and drain, applied: domain_dirty_limits(), amended.
  *
  * weir_limits() runs after the function that computes a domain's limits
  * (hook.c).  A cgroup's domain is lowered for the ceilings on its
@@ -145,7 +145,7 @@ static void note(struct weir_seen *seen, const struct weir_limits *limits,
 	seen->cgroup_limits = true;
 }
 
-/* The cgroup's domain in a pass of @group, by the ceilings of its path. */
+/* The cgroup's domain by the ceilings on the path of @group, NULL if none yet. */
 static void amend(void *dtc, struct weir_group *group, enum weir_pass kind,
 		  struct weir_seen *seen)
 {
@@ -214,7 +214,7 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb)
 		return;
 	if (seen && seen->released)
 		FIELD(dtc, dirty) = 0;
-	else if (group)
+	else
 		amend(dtc, group, kind, seen);
 }
 

@@ -14,13 +14,14 @@
  *    which one domain is lifted and the other is not, and nothing a cgroup is
  *    told can raise global_wb_domain.dirty_limit above stock's, or a dirty_ratelimit
  *    above what the device was seen to do.  (A pass left out does not lower
- *    them either, as a free-running one does not.)  A dropped probe loses one
- *    decision and leaves no trace.
+ *    them either, as a free-running one does not.)  A decision that is lost
+ *    leaves no trace.
  *    A writer that sleeps while its cgroup falls below its floor is let go by
  *    taking the dirty counts of that pass, not the limits: both domains are then
- *    in freerun, and nothing that outlives the pass has risen.  Should the second
- *    of its two probes be lost, the pass goes on and may move that cgroup's own
- *    dirty_ratelimit by a step, towards no more than the device's bandwidth.
+ *    in freerun, and nothing that outlives the pass has risen.  Should the decision
+ *    reach only the first of the two domains, the pass goes on and may move that
+ *    cgroup's own dirty_ratelimit by a step, towards no more than the device's
+ *    bandwidth.
  *    The host's own option, seconds of drain (drain.c), raises them as the
  *    sysctl would: for every writer and flusher, strictlimit devices included,
  *    and for a cgroup's domain by what the same pass found in the host's.
