@@ -50,7 +50,7 @@ static void disarm(void)
 	weir_hooks_disarm();
 	weir_events_disarm();
 	weir_drain_end();
-	weir_groups_take_wanted(false);
+	weir_groups_rest();
 	failure = 0;
 }
 
@@ -168,7 +168,7 @@ static void run(void)
 		WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
 		weir_drain_beat(thresh, bg_thresh);
 	}
-	weir_groups_take_wanted(true);
+	weir_groups_make_wanted();
 	weir_floors_evaluate();
 	weir_groups_walk(BEAT_READS, weir_evaluate);
 	weir_weights_round();

@@ -182,8 +182,7 @@ void weir_group_wanted(struct cgroup_subsys_state *css)
 	css_put(css);
 }
 
-/* Make their groups, or forget them.  The caller holds weir_lock. */
-void weir_groups_take_wanted(bool make)
+static void take_wanted(void (*take)(struct cgroup_subsys_state *css))
 {
 	struct cgroup_subsys_state *css;
 	int i;
@@ -192,10 +191,25 @@ void weir_groups_take_wanted(bool make)
 		css = xchg(&wanted[i], NULL);
 		if (!css)
 			continue;
-		if (make)
-			make_now(css);
+		if (take)
+			take(css);
 		css_put(css);
 	}
+}
+
+/* Make the groups that passes asked for.  The caller holds weir_lock. */
+void weir_groups_make_wanted(void)
+{
+	take_wanted(make_now);
+}
+
+/* No beat for a while: hold no cgroup that may be removed.  Under weir_lock. */
+void weir_groups_rest(void)
+{
+	take_wanted(NULL);
+	if (visited)
+		css_put(visited);
+	visited = NULL;
 }
 
 static bool holds_pages(struct cgroup_subsys_state *css)
@@ -364,10 +378,7 @@ void weir_groups_drop_all(void)
 	struct weir_group *group, *next;
 
 	lockdep_assert_held(&weir_lock);
-	weir_groups_take_wanted(false);
-	if (visited)
-		css_put(visited);
-	visited = NULL;
+	weir_groups_rest();
 	while (!list_empty(&all_groups)) {
 		list_for_each_entry_safe(group, next, &all_groups, all) {
 			if (!group->children)
