@@ -273,11 +273,15 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 #define WEIR_ROUND_MS		200ULL
 #define WEIR_WAIT_MIN_MS	10ULL
 #define WEIR_DEBT_ROUNDS	25ULL
+/* Five of the kernel's longest pauses: what a task may hold meanwhile, others wait for. */
+#define WEIR_WAIT_MOST_MS	1000ULL
 
 /* A look at a writer of one cgroup, on one device. */
 struct weir_turn {
 	weir_u32 portion;	/* of WEIR_PORTION_ONE; 0: the cgroup does not compete */
-	weir_u64 pace;		/* pages the device cleans in a round */
+	weir_u32 nested;	/* in a division below the root */
+	weir_u32 behind;	/* there, the furthest behind its portion */
+	weir_u64 pace;		/* pages that the division's members get in a round */
 	weir_u64 queued;	/* dirty + writeback on the device, of all who compete */
 	weir_u64 host_dirty;	/* the host's dirty + writeback */
 	weir_u64 host_thresh;
@@ -290,9 +294,26 @@ weir_u64 weir_weight_pace(weir_u64 pace, weir_u64 written, weir_u64 elapsed_ms);
 weir_u64 weir_turn_price_ns(const struct weir_turn *turn);
 weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 		       weir_u64 now_ns, weir_u64 pages);
+int weir_turn_holds(const struct weir_turn *turn);
 weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 			   weir_u64 now_ns);
 weir_u64 weir_turn_poll(weir_u64 price_ns, weir_u64 stock_poll);
+
+/* share.c: who competes in a division, and who is furthest behind. */
+
+/* A member of a division, on one device, as a round finds it. */
+struct weir_contender {
+	weir_u32 nested;	/* in a division below the root */
+	weir_u64 slept_ago_ms;	/* since its last sleep in the throttle began or ended */
+	weir_u64 asleep_us;	/* of a round, smoothed; of all its tasks, at most a round */
+};
+
+#define WEIR_COMPETES_MS	2000ULL
+
+int weir_share_competes(const struct weir_contender *contender);
+weir_u64 weir_share_smooth(weir_u64 was, weir_u64 now, weir_u64 elapsed_ms);
+int weir_share_is_behind(weir_u64 got, weir_u32 portion, weir_u64 other_got,
+			 weir_u32 other_portion);
 
 /* arith.c: the few sums everything above is made of. */
 

@@ -36,6 +36,11 @@
  * but nobody owes more than five seconds: a cgroup with a very small portion gets
  * a few pages in that time all the same.
  *
+ * All of this is for the root's division, of the whole device.  Below the root
+ * (share.c) neither the host's level nor the device's pace says anything about
+ * what the members together may have: there the pace is what they got cleaned,
+ * and the ease is constant.
+ *
  * Who competes: those whose tasks were put to sleep lately, by Linux or by this.
  * Portions are handed down the hierarchy as cgroup v2 does it: of what a cgroup
  * has, each child that competes, or has descendants that do, gets its weight's
@@ -54,6 +59,12 @@
 /* The ease, in eighths. */
 #define EASE_ONE	8ULL
 #define EASE_MOST	20ULL
+/*
+ * In a division below the root.  More than one, as a member that was blocked
+ * meanwhile got less than it paid for, and would be let do a little less each
+ * round.  An eighth makes shares of 1 : 4 into 1 : 3.4.
+ */
+#define EASE_NESTED	9ULL
 
 /*
  * One level of the hierarchy: of a parent's @portion, the part of a child with
@@ -107,6 +118,8 @@ static weir_u64 ease(const struct weir_turn *turn, weir_u64 pace)
 	weir_u64 queued = weir_saturate(turn->queued);
 	weir_u64 result = dirty < top ? EASE_ONE * (top - dirty) / (2 * at.half) : 0;
 
+	if (turn->nested)
+		return EASE_NESTED;
 	if (result < 2 * EASE_ONE && queued < 2 * pace &&
 	    queued < weir_saturate(turn->host_bg_thresh) / 4)
 		result = 2 * EASE_ONE;
@@ -115,13 +128,13 @@ static weir_u64 ease(const struct weir_turn *turn, weir_u64 pace)
 	return result ? result : 1;
 }
 
-/* What a page costs now, in nanoseconds; 0 for who does not compete. */
+/* What a page costs now, in nanoseconds; 0 for a cgroup that is not held. */
 weir_u64 weir_turn_price_ns(const struct weir_turn *turn)
 {
 	weir_u64 pace = weir_saturate(turn->pace);
 	weir_u64 pages, price_ns;
 
-	if (!turn->portion || !pace)
+	if (!turn->portion || turn->behind || !pace)
 		return 0;
 	/* in eighths of a page, per round */
 	pages = weir_share(pace * ease(turn, pace), turn->portion,
@@ -139,7 +152,7 @@ static weir_u64 savings_ns(const struct weir_turn *turn)
 	weir_u64 eighths = pace * ease(turn, pace);
 	weir_u64 rounds_8;
 
-	if (dirty >= set || !eighths)
+	if (turn->nested || dirty >= set || !eighths)
 		return ROUND_NS;
 	rounds_8 = EASE_ONE * EASE_ONE * (set - dirty) / eighths;
 	if (rounds_8 < EASE_ONE)
@@ -167,19 +180,33 @@ weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 }
 
 /*
- * For how long a writer is to wait who has paid until @due_ns, in milliseconds; 0
- * to go on.  At most what Linux itself would put anybody to sleep for at a time;
- * the shortest waits are left to add up.
+ * May writers of the cgroup be held at all?  Below the background level nobody
+ * is: flushers rest.  Below the root that ends at freerun already, where the
+ * kernel itself lets everybody go.  The root's own division cannot end there,
+ * as it keeps the host below freerun.
+ */
+int weir_turn_holds(const struct weir_turn *turn)
+{
+	weir_u64 level = turn->nested ?
+		weir_freerun(turn->host_thresh, turn->host_bg_thresh) :
+		turn->host_bg_thresh;
+
+	return turn->portion && !turn->behind && turn->host_dirty > level;
+}
+
+/*
+ * For how long a writer has to wait in this pass whose cgroup has paid until
+ * @due_ns, in milliseconds; 0 to go on.  The shortest waits are left to add up;
+ * of the longest, what is beyond WEIR_WAIT_MOST_MS is left to the next pass.
  */
 weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 			   weir_u64 now_ns)
 {
 	weir_u64 wait_ms = due_ns > now_ns ? (due_ns - now_ns) / NS_PER_MS : 0;
 
-	if (!turn->portion || wait_ms < WEIR_WAIT_MIN_MS ||
-	    turn->host_dirty <= turn->host_bg_thresh)
+	if (wait_ms < WEIR_WAIT_MIN_MS || !weir_turn_holds(turn))
 		return 0;
-	return wait_ms < WEIR_ROUND_MS ? wait_ms : WEIR_ROUND_MS;
+	return wait_ms < WEIR_WAIT_MOST_MS ? wait_ms : WEIR_WAIT_MOST_MS;
 }
 
 /* Pages a task may dirty before it is looked at again: the shortest wait's worth. */

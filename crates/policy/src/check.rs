@@ -14,6 +14,7 @@ use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
 use crate::reserve::Host;
+use crate::share;
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
 use crate::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_MAX};
 use crate::{PAGES_MAX, UNLIMITED, arith};
@@ -119,6 +120,11 @@ pub enum Case {
         tiers: Tiers,
         ratio: u32,
         limit: u64,
+    },
+    Contest {
+        members: Vec<(u64, u32)>,
+        asleep_us: u64,
+        slept_ago_ms: u64,
     },
     Plan {
         tiers: Tiers,
@@ -241,6 +247,11 @@ impl Case {
                 pages,
                 stock_poll,
             } => check_turn(turn, *due_ns, *now_ns, *pages, *stock_poll),
+            Case::Contest {
+                members,
+                asleep_us,
+                slept_ago_ms,
+            } => check_contest(members, *asleep_us, *slept_ago_ms),
             Case::Budgets {
                 tiers,
                 ratio,

@@ -108,9 +108,16 @@ const weir_u64 weir_layout_pause[] = {
 
 const weir_u64 weir_layout_turn[] = {
 	sizeof(struct weir_turn),
-	AT(weir_turn, portion), AT(weir_turn, pace), AT(weir_turn, queued),
+	AT(weir_turn, portion), AT(weir_turn, nested), AT(weir_turn, behind),
+	AT(weir_turn, pace), AT(weir_turn, queued),
 	AT(weir_turn, host_dirty), AT(weir_turn, host_thresh),
 	AT(weir_turn, host_bg_thresh),
+};
+
+const weir_u64 weir_layout_contender[] = {
+	sizeof(struct weir_contender),
+	AT(weir_contender, nested), AT(weir_contender, slept_ago_ms),
+	AT(weir_contender, asleep_us),
 };
 
 const weir_u64 weir_layout_tiers[] = {
@@ -166,6 +173,7 @@ const weir_u64 weir_layout_tier_constants[] = {
 const weir_u64 weir_layout_weight_constants[] = {
 	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_PORTION_ONE,
 	WEIR_ROUND_MS, WEIR_WAIT_MIN_MS, WEIR_DEBT_ROUNDS,
+	WEIR_WAIT_MOST_MS, WEIR_COMPETES_MS,
 };
 
 const weir_u64 weir_layout_constants[] = {

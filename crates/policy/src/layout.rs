@@ -2,7 +2,7 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve, tier, weight};
+use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve, share, tier, weight};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -29,8 +29,9 @@ mod c {
         pub static weir_layout_tier_move: [u64; 5];
         pub static weir_layout_tier_work: [u64; 10];
         pub static weir_layout_tier_constants: [u64; 16];
-        pub static weir_layout_turn: [u64; 7];
-        pub static weir_layout_weight_constants: [u64; 7];
+        pub static weir_layout_turn: [u64; 9];
+        pub static weir_layout_contender: [u64; 4];
+        pub static weir_layout_weight_constants: [u64; 9];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -172,11 +173,20 @@ fn structs_agree_with_the_header() {
         weir_layout_turn,
         weight::Turn,
         portion,
+        nested,
+        behind,
         pace,
         queued,
         host_dirty,
         host_thresh,
         host_bg_thresh
+    );
+    assert_layout!(
+        weir_layout_contender,
+        share::Contender,
+        nested,
+        slept_ago_ms,
+        asleep_us
     );
 }
 
@@ -192,6 +202,8 @@ fn constants_of_weights_agree_with_the_header() {
         weight::ROUND_MS,
         weight::WAIT_MIN_MS,
         weight::DEBT_ROUNDS,
+        weight::WAIT_MOST_MS,
+        share::COMPETES_MS,
     ];
     assert_eq!(from_c, from_rust);
 }

@@ -22,6 +22,7 @@ pub mod parse;
 pub mod pass;
 pub mod pause;
 pub mod reserve;
+pub mod share;
 pub mod tier;
 pub mod weight;
 

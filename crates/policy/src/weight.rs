@@ -9,6 +9,7 @@ mod c {
         pub safe fn weir_weight_pace(pace: u64, written: u64, elapsed_ms: u64) -> u64;
         pub fn weir_turn_price_ns(turn: *const Turn) -> u64;
         pub fn weir_turn_pay(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
+        pub fn weir_turn_holds(turn: *const Turn) -> i32;
         pub fn weir_turn_wait_ms(turn: *const Turn, due_ns: u64, now_ns: u64) -> u64;
         pub safe fn weir_turn_poll(price_ns: u64, stock_poll: u64) -> u64;
     }
@@ -28,6 +29,8 @@ pub const ROUND_MS: u64 = 200;
 pub const WAIT_MIN_MS: u64 = 10;
 /// How many rounds a cgroup may owe, or have saved.
 pub const DEBT_ROUNDS: u64 = 25;
+/// The longest wait in one pass.
+pub const WAIT_MOST_MS: u64 = 1_000;
 
 /// Of a parent's `portion`, the part of a child with `weight` where the weights of all children that
 /// compete add up to `siblings`; at least 1.
@@ -47,7 +50,11 @@ pub fn pace(pace: u64, written: u64, elapsed_ms: u64) -> u64 {
 pub struct Turn {
     /// The cgroup's, of [`PORTION_ONE`]; 0 if it does not compete.
     pub portion: u32,
-    /// Pages the device cleans in a round.
+    /// Whether it is in a division below the root.
+    pub nested: u32,
+    /// Whether it is there the furthest behind its portion.
+    pub behind: u32,
+    /// Pages that the division's members get in a round.
     pub pace: u64,
     /// Dirty + writeback on the device, of all who compete.
     pub queued: u64,
@@ -60,7 +67,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// What a page costs now; 0 for who does not compete.
+    /// What a page costs now; 0 for a cgroup that is not held.
     pub fn price_ns(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_turn_price_ns(self) }
@@ -72,7 +79,13 @@ impl Turn {
         unsafe { c::weir_turn_pay(self, due_ns, now_ns, pages) }
     }
 
-    /// For how long a writer has to wait who has paid until `due_ns`; 0 to go on.
+    /// Whether writers of the cgroup may be held at all.
+    pub fn holds(&self) -> bool {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_turn_holds(self) != 0 }
+    }
+
+    /// For how long a writer has to wait in this pass whose cgroup has paid until `due_ns`; 0 to go on.
     pub fn wait_ms(&self, due_ns: u64, now_ns: u64) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_turn_wait_ms(self, due_ns, now_ns) }
@@ -91,6 +104,8 @@ mod tests {
     /// The host of the example at the top of `policy/weight.c`, where the ease is 1.
     const TURN: Turn = Turn {
         portion: PORTION_ONE / 5,
+        nested: 0,
+        behind: 0,
         pace: 1_000,
         queued: 5_000,
         host_dirty: 5_632,
@@ -253,7 +268,7 @@ mod tests {
     fn waits_only_while_flushers_have_work() {
         let now = 60_000 * MS;
         let wait = |turn: Turn, ahead_ms| turn.wait_ms(now + ahead_ms * MS, now);
-        assert_eq!([wait(TURN, 50), wait(TURN, 5_000)], [50, ROUND_MS]);
+        assert_eq!([wait(TURN, 50), wait(TURN, 5_000)], [50, WAIT_MOST_MS]);
         assert_eq!([wait(TURN, 9), wait(TURN, 0)], [0, 0]);
         let rests = Turn {
             host_dirty: 4_096,
@@ -262,6 +277,26 @@ mod tests {
         assert_eq!(wait(rests, 50), 0);
         let other = Turn { portion: 0, ..TURN };
         assert_eq!([wait(other, 50), other.price_ns()], [0, 0]);
+    }
+
+    #[test]
+    fn below_the_root_the_hosts_level_sets_no_price() {
+        let at = |host_dirty| Turn {
+            nested: 1,
+            host_dirty,
+            ..TURN
+        };
+        for level in [0, 4_096, 6_145, 8_192] {
+            assert!(near(at(level).price_ns(), MS * 8 / 9), "{level}");
+        }
+        let now = 60_000 * MS;
+        let waits = |turn: Turn| turn.wait_ms(now + 50 * MS, now);
+        assert_eq!([waits(at(6_145)), waits(at(6_144))], [50, 0]);
+        let behind = Turn {
+            behind: 1,
+            ..at(8_192)
+        };
+        assert_eq!([waits(behind), behind.price_ns()], [0, 0]);
     }
 
     #[test]

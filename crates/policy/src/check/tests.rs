@@ -53,10 +53,10 @@ prop_compose! {
         -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
 }
 prop_compose! {
-    fn turn()(portion in prop_oneof![0..=PORTION_ONE, any::<u32>()], pace in pages(), queued in pages(),
+    fn turn()(portion in prop_oneof![0..=PORTION_ONE, any::<u32>()], nested in truth(), behind in 0..2u32, pace in pages(), queued in pages(),
               host_dirty in pages(), host_thresh in pages(), host_bg_thresh in pages())
         -> Turn {
-        Turn { portion, pace, queued, host_dirty, host_thresh, host_bg_thresh }
+        Turn { portion, nested, behind, pace, queued, host_dirty, host_thresh, host_bg_thresh }
     }
 }
 
@@ -88,6 +88,11 @@ proptest! {
     #[test]
     fn paces(pace in pages(), written in pages(), elapsed_ms in pages()) {
         Case::Pace { pace, written, elapsed_ms }.check();
+    }
+
+    #[test]
+    fn contests(members in vec((pages(), 1..=PORTION_ONE), 1..20), asleep_us in 0..400_000u64, slept_ago_ms in 0..4_000u64) {
+        Case::Contest { members, asleep_us, slept_ago_ms }.check();
     }
 
     #[test]

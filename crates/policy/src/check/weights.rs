@@ -29,7 +29,8 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     // boot time: what an uptime of centuries does not reach
     let (due_ns, now_ns) = (due_ns >> 1, now_ns >> 1);
     let price = turn.price_ns();
-    assert_eq!(price > 0, turn.portion > 0 && turn.pace > 0, "who competes");
+    let pays = turn.portion > 0 && turn.behind == 0;
+    assert_eq!(price > 0, pays && turn.pace > 0, "who is held");
     let dearer = Turn {
         portion: turn.portion / 2,
         ..*turn
@@ -58,15 +59,47 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     assert!(more >= paid, "more dirtied, longer to wait");
 
     let wait = turn.wait_ms(paid, now_ns);
-    assert!(wait <= ROUND_MS, "no longer at a time than Linux");
+    assert!(wait <= weight::WAIT_MOST_MS, "no longer in a pass");
     if wait > 0 {
+        assert!(turn.holds(), "what may be held");
+        if turn.nested != 0 {
+            let freerun = arith::freerun(turn.host_thresh, turn.host_bg_thresh);
+            assert!(turn.host_dirty > freerun, "as long as the kernel");
+        }
         assert!(
-            turn.host_dirty > turn.host_bg_thresh,
+            turn.nested != 0 || turn.host_dirty > turn.host_bg_thresh,
             "free where flushers rest"
         );
-        assert!(turn.portion > 0, "who competes");
+        assert!(pays, "who competes and is not behind");
         assert!(turn.wait_ms(paid, now_ns + 1) <= wait, "time only helps");
     }
     let poll = weight::poll(price, stock_poll);
     assert!(poll >= 1 && poll <= stock_poll.max(1));
+}
+
+/// Somebody is not held, nobody is behind another that is behind it, and what the root asks for is not more.
+pub(super) fn check_contest(members: &[(u64, u32)], asleep_us: u64, slept_ago_ms: u64) {
+    let behind = |a: &(u64, u32), b: &(u64, u32)| share::is_behind(a.0, a.1, b.0, b.1);
+    for a in members {
+        for b in members {
+            assert!(!(behind(a, b) && behind(b, a)), "{a:?} {b:?}");
+        }
+    }
+    let found = members
+        .iter()
+        .reduce(|a, b| if behind(b, a) { b } else { a });
+    if let Some(found) = found.filter(|_| members.iter().all(|member| member.1 > 0)) {
+        assert!(members.iter().all(|other| !behind(other, found)));
+    }
+    let competes = |nested| {
+        share::Contender {
+            nested,
+            slept_ago_ms,
+            asleep_us,
+        }
+        .competes()
+    };
+    assert!(competes(0) || !competes(1));
+    let smooth = share::smooth(asleep_us, slept_ago_ms, ROUND_MS);
+    assert!(smooth <= PAGES_MAX && smooth <= asleep_us.max(slept_ago_ms));
 }
