@@ -101,6 +101,9 @@ pub struct Task {
     /// When.
     pub wakes_at: Ns,
     pass_began: Ns,
+    /// Until when the weight holds it, and the end of the step before.
+    pub held_until: Ns,
+    pub held_since: Ns,
     pauses: u64,
     /// It has slept since it last wrote.
     is_cold: bool,
@@ -185,6 +188,8 @@ impl World {
             sleeper: Sleeper::default(),
             wakes_at: 0,
             pass_began: 0,
+            held_until: 0,
+            held_since: 0,
             pauses: 0,
             is_cold: true,
             op_left: 0,

@@ -2,9 +2,11 @@
 //! A task meets the throttle: past the module, if it is there, into the kernel's pass, and out again.
 
 use super::State;
+use crate::clock::{HZ, MS, wake_at};
 use crate::psi::Doing;
 use crate::throttle::Passed;
 use crate::world::{Event, World};
+use policy::weight::ROUND_MS;
 
 impl World {
     /// Enters the throttle.
@@ -18,7 +20,7 @@ impl World {
             if self.weir_holds(index) {
                 let wb = self.tasks[index].wb as usize;
                 self.weir_wakes_flusher(wb);
-                return self.is_held(index);
+                return self.sleeps_held(index);
             }
         }
         self.looks_again(index)
@@ -52,22 +54,29 @@ impl World {
         if pauses > 0 {
             self.weir_counts_pauses(index, pauses, time);
         }
-        self.weir_shortens(index, pauses > 0);
+        self.weir_shortens(index, if pauses > 0 { time.max(1) } else { 0 });
     }
 
-    /// Waits for its cgroup's weight, or, if there is nothing more to wait for, goes on. Its next page brings it to the kernel's own pass.
-    pub(super) fn is_held(&mut self, index: usize) -> Passed {
-        if let Some(until) = self.weir_asks(index) {
-            self.task_does(index, Doing::Waiting);
-            self.tasks[index].state = State::Held;
-            self.tasks[index].is_cold = true;
-            self.plan_wake(until, Event::Task(index as u32));
-            return Passed::Sleep;
-        }
+    /// The next step of a wait for its cgroup's weight.
+    fn sleeps_held(&mut self, index: usize) -> Passed {
+        let now = self.now;
+        self.task_does(index, Doing::Waiting);
         let task = &mut self.tasks[index];
-        task.allowed = 0;
-        let time = self.now - task.pass_began;
-        self.weir_counts_wait(index, time);
-        Passed::Go
+        task.state = State::Held;
+        task.is_cold = true;
+        task.held_since = now;
+        let step = ((task.held_until - now) / MS + 1).min(ROUND_MS);
+        let until = wake_at(now, (step * HZ).div_ceil(1000));
+        self.plan_wake(until, Event::Task(index as u32));
+        Passed::Sleep
+    }
+
+    /// A step has ended: another, or the kernel's own pass.
+    pub(super) fn is_held(&mut self, index: usize) -> Passed {
+        if self.weir_still_holds(index) && self.now < self.tasks[index].held_until {
+            return self.sleeps_held(index);
+        }
+        self.tasks[index].pass_began = self.now;
+        self.looks_again(index)
     }
 }

@@ -133,8 +133,8 @@ impl World {
         }
     }
 
-    /// After a pass, in which the task may have `slept`: under a ceiling or a weight it looks again sooner.
-    pub fn weir_shortens(&mut self, task: usize, slept: bool) {
+    /// After a pass, in which the task was `asleep` for so long: under a ceiling or a weight it looks again sooner.
+    pub fn weir_shortens(&mut self, task: usize, asleep: Ns) {
         let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
         let mut allowed = self.tasks[task].allowed;
         for (at, ceiling, counts) in self.ceilings(cgroup) {
@@ -142,7 +142,7 @@ impl World {
             allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
         }
         self.tasks[task].allowed = allowed;
-        self.weir_leaves(task, slept);
+        self.weir_leaves(task, asleep);
     }
 
     /// A pass that paused has ended.

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The weight: what `kmod/weight.c` and `kmod/rounds.c` do around `policy/weight.c`.
+//! The weight: what `kmod/weight.c` and `kmod/share.c` do around `policy/weight.c` and `policy/share.c`.
 //!
-//! While any cgroup has a weight, each pass of a writer pays for what its cgroup's writeback recorded as dirtied since the last
-//! one; if that is paid until later than now, the writer waits instead of passing, in steps, and has its next look, the kernel's own, with its next
-//! page. Every beat ends a round on each disk: what it cleaned makes its pace, and those who were put to sleep within two seconds divide it.
+//! A writer whose cgroup is in a division first pays, in each pass, for what its cgroup's writeback recorded as dirtied
+//! since the last one. If that is paid until later than now it waits, in steps, and then makes the kernel's own pass. Every beat ends
+//! a round of each division on each disk: what its members got makes its pace, and those that compete divide it.
 //!
 //! The module makes the group of a cgroup that has none at the beat after its first pass; so does this.
 
-use crate::clock::{HZ, MS, Ns, Ticks, wake_at};
+use crate::clock::{HZ, MS, Ns, Ticks};
+use crate::weir::Group;
+use crate::world::Cgroup;
 use crate::world::World;
+use policy::UNLIMITED;
 use policy::floor::{FloorPass, Verdict};
+use policy::share::{self, Contender};
 use policy::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT};
 
-/// Put to sleep within this time: wants more than it gets.
-const COMPETES: Ticks = 2 * HZ;
 /// Not written to for this time: not in use.
 const FORGET: Ticks = 10 * HZ;
+/// In what part of a page is counted what a member got.
+const FINE: u64 = 256;
 
 /// What one cgroup's writeback on one disk has paid.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +27,8 @@ pub(super) struct Account {
     due: Ns,
     price: Ns,
     portion: u32,
+    is_nested: bool,
+    is_behind: bool,
     pace: u64,
     queue: u64,
     /// What had been dirtied and written at the last look, when that was, and what was cleaned since the round began.
@@ -30,24 +36,48 @@ pub(super) struct Account {
     written: u64,
     seen: Option<Ticks>,
     cleaned: u64,
+    dirtied: u64,
     queued: u64,
     slept: Option<Ticks>,
+    /// In this round, of all its tasks; and in a round, smoothed, in microseconds.
+    asleep: Ns,
+    asleep_us: u64,
+    /// Dirtied in a round, smoothed.
+    got: u64,
 }
 
 impl Account {
     fn competes(&self, now: Ticks) -> bool {
-        self.slept.is_some_and(|slept| now < slept + COMPETES)
+        let ago = |slept| (now - slept) * 1000 / HZ;
+        Contender {
+            nested: self.is_nested.into(),
+            slept_ago_ms: self.slept.map_or(UNLIMITED, ago),
+            asleep_us: self.asleep_us,
+        }
+        .competes()
+    }
+
+    /// A round of `elapsed` milliseconds ends; returns what was cleaned in it.
+    fn ends_round(&mut self, elapsed: u64) -> u64 {
+        let cleaned = std::mem::take(&mut self.cleaned);
+        let dirtied = std::mem::take(&mut self.dirtied);
+        let asleep = (std::mem::take(&mut self.asleep) / 1000).min(elapsed * 1000);
+        self.got = share::smooth(self.got, dirtied * FINE, elapsed);
+        self.asleep_us = share::smooth(self.asleep_us, asleep, elapsed);
+        cleaned
     }
 }
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights {
-    /// Some cgroup has a weight.
+    /// By cgroup: it is a division.
+    divided: Vec<bool>,
+    /// Some cgroup is.
     enabled: bool,
     /// By writeback.
     accounts: Vec<Account>,
-    /// By disk: pages it cleans in a round.
+    /// By disk: pages it cleans in a round, of all that are in the root's division.
     paces: Vec<u64>,
     round: Ns,
     /// Cgroups without a group that dirty pages.
@@ -61,6 +91,13 @@ impl Weights {
         }
         &mut self.accounts[wb]
     }
+
+    /// The topmost division that a cgroup is in.
+    fn scope(&self, cgroups: &[Cgroup], cgroup: usize) -> Option<usize> {
+        std::iter::successors(cgroups[cgroup].parent, |at| cgroups[*at].parent)
+            .filter(|at| self.divided.get(*at).is_some_and(|divided| *divided))
+            .last()
+    }
 }
 
 impl World {
@@ -73,84 +110,106 @@ impl World {
         }
     }
 
-    /// Pays for what was dirtied on `wb`; for how long is its writer to wait, in milliseconds?
-    fn pays(&mut self, wb: usize) -> u64 {
-        let (now, tick, host) = (self.now, self.tick(), self.counts.held());
-        let counts = self.wbs[wb].counts;
-        let Some(weir) = &mut self.weir else { return 0 };
+    fn turn(&self, wb: usize) -> Option<Turn> {
+        let weir = self.weir.as_ref()?;
         let limits = weir.host_limits();
-        let account = weir.weights.account(wb);
-        let turn = Turn {
+        let account = weir.weights.accounts.get(wb)?;
+        Some(Turn {
             portion: account.portion,
+            nested: account.is_nested.into(),
+            behind: account.is_behind.into(),
             pace: account.pace,
             queued: account.queue,
-            host_dirty: host,
+            host_dirty: self.counts.held(),
             host_thresh: limits.thresh,
             host_bg_thresh: limits.bg_thresh,
-        };
+        })
+    }
+
+    /// Whether the weight has anything to do with a writeback.
+    fn is_weighed(&self, wb: usize) -> bool {
+        let cgroup = self.wbs[wb].cgroup;
+        self.weir.as_ref().is_some_and(|weir| {
+            weir.weights.enabled
+                && weir.groups[cgroup].known
+                && weir.weights.scope(&self.cgroups, cgroup).is_some()
+        })
+    }
+
+    /// Pays for what was dirtied on `wb`; for how long is its writer to wait, in milliseconds?
+    fn pays(&mut self, wb: usize) -> u64 {
+        let (now, tick, counts) = (self.now, self.tick(), self.wbs[wb].counts);
+        let Some(weir) = &mut self.weir else { return 0 };
+        weir.weights.account(wb);
+        let Some(turn) = self.turn(wb) else { return 0 };
+        let Some(weir) = &mut self.weir else { return 0 };
+        let account = weir.weights.account(wb);
         let mut pages = 0;
-        if account.seen.is_some() {
+        if account.seen.is_some_and(|seen| tick <= seen + FORGET) {
             pages = counts.dirtied - account.paid;
             account.cleaned += counts.written - account.written;
+            account.dirtied += pages;
         }
         (account.paid, account.written) = (counts.dirtied, counts.written);
         (account.queued, account.seen) = (counts.held(), Some(tick));
         account.price = turn.price_ns();
         account.due = turn.pay(account.due, now, pages);
-        turn.wait_ms(account.due, now)
+        let wait = turn.wait_ms(account.due, now);
+        if wait > 0 {
+            account.slept = Some(tick);
+        }
+        wait
     }
 
-    /// Whether a pass of a task is to be held. The one after a wait, which its task makes with its very next page, is not.
+    /// Whether a pass of a task is to be held first; for how long is fixed with it.
     pub fn weir_holds(&mut self, task: usize) -> bool {
         let wb = self.tasks[task].wb as usize;
+        if !self.is_weighed(wb) {
+            return false;
+        }
+        let wait = self.pays(wb);
+        self.tasks[task].held_until = self.now + wait * MS;
         let cgroup = self.wbs[wb].cgroup;
-        let waits = |weir: &super::Weir| weir.weights.enabled && weir.groups[cgroup].known;
-        self.tasks[task].allowed != 0 && self.weir.as_ref().is_some_and(waits) && self.pays(wb) > 0
+        if let (true, Some(weir)) = (wait > 0, &mut self.weir) {
+            weir.groups[cgroup].stats.weight_held += 1;
+        }
+        wait > 0
     }
 
-    /// When a held task is to be asked again; none if it may go on.
-    pub fn weir_asks(&mut self, task: usize) -> Option<Ns> {
+    /// A step of a wait has ended; is there a reason to wait for still?
+    pub fn weir_still_holds(&mut self, task: usize) -> bool {
         let wb = self.tasks[task].wb as usize;
-        if !self.weir.as_ref().is_some_and(|weir| weir.weights.enabled) {
-            return None;
+        let cgroup = self.wbs[wb].cgroup;
+        let slept = self.now - self.tasks[task].held_since;
+        if let Some(weir) = &mut self.weir {
+            weir.groups[cgroup].stats.weight_held_ns += slept;
         }
+        if !self.is_weighed(wb) {
+            return false;
+        }
+        self.weir_notes_sleep(wb, slept);
         let floor = self.floor_pass(wb);
-        if floor.as_ref().map(FloorPass::decide) == Some(Verdict::Admit) {
-            return None;
-        }
-        self.weir_notes_sleep(wb);
-        match self.pays(wb) {
-            0 => None,
-            ms => Some(wake_at(self.now, (ms * HZ).div_ceil(1000))),
-        }
+        floor.as_ref().map(FloorPass::decide) != Some(Verdict::Admit)
+            && self.turn(wb).is_some_and(|turn| turn.holds())
     }
 
-    fn weir_notes_sleep(&mut self, wb: usize) {
+    fn weir_notes_sleep(&mut self, wb: usize, asleep: Ns) {
         let tick = self.tick();
         if let Some(weir) = &mut self.weir {
-            weir.weights.account(wb).slept = Some(tick);
+            let account = weir.weights.account(wb);
+            account.slept = Some(tick);
+            account.asleep += asleep;
         }
     }
 
-    /// A task has been held for `time`.
-    pub fn weir_counts_wait(&mut self, task: usize, time: Ns) {
-        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
-        if let Some(weir) = &mut self.weir {
-            weir.groups[cgroup].stats.weight_held += 1;
-            weir.groups[cgroup].stats.weight_held_ns += time;
-        }
-    }
-
-    /// A kernel's pass ends: who slept competes, and who pays looks again soon.
-    pub(super) fn weir_leaves(&mut self, task: usize, slept: bool) {
+    /// A kernel's pass ends in which a task was `asleep`: it competes, and if it pays it looks again soon.
+    pub(super) fn weir_leaves(&mut self, task: usize, asleep: Ns) {
         let wb = self.tasks[task].wb as usize;
-        let cgroup = self.wbs[wb].cgroup;
-        let is_on = |weir: &super::Weir| weir.weights.enabled && weir.groups[cgroup].known;
-        if cgroup == 0 || !self.weir.as_ref().is_some_and(is_on) {
+        if !self.is_weighed(wb) {
             return;
         }
-        if slept {
-            self.weir_notes_sleep(wb);
+        if asleep > 0 {
+            self.weir_notes_sleep(wb, asleep);
         }
         if let Some(weir) = &mut self.weir {
             let price = weir.weights.account(wb).price;
@@ -159,20 +218,20 @@ impl World {
         }
     }
 
-    /// Ends a round on every disk and begins the next.
+    /// Ends a round of every division on every disk and begins the next.
     pub(super) fn weir_ends_round(&mut self) {
         let (now, tick) = (self.now, self.tick());
         let Some(weir) = &mut self.weir else { return };
-        let enabled = weir
-            .groups
-            .iter()
-            .any(|group| group.weight != WEIGHT_DEFAULT);
-        if weir.weights.enabled != enabled {
-            weir.weights.enabled = enabled;
-            weir.weights.accounts.fill(Account::default());
+        let mut divided = vec![false; weir.groups.len()];
+        for (group, cgroup) in weir.groups.iter().zip(&self.cgroups) {
+            if let (true, Some(parent)) = (group.weight != WEIGHT_DEFAULT, cgroup.parent) {
+                divided[parent] = true;
+            }
         }
+        weir.weights.enabled = divided.contains(&true);
+        weir.weights.divided = divided;
         let elapsed = (now - weir.weights.round) / MS;
-        if !enabled || elapsed < ROUND_MS * 3 / 4 {
+        if elapsed < ROUND_MS * 3 / 4 {
             return;
         }
         weir.weights.round = now;
@@ -182,73 +241,123 @@ impl World {
                 next = self.cgroups[next].parent.unwrap_or(0);
             }
         }
+        weir.weights
+            .accounts
+            .resize(self.wbs.len(), Account::default());
+        weir.weights.paces.resize(self.devices.len(), 0);
         for disk in 0..self.devices.len() {
             self.weir_runs(disk, elapsed, tick);
         }
     }
 
-    /// The round of one disk.
+    /// The rounds of one disk.
     fn weir_runs(&mut self, disk: usize, elapsed: u64, now: Ticks) {
         let (wbs, cgroups) = (&self.wbs, &self.cgroups);
         let Some(weir) = &mut self.weir else { return };
         let (weights, groups) = (&mut weir.weights, &weir.groups);
-        weights.accounts.resize(wbs.len(), Account::default());
-        weights.paces.resize(self.devices.len(), 0);
-        let here: Vec<usize> = (0..wbs.len())
-            .filter(|wb| wbs[*wb].device == disk && groups[wbs[*wb].cgroup].known)
-            .collect();
-        let seen = |wb: &usize| weights.accounts[*wb].seen;
-        if !here
-            .iter()
-            .filter_map(seen)
-            .any(|seen| now <= seen + FORGET)
-        {
-            weights.paces[disk] = 0;
-            return;
+        let mut members: Vec<(usize, usize)> = Vec::new();
+        for wb in (0..wbs.len()).filter(|wb| wbs[*wb].device == disk) {
+            let is_seen = |seen: Ticks| now <= seen + FORGET;
+            let scope = weights.scope(cgroups, wbs[wb].cgroup);
+            match scope.filter(|_| weights.accounts[wb].seen.is_some_and(is_seen)) {
+                Some(scope) => members.push((scope, wb)),
+                None => weights.accounts[wb] = Account::default(),
+            }
         }
-        // What competes below each cgroup; of the root, the cgroups below it.
+        members.sort_unstable();
+        if members.first().is_none_or(|member| member.0 != 0) {
+            weights.paces[disk] = 0;
+        }
+        for contest in members.chunk_by(|a, b| a.0 == b.0) {
+            weights.runs(
+                disk,
+                elapsed,
+                now,
+                contest,
+                |wb| wbs[wb].cgroup,
+                cgroups,
+                groups,
+            );
+        }
+    }
+}
+
+impl Weights {
+    /// The round of one contest: its members are writebacks of one disk, each after the division.
+    #[expect(clippy::too_many_arguments)]
+    fn runs(
+        &mut self,
+        disk: usize,
+        elapsed: u64,
+        now: Ticks,
+        contest: &[(usize, usize)],
+        home: impl Fn(usize) -> usize,
+        cgroups: &[Cgroup],
+        groups: &[Group],
+    ) {
+        let scope = contest[0].0;
+        // What competes below each cgroup.
         let mut below = vec![0u64; cgroups.len()];
-        let (mut cleaned, mut queued) = (0, 0);
+        let (mut cleaned, mut queued, mut got) = (0, 0, 0);
         let mut runners = Vec::new();
-        for wb in &here {
-            let account = &mut weights.accounts[*wb];
-            cleaned += std::mem::take(&mut account.cleaned);
+        for (_, wb) in contest {
+            let account = &mut self.accounts[*wb];
+            account.is_nested = scope != 0;
+            cleaned += account.ends_round(elapsed);
             if !account.competes(now) {
                 continue;
             }
             runners.push(*wb);
             queued += account.queued;
+            got += account.got;
             // Its own tasks are like one more child.
             let mut weight = WEIGHT_DEFAULT;
-            let mut next = Some(wbs[*wb].cgroup);
-            while let Some(at) = next {
+            let mut at = home(*wb);
+            loop {
                 below[at] += u64::from(weight);
-                if below[at] > u64::from(weight) {
+                if below[at] > u64::from(weight) || at == scope {
                     break;
                 }
                 weight = groups[at].weight;
-                next = cgroups[at].parent;
+                at = cgroups[at].parent.unwrap_or(0);
             }
         }
-        let pace = &mut weights.paces[disk];
-        *pace = match runners.len() {
-            0 => 0,
-            _ => weight::pace(*pace, cleaned, elapsed),
+        let pace = match (scope, runners.len()) {
+            (1.., _) => got / FINE,
+            (0, 0) => 0,
+            (0, _) => weight::pace(self.paces[disk], cleaned, elapsed),
         };
-        for wb in &here {
-            let account = &mut weights.accounts[*wb];
-            (account.portion, account.pace, account.queue) = (0, *pace, queued);
-            if runners.len() < 2 || !account.competes(now) {
-                continue;
-            }
-            let cgroup = wbs[*wb].cgroup;
-            account.portion = weight::portion(PORTION_ONE, WEIGHT_DEFAULT, below[cgroup]);
-            let mut at = cgroup;
-            while let Some(parent) = cgroups[at].parent {
-                account.portion =
-                    weight::portion(account.portion, groups[at].weight, below[parent]);
+        if scope == 0 {
+            self.paces[disk] = pace;
+        }
+        for (_, wb) in contest {
+            let account = &mut self.accounts[*wb];
+            (account.portion, account.pace, account.queue) = (0, pace, queued);
+            account.is_behind = false;
+        }
+        if runners.len() < 2 {
+            return;
+        }
+        for wb in &runners {
+            let mut at = home(*wb);
+            let mut portion = weight::portion(PORTION_ONE, WEIGHT_DEFAULT, below[at]);
+            while let Some(parent) = cgroups[at].parent.filter(|_| at != scope) {
+                portion = weight::portion(portion, groups[at].weight, below[parent]);
                 at = parent;
             }
+            self.accounts[*wb].portion = portion;
+        }
+        let further = |a: usize, b: usize| {
+            let (one, other) = (&self.accounts[a], &self.accounts[b]);
+            if share::is_behind(other.got, other.portion, one.got, one.portion) {
+                b
+            } else {
+                a
+            }
+        };
+        let behind = runners.into_iter().reduce(further);
+        if let (1.., Some(behind)) = (scope, behind) {
+            self.accounts[behind].is_behind = true;
         }
     }
 }
