@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a cgroup does on each device: the credit of floors, and where the weight
- * keeps its accounts.
+ * What a cgroup does on each device: the credit of floors.
  *
  * A group remembers the last devices its tasks wrote to, and those of cgroups
  * below it that have no group yet.  One more takes the place of an earlier one,
@@ -9,19 +8,6 @@
  */
 #include "weir.h"
 #include <linux/hash.h>
-
-/* The group's own cgroup on a device, or NULL. */
-struct weir_device *weir_device_own(struct weir_group *group, u64 bdi_id)
-{
-	struct weir_device *device;
-
-	for (device = group->devices; device < group->devices + WEIR_DEVICES; device++) {
-		if (device->bdi_id == bdi_id &&
-		    device->css_serial == group->css->serial_nr)
-			return device;
-	}
-	return NULL;
-}
 
 /*
  * The place of @wb among the group's devices; another's, emptied, if it has none.

@@ -98,6 +98,7 @@ static void put(struct weir_group *group, enum knob knob, struct value value)
 		WRITE_ONCE(group->ceiling.bytes, value.bytes);
 		break;
 	case DIRTY_WEIGHT:
+		weir_weight_changed(group, group->weight, value.weight);
 		WRITE_ONCE(group->weight, value.weight);
 		break;
 	default:

@@ -247,6 +247,7 @@ static void end_knobs(struct weir_group *group)
 	WRITE_ONCE(group->dirty_min_bytes, 0);
 	WRITE_ONCE(group->ceiling.bytes, WEIR_UNLIMITED);
 	WRITE_ONCE(group->ceiling.ratio_percent, 0);
+	weir_weight_changed(group, group->weight, WEIR_WEIGHT_DEFAULT);
 	WRITE_ONCE(group->weight, WEIR_WEIGHT_DEFAULT);
 	weir_group_knobs_changed(group, had);
 	weir_evaluate(group);
@@ -257,6 +258,7 @@ static void drop(struct weir_group *group)
 	end_knobs(group);
 	weir_tree_leave(group);
 	hash_del_rcu(&group->node);
+	weir_weight_drop(group);
 	list_del(&group->all);
 	WRITE_ONCE(weir_group_count, weir_group_count - 1);
 	if (group->parent)

@@ -186,6 +186,23 @@ static int read_counters(const struct weir_btf *btf)
 	return err;
 }
 
+/*
+ * Where a writer that sleeps in the throttle is noted for blk-wbt: in the wb, or
+ * since "blk-wbt: Fix detection of dirty-throttled tasks" in the bdi.  Where
+ * there is neither, nothing is noted.
+ */
+static void read_last_sleep(const struct weir_btf *btf)
+{
+	struct weir_member member;
+
+	if (!weir_btf_member(btf, "backing_dev_info", "last_bdp_sleep", &member) &&
+	    member.size_bytes == sizeof(long))
+		weir_layout.bdi_last_sleep = member.offset_bytes;
+	else if (!weir_btf_member(btf, "bdi_writeback", "dirty_sleep", &member) &&
+		 member.size_bytes == sizeof(long))
+		weir_layout.wb_last_sleep = member.offset_bytes;
+}
+
 /* Read everything from BTF and check it; a message names what did not fit. */
 int weir_layout_read(void)
 {
@@ -197,6 +214,7 @@ int weir_layout_read(void)
 	err = check_public(&btf) ?: check_functions(&btf) ?:
 	      check_tracepoint(&btf) ?: read_dtc(&btf) ?:
 	      read_counters(&btf);
+	read_last_sleep(&btf);
 	weir_btf_free(&btf);
 	return err;
 }

@@ -116,6 +116,7 @@ static void shorten_poll(struct weir_group *group)
 static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns,
 		  unsigned long pauses)
 {
+	u64 slept_ns = pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
 
 	if (!group)
@@ -126,7 +127,7 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns,
 			this_cpu_add(group->stats->throttled_below_floor,
 				     pauses);
 		this_cpu_add(group->stats->throttled_ns,
-			     ktime_get_mono_fast_ns() - start_ns);
+			     slept_ns);
 	}
 	if (!READ_ONCE(weir_observe)) {
 		/* the kernel let it go by the room of the host, not the floor's */
@@ -140,7 +141,7 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns,
 		}
 	}
 	if (group->css == seen->css)
-		weir_weight_leave(group, bdi_id, pauses);
+		weir_weight_leave(group, bdi_id, slept_ns);
 }
 
 /* The kernel's function, watched. */

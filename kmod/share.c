@@ -1,261 +1,471 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rounds of the weight: who competes for a device, and how much it cleans.
+ * Divisions of the weight, and their rounds: who competes, and for which portion.
  *
- * While any cgroup has a weight, every beat ends a round on every device that
- * cgroups were seen to write to: it adds up what was cleaned and is queued, finds
- * those that compete, and hands the device down the hierarchy in portions.
- * weight.c makes writers pay by the result.
+ * policy/share.c says what a division and a scope is.  A contest is one scope on
+ * one device.  A cgroup's account on a device becomes a member of a contest
+ * when one of its writers makes a pass, and leaves ten seconds after the last.
+ * So a round visits cgroups that write, not those that exist.
  *
- * Cgroups without a weight compete too, with the default.  A pass cannot make
- * their groups; it leaves their css in a small table, and the beat makes them.
- * The root cgroup is left out: its tasks are not held, nor is a portion theirs.
+ * Contests stand in one line.  Every beat takes them from its head: those whose
+ * last round was 200 ms ago get the next.  A round has two phases: all members
+ * enter, which adds up what they got and the weights of those that compete, and
+ * then each is given its portion.
+ *
+ * Bounds.  A beat makes STEPS steps and then at most one more path's; a step is
+ * one level of one member's path.  A round that does not end in a beat goes on
+ * with the next, members keep their portions meanwhile, and the contests behind
+ * it wait.  Amounts are per elapsed time, so a late round only reacts later.
+ * With 4,096 steps of about 50 ns that is 0.2 ms of every 200, and 400 members
+ * three levels deep have a round every beat.
+ *
+ * Locks.  Lists and rounds are under weir_lock, but for the list of those that
+ * are to join: a pass puts an account there, under joining_lock, and
+ * group->lock around it keeps a group that is dropped from getting there again.
+ *
+ * A round checks for every member that its contest is still its scope's.  So
+ * whoever makes or unmakes a division moves nobody, and one who does it all the
+ * time costs only its own members their rounds.
  *
  * Example.  A (400) has children B (100) and C (300); D has 100.  B and D compete
  * for a disk: A has 4/5 on behalf of B, which gets all of it, D 1/5.  When C begins
- * to, B is left with a quarter of 4/5.
+ * to, B is left with a quarter of 4/5.  If A had 100 like D, the root would be no
+ * division, A would, and D would not be paced.
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
 
-/* Devices on which cgroups compete at a time; on any more nobody is held. */
-#define DISKS			16
-/* Put to sleep within this time: wants more than it gets. */
-#define COMPETES_JIFFIES	(2 * HZ)
+#define STEPS			4096
 /* Not written to for this time: not in use. */
 #define FORGET_JIFFIES		(10 * HZ)
+#define ROUND_NS		(WEIR_ROUND_MS * NSEC_PER_MSEC)
 
-static struct disk {
-	u64 bdi_id;		/* 0: unused */
-	u64 number;		/* of the round, unlike any other device's */
-	u64 top_weight;		/* of the cgroups below the root that compete */
-	u64 cleaned;		/* in the round that ends */
-	u64 queued;
-	u64 pace;
-	u32 runners;
-	bool seen;
-} disks[DISKS];
+/* The root has no group. */
+static struct weir_share root;
+static struct weir_contest root_contests[WEIR_ROOT_CONTESTS];
 
-bool weir_weights_enabled;
-static u64 round_ns;
-static struct cgroup_subsys_state *strangers[16];
+static u32 weighted;		/* cgroups with a weight other than the default */
+static LIST_HEAD(joining);
+static DEFINE_RAW_SPINLOCK(joining_lock);
+static LIST_HEAD(line);		/* of contests; the longest without a round first */
+static int steps;		/* left in this beat */
+static u64 beat_ns;		/* when it began */
 
-/* The group's largest portion of a device it competes for, of 10,000; 0: of none. */
+/* Is there any division? */
+bool weir_share_any(void)
+{
+	return READ_ONCE(weighted);
+}
+
+static struct weir_share *above(const struct weir_group *group)
+{
+	return group->parent ? &group->parent->share : &root;
+}
+
+/* The topmost division that @group is in, or NULL.  Under RCU or weir_lock. */
+struct weir_share *weir_share_scope(const struct weir_group *group)
+{
+	struct weir_share *scope = NULL;
+
+	if (READ_ONCE(root.weighted))
+		return &root;
+	while ((group = group->parent)) {
+		if (READ_ONCE(group->share.weighted))
+			scope = &group->share;
+	}
+	return scope;
+}
+
+/* A cgroup's weight is another.  The caller holds weir_lock. */
+void weir_weight_changed(struct weir_group *group, u32 old, u32 now)
+{
+	struct weir_share *division = above(group);
+	int change = (now != WEIR_WEIGHT_DEFAULT) - (old != WEIR_WEIGHT_DEFAULT);
+
+	WRITE_ONCE(division->weighted, division->weighted + change);
+	WRITE_ONCE(weighted, weighted + change);
+}
+
+/* The group's largest portion of what is divided where it competes, of 10,000. */
 u32 weir_weight_portion_now(const struct weir_group *group)
 {
 	u32 portion = 0;
 	int i;
 
-	for (i = 0; i < WEIR_DEVICES; i++)
-		portion = max(portion, READ_ONCE(group->devices[i].portion));
+	for (i = 0; i < WEIR_ACCOUNTS; i++)
+		portion = max(portion, READ_ONCE(group->share.accounts[i].portion));
 	return (portion * 10000ULL + WEIR_PORTION_ONE / 2) / WEIR_PORTION_ONE;
 }
 
-/* Note that a cgroup without a group dirties pages.  Called by the entry probe. */
-void weir_weight_stranger(struct cgroup_subsys_state *css)
+/* The group's account on a device, or NULL. */
+struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id)
 {
 	int i;
 
-	if (!READ_ONCE(weir_weights_enabled) || !css->parent)
-		return;
-	for (i = 0; i < ARRAY_SIZE(strangers); i++) {
-		if (READ_ONCE(strangers[i]) == css)
-			return;
-	}
-	if (!css_tryget_online(css))
-		return;
-	for (i = 0; i < ARRAY_SIZE(strangers); i++) {
-		if (!cmpxchg(&strangers[i], NULL, css))
-			return;
-	}
-	css_put(css);
-}
-
-static void take_strangers(bool adopt)
-{
-	struct cgroup_subsys_state *css;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(strangers); i++) {
-		css = xchg(&strangers[i], NULL);
-		if (!css)
-			continue;
-		/* what memory is short for comes again */
-		if (adopt)
-			weir_group_get(css, GFP_NOWAIT | __GFP_NOWARN);
-		css_put(css);
-	}
-}
-
-static struct disk *find_disk(u64 bdi_id)
-{
-	struct disk *disk;
-
-	for (disk = disks; disk < disks + DISKS; disk++) {
-		if (disk->bdi_id == bdi_id)
-			return disk;
+	for (i = 0; bdi_id && i < WEIR_ACCOUNTS; i++) {
+		if (READ_ONCE(group->share.accounts[i].bdi_id) == bdi_id)
+			return &group->share.accounts[i];
 	}
 	return NULL;
 }
 
-/* Every device that the group was seen on has its place among the disks. */
-static void see_disks(struct weir_group *group, void *unused)
+/*
+ * The same; if there is none, one that joins with the next round.  NULL if all
+ * are in use: such a cgroup is not held.  The caller holds group->lock.
+ */
+struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id)
 {
-	struct disk *disk;
+	struct weir_account *account = weir_share_account(group, bdi_id);
 	int i;
 
-	for (i = 0; i < WEIR_DEVICES; i++) {
-		const struct weir_device *device = &group->devices[i];
-
-		if (!device->seen || time_after(jiffies, device->seen + FORGET_JIFFIES))
+	if (account || !bdi_id || group->share.gone)
+		return account;
+	for (i = 0; i < WEIR_ACCOUNTS; i++) {
+		account = &group->share.accounts[i];
+		if (account->bdi_id)
 			continue;
-		disk = find_disk(device->bdi_id);
-		if (!disk) {
-			disk = find_disk(0);
-			if (!disk)
-				continue;
-			*disk = (struct disk) { .bdi_id = device->bdi_id };
-		}
-		disk->seen = true;
+		*account = (struct weir_account) {
+			.bdi_id = bdi_id,
+			.group = group,
+		};
+		raw_spin_lock(&joining_lock);
+		list_add_tail(&account->node, &joining);
+		raw_spin_unlock(&joining_lock);
+		return account;
 	}
+	return NULL;
 }
 
-static bool competes(const struct weir_device *device)
+/* Take an account out of its contest, or of those that are to join. */
+static void leave(struct weir_account *account)
 {
-	unsigned long slept = READ_ONCE(device->slept);
+	struct weir_contest *contest = account->contest;
+	unsigned long flags;
 
-	return slept && time_before(jiffies, slept + COMPETES_JIFFIES);
+	if (contest) {
+		if (contest->behind == account)
+			contest->behind = NULL;
+		if (contest->next_behind == account)
+			contest->next_behind = NULL;
+		account->contest = NULL;
+		list_del(&account->node);
+		return;
+	}
+	raw_spin_lock_irqsave(&joining_lock, flags);
+	list_del(&account->node);
+	raw_spin_unlock_irqrestore(&joining_lock, flags);
 }
 
-/* Enter @weight among the children of @group; true if it is the first of them. */
-static bool add_child(struct weir_group *group, u64 round, u32 weight)
+/* Nobody waits for an account that is in no list; a pass may use it anew at once. */
+static void release(struct weir_account *account)
 {
-	bool first = group->round != round;
+	struct weir_group *group = account->group;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	*account = (struct weir_account) {};
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+}
+
+static struct weir_contest *find_contest(struct weir_share *scope, u64 bdi_id)
+{
+	bool is_root = scope == &root;
+	struct weir_contest *contests = is_root ? root_contests : scope->contests;
+	int count = is_root ? WEIR_ROOT_CONTESTS : WEIR_CONTESTS;
+	struct weir_contest *unused = NULL;
+	int i;
+
+	for (i = 0; i < count; i++) {
+		if (contests[i].bdi_id == bdi_id)
+			return &contests[i];
+		if (!unused && !contests[i].bdi_id)
+			unused = &contests[i];
+	}
+	if (!unused)
+		return NULL;
+	*unused = (struct weir_contest) {
+		.bdi_id = bdi_id,
+		.scope = scope,
+		.since_ns = beat_ns,
+	};
+	INIT_LIST_HEAD(&unused->members);
+	INIT_LIST_HEAD(&unused->visited);
+	list_add_tail(&unused->node, &line);
+	return unused;
+}
+
+/* Let an account that is in no list join the contest of its scope, if there is one. */
+static void join(struct weir_account *account)
+{
+	struct weir_share *scope = weir_share_scope(account->group);
+	struct weir_contest *contest = NULL;
+
+	steps -= account->group->css->cgroup->level;
+	if (scope)
+		contest = find_contest(scope, account->bdi_id);
+	if (!contest) {
+		release(account);
+		return;
+	}
+	account->contest = contest;
+	list_add_tail(&account->node, &contest->members);
+}
+
+static struct weir_account *next_to_join(void)
+{
+	struct weir_account *account;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&joining_lock, flags);
+	account = list_first_entry_or_null(&joining, struct weir_account, node);
+	if (account)
+		list_del(&account->node);
+	raw_spin_unlock_irqrestore(&joining_lock, flags);
+	return account;
+}
+
+static bool competes(const struct weir_account *account)
+{
+	unsigned long slept = READ_ONCE(account->slept);
+	struct weir_contender contender = {
+		.nested = account->contest->scope != &root,
+		.slept_ago_ms = slept ? jiffies_to_msecs(jiffies - slept) :
+					WEIR_UNLIMITED,
+		.asleep_us = account->asleep_us,
+	};
+
+	return weir_share_competes(&contender);
+}
+
+/* Enter @weight among the children of a cgroup; true if it is the first of them. */
+static bool add_child(struct weir_share *share, u64 number, u32 weight)
+{
+	bool first = share->round != number;
 
 	if (first)
-		group->children_weight = 0;
-	group->round = round;
-	group->children_weight += weight;
+		share->children_weight = 0;
+	share->round = number;
+	share->children_weight += weight;
 	return first;
 }
 
-/* Add up what the group did, and, if it competes, the weights on its path. */
-static void enter(struct weir_group *group, void *arg)
+/* Enter the weights on the path of a member that competes, up to the division. */
+static void add_path(struct weir_group *group, const struct weir_contest *contest)
 {
-	struct disk *disk = arg;
-	struct weir_device *device = weir_device_own(group, disk->bdi_id);
-	unsigned long flags;
-	bool first;
-
-	if (!device)
-		return;
-	raw_spin_lock_irqsave(&group->lock, flags);
-	disk->cleaned += device->cleaned;
-	device->cleaned = 0;
-	raw_spin_unlock_irqrestore(&group->lock, flags);
-	if (!competes(device))
-		return;
-	disk->runners++;
-	disk->queued += READ_ONCE(device->queued);
 	/* its own tasks are like one more child */
-	first = add_child(group, disk->number, WEIR_WEIGHT_DEFAULT);
-	for (; first && group->parent; group = group->parent)
-		first = add_child(group->parent, disk->number, group->weight);
-	if (first)
-		disk->top_weight += group->weight;
+	bool first = add_child(&group->share, contest->number, WEIR_WEIGHT_DEFAULT);
+
+	for (; first; group = group->parent) {
+		steps--;
+		first = add_child(above(group), contest->number, group->weight);
+		if (above(group) == contest->scope)
+			break;
+	}
 }
 
-static u32 portion_of(struct weir_group *group, const struct disk *disk)
+/* Add up what the member did, and, if it competes, the weights on its path. */
+static void enter(struct weir_account *account, struct weir_contest *contest)
+{
+	struct weir_group *group = account->group;
+	bool nested = contest->scope != &root;
+	u64 cleaned, dirtied, asleep_us, queued;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	cleaned = account->cleaned;
+	dirtied = account->dirtied;
+	asleep_us = account->asleep_ns / NSEC_PER_USEC;
+	queued = account->queued;
+	account->cleaned = 0;
+	account->dirtied = 0;
+	account->asleep_ns = 0;
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	asleep_us = min(asleep_us, contest->elapsed_ms * USEC_PER_MSEC);
+	account->got = weir_share_smooth(account->got, dirtied * 256,
+					 contest->elapsed_ms);
+	account->asleep_us = weir_share_smooth(account->asleep_us, asleep_us,
+					       contest->elapsed_ms);
+	if (!nested)
+		contest->cleaned += cleaned;
+	if (!competes(account))
+		return;
+	account->number = contest->number;
+	contest->runners++;
+	contest->queued += queued;
+	contest->got += account->got;
+	add_path(group, contest);
+}
+
+static u32 portion_of(struct weir_group *group, const struct weir_contest *contest)
 {
 	u32 portion = weir_weight_portion(WEIR_PORTION_ONE, WEIR_WEIGHT_DEFAULT,
-					  group->children_weight);
+					  group->share.children_weight);
 
-	for (; group->parent; group = group->parent)
+	for (;; group = group->parent) {
+		steps--;
 		portion = weir_weight_portion(portion, group->weight,
-					      group->parent->children_weight);
-	return weir_weight_portion(portion, group->weight, disk->top_weight);
+					      above(group)->children_weight);
+		if (above(group) == contest->scope)
+			return portion;
+	}
 }
 
-/* Let the next round begin.  Alone on a device, nobody has to pay. */
-static void start(struct weir_group *group, void *arg)
+/* Give a member its portion.  Alone in a contest, nobody has to pay. */
+static void give(struct weir_account *account, struct weir_contest *contest)
 {
-	struct disk *disk = arg;
-	struct weir_device *device = weir_device_own(group, disk->bdi_id);
+	struct weir_account *least = contest->next_behind;
 	u32 portion = 0;
 
-	if (!device)
-		return;
-	/* entered, if this is its number: who slept since comes next */
-	if (disk->runners > 1 && group->round == disk->number && competes(device))
-		portion = portion_of(group, disk);
-	WRITE_ONCE(device->portion, portion);
-	WRITE_ONCE(device->pace, disk->pace);
-	WRITE_ONCE(device->queue, disk->queued);
+	if (contest->runners > 1 && account->number == contest->number)
+		portion = portion_of(account->group, contest);
+	WRITE_ONCE(account->nested, contest->scope != &root);
+	WRITE_ONCE(account->pace, contest->pace);
+	WRITE_ONCE(account->queue, contest->queued);
+	WRITE_ONCE(account->portion, portion);
+	if (account->nested && portion &&
+	    (!least || weir_share_is_behind(account->got, portion, least->got,
+					    least->portion)))
+		contest->next_behind = account;
 }
 
-static void run(struct disk *disk, u64 elapsed_ms)
+static void begin_round(struct weir_contest *contest)
 {
 	static u64 numbers;
 
-	disk->number = ++numbers;
-	disk->top_weight = 0;
-	disk->cleaned = 0;
-	disk->queued = 0;
-	disk->runners = 0;
-	weir_groups_each(enter, disk);
-	/* what it cleaned while nobody wanted more says nothing */
-	disk->pace = disk->runners ?
-		     weir_weight_pace(disk->pace, disk->cleaned, elapsed_ms) : 0;
-	weir_groups_each(start, disk);
-	disk->seen = false;
+	contest->phase = WEIR_ROUND_ENTERS;
+	contest->number = ++numbers;
+	contest->elapsed_ms = (beat_ns - contest->since_ns) / NSEC_PER_MSEC;
+	contest->since_ns = beat_ns;
+	contest->cleaned = 0;
+	contest->queued = 0;
+	contest->got = 0;
+	contest->runners = 0;
 }
 
-/* End a round on every device and begin the next.  The caller holds weir_lock. */
+/* Everybody has entered. */
+static void turn_round(struct weir_contest *contest)
+{
+	contest->phase = WEIR_ROUND_GIVES;
+	contest->next_behind = NULL;
+	list_splice_tail_init(&contest->visited, &contest->members);
+	if (contest->scope != &root)
+		contest->pace = contest->got / 256;
+	else if (contest->runners)
+		contest->pace = weir_weight_pace(contest->pace, contest->cleaned,
+						 contest->elapsed_ms);
+	else
+		/* what it cleaned while nobody wanted more says nothing */
+		contest->pace = 0;
+}
+
+static void end_round(struct weir_contest *contest)
+{
+	contest->phase = WEIR_ROUND_NONE;
+	list_splice_tail_init(&contest->visited, &contest->members);
+	if (contest->behind)
+		WRITE_ONCE(contest->behind->behind, 0);
+	contest->behind = contest->next_behind;
+	if (contest->behind)
+		WRITE_ONCE(contest->behind->behind, 1);
+	if (list_empty(&contest->members)) {
+		list_del(&contest->node);
+		contest->bdi_id = 0;
+	} else {
+		list_move_tail(&contest->node, &line);
+	}
+}
+
+/* Is the account still in use, and where it belongs?  Otherwise it is elsewhere now. */
+static bool stays(struct weir_account *account, struct weir_contest *contest)
+{
+	unsigned long seen = READ_ONCE(account->seen);
+
+	steps -= account->group->css->cgroup->level;
+	if (!seen || time_after(jiffies, seen + FORGET_JIFFIES)) {
+		leave(account);
+		release(account);
+		return false;
+	}
+	if (weir_share_scope(account->group) == contest->scope)
+		return true;
+	leave(account);
+	WRITE_ONCE(account->portion, 0);
+	WRITE_ONCE(account->behind, 0);
+	join(account);
+	return false;
+}
+
+/* Visit the members that the phase has not visited yet; false if steps ran out. */
+static bool visit(struct weir_contest *contest)
+{
+	bool enters = contest->phase == WEIR_ROUND_ENTERS;
+	struct weir_account *account;
+
+	while ((account = list_first_entry_or_null(&contest->members,
+						   struct weir_account, node))) {
+		if (steps <= 0)
+			return false;
+		steps--;
+		if (!enters)
+			give(account, contest);
+		else if (stays(account, contest))
+			enter(account, contest);
+		else
+			continue;
+		list_move_tail(&account->node, &contest->visited);
+	}
+	return true;
+}
+
+/* Go on with rounds, and begin those that are due.  The caller holds weir_lock. */
 void weir_weights_round(void)
 {
-	u64 now_ns = ktime_get_ns();
-	u64 elapsed_ms = (now_ns - round_ns) / NSEC_PER_MSEC;
-	struct disk *disk;
+	struct weir_contest *contest;
+	struct weir_account *account;
 
-	/* a write to a knob evaluates everything, too */
-	if (!weir_weights_enabled || elapsed_ms < WEIR_ROUND_MS * 3 / 4)
-		return;
-	take_strangers(true);
-	weir_groups_each(see_disks, NULL);
-	for (disk = disks; disk < disks + DISKS; disk++) {
-		if (disk->seen)
-			run(disk, elapsed_ms);
-		else
-			disk->bdi_id = 0;
+	lockdep_assert_held(&weir_lock);
+	beat_ns = ktime_get_ns();
+	steps = STEPS;
+	while (steps > 0 && (account = next_to_join()))
+		join(account);
+	while (steps > 0 && (contest = list_first_entry_or_null(&line,
+								struct weir_contest, node))) {
+		if (contest->phase == WEIR_ROUND_NONE) {
+			if (beat_ns - contest->since_ns < ROUND_NS * 3 / 4)
+				return;
+			begin_round(contest);
+		}
+		if (contest->phase == WEIR_ROUND_ENTERS) {
+			if (!visit(contest))
+				return;
+			turn_round(contest);
+		}
+		if (!visit(contest))
+			return;
+		end_round(contest);
 	}
-	round_ns = now_ns;
-}
-
-static void forget(struct weir_group *group, void *unused)
-{
-	struct weir_device *device;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&group->lock, flags);
-	for (device = group->devices; device < group->devices + WEIR_DEVICES; device++)
-		*device = (struct weir_device) {
-			.bdi_id = device->bdi_id,
-			.css_serial = device->css_serial,
-			.wb_dirtied = device->wb_dirtied,
-		};
-	raw_spin_unlock_irqrestore(&group->lock, flags);
 }
 
 /*
- * Some cgroup has a weight, or none any more.  The caller holds weir_lock and,
- * if probes are to go, has removed them: nobody leaves a css here afterwards.
+ * A group is about to go, after all below it and with no weight.  The caller holds
+ * weir_lock.  A pass that has found the group before enlists nothing any more.
  */
-void weir_weights_enable(bool enable)
+void weir_weight_drop(struct weir_group *group)
 {
-	if (weir_weights_enabled != enable) {
-		WRITE_ONCE(weir_weights_enabled, enable);
-		weir_groups_each(forget, NULL);
+	struct weir_share *share = &group->share;
+	unsigned long flags;
+	int i;
+
+	lockdep_assert_held(&weir_lock);
+	raw_spin_lock_irqsave(&group->lock, flags);
+	share->gone = true;
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	for (i = 0; i < WEIR_ACCOUNTS; i++) {
+		if (share->accounts[i].bdi_id)
+			leave(&share->accounts[i]);
 	}
-	if (!enable)
-		take_strangers(false);
+	for (i = 0; i < WEIR_CONTESTS; i++) {
+		if (share->contests[i].bdi_id)
+			list_del(&share->contests[i].node);
+	}
 }

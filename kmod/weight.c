@@ -2,193 +2,272 @@
 /*
  * The weight, applied: writers wait for the time that their cgroup's pages cost.
  *
- * While any cgroup has a weight, each pass of a writer pays for what its cgroup's
- * wb recorded as dirtied since the last one, at the price of the moment.  If that
- * is paid until later than now, the entry probe of pass.c returns into
- * weir_weight_wait() instead of the kernel's function.  That sleeps as the kernel
- * does in the throttle, killable and in steps of 200 ms at most, and leaves the
- * task's count of dirtied pages as it was and its next look due at once.  That
- * look, with the task's next page, is the kernel's own: weir adds a wait to the
- * throttle, it lets nobody past it, so the limits of the host, of the cgroup and
- * of the device hold as before.  The kernel counts the wait as time the task took
- * to think and sleeps that much shorter.
+ * A pass of a writer whose cgroup is in a division (share.c) first pays for what
+ * its cgroup's wb recorded as dirtied since the last pass, at the price of the
+ * moment.  If that is paid until later than now, it waits, and then makes the
+ * kernel's own pass.  weir adds a wait to the throttle, it lets nobody past it,
+ * so the limits of the host, of the cgroup and of the device hold as before.
+ * The kernel counts the wait as time the task took to think and sleeps that
+ * much shorter.
  *
- * Unloading.  Unlike free_running(), this function sleeps, and a sleeping task is
- * one that synchronize_rcu_tasks() takes for gone.  So sleepers are counted: once
- * the probes are removed and a first grace period has passed, whoever is in here
- * is counted; once none is, a second one lets the last of them return.
+ * The wait is bounded.  It is fixed when it begins: what others dirty on the same
+ * wb meanwhile, real-time tasks or other cgroups' writers of its files, makes
+ * the next pass wait, not this one.  It is at most WEIR_WAIT_MOST_MS, in steps
+ * of 200 ms at most, killable.  After each step it ends early where the
+ * kernel's own pause does (below freerun, or the background level in the root's
+ * division), if a floor has room by now, if the cgroup does not compete any
+ * more, or if weir stops acting.  A task that the kernel gives way to does not wait: a real-time or
+ * deadline task, one that is boosted to that, one that cleans pages by dirtying
+ * some.
+ *
+ * A wait keeps nothing but the wb: the group is looked up anew after each step.
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
-#include <linux/sched/rt.h>
+#include <linux/sched/prio.h>
 #include <linux/sched/signal.h>
 #include <linux/writeback.h>
 
-/* The task's nr_dirtied_pause after a wait; the kernel's pass sets it anew. */
-#define WAITED	0
+/* A pause in writing after which what was dirtied before is not charged. */
+#define FORGET_JIFFIES	(10 * HZ)
 
-static atomic_t waiting = ATOMIC_INIT(0);	/* tasks in weir_weight_wait() */
+/* What a pass goes by; all of it is read with no lock held. */
+struct look {
+	u64 dirtied;		/* on the wb, since it was made */
+	u64 written;
+	u64 queued;
+	u64 host;
+	u64 now_ns;
+	struct weir_limits limits;
+};
+
+static struct look look(struct bdi_writeback *wb)
+{
+	return (struct look) {
+		.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]),
+		/* off by a batch per CPU, which the next look has */
+		.written = percpu_counter_read_positive(&wb->stat[WB_WRITTEN]),
+		.queued = weir_count_wb(wb, WEIR_UNLIMITED),
+		.host = weir_count_host(),
+		.now_ns = ktime_get_ns(),
+		.limits = weir_host_limits(),
+	};
+}
+
+static struct weir_turn turn_of(const struct weir_account *account, u64 host,
+				const struct weir_limits *limits)
+{
+	return (struct weir_turn) {
+		.portion = READ_ONCE(account->portion),
+		.nested = READ_ONCE(account->nested),
+		.behind = READ_ONCE(account->behind),
+		.pace = READ_ONCE(account->pace),
+		.queued = READ_ONCE(account->queue),
+		.host_dirty = host,
+		.host_thresh = limits->thresh,
+		.host_bg_thresh = limits->bg_thresh,
+	};
+}
 
 /* Note what was dirtied and cleaned since the last look; returns what was dirtied. */
-static u64 look(struct weir_device *device, struct bdi_writeback *wb)
+static u64 note(struct weir_account *account, const struct look *now)
 {
-	u64 dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
-	u64 written = percpu_counter_sum_positive(&wb->stat[WB_WRITTEN]);
-	/* a look on another CPU may have been the later one; a wb made anew starts from 0 */
-	u64 pages = device->seen ? dirtied - min(dirtied, device->paid) : 0;
+	bool first = !account->seen ||
+		     time_after(jiffies, account->seen + FORGET_JIFFIES);
+	u64 pages = 0;
 
-	if (device->seen)
-		device->cleaned += written - min(written, device->written);
-	device->paid = dirtied;
-	device->written = written;
-	device->queued = weir_count_wb(wb, WEIR_UNLIMITED);
-	device->seen = jiffies ?: 1;
+	/* a look on another CPU may have been the later one; a wb made anew starts from 0 */
+	if (!first) {
+		pages = now->dirtied - min(now->dirtied, account->paid);
+		account->cleaned += now->written - min(now->written, account->written);
+		account->dirtied += pages;
+	}
+	account->paid = now->dirtied;
+	account->written = now->written;
+	account->queued = now->queued;
+	WRITE_ONCE(account->seen, jiffies ?: 1);
 	return pages;
 }
 
-/* Pay for what @group dirtied on @wb; for how long has it to wait, in milliseconds? */
-static u64 pay(struct weir_group *group, struct bdi_writeback *wb)
+/* Pay for what the account's cgroup dirtied; how long is its writer to wait, in ms? */
+static u64 pay(struct weir_account *account, const struct look *now)
 {
-	struct weir_limits limits = weir_host_limits();
-	u64 now_ns = ktime_get_mono_fast_ns();
-	struct weir_device *device;
-	struct weir_turn turn;
-	unsigned long flags;
-	u64 pages, wait_ms;
+	struct weir_turn turn = turn_of(account, now->host, &now->limits);
+	u64 pages = note(account, now);
+	u64 wait_ms;
 
-	raw_spin_lock_irqsave(&group->lock, flags);
-	device = weir_device_of(group, wb);
-	turn = (struct weir_turn) {
-		.portion = READ_ONCE(device->portion),
-		.pace = READ_ONCE(device->pace),
-		.queued = READ_ONCE(device->queue),
-		.host_dirty = weir_count_host(),
-		.host_thresh = limits.thresh,
-		.host_bg_thresh = limits.bg_thresh,
-	};
-	pages = look(device, wb);
-	device->price_ns = weir_turn_price_ns(&turn);
-	device->due_ns = weir_turn_pay(&turn, device->due_ns, now_ns, pages);
-	wait_ms = weir_turn_wait_ms(&turn, device->due_ns, now_ns);
-	raw_spin_unlock_irqrestore(&group->lock, flags);
+	WRITE_ONCE(account->price_ns, weir_turn_price_ns(&turn));
+	account->due_ns = weir_turn_pay(&turn, account->due_ns, now->now_ns, pages);
+	wait_ms = weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
+	if (wait_ms)
+		WRITE_ONCE(account->slept, jiffies ?: 1);
 	return wait_ms;
 }
 
-/* Is the pass of a task of @group to be held?  Called by the entry probe. */
-bool weir_weight_holds(struct weir_group *group, struct bdi_writeback *wb)
+/* The same for a pass on @wb; 0 if its cgroup is in no division. */
+static u64 pay_pass(struct bdi_writeback *wb)
 {
-	/* the next beat makes the group of a new cgroup */
-	if (!READ_ONCE(weir_weights_enabled) || group->css != wb->memcg_css ||
-	    current->nr_dirtied_pause == WAITED)
-		return false;
-	/*
-	 * The kernel gives way to these as well: real-time tasks, and those that
-	 * clean pages by dirtying some.
-	 */
-	if (rt_task(current) || current->flags & PF_LOCAL_THROTTLE ||
-	    !pay(group, wb))
-		return false;
-	if (!READ_ONCE(weir_observe))
-		return true;
-	weir_count(group, would_wait);
-	return false;
+	struct weir_account *account;
+	struct weir_group *group;
+	unsigned long flags;
+	u64 wait_ms = 0;
+	struct look now;
+
+	rcu_read_lock();
+	group = weir_group_find(wb->memcg_css);
+	if (group && weir_share_scope(group)) {
+		now = look(wb);
+		raw_spin_lock_irqsave(&group->lock, flags);
+		account = weir_share_enlist(group, wb->bdi->id);
+		if (account)
+			wait_ms = pay(account, &now);
+		raw_spin_unlock_irqrestore(&group->lock, flags);
+		if (wait_ms && READ_ONCE(weir_observe)) {
+			weir_count(group, would_wait);
+			wait_ms = 0;
+		}
+	}
+	rcu_read_unlock();
+	return wait_ms;
 }
 
-/* A task of @group was put to sleep for what it dirtied: it competes. */
-static void note_sleep(struct weir_group *group, u64 bdi_id)
+/* A task of @group slept in the throttle: it competes. */
+static void note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns)
 {
-	struct weir_device *device = weir_device_own(group, bdi_id);
+	struct weir_account *account;
+	unsigned long flags;
 
-	if (device)
-		WRITE_ONCE(device->slept, jiffies ?: 1);
+	raw_spin_lock_irqsave(&group->lock, flags);
+	account = weir_share_account(group, bdi_id);
+	if (account) {
+		WRITE_ONCE(account->slept, jiffies ?: 1);
+		account->asleep_ns += slept_ns;
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
 }
 
-/*
- * A kernel's pass of a task of @group ends, in which it may have @slept.  Who pays
- * must not dirty much more before the next one.
- */
-void weir_weight_leave(struct weir_group *group, u64 bdi_id, bool slept)
-{
-	struct weir_device *device;
-
-	if (!READ_ONCE(weir_weights_enabled))
-		return;
-	if (slept)
-		note_sleep(group, bdi_id);
-	device = weir_device_own(group, bdi_id);
-	if (device && !READ_ONCE(weir_observe))
-		current->nr_dirtied_pause =
-			weir_turn_poll(READ_ONCE(device->price_ns),
-				       current->nr_dirtied_pause);
-}
-
-/* Is there room under a floor on @group's path, by now?  Then nobody waits. */
+/* Is there room under a floor on @group's path, by now? */
 static bool admitted(struct weir_group *group, struct bdi_writeback *wb)
 {
 	struct weir_floor_pass pass;
 
 	if (!weir_tree_floored(group))
 		return false;
-	pass = weir_floor_look(group, wb);
+	pass = weir_floor_look(group, wb, NULL);
 	return weir_floor_decide(&pass) == WEIR_FLOOR_ADMIT;
 }
 
-/* Ask again, by ordinary code; nothing is left to wait for if anything is gone. */
-static u64 ask(struct bdi_writeback *wb)
+/* Is there a reason to wait for still? */
+static bool is_held(struct weir_group *group, struct bdi_writeback *wb)
 {
-	struct weir_group *group;
-	u64 ms = 0;
+	struct weir_account *account = weir_share_account(group, wb->bdi->id);
+	struct weir_limits limits = weir_host_limits();
+	struct weir_turn turn;
 
-	rcu_read_lock();
-	group = weir_group_find(wb->memcg_css);
-	if (group && READ_ONCE(weir_weights_enabled) && !admitted(group, wb)) {
-		note_sleep(group, wb->bdi->id);
-		ms = pay(group, wb);
-	}
-	rcu_read_unlock();
-	return ms;
+	if (!account || READ_ONCE(weir_observe) || !weir_acting() ||
+	    !weir_share_scope(group))
+		return false;
+	turn = turn_of(account, weir_count_host(), &limits);
+	return weir_turn_holds(&turn) && !admitted(group, wb);
 }
 
-static void account(struct bdi_writeback *wb, u64 start_ns)
+/* A step of a wait has taken @slept_ns; true if there is to be another. */
+static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 {
 	struct weir_group *group;
+	bool held = false;
 
 	rcu_read_lock();
 	group = weir_group_find(wb->memcg_css);
 	if (group) {
-		weir_count(group, weight_held);
-		this_cpu_add(group->stats->weight_held_ns,
-			     ktime_get_ns() - start_ns);
+		this_cpu_add(group->stats->weight_held_ns, slept_ns);
+		note_sleep(group, wb->bdi->id, slept_ns);
+		held = is_held(group, wb);
 	}
+	rcu_read_unlock();
+	return held && !fatal_signal_pending(current);
+}
+
+static void count_wait(struct bdi_writeback *wb)
+{
+	struct weir_group *group;
+
+	rcu_read_lock();
+	group = weir_group_find(wb->memcg_css);
+	if (group)
+		weir_count(group, weight_held);
 	rcu_read_unlock();
 }
 
-/* Runs in the place of balance_dirty_pages(), in the writer's own context. */
-int weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		     unsigned int flags)
+/* Tell the device's writeback throttling that a writer sleeps, as the kernel's pause does. */
+static void tell_device(struct bdi_writeback *wb)
 {
-	u64 start_ns = ktime_get_ns();
-	u64 ms;
+	void *field = NULL;
 
-	weir_wake_flusher(wb);
-	if (flags & BDP_ASYNC)
-		return -EAGAIN;
-	atomic_inc(&waiting);
-	for (ms = ask(wb); ms && !fatal_signal_pending(current); ms = ask(wb)) {
-		__set_current_state(TASK_KILLABLE);
-		io_schedule_timeout(msecs_to_jiffies(ms));
-	}
-	account(wb, start_ns);
-	current->nr_dirtied_pause = WAITED;
-	atomic_dec(&waiting);
-	return 0;
+	if (weir_layout.bdi_last_sleep)
+		field = (void *)wb->bdi + weir_layout.bdi_last_sleep;
+	else if (weir_layout.wb_last_sleep)
+		field = (void *)wb + weir_layout.wb_last_sleep;
+	if (field)
+		WRITE_ONCE(*(unsigned long *)field, jiffies);
 }
 
-/* Wait until no task is in this module's code: the probes are gone, weights off. */
-void weir_weights_drain(void)
+static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
 {
-	synchronize_rcu_tasks();
-	while (atomic_read(&waiting))
-		schedule_timeout_uninterruptible(1);
-	synchronize_rcu_tasks();
+	u64 start_ns = ktime_get_ns();
+	u64 until_ns = start_ns + wait_ms * NSEC_PER_MSEC;
+	u64 now_ns = start_ns;
+	u64 before_ns;
+
+	count_wait(wb);
+	do {
+		wait_ms = min(div_u64(until_ns - now_ns, NSEC_PER_MSEC) + 1,
+			      WEIR_ROUND_MS);
+		__set_current_state(TASK_KILLABLE);
+		tell_device(wb);
+		io_schedule_timeout(msecs_to_jiffies(wait_ms));
+		before_ns = now_ns;
+		now_ns = ktime_get_ns();
+	} while (goes_on(wb, now_ns - before_ns) && now_ns < until_ns);
+}
+
+/*
+ * Before the kernel's pass of a writer on @wb, in its context, with no lock held:
+ * wait for what the cgroup's pages cost.  False if @flags forbid a wait that is
+ * due: the pass ends with -EAGAIN.
+ */
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
+{
+	u64 wait_ms;
+
+	if (!weir_share_any() || current->prio < MAX_RT_PRIO ||
+	    current->flags & PF_LOCAL_THROTTLE)
+		return true;
+	wait_ms = pay_pass(wb);
+	if (!wait_ms)
+		return true;
+	weir_wake_flusher(wb);
+	if (flags & BDP_ASYNC)
+		return false;
+	sleep_for(wb, wait_ms);
+	return true;
+}
+
+/*
+ * A kernel's pass of a task of @group ends, in which it slept for @slept_ns, or not
+ * at all.  A task that pays must not dirty much more before the next one.  Under RCU.
+ */
+void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns)
+{
+	struct weir_account *account;
+
+	if (!weir_share_any())
+		return;
+	if (slept_ns)
+		note_sleep(group, bdi_id, slept_ns);
+	account = weir_share_account(group, bdi_id);
+	if (account && !READ_ONCE(weir_observe))
+		current->nr_dirtied_pause =
+			weir_turn_poll(READ_ONCE(account->price_ns),
+				       current->nr_dirtied_pause);
 }

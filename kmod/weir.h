@@ -14,6 +14,7 @@
 #include <linux/page_counter.h>
 #include "policy/policy.h"
 #include "policy/tier.h"
+#include "share.h"
 
 struct dirty_throttle_control;
 
@@ -73,6 +74,9 @@ struct weir_layout {
 	u32 dtc_dom, dtc_gdtc, dtc_wb, dtc_avail, dtc_dirty, dtc_thresh,
 	    dtc_bg_thresh;
 	u32 stat_dirty, stat_writeback;	/* in memcg_vmstats_percpu */
+	/* when a writer last slept, for blk-wbt; 0 if not there */
+	u32 bdi_last_sleep;		/* in backing_dev_info */
+	u32 wb_last_sleep;		/* in bdi_writeback, before */
 };
 
 extern struct weir_layout weir_layout;
@@ -111,25 +115,12 @@ struct weir_stats {
 #define WEIR_DEVICES	8
 
 /*
- * One device's wb of the group's cgroup, or of one below it that has no group yet;
- * all but the first three are for the weight, and of the group's own.
+ * One device's wb of the group's cgroup, or of one below it that has no group yet.
  */
 struct weir_device {
 	u64 bdi_id;
 	u64 css_serial;
 	u64 wb_dirtied;		/* WB_DIRTIED, last seen for the credit */
-	u64 paid;		/* WB_DIRTIED, up to which is paid until @due_ns */
-	u64 due_ns;
-	u64 price_ns;		/* of a page, at the last look */
-	u64 written;		/* WB_WRITTEN, last seen */
-	u64 cleaned;		/* of that, in this round */
-	u64 queued;		/* dirty + writeback, last seen */
-	unsigned long seen;	/* jiffies; 0: never */
-	unsigned long slept;	/* jiffies of the last sleep; 0: none */
-	/* set by every round: the cgroup's portion of the device, and the device's */
-	u32 portion;
-	u64 pace;
-	u64 queue;
 };
 
 /* What a subtree told, or a change of it. */
@@ -168,9 +159,7 @@ struct weir_group {
 	u64 avail;			/* what a ratio is of */
 	/* seen in passes: the freerun level its ceiling makes */
 	u64 last_freerun;
-	/* of the children that compete, in the round of this number */
-	u64 round;
-	u64 children_weight;
+	struct weir_share share;
 	struct weir_stats __percpu *stats;
 	struct rcu_head rcu;
 };
@@ -224,7 +213,6 @@ static inline bool weir_group_has_any(const struct weir_group *group)
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
 
 /* device.c: what a cgroup does on each device */
-struct weir_device *weir_device_own(struct weir_group *group, u64 bdi_id);
 struct weir_device *weir_device_of(struct weir_group *group,
 				   struct bdi_writeback *wb);
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
@@ -364,26 +352,6 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	      unsigned int flags);
 u64 weir_passes_unseen(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
-
-/* weight.c, rounds.c: writers wait for the time their pages cost */
-#ifdef WEIR_WEIGHT
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
-void weir_weight_leave(struct weir_group *group, u64 bdi_id, bool slept);
-u32 weir_weight_portion_now(const struct weir_group *group);
-void weir_weights_round(void);
-#else
-static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
-{
-	return true;
-}
-static inline void weir_weight_leave(struct weir_group *group, u64 bdi_id,
-				     bool slept) { }
-static inline u32 weir_weight_portion_now(const struct weir_group *group)
-{
-	return 0;
-}
-static inline void weir_weights_round(void) { }
-#endif
 
 /* beat.c: arming by need, heartbeat, floors evaluated live */
 struct weir_pool {

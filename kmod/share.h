@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The weight: what it keeps of a cgroup, and its interface to the rest. */
+#ifndef WEIR_SHARE_H
+#define WEIR_SHARE_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct bdi_writeback;
+struct weir_group;
+
+#ifdef WEIR_WEIGHT
+
+/* Devices a cgroup is held on at a time, and that a division divides; the root's divides more. */
+#define WEIR_ACCOUNTS		4
+#define WEIR_CONTESTS		4
+#define WEIR_ROOT_CONTESTS	16
+
+struct weir_contest;
+struct weir_share;
+
+/* What a cgroup's own tasks do on one device.  Under group->lock unless said otherwise. */
+struct weir_account {
+	u64 bdi_id;		/* 0: unused */
+	struct weir_group *group;
+	u64 paid;		/* WB_DIRTIED, up to which is paid until @due_ns */
+	u64 due_ns;
+	u64 price_ns;		/* of a page, at the last look */
+	u64 written;		/* WB_WRITTEN, last seen */
+	u64 cleaned;		/* of that, in this round */
+	u64 dirtied;		/* in this round */
+	u64 asleep_ns;		/* in the throttle, in this round, all tasks */
+	u64 queued;		/* dirty + writeback, last seen */
+	unsigned long seen;	/* jiffies; 0: never */
+	unsigned long slept;	/* jiffies of the last sleep; 0: none */
+	/* set by rounds, read without a lock */
+	u32 portion;
+	u32 nested;
+	u32 behind;
+	u64 pace;
+	u64 queue;
+	/* of rounds, under weir_lock */
+	u64 got;		/* dirtied in a round, smoothed, in 1/256 page */
+	u64 asleep_us;		/* in a round, smoothed */
+	u64 number;		/* of the last round it competed in */
+	struct weir_contest *contest;	/* NULL: among the joining, if anywhere */
+	struct list_head node;
+};
+
+/* A device and a division that divides it.  Under weir_lock. */
+struct weir_contest {
+	u64 bdi_id;		/* 0: unused */
+	struct weir_share *scope;
+	struct list_head node;	/* in line for a round */
+	struct list_head members;
+	struct list_head visited;
+	enum { WEIR_ROUND_NONE, WEIR_ROUND_ENTERS, WEIR_ROUND_GIVES } phase;
+	u64 number;		/* of the round, unlike any other contest's */
+	u64 since_ns;		/* the round began */
+	u64 elapsed_ms;		/* the one before took */
+	u64 pace;
+	u64 cleaned;
+	u64 queued;
+	u64 got;
+	u32 runners;
+	struct weir_account *behind;
+	struct weir_account *next_behind;
+};
+
+/* Of a cgroup; all 0 at first. */
+struct weir_share {
+	u32 weighted;		/* children whose weight is not the default */
+	bool gone;		/* under group->lock: enters no list any more */
+	struct weir_account accounts[WEIR_ACCOUNTS];
+	struct weir_contest contests[WEIR_CONTESTS];
+	/* of the children that compete, in the round of this number */
+	u64 round;
+	u64 children_weight;
+};
+
+/* share.c: divisions, and their rounds */
+bool weir_share_any(void);
+struct weir_share *weir_share_scope(const struct weir_group *group);
+struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id);
+struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id);
+
+/* For the rest of the module. */
+void weir_weight_changed(struct weir_group *group, u32 old, u32 now);
+void weir_weight_drop(struct weir_group *group);
+void weir_weights_round(void);
+u32 weir_weight_portion_now(const struct weir_group *group);
+
+/* weight.c: writers wait for the time their pages cost */
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
+void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns);
+
+#else
+
+struct weir_share { };
+
+static inline bool weir_share_any(void) { return false; }
+static inline struct weir_share *
+weir_share_scope(const struct weir_group *group) { return NULL; }
+static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 now) { }
+static inline void weir_weight_drop(struct weir_group *group) { }
+static inline void weir_weights_round(void) { }
+static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }
+static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
+static inline void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns) { }
+
+#endif
+#endif
