@@ -6,6 +6,8 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 # The kernel those headers are of.
 KRELEASE = $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null || uname -r)
 FUZZ_SECONDS ?= 60
+# What the debug kernel looks for: kasan, or kcsan.
+KIND ?= kasan
 
 # Where rustup puts cargo; last, so that a cargo on the path wins.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -102,9 +104,9 @@ record-cost: setup build ## count the instructions that weir record adds to what
 	$(BINARY) exec --no-module --cpus 1 --memory 5G --count-instructions --driver brd --timeout 30m \
 		--file kmod/tests/tap.sh:/tap.sh crates/weir/tests/guest/record-cost.sh 1000
 
-debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak (half an hour)
+debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep, kmemleak, or KIND=kcsan (half an hour)
 	@tools/setup.sh debug-kernel
-	cargo run --locked --package lab --example debug-kernel
+	cargo run --locked --package lab --example debug-kernel -- $(KIND)
 
 reservation: setup ## hold the host's limit with floors that fill it, every case five times (two hours)
 	tools/reservation.sh

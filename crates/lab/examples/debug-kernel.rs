@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `make debug-kernel`: builds the kernel that `--kernel debug` boots.
+//! `make debug-kernel KIND=kasan`: builds the kernel that `--kernel debug` or `--kernel debug-kcsan` boots.
+
+use lab::debug_kernel::{Kind, build};
 
 fn main() -> anyhow::Result<()> {
-    let kernel = lab::debug_kernel::build(&lab::Cache::discover()?)?;
-    println!("{}: boots with `--kernel debug`", kernel.release);
+    let kind = std::env::args().nth(1);
+    let kind: Kind = kind.as_deref().unwrap_or("kasan").parse()?;
+    let kernel = build(&lab::Cache::discover()?, kind)?;
+    println!(
+        "{}: boots with `--kernel {}`",
+        kernel.release,
+        kind.kernel()
+    );
     Ok(())
 }

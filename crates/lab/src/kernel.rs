@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finding the kernel a guest boots: a Debian package, the debug kernel, or a path.
+//! Finding the kernel a guest boots: a Debian package, a debug kernel, or a path.
 //!
 //! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour, `debian:6.12:generic`
-//! the one for real hardware. Image, modules and headers are unpacked side by side; the headers
-//! packages expect to lie under /usr, so the few absolute paths in them are turned to the cache.
+//! the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT. Image, modules and headers
+//! are unpacked side by side; the headers packages expect to lie under /usr, so the few absolute paths
+//! in them are turned to the cache.
 
 use crate::apt::Apt;
 use crate::cache::Cache;
-use crate::debug_kernel;
+use crate::debug_kernel::{self, Kind};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// Debian's flavours, and what the names of their packages end with.
+const FLAVOURS: &[(&str, &str)] = &[
+    ("cloud", "cloud-amd64"),
+    ("generic", "amd64"),
+    ("rt", "rt-amd64"),
+];
 
 /// What `--kernel` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +28,11 @@ pub enum KernelSpec {
     Debian {
         /// E.g. `6.12`.
         series: String,
-        /// `cloud` or `generic`.
+        /// One of [`FLAVOURS`].
         flavour: String,
     },
-    /// The one `make debug-kernel` built.
-    Debug,
+    /// One that `make debug-kernel` built.
+    Debug(Kind),
     /// A vmlinuz with a modules directory beside it, or the root of an unpacked package.
     Path(PathBuf),
 }
@@ -41,25 +49,38 @@ impl FromStr for KernelSpec {
                 "kernel `{text}`: `{series}` is not a kernel series like 6.12 or 6.1"
             );
             ensure!(
-                flavour == "cloud" || flavour == "generic",
-                "kernel `{text}`: unknown flavour `{flavour}`, known: cloud, generic"
+                suffix(flavour).is_some(),
+                "kernel `{text}`: unknown flavour `{flavour}`, known: {}",
+                flavours()
             );
             return Ok(KernelSpec::Debian {
                 series: series.to_owned(),
                 flavour: flavour.to_owned(),
             });
         }
-        if text == "debug" {
-            return Ok(KernelSpec::Debug);
+        if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.kernel() == text) {
+            return Ok(KernelSpec::Debug(kind));
         }
         if Path::new(text).exists() {
             return Ok(KernelSpec::Path(PathBuf::from(text)));
         }
         bail!(
             "kernel `{text}`: neither a file nor a kernel the lab can fetch; \
-             write debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz"
+             write debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, \
+             or the path of a vmlinuz"
         )
     }
+}
+
+/// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
+fn suffix(flavour: &str) -> Option<&'static str> {
+    let known = FLAVOURS.iter().find(|(name, _)| *name == flavour);
+    known.map(|(_, suffix)| *suffix)
+}
+
+fn flavours() -> String {
+    let names: Vec<_> = FLAVOURS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
 }
 
 /// A kernel that is there, ready to boot.
@@ -80,24 +101,22 @@ impl Kernel {
     pub fn get(cache: &Cache, spec: &KernelSpec) -> Result<Kernel> {
         match spec {
             KernelSpec::Debian { series, flavour } => debian(cache, series, flavour),
-            KernelSpec::Debug => debug_kernel::built(cache),
+            KernelSpec::Debug(kind) => debug_kernel::built(cache, *kind),
             KernelSpec::Path(path) => at_path(path),
         }
     }
 
-    /// Is it the debug kernel, many times slower than others?
+    /// Is it a debug kernel, many times slower than others?
     pub(crate) fn is_instrumented(&self) -> bool {
-        self.release.ends_with(debug_kernel::LOCALVERSION)
+        Kind::ALL
+            .iter()
+            .any(|kind| self.release.ends_with(kind.localversion()))
     }
 }
 
 fn debian(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
     let apt = Apt::open(cache)?;
-    let suffix = if flavour == "cloud" {
-        "cloud-amd64"
-    } else {
-        "amd64"
-    };
+    let suffix = suffix(flavour).with_context(|| format!("unknown flavour `{flavour}`"))?;
     let pattern = format!(
         r"^linux-image-{}\.[0-9.]+[-+][a-z0-9]+-{suffix}-unsigned$",
         series.replace('.', r"\.")
@@ -254,6 +273,18 @@ mod tests {
             debian("6.12", "generic")
         );
         assert_eq!(
+            "debian:6.1:rt".parse::<KernelSpec>().unwrap(),
+            debian("6.1", "rt")
+        );
+        assert_eq!(
+            "debug".parse::<KernelSpec>().unwrap(),
+            KernelSpec::Debug(Kind::Kasan)
+        );
+        assert_eq!(
+            "debug-kcsan".parse::<KernelSpec>().unwrap(),
+            KernelSpec::Debug(Kind::Kcsan)
+        );
+        assert_eq!(
             "/".parse::<KernelSpec>().unwrap(),
             KernelSpec::Path("/".into())
         );
@@ -267,11 +298,12 @@ mod tests {
             "kernel `debian:six`: `six` is not a kernel series like 6.12 or 6.1"
         );
         assert_eq!(
-            error("debian:6.12:rt"),
-            "kernel `debian:6.12:rt`: unknown flavour `rt`, known: cloud, generic"
+            error("debian:6.12:arm"),
+            "kernel `debian:6.12:arm`: unknown flavour `arm`, known: cloud, generic, rt"
         );
         assert!(error("fedora:40").contains(
-            "write debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz"
+            "write debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, \
+             or the path of a vmlinuz"
         ));
     }
 

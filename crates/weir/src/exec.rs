@@ -16,7 +16,8 @@ use std::time::Duration;
 /// example), 126 if nobody can say (it hung or died), 2 if it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
+    /// debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the path of a
+    /// vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Guest memory

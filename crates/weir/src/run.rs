@@ -22,7 +22,8 @@ pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel, or on a model of one
     #[arg(long, value_enum, default_value_t = Place::Lab)]
     on: Place,
-    /// Lab: debian:6.12, debian:6.1, debian:6.12:generic, debug, or the path of a vmlinuz
+    /// Lab: debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the path of a
+    /// vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do not hang on this machine;

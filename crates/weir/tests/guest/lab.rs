@@ -148,8 +148,8 @@ fn what_cannot_be_run_is_refused_with_what_would_be_right() {
             "`5` is not a kernel series like 6.12 or 6.1",
         ),
         (
-            ["--kernel", "debian:6.12:rt"],
-            "unknown flavour `rt`, known: cloud, generic",
+            ["--kernel", "debian:6.12:arm"],
+            "unknown flavour `arm`, known: cloud, generic, rt",
         ),
         (
             ["--kernel", "debian:7.99"],
