@@ -3,6 +3,9 @@
 //!
 //! A guest that warned is a failed guest, whatever it measured. The whole ring buffer is read once,
 //! at the end (the lab boots with a large one); lines are matched by the words Linux uses for trouble.
+//!
+//! KCSAN also reports races of the kernel's own, and a stock kernel has many. Its reports count only
+//! if weir's code is involved: see [`troubles`].
 
 use crate::protocol::Event;
 use std::fs::OpenOptions;
@@ -44,6 +47,90 @@ pub fn is_trouble(message: &str) -> bool {
     TROUBLE.iter().any(|word| message.contains(word))
 }
 
+/// How KCSAN begins a report.
+const RACE: &str = "BUG: KCSAN:";
+/// How it ends one, and what it prints before the first line.
+const RULE: &str = "==================================================";
+/// What follows the names of weir's functions.
+const WEIR: &str = "[weir]";
+/// What weir wraps: what runs below one of these, the kernel does by itself.
+const WRAPPED: &[&str] = &["balance_dirty_pages", "domain_dirty_limits"];
+
+/// The messages that mean trouble, in order.
+///
+/// Of KCSAN's reports, only those where weir's code made one of the two accesses, or called what
+/// made it. A wrapped function that weir calls is the kernel's own again: it races without weir, too.
+///
+/// ```text
+/// BUG: KCSAN: data-race in tell [weir] / weir_tree_counts [weir]
+///
+/// write to 0xffff888104a5d8c0 of 8 bytes by task 201 on cpu 1:
+///  tell+0x5a/0x120 [weir]
+///  balance_dirty_pages+0x1a0/0x9c0
+/// ```
+pub fn troubles<'a>(messages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut race: Option<Race> = None;
+    for (position, message) in messages.into_iter().enumerate() {
+        if message.contains(RACE) {
+            found.extend(race.take().and_then(Race::trouble));
+            race = Some(Race::new(position, message));
+        } else if let Some(open) = race.as_mut()
+            && !message.contains(RULE)
+        {
+            open.note(message);
+        } else {
+            found.extend(race.take().and_then(Race::trouble));
+        }
+        if !message.contains(RACE) && is_trouble(message) {
+            found.push((position, message));
+        }
+    }
+    found.extend(race.and_then(Race::trouble));
+    found.sort_unstable();
+    found.into_iter().map(|(_, message)| message).collect()
+}
+
+/// One of KCSAN's reports, as far as it is read.
+struct Race<'a> {
+    title: (usize, &'a str),
+    has_weir: bool,
+    /// The rest of this stack is below a wrapped function.
+    is_below: bool,
+}
+
+impl<'a> Race<'a> {
+    fn new(position: usize, title: &'a str) -> Race<'a> {
+        Race {
+            title: (position, title),
+            has_weir: title.contains(WEIR),
+            is_below: false,
+        }
+    }
+
+    fn note(&mut self, message: &str) {
+        let Some(function) = function_of(message) else {
+            // Not a frame: the next one begins a stack.
+            self.is_below = false;
+            return;
+        };
+        self.is_below |= WRAPPED.contains(&function);
+        self.has_weir |= !self.is_below && message.contains(WEIR);
+    }
+
+    fn trouble(self) -> Option<(usize, &'a str)> {
+        self.has_weir.then_some(self.title)
+    }
+}
+
+/// ` balance_dirty_pages.isra.0+0x1a0/0x9c0` to `balance_dirty_pages`; a time stamp may precede it.
+fn function_of(message: &str) -> Option<&str> {
+    let frame = message
+        .split_whitespace()
+        .find(|word| word.contains("+0x"))?;
+    frame.split(['.', '+']).next()
+}
+
 /// Taint bits that a run may end with: an out-of-tree (12) and an unsigned (13) module, which weir's is, and
 /// a livepatch (15), which only a test's script applies.
 pub const HARMLESS_TAINT: u64 = 1 << 12 | 1 << 13 | 1 << 15;
@@ -56,10 +143,10 @@ pub fn scan() -> Event {
         // Unknown is not clean: all bits set makes the host look.
         .unwrap_or(u64::MAX);
     let lines = match messages() {
-        Ok(messages) => messages
+        Ok(messages) => troubles(messages.iter().map(String::as_str))
             .into_iter()
-            .filter(|message| is_trouble(message))
             .take(50)
+            .map(str::to_owned)
             .collect(),
         Err(error) => vec![format!(
             "BUG: the guest could not read its own kernel log: {error}"
@@ -119,6 +206,99 @@ mod tests {
         ] {
             assert!(!is_trouble(line), "{line}");
         }
+    }
+
+    /// As KCSAN prints a race, with these frames in the stacks of the two accesses.
+    fn report(title: &str, stacks: [&[&str]; 2]) -> Vec<String> {
+        let mut lines = vec![format!("{RULE}{RULE}")];
+        lines.push(format!("BUG: KCSAN: data-race in {title}"));
+        for stack in stacks {
+            lines.push(String::new());
+            lines.push("write to 0xffff888104a5d8c0 of 8 bytes by task 201 on cpu 1:".into());
+            lines.extend(stack.iter().map(|frame| format!(" {frame}+0x5a/0x120")));
+        }
+        let lines = lines.into_iter();
+        let lines = lines.chain(["", "value changed: 0x10 -> 0x18", ""].map(String::from));
+        let rest = [
+            "Reported by Kernel Concurrency Sanitizer on:",
+            "CPU: 1 UID: 0 PID: 201 Comm: dd Tainted: G           OE      6.12.117-weir-kcsan #1",
+            RULE,
+        ];
+        // %pS puts the module behind the offset.
+        lines
+            .map(|line| match line.strip_prefix(" weir ") {
+                Some(frame) => format!(" {frame} [weir]"),
+                None => line,
+            })
+            .chain(rest.map(String::from))
+            .collect()
+    }
+
+    fn found(lines: &[String]) -> Vec<&str> {
+        troubles(lines.iter().map(String::as_str))
+    }
+
+    #[test]
+    fn races_count_where_weir_takes_part() {
+        let kernel: &[&str] = &["wb_update_bandwidth", "ksys_write"];
+        let title = "BUG: KCSAN: data-race in a / b";
+        for weirs in [
+            &[
+                "weir tell",
+                "weir pass",
+                "balance_dirty_pages_ratelimited_flags",
+            ][..],
+            &[
+                "__list_add_valid",
+                "weir weir_group_get",
+                "cgroup_file_write",
+            ],
+            &[
+                "weir weir_limits",
+                "balance_dirty_pages.isra.0",
+                "weir pass",
+            ],
+        ] {
+            assert_eq!(
+                found(&report("a / b", [weirs, kernel])),
+                [title],
+                "{weirs:?}"
+            );
+            assert_eq!(
+                found(&report("a / b", [kernel, weirs])),
+                [title],
+                "{weirs:?}"
+            );
+        }
+        let own = report("weir_a [weir] / b", [kernel, kernel]);
+        assert_eq!(found(&own).len(), 1);
+    }
+
+    #[test]
+    fn races_of_the_kernels_own_do_not_count() {
+        let wrapped: &[&str] = &["__wb_update_bandwidth", "balance_dirty_pages", "weir pass"];
+        let limits: &[&str] = &["domain_dirty_limits.constprop.0", "weir limits"];
+        for stacks in [[wrapped, limits], [limits, &["ksys_read"]]] {
+            assert!(found(&report("a / b", stacks)).is_empty(), "{stacks:?}");
+        }
+    }
+
+    #[test]
+    fn a_race_hides_nothing_else() {
+        let mut lines = report("a / b", [&["x"], &["y"]]);
+        // Another CPU's, in the midst of it; and weir's name outside of any report.
+        lines.insert(3, "WARNING: CPU: 0 PID: 7 at mm/slub.c:1".into());
+        lines.push(" tell+0x5a/0x120 [weir]".into());
+        lines.extend(report("weir_c [weir] / d", [&["x"], &["y"]]));
+        // The log ends within a report.
+        lines.truncate(lines.len() - 3);
+        assert_eq!(
+            found(&lines),
+            [
+                "WARNING: CPU: 0 PID: 7 at mm/slub.c:1",
+                "BUG: KCSAN: data-race in weir_c [weir] / d"
+            ]
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::qemu::End;
 use crate::tool::tail;
-use guest::klog::{HARMLESS_TAINT, is_trouble};
+use guest::klog::{HARMLESS_TAINT, troubles};
 use guest::protocol::Event;
 use std::path::Path;
 
@@ -48,7 +48,7 @@ impl Witness {
         let trouble: Vec<&str> = match &self.kernel {
             Some((_, lines)) => lines.iter().map(String::as_str).collect(),
             // The guest could not say it itself any more; the console may hold it.
-            None => console.lines().filter(|line| is_trouble(line)).collect(),
+            None => troubles(console.lines()),
         };
         let see = format!("see {}", log.display());
         if !trouble.is_empty() {
