@@ -135,10 +135,12 @@ fn debian(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
     let headers = format!("linux-headers-{release}");
     let root = cache.directory(&format!("kernels/{release}"), |into| {
         let parts = apt.depends(&headers)?;
-        let parts = parts
-            .iter()
-            .map(String::as_str)
-            .filter(|name| name.ends_with("-common") || name.starts_with("linux-kbuild-"));
+        let parts = parts.iter().map(String::as_str).filter(|name| {
+            // PREEMPT_RT kernels have common headers of their own.
+            name.ends_with("-common")
+                || name.ends_with("-common-rt")
+                || name.starts_with("linux-kbuild-")
+        });
         apt.unpack(parts.chain([newest.as_str(), headers.as_str()]), into)
             .with_context(|| format!("the kernel {release}"))
     })?;
