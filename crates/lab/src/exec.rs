@@ -42,6 +42,8 @@ pub struct ScriptRequest {
     pub dimm: bool,
     /// Number of CPUs.
     pub cpus: u32,
+    /// CPUs that the kernel makes per-CPU data for, if more than there are.
+    pub possible_cpus: u32,
     /// In order.
     pub disks: Vec<ScriptDisk>,
     /// Files of the host, and their absolute paths in the guest.
@@ -154,6 +156,7 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         tiers: &request.tiers,
         dimm: request.dimm,
         cpus: request.cpus,
+        possible_cpus: request.possible_cpus,
         drives: &disks.drives(),
         count_instructions: request.count_instructions,
         instrumented: kernel.is_instrumented(),

@@ -15,6 +15,7 @@ mod initramfs;
 pub mod kernel;
 mod kernel_modules;
 mod libraries;
+mod madt;
 mod metrics;
 pub mod module;
 mod monitor;

@@ -12,6 +12,7 @@
 //! has them open, however that one ends.
 
 use crate::emulator::Emulator;
+use crate::madt;
 use crate::monitor::Monitor;
 use crate::numa;
 use anyhow::{Context, Result, bail};
@@ -66,6 +67,8 @@ pub struct Machine<'a> {
     pub dimm: bool,
     /// Number of CPUs.
     pub cpus: u32,
+    /// CPUs that its kernel makes per-CPU data for, if more than there are.
+    pub possible_cpus: u32,
     /// In order.
     pub drives: &'a [Drive],
     /// One emulating thread, and a time stamp counter that counts the instructions of all CPUs.
@@ -141,9 +144,14 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     let mut kept: Vec<RawFd> = images.iter().map(AsRawFd::as_raw_fd).collect();
     kept.extend([machine.initramfs.as_raw_fd(), console.as_raw_fd()]);
     kept.extend([channel_there.as_raw_fd(), monitor_there.as_raw_fd()]);
+    let madt = (machine.possible_cpus > machine.cpus)
+        .then(|| madt_file(machine.possible_cpus))
+        .transpose()?;
+    kept.extend(madt.iter().map(AsRawFd::as_raw_fd));
     let inherited = Inherited {
         images: &images,
         console: &console,
+        madt: madt.as_ref(),
         channel: &channel_there,
         monitor: &monitor_there,
     };
@@ -256,8 +264,17 @@ fn listen(
 struct Inherited<'a> {
     images: &'a [File],
     console: &'a File,
+    madt: Option<&'a File>,
     channel: &'a UnixStream,
     monitor: &'a UnixStream,
+}
+
+/// A file without a name.
+fn madt_file(possible_cpus: u32) -> Result<File> {
+    let mut file = tempfile::tempfile().context("making a file for an ACPI table")?;
+    file.write_all(&madt::table(possible_cpus))
+        .context("writing an ACPI table")?;
+    Ok(file)
 }
 
 /// QEMU refers to files it inherits by these paths.
@@ -297,7 +314,21 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
         false => "max",
     };
     add("-cpu", &cpu);
-    add("-smp", &machine.cpus.to_string());
+    match inherited.madt {
+        // Sockets make firmware switch to x2APIC, whose numbers have more than eight bits.
+        Some(table) => {
+            let (cpus, possible) = (machine.cpus, machine.possible_cpus);
+            add(
+                "-smp",
+                &format!("{cpus},maxcpus={possible},sockets={possible},cores=1,threads=1"),
+            );
+            add(
+                "-acpitable",
+                &format!("sig=APIC,rev=3,data={}", path_of(table)),
+            );
+        }
+        None => add("-smp", &machine.cpus.to_string()),
+    }
     add(
         "-m",
         &numa::memory(machine.memory, machine.tiers, machine.dimm),
@@ -310,7 +341,10 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     add(
         "-append",
         &format!(
-            "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check {}",
+            "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check {} {}",
+            inherited
+                .madt
+                .map_or_else(String::new, |_| madt::kernel_options(machine.cpus)),
             machine.append
         ),
     );

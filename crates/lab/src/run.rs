@@ -293,6 +293,7 @@ impl Lab<'_> {
             tiers: &scenario.tiers,
             dimm: false,
             cpus: scenario.host.cpus,
+            possible_cpus: scenario.host.cpus,
             drives: &self.disks.drives(),
             count_instructions: self.request.count_instructions,
             instrumented: self.kernel.is_instrumented(),

@@ -33,6 +33,9 @@ pub struct Args {
     /// Guest CPUs
     #[arg(long, default_value_t = 2)]
     cpus: u32,
+    /// CPUs that the guest's kernel makes per-CPU data for, those beyond --cpus being absent
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    possible_cpus: u32,
     /// A disk: linked as /dev/weir/NAME and, with a filesystem, mounted at /mnt/NAME; bandwidth as in 256K/s
     #[arg(long = "disk", value_name = "NAME=SIZE[,FS[,WRITE_BPS]]", value_parser = disk)]
     disks: Vec<ScriptDisk>,
@@ -86,6 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         tiers: numbered(args.tiers),
         dimm: args.dimm,
         cpus: args.cpus,
+        possible_cpus: args.possible_cpus,
         disks: args.disks,
         files: args.files,
         packages: args.packages,
