@@ -83,7 +83,7 @@ matrix: setup ## run the module's tests on each kernel and filesystem, write doc
 	tools/matrix.sh
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: --skip chaos_on_the_debug_kernel
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: --skip chaos_on_the_debug_kernel
 
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::

@@ -32,6 +32,12 @@ pub struct Emulator {
 }
 
 impl Emulator {
+    /// The emulator that is unpacked at `root`.
+    #[cfg(test)]
+    pub fn at(root: PathBuf) -> Emulator {
+        Emulator { root }
+    }
+
     /// The emulator in the cache, fetched first if it is not there.
     pub fn get(cache: &Cache) -> Result<Emulator> {
         let mut hasher = DefaultHasher::new();

@@ -6,7 +6,7 @@ use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::prepare::{Contents, initramfs};
-use crate::qemu::{self, Machine};
+use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
 use anyhow::{Context, bail};
@@ -91,8 +91,37 @@ pub struct ScriptResult {
     pub seconds: f64,
 }
 
+/// What is told while a guest runs.
+pub enum Said<'a> {
+    /// A line of the script's output.
+    Line(&'a str),
+    /// The guest did not boot and is booted again; no script has begun by then.
+    FailedBoot(&'a FailedBoot),
+}
+
+struct Listener<'a> {
+    witness: Witness,
+    on_said: &'a mut dyn FnMut(Said<'_>),
+}
+
+impl qemu::Listener for Listener<'_> {
+    fn event(&mut self, event: Event) {
+        if let Event::Line { text } = &event {
+            (self.on_said)(Said::Line(text));
+        }
+        self.witness.note(&event);
+    }
+
+    fn failed_boot(&mut self, failed: &FailedBoot) {
+        (self.on_said)(Said::FailedBoot(failed));
+    }
+}
+
 /// Boots a guest, runs the script in it and hands its output over line by line.
-pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<ScriptResult, Error> {
+pub fn exec(
+    request: &ScriptRequest,
+    on_said: &mut dyn FnMut(Said<'_>),
+) -> Result<ScriptResult, Error> {
     let cache = &request.cache;
     let spec: KernelSpec = request.kernel.parse()?;
     let lock = cache.lock()?;
@@ -165,13 +194,12 @@ pub fn exec(request: &ScriptRequest, on_line: &mut dyn FnMut(&str)) -> Result<Sc
         scratch: &directory,
     };
     let start = Instant::now();
-    let mut witness = Witness::default();
-    let end = qemu::boot(machine, request.limit, &mut |event| {
-        if let Event::Line { text } = &event {
-            on_line(text);
-        }
-        witness.note(&event);
-    })?;
+    let mut listener = Listener {
+        witness: Witness::default(),
+        on_said,
+    };
+    let end = qemu::boot(machine, request.limit, &mut listener)?;
+    let witness = listener.witness;
     let mut outcome = witness.outcome(&end, &log);
     if outcome == Outcome::Done && witness.status.is_none() {
         outcome = Outcome::Inconclusive(format!("the script did not end; see {}", log.display()));

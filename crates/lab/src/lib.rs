@@ -27,11 +27,13 @@ mod run;
 pub mod tool;
 mod userland;
 mod verdict;
+mod watchdog;
 
 pub use cache::Cache;
-pub use exec::{ScriptDisk, ScriptRequest, ScriptResult, exec};
+pub use exec::{Said, ScriptDisk, ScriptRequest, ScriptResult, exec};
 pub use kernel_modules::decompressed;
 pub use metrics::Metric;
+pub use qemu::FailedBoot;
 pub use run::{Guest, Progress, RunRequest, run};
 pub use scenario::model::Arm;
 pub use verdict::Outcome;

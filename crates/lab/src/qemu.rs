@@ -15,31 +15,52 @@ use crate::emulator::Emulator;
 use crate::madt;
 use crate::monitor::Monitor;
 use crate::numa;
+use crate::watchdog::Silence;
 use anyhow::{Context, Result, bail};
 use guest::protocol::Event;
 use nix::sys::signal::Signal;
 use scenario::model::Tier;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often a guest that dies in silence is booted.
+/// How often a guest is booted that does not reach its process 1.
 const BOOTS: u32 = 3;
 
-/// A guest silent for this long hangs; it beats every five seconds.
-const SILENCE: Duration = Duration::from_secs(60);
-/// The same until its first word: an idle machine boots in 10 s, one whose CPUs are busy with other guests took 58 s.
-const SILENCE_AT_BOOT: Duration = Duration::from_secs(240);
-/// The same where booting takes a minute, on a busy machine several: one emulating thread for eight CPUs,
-/// or a kernel that checks every access to memory.
-const SILENCE_WHEN_SLOW: Duration = Duration::from_secs(300);
+/// How often a silent guest is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long guests may be silent, in time that they could use (see [`Silence`]).
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// Until process 1 says its first word. A boot takes 5 to 10 s of CPU time.
+    boot: Duration,
+    /// From then on. A guest beats every five seconds.
+    later: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    boot: Duration::from_secs(60),
+    later: Duration::from_secs(60),
+};
+
+/// A kernel that checks every access to memory, or many CPUs emulated by one thread: a boot takes
+/// minutes of CPU time, and beats are late.
+const PATIENCE_WHEN_SLOW: Patience = Patience {
+    boot: Duration::from_secs(300),
+    later: Duration::from_secs(300),
+};
+
+/// More CPUs than that, emulated by one thread, are slow.
+const FEW_CPUS: u32 = 2;
 
 /// A disk of the machine, a sparse image of its size.
 pub struct Drive {
@@ -98,6 +119,49 @@ pub enum End {
     Garbled(String),
 }
 
+impl fmt::Display for End {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Complete => write!(out, "it ended"),
+            End::Died(status) => write!(out, "QEMU ended: {status}"),
+            End::Silent(silence) => write!(out, "nothing heard for {} s", silence.as_secs()),
+            End::Deadline => write!(out, "its time was up"),
+            End::Garbled(text) => write!(out, "it said something unreadable ({text})"),
+        }
+    }
+}
+
+/// A boot that did not reach process 1, and after which the guest is booted again.
+#[derive(Clone, Debug)]
+pub struct FailedBoot {
+    /// Counted from 1.
+    pub number: u32,
+    /// How it ended.
+    pub end: End,
+    /// Where its console's output is kept.
+    pub log: PathBuf,
+}
+
+impl fmt::Display for FailedBoot {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "boot {} of {BOOTS} did not reach process 1 ({}; see {}), booting again",
+            self.number,
+            self.end,
+            self.log.display()
+        )
+    }
+}
+
+/// Told what happens to a guest.
+pub trait Listener {
+    /// It said something.
+    fn event(&mut self, event: Event);
+    /// It is booted again.
+    fn failed_boot(&mut self, failed: &FailedBoot);
+}
+
 struct Running(Child);
 
 impl Drop for Running {
@@ -110,32 +174,55 @@ impl Drop for Running {
 
 /// Boots the machine and hands each event over until the guest has ended, one way or another.
 ///
-/// A kernel that dies before its process 1 says a word is booted again, twice at most: an emulated CPU that
-/// trips over the other's code patching (see [`Emulator`]) did that once in a day of boots, and a single one
-/// must not cost an hour of scenarios. What happened stays in the console's log, and nothing of weir has run by then. A guest that has spoken is never booted again.
-pub fn boot(machine: Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Event)) -> Result<End> {
-    let mut left = BOOTS;
+/// A guest that dies or hangs before its process 1 says a word is booted again, [`BOOTS`] times in
+/// all: emulated CPUs lose a timer or trip over code patching now and then
+/// (`docs/experiments/0002-boots-under-load.md`), and nothing of weir has run by then. Each failed
+/// boot's console is kept beside the last one's, as `console.boot-N.log`. A guest that has said
+/// anything at all is never booted again, whatever becomes of it.
+pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) -> Result<End> {
+    let slow = machine.instrumented || machine.count_instructions && machine.cpus > FEW_CPUS;
+    let patience = if slow { PATIENCE_WHEN_SLOW } else { PATIENCE };
+    boot_within(&machine, limit, patience, listener)
+}
+
+fn boot_within(
+    machine: &Machine<'_>,
+    limit: Duration,
+    patience: Patience,
+    listener: &mut dyn Listener,
+) -> Result<End> {
+    let kept = |number: u32| machine.console.with_extension(format!("boot-{number}.log"));
+    for number in 1..BOOTS {
+        // Of an earlier run with the same directory.
+        match std::fs::remove_file(kept(number)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("{}", kept(number).display()));
+            }
+            _ => {}
+        }
+    }
+    let mut number = 1;
     loop {
-        left -= 1;
-        let mut spoke = false;
-        let end = attempt(&machine, limit, &mut |event| {
-            spoke = true;
-            on_event(event);
-        })?;
-        if spoke || left == 0 || !matches!(end, End::Died(_)) {
+        let (end, spoke) = attempt(machine, limit, patience, &mut |event| listener.event(event))?;
+        let lost = matches!(end, End::Died(_) | End::Silent(_));
+        if spoke || number == BOOTS || !lost {
             return Ok(end);
         }
-        let failed = machine.console.with_extension(format!("boot-{left}.log"));
-        std::fs::rename(machine.console, &failed).with_context(|| {
-            format!(
-                "keeping the console of a failed boot as {}",
-                failed.display()
-            )
-        })?;
+        let log = kept(number);
+        std::fs::rename(machine.console, &log)
+            .with_context(|| format!("keeping a failed boot's console as {}", log.display()))?;
+        listener.failed_boot(&FailedBoot { number, end, log });
+        number += 1;
     }
 }
 
-fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Event)) -> Result<End> {
+/// One boot: how it ended, and whether the guest said anything.
+fn attempt(
+    machine: &Machine<'_>,
+    limit: Duration,
+    patience: Patience,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<(End, bool)> {
     let images = images(machine.drives, machine.memory, machine.scratch)?;
     let console =
         File::create(machine.console).with_context(|| format!("{}", machine.console.display()))?;
@@ -189,16 +276,13 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     });
     let mut slow_down = || slow_down(machine.drives, &monitor_here, &channel_here);
     let deadline = Instant::now() + limit;
-    let silence = if machine.count_instructions || machine.instrumented {
-        SILENCE_WHEN_SLOW
-    } else {
-        SILENCE
-    };
+    let mut spoke = false;
     let end = listen(
         &receiver,
         &mut running,
-        (deadline, silence),
+        (deadline, patience),
         &mut slow_down,
+        &mut spoke,
         on_event,
     );
     drop(running);
@@ -206,7 +290,7 @@ fn attempt(machine: &Machine<'_>, limit: Duration, on_event: &mut dyn FnMut(Even
     if reader.join().is_err() {
         bail!("the thread that reads the guest's events panicked");
     }
-    end
+    Ok((end?, spoke))
 }
 
 /// Gives the disks the speed they are to have, and tells the guest that they have it.
@@ -227,27 +311,37 @@ fn slow_down(drives: &[Drive], monitor: &UnixStream, mut guest: &UnixStream) -> 
 fn listen(
     lines: &Receiver<Vec<u8>>,
     running: &mut Running,
-    (deadline, silence): (Instant, Duration),
+    (deadline, patience): (Instant, Patience),
     on_prepared: &mut dyn FnMut() -> Result<()>,
+    spoke: &mut bool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<End> {
-    let mut heard = false;
+    let mut silence = Silence::of(running.0.id());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let silence = match heard {
-            true => silence,
-            false => silence.max(SILENCE_AT_BOOT),
-        };
-        let line = match lines.recv_timeout(left.min(silence)) {
+        let line = match lines.recv_timeout(left.min(LOOK)) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) if left > silence => return Ok(End::Silent(silence)),
-            Err(RecvTimeoutError::Timeout) => return Ok(End::Deadline),
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
+                return Ok(End::Deadline);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let most = if *spoke {
+                    patience.later
+                } else {
+                    patience.boot
+                };
+                if silence.length() >= most {
+                    return Ok(End::Silent(most));
+                }
+                continue;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 let status = running.0.wait().context("waiting for QEMU")?;
                 return Ok(End::Died(status.to_string()));
             }
         };
-        heard = true;
+        *spoke = true;
+        silence.broken();
         match serde_json::from_slice(&line) {
             Ok(Event::End) => return Ok(End::Complete),
             Ok(Event::Prepared) => on_prepared()?,
@@ -427,4 +521,152 @@ pub fn available_memory() -> Option<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::{Outcome, Witness};
+    use std::os::unix::fs::PermissionsExt;
+
+    /// In place of QEMU's dynamic linker: counts the boots in `boots` and finds the channel's socket.
+    const FAKE: &str = r#"#!/bin/bash
+cd "${0%/*}" || exit 9
+echo boot >>boots
+mapfile -t seen <boots
+boot=${#seen[@]}
+all=$*
+channel=${all#*socket,id=channel,fd=}
+channel=${channel%% *}
+says() { echo "$1" >&"$channel"; }
+hello='{"event":"boot","release":"6.12"}'
+echo "console of boot $boot"
+"#;
+
+    #[derive(Default)]
+    struct Heard {
+        events: u32,
+        failed: Vec<String>,
+        witness: Witness,
+    }
+
+    impl Listener for Heard {
+        fn event(&mut self, event: Event) {
+            self.events += 1;
+            self.witness.note(&event);
+        }
+        fn failed_boot(&mut self, failed: &FailedBoot) {
+            let console = std::fs::read_to_string(&failed.log).unwrap();
+            let name = failed.log.file_name().unwrap().to_string_lossy();
+            let end = &failed.end;
+            self.failed
+                .push(format!("{}: {end}, {name}: {console}", failed.number));
+        }
+    }
+
+    /// What becomes of an emulator that does this, and how often it was started.
+    fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
+        let root = tempfile::tempdir().unwrap();
+        let bin = root.path().join("lib/x86_64-linux-gnu");
+        std::fs::create_dir_all(&bin).unwrap();
+        let program = bin.join("ld-linux-x86-64.so.2");
+        std::fs::write(&program, format!("{FAKE}{does}\n")).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let console = root.path().join("console.log");
+        std::fs::write(root.path().join("console.boot-2.log"), "of an earlier run").unwrap();
+        let machine = Machine {
+            emulator: &Emulator::at(root.path().into()),
+            image: Path::new("/nonexistent"),
+            initramfs: tempfile::tempfile().unwrap(),
+            memory: 1 << 30,
+            tiers: &[],
+            dimm: false,
+            cpus: 1,
+            drives: &[],
+            count_instructions: false,
+            instrumented: false,
+            append: "",
+            console: &console,
+            scratch: root.path(),
+        };
+        let patience = Patience {
+            boot: Duration::from_secs(1),
+            later: Duration::from_secs(3),
+        };
+        let mut heard = Heard::default();
+        let limit = Duration::from_secs(60);
+        let end = boot_within(&machine, limit, patience, &mut heard).unwrap();
+        let boots = std::fs::read_to_string(bin.join("boots")).unwrap();
+        (end, heard, boots.lines().count(), root)
+    }
+
+    fn kept(root: &tempfile::TempDir, name: &str) -> Option<String> {
+        std::fs::read_to_string(root.path().join(name)).ok()
+    }
+
+    #[test]
+    fn a_guest_that_hangs_or_dies_before_its_first_word_is_booted_again() {
+        let (end, heard, boots, root) = booted(
+            r#"case $boot in
+            1) exec sleep 1000 ;;
+            2) exit 3 ;;
+            *) says "$hello"; says '{"event":"end"}'; exec sleep 1000 ;;
+            esac"#,
+        );
+        assert_eq!((end, heard.events, boots), (End::Complete, 1, 3));
+        assert_eq!(
+            heard.failed,
+            [
+                "1: nothing heard for 1 s, console.boot-1.log: console of boot 1\n",
+                "2: QEMU ended: exit status: 3, console.boot-2.log: console of boot 2\n",
+            ]
+        );
+        assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
+    }
+
+    #[test]
+    fn three_failed_boots_are_enough() {
+        for (does, end) in [
+            ("exec sleep 1000", End::Silent(Duration::from_secs(1))),
+            // A guest that is busy and says nothing.
+            ("while :; do :; done", End::Silent(Duration::from_secs(1))),
+            ("exit 3", End::Died("exit status: 3".into())),
+        ] {
+            let (got, heard, boots, root) = booted(does);
+            assert_eq!((&got, heard.events, boots), (&end, 0, 3), "{does}");
+            assert_eq!(heard.failed.len(), 2, "{does}");
+            assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
+            let outcome = heard
+                .witness
+                .outcome(&got, &root.path().join("console.log"));
+            assert!(matches!(outcome, Outcome::Inconclusive(_)), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_said_anything_is_never_booted_again() {
+        for (does, end) in [
+            (
+                "says \"$hello\"; exec sleep 1000",
+                End::Silent(Duration::from_secs(3)),
+            ),
+            (
+                "says \"$hello\"; exit 3",
+                End::Died("exit status: 3".into()),
+            ),
+            (
+                "says '{\"event\":\"beat\"}'; exit 3",
+                End::Died("exit status: 3".into()),
+            ),
+        ] {
+            let (got, heard, boots, root) = booted(does);
+            assert_eq!((got, heard.events, boots), (end, 1, 1), "{does}");
+            assert!(heard.failed.is_empty(), "{does}");
+            let stale = kept(&root, "console.boot-2.log");
+            assert_eq!(stale, None, "the log of an earlier run is still there");
+        }
+        let (end, _, boots, _root) = booted("says nonsense; exec sleep 1000");
+        assert!(matches!(end, End::Garbled(_)), "{end:?}");
+        assert_eq!(boots, 1);
+    }
 }

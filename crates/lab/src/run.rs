@@ -12,7 +12,7 @@ use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::metrics::{Metric, metrics};
 use crate::prepare::{Contents, initramfs};
-use crate::qemu::{self, Machine};
+use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
 use anyhow::{Context, Result, anyhow, bail};
@@ -81,6 +81,8 @@ pub trait Progress: Sync {
     fn preparing(&self, what: &str);
     /// A guest has come to another stage (`mkfs slow`) or phase. About `left` remains of the whole run.
     fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration);
+    /// A guest did not boot, and is booted again.
+    fn failed_boot(&self, arm: Arm, repeat: u32, failed: &FailedBoot);
     /// A guest has ended.
     fn finished(&self, guest: &Guest);
 }
@@ -301,30 +303,27 @@ impl Lab<'_> {
             console: &log,
             scratch: &directory,
         };
-        let mut record = Record::create(&directory)?;
-        let mut witness = Witness::default();
-        let mut figures = BTreeMap::new();
-        let mut failure = None;
-        let mut over = 0;
+        let mut listener = Listener {
+            lab: self,
+            arm,
+            repeat,
+            record: Record::create(&directory)?,
+            witness: Witness::default(),
+            figures: BTreeMap::new(),
+            failure: None,
+            over: 0,
+        };
         let start = Instant::now();
         let limit = OVERHEAD
             + self.phases.iter().sum::<Duration>()
             + PATIENCE * u32::try_from(scenario.phases.len() + 1).unwrap_or(u32::MAX);
-        let end = qemu::boot(machine, limit, &mut |event| {
-            if let Err(error) = record.keep(&event) {
-                failure.get_or_insert(error);
-            }
-            match &event {
-                Event::Stage { text } => self.tell(arm, repeat, text, over),
-                Event::PhaseStart { phase } => self.tell(arm, repeat, phase, over),
-                Event::PhaseEnd(result) => {
-                    over += 1;
-                    figures.extend(metrics(arm, result));
-                }
-                _ => {}
-            }
-            witness.note(&event);
-        })?;
+        let end = qemu::boot(machine, limit, &mut listener)?;
+        let Listener {
+            witness,
+            figures,
+            failure,
+            ..
+        } = listener;
         if let Some(error) = failure {
             return Err(error.context(format!("keeping results in {}", directory.display())));
         }
@@ -350,6 +349,43 @@ impl Lab<'_> {
         let rounds = self.request.repeat - repeat - 1;
         let left = ahead + (OVERHEAD + self.phases.iter().sum::<Duration>()) * rounds;
         self.progress.stage(arm, repeat, what, left);
+    }
+}
+
+/// Takes what one guest says.
+struct Listener<'a> {
+    lab: &'a Lab<'a>,
+    arm: Arm,
+    repeat: u32,
+    record: Record,
+    witness: Witness,
+    figures: BTreeMap<String, Metric>,
+    /// The first time that something could not be kept.
+    failure: Option<anyhow::Error>,
+    /// Phases that are over.
+    over: usize,
+}
+
+impl qemu::Listener for Listener<'_> {
+    fn event(&mut self, event: Event) {
+        if let Err(error) = self.record.keep(&event) {
+            self.failure.get_or_insert(error);
+        }
+        let tell = |what: &str| self.lab.tell(self.arm, self.repeat, what, self.over);
+        match &event {
+            Event::Stage { text } => tell(text),
+            Event::PhaseStart { phase } => tell(phase),
+            Event::PhaseEnd(result) => {
+                self.over += 1;
+                self.figures.extend(metrics(self.arm, result));
+            }
+            _ => {}
+        }
+        self.witness.note(&event);
+    }
+
+    fn failed_boot(&mut self, failed: &FailedBoot) {
+        self.lab.progress.failed_boot(self.arm, self.repeat, failed);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
-use lab::{Cache, Outcome, ScriptDisk, ScriptRequest};
+use lab::{Cache, Outcome, Said, ScriptDisk, ScriptRequest};
 use scenario::model::{Filesystem, Tier};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -108,10 +108,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     // A guest whose output nobody reads any more is let come to its end all the same.
     let mut shown = Ok(());
-    let result = lab::exec(&request, &mut |line| {
-        if shown.is_ok() {
-            shown = output::line(line);
-        }
+    let result = lab::exec(&request, &mut |said| match said {
+        Said::Line(line) if shown.is_ok() => shown = output::line(line),
+        Said::Line(_) => {}
+        Said::FailedBoot(failed) => output::note(format_args!("weir exec: {failed}")),
     })?;
     shown?;
     let release = result.kernel_release.as_deref().unwrap_or("?");

@@ -4,7 +4,7 @@
 
 use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
-use lab::{Guest, Outcome, Progress};
+use lab::{FailedBoot, Guest, Outcome, Progress};
 use scenario::model::Arm;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -33,6 +33,13 @@ impl Progress for Lines {
             "weir: {}: {what}, about {} left",
             guest(arm, repeat, self.repeat),
             minutes(left)
+        ));
+    }
+
+    fn failed_boot(&self, arm: Arm, repeat: u32, failed: &FailedBoot) {
+        output::note(format_args!(
+            "weir: {}: {failed}",
+            guest(arm, repeat, self.repeat)
         ));
     }
 
@@ -113,6 +120,12 @@ impl Progress for Spinners {
             bar.set_prefix(guest(arm, repeat, self.repeat));
             bar.set_message(what.to_string());
         }
+    }
+
+    fn failed_boot(&self, arm: Arm, repeat: u32, failed: &FailedBoot) {
+        let line = format!("{}: {failed}", guest(arm, repeat, self.repeat));
+        self.bars
+            .suspend(|| output::note(format_args!("weir: {line}")));
     }
 
     fn finished(&self, done: &Guest) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guests for real: a stock kernel from the archive, booted in QEMU, and what becomes of it.
 
-use lab::{Arm, Cache, Guest, Outcome, Progress, RunRequest};
+use lab::{Arm, Cache, FailedBoot, Guest, Outcome, Progress, RunRequest};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -83,12 +83,14 @@ fn a_script_has_its_arguments_files_disks_and_exit_status() {
 fn a_kernel_that_panics_has_failed_and_its_log_is_named() {
     let output = exec(
         &[],
-        "echo before; sleep 1; echo c > /proc/sysrq-trigger",
+        "echo before; sleep 1; echo c >/proc/sysrq-trigger",
         &[],
     );
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{err}");
-    assert!(text(&output.stdout).contains("before"));
+    // What a script began is never begun again.
+    assert_eq!(times("before", &text(&output.stdout)), 1);
+    assert!(!err.contains("booting again"), "{err}");
     assert!(
         err.contains("failed: the guest's kernel complained: "),
         "{err}"
@@ -120,8 +122,13 @@ fn a_kernel_that_warns_has_failed_whatever_the_script_says() {
     );
 }
 
+/// How often a line is in a text.
+fn times(line: &str, text: &str) -> usize {
+    text.lines().filter(|said| *said == line).count()
+}
+
 #[test]
-fn a_guest_that_does_not_end_or_goes_silent_is_inconclusive() {
+fn a_guest_that_does_not_end_is_inconclusive() {
     let output = exec(&["--timeout", "30s"], "sleep 1000", &[]);
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(126), "{err}");
@@ -129,15 +136,101 @@ fn a_guest_that_does_not_end_or_goes_silent_is_inconclusive() {
         err.contains("inconclusive: the guest was not done when its time was up; see "),
         "{err}"
     );
+}
 
+/// Both wait for the watchdog's minute, in which their guests use no CPU: so they do it side by side.
+#[test]
+fn only_a_guest_that_has_not_begun_is_booted_again() {
+    std::thread::scope(|scope| {
+        scope.spawn(a_silent_script_is_inconclusive_and_not_run_again);
+        a_lost_boot_is_repeated_and_said();
+    });
+}
+
+fn a_silent_script_is_inconclusive_and_not_run_again() {
     // The script's parent is the agent: stopped, it beats no more.
-    let output = exec(&[], "kill -STOP $PPID; sleep 1000", &[]);
-    let err = text(&output.stderr);
+    let script = "echo began; sleep 1; kill -STOP $PPID; sleep 1000";
+    let output = exec(&[], script, &[]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(126), "{err}");
     assert!(
         err.contains("inconclusive: the guest hangs: nothing heard for 60 s; see "),
         "{err}"
     );
+    assert_eq!(times("began", &out), 1, "{out}{err}");
+    assert!(!err.contains("booting again"), "{err}");
+}
+
+/// The first boot's emulator is killed, the second's stopped: the third runs the script, once.
+fn a_lost_boot_is_repeated_and_said() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file for the script");
+    file.write_all(b"echo began; echo 'ok 1 - fine'; exit 7")
+        .expect("writing the script");
+    let weir = Command::new(WEIR)
+        .args(["exec", "--no-module"])
+        .arg(file.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("running weir");
+    let first = emulator_of(weir.id(), 0);
+    signal(first, "KILL");
+    signal(emulator_of(weir.id(), first), "STOP");
+    let output = weir.wait_with_output().expect("weir's output");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(7), "{out}{err}");
+    assert_eq!(times("began", &out), 1, "{out}{err}");
+    for (number, why) in [
+        (1, "QEMU ended: signal: 9 (SIGKILL)"),
+        (2, "nothing heard for 60 s"),
+    ] {
+        let said = format!("boot {number} of 3 did not reach process 1 ({why}; see ");
+        let log = err
+            .split(&said)
+            .nth(1)
+            .and_then(|rest| rest.split(')').next());
+        let log = log.unwrap_or_else(|| panic!("no `{said}` in:\n{err}"));
+        assert!(
+            log.ends_with(&format!("console.boot-{number}.log")),
+            "{err}"
+        );
+        assert!(std::path::Path::new(log).is_file(), "{log} was not kept");
+    }
+}
+
+/// A kernel that finds no process 1 panics: the emulator ends each time.
+#[test]
+#[ignore = "three boots: make proof"]
+fn a_guest_that_never_boots_has_failed_after_three_boots() {
+    let output = exec(&["--append", "rdinit=/nonexistent"], "echo began", &[]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(125), "{out}{err}");
+    assert_eq!(err.matches("booting again").count(), 2, "{err}");
+    assert!(err.contains("Kernel panic - not syncing"), "{err}");
+    assert_eq!(times("began", &out), 0, "{out}");
+}
+
+/// The QEMU that this weir has started, once there is one other than `before`.
+fn emulator_of(weir: u32, before: u32) -> u32 {
+    let is_emulator = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        *pid != before && text(&line).contains("weir-lab")
+    };
+    for _ in 0..60_000 {
+        if let Some(pid) = children(weir).into_iter().find(is_emulator) {
+            return pid;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("weir {weir} starts no QEMU");
+}
+
+fn signal(pid: u32, name: &str) {
+    // The shell's own: there may be no other.
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status();
+    assert!(sent.expect("sh runs").success(), "{name} to {pid}");
 }
 
 #[test]
@@ -236,6 +329,7 @@ impl Progress for Quiet {
     fn stage(&self, arm: Arm, _: u32, what: &str, _: Duration) {
         println!("{}: {what}", arm.name());
     }
+    fn failed_boot(&self, _: Arm, _: u32, _: &FailedBoot) {}
     fn finished(&self, _: &Guest) {}
 }
 

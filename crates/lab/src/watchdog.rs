@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How long a guest has been silent, in time that the guest could use.
+//!
+//! The host's scheduler counts how long each thread waited for a CPU (`run_delay`, the second figure
+//! of `/proc/PID/task/TID/schedstat`, in nanoseconds). That time is not the guest's: beside busy loops
+//! a healthy boot of 10 s of CPU time takes minutes. CPU time alone would not do either: a guest that
+//! waits for a timer interrupt that never comes uses none.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Where the kernel does not count `run_delay`, a guest may take this many times as long.
+const UNKNOWN_DELAY_FACTOR: u32 = 4;
+
+/// Measures a silence of one process.
+pub struct Silence {
+    tasks: PathBuf,
+    since: Instant,
+    /// `run_delay` of each thread when the measurement began; read when it is first needed.
+    before: Option<HashMap<u64, Duration>>,
+}
+
+impl Silence {
+    /// Begins now. The process has `pid`.
+    pub fn of(pid: u32) -> Silence {
+        Silence {
+            tasks: PathBuf::from(format!("/proc/{pid}/task")),
+            since: Instant::now(),
+            before: Some(HashMap::new()),
+        }
+    }
+
+    /// The process said something: begin again.
+    pub fn broken(&mut self) {
+        self.before = None;
+    }
+
+    /// The length so far, without the longest time that any one thread waited for a CPU.
+    pub fn length(&mut self) -> Duration {
+        let now = self.delays();
+        let Some(before) = &self.before else {
+            self.since = Instant::now();
+            self.before = Some(now);
+            return Duration::ZERO;
+        };
+        let elapsed = self.since.elapsed();
+        if now.is_empty() {
+            return elapsed / UNKNOWN_DELAY_FACTOR;
+        }
+        let waited = now.iter().map(|(thread, delay)| {
+            delay.saturating_sub(before.get(thread).copied().unwrap_or_default())
+        });
+        elapsed.saturating_sub(waited.max().unwrap_or_default())
+    }
+
+    /// `run_delay` of each thread; none where the kernel does not say.
+    fn delays(&self) -> HashMap<u64, Duration> {
+        let Ok(tasks) = std::fs::read_dir(&self.tasks) else {
+            return HashMap::new();
+        };
+        let delay = |task: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let delay = text.split_whitespace().nth(1)?.parse().ok()?;
+            let thread = task.file_name().to_str()?.parse().ok()?;
+            Some((thread, Duration::from_nanos(delay)))
+        };
+        tasks.flatten().filter_map(delay).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn process(threads: &[(u64, u64)]) -> tempfile::TempDir {
+        let tasks = tempfile::tempdir().unwrap();
+        threads
+            .iter()
+            .for_each(|(thread, ms)| set(tasks.path(), *thread, *ms));
+        tasks
+    }
+
+    fn set(tasks: &Path, thread: u64, ms: u64) {
+        let task = tasks.join(thread.to_string());
+        std::fs::create_dir_all(&task).unwrap();
+        std::fs::write(task.join("schedstat"), format!("77 {} 3\n", ms * 1_000_000)).unwrap();
+    }
+
+    fn silence(tasks: &Path, seconds: u64) -> Silence {
+        Silence {
+            tasks: tasks.into(),
+            since: Instant::now() - Duration::from_secs(seconds),
+            before: Some(HashMap::new()),
+        }
+    }
+
+    #[test]
+    fn an_idle_guest_was_silent_all_the_time() {
+        let tasks = process(&[(1, 0), (2, 5)]);
+        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 99);
+    }
+
+    #[test]
+    fn time_in_which_a_thread_waited_for_a_cpu_does_not_count() {
+        let tasks = process(&[(1, 20_000), (2, 70_000)]);
+        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 30);
+    }
+
+    #[test]
+    fn a_word_begins_anew_and_what_was_waited_before_is_forgotten() {
+        let tasks = process(&[(1, 70_000)]);
+        let mut silence = silence(tasks.path(), 100);
+        silence.broken();
+        assert_eq!(silence.length(), Duration::ZERO);
+        silence.since -= Duration::from_secs(50);
+        set(tasks.path(), 1, 90_000);
+        assert_eq!(silence.length().as_secs(), 30);
+    }
+
+    #[test]
+    fn where_the_kernel_does_not_count_it_more_time_is_given() {
+        let tasks = process(&[]);
+        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 25);
+    }
+
+    #[test]
+    fn this_kernel_counts_it_of_this_process() {
+        let here = Silence::of(std::process::id());
+        assert_eq!(
+            here.delays().is_empty(),
+            !Path::new("/proc/self/schedstat").exists()
+        );
+    }
+}
