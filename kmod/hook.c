@@ -27,6 +27,7 @@
  */
 #include "weir.h"
 #include "compat/ftrace.h"
+#include <linux/delay.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -139,6 +140,7 @@ int weir_hooks_find(void)
 
 static int set(struct hook *hook)
 {
+	int tries = 100;
 	int err;
 
 	hook->ops = (struct ftrace_ops) {
@@ -149,6 +151,11 @@ static int set(struct hook *hook)
 	err = ftrace_set_filter_ip(&hook->ops, hook->address, 0, 0);
 	if (!err)
 		err = register_ftrace_function(&hook->ops);
+	/* a BPF program is being attached to the function */
+	while (err == -EAGAIN && tries--) {
+		msleep(1);
+		err = register_ftrace_function(&hook->ops);
+	}
 	if (err)
 		ftrace_free_filter(&hook->ops);
 	hook->set = !err;
@@ -157,11 +164,22 @@ static int set(struct hook *hook)
 
 static void unset(struct hook *hook)
 {
-	if (!hook->set)
+	/* fails when ftrace has switched itself off after an error of its own */
+	if (!hook->set || unregister_ftrace_function(&hook->ops))
 		return;
-	unregister_ftrace_function(&hook->ops);
 	ftrace_free_filter(&hook->ops);
 	hook->set = false;
+}
+
+static bool any_set(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
+		if (hooks[i].set)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -217,6 +235,10 @@ static long tasks_inside(void)
  */
 void weir_hooks_drain(void)
 {
+	if (any_set())
+		pr_err("ftrace does not take its hooks back; unloading waits for the reboot\n");
+	while (any_set())
+		schedule_timeout_uninterruptible(HZ);
 	synchronize_rcu_tasks();
 	while (tasks_inside())
 		schedule_timeout_uninterruptible(1);

@@ -63,7 +63,7 @@ static struct weir_share *above(const struct weir_group *group)
 }
 
 /* The topmost division that @group is in, or NULL.  Under RCU or weir_lock. */
-struct weir_share *weir_share_scope(const struct weir_group *group)
+struct weir_share *weir_share_scope(struct weir_group *group)
 {
 	struct weir_share *scope = NULL;
 

@@ -80,7 +80,7 @@ struct weir_share {
 
 /* share.c: divisions, and their rounds */
 bool weir_share_any(void);
-struct weir_share *weir_share_scope(const struct weir_group *group);
+struct weir_share *weir_share_scope(struct weir_group *group);
 struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id);
 struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id);
 
@@ -100,7 +100,7 @@ struct weir_share { };
 
 static inline bool weir_share_any(void) { return false; }
 static inline struct weir_share *
-weir_share_scope(const struct weir_group *group) { return NULL; }
+weir_share_scope(struct weir_group *group) { return NULL; }
 static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 now) { }
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
