@@ -2,10 +2,12 @@
 /*
  * The heartbeat: hooks by need, proof that they work, floors evaluated live.
  *
- * Nothing is hooked until some cgroup has a knob set.  When the last one is
- * cleared, hooks stay for ten more seconds: to place and to remove them patches
- * kernel code on all CPUs, and the owner of a delegated cgroup must not be able
- * to have that done at each write.  While hooked, five times a second, the beat
+ * Nothing is hooked until some cgroup has a knob set.  From then on hooks stay
+ * until the module is unloaded: to remove one waits for every task that runs in
+ * the kernel to give up its CPU, which the owner of a delegated cgroup with a
+ * small cpu.max can put off.  Without a knob a hook passes everything on.
+ *
+ * While a knob is set, five times a second, the beat
  *   - reads the global limits through a hooked function, and so knows whether
  *     hooks have effect: kernel.ftrace_enabled=0 takes them away without a word,
  *   - evaluates every floor against the live memory.max, memory.min and limit,
@@ -13,7 +15,12 @@
  *     a knob, none for those that are gone and clean, sums of subtrees and bases
  *     of ratios brought up to date.
  * When no beat has proven anything for two seconds, passes and limits are left
- * to the kernel: nothing is decided by old values.
+ * to the kernel: nothing is decided by old values.  While no knob is set the walk
+ * alone goes on, every ten seconds, as long as there is a group.
+ *
+ * All of it is done by one work item.  Whoever writes the first knob waits for
+ * it rather than doing it: a writer may be throttled in the middle, a kernel
+ * worker is not.  For the same reason weir_lock is a spinlock.
  *
  * Cost of a beat: BEAT_READS reads of counters, 131,072 or about 0.7 million
  * instructions, and for each floor that is set its path twice.
@@ -23,20 +30,21 @@
 
 #define BEAT_JIFFIES	(HZ / 5)
 #define BEAT_READS	(1 << 17)
-/* Hooks outlast the last knob by this. */
-#define QUIET_JIFFIES	(10 * HZ)
+#define IDLE_JIFFIES	(10 * HZ)
+/* Whoever asked for hooks sets his knob within this time. */
+#define ASKED_JIFFIES	(2 * HZ)
 
 struct weir_pool weir_pool;
 bool weir_proven;
 unsigned long weir_last_beat;
 
-/* All of it under weir_lock. */
 static struct workqueue_struct *queue;
-static bool beating;
 static bool stopping;
-static unsigned long needed_last;	/* jiffies */
-static unsigned long tried_last;	/* jiffies of an arming that failed */
-static int failure;			/* its error; 0: none */
+static bool asked;
+static unsigned long asked_last;	/* jiffies */
+/* of the work item */
+static int failure;			/* of the last attempt; 0: none */
+static unsigned long tried_last;	/* jiffies */
 
 /* Is anything set that needs hooks?  Without a lock only an impression. */
 bool weir_needed(void)
@@ -44,59 +52,54 @@ bool weir_needed(void)
 	return READ_ONCE(weir_knob_count) || weir_drain_wanted();
 }
 
-static void disarm(void)
-{
-	WRITE_ONCE(weir_proven, false);
-	weir_hooks_disarm();
-	weir_events_disarm();
-	weir_drain_end();
-	weir_groups_rest();
-	failure = 0;
-}
-
 static const char *reason(int err)
 {
 	switch (err) {
 	case -EBUSY: return "a livepatch or another exclusive user of ftrace has";
 	case -ENODATA: return "kernel.ftrace_enabled=0 silences the hook of";
-	default: return "a hook does not see what the kernel reports for";
+	default: return "a hook does not work on";
 	}
 }
 
-/* A change of being in effect is told once. */
+/* Being in effect ends, or begins after it had failed. */
 static void tell(int err, const char *function)
 {
-	if (!err && !weir_proven)
+	if (!err && failure)
 		pr_info_ratelimited("in effect\n");
-	else if (err && (weir_proven || !failure))
+	else if (err && err != failure)
 		pr_warn_ratelimited("not in effect (error %d): %s %s(); stock behaviour until that ends\n",
 				    err, reason(err), function);
 }
 
 /* Place hooks where they are missing, and see whether they work. */
-static int prove(u64 *thresh, u64 *bg_thresh)
+static void prove(void)
 {
 	const char *function = "domain_dirty_limits";
+	u64 thresh, bg_thresh;
 	int err;
 
+	/* where a livepatch is in the way, each attempt patches code for nothing */
+	if (failure && !weir_hooks_armed() &&
+	    time_before(jiffies, tried_last + HZ))
+		return;
 	err = weir_events_arm() ?: weir_hooks_arm(&function) ?:
-	      weir_limits_prove(thresh, bg_thresh);
+	      weir_limits_prove(&thresh, &bg_thresh);
 	tell(err, function);
-	if (err && !weir_hooks_armed())
-		weir_events_disarm();
-	failure = err;
 	tried_last = jiffies;
-	WRITE_ONCE(weir_proven, !err);
-	if (!err)
+	WRITE_ONCE(failure, err);
+	if (!err) {
+		WRITE_ONCE(weir_pool.host_thresh, thresh);
+		WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
 		WRITE_ONCE(weir_last_beat, jiffies);
-	return err;
+	}
+	WRITE_ONCE(weir_proven, !err);
 }
 
 static struct weir_floor_pool pool(void)
 {
 	return (struct weir_floor_pool) {
 		.wanted_total = weir_pool.floors_wanted,
-		.host_thresh = weir_pool.host_thresh,
+		.host_thresh = READ_ONCE(weir_pool.host_thresh),
 	};
 }
 
@@ -131,21 +134,18 @@ void weir_evaluate(struct weir_group *group)
 {
 	struct weir_floor_pool all;
 
-	if (READ_ONCE(group->ceiling.ratio_percent)) {
-		weir_tree_update(group);
+	weir_tree_update(group);
+	if (READ_ONCE(group->ceiling.ratio_percent))
 		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
-	}
-	if (!group->dirty_min_bytes && !group->floor_wanted) {
-		weir_tree_update(group);
+	if (!group->dirty_min_bytes && !group->floor_wanted)
 		return;
-	}
 	wish(group);
 	all = pool();
 	scale(group, &all);
 	total(&all);
 }
 
-/* Evaluate every floor within the host's present limits. */
+/* Evaluate every floor within the host's present limits.  Under weir_lock. */
 void weir_floors_evaluate(void)
 {
 	struct weir_floor_pool all;
@@ -159,67 +159,75 @@ void weir_floors_evaluate(void)
 	total(&all);
 }
 
+/* What needs hooks that were proven a moment ago. */
 static void run(void)
 {
-	u64 thresh, bg_thresh;
-
-	if (!prove(&thresh, &bg_thresh)) {
-		WRITE_ONCE(weir_pool.host_thresh, thresh);
-		WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
-		weir_drain_beat(thresh, bg_thresh);
-	}
-	weir_groups_make_wanted();
+	spin_lock(&weir_lock);
+	weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	weir_floors_evaluate();
-	weir_groups_walk(BEAT_READS, weir_evaluate);
 	weir_weights_round();
+	spin_unlock(&weir_lock);
+	weir_groups_make_wanted();
+	weir_groups_walk(BEAT_READS);
+}
+
+static void rest(void)
+{
+	WRITE_ONCE(weir_proven, false);
+	spin_lock(&weir_lock);
+	weir_drain_end();
+	spin_unlock(&weir_lock);
+	weir_groups_rest();
+	weir_groups_walk(BEAT_READS);
 }
 
 static void beat(struct work_struct *work)
 {
-	mutex_lock(&weir_lock);
-	if (weir_needed())
-		needed_last = jiffies;
-	beating = !stopping &&
-		  time_before(jiffies, needed_last + QUIET_JIFFIES);
-	if (beating) {
+	bool needed = weir_needed();
+
+	if (READ_ONCE(asked))
+		WRITE_ONCE(asked, time_before(jiffies, READ_ONCE(asked_last) +
+						       ASKED_JIFFIES));
+	needed |= READ_ONCE(asked);
+	if (needed) {
+		prove();
 		run();
-		queue_delayed_work(queue, to_delayed_work(work), BEAT_JIFFIES);
 	} else {
-		disarm();
+		rest();
 	}
-	mutex_unlock(&weir_lock);
+	if (READ_ONCE(stopping))
+		return;
+	if (needed)
+		queue_delayed_work(queue, to_delayed_work(work), BEAT_JIFFIES);
+	else if (READ_ONCE(weir_group_count))
+		queue_delayed_work(queue, to_delayed_work(work), IDLE_JIFFIES);
 }
 
 static DECLARE_DELAYED_WORK(beat_work, beat);
 
+/* There is a group, so there is one to be dropped some day. */
+void weir_beat_start(void)
+{
+	if (!READ_ONCE(stopping))
+		queue_delayed_work(queue, &beat_work, IDLE_JIFFIES);
+}
+
 /*
- * Something is about to be set; the caller holds weir_lock.  0 if hooks work.
- * An error means that the kernel's own behaviour is all there is, and that what
- * is to be set would promise too much.  An attempt that failed is not repeated
- * within a beat, however often somebody writes.
+ * Something is about to be set.  0 if hooks work by now.  An error means that the
+ * kernel's own behaviour is all there is, and that what is to be set would
+ * promise too much.  Waits for the beat: the caller holds no lock.
  */
 int weir_arm(void)
 {
-	u64 thresh, bg_thresh;
-
-	if (stopping)
-		return -ENODEV;
-	if (weir_acting()) {
-		needed_last = jiffies;
+	WRITE_ONCE(asked_last, jiffies);
+	WRITE_ONCE(asked, true);
+	if (weir_acting())
 		return 0;
-	}
-	if (failure && time_before(jiffies, tried_last + BEAT_JIFFIES))
-		return failure;
-	if (prove(&thresh, &bg_thresh))
-		goto out;
-	WRITE_ONCE(weir_pool.host_thresh, thresh);
-	WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
-out:
-	/* also after a failure: what was hooked for it goes after a quiet time */
-	needed_last = jiffies;
-	beating = true;
-	queue_delayed_work(queue, &beat_work, BEAT_JIFFIES);
-	return failure;
+	if (READ_ONCE(stopping))
+		return -ENODEV;
+	mod_delayed_work(queue, &beat_work, 0);
+	flush_delayed_work(&beat_work);
+	return weir_acting() ? 0 : READ_ONCE(failure) ?: -EAGAIN;
 }
 
 /* The queue reclaims memory's way: the beat must go on while memory is short. */
@@ -232,16 +240,13 @@ int weir_beat_create(void)
 /* Stop beating and unhook.  The cgroup files must be gone. */
 void weir_beat_remove(void)
 {
-	mutex_lock(&weir_lock);
-	stopping = true;
-	mutex_unlock(&weir_lock);
+	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&beat_work);
-	mutex_lock(&weir_lock);
-	disarm();
-	WRITE_ONCE(weir_pool.floors_total, 0);
-	mutex_unlock(&weir_lock);
-	weir_reserve_end();
 	destroy_workqueue(queue);
+	WRITE_ONCE(weir_proven, false);
+	weir_hooks_disarm();
+	weir_events_disarm();
+	weir_drain_end();
 }
 
 /* Milliseconds since hooks were last seen working. */
