@@ -162,8 +162,9 @@ void weir_floors_evaluate(void)
 /* What needs hooks that were proven a moment ago. */
 static void run(void)
 {
+	if (!failure)
+		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	spin_lock(&weir_lock);
-	weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	weir_floors_evaluate();
 	weir_weights_round();
 	spin_unlock(&weir_lock);
@@ -174,9 +175,7 @@ static void run(void)
 static void rest(void)
 {
 	WRITE_ONCE(weir_proven, false);
-	spin_lock(&weir_lock);
 	weir_drain_end();
-	spin_unlock(&weir_lock);
 	weir_groups_rest();
 	weir_groups_walk(BEAT_READS);
 }
@@ -210,6 +209,13 @@ void weir_beat_start(void)
 {
 	if (!READ_ONCE(stopping))
 		queue_delayed_work(queue, &beat_work, IDLE_JIFFIES);
+}
+
+/* A knob was set after weir_arm() said it could be. */
+void weir_beat_now(void)
+{
+	if (!weir_acting() && !READ_ONCE(stopping))
+		mod_delayed_work(queue, &beat_work, 0);
 }
 
 /*

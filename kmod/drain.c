@@ -21,8 +21,8 @@ static bool tighten;
 module_param_named(drain_tighten, tighten, bool, 0644);
 MODULE_PARM_DESC(drain_tighten, "drain_seconds may also lower the limits, for slow disks");
 
-static struct weir_drain drain;		/* weir_lock */
-static bool ready;			/* weir_lock */
+static struct weir_drain drain;		/* the beat's */
+static bool ready;			/* set_seconds() may hook */
 static u64 stock;			/* what drain.limit is instead of */
 
 /* What flows are counted from. */
@@ -66,7 +66,7 @@ static void sample(struct weir_drain_beat *beat)
 
 	all_vm_events(events);
 	*beat = (struct weir_drain_beat) {
-		.seconds = seconds,
+		.seconds = READ_ONCE(seconds),
 		.elapsed_ms = since(&last.ns, now) / NSEC_PER_MSEC,
 		.dirty = global_node_page_state(NR_FILE_DIRTY),
 		.writeback = global_node_page_state(NR_WRITEBACK),
@@ -86,10 +86,10 @@ static void sample(struct weir_drain_beat *beat)
 /* Is there anything to do on a beat?  Also after it was switched off, until all is withdrawn. */
 bool weir_drain_wanted(void)
 {
-	return seconds || drain.limit;
+	return READ_ONCE(seconds) || READ_ONCE(drain.limit);
 }
 
-/* The beat has the host's limits; the caller holds weir_lock. */
+/* The beat has the host's limits. */
 void weir_drain_beat(u64 thresh, u64 bg_thresh)
 {
 	struct weir_drain_beat beat;
@@ -183,21 +183,17 @@ bool weir_drain_scarce(void)
 
 static int set_seconds(const char *text, const struct kernel_param *param)
 {
-	unsigned int value, before;
+	unsigned int value;
 	int err = kstrtouint(text, 10, &value);
 
 	if (err)
 		return err;
 	if (value > WEIR_DRAIN_SECONDS_MAX)
 		return -ERANGE;
-	mutex_lock(&weir_lock);
-	before = seconds;
-	seconds = value;
-	/* switching off never fails */
+	/* switching off never fails; the kernel lets in one writer at a time */
 	err = ready && value ? weir_arm() : 0;
-	if (err)
-		seconds = before;
-	mutex_unlock(&weir_lock);
+	if (!err)
+		WRITE_ONCE(seconds, value);
 	return err;
 }
 
@@ -214,10 +210,8 @@ int weir_drain_create(void)
 {
 	int err;
 
-	mutex_lock(&weir_lock);
 	ready = true;
 	err = seconds ? weir_arm() : 0;
-	mutex_unlock(&weir_lock);
 	if (err)
 		pr_err("refusing to load: drain_seconds is given, but hooks do not work (error %d)\n",
 		       err);

@@ -11,8 +11,8 @@
  * table by task while the kernel's function runs.  Only its own task reads or
  * writes it; a bucket's lock guards the list.
  *
- * A pause is settled when the next one begins or the pass returns: what the
- * task's voluntary switches grew by was slept, and the time since is its length.
+ * A pause is settled when the next one begins or the pass returns; the time
+ * since is its length.
  */
 #include "weir.h"
 #include <linux/hash.h>
@@ -20,8 +20,8 @@
 #define CREATE_TRACE_POINTS
 #include "weir_trace.h"
 
-/* 10,000 tasks asleep in the throttle make chains of ten. */
-#define BUCKET_BITS	10
+/* One tenant may have many tasks asleep, and everybody's passes look here. */
+#define BUCKET_BITS	12
 
 static struct bucket {
 	raw_spinlock_t lock;
@@ -59,7 +59,6 @@ void weir_events_enter(struct weir_seen *seen)
 	struct bucket *bucket = bucket_of(current);
 
 	seen->task = current;
-	seen->switches = current->nvcsw;
 	raw_spin_lock(&bucket->lock);
 	hlist_add_head(&seen->node, &bucket->tasks);
 	raw_spin_unlock(&bucket->lock);
@@ -68,20 +67,19 @@ void weir_events_enter(struct weir_seen *seen)
 /* Count the pause that is over, if one was.  Under RCU. */
 static void settle(struct weir_seen *seen)
 {
-	unsigned long slept = current->nvcsw - seen->switches;
 	struct weir_group *group;
 
-	if (seen->paused && slept) {
-		/* again: the group may have gone while the task slept */
-		group = weir_tree_nearest(seen->css);
-		if (group) {
-			this_cpu_add(group->stats->by[seen->by].pauses, slept);
-			this_cpu_add(group->stats->by[seen->by].ns,
-				     ktime_get_mono_fast_ns() - seen->since_ns);
-		}
-	}
-	seen->switches = current->nvcsw;
+	if (!seen->paused)
+		return;
 	seen->paused = false;
+	seen->pauses++;
+	/* again: the group may have gone while the task slept */
+	group = weir_tree_nearest(seen->css);
+	if (!group)
+		return;
+	this_cpu_inc(group->stats->by[seen->by].pauses);
+	this_cpu_add(group->stats->by[seen->by].ns,
+		     ktime_get_mono_fast_ns() - seen->since_ns);
 }
 
 /* The pass returns.  Under RCU. */
@@ -129,7 +127,7 @@ static void on_pause(void *unused, struct bdi_writeback *wb,
 	/* since 6.15 tracepoints call their probes without RCU */
 	rcu_read_lock();
 	settle(seen);
-	if (pause <= 0)
+	if (pause <= 0 || seen->async)
 		goto out;
 	facts = (struct weir_pause_facts) {
 		.thresh = thresh,
@@ -159,6 +157,25 @@ void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
 				  max(pass->memcg_dirty, pass->wb_dirty), pages);
 }
 
+/* Say which tasks are in the kernel's function, some of them. */
+void weir_events_show(void)
+{
+	struct weir_seen *seen;
+	int left = 8;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(buckets) && left; i++) {
+		raw_spin_lock(&buckets[i].lock);
+		hlist_for_each_entry(seen, &buckets[i].tasks, node) {
+			if (!left--)
+				break;
+			pr_info("unloading waits for task %d (%s), which sleeps in the throttle\n",
+				task_pid_nr(seen->task), seen->task->comm);
+		}
+		raw_spin_unlock(&buckets[i].lock);
+	}
+}
+
 static void look_for(struct tracepoint *tracepoint, void *unused)
 {
 	if (!strcmp(tracepoint->name, "balance_dirty_pages"))
@@ -179,7 +196,7 @@ int weir_events_find(void)
 	return -ENOENT;
 }
 
-/* Listen.  The caller holds weir_lock. */
+/* Listen.  Only the beat does. */
 int weir_events_arm(void)
 {
 	int err;

@@ -18,6 +18,7 @@
  *   EBUSY       a livepatch, or another exclusive user of ftrace, has one of the
  *               functions that weir hooks
  *   ENODATA     hooks have no effect: kernel.ftrace_enabled is 0
+ *   EAGAIN      hooks could not be placed at the moment; write again
  *   EPROTO      hooks see other limits than the kernel reports
  *
  * A write evaluates its own cgroup; what follows for others comes with the next
@@ -76,13 +77,13 @@ static struct value get(const struct weir_group *group, enum knob knob)
 {
 	switch (knob) {
 	case DIRTY_MIN:
-		return (struct value) { .bytes = group ? group->dirty_min_bytes : 0 };
+		return (struct value) { .bytes = group ? READ_ONCE(group->dirty_min_bytes) : 0 };
 	case DIRTY_BYTES:
-		return (struct value) { .bytes = group ? group->ceiling.bytes : WEIR_UNLIMITED };
+		return (struct value) { .bytes = group ? READ_ONCE(group->ceiling.bytes) : WEIR_UNLIMITED };
 	case DIRTY_WEIGHT:
-		return (struct value) { .weight = group ? group->weight : WEIR_WEIGHT_DEFAULT };
+		return (struct value) { .weight = group ? READ_ONCE(group->weight) : WEIR_WEIGHT_DEFAULT };
 	default:
-		return (struct value) { .percent = group ? group->ceiling.ratio_percent : 0 };
+		return (struct value) { .percent = group ? READ_ONCE(group->ceiling.ratio_percent) : 0 };
 	}
 }
 
@@ -121,17 +122,11 @@ static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
 {
 	struct weir_group *group = weir_group_find(of_css(of));
 	struct value old = get(group, knob);
-	int err;
 
 	if (!group || !weir_css_alive(of_css(of)))
 		return is_default(knob, &value) ? 0 : -ENODEV;
 	if (!may_set(of, knob, &old, &value))
 		return -EPERM;
-	if (!is_default(knob, &value)) {
-		err = weir_arm();
-		if (err)
-			return err;
-	}
 	put(group, knob, value);
 	if (knob == DIRTY_MIN && value.bytes > old.bytes)
 		weir_floors_evaluate();
@@ -140,11 +135,15 @@ static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
 	return 0;
 }
 
-/* A group is made before the lock is taken, and only for what is not the default. */
+/*
+ * Hooks are placed, and a group is made, before the lock is taken, and only for
+ * what is not the default.
+ */
 static int prepare(struct kernfs_open_file *of, enum knob knob,
 		   const struct value *value)
 {
 	struct value old = get(NULL, knob);
+	int err;
 
 	if (is_default(knob, value))
 		return 0;
@@ -156,7 +155,8 @@ static int prepare(struct kernfs_open_file *of, enum knob knob,
 		if (!may_set(of, knob, &old, value))
 			return -EPERM;
 	}
-	return weir_group_make(of_css(of));
+	err = weir_arm();
+	return err ?: weir_group_make(of_css(of));
 }
 
 static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
@@ -168,9 +168,11 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 
 	if (err)
 		return err;
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	err = set(of, knob, value);
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
+	if (!err && !is_default(knob, &value))
+		weir_beat_now();
 	return err ?: len;
 }
 

@@ -18,16 +18,6 @@
  */
 #include "weir.h"
 
-/* Pages of the writer's cgroup that no floor counts yet, as it is newer than the last beat. */
-static u64 uncounted(struct weir_group *group, struct bdi_writeback *wb)
-{
-	struct weir_counts own = {};
-
-	if (wb->memcg_css != group->css)
-		own = weir_count_memcg(mem_cgroup_from_css(wb->memcg_css));
-	return own.dirty + own.writeback;
-}
-
 /* The floor of @group in @pass, in which @fresh pages are in no sum. */
 static void cover(struct weir_floor_pass *pass, struct weir_group *group,
 		  struct bdi_writeback *wb, u64 fresh)
@@ -50,7 +40,8 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct bdi_writeback *wb,
 				       struct weir_seen *seen)
 {
-	u64 fresh = uncounted(group, wb);
+	struct weir_counts own = weir_tree_uncounted(group, wb->memcg_css);
+	u64 fresh = own.dirty + own.writeback;
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
 		.host_thresh = weir_drain_thresh(READ_ONCE(weir_pool.host_thresh)),

@@ -8,8 +8,9 @@
  * about.  Knobs end with the cgroup; the beat drops the group once the cgroup is
  * gone and its pages are clean or nobody above counts them.
  *
- * weir_lock serialises everything but lookups and counting.  A pass finds a group
- * by its css under RCU and never keeps it across a sleep: rmdir frees the group
+ * weir_lock serialises everything but lookups and counting.  It is a spinlock, as
+ * tenants take it, too: a task that is out of its cpu.max may lose the CPU while
+ * it holds a mutex.  A pass finds a group by its css under RCU and never keeps it across a sleep: rmdir frees the group
  * of a cgroup whose tasks still sleep in the throttle, only the css stays.
  *
  * The beat visits cgroups by a walk over the whole hierarchy that goes on where
@@ -26,10 +27,10 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-/* 10,000 cgroups make chains of ten. */
-static DEFINE_HASHTABLE(groups, 10);
+/* One tenant may have many cgroups, and everybody's passes look here. */
+static DEFINE_HASHTABLE(groups, 14);
 
-DEFINE_MUTEX(weir_lock);
+DEFINE_SPINLOCK(weir_lock);
 unsigned int weir_group_count;
 unsigned int weir_knob_count;
 
@@ -40,11 +41,12 @@ LIST_HEAD(weir_floors);
 /* Cgroups without a group whose tasks dirty pages; referenced. */
 static struct cgroup_subsys_state *wanted[16];
 
-/* The cgroup that was visited last; referenced. */
+/* The cgroup that was visited last; referenced.  The beat's. */
 static struct cgroup_subsys_state *visited;
 
 /* Cost of a visit besides counting, in reads. */
 #define VISIT_COST	16
+#define CHUNK_READS	4096
 
 /* The group of @css or NULL.  Under RCU or weir_lock. */
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
@@ -75,7 +77,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 		set_active_memcg(mem_cgroup_from_css(css));
 	struct weir_group *group;
 
-	gfp |= __GFP_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
+	gfp |= __GFP_NORETRY | __GFP_NOWARN;
 	group = kzalloc(sizeof(*group), gfp);
 	if (group)
 		group->stats = alloc_percpu_gfp(struct weir_stats, gfp);
@@ -102,6 +104,7 @@ static void insert(struct weir_group *group)
 	list_add_tail(&group->all, &all_groups);
 	hash_add_rcu(groups, &group->node, (unsigned long)group->css);
 	WRITE_ONCE(weir_group_count, weir_group_count + 1);
+	weir_beat_start();
 }
 
 /* The topmost of @css and its ancestors that has no group; NULL if all have. */
@@ -124,22 +127,22 @@ int weir_group_make(struct cgroup_subsys_state *css)
 	struct weir_group *group;
 
 	for (;;) {
-		mutex_lock(&weir_lock);
+		spin_lock(&weir_lock);
 		missing = topmost(css);
-		mutex_unlock(&weir_lock);
+		spin_unlock(&weir_lock);
 		if (!missing)
 			return 0;
 		if (!weir_css_alive(css))
 			return -ENODEV;
-		group = allocate(missing, GFP_KERNEL);
+		group = allocate(missing, GFP_KERNEL_ACCOUNT);
 		if (!group)
 			return -ENOMEM;
-		mutex_lock(&weir_lock);
+		spin_lock(&weir_lock);
 		if (topmost(css) == missing) {
 			insert(group);
 			group = NULL;
 		}
-		mutex_unlock(&weir_lock);
+		spin_unlock(&weir_lock);
 		if (group) {
 			css_put(group->css);
 			free_now(group);
@@ -147,17 +150,34 @@ int weir_group_make(struct cgroup_subsys_state *css)
 	}
 }
 
-/* The same for a caller that holds weir_lock and does not wait for memory. */
-static void make_now(struct cgroup_subsys_state *css)
+/*
+ * The same without waiting for memory.  A cgroup that a knob above is about gets
+ * its group even if it has no memory left to charge it to: otherwise it could
+ * escape its parent's ceiling by filling its own memory.max.
+ */
+static struct weir_group *make_now(struct cgroup_subsys_state *css, bool bound)
+{
+	struct weir_group *group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT);
+
+	if (!group && bound)
+		group = allocate(css, GFP_NOWAIT);
+	if (group)
+		insert(group);
+	return group;
+}
+
+/* Make the group of @css, one of its ancestors' at a time. */
+static void make_wanted(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *missing;
-	struct weir_group *group;
+	unsigned int left = 32;
+	bool more = true;
 
-	while (weir_css_alive(css) && (missing = topmost(css))) {
-		group = allocate(missing, GFP_NOWAIT);
-		if (!group)
-			return;
-		insert(group);
+	while (more && left--) {
+		spin_lock(&weir_lock);
+		missing = weir_css_alive(css) ? topmost(css) : NULL;
+		more = missing && make_now(missing, false);
+		spin_unlock(&weir_lock);
 	}
 }
 
@@ -197,19 +217,16 @@ static void take_wanted(void (*take)(struct cgroup_subsys_state *css))
 	}
 }
 
-/* Make the groups that passes asked for.  The caller holds weir_lock. */
+/* Make the groups that passes asked for.  What is left over they ask for again. */
 void weir_groups_make_wanted(void)
 {
-	take_wanted(make_now);
+	take_wanted(make_wanted);
 }
 
-/* No beat for a while: hold no cgroup that may be removed.  Under weir_lock. */
+/* No pass asks any more: hold no cgroup that may be removed. */
 void weir_groups_rest(void)
 {
 	take_wanted(NULL);
-	if (visited)
-		css_put(visited);
-	visited = NULL;
 }
 
 static bool holds_pages(struct cgroup_subsys_state *css)
@@ -278,39 +295,33 @@ static bool is_done(struct weir_group *group)
 	return !holds_pages(group->css) || !weir_tree_bound(group);
 }
 
-/* One cgroup of the walk; returns what that took, in reads. */
-static u32 visit_one(struct cgroup_subsys_state *css,
-		     void (*visit)(struct weir_group *group))
+/* One cgroup of the walk; returns what that took, in reads.  Under weir_lock. */
+static u32 visit(struct cgroup_subsys_state *css)
 {
 	struct weir_group *group = weir_group_find(css), *parent;
 	u32 cost = VISIT_COST + css->cgroup->level;
 
 	if (!css->parent)
-		return 0;
+		return cost;
 	if (!group) {
 		parent = weir_group_find(css->parent);
 		if (!parent || !weir_tree_bound(parent))
 			return cost;
-		if (weir_css_alive(css) || holds_pages(css)) {
-			group = allocate(css, GFP_NOWAIT);
-			if (group)
-				insert(group);
-		}
 		cost += weir_count_cost();
-		if (!group)
-			return cost;
+		if (weir_css_alive(css) || holds_pages(css))
+			group = make_now(css, true);
 	}
-	if (!is_done(group)) {
-		if (!weir_tree_bound(group))
-			return cost;
-		visit(group);
+	if (group && !is_done(group) && weir_tree_bound(group)) {
+		weir_evaluate(group);
+		cost += weir_count_cost();
 	}
 	while (group && is_done(group)) {
 		parent = group->parent;
 		drop(group);
 		group = parent;
+		cost += weir_count_cost();
 	}
-	return cost + weir_count_cost();
+	return cost;
 }
 
 static struct cgroup_subsys_state *root(void)
@@ -321,35 +332,42 @@ static struct cgroup_subsys_state *root(void)
 
 /*
  * Go on with the walk over all cgroups, for about @budget reads or to its end:
- * make groups where they are missing, drop those that are done, and @visit the
- * others that a knob is about.  The caller holds weir_lock.
+ * make groups where they are missing, drop those that are done, and evaluate the
+ * others that a knob is about.  Only the beat does this.  The lock is held for
+ * CHUNK_READS reads at a time.
  */
-void weir_groups_walk(u32 budget, void (*visit)(struct weir_group *group))
+void weir_groups_walk(u32 budget)
 {
-	struct cgroup_subsys_state *held = visited, *pos = visited;
-	u32 spent = 0, steps = 0;
+	struct cgroup_subsys_state *pos = visited, *held = visited;
+	u32 spent = 0, chunk = 0;
 
 	rcu_read_lock();
+	spin_lock(&weir_lock);
 	while ((pos = css_next_descendant_pre(pos, root()))) {
 		if (held)
 			css_put(held);
 		held = NULL;
-		spent += visit_one(pos, visit);
-		if ((spent < budget && ++steps % 64) || !css_tryget(pos))
+		chunk += visit(pos);
+		if (chunk < CHUNK_READS || !css_tryget(pos))
 			continue;
 		held = pos;
+		spent += chunk;
+		chunk = 0;
 		if (spent >= budget)
 			break;
+		spin_unlock(&weir_lock);
 		rcu_read_unlock();
 		cond_resched();
 		rcu_read_lock();
+		spin_lock(&weir_lock);
 	}
+	spin_unlock(&weir_lock);
+	rcu_read_unlock();
 	if (!pos && held) {
 		css_put(held);
 		held = NULL;
 	}
 	visited = held;
-	rcu_read_unlock();
 }
 
 /*
@@ -370,7 +388,7 @@ void weir_groups_recount(u32 budget)
 		    !weir_tree_floored(group))
 			continue;
 		weir_tree_update(group);
-		spent += weir_count_cost();
+		spent += weir_count_cost() + group->css->cgroup->level;
 	}
 }
 
@@ -379,24 +397,18 @@ void weir_groups_drop_all(void)
 {
 	struct weir_group *group, *next;
 
-	lockdep_assert_held(&weir_lock);
 	weir_groups_rest();
+	if (visited)
+		css_put(visited);
 	while (!list_empty(&all_groups)) {
 		list_for_each_entry_safe(group, next, &all_groups, all) {
+			spin_lock(&weir_lock);
 			if (!group->children)
 				drop(group);
+			spin_unlock(&weir_lock);
+			cond_resched();
 		}
 	}
-}
-
-void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
-		      void *arg)
-{
-	struct weir_group *group;
-
-	lockdep_assert_held(&weir_lock);
-	list_for_each_entry(group, &all_groups, all)
-		visit(group, arg);
 }
 
 /* Sum the counters over all CPUs. */

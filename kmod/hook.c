@@ -53,6 +53,9 @@ static void no_limits(void *dtc)
 DEFINE_STATIC_CALL(weir_rest_of_pass, no_pass);
 DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 
+/* Unloading says whom it waits for this often. */
+#define TELL_AFTER_JIFFIES	(10 * HZ)
+
 static DEFINE_PER_CPU(long, inside);
 static atomic64_t misfit;
 static bool armed;
@@ -143,6 +146,9 @@ static int set(struct hook *hook)
 	int tries = 100;
 	int err;
 
+	if (hook->set)
+		return 0;
+
 	hook->ops = (struct ftrace_ops) {
 		.func = redirect,
 		/* not PERMANENT: who switches ftrace off gets stock behaviour */
@@ -183,7 +189,7 @@ static bool any_set(void)
 }
 
 /*
- * Hook both functions.  The caller holds weir_lock.  -EBUSY, and the function in
+ * Hook both functions.  Only the beat does.  -EBUSY, and the function in
  * @taken, if a livepatch or another exclusive user of ftrace has one of them.
  */
 int weir_hooks_arm(const char **taken)
@@ -230,18 +236,24 @@ static long tasks_inside(void)
 
 /*
  * Wait until no task is in this module's code; nothing is hooked any more.  As
- * long as the kernel keeps a task in its throttle: mostly 200 ms, on a device
- * that hangs until the task is killed.
+ * long as the kernel keeps a task in its throttle: mostly 200 ms; on a device
+ * that hangs, such as a FUSE filesystem whose server does not answer, until the
+ * task is killed.  Every ten seconds the log names such tasks.
  */
 void weir_hooks_drain(void)
 {
+	unsigned int waited;
+
 	if (any_set())
 		pr_err("ftrace does not take its hooks back; unloading waits for the reboot\n");
 	while (any_set())
 		schedule_timeout_uninterruptible(HZ);
 	synchronize_rcu_tasks();
-	while (tasks_inside())
+	for (waited = 1; tasks_inside(); waited++) {
+		if (waited % TELL_AFTER_JIFFIES == 0)
+			weir_events_show();
 		schedule_timeout_uninterruptible(1);
+	}
 	synchronize_rcu_tasks();
 }
 

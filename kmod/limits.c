@@ -109,12 +109,14 @@ static void amend_host(void *dtc, struct bdi_writeback *wb,
 }
 
 /* Hold @limits to every ceiling on the path; returns what its position is judged by. */
-static enum weir_judged_by cap(struct weir_limits *limits, struct weir_group *group,
-		enum weir_pass kind)
+static enum weir_judged_by cap(struct weir_limits *limits,
+			       struct weir_group *group,
+			       struct cgroup_subsys_state *css,
+			       enum weir_pass kind)
 {
+	struct weir_counts fresh = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
-	struct weir_group *own = group;
 
 	for (; group; group = group->parent) {
 		struct weir_counts counts;
@@ -123,11 +125,13 @@ static enum weir_judged_by cap(struct weir_limits *limits, struct weir_group *gr
 		if (!weir_group_has_ceiling(group))
 			continue;
 		counts = weir_tree_counts(group);
+		counts.dirty += fresh.dirty;
+		counts.writeback += fresh.writeback;
 		ceiling = weir_ceiling_pages(&group->ceiling,
 					     READ_ONCE(group->avail));
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
-			by = group == own ? WEIR_JUDGED_BY_CEILING :
-			     WEIR_JUDGED_BY_ANCESTOR;
+			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
+						 WEIR_JUDGED_BY_ANCESTOR;
 		WRITE_ONCE(group->last_freerun,
 			   weir_ceiling_freerun(ceiling, &stock));
 	}
@@ -146,7 +150,8 @@ static void note(struct weir_seen *seen, const struct weir_limits *limits,
 }
 
 /* The cgroup's domain by the ceilings on the path of @group, NULL if none yet. */
-static void amend(void *dtc, struct weir_group *group, enum weir_pass kind,
+static void amend(void *dtc, struct weir_group *group,
+		  struct cgroup_subsys_state *css, enum weir_pass kind,
 		  struct weir_seen *seen)
 {
 	struct weir_limits limits = limits_of(dtc);
@@ -159,7 +164,7 @@ static void amend(void *dtc, struct weir_group *group, enum weir_pass kind,
 		return;
 	}
 	weir_tree_fresh(group, seen);
-	by = cap(&limits, group, kind);
+	by = cap(&limits, group, css, kind);
 	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 	       weir_limits_brake(&limits);
 	if (READ_ONCE(weir_observe)) {
@@ -191,19 +196,17 @@ static void amend_for_drain(void *dtc)
 	put_limits(dtc, &limits);
 }
 
-static void amend_pass(void *dtc, struct bdi_writeback *wb)
+static void amend_pass(void *dtc, struct bdi_writeback *wb,
+		       struct weir_seen *seen)
 {
-	struct weir_seen *seen = weir_events_seen();
 	struct weir_pass_facts facts = facts_of(dtc, wb);
 	enum weir_pass kind = weir_pass_kind(&facts);
 	struct weir_group *group;
 
 	if (kind == WEIR_PASS_READER)
 		return;
-	if (seen) {
-		seen->limits = true;
+	if (seen)
 		seen->released &= facts.has_gdtc;
-	}
 	if (weir_fault())
 		return;
 	amend_for_drain(dtc);
@@ -215,7 +218,7 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb)
 	if (seen && seen->released)
 		FIELD(dtc, dirty) = 0;
 	else
-		amend(dtc, group, kind, seen);
+		amend(dtc, group, wb->memcg_css, kind, seen);
 }
 
 /*
@@ -226,12 +229,16 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb)
 void weir_limits(void *dtc)
 {
 	struct bdi_writeback *wb = POINTER(dtc, wb);
+	struct weir_seen *seen;
 
 	if (wb) {
+		seen = weir_events_seen();
+		if (seen)
+			seen->limits = true;
 		if (!weir_acting())
 			return;
 		rcu_read_lock();
-		amend_pass(dtc, wb);
+		amend_pass(dtc, wb, seen);
 		rcu_read_unlock();
 	} else if (READ_ONCE(proof.task) == current) {
 		proof.thresh = FIELD(dtc, thresh);

@@ -48,7 +48,6 @@ static int prove(void)
 	u64 thresh, bg_thresh;
 	int err;
 
-	mutex_lock(&weir_lock);
 	err = weir_hooks_arm(&taken);
 	if (err == -EBUSY) {
 		/* what a livepatch has now it may give back */
@@ -65,7 +64,6 @@ static int prove(void)
 			       err);
 	}
 	weir_hooks_disarm();
-	mutex_unlock(&weir_lock);
 	return err;
 }
 
@@ -73,9 +71,9 @@ static int prove(void)
 static void settle(void)
 {
 	weir_hooks_drain();
-	mutex_lock(&weir_lock);
 	weir_groups_drop_all();
-	mutex_unlock(&weir_lock);
+	/* dropping a floor evaluates the others, which recount */
+	weir_reserve_end();
 	rcu_barrier();
 	weir_counts_remove();
 }

@@ -15,9 +15,7 @@
  * Across a sleep only the writer's css is kept: the caller holds the wb, the wb
  * its css.  Groups are looked up again, under RCU, after each sleep.
  *
- * The only place where the kernel's function gives up the CPU of its own accord
- * is the pause, so each voluntary switch of the task is one, and a pass with any
- * was spent asleep but for microseconds.
+ * A pass with any pause (events.c) was spent asleep but for microseconds.
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
@@ -95,8 +93,10 @@ out:
 }
 
 /* Under a ceiling many writers must not each dirty a large share of the room. */
-static void shorten_poll(struct weir_group *group)
+static void shorten_poll(struct weir_group *group,
+			 struct cgroup_subsys_state *css)
 {
+	struct weir_counts fresh = weir_tree_uncounted(group, css);
 	struct weir_counts counts;
 	u64 ceiling;
 
@@ -104,6 +104,8 @@ static void shorten_poll(struct weir_group *group)
 		if (!weir_group_has_ceiling(group))
 			continue;
 		counts = weir_tree_counts(group);
+		counts.dirty += fresh.dirty;
+		counts.writeback += fresh.writeback;
 		ceiling = weir_ceiling_pages(&group->ceiling,
 					     READ_ONCE(group->avail));
 		current->nr_dirtied_pause =
@@ -113,21 +115,19 @@ static void shorten_poll(struct weir_group *group)
 }
 
 /* After the kernel's function: count, and schedule the task's next look. */
-static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns,
-		  unsigned long pauses)
+static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns)
 {
-	u64 slept_ns = pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
+	u64 slept_ns = seen->pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
 
 	if (!group)
 		return;
-	if (pauses) {
-		this_cpu_add(group->stats->throttled, pauses);
+	if (seen->pauses) {
+		this_cpu_add(group->stats->throttled, seen->pauses);
 		if (seen->below_floor)
 			this_cpu_add(group->stats->throttled_below_floor,
-				     pauses);
-		this_cpu_add(group->stats->throttled_ns,
-			     slept_ns);
+				     seen->pauses);
+		this_cpu_add(group->stats->throttled_ns, slept_ns);
 	}
 	if (!READ_ONCE(weir_observe)) {
 		/* the kernel let it go by the room of the host, not the floor's */
@@ -137,7 +137,7 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns,
 				      seen->released_poll);
 		if (weir_tree_capped(group)) {
 			weir_tree_fresh(group, seen);
-			shorten_poll(group);
+			shorten_poll(group, seen->css);
 		}
 	}
 	if (group->css == seen->css)
@@ -148,7 +148,6 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns,
 static int watched_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
 {
-	unsigned long switches = current->nvcsw;
 	u64 start_ns = ktime_get_mono_fast_ns();
 	u64 bdi_id = wb->bdi->id;
 	int ret;
@@ -157,7 +156,7 @@ static int watched_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
 	rcu_read_lock();
 	weir_events_leave(seen);
-	leave(seen, bdi_id, start_ns, current->nvcsw - switches);
+	leave(seen, bdi_id, start_ns);
 	rcu_read_unlock();
 	if (!seen->limits && weir_hooks_armed())
 		atomic64_inc(&unseen);
@@ -168,7 +167,10 @@ static int watched_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	      unsigned int flags)
 {
-	struct weir_seen seen = { .css = wb->memcg_css };
+	struct weir_seen seen = {
+		.css = wb->memcg_css,
+		.async = flags & BDP_ASYNC,
+	};
 
 	if (!weir_acting())
 		return weir_kernel_pass(wb, pages_dirtied, flags);

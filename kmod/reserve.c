@@ -62,9 +62,9 @@ struct weir_limits weir_host_limits(void)
 static void recount(struct work_struct *work)
 {
 	if (weir_count_host() > weir_host_limits().bg_thresh) {
-		mutex_lock(&weir_lock);
+		spin_lock(&weir_lock);
 		weir_groups_recount(RECOUNT_READS);
-		mutex_unlock(&weir_lock);
+		spin_unlock(&weir_lock);
 	}
 	if (READ_ONCE(weir_pool.floors_total))
 		queue_delayed_work(system_unbound_wq, to_delayed_work(work),
@@ -81,7 +81,7 @@ void weir_reserve_watch(void)
 				   RECOUNT_JIFFIES);
 }
 
-/* Stop recounting.  No floor is evaluated any more. */
+/* Stop recounting: there is no group any more. */
 void weir_reserve_end(void)
 {
 	cancel_delayed_work_sync(&recount_work);

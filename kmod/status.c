@@ -7,8 +7,8 @@
  *                         observe: counts what it would do, changes nothing
  *                         blind: knobs are set but hooks have no effect
  *                         off: weir.off was given, nothing is hooked or added
- *   hooked                1: the kernel's functions are hooked; for ten seconds
- *                         after the last knob was cleared, too
+ *   hooked                1: the kernel's functions are hooked, from the first
+ *                         knob until the module is unloaded
  *   groups                cgroups weir keeps a record of
  *   missed                passes whose limits weir did not see
  *   misfit                passes with unexpected arguments, left to the kernel

@@ -94,12 +94,12 @@ out:
 
 static void put(const struct tier_nodes *next)
 {
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	if (next)
 		tiers = *next;
 	else
 		memset(&tiers, 0, sizeof(tiers));
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 }
 
 /* The files are there only while tiers are. */
@@ -135,9 +135,9 @@ static int get_tiers(char *buffer, const struct kernel_param *param)
 {
 	int len;
 
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	len = sysfs_emit(buffer, "%s\n", tiers.text);
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	return len;
 }
 
@@ -158,9 +158,9 @@ static int set_ratio(const char *text, const struct kernel_param *param)
 		return err;
 	if (value > 100)
 		return -ERANGE;
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	tier_ratio = value;
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	return 0;
 }
 

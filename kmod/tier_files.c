@@ -60,10 +60,10 @@ static int show_limit(struct seq_file *seq, void *unused)
 	u64 pages = limit_pages(mem_cgroup_from_css(css), seq_cft(seq)->private);
 	struct weir_tiers tiers;
 
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	weir_tiers_now(&tiers);
 	pages = weir_tier_upto(&tiers, ratio_of(css), pages, 0);
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	print_pages(seq, pages);
 	return 0;
 }
@@ -72,9 +72,9 @@ static int show_ratio(struct seq_file *seq, void *unused)
 {
 	u32 ratio;
 
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	ratio = ratio_of(seq_css(seq));
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	if (ratio == WEIR_TIER_BY_CAPACITY)
 		seq_puts(seq, "default\n");
 	else
@@ -94,23 +94,23 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 
 	if (weir_parse_ratio(text, len, &ratio) != WEIR_PARSED)
 		return -EINVAL;
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	weir_tiers_now(&tiers);
 	if (weir_tier_raises(&tiers, ratio_of(css), ratio) &&
 	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
 		err = -EPERM;
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	if (!err && ratio != WEIR_TIER_BY_CAPACITY)
 		err = weir_group_make(css);
 	if (err)
 		return err;
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	group = weir_group_find(css);
 	if (group)
 		WRITE_ONCE(group->tier_ratio, ratio);
 	else if (ratio != WEIR_TIER_BY_CAPACITY)
 		err = -ENODEV;
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	return err ?: len;
 }
 
@@ -199,13 +199,13 @@ static int show_stat(struct seq_file *seq, void *unused)
 	nodes = kmalloc_array(WEIR_TIERS_MAX, sizeof(*nodes), GFP_KERNEL_ACCOUNT);
 	if (!nodes)
 		return -ENOMEM;
-	mutex_lock(&weir_lock);
+	spin_lock(&weir_lock);
 	weir_tiers_now(&tiers);
 	for (tier = 0; tier < tiers.count; tier++) {
 		nodes[tier] = *weir_tier_nodes(tier);
 		budget[tier] = upto(&tiers, css, tier);
 	}
-	mutex_unlock(&weir_lock);
+	spin_unlock(&weir_lock);
 	for (tier = 0; tier < tiers.count; tier++) {
 		seq_printf(seq, "tier%u nodes=%*pbl capacity=%llu bytes=%llu budget=",
 			   tier, nodemask_pr_args(&nodes[tier]),

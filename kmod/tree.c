@@ -97,7 +97,20 @@ struct weir_counts weir_tree_update(struct weir_group *group)
 }
 
 /*
- * The same in a pass, at most once between two sleeps: the count costs a read for
+ * Pages of @css that no sum has: it has no group yet, and @group is its nearest
+ * ancestor's.
+ */
+struct weir_counts weir_tree_uncounted(struct weir_group *group,
+				       struct cgroup_subsys_state *css)
+{
+	struct weir_counts none = {};
+
+	return css == group->css ? none :
+	       weir_count_memcg(mem_cgroup_from_css(css));
+}
+
+/*
+ * weir_tree_update() in a pass, at most once between two sleeps: the count costs a read for
  * each possible CPU, and the steps of a pass follow each other in microseconds.
  */
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen)

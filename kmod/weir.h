@@ -164,7 +164,7 @@ struct weir_group {
 	struct rcu_head rcu;
 };
 
-extern struct mutex weir_lock;
+extern spinlock_t weir_lock;
 extern unsigned int weir_group_count;
 extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
 extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
@@ -175,11 +175,9 @@ void weir_group_wanted(struct cgroup_subsys_state *css);
 void weir_group_knobs_changed(struct weir_group *group, bool had);
 void weir_groups_make_wanted(void);
 void weir_groups_rest(void);
-void weir_groups_walk(u32 budget, void (*visit)(struct weir_group *group));
+void weir_groups_walk(u32 budget);
 void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
-void weir_groups_each(void (*visit)(struct weir_group *group, void *arg),
-		      void *arg);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
 static inline u64 weir_now_ms(void)
 {
@@ -229,6 +227,7 @@ struct weir_seen {
 	struct task_struct *task;
 	struct cgroup_subsys_state *css;
 	bool below_floor;		/* was, when it began */
+	bool async;			/* must not sleep */
 	bool counted;			/* its path's sums, at counted_switches */
 	unsigned long counted_switches;
 	bool limits;			/* came by limits.c */
@@ -242,12 +241,14 @@ struct weir_seen {
 	/* the pause the task is in */
 	bool paused;
 	enum weir_pause_by by;
-	unsigned long switches;
+	u32 pauses;			/* so far */
 	u64 since_ns;
 };
 
 /* tree.c: what a subtree holds */
 struct weir_counts weir_tree_update(struct weir_group *group);
+struct weir_counts weir_tree_uncounted(struct weir_group *group,
+				       struct cgroup_subsys_state *css);
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
@@ -273,6 +274,7 @@ u64 weir_memory_dirtyable(struct weir_group *group);
 int weir_events_find(void);
 int weir_events_arm(void);
 void weir_events_disarm(void);
+void weir_events_show(void);
 struct weir_seen *weir_events_seen(void);
 void weir_events_enter(struct weir_seen *seen);
 void weir_events_leave(struct weir_seen *seen);
@@ -368,6 +370,8 @@ extern struct weir_pool weir_pool;
 extern bool weir_proven;
 extern unsigned long weir_last_beat;	/* jiffies */
 int weir_arm(void);
+void weir_beat_start(void);
+void weir_beat_now(void);
 void weir_evaluate(struct weir_group *group);
 void weir_floors_evaluate(void);
 int weir_beat_create(void);

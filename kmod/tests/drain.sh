@@ -90,7 +90,6 @@ ok "switched off: no limit far below what is held" no_debt
 kill $writers
 ok "withdrawn when what was held is written" soon withdrawn
 ok "then no probe is left" comes_to idle state
-ok "nothing hooked, after a while" comes_to 0 hooks
 
 echo 10 >$seconds
 ok "unloads while on" rmmod weir

@@ -16,9 +16,7 @@ ok "the same two with a ceiling" is "$(hooks)" 2
 echo max >memory.dirty_bytes
 echo 0 >memory.dirty_min
 ok "idle when the last knob is cleared" is "$(state)" idle
-ok "hooks outlast it by some seconds" is "$(hooks)" 2
-ok "but not by more" comes_to 0 hooks
-ok "status says so" is "$(cat /sys/kernel/weir/hooked)" 0
+ok "hooks stay, and pass everything on" is "$(hooks) $(cat /sys/kernel/weir/hooked)" "2 1"
 
 echo 16M >memory.dirty_min
 cd /
@@ -79,4 +77,33 @@ exec 3<&-
 wait $writer
 ok "loads again" insmod /weir.ko
 ok "unloads again" rmmod weir
+
+# groups of removed cgroups go, with no knob left, too
+groups() {
+	cat /sys/kernel/weir/groups
+}
+insmod /weir.ko
+mkdir -p /sys/fs/cgroup/parent
+echo +memory >/sys/fs/cgroup/parent/cgroup.subtree_control
+echo 64M >/sys/fs/cgroup/parent/memory.dirty_bytes
+for i in 1 2 3 4 5; do mkdir /sys/fs/cgroup/parent/$i; done
+ok "a group for each cgroup below a knob" comes_to 6 groups
+echo max >/sys/fs/cgroup/parent/memory.dirty_bytes
+ok "idle without a knob" is "$(state)" idle
+rmdir /sys/fs/cgroup/parent/? /sys/fs/cgroup/parent
+ok "none is kept of removed ones while idle" comes_to 0 groups
+
+# a work item that outlives the module would take the kernel down
+echo 1 >/sys/kernel/rcu_expedited
+mkdir /sys/fs/cgroup/b
+unloads_with_floors() {
+	for i in 1 2 3 4 5; do
+		echo 1M >/sys/fs/cgroup/a/memory.dirty_min &&
+			echo 1M >/sys/fs/cgroup/b/memory.dirty_min || return 1
+		rmmod weir && insmod /weir.ko || return 1
+		usleep 100000
+	done
+}
+ok "unloads with two floors set" unloads_with_floors
+rmmod weir
 finish
