@@ -196,8 +196,9 @@ static void beat(struct work_struct *work)
 	}
 	if (READ_ONCE(stopping))
 		return;
+	/* not queue_: a group that was made meanwhile has queued it for later */
 	if (needed)
-		queue_delayed_work(queue, to_delayed_work(work), BEAT_JIFFIES);
+		mod_delayed_work(queue, to_delayed_work(work), BEAT_JIFFIES);
 	else if (READ_ONCE(weir_group_count))
 		queue_delayed_work(queue, to_delayed_work(work), IDLE_JIFFIES);
 }
