@@ -310,6 +310,23 @@ static u32 portion_of(struct weir_group *group, const struct weir_contest *conte
 	}
 }
 
+static struct weir_standing standing(const struct weir_account *account)
+{
+	return (struct weir_standing) {
+		.got = account->got,
+		.portion = account->portion,
+		.behind = account->behind,
+	};
+}
+
+static bool is_behind(const struct weir_account *one,
+		      const struct weir_account *other)
+{
+	struct weir_standing a = standing(one), b = standing(other);
+
+	return weir_share_is_behind(&a, &b);
+}
+
 /* Give a member its portion.  Alone in a contest, nobody has to pay. */
 static void give(struct weir_account *account, struct weir_contest *contest)
 {
@@ -323,8 +340,7 @@ static void give(struct weir_account *account, struct weir_contest *contest)
 	WRITE_ONCE(account->queue, contest->queued);
 	WRITE_ONCE(account->portion, portion);
 	if (account->nested && portion &&
-	    (!least || weir_share_is_behind(account->got, portion, least->got,
-					    least->portion)))
+	    (!least || is_behind(account, least)))
 		contest->next_behind = account;
 }
 

@@ -13,10 +13,9 @@
  * The wait is bounded.  It is fixed when it begins: what others dirty on the same
  * wb meanwhile, real-time tasks or other cgroups' writers of its files, makes
  * the next pass wait, not this one.  It is at most WEIR_WAIT_MOST_MS, in steps
- * of 200 ms at most, killable.  After each step it ends early where the
- * kernel's own pause does (below freerun, or the background level in the root's
- * division), if a floor has room by now, if the cgroup does not compete any
- * more, or if weir stops acting.  A task that the kernel gives way to does not wait: a real-time or
+ * of 200 ms at most, killable.  After each step it ends early if the host has come
+ * down to its background level, if a floor has room by now, if the cgroup does
+ * not compete any more, or if weir stops acting.  A task that the kernel gives way to does not wait: a real-time or
  * deadline task, one that is boosted to that, one that cleans pages by dirtying
  * some.
  *

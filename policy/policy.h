@@ -308,12 +308,19 @@ struct weir_contender {
 	weir_u64 asleep_us;	/* of a round, smoothed; of all its tasks, at most a round */
 };
 
+/* What a member that competes got for its portion. */
+struct weir_standing {
+	weir_u64 got;
+	weir_u32 portion;
+	weir_u32 behind;	/* it was the furthest behind in the round before */
+};
+
 #define WEIR_COMPETES_MS	2000ULL
 
 int weir_share_competes(const struct weir_contender *contender);
 weir_u64 weir_share_smooth(weir_u64 was, weir_u64 now, weir_u64 elapsed_ms);
-int weir_share_is_behind(weir_u64 got, weir_u32 portion, weir_u64 other_got,
-			 weir_u32 other_portion);
+int weir_share_is_behind(const struct weir_standing *one,
+			 const struct weir_standing *other);
 
 /* arith.c: the few sums everything above is made of. */
 

@@ -13,8 +13,9 @@
  *
  * Strategy below the root.  What the members together may have is up to the
  * kernel, and it shows only while one of them takes all that the kernel gives.
- * So the member that is furthest behind its portion is not held, and the others
- * are held to what follows from their portions of what all got.  What a member
+ * So the member that is furthest behind its portion is not held and does not
+ * pay, and the others are held to what follows from their portions of what all
+ * got.  What a member
  * gets is what it dirties: over some seconds that is what its flusher cleans,
  * but a flusher turns to one wb for megabytes at a time.  Slowing a
  * member down gives its flusher's time to all other flushers, outside ones
@@ -29,9 +30,9 @@
  *
  * Example.  Weights 100 and 400 below one cgroup, four more cgroups outside, and
  * the kernel gives each flusher that has work 1,000 pages in a second.  The
- * second is behind and gets 1,000.  The first pays for a fifth of what both got,
- * with an ease of 9/8: 290.  Their sum was 2,000 and is 1,290: the device gives
- * what the first leaves to all five others.
+ * second is behind and gets 1,000.  The first pays for a fifth of what both got:
+ * 250.  Their sum was 2,000 and is 1,250: the device gives what the first leaves
+ * to all five others.
  */
 #include "policy.h"
 
@@ -61,10 +62,17 @@ weir_u64 weir_share_smooth(weir_u64 was, weir_u64 now, weir_u64 elapsed_ms)
 	return was ? (15 * was + done) / 16 : done;
 }
 
-/* Is a member that got @got for its @portion further behind than the other? */
-int weir_share_is_behind(weir_u64 got, weir_u32 portion, weir_u64 other_got,
-			 weir_u32 other_portion)
+/* The one that was behind stays it until another is by a quarter more. */
+static weir_u64 standing(const struct weir_standing *member)
 {
-	return weir_saturate(got) * other_portion <
-	       weir_saturate(other_got) * portion;
+	weir_u64 got = weir_saturate(member->got);
+
+	return member->behind ? got - got / 4 : got;
+}
+
+/* Is a member further behind its portion than the other? */
+int weir_share_is_behind(const struct weir_standing *one,
+			 const struct weir_standing *other)
+{
+	return standing(one) * other->portion < standing(other) * one->portion;
 }

@@ -38,8 +38,8 @@
  *
  * All of this is for the root's division, of the whole device.  Below the root
  * (share.c) neither the host's level nor the device's pace says anything about
- * what the members together may have: there the pace is what they got cleaned,
- * and the ease is constant.
+ * what the members together may have: there the pace is what they got, and the
+ * ease is 1.
  *
  * Who competes: those whose tasks were put to sleep lately, by Linux or by this.
  * Portions are handed down the hierarchy as cgroup v2 does it: of what a cgroup
@@ -59,12 +59,6 @@
 /* The ease, in eighths. */
 #define EASE_ONE	8ULL
 #define EASE_MOST	20ULL
-/*
- * In a division below the root.  More than one, as a member that was blocked
- * meanwhile got less than it paid for, and would be let do a little less each
- * round.  An eighth makes shares of 1 : 4 into 1 : 3.4.
- */
-#define EASE_NESTED	9ULL
 
 /*
  * One level of the hierarchy: of a parent's @portion, the part of a child with
@@ -119,7 +113,7 @@ static weir_u64 ease(const struct weir_turn *turn, weir_u64 pace)
 	weir_u64 result = dirty < top ? EASE_ONE * (top - dirty) / (2 * at.half) : 0;
 
 	if (turn->nested)
-		return EASE_NESTED;
+		return EASE_ONE;
 	if (result < 2 * EASE_ONE && queued < 2 * pace &&
 	    queued < weir_saturate(turn->host_bg_thresh) / 4)
 		result = 2 * EASE_ONE;
@@ -134,6 +128,7 @@ weir_u64 weir_turn_price_ns(const struct weir_turn *turn)
 	weir_u64 pace = weir_saturate(turn->pace);
 	weir_u64 pages, price_ns;
 
+	/* what is behind must not owe for it: a debt would put it behind again */
 	if (!turn->portion || turn->behind || !pace)
 		return 0;
 	/* in eighths of a page, per round */
@@ -181,17 +176,14 @@ weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 
 /*
  * May writers of the cgroup be held at all?  Below the background level nobody
- * is: flushers rest.  Below the root that ends at freerun already, where the
- * kernel itself lets everybody go.  The root's own division cannot end there,
- * as it keeps the host below freerun.
+ * is: flushers rest.  Not from freerun on, where the kernel lets everybody go:
+ * the root's division keeps the host below it, and in others whoever dirties
+ * fastest would fill what is missing each time that the host dips below it.
  */
 int weir_turn_holds(const struct weir_turn *turn)
 {
-	weir_u64 level = turn->nested ?
-		weir_freerun(turn->host_thresh, turn->host_bg_thresh) :
-		turn->host_bg_thresh;
-
-	return turn->portion && !turn->behind && turn->host_dirty > level;
+	return turn->portion && !turn->behind &&
+	       turn->host_dirty > turn->host_bg_thresh;
 }
 
 /*

@@ -120,6 +120,12 @@ const weir_u64 weir_layout_contender[] = {
 	AT(weir_contender, asleep_us),
 };
 
+const weir_u64 weir_layout_standing[] = {
+	sizeof(struct weir_standing),
+	AT(weir_standing, got), AT(weir_standing, portion),
+	AT(weir_standing, behind),
+};
+
 const weir_u64 weir_layout_tiers[] = {
 	sizeof(struct weir_tiers),
 	AT(weir_tiers, capacity), AT(weir_tiers, count), AT(weir_tiers, ratio),

@@ -31,6 +31,7 @@ mod c {
         pub static weir_layout_tier_constants: [u64; 16];
         pub static weir_layout_turn: [u64; 9];
         pub static weir_layout_contender: [u64; 4];
+        pub static weir_layout_standing: [u64; 4];
         pub static weir_layout_weight_constants: [u64; 9];
         pub static weir_layout_constants: [u64; 32];
     }
@@ -188,6 +189,7 @@ fn structs_agree_with_the_header() {
         slept_ago_ms,
         asleep_us
     );
+    assert_layout!(weir_layout_standing, share::Standing, got, portion, behind);
 }
 
 #[test]

@@ -287,11 +287,11 @@ mod tests {
             ..TURN
         };
         for level in [0, 4_096, 6_145, 8_192] {
-            assert!(near(at(level).price_ns(), MS * 8 / 9), "{level}");
+            assert!(near(at(level).price_ns(), MS), "{level}");
         }
         let now = 60_000 * MS;
         let waits = |turn: Turn| turn.wait_ms(now + 50 * MS, now);
-        assert_eq!([waits(at(6_145)), waits(at(6_144))], [50, 0]);
+        assert_eq!([waits(at(4_097)), waits(at(4_096))], [50, 0]);
         let behind = Turn {
             behind: 1,
             ..at(8_192)

@@ -62,12 +62,8 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     assert!(wait <= weight::WAIT_MOST_MS, "no longer in a pass");
     if wait > 0 {
         assert!(turn.holds(), "what may be held");
-        if turn.nested != 0 {
-            let freerun = arith::freerun(turn.host_thresh, turn.host_bg_thresh);
-            assert!(turn.host_dirty > freerun, "as long as the kernel");
-        }
         assert!(
-            turn.nested != 0 || turn.host_dirty > turn.host_bg_thresh,
+            turn.host_dirty > turn.host_bg_thresh,
             "free where flushers rest"
         );
         assert!(pays, "who competes and is not behind");
@@ -79,17 +75,26 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
 
 /// Somebody is not held, nobody is behind another that is behind it, and what the root asks for is not more.
 pub(super) fn check_contest(members: &[(u64, u32)], asleep_us: u64, slept_ago_ms: u64) {
-    let behind = |a: &(u64, u32), b: &(u64, u32)| share::is_behind(a.0, a.1, b.0, b.1);
-    for a in members {
-        for b in members {
-            assert!(!(behind(a, b) && behind(b, a)), "{a:?} {b:?}");
+    // One has the mark, as after a round.
+    let members: Vec<_> = members
+        .iter()
+        .enumerate()
+        .map(|(i, member)| share::Standing {
+            got: member.0,
+            portion: member.1,
+            behind: u32::from(i == 0),
+        })
+        .collect();
+    for a in &members {
+        for b in &members {
+            assert!(!(a.is_behind(b) && b.is_behind(a)), "{a:?} {b:?}");
         }
     }
     let found = members
         .iter()
-        .reduce(|a, b| if behind(b, a) { b } else { a });
-    if let Some(found) = found.filter(|_| members.iter().all(|member| member.1 > 0)) {
-        assert!(members.iter().all(|other| !behind(other, found)));
+        .reduce(|a, b| if b.is_behind(a) { b } else { a });
+    if let Some(found) = found.filter(|_| members.iter().all(|member| member.portion > 0)) {
+        assert!(members.iter().all(|other| !other.is_behind(found)));
     }
     let competes = |nested| {
         share::Contender {
