@@ -13,7 +13,7 @@ use crate::world::Cgroup;
 use crate::world::World;
 use policy::UNLIMITED;
 use policy::floor::{FloorPass, Verdict};
-use policy::share::{self, Contender};
+use policy::share::{self, Contender, Standing};
 use policy::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT};
 
 /// Not written to for this time: not in use.
@@ -330,6 +330,10 @@ impl Weights {
         if scope == 0 {
             self.paces[disk] = pace;
         }
+        let marked = runners
+            .iter()
+            .copied()
+            .find(|wb| self.accounts[*wb].is_behind);
         for (_, wb) in contest {
             let account = &mut self.accounts[*wb];
             (account.portion, account.pace, account.queue) = (0, pace, queued);
@@ -347,9 +351,13 @@ impl Weights {
             }
             self.accounts[*wb].portion = portion;
         }
+        let standing = |wb: usize| Standing {
+            got: self.accounts[wb].got,
+            portion: self.accounts[wb].portion,
+            behind: u32::from(marked == Some(wb)),
+        };
         let further = |a: usize, b: usize| {
-            let (one, other) = (&self.accounts[a], &self.accounts[b]);
-            if share::is_behind(other.got, other.portion, one.got, one.portion) {
+            if standing(b).is_behind(&standing(a)) {
                 b
             } else {
                 a
