@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# A wait for a weight ends: no write() takes much longer than a second for it,
+# though real-time tasks, and others' writers of the same files, dirty pages of the
+# waiting cgroup all the time.  Wants a slow disk "d".
+. /tap.sh
+insmod /weir.ko || exit 1
+cd /sys/fs/cgroup || exit 1
+echo "+memory +io" >cgroup.subtree_control
+limits 16777216
+mkdir light heavy
+echo 1 >light/memory.dirty_weight
+echo 10000 >heavy/memory.dirty_weight
+
+# writer CGROUP NAME OPTION...: unlimited, on a file of its cgroup's
+writer() {
+	cgroup=$1 name=$2
+	shift 2
+	in_cgroup "$cgroup" fio --name="$name" --filename="/mnt/d/$name" --rw=write --bs=4k --size=40m --invalidate=0 \
+		--fallocate=posix --time_based --output-format=terse --output="/tmp/$name" "$@"
+}
+# the longest write() in milliseconds
+longest() {
+	awk -F';' '{ print int($56 / 1000) }' "/tmp/$1"
+}
+# writes CGROUP NAME: a line of what fio found
+said() {
+	echo "# $1: writes of $(awk -F';' '{ print int($57 / 1000) " ms on average, " int($56 / 1000) " at most, " $48 " KiB/s" }' "/tmp/$1")"
+}
+
+writer heavy heavy --runtime=999 &
+writer light own --runtime=10
+# what a real-time task of the cgroup and the root's rewriter dirty is light's to pay
+writer light own --runtime=40 &
+sleep 2
+# fio starts at once: the file is there
+in_cgroup light chrt -f 1 fio --name=rt --filename=/mnt/d/rt --rw=write --bs=64k --size=40m --rate=1m --invalidate=0 \
+	--fallocate=posix --time_based --runtime=40 --output-format=terse --output=/tmp/rt &
+fio --name=rewriter --filename=/mnt/d/own --rw=randwrite --bs=4k --size=40m --rate=1m --invalidate=0 --fallocate=none \
+	--time_based --runtime=40 --output=/dev/null &
+sleep 15
+ok "a weight of 1 is held" between 1 "$(stat light nr_weight_held)" 1000000
+sleep 25
+soon test -s /tmp/own
+soon test -s /tmp/rt
+said own
+said rt
+waits=$(stat light nr_weight_held)
+ok "a wait is a second at most" between 1 $(($(stat light weight_held_usec) / waits / 1000)) 1010
+# and the kernel's own pause, the journal, the CPU
+ok "no write takes much longer" between 1 "$(longest own)" 2500
+ok "a real-time task does not wait" between 0 "$(longest rt)" 900
+
+# a task that is killed is gone at once
+writer light killed --runtime=999 &
+sleep 5
+start=$(date +%s)
+echo 1 >light/cgroup.kill
+soon sh -c '! grep -q . /sys/fs/cgroup/light/cgroup.procs'
+ok "a fatal signal ends a wait" between 0 $(($(date +%s) - start)) 1
+echo 1 >heavy/cgroup.kill
+{ wait; } 2>/dev/null
+finish
