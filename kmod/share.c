@@ -124,10 +124,8 @@ struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id)
 		account = &group->share.accounts[i];
 		if (account->bdi_id)
 			continue;
-		*account = (struct weir_account) {
-			.bdi_id = bdi_id,
-			.group = group,
-		};
+		account->group = group;
+		WRITE_ONCE(account->bdi_id, bdi_id);
 		raw_spin_lock(&joining_lock);
 		list_add_tail(&account->node, &joining);
 		raw_spin_unlock(&joining_lock);
@@ -163,6 +161,9 @@ static void release(struct weir_account *account)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&group->lock, flags);
+	/* these are read without the lock */
+	WRITE_ONCE(account->bdi_id, 0);
+	WRITE_ONCE(account->portion, 0);
 	*account = (struct weir_account) {};
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 }

@@ -95,7 +95,7 @@ static u64 pay(struct weir_account *account, const struct look *now)
 	u64 pages = note(account, now);
 	u64 wait_ms;
 
-	WRITE_ONCE(account->price_ns, weir_turn_price_ns(&turn));
+	account->price_ns = weir_turn_price_ns(&turn);
 	account->due_ns = weir_turn_pay(&turn, account->due_ns, now->now_ns, pages);
 	wait_ms = weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
 	if (wait_ms)
@@ -130,19 +130,31 @@ static u64 pay_pass(struct bdi_writeback *wb)
 	return wait_ms;
 }
 
-/* A task of @group slept in the throttle: it competes. */
-static void note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns)
+/*
+ * A task of @group slept in the throttle for @slept_ns, or not: then it competes.
+ * Copies the account, if there is one.
+ */
+static bool note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns,
+		       struct weir_account *copy)
 {
 	struct weir_account *account;
 	unsigned long flags;
 
+	if (!weir_share_account(group, bdi_id))
+		return false;
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_account(group, bdi_id);
 	if (account) {
-		WRITE_ONCE(account->slept, jiffies ?: 1);
+		if (slept_ns)
+			WRITE_ONCE(account->slept, jiffies ?: 1);
 		account->asleep_ns += slept_ns;
+		copy->price_ns = account->price_ns;
+		copy->portion = READ_ONCE(account->portion);
+		copy->nested = READ_ONCE(account->nested);
+		copy->behind = READ_ONCE(account->behind);
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
+	return account;
 }
 
 /* Is there room under a floor on @group's path, by now? */
@@ -156,14 +168,14 @@ static bool admitted(struct weir_group *group, struct bdi_writeback *wb)
 	return weir_floor_decide(&pass) == WEIR_FLOOR_ADMIT;
 }
 
-/* Is there a reason to wait for still? */
-static bool is_held(struct weir_group *group, struct bdi_writeback *wb)
+/* Is there a reason to wait for still?  @account is a copy. */
+static bool is_held(struct weir_group *group, struct bdi_writeback *wb,
+		    const struct weir_account *account)
 {
-	struct weir_account *account = weir_share_account(group, wb->bdi->id);
 	struct weir_limits limits = weir_host_limits();
 	struct weir_turn turn;
 
-	if (!account || READ_ONCE(weir_observe) || !weir_acting() ||
+	if (READ_ONCE(weir_observe) || !weir_acting() ||
 	    !weir_share_scope(group))
 		return false;
 	turn = turn_of(account, weir_count_host(), &limits);
@@ -173,6 +185,7 @@ static bool is_held(struct weir_group *group, struct bdi_writeback *wb)
 /* A step of a wait has taken @slept_ns; true if there is to be another. */
 static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 {
+	struct weir_account account = {};
 	struct weir_group *group;
 	bool held = false;
 
@@ -180,8 +193,8 @@ static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 	group = weir_group_find(wb->memcg_css);
 	if (group) {
 		this_cpu_add(group->stats->weight_held_ns, slept_ns);
-		note_sleep(group, wb->bdi->id, slept_ns);
-		held = is_held(group, wb);
+		held = note_sleep(group, wb->bdi->id, slept_ns, &account) &&
+		       is_held(group, wb, &account);
 	}
 	rcu_read_unlock();
 	return held && !fatal_signal_pending(current);
@@ -258,15 +271,13 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
  */
 void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns)
 {
-	struct weir_account *account;
+	struct weir_account account;
 
-	if (!weir_share_any())
+	if (!weir_share_any() ||
+	    !note_sleep(group, bdi_id, slept_ns, &account))
 		return;
-	if (slept_ns)
-		note_sleep(group, bdi_id, slept_ns);
-	account = weir_share_account(group, bdi_id);
-	if (account && !READ_ONCE(weir_observe))
+	if (!READ_ONCE(weir_observe))
 		current->nr_dirtied_pause =
-			weir_turn_poll(READ_ONCE(account->price_ns),
+			weir_turn_poll(account.price_ns,
 				       current->nr_dirtied_pause);
 }

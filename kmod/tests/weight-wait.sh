@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # A wait for a weight ends: no write() takes much longer than a second for it,
 # though real-time tasks, and others' writers of the same files, dirty pages of the
-# waiting cgroup all the time.  Wants a slow disk "d".
+# waiting cgroup all the time.  Wants a slow disk "d", and chrt (Debian: util-linux).
 . /tap.sh
 insmod /weir.ko || exit 1
 cd /sys/fs/cgroup || exit 1

@@ -43,6 +43,7 @@ on_each_kernel! {
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--disk", EXT4], &[];
     cgroups_and_loads_may_storm: "storm.sh", &["--disk", EXT4], &["2", "100"];
     shares_follow_weights: "weight.sh", &["--disk", "d=1G,ext4,6M/s"], &[];
+    waits_for_weights_end: "weight-wait.sh", &["--cpus", "1", "--count-instructions", "--package", "util-linux", "--disk", "d=1G,ext4,6M/s"], &[];
     what_does_not_fit_is_named: "refusals.sh", &["--make", "WEIR_FAULTS=y"], &[];
     limits_follow_the_drain: "drain.sh", &["--disk", "d=1G,ext4,8M/s"], &[];
     faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];

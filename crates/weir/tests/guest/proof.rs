@@ -139,3 +139,14 @@ fn chaos_on_the_debug_kernel() {
 fn chaos_on_a_stock_kernel() {
     chaos("debian:6.12", &["60"]);
 }
+
+#[test]
+#[ignore = "six minutes of a guest: make proof"]
+fn a_tenants_weights_stay_within_the_tenant() {
+    passes(
+        "debian:6.12",
+        &words("--cpus 1 --count-instructions --memory 1G --disk d=1G,ext4,6M/s"),
+        "tenant-weight.sh",
+        &["60"],
+    );
+}
