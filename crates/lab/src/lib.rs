@@ -25,6 +25,7 @@ mod prepare;
 mod qemu;
 mod run;
 pub mod tool;
+mod tsc;
 mod userland;
 mod verdict;
 mod watchdog;

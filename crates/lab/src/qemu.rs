@@ -15,6 +15,7 @@ use crate::emulator::Emulator;
 use crate::madt;
 use crate::monitor::Monitor;
 use crate::numa;
+use crate::tsc;
 use crate::watchdog::Silence;
 use anyhow::{Context, Result, bail};
 use guest::protocol::Event;
@@ -432,16 +433,16 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     add("-initrd", &path_of(&machine.initramfs));
     // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run. no_timer_check: on a
     // busy machine the kernel finds the emulated timer wanting while it boots, and stops there.
-    add(
-        "-append",
-        &format!(
-            "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check {} {}",
-            inherited
-                .madt
-                .map_or_else(String::new, |_| madt::kernel_options(machine.cpus)),
-            machine.append
-        ),
-    );
+    let mut append = "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check".to_owned();
+    // Counting, the frequency is 1 GHz and the kernel finds it. reliable: nor need it compare the
+    // counter with a slower clock later, which a busy host distorts as much.
+    if let Some(khz) = tsc::khz().filter(|_| !machine.count_instructions) {
+        append += &format!(" tsc_early_khz={khz} tsc=reliable");
+    }
+    if inherited.madt.is_some() {
+        append += &format!(" {}", madt::kernel_options(machine.cpus));
+    }
+    add("-append", &format!("{append} {}", machine.append));
     add(
         "-chardev",
         &format!("file,id=console,path={}", path_of(inherited.console)),
