@@ -17,6 +17,11 @@ BINARY := $(TARGET)/x86_64-unknown-linux-gnu/release/weir
 DEB_DIR := $(abspath $(TARGET)/deb)
 # The packages name no address that answers mail: there is none yet.
 UNANSWERED := bogus-mail-host,bogus-mail-host-in-debian-changelog
+# What the demo's guests keep time by: the instructions they execute, the same on any machine, or this machine's clock.
+CLOCK ?= instructions
+CLOCK_instructions := --count-instructions
+CLOCK_emulated :=
+$(if $(filter instructions emulated,$(CLOCK)),,$(error CLOCK is instructions or emulated, not `$(CLOCK)`))
 # What runs in the lab, too, and meets its expectations on the twin.
 TWIN := dirty-knobs io-psi io-psi-scarce no-knob rate-based-10dd floor-sustained ceiling ceiling-ratio weight
 # Of those, what guests with one CPU, and disks in their memory, show as well.
@@ -29,8 +34,8 @@ MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
 help: ## say what can be done here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## show one noisy writer and its victim, on a stock kernel and with weir
-	./weir run scenarios/dirty-knobs.toml --on lab
+demo: setup ## show one noisy writer and its victim, on a stock kernel and with weir (CLOCK=emulated: by this machine's clock)
+	./weir run scenarios/dirty-knobs.toml --on lab $(CLOCK_$(CLOCK))
 
 setup: ## install what this machine lacks (apt-get, with sudo if not root)
 	@tools/setup.sh
@@ -42,10 +47,8 @@ kmod: ## build the module for the running kernel, or for KDIR=...
 	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
 	$(MAKE) -C kmod KDIR=$(KDIR) modules
 
-test: setup ## check format and lints, run every test, guests included
-	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo test --locked --workspace --no-fail-fast
+test: setup ## check format and lints, run every test, guests included (10 minutes on two cores)
+	tools/test.sh
 
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir

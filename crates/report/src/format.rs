@@ -46,7 +46,8 @@ pub(crate) fn ratio(over: f64, under: f64) -> String {
         r if r >= 100.0 => format!("{ratio:.0}x"),
         r if r >= 10.0 => format!("{ratio:.1}x"),
         r if r >= 0.01 || r == 0.0 => format!("{ratio:.2}x"),
-        _ => format!("{ratio:.4}x"),
+        r if r >= 0.0001 => format!("{ratio:.4}x"),
+        _ => format!("{ratio:.6}x"),
     }
 }
 
@@ -66,7 +67,7 @@ fn scale(of: f64, unit: Unit) -> (f64, &'static str) {
     };
     match unit {
         Unit::Nanoseconds if of.abs() >= 1e9 => (1e9, " s"),
-        Unit::Nanoseconds if of.abs() >= 1e4 => (1e6, " ms"),
+        Unit::Nanoseconds if of.abs() >= 1e5 => (1e6, " ms"),
         Unit::Nanoseconds => (1e3, " us"),
         Unit::Bytes => (bytes().0, bytes().1),
         Unit::Bandwidth => (bytes().0, bytes().2),
@@ -140,6 +141,7 @@ mod tests {
             (26.24, Unit::Percent, "26.2 %"),
             (480_000.0, Unit::Nanoseconds, "0.48 ms"),
             (16_200_000_000.0, Unit::Nanoseconds, "16.2 s"),
+            (25_700.0, Unit::Nanoseconds, "25.7 us"),
             (900.0, Unit::Nanoseconds, "0.90 us"),
             (25_165_824.0, Unit::Bytes, "24.0 MiB"),
             (262_144.0, Unit::Bandwidth, "256 KiB/s"),
@@ -177,6 +179,8 @@ mod tests {
     fn ratios() {
         assert_eq!(ratio(125.0, 10.8), "11.6x");
         assert_eq!(ratio(0.48, 526.0), "0.0009x");
+        assert_eq!(ratio(25.7e3, 204e6), "0.0001x");
+        assert_eq!(ratio(15e3, 204e6), "0.000074x");
         assert_eq!(ratio(1.0, 0.0), "-");
         assert_eq!(ratio(0.0, 5.0), "0.00x");
     }
