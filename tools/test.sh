@@ -9,6 +9,9 @@ cd "$(dirname "$0")/.."
 steps=5
 step=0
 failed=()
+# What each step took when all last passed, in seconds.
+times=${CARGO_TARGET_DIR:-target}/make-test-times
+took=()
 
 say() {
 	echo "make test: $*" >&2
@@ -16,9 +19,13 @@ say() {
 
 # step TITLE COMMAND...: goes on if the command fails, so that one run shows all that is wrong
 step() {
+	local begun=$SECONDS left
 	step=$((step + 1))
-	say "step $step of $steps, $1, after $(minutes $SECONDS)"
+	left=$(tail -n +$step "$times" 2>/dev/null | awk '{ s += $1 } END { if (NR) print s }')
+	[ -z "$left" ] || left=", about $(minutes "$left") left if it is as last time"
+	say "step $step of $steps, $1, after $(minutes $SECONDS)$left"
 	"${@:2}" || failed+=("$1")
+	took+=($((SECONDS - begun)))
 }
 
 # minutes SECONDS: 45 s, 2 min 05 s
@@ -115,6 +122,7 @@ step "building the tests" cargo test --locked --workspace --no-run
 step "tests without guests" without_guests
 step "tests in guests" in_guests
 
+[ ${#failed[@]} -gt 0 ] || printf '%s\n' "${took[@]}" >"$times"
 [ ${#failed[@]} -eq 0 ] || {
 	printf 'make test: failed:' >&2
 	printf ' %s;' "${failed[@]}" >&2

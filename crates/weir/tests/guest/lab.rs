@@ -36,6 +36,8 @@ fn a_script_has_its_arguments_files_disks_and_exit_status() {
         grep -o ' /mnt/[a-z]* [a-z0-9]*' /proc/mounts
         test -b /dev/weir/blank && echo "blank $(cat /sys/block/$(basename $(readlink /dev/weir/blank))/size)"
         cat /sys/fs/cgroup/cgroup.subtree_control; fio --version; no-such-program
+        khz=$(sed -n 's/.* tsc_early_khz=\([0-9]*\) .*/\1/p' /proc/cmdline)
+        dmesg | grep -q "tsc: Detected $((khz / 1000)).$(printf %03d $((khz % 1000))) MHz" && echo "clock as told"
         exit 3"#;
     let output = exec(
         &[
@@ -69,6 +71,7 @@ fn a_script_has_its_arguments_files_disks_and_exit_status() {
         "blank 2048",
         "cpu io memory pids",
         "fio-3.",
+        "clock as told",
     ] {
         assert!(out.contains(line), "no `{line}` in:\n{out}{err}");
     }
