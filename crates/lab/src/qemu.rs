@@ -53,15 +53,17 @@ const PATIENCE: Patience = Patience {
     later: Duration::from_secs(60),
 };
 
-/// A kernel that checks every access to memory, or many CPUs emulated by one thread: a boot takes
-/// minutes of CPU time, and beats are late.
+/// A kernel that checks every access to memory, many CPUs, or some emulated by one thread: a boot
+/// takes minutes of CPU time, and beats are late.
 const PATIENCE_WHEN_SLOW: Patience = Patience {
     boot: Duration::from_secs(300),
     later: Duration::from_secs(300),
 };
 
-/// More CPUs than that, emulated by one thread, are slow.
-const FEW_CPUS: u32 = 2;
+/// More CPUs than that are slow.
+const FEW_CPUS: u32 = 8;
+/// The same where one thread emulates them all.
+const FEW_CPUS_IN_TURN: u32 = 2;
 
 /// A disk of the machine, a sparse image of its size.
 pub struct Drive {
@@ -181,7 +183,11 @@ impl Drop for Running {
 /// boot's console is kept beside the last one's, as `console.boot-N.log`. A guest that has said
 /// anything at all is never booted again, whatever becomes of it.
 pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) -> Result<End> {
-    let slow = machine.instrumented || machine.count_instructions && machine.cpus > FEW_CPUS;
+    let few = match machine.count_instructions {
+        true => FEW_CPUS_IN_TURN,
+        false => FEW_CPUS,
+    };
+    let slow = machine.instrumented || machine.cpus > few;
     let patience = if slow { PATIENCE_WHEN_SLOW } else { PATIENCE };
     boot_within(&machine, limit, patience, listener)
 }
