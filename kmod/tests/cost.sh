@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # cost.sh [CGROUPS...]: instructions that weir adds to a pass and to a 4 KiB write,
 # by weir_cost.ko, beside so many other cgroups with knobs and at depth 1 and 8.
-# SPIN_MS=400 measures the beat too.  Prints lines "cost CPUS CGROUPS DEPTH WHERE NEVER ALWAYS PASSES WRITES OTHERS".
+# SPIN_MS=400 measures the beat too.  ONLY="floor-here ceiling-here" leaves out other places than these.
+# Prints lines "cost CPUS CGROUPS DEPTH WHERE NEVER ALWAYS PASSES WRITES OTHERS", CPUS being the possible ones.
 # Wants --count-instructions, --kbuild kmod/tests/cost and a disk "d".
 . /tap.sh
 spin=${SPIN_MS:-0}
@@ -9,7 +10,7 @@ spin=${SPIN_MS:-0}
 limits 1073741824
 cd /sys/fs/cgroup || exit 1
 echo "# kernel $(uname -r)"
-cpus=$(grep -c ^processor /proc/cpuinfo)
+cpus=$(($(sed 's/.*-//' /sys/devices/system/cpu/possible) + 1))
 mkdir others
 
 # in DEPTH: a new cgroup so deep, its controllers on all the way
@@ -27,6 +28,10 @@ deep() {
 
 # measure GROUPS DEPTH WHERE: sets pass, the instructions of one
 measure() {
+	case " ${ONLY:-$3} absent idle unloaded " in
+	*" $3 "*) ;;
+	*) return ;;
+	esac
 	in_cgroup "$here" insmod /weir_cost.ko file=/mnt/d/measured.$2 spin_ms="$spin" || return 1
 	figures=$(cd /sys/module/weir_cost/parameters && cat never always passes writes others | tr '\n' ' ')
 	rmmod weir_cost
