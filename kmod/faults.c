@@ -6,6 +6,7 @@
  *   fault_one_in   lose one decision in this many, as a missed probe would
  *   fault_hide     a function or struct member this kernel shall not have
  *   fault_taken    a kernel that brings a memory.dirty_min of its own
+ *   fault_stall    the beat does nothing, as if its workqueue were stuck
  */
 #include "weir.h"
 #include <linux/module.h>
@@ -22,6 +23,16 @@ MODULE_PARM_DESC(fault_hide, "function or member that is not to be found");
 static bool fault_taken;
 module_param(fault_taken, bool, 0444);
 MODULE_PARM_DESC(fault_taken, "let there be a memory.dirty_min already");
+
+static bool fault_stall;
+module_param(fault_stall, bool, 0644);
+MODULE_PARM_DESC(fault_stall, "let the beat do nothing");
+
+/* Is the beat to do nothing? */
+bool weir_fault_stalls(void)
+{
+	return READ_ONCE(fault_stall);
+}
 
 /* Is this decision to be lost? */
 bool weir_fault(void)

@@ -394,11 +394,13 @@ void weir_status_remove(void);
 /* faults.c, for tests only */
 #ifdef WEIR_FAULTS
 bool weir_fault(void);
+bool weir_fault_stalls(void);
 bool weir_fault_hides(const char *name);
 void weir_fault_add_taken(void);
 void weir_fault_remove_taken(void);
 #else
 static inline bool weir_fault(void) { return false; }
+static inline bool weir_fault_stalls(void) { return false; }
 static inline bool weir_fault_hides(const char *name) { return false; }
 static inline void weir_fault_add_taken(void) { }
 static inline void weir_fault_remove_taken(void) { }
