@@ -86,6 +86,107 @@ fn limits_follow_the_drain_on_two_cpus() {
     );
 }
 
+/// Freed memory is poisoned, to see a write into it.
+const POISON: &[&str] = &["--append", "slub_debug=FZPU", "--disk", EXT4];
+
+#[test]
+fn a_write_that_fails_harms_nothing() {
+    passes("debian:6.12", "writes.sh", POISON, &[]);
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn a_write_that_fails_harms_nothing_on_6_1() {
+    passes("debian:6.1", "writes.sh", POISON, &["30"]);
+}
+
+#[test]
+fn records_are_paid_for() {
+    passes("debian:6.12", "resources.sh", &[], &["300"]);
+}
+
+#[test]
+#[ignore = "two minutes: make proof"]
+fn records_are_paid_for_on_6_1() {
+    passes("debian:6.1", "resources.sh", &[], &["1000"]);
+}
+
+#[test]
+fn a_write_costs_the_same_beside_many() {
+    passes(
+        "debian:6.12",
+        "crowd.sh",
+        &["--count-instructions"],
+        &["500"],
+    );
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn a_write_costs_the_same_beside_two_thousand() {
+    passes(
+        "debian:6.12",
+        "crowd.sh",
+        &["--count-instructions"],
+        &["2000"],
+    );
+}
+
+const TWO_DISKS: &[&str] = &[
+    "--count-instructions",
+    "--disk",
+    "d=1G,ext4,8M/s",
+    "--disk",
+    "e=1G,ext4,64M/s",
+];
+
+#[test]
+fn who_is_let_go_dirties_little() {
+    passes("debian:6.12", "release.sh", TWO_DISKS, &[]);
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn who_is_let_go_dirties_little_on_6_1() {
+    passes("debian:6.1", "release.sh", TWO_DISKS, &[]);
+}
+
+const STALLS: &[&str] = &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"];
+
+#[test]
+fn nothing_is_amended_while_blind() {
+    passes("debian:6.12", "blind.sh", STALLS, &[]);
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn nothing_is_amended_while_blind_on_6_1() {
+    passes("debian:6.1", "blind.sh", STALLS, &[]);
+}
+
+#[test]
+fn off_registers_nothing() {
+    passes("debian:6.12", "off.sh", &[], &[]);
+}
+
+#[test]
+fn off_registers_nothing_on_6_1() {
+    passes("debian:6.1", "off.sh", &[], &[]);
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn a_reservation_of_cpu_is_not_held_by_weight() {
+    let options = [
+        "--count-instructions",
+        "--package",
+        "util-linux",
+        "--disk",
+        "d=1G,ext4,8M/s",
+    ];
+    passes("debian:6.12", "deadline.sh", &options, &[]);
+}
+
 /// Short: `make reservation` has the long ones, and 6.1.
 #[test]
 fn floors_stay_within_the_hosts_limit() {

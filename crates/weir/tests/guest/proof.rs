@@ -86,6 +86,11 @@ fn livepatch(kernel: &str) {
     passes(kernel, &words(&options), "livepatch.sh", &[]);
 }
 
+fn cleared_beside_a_livepatch(kernel: &str) {
+    let options = format!("--memory 1G --kbuild {TESTS}/livepatch");
+    passes(kernel, &words(&options), "patched.sh", &[]);
+}
+
 fn chaos(kernel: &str, arguments: &[&str]) {
     let mut options = words(
         "--memory 2G --timeout 90m --disk d=1G,ext4,8M/s --disk x=1G,xfs,32M/s --disk b=1G,btrfs,32M/s \
@@ -114,6 +119,28 @@ fn a_livepatch_is_left_alone_on_6_12() {
 #[test]
 fn a_livepatch_is_left_alone_on_6_1() {
     livepatch("debian:6.1");
+}
+
+#[test]
+fn knobs_are_cleared_beside_a_livepatch() {
+    cleared_beside_a_livepatch("debian:6.12");
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn knobs_are_cleared_beside_a_livepatch_on_6_1() {
+    cleared_beside_a_livepatch("debian:6.1");
+}
+
+#[test]
+#[ignore = "two minutes: make proof"]
+fn five_thousand_sleepers_are_all_counted() {
+    let sleepers = program("sleepers");
+    let options = format!(
+        "--memory 2G --disk d=1G,ext4,2M/s --file {}:/sleepers",
+        sleepers.display()
+    );
+    passes("debian:6.12", &words(&options), "sleepers.sh", &["5000"]);
 }
 
 #[test]
