@@ -117,14 +117,14 @@ END
 
 ## What grows, and with what
 
-- **With no knob anywhere: nothing.** No probe is registered; the medians are equal to the instruction.
+- **Before the first knob: nothing.** Nothing is hooked; the medians are equal to the instruction.
 - **A write without a pass** takes what it took, whatever is set.
-- **Floors that are not used up** lower the host's limit for the others, so every pass of theirs goes through two probes. A
+- **Floors that are not used up** lower the host's limit for the others, so every pass of theirs goes through both hooks. A
   pass that a floor leaves out is cheaper than one that only asks: most of the kernel's own work is left out with it. It
   costs per write because a writer under a floor or a ceiling looks in more often.
 - **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup with a knob adds them up.
 - **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups, some instructions for longer chains.
-  The beat goes through all groups with a knob, and its work grows with their number.
+  The beat visits cgroups below a knob in turn, within a budget: its work does not grow with their number.
 - **Depth.** For each level a pass looks for a record of that ancestor's; one with a ceiling of its own is also compared with it.
 - **Weights** cost a pass the same whether others have one or the writer's cgroup has: all passes go by them, once there are any.
 END
