@@ -86,7 +86,8 @@ matrix: setup ## run the module's tests on each kernel and filesystem, write doc
 	tools/matrix.sh
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: --skip chaos_on_the_debug_kernel
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: \
+		--skip chaos_on_the_debug_kernel --skip hostile_tenant --skip fifty_writers
 
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::
@@ -99,6 +100,9 @@ metrics: ## have a real Prometheus scrape the agent and answer every query of th
 
 chaos: setup debug-kernel ## half an hour of everything at once on the debug kernel
 	cargo test --locked --package weir --test guest -- --ignored --nocapture chaos_on_the_debug_kernel
+
+hostile: setup debug-kernel ## play an unprivileged tenant for ten minutes, and remove what 50 writers sleep on, on the debug kernels and poisoned ones (hours)
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 hostile_tenant fifty_writers
 
 cost: setup ## count the instructions weir adds, and write docs/cost.md
 	tools/cost.sh
@@ -152,4 +156,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: hostile help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

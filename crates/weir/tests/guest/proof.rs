@@ -2,7 +2,7 @@
 //! What the module promises under stress: `kmod/tests/*.sh` again, those that are hard on it.
 //!
 //! A short turn of each is part of `make test`. The ones marked `ignore` are the same scripts at full
-//! length, for `make proof` and `make chaos`.
+//! length, for `make proof`, `make chaos` and `make hostile`.
 
 use crate::common;
 use std::path::PathBuf;
@@ -99,6 +99,84 @@ fn chaos(kernel: &str, arguments: &[&str]) {
     );
     options.extend(files(&["stacks.sh"]));
     passes(kernel, &options, "chaos.sh", arguments);
+}
+
+/// Options for guests in which memory is poisoned when it is freed.
+const POISON: &str = "--append slub_debug=FZPU";
+
+/// The unprivileged owner of a delegated cgroup; each test compiles its own program.
+fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
+    let built = program("hostile");
+    let own = built.with_file_name(name);
+    std::fs::rename(&built, &own).expect("keeping the program");
+    let options = format!(
+        "--file {}:/hostile --disk d=1G,ext4,4M/s --package dmsetup --driver loop \
+         --driver null_blk --driver dm_mod {options}",
+        own.display()
+    );
+    passes(kernel, &words(&options), "hostile.sh", arguments);
+}
+
+fn sleeping_writer(kernel: &str, options: &str, rounds: &str) {
+    let options = format!("--disk d=1G,ext4,1M/s --driver null_blk {options}");
+    passes(kernel, &words(&options), "sleeping-writer.sh", &[rounds]);
+}
+
+#[test]
+fn a_hostile_tenant_does_no_harm() {
+    let options = format!("{POISON} --memory 1G --timeout 15m");
+    hostile("hostile-short", "debian:6.12", &options, &["20"]);
+}
+
+#[test]
+fn a_writer_may_lose_what_it_sleeps_on_6_12() {
+    let options = format!("{POISON} --memory 1G --timeout 15m");
+    sleeping_writer("debian:6.12", &options, "2");
+}
+
+#[test]
+fn a_writer_may_lose_what_it_sleeps_on_6_1() {
+    let options = format!("{POISON} --memory 1G --timeout 15m");
+    sleeping_writer("debian:6.1", &options, "2");
+}
+
+#[test]
+#[ignore = "an hour: make hostile"]
+fn fifty_writers_may_lose_what_they_sleep_on_6_12() {
+    let options = format!("{POISON} --memory 1G --timeout 120m");
+    sleeping_writer("debian:6.12", &options, "50");
+}
+
+#[test]
+#[ignore = "an hour: make hostile"]
+fn fifty_writers_may_lose_what_they_sleep_on_6_1() {
+    let options = format!("{POISON} --memory 1G --timeout 120m");
+    sleeping_writer("debian:6.1", &options, "50");
+}
+
+#[test]
+#[ignore = "an hour or more, and the debug kernel: make hostile"]
+fn fifty_writers_may_lose_what_they_sleep_on_the_debug_kernel() {
+    sleeping_writer("debug", "--memory 2G --timeout 240m", "50");
+}
+
+#[test]
+#[ignore = "half an hour, and the debug kernel: make hostile"]
+fn a_hostile_tenant_on_the_debug_kernel() {
+    let options = "--tier 1G --tier 1G --timeout 120m";
+    hostile("hostile-debug", "debug", options, &["600", "1", "tiers"]);
+}
+
+#[test]
+#[ignore = "half an hour, and the kernel with KCSAN: make hostile"]
+fn a_hostile_tenant_on_the_kcsan_kernel() {
+    let options = "--tier 1G --tier 1G --timeout 120m";
+    hostile(
+        "hostile-kcsan",
+        "debug-kcsan",
+        options,
+        &["600", "1", "tiers"],
+    );
 }
 
 #[test]

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# sleeping-writer.sh [ROUNDS [KIND...]]: what a writer sleeps on is removed while it sleeps.
+#
+# In every round a writer is asleep in the throttle, and then loses, by kind:
+#   cgroup      its cgroup: the writer is moved out, the cgroup removed
+#   controller  the memory controller of its cgroup, switched off in the parent
+#   task        itself: SIGKILL
+#   device      the disk that it writes to (null_blk), with its backing_dev_info
+#   module      weir: rmmod, then insmod
+# A round counts only if the writer slept in the throttle right before the removal, and still in
+# the same pass right after it: /proc/PID/stack says where it sleeps, and write_bytes of
+# /proc/PID/io says that no page was dirtied in between.  A writer that outlives the removal must
+# then pause at least three times more.  What it does to freed memory is for the kernel to report:
+# boot with slub_debug=FZPU, or a KASAN kernel.
+#
+# Every second round gives the writer's cgroup a weight of 1 beside a writer with 10,000, so that
+# it sleeps in weir's own wait at times; the last lines say how often.
+#
+# Wants a disk "d" with ext4, 1 MB/s, and the driver null_blk.
+. /tap.sh
+rounds=${1:-2}
+[ $# -eq 0 ] || shift
+kinds=${*:-cgroup controller task device module}
+root=/sys/fs/cgroup
+disk=/sys/kernel/config/nullb/gone
+
+# What keeps the host above its limit for seconds: 1 MB/s takes it off.
+fill=16
+
+# The frame below the scheduler's: where the task sleeps; empty if not in a throttle.
+asleep() { # PID
+	awk '/schedule/ { next }
+		/balance_dirty_pages\+|balance_dirty_pages\.|\[weir\]/ { print $2 }
+		{ exit }' "/proc/$1/stack" 2>/dev/null
+}
+switches() { # PID
+	awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status" 2>/dev/null
+}
+dirtied() { # PID
+	awk '$1 == "write_bytes:" { print $2 }' "/proc/$1/io" 2>/dev/null
+}
+gone() { # PID
+	[ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
+}
+paused() { # PID SWITCHES
+	gone "$1" || [ "$(switches "$1")" -ge "$2" ]
+}
+sleeps() { # PID
+	[ -n "$(asleep "$1")" ]
+}
+settle_down() { # PID
+	kill -9 "$1" 2>/dev/null
+	soon gone "$1"
+	wait "$1" 2>/dev/null
+}
+
+# $! is the writer itself afterwards
+start() { # CGROUP FILE
+	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000' \
+		"$root/$1" "$2" 2>/dev/null &
+}
+
+disk_on() {
+	mkdir $disk || return 1
+	echo 256 >$disk/size
+	echo 1 >$disk/memory_backed
+	echo 1 >$disk/power
+	# named as its directory, by its index on older kernels
+	node=/dev/gone
+	[ -b $node ] || node=/dev/nullb$(cat $disk/index)
+	mkfs.ext4 -q -F "$node" && mount "$node" /mnt/gone
+}
+disk_off() {
+	echo 0 >$disk/power
+}
+disk_cleared() {
+	umount -l /mnt/gone
+	soon rmdir $disk
+}
+
+load() {
+	insmod /weir.ko || return 1
+	# a knob elsewhere, so that weir stays armed
+	echo 512M >$root/keep/memory.dirty_bytes
+}
+
+# The removal itself, as short as it can be.
+remove() { # KIND PID
+	case $1 in
+	cgroup)
+		echo "$2" >$root/cgroup.procs
+		i=0
+		until rmdir $root/p/v 2>/dev/null; do
+			i=$((i + 1))
+			[ $i -lt 100 ] || return 1
+		done
+		;;
+	controller) echo -memory >$root/p/cgroup.subtree_control ;;
+	task) kill -9 "$2" ;;
+	device) disk_off ;;
+	module)
+		rmmod weir &
+		unloading=$!
+		usleep 20000
+		;;
+	esac
+}
+
+# round KIND NUMBER: 0 if it counts, 1 if the writer did not sleep as it should, 2 if it fails
+round() {
+	place=/mnt/d
+	limits 314572800
+	mkdir -p $root/p/v $root/p/w
+	echo "+memory +io" >$root/p/cgroup.subtree_control
+	if [ $(($2 % 2)) -eq 0 ]; then
+		echo 600M >$root/p/v/memory.dirty_bytes
+	else
+		echo 1 >$root/p/v/memory.dirty_weight
+		echo 10000 >$root/p/w/memory.dirty_weight
+	fi
+	[ "$1" != device ] || { disk_on && place=/mnt/gone || return 2; }
+	dd if=/dev/zero of=/mnt/d/fill bs=1M count=$fill 2>/dev/null
+	start p/w /mnt/d/w
+	beside=$!
+	start p/v $place/v
+	writer=$!
+	usleep 200000
+	limits 2097152
+	soon sleeps $writer || return 2
+
+	counts=1
+	where=$(asleep $writer)
+	before=$(dirtied $writer)
+	since=$(switches $writer)
+	remove "$1" $writer || result=2
+	case $1 in
+	# the task is dead, or about to find that out
+	task) [ -n "$where" ] && counts=0 ;;
+	*) [ -n "$where" ] && sleeps $writer && [ "$(dirtied $writer)" = "$before" ] && counts=0 ;;
+	esac
+	case $1 in
+	task) soon gone $writer || result=2 ;;
+	module)
+		wait $unloading || result=2
+		load || result=2
+		;;
+	*) soon paused $writer $((since + 3)) || result=2 ;;
+	esac
+
+	# what is dirty is dropped with its file: the next round begins alike
+	settle_down $writer
+	settle_down $beside
+	rm -f /mnt/d/fill /mnt/d/w /mnt/d/v
+	[ "$1" != device ] || disk_cleared || result=2
+	for group in p/v p/w p; do
+		[ ! -d $root/$group ] || soon rmdir $root/$group || result=2
+	done
+	echo "round $2: asleep in '$where', dirtied $before, counts: $counts"
+	[ $counts -ne 0 ] || echo "$where" >>/tmp/where
+	return $counts
+}
+
+# ROUNDS rounds that count, in at most three times as many
+rounds_of() { # KIND
+	counted=0
+	tried=0
+	result=0
+	while [ $counted -lt "$rounds" ] && [ $tried -lt $((3 * rounds)) ]; do
+		tried=$((tried + 1))
+		round "$1" $tried
+		case $?$result in
+		00) counted=$((counted + 1)) ;;
+		10) ;;
+		*) echo "round $tried failed"; return 1 ;;
+		esac
+	done
+	echo $tried >/tmp/tried
+	is $counted "$rounds"
+}
+
+# after an oops tasks hang: better an end now, with the report on the console
+echo 1 >/proc/sys/kernel/panic_on_oops
+echo -1 >/proc/sys/kernel/panic
+mkdir -p $root/keep /mnt/gone
+echo "+memory +io" >$root/cgroup.subtree_control
+modprobe null_blk nr_devices=0
+mount -t configfs configfs /sys/kernel/config 2>/dev/null
+: >/tmp/where
+ok "loads" load
+for kind in $kinds; do
+	ok "$kind: removed in $rounds rounds while its writer slept" rounds_of "$kind"
+	echo "# of $(cat /tmp/tried) rounds tried"
+done
+echo "# where writers slept: $(sed 's/+.*//' /tmp/where | sort | uniq -c | xargs)"
+ok "unloads" rmmod weir
+finish
