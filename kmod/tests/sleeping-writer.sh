@@ -8,10 +8,10 @@
 #   device      the disk that it writes to (null_blk), with its backing_dev_info
 #   module      weir: rmmod, then insmod
 # A round counts only if the writer slept in the throttle right before the removal, and still in
-# the same pass right after it: /proc/PID/stack says where it sleeps, and write_bytes of
-# /proc/PID/io says that no page was dirtied in between.  A writer that outlives the removal must
-# then pause at least three times more.  What it does to freed memory is for the kernel to report:
-# boot with slub_debug=FZPU, or a KASAN kernel.
+# the same pass right after it; of a disk and a module, 20 ms into it, as these take longer than a
+# pause.  /proc/PID/stack says where it sleeps, and write_bytes of /proc/PID/io that no page was
+# dirtied in between.  A writer that outlives the removal must then pause at least three times more.
+# What it does to freed memory is for the kernel to report: boot with slub_debug=FZPU, or KASAN.
 #
 # Every second round gives the writer's cgroup a weight of 1 beside a writer with 10,000, so that
 # it sleeps in weir's own wait at times; the last lines say how often.
@@ -97,10 +97,10 @@ remove() { # KIND PID
 		;;
 	controller) echo -memory >$root/p/cgroup.subtree_control ;;
 	task) kill -9 "$2" ;;
-	device) disk_off ;;
-	module)
-		rmmod weir &
-		unloading=$!
+	# both take their time: the one writes back what is dirty, the other may wait for writers
+	device | module)
+		if [ "$1" = device ]; then disk_off; else rmmod weir; fi &
+		removing=$!
 		usleep 20000
 		;;
 	esac
@@ -141,9 +141,11 @@ round() {
 	case $1 in
 	task) soon gone $writer || result=2 ;;
 	module)
-		wait $unloading || result=2
+		wait $removing || result=2
 		load || result=2
 		;;
+	# its writer gets errors, or ends: nothing of its disk is dirty any more
+	device) wait $removing || result=2 ;;
 	*) soon paused $writer $((since + 3)) || result=2 ;;
 	esac
 
