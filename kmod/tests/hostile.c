@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hostile CGROUP FOLDER SECONDS SEED [polite|once]: the owner of a delegated
- * cgroup, without any privilege, who wants to do harm.
+ * hostile CGROUP FOLDER SECONDS SEED [once|steady|polite]: the owner of a
+ * delegated cgroup, without any privilege, who wants to do harm.
  *
  * Started by root; becomes uid 1000 without capabilities.  CGROUP is delegated
  * as by systemd: its directory, cgroup.procs, cgroup.threads and
@@ -23,7 +23,7 @@
  *
  * It goes on for SECONDS, and then, up to five times as long, until everything
  * has been done that must_happen[] lists; with "once", hundreds of cgroups made
- * are enough.
+ * are enough; with "steady" it ends on time.
  *
  * Exit status 1 if not all of that happened, or if something worked that must
  * not without privilege: a floor raised, a knob of CGROUP itself or of a
@@ -1043,6 +1043,7 @@ int main(int argc, char **argv)
 {
 	static const char *const places[] = { "a", "b", "deep", "wide", "thr" };
 	int polite = argc > 5 && !strcmp(argv[5], "polite");
+	int on_time = polite || (argc > 5 && !strcmp(argv[5], "steady"));
 	int once = argc > 5 && !strcmp(argv[5], "once");
 	double begun = now(), enough;
 	int i, left = 1;
@@ -1075,7 +1076,7 @@ int main(int argc, char **argv)
 	drop_privileges();
 	set_up();
 	enough = begun + atof(argv[3]);
-	deadline = polite ? enough : begun + 5 * atof(argv[3]);
+	deadline = on_time ? enough : begun + 5 * atof(argv[3]);
 	if (polite) {
 		if (!split())
 			spawn(1);
@@ -1098,7 +1099,7 @@ int main(int argc, char **argv)
 		printf("# not done, or not removed within two minutes\n");
 	for (i = 0; i < COUNT_END; i++)
 		printf("%s %ld\n", count_names[i], counts[i]);
-	if (!polite && missing(once) != COUNT_END) {
+	if (!on_time && missing(once) != COUNT_END) {
 		printf("# did not happen: %s\n", count_names[missing(once)]);
 		left = 1;
 	}
