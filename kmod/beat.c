@@ -236,7 +236,11 @@ int weir_arm(void)
 		return -ENODEV;
 	mod_delayed_work(queue, &beat_work, 0);
 	flush_delayed_work(&beat_work);
-	return weir_acting() ? 0 : READ_ONCE(failure) ?: -EAGAIN;
+	if (weir_acting())
+		return 0;
+	/* nothing will be set, so nothing is to be hooked for it later */
+	WRITE_ONCE(asked, false);
+	return READ_ONCE(failure) ?: -EAGAIN;
 }
 
 /* The queue reclaims memory's way: the beat must go on while memory is short. */

@@ -103,16 +103,18 @@ static void notrace redirect(unsigned long ip, unsigned long parent_ip,
 	weir_ftrace_set_ip(fregs, hook->wrapper);
 }
 
-/* In the order of arming: a pass must find its limits hooked. */
+enum { PASS, LIMITS };
+
+/* What a livepatch is likelier to have comes first: then nothing is patched in vain. */
 static struct hook hooks[] = {
-	{
-		.function = "domain_dirty_limits",
-		.wrapper = (unsigned long)limits_wrapper,
-	},
-	{
+	[PASS] = {
 		.function = "balance_dirty_pages",
 		.wrapper = (unsigned long)pass_wrapper,
 		.of_pass = true,
+	},
+	[LIMITS] = {
+		.function = "domain_dirty_limits",
+		.wrapper = (unsigned long)limits_wrapper,
 	},
 };
 
@@ -134,10 +136,10 @@ int weir_hooks_find(void)
 		}
 		rest[i] += MCOUNT_INSN_SIZE;
 	}
-	static_call_update(weir_rest_of_limits, (void (*)(void *))rest[0]);
+	static_call_update(weir_rest_of_limits, (void (*)(void *))rest[LIMITS]);
 	static_call_update(weir_rest_of_pass,
 			   (int (*)(struct bdi_writeback *, unsigned long,
-				    unsigned int))rest[1]);
+				    unsigned int))rest[PASS]);
 	return 0;
 }
 
