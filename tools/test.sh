@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs what `make test` runs, and says on stderr what runs now, how many tests of how many are over
 # and about how long the rest takes. What cargo and the test programs print is passed on as it is.
-#   WEIR_TEST_GUESTS=N  guests side by side (default: as many as cores, at least 4, if memory allows)
+#   WEIR_TEST_GUESTS=N  guests side by side (default: one per core, at least 4, if memory allows)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-steps=5
+steps=4
 step=0
 failed=()
 # What each step took when all last passed, in seconds.
@@ -46,13 +46,16 @@ guests() {
 	echo $((fit < 1 ? 1 : fit < want ? fit : want))
 }
 
-# with_progress THREADS NAMES: passes the output of a test program on, which runs the tests of the
-# file NAMES in their order and prints a line for each that has ended
+# with_progress THREADS NAMES: passes the output of test programs on; one of them runs the tests of
+# the file NAMES in their order, and prints a line for each that has ended
 with_progress() {
-	local threads=$1 begun=$SECONDS said=$SECONDS over=0 line name left got
+	local threads=$1 begun=$SECONDS said=$SECONDS over=0 among= line name left got
 	local -a names
-	local -A ended=()
+	local -A ended=() is=()
 	mapfile -t names <"$2"
+	for name in "${names[@]}"; do
+		is[$name]=1
+	done
 	while :; do
 		IFS= read -r -t 20 line
 		got=$?
@@ -63,14 +66,16 @@ with_progress() {
 		esac
 		[ $got -eq 0 ] || [ $got -gt 128 ] || break
 		case $line in
+		# The program of these names has as many tests as are run and ignored.
+		"running $3 tests") among=yes begun=$SECONDS ;;
 		"test "*" ... ignored"*) ;;
 		"test "*" ... "*)
 			name=${line#test }
-			ended[${name%% *}]=1
-			over=$((over + 1))
+			name=${name%% *}
+			[ -z "${is[$name]-}" ] || { ended[$name]=1 over=$((over + 1)); }
 			;;
 		esac
-		[ $((SECONDS - said)) -ge 10 ] && [ $over -lt ${#names[@]} ] || continue
+		[ "$among" ] && [ $((SECONDS - said)) -ge 10 ] && [ $over -lt ${#names[@]} ] || continue
 		said=$SECONDS
 		left=
 		[ $over -lt "$threads" ] ||
@@ -90,37 +95,31 @@ running() {
 	done
 }
 
-# The doctests of the command are none.
-without_guests() {
-	local status=0
-	cargo test --locked --workspace --exclude weir --no-fail-fast || status=1
-	cargo test --locked --package weir --no-fail-fast --bins --test agent --test cli --test manual \
-		--test packages --test report --test top || status=1
-	return $status
-}
-
-in_guests() {
-	local threads names status
+# All in one call of cargo: another choice of packages would be built with other features, anew.
+run_tests() {
+	local threads names all status
 	threads=${WEIR_TEST_GUESTS:-$(guests)}
 	names=$(mktemp) || return 1
+	list() {
+		cargo test --quiet --locked --workspace --test guest -- --list "$@" 2>/dev/null |
+			sed -n 's/: test$//p' | LC_ALL=C sort
+	}
 	# The ignored ones are listed, too.
-	cargo test --quiet --locked --package weir --test guest -- --list 2>/dev/null |
-		sed -n 's/: test$//p' | LC_ALL=C sort >"$names"
-	cargo test --quiet --locked --package weir --test guest -- --list --ignored 2>/dev/null |
-		sed -n 's/: test$//p' | LC_ALL=C sort | LC_ALL=C comm -23 "$names" - >"$names.run"
-	say "$(wc -l <"$names.run") tests in guests, $threads side by side"
-	cargo test --locked --package weir --test guest -- --test-threads "$threads" |
-		with_progress "$threads" "$names.run"
+	list >"$names.all"
+	list --ignored | LC_ALL=C comm -23 "$names.all" - >"$names"
+	all=$(wc -l <"$names.all")
+	say "of all tests $(wc -l <"$names") are in guests, $threads side by side"
+	RUST_TEST_THREADS=$threads cargo test --locked --workspace --no-fail-fast |
+		with_progress "$threads" "$names" "$all"
 	status=${PIPESTATUS[0]}
-	rm -f "$names" "$names.run"
+	rm -f "$names" "$names.all"
 	return "$status"
 }
 
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 step "building the tests" cargo test --locked --workspace --no-run
-step "tests without guests" without_guests
-step "tests in guests" in_guests
+step "tests" run_tests
 
 [ ${#failed[@]} -gt 0 ] || printf '%s\n' "${took[@]}" >"$times"
 [ ${#failed[@]} -eq 0 ] || {

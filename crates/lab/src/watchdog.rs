@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How long a guest has been silent, in time that the guest could use.
 //!
-//! The host's scheduler counts how long each thread waited for a CPU (`run_delay`, the second figure
-//! of `/proc/PID/task/TID/schedstat`, in nanoseconds). That time is not the guest's: beside busy loops
-//! a healthy boot of 10 s of CPU time takes minutes. CPU time alone would not do either: a guest that
-//! waits for a timer interrupt that never comes uses none. An idle guest wakes often, and on a very
-//! busy host waits each time, so a part of wall-clock time counts in any case.
+//! The host's scheduler counts how long each thread waited for a CPU (`run_delay`, the second
+//! figure of `/proc/PID/task/TID/schedstat`, in nanoseconds). That time is not the guest's: on a busy
+//! host a healthy boot of 8 s of CPU time takes minutes. CPU time alone would not do either: a guest
+//! that waits for a timer interrupt that never comes uses none. An idle guest wakes often, and on a
+//! very busy host waits each time, so a part of wall-clock time counts in any case.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// At least one second in so many counts, whatever threads waited; also where the kernel does not say.
-const MOST_STRETCH: u32 = 4;
+/// At least one second in so many counts, whatever threads waited; also where the kernel does not
+/// say. Beside 38 runnable threads on two cores a boot of 8 s of CPU time took 160 s.
+const MOST_STRETCH: u32 = 8;
 
 /// Measures a silence of one process.
 pub struct Silence {
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn on_the_busiest_host_a_silence_ends_too() {
         let tasks = process(&[(1, 100_000)]);
-        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 25);
+        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 12);
     }
 
     #[test]
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn where_the_kernel_does_not_count_it_more_time_is_given() {
         let tasks = process(&[]);
-        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 25);
+        assert_eq!(silence(tasks.path(), 100).length().as_secs(), 12);
     }
 
     #[test]
