@@ -2,10 +2,10 @@
 //! How long a guest has been silent, in time that the guest could use.
 //!
 //! The host's scheduler counts how long each thread waited for a CPU (`run_delay`, the second
-//! figure of `/proc/PID/task/TID/schedstat`, in nanoseconds). That time is not the guest's: on a busy
-//! host a healthy boot of 8 s of CPU time takes minutes. CPU time alone would not do either: a guest
-//! that waits for a timer interrupt that never comes uses none. An idle guest wakes often, and on a
-//! very busy host waits each time, so a part of wall-clock time counts in any case.
+//! figure of `/proc/PID/task/TID/schedstat`, in nanoseconds). That time is not the guest's: on a
+//! busy host a healthy boot of 8 s of CPU time takes minutes. CPU time alone would not do either: a
+//! guest that waits for a timer interrupt that never comes uses none. An idle guest wakes often, and
+//! on a very busy host waits each time, so a part of wall-clock time counts in any case.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
