@@ -89,6 +89,12 @@ proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (abo
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: \
 		--skip chaos_on_the_debug_kernel --skip hostile_tenant --skip fifty_writers
 
+rt: setup ## run the module's tests on PREEMPT_RT, print its longest sections with interrupts off (10 minutes)
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 rt::
+
+scale: setup ## measure the beat among 10,000 cgroups, 50,000 removed ones, 256 possible CPUs (half an hour, 8 GiB)
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 scale::
+
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 explain::
 
@@ -156,4 +162,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: hostile help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

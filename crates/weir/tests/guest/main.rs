@@ -9,5 +9,7 @@ mod host;
 mod lab;
 mod module;
 mod proof;
+mod rt;
 mod run;
+mod scale;
 mod tiers;

@@ -3,12 +3,12 @@
 
 use crate::common;
 
-const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/tests");
+pub const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/tests");
 
 /// Fast enough to write a few dozen megabytes, slow enough to be throttled on.
-const EXT4: &str = "d=1G,ext4,32M/s";
+pub const EXT4: &str = "d=1G,ext4,32M/s";
 
-fn passes(kernel: &str, script: &str, options: &[&str], arguments: &[&str]) {
+pub fn passes(kernel: &str, script: &str, options: &[&str], arguments: &[&str]) {
     let tap = format!("{TESTS}/tap.sh:/tap.sh");
     let script = format!("{TESTS}/{script}");
     let mut args = vec!["--kernel", kernel, "--memory", "1G", "--file", &tap];

@@ -36,7 +36,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// A C program of `kmod/tests`, linked with the policy, for guests without libraries.
-fn program(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let policy = std::fs::read_dir(POLICY).expect("the policy's sources");
     let policy = policy
