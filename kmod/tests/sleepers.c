@@ -16,14 +16,14 @@
 
 static char *map;
 /* To make a thread takes the lock of the address space, which a sleeper may hold. */
-static volatile int all_there;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static void *dirty(void *at)
 {
 	volatile char *mine = at;
 
-	while (!all_there)
-		usleep(100000);
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
 	for (;;) {
 		for (int i = 0; i < EACH; i++)
 			mine[(size_t)i * PAGE]++;
@@ -51,6 +51,7 @@ int main(int argc, char **argv)
 		perror("mmap");
 		return 1;
 	}
+	pthread_mutex_lock(&gate);
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 4 * PAGE);
 	for (size_t i = 0; i < threads; i++) {
@@ -62,7 +63,7 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
-	all_there = 1;
+	pthread_mutex_unlock(&gate);
 	pause();
 	return 0;
 }

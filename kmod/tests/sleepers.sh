@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # sleepers.sh [THREADS]: so many threads asleep in the throttle at once, each counted, none missed.
-# Wants /sleepers (sleepers.c) and a slow disk "d".
+# Wants --count-instructions, /sleepers (sleepers.c) and a slow disk "d".
 . /tap.sh
 threads=${1:-5000}
 cd /sys/fs/cgroup || exit 1

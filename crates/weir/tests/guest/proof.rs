@@ -248,7 +248,7 @@ fn knobs_are_cleared_beside_a_livepatch_on_6_1() {
 fn five_thousand_sleepers_are_all_counted() {
     let sleepers = program("sleepers");
     let options = format!(
-        "--memory 2G --disk d=1G,ext4,2M/s --file {}:/sleepers",
+        "--memory 2G --count-instructions --disk d=1G,ext4,2M/s --file {}:/sleepers",
         sleepers.display()
     );
     passes("debian:6.12", &words(&options), "sleepers.sh", &["5000"]);
