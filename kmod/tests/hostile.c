@@ -21,7 +21,7 @@
  * generator of its own, seeded from SEED and its ancestry: what is tried is the
  * same in each run of a seed, its timing is not.
  *
- * It goes on for SECONDS, and then, up to five times as long, until everything
+ * It goes on for SECONDS, and then, up to ten times as long, until everything
  * has been done that must_happen[] lists; with "once", hundreds of cgroups made
  * are enough; with "steady" it ends on time.
  *
@@ -277,7 +277,7 @@ static unsigned int throttled_slot(pid_t *pid, long *since)
 	return first;
 }
 
-/* In the very sleep still?  Then what was done to it was done meanwhile. */
+/* In the very sleep still? */
 static int still(pid_t pid, long since)
 {
 	return pid && since >= 0 && sleeps(pid) == since && throttled(pid);
@@ -592,7 +592,7 @@ static void act_remove(void)
 	long since = -1;
 	const char *from = slot_path(throttled_slot(&slept, &since));
 	const char *to = any_slot();
-	int i, j, n;
+	int i, j, n, asleep;
 
 	if (!slept && below(8))
 		return nap(50);
@@ -601,9 +601,10 @@ static void act_remove(void)
 		n = tasks_of(from, pids, 64);
 		for (j = 0; j < n; j++)
 			enter(to, pids[j]);
+		asleep = still(slept, since);
 		if (!rmdir(from)) {
 			count(COUNT_rmdir);
-			if (still(slept, since))
+			if (asleep)
 				count(COUNT_rmdir_throttled);
 			return;
 		}
@@ -644,9 +645,11 @@ static void act_controllers(void)
 	const char *file = path("%s/%c/cgroup.subtree_control", top,
 				slot % 2 ? 'b' : 'a');
 
-	if (!put(file, values[below(3)])) {
+	if (!still(slept, since))
+		slept = 0;
+	if ((slept || !below(4)) && !put(file, values[below(3)])) {
 		count(COUNT_controllers);
-		if (still(slept, since))
+		if (slept)
 			count(COUNT_controllers_throttled);
 	}
 	nap(50);
@@ -1076,7 +1079,7 @@ int main(int argc, char **argv)
 	drop_privileges();
 	set_up();
 	enough = begun + atof(argv[3]);
-	deadline = on_time ? enough : begun + 5 * atof(argv[3]);
+	deadline = on_time ? enough : begun + 10 * atof(argv[3]);
 	if (polite) {
 		if (!split())
 			spawn(1);

@@ -131,10 +131,13 @@ devices() {
 		mkdir $nullb || return 1
 		echo 64 >$nullb/size
 		echo 1 >$nullb/memory_backed
+		echo 4 >$nullb/mbps
 		echo 1 >$nullb/power
 		# named as its directory, by its index on older kernels
 		node=/dev/gone
 		[ -b $node ] || node=/dev/nullb$(cat $nullb/index)
+		# a request of more than a twentieth of a second would wait forever
+		echo 128 >"/sys/block/${node#/dev/}/queue/max_sectors_kb"
 		mkfs_and_mount $node
 		echo 0 >$nullb/power
 		umount -l /mnt/gone
@@ -269,15 +272,17 @@ for rounds in /tmp/rounds.*; do
 done
 [ -e /sys/kernel/weir ] || load
 
-# Whatever stock lets through under the same attack, and a twentieth: the sampler looks ten times a
-# second, and both figures are the highest of what it happened to see.
-allowed=$(((stock > limit / 1024 ? stock : limit / 1024) + limit / 1024 / 20))
+# What stock lets through under the same attack, and an eighth of the limit.  Each of some dozens
+# of writers dirties 32 pages and more between two looks at the limit, so the highest level of a run
+# depends on how many look at once: without the module it is 9.0 to 10.4 MiB for 8 MiB, in 10 s.
+allowed=$(((stock > limit / 1024 ? stock : limit / 1024) + limit / 1024 / 8))
 ok "host's dirty pages: $with KiB at most, $stock without the module, limit $((limit / 1024))" \
 	between 1 "$with" $allowed
 ok "root's knobs are as root set them" test ! -e /tmp/changed
 ok "and still are" is "$(read_knobs)" "$(knobs)"
 ok "the module could always be unloaded, in $(cat /tmp/slowest) s at most" test ! -e /tmp/stuck
-ok "within 30 s" between 0 "$(cat /tmp/slowest)" 30
+# it waits for writers that sleep: as long as the host stays over its limit
+ok "within a minute" between 0 "$(cat /tmp/slowest)" 60
 rm -rf /mnt/d/tenant
 rmdir tenant/base tenant
 # Hundreds a minute came and went.  The kernel itself keeps some, by stacks, dentries and inodes in

@@ -62,12 +62,16 @@ start() { # CGROUP FILE
 
 disk_on() {
 	mkdir $disk || return 1
-	echo 256 >$disk/size
+	echo 96 >$disk/size
 	echo 1 >$disk/memory_backed
+	# slow: a writer whose disk is clean is let go
+	echo 4 >$disk/mbps
 	echo 1 >$disk/power
 	# named as its directory, by its index on older kernels
 	node=/dev/gone
 	[ -b $node ] || node=/dev/nullb$(cat $disk/index)
+	# a request of more than a twentieth of a second would wait forever
+	echo 128 >"/sys/block/${node#/dev/}/queue/max_sectors_kb" || return 1
 	mkfs.ext4 -q -F "$node" && mount "$node" /mnt/gone
 }
 disk_off() {
