@@ -168,8 +168,12 @@ fn relocate(headers: &Path, root: &Path) -> Result<()> {
             text.trim()
         );
     };
-    let text = format!("include {}{included}\n", root.display());
-    fs::write(&makefile, text).with_context(|| format!("{}", makefile.display()))
+    let relocated = format!("include {}{included}\n", root.display());
+    // Whoever builds against them meanwhile must not find it half written.
+    if relocated == text {
+        return Ok(());
+    }
+    fs::write(&makefile, relocated).with_context(|| format!("{}", makefile.display()))
 }
 
 /// The numbers in a package name, in order: 6.12.117 is newer than 6.12.99, ABI 56 newer than 9.
