@@ -589,6 +589,7 @@ echo "console of boot $boot"
             tiers: &[],
             dimm: false,
             cpus: 1,
+            possible_cpus: 1,
             drives: &[],
             count_instructions: false,
             instrumented: false,
