@@ -131,13 +131,10 @@ devices() {
 		mkdir $nullb || return 1
 		echo 64 >$nullb/size
 		echo 1 >$nullb/memory_backed
-		echo 4 >$nullb/mbps
 		echo 1 >$nullb/power
 		# named as its directory, by its index on older kernels
 		node=/dev/gone
 		[ -b $node ] || node=/dev/nullb$(cat $nullb/index)
-		# a request of more than a twentieth of a second would wait forever
-		echo 128 >"/sys/block/${node#/dev/}/queue/max_sectors_kb"
 		mkfs_and_mount $node
 		echo 0 >$nullb/power
 		umount -l /mnt/gone

@@ -5,7 +5,7 @@
 #   cgroup      its cgroup: the writer is moved out, the cgroup removed
 #   controller  the memory controller of its cgroup, switched off in the parent
 #   task        itself: SIGKILL
-#   device      the disk that it writes to (null_blk), with its backing_dev_info
+#   device      the disk that it writes to, with its backing_dev_info
 #   module      weir: rmmod, then insmod
 # A round counts only if the writer slept in the throttle right before the removal, and still in
 # the same pass right after it; of a disk and a module, 20 ms into it, as these take longer than a
@@ -16,13 +16,13 @@
 # Every second round gives the writer's cgroup a weight of 1 beside a writer with 10,000, so that
 # it sleeps in weir's own wait at times; the last lines say how often.
 #
-# Wants a disk "d" with ext4, 1 MB/s, and the driver null_blk.
+# Wants a disk "d" with ext4 and an empty one, "u", of 1 MB/s each.
 . /tap.sh
 rounds=${1:-2}
 [ $# -eq 0 ] || shift
 kinds=${*:-cgroup controller task device module}
 root=/sys/fs/cgroup
-disk=/sys/kernel/config/nullb/gone
+pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 
 # What keeps the host above its limit for seconds: 1 MB/s takes it off.
 fill=16
@@ -60,26 +60,23 @@ start() { # CGROUP FILE
 		"$root/$1" "$2" 2>/dev/null &
 }
 
+# A PCI disk that is pulled, and comes back: slow, as a writer whose disk is clean is let go.
 disk_on() {
-	mkdir $disk || return 1
-	echo 96 >$disk/size
-	echo 1 >$disk/memory_backed
-	# slow: a writer whose disk is clean is let go
-	echo 4 >$disk/mbps
-	echo 1 >$disk/power
-	# named as its directory, by its index on older kernels
-	node=/dev/gone
-	[ -b $node ] || node=/dev/nullb$(cat $disk/index)
-	# a request of more than a twentieth of a second would wait forever
-	echo 128 >"/sys/block/${node#/dev/}/queue/max_sectors_kb" || return 1
+	node=$(readlink -f /dev/weir/u)
 	mkfs.ext4 -q -F "$node" && mount "$node" /mnt/gone
 }
 disk_off() {
-	echo 0 >$disk/power
+	echo 1 >"$pulled/remove"
+}
+came_back() {
+	ls "$pulled"/virtio*/block
 }
 disk_cleared() {
 	umount -l /mnt/gone
-	soon rmdir $disk
+	sleep 1
+	echo 1 >/sys/bus/pci/rescan
+	soon came_back >/tmp/back || return 1
+	ln -sf "/dev/$(cat /tmp/back)" /dev/weir/u
 }
 
 load() {
@@ -189,8 +186,6 @@ echo 1 >/proc/sys/kernel/panic_on_oops
 echo -1 >/proc/sys/kernel/panic
 mkdir -p $root/keep /mnt/gone
 echo "+memory +io" >$root/cgroup.subtree_control
-modprobe null_blk nr_devices=0
-mount -t configfs configfs /sys/kernel/config 2>/dev/null
 : >/tmp/where
 ok "loads" load
 for kind in $kinds; do

@@ -133,7 +133,7 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
 }
 
 fn sleeping_writer(kernel: &str, options: &str, rounds: &str) {
-    let options = format!("--disk d=1G,ext4,1M/s --driver null_blk {options}");
+    let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {options}");
     passes(kernel, &words(&options), "sleeping-writer.sh", &[rounds]);
 }
 
