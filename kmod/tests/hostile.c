@@ -601,7 +601,8 @@ static void act_remove(void)
 		n = tasks_of(from, pids, 64);
 		for (j = 0; j < n; j++)
 			enter(to, pids[j]);
-		asleep = still(slept, since);
+		/* moving took a pause's time: in the next one counts too */
+		asleep = slept && throttled(slept);
 		if (!rmdir(from)) {
 			count(COUNT_rmdir);
 			if (asleep)

@@ -8,8 +8,9 @@
 #   device      the disk that it writes to, with its backing_dev_info
 #   module      weir: rmmod, then insmod
 # A round counts only if the writer slept in the throttle right before the removal, and still in
-# the same pass right after it; of a disk and a module, 20 ms into it, as these take longer than a
-# pause.  /proc/PID/stack says where it sleeps, and write_bytes of /proc/PID/io that no page was
+# the same pass right after it; 20 ms into it for a module, which waits for writers.  Of a disk it
+# must have slept as the removal began; the last lines say how often it still did after 20 ms.
+# /proc/PID/stack says where it sleeps, and write_bytes of /proc/PID/io that no page was
 # dirtied in between.  A writer that outlives the removal must then pause at least three times more.
 # What it does to freed memory is for the kernel to report: boot with slub_debug=FZPU, or KASAN.
 #
@@ -137,6 +138,10 @@ round() {
 	case $1 in
 	# the task is dead, or about to find that out
 	task) [ -n "$where" ] && counts=0 ;;
+	device)
+		[ -n "$where" ] && counts=0
+		sleeps $writer && [ "$(dirtied $writer)" = "$before" ] && echo . >>/tmp/slept_on
+		;;
 	*) [ -n "$where" ] && sleeps $writer && [ "$(dirtied $writer)" = "$before" ] && counts=0 ;;
 	esac
 	case $1 in
@@ -193,5 +198,6 @@ for kind in $kinds; do
 	echo "# of $(cat /tmp/tried) rounds tried"
 done
 echo "# where writers slept: $(sed 's/+.*//' /tmp/where | sort | uniq -c | xargs)"
+[ ! -e /tmp/slept_on ] || echo "# slept on while its disk went: $(wc -l </tmp/slept_on)"
 ok "unloads" rmmod weir
 finish
