@@ -113,7 +113,7 @@ fn a_write_that_fails_harms_nothing_on_6_1() {
 
 #[test]
 fn records_are_paid_for() {
-    passes("debian:6.12", "resources.sh", &[], &["300"]);
+    passes("debian:6.12", "resources.sh", &[], &["600"]);
 }
 
 #[test]

@@ -138,6 +138,7 @@ fn sleeping_writer(kernel: &str, options: &str, rounds: &str) {
 }
 
 #[test]
+#[ignore = "five minutes: make hostile"]
 fn a_hostile_tenant_does_no_harm() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
     hostile("hostile-short", "debian:6.12", &options, &["20"]);
@@ -150,6 +151,7 @@ fn a_writer_may_lose_what_it_sleeps_on_6_12() {
 }
 
 #[test]
+#[ignore = "two minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_6_1() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
     sleeping_writer("debian:6.1", &options, "2");

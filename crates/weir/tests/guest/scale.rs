@@ -16,7 +16,7 @@ fn beat_is_bounded(name: &str, possible_cpus: &str, memory: &str, cgroups: &[&st
     let scale = format!("{}:/scale", own.display());
     let tap = format!("{TESTS}/tap.sh:/tap.sh");
     let script = format!("{TESTS}/scale.sh");
-    let words = "--kernel debian:6.12 --cpus 1 --count-instructions --timeout 2h \
+    let words = "--kernel debian:6.12 --cpus 1 --count-instructions --timeout 120m \
          --disk d=256M,ext4 --disk v=64M,vfat";
     let mut args: Vec<&str> = words.split_whitespace().collect();
     args.extend(["--possible-cpus", possible_cpus, "--memory", memory]);
