@@ -94,6 +94,10 @@ impl Witness {
             End::Died(status) => {
                 Outcome::Inconclusive(format!("the guest died (QEMU: {status}); {}", last()))
             }
+            End::TimerLost => Outcome::Inconclusive(format!(
+                "a timer of the emulated machine was lost at each boot; {}",
+                last()
+            )),
             End::Silent(silence) => Outcome::Inconclusive(format!(
                 "the guest hangs: nothing heard for {} s; {}",
                 silence.as_secs(),

@@ -187,7 +187,7 @@ fn a_lost_boot_is_repeated_and_said() {
         (1, "QEMU ended: signal: 9 (SIGKILL)"),
         (2, "nothing heard for 60 s"),
     ] {
-        let said = format!("boot {number} of 3 did not reach process 1 ({why}; see ");
+        let said = format!("boot {number} of 3 failed before anything was run ({why}; see ");
         let log = err
             .split(&said)
             .nth(1)
