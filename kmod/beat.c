@@ -45,6 +45,7 @@ static unsigned long asked_last;	/* jiffies */
 /* of the work item */
 static int failure;			/* of the last attempt; 0: none */
 static unsigned long tried_last;	/* jiffies */
+static unsigned long ran_last;		/* jiffies */
 
 /* Is anything set that needs hooks?  Without a lock only an impression. */
 bool weir_needed(void)
@@ -159,9 +160,13 @@ void weir_floors_evaluate(void)
 	total(&all);
 }
 
-/* What needs hooks that were proven a moment ago. */
+/* What a beat does besides proving. */
 static void run(void)
 {
+	/* writers that are refused have the beat run as often as they like */
+	if (time_before(jiffies, ran_last + BEAT_JIFFIES / 2))
+		return;
+	ran_last = jiffies;
 	if (!failure)
 		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	spin_lock(&weir_lock);
@@ -246,6 +251,7 @@ int weir_arm(void)
 /* The queue reclaims memory's way: the beat must go on while memory is short. */
 int weir_beat_create(void)
 {
+	ran_last = jiffies - BEAT_JIFFIES;
 	queue = alloc_workqueue("weir", WQ_MEM_RECLAIM | WQ_UNBOUND, 1);
 	return queue ? 0 : -ENOMEM;
 }
