@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Everything under it can be deleted at any time and is made again. A directory appears under its
-//! name only when it is complete (it is made aside and renamed), and one lock covers all making.
+//! name only when it is complete: one at a time makes it, aside, and renames it. The file `lock` covers the package lists.
 
 use anyhow::{Context, Result};
 use nix::fcntl::{Flock, FlockArg};
@@ -60,10 +60,13 @@ impl Cache {
         self.root.join(below)
     }
 
-    /// Waits for other processes that are making something in this cache.
+    /// Waits for others that have the package lists of this cache in use, and keeps them out.
     pub fn lock(&self) -> Result<Lock> {
-        let path = self.path("lock");
-        let file = File::create(&path).with_context(|| format!("{}", path.display()))?;
+        Self::lock_file(&self.path("lock"))
+    }
+
+    fn lock_file(path: &Path) -> Result<Lock> {
+        let file = File::create(path).with_context(|| format!("{}", path.display()))?;
         Flock::lock(file, FlockArg::LockExclusive)
             .map(Lock)
             .map_err(|(_, errno)| {
@@ -81,16 +84,26 @@ impl Cache {
         if path.is_dir() {
             return Ok(path);
         }
-        let aside = path.with_file_name(format!(
-            "{}.partial",
-            path.file_name().unwrap_or_default().to_string_lossy()
-        ));
+        let beside = |suffix: &str| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            path.with_file_name(format!("{name}.{suffix}"))
+        };
+        let (aside, lock) = (beside("partial"), beside("lock"));
+        fs::create_dir_all(path.parent().unwrap_or(&self.root))
+            .with_context(|| format!("making {}", path.display()))?;
+        // Not the cache's lock: the arms of a run make what each needs at the same time, and some callers hold it.
+        let _alone = Self::lock_file(&lock)?;
+        if path.is_dir() {
+            return Ok(path);
+        }
         if aside.exists() {
             fs::remove_dir_all(&aside).with_context(|| format!("removing {}", aside.display()))?;
         }
         fs::create_dir_all(&aside).with_context(|| format!("making {}", aside.display()))?;
         make(&aside)?;
         fs::rename(&aside, &path).with_context(|| format!("renaming {}", aside.display()))?;
+        // Whoever still waits for it finds the directory made.
+        let _ = fs::remove_file(&lock);
         Ok(path)
     }
 
@@ -129,4 +142,46 @@ pub fn source_tree() -> Option<PathBuf> {
             .find(|path| path.join("crates/lab/Cargo.toml").is_file() && path.join("kmod").is_dir())
             .map(Path::to_path_buf)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    #[test]
+    fn a_directory_is_made_once_however_many_ask_for_it() {
+        let root = tempfile::tempdir().expect("a directory");
+        let cache = Cache::at(root.path()).expect("a cache");
+        let made = AtomicU32::new(0);
+        let ask = || {
+            cache.directory("below/it", |into| {
+                made.fetch_add(1, SeqCst);
+                fs::write(into.join("first"), "1")?;
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                Ok(fs::write(into.join("last"), "2")?)
+            })
+        };
+        std::thread::scope(|scope| {
+            for asker in [(); 8].map(|()| scope.spawn(ask)) {
+                let path = asker.join().expect("no panic").expect("the directory");
+                assert!(path.join("first").exists() && path.join("last").exists());
+            }
+        });
+        assert_eq!(made.load(SeqCst), 1);
+        let left: Vec<_> = fs::read_dir(root.path().join("below"))
+            .expect("it")
+            .collect();
+        assert_eq!(left.len(), 1, "only the directory is left: {left:?}");
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_made_again() {
+        let root = tempfile::tempdir().expect("a directory");
+        let cache = Cache::at(root.path()).expect("a cache");
+        let failed = cache.directory("it", |_| anyhow::bail!("no"));
+        assert!(failed.is_err());
+        assert!(!root.path().join("it").exists());
+        cache.directory("it", |_| Ok(())).expect("made now");
+    }
 }
