@@ -256,14 +256,14 @@ int weir_beat_create(void)
 	return queue ? 0 : -ENOMEM;
 }
 
-/* Stop beating and unhook.  The cgroup files must be gone. */
+/* Stop beating and unhook passes.  The cgroup files must be gone. */
 void weir_beat_remove(void)
 {
 	WRITE_ONCE(stopping, true);
 	cancel_delayed_work_sync(&beat_work);
 	destroy_workqueue(queue);
 	WRITE_ONCE(weir_proven, false);
-	weir_hooks_disarm();
+	weir_hooks_close();
 	weir_events_disarm();
 	weir_drain_end();
 }

@@ -20,10 +20,10 @@
  *
  * Unloading.  A task may be anywhere in a wrapper, and one that sleeps counts as
  * gone for synchronize_rcu_tasks().  Only the pass sleeps, so its wrapper counts
- * who is inside, per CPU: a task may leave on another CPU than it entered on,
- * and once nobody can enter, the sum only falls.  A first grace period lets
+ * tasks inside, per CPU: a task may leave on another CPU than it entered on,
+ * and once none can enter, the sum only falls.  A first grace period lets
  * those between the ftrace site and the count arrive, a second lets those
- * behind it return.
+ * behind it return, and those in the wrapper of the limits.
  */
 #include "weir.h"
 #include "compat/ftrace.h"
@@ -59,6 +59,9 @@ DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 static DEFINE_PER_CPU(long, inside);
 static atomic64_t misfit;
 static bool armed;
+
+/* The module is being unloaded: tasks in a pass of weir's are let go. */
+bool weir_leaving __read_mostly;
 
 /* What the kernel calls instead of balance_dirty_pages(). */
 static int pass_wrapper(struct bdi_writeback *wb, unsigned long pages_dirtied,
@@ -179,17 +182,6 @@ static void unset(struct hook *hook)
 	hook->set = false;
 }
 
-static bool any_set(void)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
-		if (hooks[i].set)
-			return true;
-	}
-	return false;
-}
-
 /*
  * Hook both functions.  Only the beat does.  -EBUSY, and the function in
  * @taken, if a livepatch or another exclusive user of ftrace has one of them.
@@ -221,6 +213,17 @@ void weir_hooks_disarm(void)
 		unset(&hooks[i]);
 }
 
+/*
+ * For good: nobody enters a pass of weir's any more, and those inside are let
+ * go by the limits (weir_limits()), which stay hooked until they are out.
+ */
+void weir_hooks_close(void)
+{
+	WRITE_ONCE(weir_leaving, true);
+	WRITE_ONCE(armed, false);
+	unset(&hooks[PASS]);
+}
+
 bool weir_hooks_armed(void)
 {
 	return READ_ONCE(armed);
@@ -236,26 +239,37 @@ static long tasks_inside(void)
 	return sum;
 }
 
+/* As unset(), however long it takes: code that ftrace still calls must stay. */
+static void unset_surely(struct hook *hook)
+{
+	unset(hook);
+	if (hook->set)
+		pr_err("ftrace does not take its hooks back; unloading waits for the reboot\n");
+	while (hook->set) {
+		schedule_timeout_uninterruptible(HZ);
+		unset(hook);
+	}
+}
+
 /*
- * Wait until no task is in this module's code; nothing is hooked any more.  As
- * long as the kernel keeps a task in its throttle: mostly 200 ms; on a device
- * that hangs, such as a FUSE filesystem whose server does not answer, until the
- * task is killed.  Every ten seconds the log names such tasks.
+ * Unhook all and wait until no task is in this module's code.  The limits let a
+ * task go after the pause that it is in, at most 200 ms.  One on a strictlimit
+ * device, such as a FUSE filesystem whose server does not answer, stays until
+ * the device is below its limit or the task is killed.  Every ten seconds the
+ * log names such tasks.
  */
 void weir_hooks_drain(void)
 {
 	unsigned int waited;
 
-	if (any_set())
-		pr_err("ftrace does not take its hooks back; unloading waits for the reboot\n");
-	while (any_set())
-		schedule_timeout_uninterruptible(HZ);
+	unset_surely(&hooks[PASS]);
 	synchronize_rcu_tasks();
 	for (waited = 1; tasks_inside(); waited++) {
 		if (waited % TELL_AFTER_JIFFIES == 0)
 			weir_events_show();
 		schedule_timeout_uninterruptible(1);
 	}
+	unset_surely(&hooks[LIMITS]);
 	synchronize_rcu_tasks();
 }
 

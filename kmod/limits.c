@@ -91,6 +91,17 @@ static void release(void *dtc, struct bdi_writeback *wb,
 	weir_count(group, floor_released);
 }
 
+/*
+ * The module is being unloaded and the task, in a pass of weir's, must not keep
+ * it.  Let it dirty one page, then the next pass is the kernel's own.
+ */
+static void dismiss(void *dtc, struct weir_seen *seen)
+{
+	FIELD(dtc, dirty) = 0;
+	seen->released = true;
+	seen->released_poll = 1;
+}
+
 static void amend_host(void *dtc, struct bdi_writeback *wb,
 		       struct weir_group *group, enum weir_pass kind,
 		       struct weir_seen *seen)
@@ -223,7 +234,7 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 
 /*
  * Runs after the kernel's domain_dirty_limits(), in whatever context that was
- * called: a writer, a flusher, a reader.  When nobody has seen weir work of late
+ * called: a writer, a flusher, a reader.  Without a recent proof that hooks work
  * it leaves the kernel's result as it is.
  */
 void weir_limits(void *dtc)
@@ -235,6 +246,8 @@ void weir_limits(void *dtc)
 		seen = weir_events_seen();
 		if (seen)
 			seen->limits = true;
+		if (seen && READ_ONCE(weir_leaving))
+			dismiss(dtc, seen);
 		if (!weir_acting())
 			return;
 		rcu_read_lock();

@@ -67,7 +67,7 @@ static int prove(void)
 	return err;
 }
 
-/* Nothing is hooked: wait for tasks that still are in weir's code, then free. */
+/* Nothing enters weir's code any more: see off tasks that are in it, then free. */
 static void settle(void)
 {
 	weir_hooks_drain();

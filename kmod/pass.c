@@ -120,6 +120,10 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns)
 	u64 slept_ns = seen->pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
 
+	/* the kernel let it go by the room of the host, which is not its own */
+	if (seen->released)
+		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
+						  seen->released_poll);
 	if (!group)
 		return;
 	if (seen->pauses) {
@@ -129,16 +133,9 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns)
 				     seen->pauses);
 		this_cpu_add(group->stats->throttled_ns, slept_ns);
 	}
-	if (!READ_ONCE(weir_observe)) {
-		/* the kernel let it go by the room of the host, not the floor's */
-		if (seen->released)
-			current->nr_dirtied_pause =
-				min_t(u64, current->nr_dirtied_pause,
-				      seen->released_poll);
-		if (weir_tree_capped(group)) {
-			weir_tree_fresh(group, seen);
-			shorten_poll(group, seen->css);
-		}
+	if (!READ_ONCE(weir_observe) && weir_tree_capped(group)) {
+		weir_tree_fresh(group, seen);
+		shorten_poll(group, seen->css);
 	}
 	if (group->css == seen->css)
 		weir_weight_leave(group, bdi_id, slept_ns);

@@ -36,7 +36,9 @@ void weir_global_limits(unsigned long *background, unsigned long *limit);
 /* hook.c: two functions of the kernel, replaced by wrappers */
 int weir_hooks_find(void);
 int weir_hooks_arm(const char **taken);
+extern bool weir_leaving;
 void weir_hooks_disarm(void);
+void weir_hooks_close(void);
 void weir_hooks_drain(void);
 bool weir_hooks_armed(void);
 u64 weir_hooks_misfit(void);

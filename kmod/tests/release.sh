@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# A writer that sleeps above its floor and is let go when the floor has room again: until its next
-# look it may dirty the square root of that room, not that of the host's limit.  Wants
-# --count-instructions and disks "d" and "e".
+# A writer that sleeps in the throttle and is let go.
+#
+# When its floor has room again: until its next look it may dirty the square root of that room, not
+# that of the host's limit.  When the module is unloaded: at once, and by a page only, although the
+# host is far above its limit and stays there.
+#
+# Wants --count-instructions and disks "d" and "e".
 . /tap.sh
 trace=/sys/kernel/tracing
 limits 268435456
@@ -54,7 +58,26 @@ worst=$(tail -n 1 /tmp/looks)
 # half of the limit is 32,768 pages, whose square root is, to a power of two, 128
 by_host=$(grep -c '^128$' /tmp/looks)
 echo "# $released releases, $(wc -l </tmp/looks) looks, most pages before one $worst, $by_host after 128"
-kill -9 $victim $noisy
+host_pages() {
+	awk '/^nr_(dirty|writeback) / { sum += $2 } END { print sum }' /proc/vmstat
+}
+asleep() {
+	grep -l 'weir_pass\|pass_wrapper' /proc/[0-9]*/stack 2>/dev/null | wc -l
+}
+sleeping() {
+	between 1 "$(asleep)" 100
+}
+# far below what is dirty: no disk here gets there before the module is gone
+kill -9 $victim
+limits 8388608
+ok "writers sleep in a pass of weir's" soon sleeping
+before=$(host_pages)
+ok "unloads" rmmod weir
+after=$(host_pages)
+kill -9 $noisy
+echo "# host's dirty pages: $before before unloading, $after after, limit 2048"
+ok "before they could leave by themselves" between 4096 "$after" 100000000
+ok "and let them dirty next to nothing" between 0 "$after" $((before + 64))
 ok "the writer was let go in its sleep" between 1 "$released" 100000000
 ok "its looks were seen" between 5 "$(wc -l </tmp/looks)" 100000000
 ok "none came when the host's limit would have had it" between 0 "$by_host" 2
