@@ -193,7 +193,11 @@ pub fn decode(
             written: count(fields, &["avg_write_bw", "awrite_bw"])?,
             dirtied: count(fields, &["dirty_rate"])?,
         }),
-        "mm_vmscan_throttled" => What::ReclaimSlept(count(fields, &["usec_delayed"])?),
+        "mm_vmscan_throttled" => What::ReclaimSlept(count(
+            fields,
+            // The kernel's text spells the field otherwise than its format does.
+            &["usec_delayed", "usect_delayed"],
+        )?),
         "mm_vmscan_direct_reclaim_begin" | "mm_vmscan_memcg_reclaim_begin" => What::ReclaimBegan,
         "mm_vmscan_direct_reclaim_end" | "mm_vmscan_memcg_reclaim_end" => What::ReclaimEnded,
         "ext4_sync_file_enter" => What::SyncBegan,

@@ -186,6 +186,20 @@ mod tests {
         assert_eq!(got, [(1, What::SwitchedOut(true)), (2, What::SwitchedIn)]);
     }
 
+    /// `TP_printk("nid=%d usec_timeout=%d usect_delayed=%d reason=%s")` of Linux, and what
+    /// trace-cmd prints from the event's format.
+    #[test]
+    fn reclaim_that_slept_is_read_in_both_spellings() {
+        for delayed in ["usect_delayed", "usec_delayed"] {
+            let text = format!(
+                "kswapd0-41 [000] ..... 9.250000: mm_vmscan_throttled: nid=0 usec_timeout=100000 \
+                 {delayed}=104000 reason=VMSCAN_THROTTLE_WRITEBACK\n"
+            );
+            let trace = read(&text).expect(delayed);
+            assert_eq!(trace.events[0].what, What::ReclaimSlept(104_000));
+        }
+    }
+
     #[test]
     fn losses_are_counted() {
         let text = format!(
