@@ -8,7 +8,7 @@ use crate::keeper::Keeper;
 use crate::policy_file::PolicyFile;
 use crate::rules::Rules;
 use crate::tier::settings::Settings;
-use scenario::problem::Problems;
+use config::problem::Problems;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! programs.
 
 use crate::knob::Knob;
-use scenario::problem::Problem;
+use config::problem::Problem;
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;

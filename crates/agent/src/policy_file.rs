@@ -6,7 +6,7 @@
 //! elsewhere), it shows in what `stat` says.
 
 use crate::rules::Rules;
-use scenario::problem::Problems;
+use config::problem::Problems;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

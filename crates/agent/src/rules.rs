@@ -19,9 +19,9 @@
 
 use crate::knob::{Knob, Setting};
 use crate::tier::settings::{self, Settings};
+use config::problem::Problems;
+use config::reader::{self, Table, Value};
 use glob::{MatchOptions, Pattern};
-use scenario::problem::Problems;
-use scenario::reader::{self, Table, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -54,7 +54,7 @@ impl Rules {
     /// Everything that is wrong with it, or why it could not be read.
     pub fn load(path: &Path) -> Result<Rules, Problems> {
         let shown = path.display().to_string();
-        let text = scenario::text(path, "policy")?;
+        let text = config::text(path, "policy")?;
         Rules::parse(&shown, &text)
     }
 

@@ -14,7 +14,7 @@
 
 use crate::metric::{Name, Unit};
 use crate::model::{Arm, Bound, Scenario, Term};
-use crate::units;
+use config::units;
 
 /// Parses `text` as the bound of the metric `of`.
 ///

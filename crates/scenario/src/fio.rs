@@ -2,7 +2,7 @@
 //! Which fio options a job may use: those fio has, less those the lab sets itself. A misspelt
 //! option would otherwise be found only when a guest has booted.
 
-use crate::problem::nearest;
+use config::problem::nearest;
 
 /// fio's own list, with how it was made.
 const OPTIONS: &str = include_str!("../data/fio-3.33-options.txt");
@@ -91,7 +91,7 @@ pub fn check_value(option: &str, value: &str) -> Result<(), String> {
             }
             Err(format!(
                 "fio has no `{option}` = `{direction}`, {}",
-                crate::problem::suggest(direction, DIRECTIONS.iter().copied())
+                config::problem::suggest(direction, DIRECTIONS.iter().copied())
             ))
         }
         "size" | "filesize" | "io_size" | "bs" | "blocksize" | "rate" => {

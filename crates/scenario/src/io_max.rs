@@ -4,7 +4,7 @@
 //!
 //! Example. `"slow wbps=1M riops=100; fast wbps=20M"`.
 
-use crate::units;
+use config::units;
 
 /// What a cgroup may do to one disk in a second; `None` is `max`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,9 +13,9 @@
 //! noisy.toml:9: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`
 //! ```
 //!
-//! How it is built: [`reader`] walks the TOML with the line of every value and collects problems;
+//! How it is built: [`config`] reads TOML and collects problems;
 //! [`parse`] is the language, one function per section; [`expect`] the little expression language
-//! of expectations; [`metric`] the names a run can produce; [`units`] sizes, times and bandwidths;
+//! of expectations; [`metric`] the names a run can produce;
 //! [`fio`] the option names fio knows;
 //! [`io_max`] a cgroup file that names disks.
 
@@ -25,39 +25,9 @@ pub mod io_max;
 pub mod metric;
 pub mod model;
 mod parse;
-pub mod problem;
-pub mod reader;
-pub mod units;
 
-use problem::{Problem, Problems};
-use std::fs::File;
-use std::io::Read;
+use config::problem::Problems;
 use std::path::Path;
-
-/// Of a file that people write by hand, and that is held in memory.
-const LARGEST: u64 = 16 << 20;
-
-/// The text of a file, which is a `kind` in the words of the error.
-///
-/// # Errors
-/// One problem: it cannot be read, or nobody has written that by hand.
-pub fn text(path: &Path, kind: &str) -> Result<String, Problems> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
-    let why = match read {
-        Ok(length) if length as u64 > LARGEST => {
-            format!("it has more than {} MiB", LARGEST >> 20)
-        }
-        Ok(_) => return Ok(text),
-        Err(why) => why.to_string(),
-    };
-    Err(Problems(vec![Problem {
-        file: path.display().to_string(),
-        line: 0,
-        key: String::new(),
-        what: format!("cannot read the {kind}: {why}"),
-    }]))
-}
 
 /// Reads and checks the scenario file at `path`; its stem becomes the scenario's name.
 ///
@@ -65,7 +35,7 @@ pub fn text(path: &Path, kind: &str) -> Result<String, Problems> {
 /// Everything that is wrong with the file, each problem with its line; or why it could not be read.
 pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
     let shown = path.display().to_string();
-    let text = text(path, "scenario")?;
+    let text = config::text(path, "scenario")?;
     let name = path
         .file_stem()
         .map_or_else(|| "scenario".into(), |s| s.to_string_lossy().into_owned());
@@ -79,10 +49,4 @@ pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
 /// Everything that is wrong with the text, in line order.
 pub fn parse(name: &str, file: &str, text: &str) -> Result<model::Scenario, Problems> {
     parse::scenario(name, file, text)
-}
-
-/// The line of `key` (`job[1].fio.rate`, as problems name it) in a scenario's text, counted from 1: that of the
-/// innermost part of it that is there, 0 if there is none.
-pub fn line_of(text: &str, key: &str) -> usize {
-    reader::line_of(text, key)
 }

@@ -4,7 +4,7 @@
 //! name is taken apart from the front for arm and phase and from the back for the metric.
 
 use crate::model::{Arm, Scenario};
-use crate::problem::suggest;
+use config::problem::suggest;
 
 /// Measured of a fio job in every phase it runs in (latencies of its write direction, else of its
 /// reads).

@@ -11,8 +11,8 @@ mod workload;
 use crate::expect;
 use crate::metric::Name;
 use crate::model::{Arm, Expect, Op, Scenario};
-use crate::problem::{Problems, suggest};
-use crate::reader::{self, Table, Value};
+use config::problem::{Problems, suggest};
+use config::reader::{self, Table, Value};
 
 pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
     let known = &[

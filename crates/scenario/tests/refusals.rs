@@ -3,7 +3,7 @@
 //!
 //! Each case changes one thing in a valid file and gives the whole message it must cause.
 
-use scenario::problem::Problems;
+use config::problem::Problems;
 
 /// Line numbers in the cases count from the `title` line = 1.
 const VALID: &str = r#"title = "one noisy writer"

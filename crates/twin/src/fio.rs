@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
     /// fio's `k`, `m`, `g`, `t`, powers of 1024.
     fn size(&mut self, option: &str) -> Option<u64> {
         let text = self.text(option)?;
-        let size = scenario::units::size(text).ok();
+        let size = config::units::size(text).ok();
         if size.is_none() {
             self.refuse(
                 option,
@@ -254,8 +254,8 @@ impl<'a> Reader<'a> {
         let time = match text.parse::<u64>() {
             Ok(number) => number
                 .checked_mul(unit)
-                .filter(|ns| *ns <= scenario::units::LONGEST_NS),
-            Err(_) => scenario::units::nanoseconds(text).ok(),
+                .filter(|ns| *ns <= config::units::LONGEST_NS),
+            Err(_) => config::units::nanoseconds(text).ok(),
         };
         if time.is_none() {
             self.refuse(

@@ -233,5 +233,5 @@ fn what_is_not_modelled_is_refused_by_key() {
     let refusals = twin::run(&load(text), Arm::Stock, 1).expect_err("refused");
     let keys: Vec<&str> = refusals.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, ["job[0].fio.direct", "job[1].fio.bs"]);
-    assert_eq!(scenario::line_of(text, "job[0].fio.direct"), 13);
+    assert_eq!(config::reader::line_of(text, "job[0].fio.direct"), 13);
 }

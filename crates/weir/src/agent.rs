@@ -6,7 +6,7 @@ use agent::journal::Journal;
 use agent::metrics::Shown;
 use agent::rules::{self, Rules};
 use anyhow::Result;
-use scenario::problem::Problems;
+use config::problem::Problems;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_cgroups: usize,
     /// Look at all cgroups this often, besides hearing of new ones
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = scenario::units::milliseconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = config::units::milliseconds)]
     scan_every: u64,
     /// Where to note what knobs were before
     #[arg(long, value_name = "FILE", default_value = "/run/weir/agent.json")]

@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Guest memory
-    #[arg(long, default_value = "2G", value_parser = scenario::units::size)]
+    #[arg(long, default_value = "2G", value_parser = config::units::size)]
     memory: u64,
     /// Memory of one kind, fastest first, the guest's memory being their sum instead of --memory: a NUMA node each,
     /// CPUs on the first; latency and bandwidth as in 250ns and 50G/s
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
     /// End the guest after this long
-    #[arg(long, default_value = "10m", value_parser = scenario::units::milliseconds)]
+    #[arg(long, default_value = "10m", value_parser = config::units::milliseconds)]
     timeout: u64,
     /// Do not build weir.ko for the guest
     #[arg(long)]
@@ -160,11 +160,11 @@ fn disk(text: &str) -> Result<ScriptDisk> {
     };
     Ok(ScriptDisk {
         name: name.to_owned(),
-        size: scenario::units::size(parts[0]).map_err(|why| anyhow!(why))?,
+        size: config::units::size(parts[0]).map_err(|why| anyhow!(why))?,
         filesystem,
         write_bandwidth: parts
             .get(2)
-            .map(|text| scenario::units::bandwidth(text))
+            .map(|text| config::units::bandwidth(text))
             .transpose()
             .map_err(|why| anyhow!(why))?,
     })
@@ -176,8 +176,8 @@ fn tier(text: &str) -> Result<Tier> {
     let (latency_ns, bandwidth) = match parts[1..] {
         [] => (0, 0),
         [latency, bandwidth] => (
-            scenario::units::nanoseconds(latency).map_err(|why| anyhow!(why))?,
-            scenario::units::bandwidth(bandwidth).map_err(|why| anyhow!(why))?,
+            config::units::nanoseconds(latency).map_err(|why| anyhow!(why))?,
+            config::units::bandwidth(bandwidth).map_err(|why| anyhow!(why))?,
         ),
         _ => bail!(
             "`{text}` is not a tier: write SIZE[,LATENCY,BANDWIDTH], as in 1G or 384M,250ns,50G/s"
@@ -188,7 +188,7 @@ fn tier(text: &str) -> Result<Tier> {
     }
     Ok(Tier {
         name: String::new(),
-        size_bytes: scenario::units::size(parts[0]).map_err(|why| anyhow!(why))?,
+        size_bytes: config::units::size(parts[0]).map_err(|why| anyhow!(why))?,
         latency_ns,
         bandwidth,
     })

@@ -38,7 +38,7 @@ pub struct Args {
 
 /// How long to look, in milliseconds: in no time nothing stalls, which would be told as a verdict.
 pub fn window(text: &str) -> Result<u64, String> {
-    match scenario::units::milliseconds(text)? {
+    match config::units::milliseconds(text)? {
         0 => Err("nothing can be seen in no time".into()),
         time => Ok(time),
     }

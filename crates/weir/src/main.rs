@@ -20,7 +20,7 @@ mod twin;
 mod twin_record;
 
 use clap::Parser;
-use scenario::problem::Problems;
+use config::problem::Problems;
 use std::process::ExitCode;
 
 /// Every cgroup its own control over dirty pages, on the kernel the host already runs

@@ -31,7 +31,7 @@ pub struct RecordArgs {
 }
 
 fn buffer(text: &str) -> Result<u64, String> {
-    let bytes = scenario::units::size(text)?;
+    let bytes = config::units::size(text)?;
     if !(4 << 10..=1 << 30).contains(&bytes) {
         return Err(format!("{text} is not in 4K..1G"));
     }

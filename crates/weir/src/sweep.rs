@@ -70,7 +70,7 @@ fn part(text: &str) -> Result<(usize, usize), String> {
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let shown = args.scenario.display().to_string();
-    let text = scenario::text(&args.scenario, "scenario")?;
+    let text = config::text(&args.scenario, "scenario")?;
     // What is wrong with the file itself is told with its lines.
     let scenario = scenario::parse("sweep", &shown, &text)?;
     let show = shown_metrics(&args.show, &scenario)?;

@@ -4,11 +4,11 @@
 use crate::output;
 use crate::twin_record;
 use anyhow::{Error, Result, anyhow};
+use config::problem::{Problem, Problems};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use report::{Metric, Outcome, Run};
 use scenario::model::{Arm, Scenario};
-use scenario::problem::{Problem, Problems};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -93,7 +93,7 @@ fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
 
 /// Refusals, with the lines that the keys to blame are on.
 pub fn refused(path: &Path, refusals: Vec<twin::Refusal>) -> Error {
-    let text = match scenario::text(path, "scenario") {
+    let text = match config::text(path, "scenario") {
         Ok(text) => text,
         Err(why) => return why.into(),
     };
@@ -101,7 +101,7 @@ pub fn refused(path: &Path, refusals: Vec<twin::Refusal>) -> Error {
         .into_iter()
         .map(|(key, what)| Problem {
             file: path.display().to_string(),
-            line: scenario::line_of(&text, &key),
+            line: config::reader::line_of(&text, &key),
             key,
             what,
         })

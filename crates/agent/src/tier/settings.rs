@@ -9,8 +9,8 @@
 //! look = "2s"         # a page that nobody touched for so long is cold, one touched in a quarter of it hot (DAMON)
 //! ```
 
-use scenario::reader::Table;
-use scenario::units;
+use config::reader::Table;
+use config::units;
 use std::time::Duration;
 
 /// Keys of the section.

@@ -3,9 +3,9 @@
 
 use crate::io_max::io_max;
 use crate::model::{Cgroup, Disk};
-use crate::problem::suggest;
-use crate::reader::{Table, Value};
-use crate::units;
+use config::problem::suggest;
+use config::reader::{Table, Value};
+use config::units;
 use std::collections::BTreeMap;
 
 /// Files weir adds that can be written.

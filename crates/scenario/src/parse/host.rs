@@ -3,9 +3,9 @@
 
 use super::{name, tier};
 use crate::model::{Disk, Filesystem, Host, Tier, Twin};
-use crate::problem::suggest;
-use crate::reader::{Table, Value};
-use crate::units;
+use config::problem::suggest;
+use config::reader::{Table, Value};
+use config::units;
 use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.

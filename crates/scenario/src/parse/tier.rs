@@ -4,9 +4,9 @@
 use super::host::LEAST_MEMORY;
 use super::name;
 use crate::model::{Agent, Backing, ENGINES, Host, Memory, Pattern, Tier, node_lists};
-use crate::problem::suggest;
-use crate::reader::{Table, Value};
-use crate::units;
+use config::problem::suggest;
+use config::reader::{Table, Value};
+use config::units;
 
 /// As many as the module takes.
 const MOST_TIERS: usize = 8;

@@ -4,9 +4,9 @@
 use super::{cgroup, name, tier};
 use crate::fio;
 use crate::model::{Backing, Job, Network, Phase, Scenario};
-use crate::problem::suggest;
-use crate::reader::{Table, Value};
-use crate::units;
+use config::problem::suggest;
+use config::reader::{Table, Value};
+use config::units;
 use std::collections::BTreeMap;
 
 /// Names in `scenario` that a value may refer to; complains when it is none of them.

@@ -182,7 +182,7 @@ impl Kind {
             .split_once("..")
             .ok_or_else(|| format!("`{text}` is not a range, as in {}", self.example()))?;
         let value = |text: &str| match self {
-            Kind::Floor | Kind::Ceiling => scenario::units::size(text),
+            Kind::Floor | Kind::Ceiling => config::units::size(text),
             _ => text
                 .parse()
                 .map_err(|_| format!("`{text}` is not a whole number")),

@@ -324,8 +324,9 @@ fn article(kind: &str) -> String {
     }
 }
 
-/// See [`crate::line_of`].
-pub(crate) fn line_of(text: &str, key: &str) -> usize {
+/// The line of `key` (`job[1].fio.rate`, as problems name it) in the TOML `text`, counted from 1:
+/// that of the innermost part of the key that is there, 0 if there is none.
+pub fn line_of(text: &str, key: &str) -> usize {
     let (root, _) = DeTable::parse_recoverable(text);
     let mut best = (0, None);
     visit(entries_of("", root.get_ref()), &mut |path, span| {

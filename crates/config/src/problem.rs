@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is wrong with a scenario file, in the form editors jump to: `FILE:LINE: key `KEY`: ...`.
+//! What is wrong with a file, in the form editors jump to: `FILE:LINE: key `KEY`: ...`.
 
 use serde::Serialize;
 use std::fmt;
