@@ -7,34 +7,26 @@
 //! ended, whichever way, it powers the machine off through sysrq. An orderly shutdown would first
 //! write the dirty pages back, which takes minutes on the slow disks scenarios are about.
 //!
-//! Three outputs, three purposes: events go over the [channel](channel), the console is the kernel's
+//! Three outputs, three purposes: events go over a serial port, the console is the kernel's
 //! log for people, and the verdict about the kernel's health is made here, from `/dev/kmsg`
-//! ([`klog`]), because only the guest sees all of it.
+//! ([`runner::klog`]), because only the guest sees all of it.
+//!
+//! What runs a scenario, once the disks are there, is the crate `runner`, which a host has in common with guests.
 
-pub mod channel;
-pub mod klog;
-pub mod memory;
 pub mod protocol;
 
-mod cgroups;
 mod disks;
-mod flusher;
-pub mod jobs;
-mod limits;
-mod phases;
-mod record;
-mod sample;
-mod schedule;
 mod script;
+mod serial;
 mod system;
-mod tiers;
-mod weir_agent;
 
-use anyhow::{Context, Result};
-use channel::Channel;
+use anyhow::{Context, Result, anyhow};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, fork};
-use protocol::{Event, PLAN_PATH, Plan, Work};
+use protocol::{Event, MODULE_PATH, PLAN_PATH, Plan, Work};
+use runner::klog::{self, Log};
+use runner::{Channel, Machine};
+use std::process::Command;
 
 /// True if this process is the first one of a guest: process 1, started by a kernel as `/init`
 /// (and not, say, the entry point of a container).
@@ -78,12 +70,12 @@ pub fn init() -> ! {
 
 /// The agent: does the work, reports whatever happened, then what the kernel log says.
 fn agent() {
-    let channel = match Channel::open() {
+    let channel = match serial::open() {
         Ok(channel) => channel,
         Err(error) => return eprintln!("weir guest: {error:#}"),
     };
     channel.send(&Event::Boot {
-        release: system::kernel_release(),
+        release: runner::system::kernel_release(),
     });
     channel.watch();
     if let Err(error) = work(&channel) {
@@ -92,7 +84,7 @@ fn agent() {
             failed: false,
         });
     }
-    channel.send(&klog::scan());
+    channel.send(&klog::scan(&mut Log::whole(), 0));
     channel.send(&Event::End);
 }
 
@@ -101,20 +93,57 @@ fn work(channel: &Channel) -> Result<()> {
     let plan: Plan = serde_json::from_str(&text)
         .with_context(|| format!("{PLAN_PATH}: not a plan this agent understands"))?;
     system::load_modules(&plan.modules)?;
-    disks::prepare(&plan, channel)?;
-    let prepared = || {
-        disks::slow_down(&plan)?;
-        channel.prepared()
+    let site = disks::prepare(&plan, channel)?;
+    let machine = Guest {
+        plan: &plan,
+        channel,
     };
     match &plan.work {
         Work::Script { args, env } => {
-            prepared()?;
+            machine.prepared()?;
             script::run(args, env, channel)
         }
         Work::Scenario {
             scenario,
             arm,
             record,
-        } => phases::run(scenario, *arm, *record, channel, &prepared),
+        } => runner::run(scenario, *arm, *record, &site, channel, &machine),
+    }
+}
+
+/// What only the guest can do for a scenario.
+struct Guest<'a> {
+    plan: &'a Plan,
+    channel: &'a Channel,
+}
+
+impl Machine for Guest<'_> {
+    fn load_module(&self) -> Result<()> {
+        self.channel.stage("insmod weir.ko");
+        runner::system::run(Command::new("insmod").arg(MODULE_PATH)).map_err(|error| {
+            anyhow!(
+                "the module refused to load: {error:#}; the kernel log says: {}",
+                module_log()
+            )
+        })
+    }
+
+    fn prepared(&self) -> Result<()> {
+        disks::slow_down(self.plan)?;
+        serial::prepared(self.channel)
+    }
+}
+
+/// What the module said last.
+fn module_log() -> String {
+    let messages = Log::whole().messages().unwrap_or_default();
+    let own: Vec<_> = messages
+        .into_iter()
+        .filter(|message| message.starts_with("weir:"))
+        .collect();
+    if own.is_empty() {
+        "nothing".to_owned()
+    } else {
+        own[own.len().saturating_sub(5)..].join("; ")
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Script plans: the guest's shell runs a file, its output travels line by line.
 
-use crate::channel::Channel;
 use crate::protocol::{Event, SCRIPT_PATH};
 use anyhow::{Context, Result};
+use runner::Channel;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine around the plan: mounts, kernel modules, power.
+//! The machine around the plan: mounts, drivers, power.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
-use std::collections::BTreeMap;
+use runner::system::{CGROUP_ROOT, enable_controllers, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -18,9 +18,6 @@ const MOUNTS: &[(&str, &str, &str, bool)] = &[
     ("debugfs", "/sys/kernel/debug", "debugfs", false),
     ("tracefs", "/sys/kernel/tracing", "tracefs", false),
 ];
-
-/// Where cgroup v2 is mounted.
-pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Mounts what a host has mounted and gives children of the cgroup root its controllers.
 pub fn mount_all() -> Result<()> {
@@ -57,16 +54,6 @@ fn make_dir(path: &str) -> Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("making {path}"))
 }
 
-/// Controllers that scenarios and scripts rely on.
-const CONTROLLERS: &str = "+memory +io +cpu +pids";
-
-/// Lets the children of `cgroup` use the controllers.
-pub fn enable_controllers(cgroup: &Path) -> Result<()> {
-    let file = cgroup.join("cgroup.subtree_control");
-    std::fs::write(&file, CONTROLLERS)
-        .with_context(|| format!("writing `{CONTROLLERS}` to {}", file.display()))
-}
-
 /// Loads modules and what they depend on; the initramfs holds a `modules.dep` for them.
 pub fn load_modules(names: &[String]) -> Result<()> {
     for name in names {
@@ -74,39 +61,6 @@ pub fn load_modules(names: &[String]) -> Result<()> {
             .with_context(|| format!("loading the kernel module {name}"))?;
     }
     Ok(())
-}
-
-/// Writes the module's parameters.
-pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
-    for (name, value) in parameters {
-        let file = Path::new("/sys/module/weir/parameters").join(name);
-        std::fs::write(&file, value)
-            .with_context(|| format!("writing `{value}` to {}", file.display()))?;
-    }
-    Ok(())
-}
-
-/// Runs a command to its end; its output becomes part of the error if it fails.
-pub fn run(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {name}"))?;
-    if !output.status.success() {
-        bail!(
-            "{name} failed ({}): {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
-}
-
-/// `uname -r`.
-pub fn kernel_release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease")
-        .map(|text| text.trim().to_owned())
-        .unwrap_or_else(|error| format!("unknown ({error})"))
 }
 
 /// Ends the machine at once, without writing dirty pages back.

@@ -9,7 +9,6 @@ use crate::kernel_modules::{FIRST, KernelModules};
 use crate::{packages, userland};
 use anyhow::{Context, Result, ensure};
 use guest::protocol::{DISK_MODULE_PATH, MODULE_PATH, PLAN_PATH, Plan, SCRIPT_PATH, Work};
-use scenario::model::Filesystem;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -54,7 +53,7 @@ pub fn initramfs(
             .plan
             .iter()
             .filter_map(|disk| disk.filesystem)
-            .map(|kind| driver(kind).to_owned()),
+            .map(|filesystem| runner::disks::kind(filesystem).to_owned()),
     );
     names.retain(|name| modules.has(name));
     let plan = Plan {
@@ -85,7 +84,7 @@ pub fn initramfs(
         None => std::env::current_exe().context("finding weir's own binary")?,
     };
     archive.copy("usr/bin/weir", 0o755, &init)?;
-    archive.link(&format!("usr/bin/{}", guest::memory::PROGRAM), "weir")?;
+    archive.link(&format!("usr/bin/{}", runner::memory::PROGRAM), "weir")?;
     if let Some(script) = &contents.script {
         archive.file(SCRIPT_PATH, 0o755, script)?;
     }
@@ -109,14 +108,4 @@ pub fn initramfs(
         .into_inner()
         .map_err(|error| error.into_error())
         .context("writing the initramfs")
-}
-
-/// The kernel module of a filesystem.
-fn driver(filesystem: Filesystem) -> &'static str {
-    match filesystem {
-        Filesystem::Ext4 => "ext4",
-        Filesystem::Xfs => "xfs",
-        Filesystem::Btrfs => "btrfs",
-        Filesystem::Vfat => "vfat",
-    }
 }

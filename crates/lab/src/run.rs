@@ -241,7 +241,7 @@ fn phase_ms(scenario: &Scenario, phase: &Phase) -> Result<u64, String> {
         .iter()
         .filter(|job| phase.jobs.contains(&job.name))
         .collect();
-    guest::jobs::nominal_ms(&jobs, phase)
+    runner::jobs::nominal_ms(&jobs, phase)
 }
 
 struct Lab<'a> {

@@ -3,8 +3,8 @@
 
 use crate::qemu::End;
 use crate::tool::tail;
-use guest::klog::{HARMLESS_TAINT, troubles};
 use guest::protocol::Event;
+use runner::klog::{HARMLESS_TAINT, troubles};
 use std::path::Path;
 
 /// What became of a guest.

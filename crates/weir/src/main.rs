@@ -51,8 +51,8 @@ fn main() -> ExitCode {
         guest::init();
     }
     // And what reads memory in them.
-    if guest::memory::is_asked() {
-        return guest::memory::main();
+    if runner::memory::is_asked() {
+        return runner::memory::main();
     }
     let done = match Cli::parse() {
         Cli::Run(args) => run::run(args),

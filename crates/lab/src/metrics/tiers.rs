@@ -7,8 +7,8 @@
 //! and 200 of a cgroup that has no more than 200 is not off at all.
 
 use super::max_and_median;
-use guest::memory::Report;
 use guest::protocol::{TierSamples, TierSeries};
+use runner::memory::Report;
 
 /// A cgroup no further than this from its budget has come to rest, in percent.
 const NEAR: f64 = 2.0;

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A scenario's cgroups: made, given their controllers, their files written.
 
+use crate::site::Site;
 use crate::system::{CGROUP_ROOT, enable_controllers};
 use anyhow::{Context, Result};
-use nix::sys::stat::{major, minor};
 use scenario::model::{Cgroup, Disk};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// The directory of a cgroup path of the scenario.
-pub fn directory(path: &str) -> PathBuf {
-    Path::new(CGROUP_ROOT).join(path)
-}
 
 /// Makes every cgroup and those above it. Controllers are enabled only where a child needs them: a
 /// cgroup that hands controllers down may not hold processes itself, and jobs run in the leaves.
-pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+pub fn create(site: &Site, cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
     for path in cgroups.keys() {
-        let mut above = PathBuf::from(CGROUP_ROOT);
+        let mut above = site.cgroups.clone();
         let parts: Vec<&str> = path.split('/').collect();
         for (depth, part) in parts.iter().enumerate() {
             if depth > 0 {
@@ -37,7 +31,7 @@ pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
     }
     for (path, cgroup) in cgroups {
         for (name, value) in cgroup.files.iter().filter(|(name, _)| *name != IO_MAX) {
-            write_file(&directory(path).join(name), value)?;
+            write_file(&site.cgroup(path).join(name), value)?;
         }
     }
     Ok(())
@@ -47,9 +41,9 @@ pub fn create(cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
 const IO_MAX: &str = "io.max";
 
 /// Bounds and divides disks, which is not wanted yet while files are laid out.
-pub fn share_disks(disks: &[Disk], cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
     for disk in disks.iter().filter(|disk| disk.io_cost) {
-        let number = device_number(&disk.name)?;
+        let number = &site.disk(&disk.name)?.number;
         let bytes = disk.write_bandwidth.unwrap_or(u64::MAX);
         // A request costs its bytes, nothing else; and costs are never adapted to latencies: the disk does what it is said to.
         let pages = bytes.div_ceil(4096);
@@ -67,25 +61,17 @@ pub fn share_disks(disks: &[Disk], cgroups: &BTreeMap<String, Cgroup>) -> Result
             continue;
         };
         for limits in scenario::io_max::io_max(text).map_err(anyhow::Error::msg)? {
-            let line = limits.line(&device_number(&limits.disk)?);
-            write_file(&directory(path).join(IO_MAX), &line)?;
+            let line = limits.line(&site.disk(&limits.disk)?.number);
+            write_file(&site.cgroup(path).join(IO_MAX), &line)?;
         }
     }
     Ok(())
 }
 
-/// As cgroup files want it, `MAJOR:MINOR`.
-fn device_number(disk: &str) -> Result<String> {
-    let link = Path::new("/dev/weir").join(disk);
-    let device = fs::metadata(&link).with_context(|| format!("{}", link.display()))?;
-    let number = device.rdev();
-    Ok(format!("{}:{}", major(number), minor(number)))
-}
-
 /// Writes files of one cgroup, by name.
-pub fn write_files(path: &str, files: &BTreeMap<String, String>) -> Result<()> {
+pub fn write_files(site: &Site, path: &str, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in files {
-        write_file(&directory(path).join(name), value)?;
+        write_file(&site.cgroup(path).join(name), value)?;
     }
     Ok(())
 }
@@ -95,9 +81,9 @@ fn write_file(file: &Path, value: &str) -> Result<()> {
 }
 
 /// Lets a command run in a cgroup, the root if `None`.
-pub fn run_in(command: &mut Command, path: Option<&str>) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let procs = directory(path).join("cgroup.procs");
+pub fn run_in(site: &Site, command: &mut Command, path: Option<&str>) -> Result<()> {
+    let cgroup = path.map_or_else(|| CGROUP_ROOT.into(), |path| site.cgroup(path));
+    let procs = cgroup.join("cgroup.procs");
     let mut file = OpenOptions::new()
         .write(true)
         .open(&procs)

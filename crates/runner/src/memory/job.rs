@@ -4,10 +4,12 @@
 
 use super::{PROGRAM, Report};
 use crate::cgroups;
+use crate::site::Site;
 use anyhow::{Context, Result, bail};
 use scenario::model::{Backing, Job, Memory, Phase};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -24,19 +26,21 @@ pub struct Running {
 
 impl Running {
     /// Starts it.
-    pub fn start(job: &Job, memory: &Memory, phase: &Phase) -> Result<Running> {
-        let said = PathBuf::from(format!("/tmp/{}.json", job.name));
-        let errors = PathBuf::from(format!("/tmp/{}.err", job.name));
-        let mut command = Command::new(PROGRAM);
+    pub fn start(job: &Job, memory: &Memory, phase: &Phase, site: &Site) -> Result<Running> {
+        let said = site.scratch.join(format!("{}.json", job.name));
+        let errors = site.scratch.join(format!("{}.err", job.name));
+        let mut command = Command::new("/proc/self/exe");
         command
+            .arg0(PROGRAM)
             .arg(serde_json::to_string(memory)?)
             .stdin(Stdio::piped())
             .stdout(File::create(&said).with_context(|| format!("{}", said.display()))?)
             .stderr(File::create(&errors).with_context(|| format!("{}", errors.display()))?);
         if memory.backing == Backing::File {
-            command.arg(format!("/mnt/{}/{}.{}", job.disk, phase.name, job.name));
+            let directory = &site.disk(&job.disk)?.directory;
+            command.arg(directory.join(format!("{}.{}", phase.name, job.name)));
         }
-        cgroups::run_in(&mut command, job.cgroup.as_deref())?;
+        cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
         let mut child = command
             .spawn()
             .with_context(|| format!("job {}: cannot start {PROGRAM}", job.name))?;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel log holds against a run.
 //!
-//! A guest that warned is a failed guest, whatever it measured. The whole ring buffer is read once,
-//! at the end (the lab boots with a large one); lines are matched by the words Linux uses for trouble.
+//! A kernel that warned has failed, whatever was measured on it. The ring buffer is read once, at the end:
+//! a guest's as a whole (the lab boots with a large one), a host's from the beginning of the run. Lines are
+//! matched by the words Linux uses for trouble.
 //!
 //! KCSAN also reports races of the kernel's own, and a stock kernel has many. Its reports count only
 //! if weir's code is involved: see [`troubles`].
 
-use crate::protocol::Event;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read};
+use crate::event::Event;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// Words that mean trouble, in the spelling of the kernel's own messages.
@@ -135,42 +136,70 @@ fn function_of(message: &str) -> Option<&str> {
 /// a livepatch (15), which only a test's script applies.
 pub const HARMLESS_TAINT: u64 = 1 << 12 | 1 << 13 | 1 << 15;
 
-/// Reads the log and the taint word into the event the host judges by.
-pub fn scan() -> Event {
-    let taint = std::fs::read_to_string("/proc/sys/kernel/tainted")
+/// The kernel's taint word, `/proc/sys/kernel/tainted`.
+pub fn taint() -> u64 {
+    std::fs::read_to_string("/proc/sys/kernel/tainted")
         .ok()
         .and_then(|text| text.trim().parse().ok())
-        // Unknown is not clean: all bits set makes the host look.
-        .unwrap_or(u64::MAX);
-    let lines = match messages() {
+        // Unknown is not clean: all bits set makes people look.
+        .unwrap_or(u64::MAX)
+}
+
+/// Reads the log, and the bits of the taint word that are not in `before`, into the event a run is judged by.
+pub fn scan(log: &mut Log, before: u64) -> Event {
+    let taint = taint() & !before;
+    let lines = match log.messages() {
         Ok(messages) => troubles(messages.iter().map(String::as_str))
             .into_iter()
             .take(50)
             .map(str::to_owned)
             .collect(),
-        Err(error) => vec![format!(
-            "BUG: the guest could not read its own kernel log: {error}"
-        )],
+        Err(error) => vec![format!("BUG: weir could not read the kernel log: {error}")],
     };
     Event::Kernel { taint, lines }
 }
 
-/// All messages of the ring buffer, without priority and time stamp.
-pub(crate) fn messages() -> std::io::Result<Vec<String>> {
-    let mut kmsg = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open("/dev/kmsg")?;
-    let mut record = vec![0; 8192];
-    let mut messages = Vec::new();
-    loop {
-        match kmsg.read(&mut record) {
-            Ok(0) => return Ok(messages),
-            Ok(length) => messages.push(message_of(&String::from_utf8_lossy(&record[..length]))),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(messages),
-            // The oldest record was overwritten while it was read; the next read continues after it.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-            Err(error) => return Err(error),
+/// The kernel's log, or what of it came after a moment.
+pub struct Log(std::io::Result<File>);
+
+impl Log {
+    /// All that is still in the ring buffer.
+    pub fn whole() -> Log {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open("/dev/kmsg");
+        Log(file)
+    }
+
+    /// What comes after this call.
+    pub fn from_now() -> Log {
+        let seek = |mut file: File| file.seek(SeekFrom::End(0)).map(|_| file);
+        Log(Log::whole().0.and_then(seek))
+    }
+
+    /// The messages that were not read yet, without priority and time stamp.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn messages(&mut self) -> std::io::Result<Vec<String>> {
+        let kmsg = match &mut self.0 {
+            Ok(file) => file,
+            Err(error) => return Err(error.kind().into()),
+        };
+        let mut record = vec![0; 8192];
+        let mut messages = Vec::new();
+        loop {
+            match kmsg.read(&mut record) {
+                Ok(0) => return Ok(messages),
+                Ok(length) => {
+                    messages.push(message_of(&String::from_utf8_lossy(&record[..length])));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(messages),
+                // The oldest record was overwritten while it was read; the next read continues after it.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 }

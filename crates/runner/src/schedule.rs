@@ -11,7 +11,8 @@
 
 use crate::jobs;
 use crate::memory::job as memory;
-use crate::protocol::PhaseResult;
+use crate::result::PhaseResult;
+use crate::site::Site;
 use anyhow::{Result, bail};
 use scenario::model::{Job, Phase};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ pub struct Schedule<'a> {
     /// The next to start is at the end.
     waiting: Vec<&'a Job>,
     phase: &'a Phase,
+    site: &'a Site,
     start: Instant,
     last_start: Instant,
     /// By how much the last job was later than it should have been.
@@ -38,12 +40,13 @@ pub struct Schedule<'a> {
 
 impl<'a> Schedule<'a> {
     /// The phase begins now.
-    pub fn new(mut waiting: Vec<&'a Job>, phase: &'a Phase) -> Schedule<'a> {
+    pub fn new(mut waiting: Vec<&'a Job>, phase: &'a Phase, site: &'a Site) -> Schedule<'a> {
         waiting.sort_by_key(|job| std::cmp::Reverse(jobs::delay_ms(job, phase)));
         let start = Instant::now();
         Schedule {
             waiting,
             phase,
+            site,
             start,
             last_start: start,
             late: Duration::ZERO,
@@ -105,9 +108,11 @@ impl<'a> Schedule<'a> {
 
     fn begin(&mut self, job: &'a Job) -> Result<()> {
         match &job.memory {
-            None => self.running.push(jobs::Running::start(job, self.phase)?),
+            None => self
+                .running
+                .push(jobs::Running::start(job, self.phase, self.site)?),
             Some(memory) => {
-                let running = memory::Running::start(job, memory, self.phase)?;
+                let running = memory::Running::start(job, memory, self.phase, self.site)?;
                 self.memory.push(running);
             }
         }

@@ -2,6 +2,7 @@
 //! A scenario's jobs as processes: the real fio, in its cgroup, with its options as they are.
 
 use crate::cgroups;
+use crate::site::Site;
 use anyhow::{Context, Result, bail};
 use scenario::model::{Job, Phase};
 use serde_json::Value;
@@ -58,7 +59,7 @@ pub struct Running {
 
 impl Running {
     /// Starts the job for a phase.
-    pub fn start(job: &Job, phase: &Phase) -> Result<Running> {
+    pub fn start(job: &Job, phase: &Phase, site: &Site) -> Result<Running> {
         let mut options = vec![
             "--time_based=1".to_owned(),
             "--output-format=json+".to_owned(),
@@ -71,17 +72,17 @@ impl Running {
         if !job.fio.contains_key("group_reporting") {
             options.push("--group_reporting=1".to_owned());
         }
-        spawn(job, phase, &options)
+        spawn(job, phase, site, &options)
     }
 
     /// Lays the job's files for a phase out, as fio would do first thing, and waits for that. Every block is
     /// written, unless the job says otherwise by an `overwrite` of its own.
-    pub fn lay_out(job: &Job, phase: &Phase) -> Result<()> {
+    pub fn lay_out(job: &Job, phase: &Phase, site: &Site) -> Result<()> {
         let mut options = vec!["--create_only=1".to_owned(), "--runtime=1".to_owned()];
         if !job.fio.contains_key("overwrite") {
             options.push("--overwrite=1".to_owned());
         }
-        let mut running = spawn(job, phase, &options)?;
+        let mut running = spawn(job, phase, site, &options)?;
         let status = running.child.wait().context("waiting for fio")?;
         if !status.success() {
             bail!(
@@ -136,15 +137,18 @@ fn files_of(job: &Job, phase: &Phase) -> Option<String> {
     (!named).then(|| format!("--filename_format={}.$jobname.$jobnum.$filenum", phase.name))
 }
 
-fn spawn(job: &Job, phase: &Phase, more: &[String]) -> Result<Running> {
-    let result = PathBuf::from(format!("/tmp/{}.json", job.name));
-    let errors = PathBuf::from(format!("/tmp/{}.err", job.name));
+fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Running> {
+    let result = site.scratch.join(format!("{}.json", job.name));
+    let errors = site.scratch.join(format!("{}.err", job.name));
     let log = File::create(&errors).with_context(|| format!("{}", errors.display()))?;
     let mut command = Command::new("fio");
     command
         .arg(format!("--output={}", result.display()))
         .arg(format!("--name={}", job.name))
-        .arg(format!("--directory=/mnt/{}", job.disk))
+        .arg(format!(
+            "--directory={}",
+            site.disk(&job.disk)?.directory.display()
+        ))
         .args(
             job.fio
                 .iter()
@@ -152,14 +156,14 @@ fn spawn(job: &Job, phase: &Phase, more: &[String]) -> Result<Running> {
         )
         .args(files_of(job, phase))
         .args(more)
-        .current_dir("/tmp")
+        .current_dir(&site.scratch)
         .stdin(Stdio::null())
         .stdout(
             log.try_clone()
                 .with_context(|| format!("{}", errors.display()))?,
         )
         .stderr(log);
-    cgroups::run_in(&mut command, job.cgroup.as_deref())?;
+    cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
     let child = command
         .spawn()
         .with_context(|| format!("job {}: cannot start fio", job.name))?;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Scenario plans: set the host up as the scenario says, lay the files out, run phase after phase.
+//! Set the host up as the scenario says, lay the files out, run phase after phase.
 //!
 //! All files of all jobs are laid out and written back before the first phase and before the disks are
 //! throttled, so that no phase pays for what another needed. Layout writes every block: a first write into
 //! a preallocated one changes the extent tree, and random ones change so much of it that ext4's journal
-//! stalls every writer for seconds on a slow disk, which has nothing to do with dirty limits. Caches are not dropped: fio drops its own files' pages when it starts, and a
+//! stalls every writer for seconds on a slow disk, which has nothing to do with dirty limits.
+//!
+//! Caches are not dropped: fio drops its own files' pages when it starts, and a
 //! filesystem that has to read its metadata again, behind a slow disk's queue of writes and inside a
 //! transaction, stalls every writer for seconds in a way that has nothing to do with dirty limits.
 //!
@@ -12,44 +14,57 @@
 //! so that a job's measured time is its own. Knobs are set only after the layout, which they would slow.
 
 use crate::channel::Channel;
+use crate::event::Event;
 use crate::jobs;
 use crate::limits::Lifted;
-use crate::protocol::{Event, MODULE_PATH};
 use crate::record::Recorder;
 use crate::sample::{Watch, Watched};
 use crate::schedule::{SLACK, Schedule};
+use crate::site::Site;
 use crate::{cgroups, system, tiers, weir_agent};
 use anyhow::{Context, Result, anyhow, bail};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 /// How much longer a sleeping write may take once the limits that held it are lifted.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs the whole scenario in one arm. `prepared` gives the disks their speed.
+/// What a machine does for a scenario in a way of its own.
+pub trait Machine {
+    /// Loads the module: once, in arm `weir`.
+    ///
+    /// # Errors
+    /// The module or the kernel refused; with the reason, for people.
+    fn load_module(&self) -> Result<()>;
+
+    /// All files are laid out: gives the disks the speed they are to have.
+    ///
+    /// # Errors
+    /// They could not be given it.
+    fn prepared(&self) -> Result<()>;
+}
+
+/// Runs the whole scenario in one arm; each phase is recorded as `weir record` does if `record` says so.
+///
+/// # Errors
+/// What could not be done, for people. What had been measured until then was sent.
 pub fn run(
     scenario: &Scenario,
     arm: Arm,
     record: bool,
+    site: &Site,
     channel: &Channel,
-    prepared: &dyn Fn() -> Result<()>,
+    machine: &dyn Machine,
 ) -> Result<()> {
     for (name, value) in &scenario.host.sysctl {
         let file = PathBuf::from("/proc/sys").join(name.replace('.', "/"));
         fs::write(&file, value).with_context(|| format!("sysctl {name}: writing `{value}`"))?;
     }
-    cgroups::create(&scenario.cgroups)?;
+    cgroups::create(site, &scenario.cgroups)?;
     if arm == Arm::Weir {
-        channel.stage("insmod weir.ko");
-        system::run(Command::new("insmod").arg(MODULE_PATH)).map_err(|error| {
-            anyhow!(
-                "the module refused to load: {error:#}; the kernel log says: {}",
-                module_log()
-            )
-        })?;
+        machine.load_module()?;
     }
     for phase in &scenario.phases {
         for job in scenario
@@ -58,15 +73,15 @@ pub fn run(
             .filter(|job| phase.jobs.contains(&job.name) && job.memory.is_none())
         {
             channel.stage(format!("laying out {} for {}", job.name, phase.name));
-            jobs::Running::lay_out(job, phase)?;
+            jobs::Running::lay_out(job, phase, site)?;
         }
     }
     nix::unistd::sync();
-    prepared()?;
-    cgroups::share_disks(&scenario.disks, &scenario.cgroups)?;
+    machine.prepared()?;
+    cgroups::share_disks(site, &scenario.disks, &scenario.cgroups)?;
     if arm == Arm::Weir {
         for (path, cgroup) in &scenario.cgroups {
-            cgroups::write_files(path, &cgroup.knobs)?;
+            cgroups::write_files(site, path, &cgroup.knobs)?;
         }
         system::write_parameters(&scenario.host.weir)?;
     }
@@ -81,17 +96,23 @@ pub fn run(
         }
         if arm == Arm::Weir {
             for (path, knobs) in &phase.set {
-                cgroups::write_files(path, knobs)?;
+                cgroups::write_files(site, path, knobs)?;
             }
         }
-        run_phase(scenario, phase, record, channel)
+        run_phase(scenario, phase, record, site, channel)
             .with_context(|| format!("phase {}", phase.name))?;
         agent.as_mut().map_or(Ok(()), weir_agent::Running::check)?;
     }
     agent.map_or(Ok(()), weir_agent::Running::end)
 }
 
-fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel) -> Result<()> {
+fn run_phase(
+    scenario: &Scenario,
+    phase: &Phase,
+    record: bool,
+    site: &Site,
+    channel: &Channel,
+) -> Result<()> {
     let waiting: Vec<&Job> = scenario
         .jobs
         .iter()
@@ -101,20 +122,19 @@ fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel
     channel.send(&Event::PhaseStart {
         phase: phase.name.clone(),
     });
-    let recorder = record.then(Recorder::start).transpose()?;
+    let recorder = record.then(|| Recorder::start(site)).transpose()?;
+    let cgroups: Vec<(String, PathBuf)> = scenario
+        .cgroups
+        .keys()
+        .map(|path| (path.clone(), site.cgroup(path)))
+        .collect();
     let watch = Watch::start(Watched {
-        disks: scenario
-            .disks
-            .iter()
-            .map(|disk| disk.name.clone())
-            .collect(),
-        cgroups: scenario.cgroups.keys().cloned().collect(),
+        disks: site.disks.clone(),
+        cgroups: cgroups.clone(),
     })?;
-    let tiers = (!scenario.tiers.is_empty()).then(|| {
-        let cgroups = scenario.cgroups.keys().cloned().collect();
-        tiers::Watch::start(cgroups, scenario.top_nodes())
-    });
-    let mut schedule = Schedule::new(waiting, phase);
+    let tiers =
+        (!scenario.tiers.is_empty()).then(|| tiers::Watch::start(cgroups, scenario.top_nodes()));
+    let mut schedule = Schedule::new(waiting, phase, site);
     let end = Duration::from_millis(nominal) + SLACK;
     schedule.run_until(end)?;
     let mut result = watch.finish(&phase.name)?;
@@ -140,18 +160,4 @@ fn run_phase(scenario: &Scenario, phase: &Phase, record: bool, channel: &Channel
     schedule.results(&mut result)?;
     channel.send(&Event::PhaseEnd(Box::new(result)));
     Ok(())
-}
-
-/// What the module said last.
-fn module_log() -> String {
-    let messages = crate::klog::messages().unwrap_or_default();
-    let own: Vec<_> = messages
-        .into_iter()
-        .filter(|message| message.starts_with("weir:"))
-        .collect();
-    if own.is_empty() {
-        "nothing".to_owned()
-    } else {
-        own[own.len().saturating_sub(5)..].join("; ")
-    }
 }

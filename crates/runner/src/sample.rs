@@ -9,9 +9,10 @@
 //! throttle better than it does. So it is read only every two seconds, and a cgroup's figures in the stock arm
 //! are coarse.
 
-use crate::cgroups::{directory, flat_key};
+use crate::cgroups::flat_key;
 use crate::flusher::Flushers;
-use crate::protocol::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
+use crate::result::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
+use crate::site::Disk;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,10 +33,10 @@ const PAGE_KIB: u64 = 4;
 
 /// What is watched.
 pub struct Watched {
-    /// Disk names.
-    pub disks: Vec<String>,
-    /// Cgroup paths.
-    pub cgroups: Vec<String>,
+    /// By name.
+    pub disks: BTreeMap<String, Disk>,
+    /// Paths in the scenario, and where they are.
+    pub cgroups: Vec<(String, PathBuf)>,
 }
 
 /// A phase being watched.
@@ -147,8 +148,8 @@ impl Watch {
 impl Counters {
     fn read(watched: &Watched) -> Result<Counters> {
         let mut counters = Counters::default();
-        for name in &watched.disks {
-            counters.disks.insert(name.clone(), disk_bytes(name)?);
+        for (name, disk) in &watched.disks {
+            counters.disks.insert(name.clone(), disk_bytes(disk)?);
         }
         counters.pressure = Pressure {
             io_some_us: stall(Path::new(IO), "some")?,
@@ -158,16 +159,16 @@ impl Counters {
         };
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
         counters.events = events(&vmstat);
-        for path in &watched.cgroups {
-            if let Some(file) = dirty_stat(path) {
+        for (path, directory) in &watched.cgroups {
+            if let Some(file) = dirty_stat(directory) {
                 let text =
                     fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
                 counters.dirty_stat.insert(path.clone(), text);
             }
-            let file = directory(path).join("io.stat");
+            let file = directory.join("io.stat");
             let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
             counters.written.insert(path.clone(), written(&text));
-            let file = directory(path).join("io.pressure");
+            let file = directory.join("io.pressure");
             let pressure = Pressure {
                 io_some_us: stall(&file, "some")?,
                 io_full_us: stall(&file, "full")?,
@@ -199,16 +200,12 @@ fn written(text: &str) -> u64 {
 }
 
 /// A cgroup's `memory.dirty_stat`, if this kernel has it.
-fn dirty_stat(path: &str) -> Option<PathBuf> {
-    Some(directory(path).join("memory.dirty_stat")).filter(|file| file.exists())
+fn dirty_stat(cgroup: &Path) -> Option<PathBuf> {
+    Some(cgroup.join("memory.dirty_stat")).filter(|file| file.exists())
 }
 
-fn disk_bytes(name: &str) -> Result<DiskBytes> {
-    let link = Path::new("/dev/weir").join(name);
-    let device = fs::read_link(&link).with_context(|| format!("{}", link.display()))?;
-    let stat = Path::new("/sys/block")
-        .join(device.file_name().unwrap_or_default())
-        .join("stat");
+fn disk_bytes(disk: &Disk) -> Result<DiskBytes> {
+    let stat = disk.sysfs().join("stat");
     let text = fs::read_to_string(&stat).with_context(|| format!("{}", stat.display()))?;
     // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh.
     let fields: Vec<u64> = text
@@ -250,7 +247,7 @@ fn total(text: &str, line: &str) -> Option<u64> {
 
 /// Runs in a thread of its own. A subject that cannot be read has no sample at that time.
 fn sample(
-    cgroups: &[String],
+    cgroups: &[(String, PathBuf)],
     start: Instant,
     stop: &AtomicBool,
 ) -> (BTreeMap<String, Series>, Flushers) {
@@ -258,7 +255,7 @@ fn sample(
     let mut flushers = Flushers::default();
     let precise: Vec<bool> = cgroups
         .iter()
-        .map(|path| dirty_stat(path).is_some())
+        .map(|(_, directory)| dirty_stat(directory).is_some())
         .collect();
     let mut next = start;
     for round in 0.. {
@@ -276,13 +273,13 @@ fn sample(
             "host",
             sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE_KIB),
         );
-        for (path, precise) in cgroups.iter().zip(&precise) {
+        for ((path, directory), precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
                 true => ("memory.dirty_stat", ("dirty", "writeback")),
                 false if round % COARSE == 0 => ("memory.stat", ("file_dirty", "file_writeback")),
                 false => continue,
             };
-            let text = fs::read_to_string(directory(path).join(file)).unwrap_or_default();
+            let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
             add(path, sum(&text, keys.0, keys.1).map(|bytes| bytes / 1024));
         }
         if let Some(host) = series.get_mut("host") {

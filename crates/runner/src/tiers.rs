@@ -5,11 +5,12 @@
 //! Reading `memory.numa_stat` makes the kernel add up a cgroup's counters, which is what the agent does, too; twice a
 //! second of it costs an emulated CPU a few milliseconds and changes nothing that is measured here.
 
-use crate::cgroups::{directory, flat_key};
-use crate::protocol::{TierSamples, TierSeries};
+use crate::cgroups::flat_key;
+use crate::result::{TierSamples, TierSeries};
 use anyhow::{Result, anyhow};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -34,7 +35,7 @@ pub struct Watch {
 
 impl Watch {
     /// Begins.
-    pub fn start(cgroups: Vec<String>, top_nodes: Vec<usize>) -> Watch {
+    pub fn start(cgroups: Vec<(String, PathBuf)>, top_nodes: Vec<usize>) -> Watch {
         let (start, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let flag = stop.clone();
         let sampler = std::thread::spawn(move || sample(&cgroups, top_nodes, start, &flag));
@@ -64,7 +65,7 @@ fn ms(time: Duration) -> u32 {
 }
 
 fn sample(
-    cgroups: &[String],
+    cgroups: &[(String, PathBuf)],
     top_nodes: Vec<usize>,
     start: Instant,
     stop: &AtomicBool,
@@ -80,8 +81,8 @@ fn sample(
         if let Some(pages) = flat_key(&vmstat, "pgmigrate_success") {
             samples.migrated.push((ms(start.elapsed()), pages));
         }
-        for path in cgroups {
-            let read = |file| fs::read_to_string(directory(path).join(file)).unwrap_or_default();
+        for (path, directory) in cgroups {
+            let read = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();
             let nodes = by_node(&read("memory.numa_stat"));
             if nodes.is_empty() {
                 continue;

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use program::{is_asked, main};
 
-/// The program's name, which the guest's weir is linked as.
+/// The program's name, which weir is started by: in guests there is a link, too.
 pub const PROGRAM: &str = "weir-memory";
 
 /// What the program has to say in the end.

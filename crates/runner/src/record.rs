@@ -5,7 +5,8 @@
 //! emulated CPU. The recording lies in memory until the phase is over, and leaves through the channel then.
 
 use crate::channel::Channel;
-use crate::protocol::Event;
+use crate::event::Event;
+use crate::site::Site;
 use crate::system;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
@@ -32,8 +33,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// Begins.
-    pub fn start() -> Result<Recorder> {
-        let file = PathBuf::from("/tmp/phase.weir");
+    pub fn start(site: &Site) -> Result<Recorder> {
+        let file = site.scratch.join("phase.weir");
         let mut recording = Recording::create(&file, &system::kernel_release())?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();

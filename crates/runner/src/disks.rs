@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Making a disk of a block device: its queue, encryption, its filesystem.
+
+use crate::system::run;
+use anyhow::{Context, Result};
+use nix::mount::MsFlags;
+use scenario::model::Filesystem;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Puts dm-crypt on the device and returns what is on top. A write is encrypted where it is submitted
+/// (`no_write_workqueue`), which for buffered writes is the flusher; by default another worker would.
+///
+/// # Errors
+/// The kernel has no dm-crypt, or there is no `dmsetup`.
+pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
+    for module in ["dm_crypt", "xts"] {
+        run(Command::new("modprobe").arg(module))?;
+    }
+    let size = Path::new("/sys/block")
+        .join(device.file_name().unwrap_or_default())
+        .join("size");
+    let sectors = std::fs::read_to_string(&size).with_context(|| format!("{}", size.display()))?;
+    // A key for a disk that is thrown away.
+    let table = format!(
+        "0 {} crypt aes-xts-plain64 {} 0 {} 0 1 no_write_workqueue",
+        sectors.trim(),
+        "5a".repeat(64),
+        device.display()
+    );
+    run(Command::new("dmsetup")
+        .args(["--noudevrules", "--noudevsync", "create", name, "--table"])
+        .arg(table))?;
+    for entry in std::fs::read_dir("/sys/block").context("/sys/block")? {
+        let entry = entry.context("/sys/block")?;
+        let mapped = std::fs::read_to_string(entry.path().join("dm/name")).unwrap_or_default();
+        if mapped.trim() == name {
+            return Ok(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    anyhow::bail!("dmsetup made no device")
+}
+
+/// Gives a slow disk the small queue that slow disks have. With a fast one's, a single merged request
+/// takes 256 KB/s five seconds, and a queue of them minutes, all of it in front of the filesystem's
+/// journal: writers then stall for half a minute on ext4's commits, not on dirty limits. Here one
+/// request holds at most 1/64 of a second's bandwidth and the queue half a second's.
+///
+/// # Errors
+/// The queue takes no such settings.
+pub fn shape_queue(device: &Path, bandwidth: u64) -> Result<()> {
+    let name = device.file_name().unwrap_or_default();
+    let queue = Path::new("/sys/block").join(name).join("queue");
+    for (name, value) in [
+        ("max_sectors_kb", largest_request_kib(bandwidth)),
+        ("nr_requests", REQUESTS),
+    ] {
+        let file = queue.join(name);
+        std::fs::write(&file, value.to_string())
+            .with_context(|| format!("writing {value} to {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Enough for the kernel's own writeback throttling to keep some for the journal.
+const REQUESTS: u64 = 32;
+
+/// At least a page, at most what a virtio disk has by itself.
+fn largest_request_kib(bandwidth: u64) -> u64 {
+    (bandwidth / 64 / 1024).clamp(4, 1280)
+}
+
+/// What the kernel calls a filesystem: in mount(2), `/proc/filesystems`, and its module.
+pub fn kind(filesystem: Filesystem) -> &'static str {
+    match filesystem {
+        Filesystem::Ext4 => "ext4",
+        Filesystem::Xfs => "xfs",
+        Filesystem::Btrfs => "btrfs",
+        Filesystem::Vfat => "vfat",
+    }
+}
+
+/// The program that makes a filesystem, and its options for a device that is all zeroes.
+pub fn mkfs(filesystem: Filesystem) -> (&'static str, &'static [&'static str]) {
+    match filesystem {
+        // Writing the zeroes again takes minutes on a slow disk, and doing it lazily would write in the
+        // background while phases are measured.
+        Filesystem::Ext4 => (
+            "mkfs.ext4",
+            &["-q", "-F", "-E", "assume_storage_prezeroed=1,nodiscard"],
+        ),
+        Filesystem::Xfs => ("mkfs.xfs", &["-q", "-f", "-K"]),
+        Filesystem::Btrfs => ("mkfs.btrfs", &["-q", "-f", "-K"]),
+        Filesystem::Vfat => ("mkfs.fat", &["-F", "32"]),
+    }
+}
+
+/// Makes a filesystem with its own defaults on a device that is all zeroes.
+///
+/// # Errors
+/// mkfs's own words.
+pub fn format(device: &Path, filesystem: Filesystem) -> Result<()> {
+    let (program, args) = mkfs(filesystem);
+    run(Command::new(program).args(args).arg(device))
+}
+
+/// Mounts a device at a directory, which is made; `options` as after `mount -o`.
+///
+/// # Errors
+/// The kernel's.
+pub fn mount(
+    device: &Path,
+    at: &Path,
+    filesystem: Filesystem,
+    options: Option<&str>,
+) -> Result<()> {
+    std::fs::create_dir_all(at).with_context(|| format!("making {}", at.display()))?;
+    let kind = kind(filesystem);
+    nix::mount::mount(Some(device), at, Some(kind), MsFlags::empty(), options)
+        .with_context(|| format!("mounting {kind} on {}", at.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest_request_kib;
+
+    #[test]
+    fn requests_are_small_on_slow_disks() {
+        assert_eq!(largest_request_kib(256 << 10), 4);
+        assert_eq!(largest_request_kib(20 << 20), 320);
+        assert_eq!(largest_request_kib(1 << 10), 4);
+        assert_eq!(largest_request_kib(1 << 40), 1280);
+    }
+}

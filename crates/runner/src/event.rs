@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a run of a scenario says while it goes on: [`Event`]s, one JSON line each, so that a run that dies in
+//! the middle leaves everything it said before readable, and a transcript can be kept and read by people.
+
+use crate::result::PhaseResult;
+use serde::{Deserialize, Serialize};
+
+/// A run says [`Event::Beat`] this often, in milliseconds.
+pub const BEAT_MS: u64 = 5_000;
+
+/// One line of what a run says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// First of all; says which kernel this really is.
+    Boot {
+        /// `uname -r`.
+        release: String,
+    },
+    /// Nothing new, still alive.
+    Beat,
+    /// The disks are formatted and files laid out. A lab now throttles the disks and answers with a line.
+    Prepared,
+    /// What is done now, for people who wait.
+    Stage {
+        /// E.g. `mkfs slow`.
+        text: String,
+    },
+    /// A line of a script's output.
+    Line {
+        /// Without its newline.
+        text: String,
+    },
+    /// A script ended.
+    Exit {
+        /// Its exit status; 128 + n when signal n killed it.
+        status: i32,
+    },
+    /// A phase begins.
+    PhaseStart {
+        /// Its name.
+        phase: String,
+    },
+    /// A phase has ended.
+    PhaseEnd(Box<PhaseResult>),
+    /// A part of a phase's recording; they come in their order, before the phase's end.
+    Recording {
+        /// The phase's name.
+        phase: String,
+        /// Bytes of the file.
+        base64: String,
+    },
+    /// What the kernel log holds against this run.
+    Kernel {
+        /// `/proc/sys/kernel/tainted`.
+        taint: u64,
+        /// The lines that name a warning, an oops, a stall, ...
+        lines: Vec<String>,
+    },
+    /// The plan could not be carried out, or not to its end.
+    Problem {
+        /// For people.
+        text: String,
+        /// True if this proves a fault; false if the run merely says nothing (inconclusive).
+        failed: bool,
+    },
+    /// Last of all: everything was said.
+    End,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_out_as_they_went_in() {
+        for event in [
+            Event::Beat,
+            Event::Line {
+                text: "ok 1 - a line\twith \u{1b}[1mnoise".into(),
+            },
+            Event::Exit { status: 137 },
+            Event::Problem {
+                text: "why".into(),
+                failed: true,
+            },
+            Event::Kernel {
+                taint: u64::MAX,
+                lines: vec!["WARNING: x".into()],
+            },
+            Event::End,
+        ] {
+            let text = serde_json::to_string(&event).expect("JSON");
+            assert!(!text.contains('\n'), "one event is one line: {text}");
+            assert_eq!(
+                serde_json::from_str::<Event>(&text).expect("an event"),
+                event
+            );
+        }
+    }
+}

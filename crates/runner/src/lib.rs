@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Runs a scenario on the kernel it finds itself on: in a guest of the lab, or on somebody's machine.
+//!
+//! Whoever calls [`run`] has made the place where it happens, a [`Site`]: cgroup v2, mounted disks, a
+//! directory for temporary files. What goes on is told as [`event::Event`]s through a [`Channel`], what was
+//! measured is raw ([`result::PhaseResult`]): figures are computed elsewhere, alike for all places.
+
+pub mod channel;
+pub mod disks;
+pub mod event;
+pub mod jobs;
+pub mod klog;
+pub mod memory;
+pub mod result;
+pub mod system;
+
+mod cgroups;
+mod flusher;
+mod limits;
+mod phases;
+mod record;
+mod sample;
+mod schedule;
+mod site;
+mod tiers;
+mod weir_agent;
+
+pub use channel::Channel;
+pub use phases::{Machine, run};
+pub use site::{Disk, Site};

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a scenario runs: what its names stand for on this machine.
+
+use anyhow::{Context, Result};
+use nix::sys::stat::{major, minor};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where a scenario runs.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The directory of the cgroup below which the scenario's cgroups are made.
+    pub cgroups: PathBuf,
+    /// By name.
+    pub disks: BTreeMap<String, Disk>,
+    /// For results of fio and the like, on no disk that is measured.
+    pub scratch: PathBuf,
+}
+
+/// A disk of the scenario, mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Where jobs have their files.
+    pub directory: PathBuf,
+    /// The block device below, as cgroup files want it: `MAJOR:MINOR`.
+    pub number: String,
+}
+
+impl Site {
+    /// The directory of a cgroup path of the scenario.
+    pub fn cgroup(&self, path: &str) -> PathBuf {
+        self.cgroups.join(path)
+    }
+
+    /// The disk that the scenario calls `name`.
+    ///
+    /// # Errors
+    /// This place has no such disk.
+    pub fn disk(&self, name: &str) -> Result<&Disk> {
+        let disk = self.disks.get(name);
+        disk.with_context(|| format!("there is no disk {name} here"))
+    }
+}
+
+impl Disk {
+    /// A block device, mounted at `directory`.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn new(directory: &Path, device: &Path) -> Result<Disk> {
+        let metadata = fs::metadata(device).with_context(|| format!("{}", device.display()))?;
+        let number = metadata.rdev();
+        Ok(Disk {
+            directory: directory.to_owned(),
+            number: format!("{}:{}", major(number), minor(number)),
+        })
+    }
+
+    /// What the kernel tells about the device, of a partition as of a whole disk.
+    pub fn sysfs(&self) -> PathBuf {
+        Path::new("/sys/dev/block").join(&self.number)
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel that a scenario runs on: its controllers, the module's parameters, commands.
+
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Where cgroup v2 is mounted.
+pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// Controllers that scenarios and scripts rely on.
+const CONTROLLERS: &str = "+memory +io +cpu +pids";
+
+/// Lets the children of `cgroup` use the controllers.
+pub fn enable_controllers(cgroup: &Path) -> Result<()> {
+    let file = cgroup.join("cgroup.subtree_control");
+    std::fs::write(&file, CONTROLLERS)
+        .with_context(|| format!("writing `{CONTROLLERS}` to {}", file.display()))
+}
+
+/// Writes the module's parameters.
+pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in parameters {
+        let file = Path::new("/sys/module/weir/parameters").join(name);
+        std::fs::write(&file, value)
+            .with_context(|| format!("writing `{value}` to {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Runs a command to its end; its output becomes part of the error if it fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {name}"))?;
+    if !output.status.success() {
+        bail!(
+            "{name} failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+/// `uname -r`.
+pub fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_else(|error| format!("unknown ({error})"))
+}
