@@ -175,7 +175,7 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		weir_wake_flusher(wb);
 		return 0;
 	}
-	if (!weir_weight_wait(wb, flags))
+	if (!weir_weight_wait(wb, pages_dirtied, flags))
 		return -EAGAIN;
 	return watched_pass(wb, pages_dirtied, flags, &seen);
 }

@@ -109,6 +109,21 @@ struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id)
 	return NULL;
 }
 
+/* The group's level on a device, or NULL if rounds have set none of late. */
+struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id)
+{
+	int i;
+
+	for (i = 0; bdi_id && i < WEIR_ACCOUNTS; i++) {
+		struct weir_level *level = &group->share.levels[i];
+
+		if (READ_ONCE(level->bdi_id) == bdi_id &&
+		    time_before(jiffies, READ_ONCE(level->given) + WEIR_STALE_JIFFIES))
+			return level;
+	}
+	return NULL;
+}
+
 /*
  * The same; if there is none, one that joins with the next round.  NULL if all
  * are in use: such a cgroup is not held.  The caller holds group->lock.
@@ -297,11 +312,10 @@ static void enter(struct weir_account *account, struct weir_contest *contest)
 	add_path(group, contest);
 }
 
-static u32 portion_of(struct weir_group *group, const struct weir_contest *contest)
+/* Of the device, the part of what has @portion of @group's. */
+static u32 portion_of(struct weir_group *group, u32 portion,
+		      const struct weir_contest *contest)
 {
-	u32 portion = weir_weight_portion(WEIR_PORTION_ONE, WEIR_WEIGHT_DEFAULT,
-					  group->share.children_weight);
-
 	for (;; group = group->parent) {
 		steps--;
 		portion = weir_weight_portion(portion, group->weight,
@@ -309,6 +323,15 @@ static u32 portion_of(struct weir_group *group, const struct weir_contest *conte
 		if (above(group) == contest->scope)
 			return portion;
 	}
+}
+
+/* A group's own tasks are like one more child of it. */
+static u32 own_portion(struct weir_group *group, const struct weir_contest *contest)
+{
+	u32 own = weir_weight_portion(WEIR_PORTION_ONE, WEIR_WEIGHT_DEFAULT,
+				      group->share.children_weight);
+
+	return portion_of(group, own, contest);
 }
 
 static struct weir_standing standing(const struct weir_account *account)
@@ -328,6 +351,52 @@ static bool is_behind(const struct weir_account *one,
 	return weir_share_is_behind(&a, &b);
 }
 
+/* One that is on this device, or is unused, or the one unused for longest. */
+static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
+{
+	struct weir_level *levels = group->share.levels;
+	struct weir_level *level = &levels[0];
+	int i;
+
+	for (i = 0; i < WEIR_ACCOUNTS; i++) {
+		if (levels[i].bdi_id == bdi_id)
+			return &levels[i];
+		if (!levels[i].bdi_id ||
+		    (level->bdi_id && time_before(levels[i].given, level->given)))
+			level = &levels[i];
+	}
+	*level = (struct weir_level) { .given = jiffies };
+	WRITE_ONCE(level->bdi_id, bdi_id);
+	return level;
+}
+
+/*
+ * Set the levels on a member's path, once a round: at each division, its child
+ * pays for all below it (weight.c).  One without children has its account.
+ */
+static void give_levels(struct weir_group *group, const struct weir_contest *contest)
+{
+	struct weir_level *level;
+	unsigned long flags;
+
+	for (; group; group = group->parent) {
+		steps--;
+		if (group->share.levelled == contest->number)
+			return;
+		group->share.levelled = contest->number;
+		if (!above(group)->weighted ||
+		    !READ_ONCE(group->css->cgroup->nr_descendants))
+			continue;
+		raw_spin_lock_irqsave(&group->lock, flags);
+		level = level_for(group, contest->bdi_id);
+		level->portion = portion_of(group, WEIR_PORTION_ONE, contest);
+		level->pace = contest->pace;
+		level->queue = contest->queued;
+		WRITE_ONCE(level->given, jiffies);
+		raw_spin_unlock_irqrestore(&group->lock, flags);
+	}
+}
+
 /* Give a member its portion.  Alone in a contest, nobody has to pay. */
 static void give(struct weir_account *account, struct weir_contest *contest)
 {
@@ -335,11 +404,13 @@ static void give(struct weir_account *account, struct weir_contest *contest)
 	u32 portion = 0;
 
 	if (contest->runners > 1 && account->number == contest->number)
-		portion = portion_of(account->group, contest);
+		portion = own_portion(account->group, contest);
 	WRITE_ONCE(account->nested, contest->scope != &root);
 	WRITE_ONCE(account->pace, contest->pace);
 	WRITE_ONCE(account->queue, contest->queued);
 	WRITE_ONCE(account->portion, portion);
+	if (portion && !account->nested)
+		give_levels(account->group, contest);
 	if (account->nested && portion &&
 	    (!least || is_behind(account, least)))
 		contest->next_behind = account;

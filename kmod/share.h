@@ -47,6 +47,22 @@ struct weir_account {
 	struct list_head node;
 };
 
+/*
+ * What all below a cgroup do on one device, where the cgroup competes with
+ * siblings by weight.  Under group->lock unless said otherwise.
+ */
+struct weir_level {
+	u64 bdi_id;		/* 0: unused; read without a lock */
+	u64 recorded;		/* dirtied on the wbs of those below, as their passes saw it */
+	u64 passed;		/* dirtied by tasks below, as their passes were called with */
+	u64 charged;		/* the larger of the two, up to which is paid until @due_ns */
+	u64 due_ns;
+	unsigned long given;	/* jiffies of the last round that set the rest */
+	u32 portion;
+	u64 pace;
+	u64 queue;
+};
+
 /* A device and a division that divides it.  Under weir_lock. */
 struct weir_contest {
 	u64 bdi_id;		/* 0: unused */
@@ -72,10 +88,12 @@ struct weir_share {
 	u32 weighted;		/* children whose weight is not the default */
 	bool gone;		/* under group->lock: enters no list any more */
 	struct weir_account accounts[WEIR_ACCOUNTS];
+	struct weir_level levels[WEIR_ACCOUNTS];
 	struct weir_contest contests[WEIR_CONTESTS];
 	/* of the children that compete, in the round of this number */
 	u64 round;
 	u64 children_weight;
+	u64 levelled;		/* round that set the levels from here upwards */
 };
 
 /* share.c: divisions, and their rounds */
@@ -83,6 +101,7 @@ bool weir_share_any(void);
 struct weir_share *weir_share_scope(struct weir_group *group);
 struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id);
 struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id);
+struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id);
 
 /* For the rest of the module. */
 void weir_weight_changed(struct weir_group *group, u32 old, u32 now);
@@ -91,7 +110,8 @@ void weir_weights_round(void);
 u32 weir_weight_portion_now(const struct weir_group *group);
 
 /* weight.c: writers wait for the time their pages cost */
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		      unsigned int flags);
 void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns);
 
 #else
@@ -105,7 +125,9 @@ static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 no
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
 static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }
-static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
+static inline bool
+weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		 unsigned int flags) { return true; }
 static inline void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns) { }
 
 #endif

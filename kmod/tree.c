@@ -207,16 +207,23 @@ bool weir_tree_full(struct weir_group *group)
 	return false;
 }
 
+/* The group of a css, or, if it has none yet, its nearest ancestor's.  Under RCU. */
+struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css)
+{
+	struct weir_group *group = weir_group_find(css);
+
+	for (; css->parent && !group; css = css->parent)
+		group = weir_group_find(css->parent);
+	return group;
+}
+
 /*
  * The group that passes of @css are judged by: its own, or, if the beat is yet to
  * make one for the sake of a knob above, its nearest ancestor's.  Under RCU.
  */
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css)
 {
-	struct weir_group *own = weir_group_find(css);
-	struct weir_group *group = own;
+	struct weir_group *group = weir_group_nearest(css);
 
-	for (; css->parent && !group; css = css->parent)
-		group = weir_group_find(css);
-	return own || weir_tree_bound(group) ? group : NULL;
+	return group && (group->css == css || weir_tree_bound(group)) ? group : NULL;
 }

@@ -5,19 +5,30 @@
  * A pass of a writer whose cgroup is in a division (share.c) first pays for what
  * its cgroup's wb recorded as dirtied since the last pass, at the price of the
  * moment.  If that is paid until later than now, it waits, and then makes the
- * kernel's own pass.  weir adds a wait to the throttle, it lets nobody past it,
- * so the limits of the host, of the cgroup and of the device hold as before.
- * The kernel counts the wait as time the task took to think and sleeps that
- * much shorter.
+ * kernel's own pass.
+ *
+ * Each ancestor that competes by weight pays for the same pages, at the price of
+ * its own portion, and the writer waits for the one that is paid for longest.
+ * Where cgroups pay for themselves that changes nothing: their portions add up.
+ * But whoever owns a subtree can have its tasks write to files of another cgroup
+ * in it, or replace cgroups before they have paid.  So the ancestor goes by what
+ * wbs recorded or by what tasks say that they dirtied, whichever is more.  This
+ * holds in the root's division alone; within others it is among a tenant's own.
+ * A pass of a cgroup that weir has no record of yet is one of its nearest
+ * ancestor's own.
+ *
+ * weir adds a wait to the throttle, it lets nobody past it, so the limits of the
+ * host, of the cgroup and of the device hold as before.  The kernel counts the
+ * wait as time the task took to think and sleeps that much shorter.
  *
  * The wait is bounded.  It is fixed when it begins: what others dirty on the same
  * wb meanwhile, real-time tasks or other cgroups' writers of its files, makes
  * the next pass wait, not this one.  It is at most WEIR_WAIT_MOST_MS, in steps
- * of 200 ms at most, killable.  After each step it ends early if the host has come
- * down to its background level, if a floor has room by now, if the cgroup does
- * not compete any more, or if weir stops acting.  A task that the kernel gives way to does not wait: a real-time or
- * deadline task, one that is boosted to that, one that cleans pages by dirtying
- * some.
+ * of 200 ms at most, killable.  After each step it ends early if the host has
+ * come down to its background level, if a floor has room by now, if the cgroup
+ * does not compete any more, or if weir stops acting.  A task that the kernel
+ * gives way to does not wait: a real-time or deadline task, one that is boosted
+ * to that, one that cleans pages by dirtying some.
  *
  * A wait keeps nothing but the wb: the group is looked up anew after each step.
  */
@@ -89,10 +100,9 @@ static u64 note(struct weir_account *account, const struct look *now)
 }
 
 /* Pay for what the account's cgroup dirtied; how long is its writer to wait, in ms? */
-static u64 pay(struct weir_account *account, const struct look *now)
+static u64 pay(struct weir_account *account, const struct look *now, u64 pages)
 {
 	struct weir_turn turn = turn_of(account, now->host, &now->limits);
-	u64 pages = note(account, now);
 	u64 wait_ms;
 
 	account->price_ns = weir_turn_price_ns(&turn);
@@ -103,24 +113,77 @@ static u64 pay(struct weir_account *account, const struct look *now)
 	return wait_ms;
 }
 
-/* The same for a pass on @wb; 0 if its cgroup is in no division. */
-static u64 pay_pass(struct bdi_writeback *wb)
+/* The same for a level: @recorded on the wb of one below it, @passed by its task. */
+static u64 pay_level(struct weir_group *group, u64 bdi_id, const struct look *now,
+		     u64 recorded, u64 passed)
+{
+	struct weir_level *level;
+	unsigned long flags;
+	u64 wait_ms = 0;
+
+	if (!weir_share_level(group, bdi_id))
+		return 0;
+	raw_spin_lock_irqsave(&group->lock, flags);
+	level = weir_share_level(group, bdi_id);
+	if (level) {
+		struct weir_turn turn = {
+			.portion = level->portion,
+			.pace = level->pace,
+			.queued = level->queue,
+			.host_dirty = now->host,
+			.host_thresh = now->limits.thresh,
+			.host_bg_thresh = now->limits.bg_thresh,
+		};
+		u64 charged = level->charged;
+
+		level->recorded += recorded;
+		level->passed += passed;
+		level->charged = max(level->recorded, level->passed);
+		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->now_ns,
+					      level->charged - charged);
+		wait_ms = weir_turn_wait_ms(&turn, level->due_ns, now->now_ns);
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	return wait_ms;
+}
+
+/* Pay for a pass from @group upwards; its wb, if it is the group's own, was looked at. */
+static u64 pay_path(struct weir_group *group, u64 bdi_id, bool own,
+		    const struct look *now, u64 passed)
 {
 	struct weir_account *account;
-	struct weir_group *group;
 	unsigned long flags;
+	u64 recorded = 0;
+	u64 wait_ms = 0;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	account = weir_share_enlist(group, bdi_id);
+	if (account) {
+		if (own)
+			recorded = note(account, now);
+		else
+			WRITE_ONCE(account->seen, jiffies ?: 1);
+		wait_ms = pay(account, now, own ? recorded : passed);
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	for (; group; group = group->parent)
+		wait_ms = max(wait_ms, pay_level(group, bdi_id, now, recorded, passed));
+	return wait_ms;
+}
+
+/* The same for a pass on @wb; 0 if its cgroup is in no division. */
+static u64 pay_pass(struct bdi_writeback *wb, u64 pages_dirtied)
+{
+	struct weir_group *group;
 	u64 wait_ms = 0;
 	struct look now;
 
 	rcu_read_lock();
-	group = weir_group_find(wb->memcg_css);
+	group = weir_group_nearest(wb->memcg_css);
 	if (group && weir_share_scope(group)) {
 		now = look(wb);
-		raw_spin_lock_irqsave(&group->lock, flags);
-		account = weir_share_enlist(group, wb->bdi->id);
-		if (account)
-			wait_ms = pay(account, &now);
-		raw_spin_unlock_irqrestore(&group->lock, flags);
+		wait_ms = pay_path(group, wb->bdi->id, group->css == wb->memcg_css,
+				   &now, pages_dirtied);
 		if (wait_ms && READ_ONCE(weir_observe)) {
 			weir_count(group, would_wait);
 			wait_ms = 0;
@@ -168,18 +231,29 @@ static bool admitted(struct weir_group *group, struct bdi_writeback *wb)
 	return weir_floor_decide(&pass) == WEIR_FLOOR_ADMIT;
 }
 
+/* Does anything on the path of @group compete?  @account is a copy of its own. */
+static bool competes(struct weir_group *group, u64 bdi_id,
+		     const struct weir_account *account)
+{
+	if (account->portion && !account->behind)
+		return true;
+	for (; group; group = group->parent) {
+		if (weir_share_level(group, bdi_id))
+			return true;
+	}
+	return false;
+}
+
 /* Is there a reason to wait for still?  @account is a copy. */
 static bool is_held(struct weir_group *group, struct bdi_writeback *wb,
 		    const struct weir_account *account)
 {
-	struct weir_limits limits = weir_host_limits();
-	struct weir_turn turn;
-
 	if (READ_ONCE(weir_observe) || !weir_acting() ||
 	    !weir_share_scope(group))
 		return false;
-	turn = turn_of(account, weir_count_host(), &limits);
-	return weir_turn_holds(&turn) && !admitted(group, wb);
+	return competes(group, wb->bdi->id, account) &&
+	       weir_count_host() > weir_host_limits().bg_thresh &&
+	       !admitted(group, wb);
 }
 
 /* A step of a wait has taken @slept_ns; true if there is to be another. */
@@ -190,11 +264,11 @@ static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 	bool held = false;
 
 	rcu_read_lock();
-	group = weir_group_find(wb->memcg_css);
+	group = weir_group_nearest(wb->memcg_css);
 	if (group) {
 		this_cpu_add(group->stats->weight_held_ns, slept_ns);
-		held = note_sleep(group, wb->bdi->id, slept_ns, &account) &&
-		       is_held(group, wb, &account);
+		note_sleep(group, wb->bdi->id, slept_ns, &account);
+		held = is_held(group, wb, &account);
 	}
 	rcu_read_unlock();
 	return held && !fatal_signal_pending(current);
@@ -205,7 +279,7 @@ static void count_wait(struct bdi_writeback *wb)
 	struct weir_group *group;
 
 	rcu_read_lock();
-	group = weir_group_find(wb->memcg_css);
+	group = weir_group_nearest(wb->memcg_css);
 	if (group)
 		weir_count(group, weight_held);
 	rcu_read_unlock();
@@ -248,14 +322,15 @@ static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
  * wait for what the cgroup's pages cost.  False if @flags forbid a wait that is
  * due: the pass ends with -EAGAIN.
  */
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		      unsigned int flags)
 {
 	u64 wait_ms;
 
 	if (!weir_share_any() || current->prio < MAX_RT_PRIO ||
 	    current->flags & PF_LOCAL_THROTTLE)
 		return true;
-	wait_ms = pay_pass(wb);
+	wait_ms = pay_pass(wb, pages_dirtied);
 	if (!wait_ms)
 		return true;
 	weir_wake_flusher(wb);

@@ -260,6 +260,7 @@ bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
 u64 weir_tree_ceiling(const struct weir_group *group);
 bool weir_tree_full(struct weir_group *group);
+struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 
 /* memory.c: what memory leaves a cgroup */

@@ -30,7 +30,7 @@
  * sibling written.
  *
  * "polite" writes with as many tasks, files and CPU priorities as the hostile
- * one keeps, from CGROUP/a/s0 alone, and does nothing else.
+ * one keeps and in the same ways, from CGROUP/a/s0 alone, and does nothing else.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -517,9 +517,9 @@ static void yield_cpu(void)
 	}
 }
 
-static void writer(const char *cgroup, int plain)
+static void writer(const char *cgroup)
 {
-	unsigned int way = plain ? 0 : below(sizeof(ways) / sizeof(ways[0]));
+	unsigned int way = below(sizeof(ways) / sizeof(ways[0]));
 	int fd;
 
 	if (enter(cgroup, getpid()))
@@ -534,16 +534,14 @@ static void writer(const char *cgroup, int plain)
 	_exit(0);
 }
 
-/* Keep so many writers under way. */
-static void spawn(int plain)
+/* Keep so many writers under way, in @cgroup or, if NULL, anywhere. */
+static void spawn(const char *cgroup)
 {
 	int alive = 0;
 
 	while (!over()) {
-		const char *cgroup = plain ? slot_path(0) : any_slot();
-
 		if (!split())
-			writer(cgroup, plain);
+			writer(cgroup ? cgroup : any_slot());
 		alive++;
 		/* one at least has to end first if there are enough */
 		while (alive && waitpid(-1, NULL,
@@ -557,7 +555,7 @@ static void spawn(int plain)
 
 static void act_spawn(void)
 {
-	spawn(0);
+	spawn(NULL);
 }
 
 static void act_make(void)
@@ -1082,9 +1080,8 @@ int main(int argc, char **argv)
 	enough = begun + atof(argv[3]);
 	deadline = on_time ? enough : begun + 10 * atof(argv[3]);
 	if (polite) {
-		if (!split())
-			spawn(1);
-		spawn(1);
+		split();
+		spawn(strdup(path("%s/a/s0", top)));
 	} else {
 		play(enough, once);
 	}

@@ -82,6 +82,8 @@ ok "set up" set_up
 in_cgroup bulk fio --name=bulk --filename=/mnt/own/bulk --rw=write --bs=64k --size=64m --invalidate=0 \
 	--fallocate=posix --time_based --runtime=99999 --output=/dev/null &
 bulk=$!
+ok "warmed up" phase polite
+rm /tmp/polite
 for kind in polite steady steady polite; do
 	ok "$kind" phase $kind
 done

@@ -281,6 +281,27 @@ fn chaos_on_a_stock_kernel() {
 }
 
 #[test]
+#[ignore = "two minutes: make proof"]
+fn a_tenant_that_shuffles_gets_no_more() {
+    let options = "--count-instructions --disk d=1G,ext4,4M/s";
+    passes("debian:6.12", &words(options), "weight-evaded.sh", &[]);
+}
+
+#[test]
+#[ignore = "ten minutes: make hostile"]
+fn a_neighbour_notices_no_hostile_tenant() {
+    let built = program("hostile");
+    let own = built.with_file_name("hostile-beside");
+    std::fs::rename(&built, &own).expect("keeping the program");
+    let options = format!(
+        "--count-instructions --memory 1500M --timeout 100m --disk d=1G,none,4M/s \
+         --file {}:/hostile",
+        own.display()
+    );
+    passes("debian:6.12", &words(&options), "neighbour.sh", &["60"]);
+}
+
+#[test]
 #[ignore = "six minutes of a guest: make proof"]
 fn a_tenants_weights_stay_within_the_tenant() {
     passes(
