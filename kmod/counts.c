@@ -11,7 +11,8 @@
  * without a lock, a flush or a sleep: one cache line per CPU.
  *
  * It counts by the folio's owner, on every filesystem, and does not include
- * descendants.  docs/how-it-works.md has the measurements behind the choice.
+ * descendants.  docs/experiments/0003-counting-dirty-pages.md has the
+ * measurements behind the choice.
  */
 #include "weir.h"
 #include <linux/slab.h>

@@ -92,14 +92,19 @@ worst=0
 <!-- Written by \`make cost\`: change tools/cost.sh, not this file. -->
 # What weir costs
 
+$(fmt -w 100 <<PARAGRAPH
 Instructions that weir adds, counted by the emulator: kernel $(awk '/^# kernel/ { print $3; exit }' "$lines"),
-weir as of commit $(awk '/^# weir/ { print $3; exit }' "$lines"), ext4, one guest each with one and with eight CPUs, and one where 256 are possible. The host stays far below its limits, so no pass sleeps.
+weir as of commit $(awk '/^# weir/ { print $3; exit }' "$lines"), ext4, one guest each with one and with eight CPUs,
+and one where 256 are possible. The host stays far below its limits, so no pass sleeps.
+PARAGRAPH
+)
 
 - *pass*: added to one trip through the kernel's throttle. Median of 2,048.
-- *write*: added to a buffered write of 4 KiB, passes included at the rate the kernel chose, one in about 256 writes. Under
-  pressure it looks more often, at most at every write.
-- *beat*: thousands of instructions a second that everything but the writer takes more than without weir. It includes the
-  timer's interrupt and the kernel's own work, which differ by some tens of thousands from one second to the next.
+- *write*: added to a buffered write of 4 KiB, passes included at the rate the kernel chose, one in
+  about 256 writes. Under pressure it looks more often, at most at every write.
+- *beat*: thousands of instructions a second that everything but the writer takes more than without
+  weir. It includes the timer's interrupt and the kernel's own work, which differ by some tens of
+  thousands from one second to the next.
 - *others*: other cgroups with the same knob. *depth*: how deep the writer's cgroup lies.
 
 END
@@ -108,8 +113,8 @@ END
 
 ## Possible CPUs
 
-A cgroup's counts are kept per possible CPU, there or not. The same pass on 8 CPUs, and where 248 more are possible;
-`make cost` fails where it is more than twice as much.
+A cgroup's counts are kept per possible CPU, there or not. The same pass on 8 CPUs, and where 248
+more are possible; `make cost` fails where it is more than twice as much.
 
 END
 	table possible || worst=1
@@ -119,14 +124,19 @@ END
 
 - **Before the first knob: nothing.** Nothing is hooked; the medians are equal to the instruction.
 - **A write without a pass** takes what it took, whatever is set.
-- **Floors that are not used up** lower the host's limit for the others, so every pass of theirs goes through both hooks. A
-  pass that a floor leaves out is cheaper than one that only asks: most of the kernel's own work is left out with it. It
-  costs per write because a writer under a floor or a ceiling looks in more often.
-- **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup with a knob adds them up.
-- **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups, some instructions for longer chains.
-  The beat visits cgroups below a knob in turn, within a budget: its work does not grow with their number.
-- **Depth.** For each level a pass looks for a record of that ancestor's; one with a ceiling of its own is also compared with it.
-- **Weights** cost a pass the same whether others have one or the writer's cgroup has: all passes go by them, once there are any.
+- **Floors that are not used up** lower the host's limit for the others, so every pass of theirs
+  goes through both hooks. A pass that a floor leaves out is cheaper than one that only asks: most
+  of the kernel's own work is left out with it. It costs per write because a writer under a floor or
+  a ceiling looks in more often.
+- **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup
+  with a knob adds them up.
+- **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups, some instructions
+  for longer chains. The beat visits cgroups below a knob in turn, within a budget: its work does
+  not grow with their number.
+- **Depth.** For each level a pass looks for a record of that ancestor's; one with a ceiling of its
+  own is also compared with it.
+- **Weights** cost a pass the same whether others have one or the writer's cgroup has: all passes go
+  by them, once there are any.
 END
 } >docs/cost.md.new
 mv docs/cost.md.new docs/cost.md

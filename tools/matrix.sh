@@ -97,9 +97,11 @@ write_page() {
 	echo "<!-- SPDX-License-Identifier: GPL-2.0-only -->"
 	echo "# Support matrix"
 	echo
-	echo "Written by \`make matrix\` on $(date -u +%F) at commit $commit; do not edit. One guest per cell (N = 1), 2 CPUs,"
-	echo "1 GB, emulated, a disk of 32 MB/s (contract: 8 MB/s). Kernels: $(releases)."
-	echo "A number says how many tests the guest passed; a kernel that warns fails the guest."
+	fmt -w 100 <<-END
+		Written by \`make matrix\` on $(date -u +%F) at commit $commit; do not edit. One guest per cell (N = 1), 2 CPUs,
+		1 GB, emulated, a disk of 32 MB/s (contract: 8 MB/s). Kernels: $(releases).
+		A number says how many tests the guest passed; a kernel that warns fails the guest.
+	END
 	echo
 	printf '| test |'
 	for column in "${columns[@]}"; do printf ' %s |' "${column#debian:}"; done
@@ -110,8 +112,10 @@ write_page() {
 	failed=$(failures)
 	[ -z "$failed" ] || printf '\nWhat failed:\n\n%s\n' "$failed"
 	printf '\n## Stock against weir, in the same boot\n\n'
-	echo "What a writer of 2 MiB/s gets beside a noisy one (\`kmod/tests/compare.sh\`), $seconds s each: stock / weir. One measurement"
-	echo "per row on an emulated machine that others may have used too: for orders of magnitude."
+	fmt -w 100 <<-END
+		What a writer of 2 MiB/s gets beside a noisy one (\`kmod/tests/compare.sh\`), $seconds s each: stock / weir.
+		One measurement per row on an emulated machine that others may have used too: for orders of magnitude.
+	END
 	echo
 	echo "| way to write | where | KiB/s | longest write, ms | host held, pages of 8192 |"
 	echo "| --- | --- | --- | --- | --- |"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What each cgroup gets of a slow disk "d" without weights, then with: shares by
-# io.stat, pauses and waits, throughput.  No verdict: docs/weight.md has the table.
+# io.stat, pauses and waits, throughput.  No verdict: docs/experiments/0009-weights.md has the table.
 #
 #   shares.sh SECONDS WINDOWS CGROUP:WEIGHT:TASKS...
 . /tap.sh

@@ -180,7 +180,7 @@ impl World {
         let is_shared = self.psi.running(flusher.cpu) > 1;
         let moves = match flusher.doing {
             Doing::Nothing => true,
-            // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs share their disk (docs/twin.md).
+            // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs share their disk (docs/experiments/0015-twin-accuracy.md).
             Doing::Waiting => false,
             _ => is_shared,
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Many writers whose pauses are all the longest there is: what Linux does with them, as seen in guests (docs/twin.md).
+//! Many writers whose pauses are all the longest there is: what Linux does with them, as seen in guests (docs/experiments/0016-hosts-no-lab-has.md).
 
 use scenario::model::{Arm, Scenario};
 use std::collections::HashMap;

@@ -151,7 +151,7 @@ fn extremes_are_run_too() {
     assert_eq!(problem[0].0, "tier[0].latency");
 }
 
-/// What the shipped scenarios say must come out: the published tables, and the price (docs/twin.md, "Tiers").
+/// What the shipped scenarios say must come out: the published tables, and the price (docs/experiments/0017-tiers-on-the-twin.md).
 #[test]
 fn shipped_scenarios_show_what_they_must() {
     for name in ["tier-limits", "tier-hot-cold", "tier-lent", "tier-heat"] {
@@ -203,7 +203,7 @@ fn least_and_sum(reads: [f64; 4]) -> (f64, f64) {
     )
 }
 
-/// docs/twin.md, "The price": of all splits of the fast memory none has a higher minimum than the one that lending
+/// docs/experiments/0017-tiers-on-the-twin.md, "The price": of all splits of the fast memory none has a higher minimum than the one that lending
 /// comes to, and none with that minimum reads more in all. Tried: all in steps of 6 % of 220 GB.
 #[test]
 fn no_split_of_fast_memory_beats_lending_where_all_is_read_alike() {

@@ -49,14 +49,14 @@ fn returned() -> BTreeSet<String> {
     found
 }
 
-/// First cells of the table that begins with `| error |`.
+/// First cells of the table that begins with `|error|`.
 fn documented() -> BTreeSet<String> {
     let page = read("docs/knobs.md");
-    let table = page.split("| error |").nth(1).expect("a table of errors");
+    let table = page.split("|error|").nth(1).expect("a table of errors");
     table
         .lines()
         .skip(2)
-        .map_while(|line| line.strip_prefix("| `")?.split('`').next())
+        .map_while(|line| line.strip_prefix("|`")?.split('`').next())
         .map(str::to_owned)
         .collect()
 }

@@ -14,7 +14,7 @@ use crate::flusher::{BIO_COST, REQUEST};
 use crate::world::World;
 
 /// By how much more than the first a flusher can have used. What Linux owes to whom it forgets in part, depending on who else is on the
-/// CPU; this was chosen so that `weight` came out as guests did (docs/twin.md).
+/// CPU; this was chosen so that `weight` came out as guests did (docs/experiments/0015-twin-accuracy.md).
 const LAG: Ns = 100_000;
 /// CPU time of being woken and finding none left; and of handing over besides, for who finds some.
 const WOKEN: Ns = 4_500;

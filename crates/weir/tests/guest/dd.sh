@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # dd.sh N LEARN SECONDS: how far apart N dd come that write to the disk "sda", each to a file of its own, in SECONDS after LEARN
-# seconds; twice. Nothing is asked of the result: it is what the twin's is held against (docs/twin.md).
+# seconds; twice. Nothing is asked of the result: it is what the twin's is held against (docs/experiments/0016-hosts-no-lab-has.md).
 . /tap.sh
 dds=$1
 limits 314572800

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # scan.sh: what it takes kswapd to look at a page, in a guest that counts instructions (--count-instructions, --cpus 1), so that what else the
 # machine does has no part in it. Wants a disk "sda" with ext4. Clean pages of a file that is a hole come into a cache that is full, 125 MiB of them; four times. Nothing is
-# asked of the result but that kswapd did the work: it is what `scan` of the twin is held against (docs/twin.md).
+# asked of the result but that kswapd did the work: it is what `scan` of the twin is held against (docs/experiments/0015-twin-accuracy.md).
 . /tap.sh
 truncate -s 8G /mnt/sda/hole
 kswapd=$(grep -lx kswapd0 /proc/[0-9]*/comm | cut -d / -f 3)
