@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Holds README.md and docs/ to the rules of the house: word budgets, line widths, links that
+//! resolve, TOML that the command accepts, and commands that exist.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Words of each page, as `wc -w` counts them.
+const BUDGETS: [(&str, usize); 8] = [
+    ("README.md", 500),
+    ("docs/guide.md", 2_000),
+    ("docs/knobs.md", 1_800),
+    ("docs/explain.md", 1_200),
+    ("docs/tiers.md", 1_200),
+    ("docs/scenarios.md", 2_000),
+    ("docs/how-it-works.md", 2_000),
+    ("docs/twin.md", 1_200),
+];
+/// Written by `make matrix` and `make cost`.
+const GENERATED: [&str; 2] = ["docs/support.md", "docs/cost.md"];
+/// Words of all pages together, the notebook of experiments aside.
+const ALL: usize = 13_000;
+/// Characters of a line of prose.
+const WIDTH: usize = 100;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Paths below the root of the files in `folder` whose names end in `.md`.
+fn pages_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("{ROOT}/{folder}")).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut pages: Vec<String> = names
+        .map(|name| format!("{folder}/{}", name.to_string_lossy()))
+        .filter(|path| path.ends_with(".md"))
+        .collect();
+    pages.sort();
+    pages
+}
+
+fn experiments() -> Vec<String> {
+    pages_in("docs/experiments")
+}
+
+/// README.md and docs/, without the experiments.
+fn pages() -> Vec<String> {
+    let mut pages = pages_in("docs");
+    pages.push("README.md".into());
+    pages
+}
+
+fn all_pages() -> Vec<String> {
+    [pages(), experiments(), vec!["kmod/tests/README.md".into()]].concat()
+}
+
+/// A part of a page with the number of its first line.
+#[derive(Debug)]
+enum Part {
+    /// A line of text or of a table.
+    Prose(usize, String),
+    /// A block of code, after what its fence says of it (`toml`; nothing if it is indented).
+    Code(usize, String, String),
+}
+
+/// Tables count as prose here. An indented line is code unless it continues a list.
+fn parts(text: &str) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut fence: Option<(usize, String, String)> = None;
+    let mut in_list = false;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        if let Some(language) = line.strip_prefix("```") {
+            fence = match fence.take() {
+                None => Some((number, language.trim().into(), String::new())),
+                Some((begins, language, code)) => {
+                    parts.push(Part::Code(begins, language, code));
+                    None
+                }
+            };
+            continue;
+        }
+        if let Some((_, _, code)) = &mut fence {
+            code.push_str(line);
+            code.push('\n');
+            continue;
+        }
+        in_list = line.trim_start().starts_with("- ") || (in_list && line.starts_with(' '));
+        if line.starts_with("    ") && !in_list {
+            let code = line[4..].to_owned() + "\n";
+            match parts.last_mut() {
+                Some(Part::Code(_, language, before)) if language.is_empty() => {
+                    before.push_str(&code)
+                }
+                _ => parts.push(Part::Code(number, String::new(), code)),
+            }
+            continue;
+        }
+        parts.push(Part::Prose(number, line.into()));
+    }
+    assert!(fence.is_none(), "a fence is never closed");
+    parts
+}
+
+#[test]
+fn no_page_exceeds_its_words() {
+    let words = |path: &str| read(path).split_whitespace().count();
+    let over: Vec<String> = BUDGETS
+        .iter()
+        .filter(|(page, most)| words(page) > *most)
+        .map(|(page, most)| format!("{page}: {} words, at most {most}", words(page)))
+        .collect();
+    assert_eq!(over, Vec::<String>::new());
+    let all: usize = pages().iter().map(|page| words(page)).sum();
+    assert!(all <= ALL, "{all} words in all, at most {ALL}");
+}
+
+#[test]
+fn every_page_has_a_budget() {
+    let known = BUDGETS.iter().map(|(page, _)| *page).chain(GENERATED);
+    let known: BTreeSet<String> = known.map(str::to_owned).collect();
+    assert_eq!(pages().into_iter().collect::<BTreeSet<_>>(), known);
+}
+
+#[test]
+fn prose_is_wrapped() {
+    let mut wide = Vec::new();
+    for page in all_pages() {
+        for part in parts(&read(&page)) {
+            let Part::Prose(number, line) = part else {
+                continue;
+            };
+            let is_table = line.starts_with('|');
+            if !is_table && line.chars().count() > WIDTH {
+                wide.push(format!(
+                    "{page}:{number}: {} characters",
+                    line.chars().count()
+                ));
+            }
+        }
+    }
+    assert_eq!(wide, Vec::<String>::new());
+}
+
+/// As GitHub makes it of a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c.to_ascii_lowercase()),
+        _ => None,
+    });
+    kept.collect()
+}
+
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = parts(text).into_iter().filter_map(|part| match part {
+        Part::Prose(_, line) if line.starts_with('#') => {
+            Some(anchor(line.trim_start_matches('#').trim()))
+        }
+        _ => None,
+    });
+    headings.collect()
+}
+
+/// Targets of `[text](target)` in prose.
+fn links(text: &str) -> Vec<String> {
+    let prose: Vec<String> = parts(text)
+        .into_iter()
+        .filter_map(|part| match part {
+            Part::Prose(_, line) => Some(line),
+            Part::Code(..) => None,
+        })
+        .collect();
+    let prose = prose.join(" ");
+    let after = prose.split("](").skip(1);
+    after
+        .filter_map(|rest| Some(rest.split_once(')')?.0.to_owned()))
+        .collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    for page in all_pages() {
+        let folder = Path::new(ROOT).join(&page);
+        let folder = folder.parent().expect("a folder");
+        for link in links(&read(&page)) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target: PathBuf = match path {
+                "" => Path::new(ROOT).join(&page),
+                path => folder.join(path),
+            };
+            let known = heading.is_empty()
+                || std::fs::read_to_string(&target)
+                    .is_ok_and(|text| anchors(&text).contains(heading));
+            if !target.exists() || !known {
+                broken.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+/// Files that name a page of docs/ in a comment, a message or a rule.
+fn sources() -> Vec<String> {
+    let output = Command::new("git")
+        .args(["grep", "-lI", "\\.md"])
+        .current_dir(ROOT)
+        .output()
+        .expect("git runs");
+    let listed = String::from_utf8_lossy(&output.stdout);
+    listed.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_page_that_sources_name_is_there() {
+    let mut missing = Vec::new();
+    for source in sources() {
+        let text = read(&source);
+        for rest in text.split("docs/").skip(1) {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_/.".contains(c)));
+            let name = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
+            if name.ends_with(".md") && !Path::new(ROOT).join("docs").join(name).exists() {
+                missing.push(format!("{source}: docs/{name}"));
+            }
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+/// Whether `weir` accepts `text` when it is called with `args` and a file that holds it.
+fn accepts(args: &[&str], text: &str) -> Result<(), String> {
+    let file = tempfile::Builder::new()
+        .suffix(".toml")
+        .tempfile()
+        .expect("made");
+    std::fs::write(file.path(), text).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(args)
+        .arg(file.path())
+        .output()
+        .expect("runs");
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+#[test]
+fn every_toml_block_is_accepted() {
+    let (mut checked, mut refused) = (0, Vec::new());
+    for page in all_pages() {
+        for part in parts(&read(&page)) {
+            let Part::Code(number, language, code) = part else {
+                continue;
+            };
+            if language != "toml" {
+                continue;
+            }
+            checked += 1;
+            let is_policy = code.contains("[[rule]]") || code.contains("[tier]\n");
+            let args: &[&str] = match is_policy {
+                true => &["agent", "--check"],
+                false => &["check"],
+            };
+            if let Err(why) = accepts(args, &code) {
+                refused.push(format!("{page}:{number}: {why}"));
+            }
+        }
+    }
+    assert!(checked >= 3, "{checked} blocks");
+    assert_eq!(refused, Vec::<String>::new());
+}
+
+/// Words that a line begins with if it is a command.
+const PROGRAMS: [&str; 17] = [
+    "weir",
+    "./weir",
+    "make",
+    "echo",
+    "apt",
+    "systemctl",
+    "trace-cmd",
+    "bpftrace",
+    "mokutil",
+    "ctr",
+    "podman",
+    "grep",
+    "cat",
+    "cd",
+    "pip",
+    "insmod",
+    "pid=$(docker",
+];
+
+/// Commands of a block, lines that end in a backslash joined, prompts taken off.
+fn commands(code: &str) -> Vec<String> {
+    let joined = code.replace("\\\n", " ");
+    let lines = joined.lines().map(|line| {
+        let line = line.trim_start_matches("$ ").trim_start_matches("# ");
+        line.to_owned()
+    });
+    lines
+        .filter(|line| PROGRAMS.contains(&line.split(' ').next().unwrap_or_default()))
+        // Not the first line of what `weir top` prints.
+        .filter(|line| !line.starts_with("weir top:"))
+        .collect()
+}
+
+/// Blocks with commands, with the mark before each: `<!-- not run: WHY -->`.
+fn command_blocks(page: &str) -> Vec<(usize, Option<String>, String)> {
+    let mut mark = None;
+    let mut blocks = Vec::new();
+    for part in parts(&read(page)) {
+        match part {
+            Part::Prose(_, line) if line.is_empty() => {}
+            Part::Prose(_, line) => {
+                let said = line.strip_prefix("<!-- not run: ");
+                mark = said.and_then(|said| Some(said.strip_suffix(" -->")?.to_owned()));
+            }
+            Part::Code(number, language, code) => {
+                let is_command = ["", "sh"].contains(&language.as_str());
+                if is_command && !commands(&code).is_empty() {
+                    blocks.push((number, mark.take(), code));
+                }
+            }
+        }
+    }
+    blocks
+}
+
+/// The options of a `weir` command in a page exist, and `make` knows its target.
+fn exists(command: &str) -> Result<(), String> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["weir" | "./weir", name, rest @ ..] => {
+            let help = Command::new(env!("CARGO_BIN_EXE_weir"))
+                .args([name, "--help"])
+                .output()
+                .expect("runs");
+            if !help.status.success() {
+                return Err(format!("no command `{name}`"));
+            }
+            let help = String::from_utf8_lossy(&help.stdout).into_owned();
+            let options = rest.iter().take_while(|word| !["#", "|"].contains(word));
+            let unknown = options
+                .filter(|word| word.starts_with("--"))
+                .find(|word| !help.contains(*word));
+            unknown.map_or(Ok(()), |word| Err(format!("no option `{word}`")))
+        }
+        ["make", target, ..] => {
+            let makefile = read("Makefile");
+            match makefile.contains(&format!("\n{target}:")) {
+                true => Ok(()),
+                false => Err(format!("no target `{target}`")),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn every_command_exists() {
+    let mut unknown = Vec::new();
+    for page in pages() {
+        for (number, _, code) in command_blocks(&page) {
+            for command in commands(&code) {
+                if let Err(why) = exists(&command) {
+                    unknown.push(format!("{page}:{number}: {command}: {why}"));
+                }
+            }
+        }
+    }
+    assert_eq!(unknown, Vec::<String>::new());
+}
+
+/// Whether a command only reads files, or runs the twin: nothing else is run on this machine.
+fn is_harmless(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let has = |word: &str| words.contains(&word);
+    match words.as_slice() {
+        ["weir", "run", ..] => command.contains("--on twin"),
+        ["weir", "explain", ..] => has("--from"),
+        ["weir", "agent", ..] => has("--check"),
+        ["weir", "check" | "sweep" | "plan" | "report", ..] => true,
+        _ => false,
+    }
+}
+
+/// A folder with what the commands of the pages name.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("made");
+    let path = |name: &str| folder.path().join(name);
+    std::os::unix::fs::symlink(format!("{ROOT}/scenarios"), path("scenarios")).expect("linked");
+    let example = parts(&read("docs/scenarios.md"))
+        .into_iter()
+        .find_map(|part| match part {
+            Part::Code(_, language, code) if language == "toml" => Some(code),
+            _ => None,
+        });
+    std::fs::write(path("FILE"), example.expect("an example")).expect("written");
+    let recording = format!("{ROOT}/crates/report/tests/traces/ten-dd.weir");
+    for name in ["db.weir", "before.weir", "after.weir"] {
+        std::fs::copy(&recording, path(name)).expect("copied");
+    }
+    folder
+}
+
+/// Runs the block in a shell that stops at the first command that fails, and checks that it prints
+/// the lines that follow a `$ weir`.
+fn runs(code: &str, folder: &Path) -> Result<(), String> {
+    if let Some(other) = commands(code).iter().find(|c| !is_harmless(c)) {
+        return Err(format!("`{other}` needs a mark `<!-- not run: WHY -->`"));
+    }
+    let command = Path::new(env!("CARGO_BIN_EXE_weir"));
+    let before = std::env::var("PATH").unwrap_or_default();
+    let script = commands(code).join("\n");
+    let output = Command::new("sh")
+        .args(["-e", "-c", &script])
+        .current_dir(folder)
+        .env(
+            "PATH",
+            format!("{}:{before}", command.parent().expect("a folder").display()),
+        )
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("runs");
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let shown = code.split_once("$ weir").map_or("", |(_, rest)| rest);
+    let missing = shown.lines().skip(1).find(|line| !printed.contains(*line));
+    missing.map_or(Ok(()), |line| Err(format!("does not print: {line}")))
+}
+
+#[test]
+fn every_command_without_a_mark_runs() {
+    let (mut run, mut failed) = (0, Vec::new());
+    for page in pages() {
+        for (number, mark, code) in command_blocks(&page) {
+            if mark.is_some() {
+                continue;
+            }
+            run += 1;
+            if let Err(why) = runs(&code, folder().path()) {
+                failed.push(format!("{page}:{number}: {why}"));
+            }
+        }
+    }
+    assert!(run >= 5, "{run} blocks");
+    assert_eq!(failed, Vec::<String>::new());
+}
+
+/// The table between the marks in docs/scenarios.md, from the names that the scenario language has.
+fn metrics() -> String {
+    use scenario::metric;
+    let rows: [(&str, &[&str], &str); 9] = [
+        ("`fio` job", metric::JOB, ""),
+        ("`memory` job", metric::MEMORY_JOB, "with `[[tier]]`"),
+        ("`host`", metric::HOST, ""),
+        ("`host`", metric::TIERED_HOST, "with `[[tier]]`"),
+        ("`disk/NAME`", metric::DISK, ""),
+        ("`cgroup/PATH`", metric::CGROUP, ""),
+        ("`cgroup/PATH`", metric::TIERED_CGROUP, "with `[[tier]]`"),
+        (
+            "`cgroup/PATH`",
+            metric::BUDGET,
+            "with `[[tier]]`, arm `weir`",
+        ),
+        ("`cgroup/PATH`", metric::DIRTY_STAT, "arm `weir`"),
+    ];
+    let mut table = String::from("|subject|metrics|only|\n|---|---|---|\n");
+    for (subject, names, only) in rows {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        table += &format!("|{subject}|{}|{only}|\n", names.join(", "));
+    }
+    table
+}
+
+/// `WEIR_WRITE_DOCS=1 cargo test -p weir --test docs` writes the table.
+#[test]
+fn the_scenario_page_lists_every_metric() {
+    const MARKS: [&str; 2] = ["<!-- metrics -->\n", "<!-- /metrics -->\n"];
+    let page = read("docs/scenarios.md");
+    let (before, rest) = page.split_once(MARKS[0]).expect("a mark");
+    let (table, after) = rest.split_once(MARKS[1]).expect("a mark");
+    if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
+        let page = [before, MARKS[0], &metrics(), MARKS[1], after].concat();
+        std::fs::write(format!("{ROOT}/docs/scenarios.md"), page).expect("written");
+        return;
+    }
+    assert_eq!(table, metrics(), "run this test with WEIR_WRITE_DOCS=1");
+}
