@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# neighbour.sh [SECONDS] [SEED]: what a neighbour of the hostile tenant (hostile.c) notices of its
+# neighbour.sh [SECONDS] [SEED]: what a neighbour of the hostile tenant (hostile/) notices of its
 # hostility.
 #
 # The disk has two partitions, one bdi: a tenant's fsync commits the journal of its own filesystem

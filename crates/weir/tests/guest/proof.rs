@@ -35,24 +35,36 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A C program of `kmod/tests`, linked with the policy, for guests without libraries.
+/// The C sources in a folder.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of sources");
+    entries
+        .map(|entry| entry.expect("a directory entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect()
+}
+
+/// A C program of `kmod/tests`, a file or a folder of files, linked with the policy, for guests
+/// without libraries.
 pub fn program(name: &str) -> PathBuf {
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let policy = std::fs::read_dir(POLICY).expect("the policy's sources");
-    let policy = policy
-        .map(|entry| entry.expect("a directory entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c"));
+    let folder = format!("{TESTS}/{name}");
+    let own = if std::path::Path::new(&folder).is_dir() {
+        sources(&folder)
+    } else {
+        vec![format!("{folder}.c").into()]
+    };
     let status = Command::new("gcc")
         .args([
             "-Wall", "-Wextra", "-Werror", "-O2", "-static", "-I", POLICY,
         ])
         .arg("-o")
         .arg(&built)
-        .arg(format!("{TESTS}/{name}.c"))
-        .args(policy)
+        .args(own)
+        .args(sources(POLICY))
         .status()
         .expect("gcc runs");
-    assert!(status.success(), "{name}.c does not compile");
+    assert!(status.success(), "{name} does not compile");
     built
 }
 
