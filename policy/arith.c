@@ -41,3 +41,9 @@ weir_u64 weir_freerun(weir_u64 thresh, weir_u64 bg_thresh)
 {
 	return (weir_saturate(thresh) + weir_saturate(bg_thresh)) / 2;
 }
+
+/* The level that the throttle aims at: half way from freerun to @limit. */
+weir_u64 weir_setpoint(weir_u64 freerun, weir_u64 limit)
+{
+	return (weir_saturate(freerun) + weir_saturate(limit)) / 2;
+}

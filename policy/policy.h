@@ -329,5 +329,6 @@ weir_u64 weir_add(weir_u64 a, weir_u64 b);
 weir_u64 weir_bytes_to_pages(weir_u64 bytes);
 weir_u64 weir_share(weir_u64 pages, weir_u64 num, weir_u64 den);
 weir_u64 weir_freerun(weir_u64 thresh, weir_u64 bg_thresh);
+weir_u64 weir_setpoint(weir_u64 freerun, weir_u64 limit);
 
 #endif

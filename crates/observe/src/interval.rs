@@ -136,7 +136,7 @@ impl Interval {
         let host = HostRow {
             dirty_bytes: limits.dirty * PAGE,
             writeback_bytes: limits.writeback * PAGE,
-            freerun_bytes: (limits.background + limits.thresh) / 2 * PAGE,
+            freerun_bytes: limits.freerun() * PAGE,
             limit_bytes: limits.thresh * PAGE,
         };
         let mut interval = Interval {

@@ -8,6 +8,7 @@ mod c {
         pub safe fn weir_bytes_to_pages(bytes: u64) -> u64;
         pub safe fn weir_share(pages: u64, num: u64, den: u64) -> u64;
         pub safe fn weir_freerun(thresh: u64, bg_thresh: u64) -> u64;
+        pub safe fn weir_setpoint(freerun: u64, limit: u64) -> u64;
     }
 }
 
@@ -37,6 +38,11 @@ pub fn freerun(thresh: u64, bg_thresh: u64) -> u64 {
     c::weir_freerun(thresh, bg_thresh)
 }
 
+/// The level that the throttle aims at in a domain with this freerun level and hard limit.
+pub fn setpoint(freerun: u64, limit: u64) -> u64 {
+    c::weir_setpoint(freerun, limit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +61,6 @@ mod tests {
         assert_eq!(share(100, 1 << 40, 1 << 41), 50);
         assert_eq!(freerun(1, 0), 0);
         assert_eq!(freerun(UNLIMITED, UNLIMITED), PAGES_MAX);
+        assert_eq!(setpoint(6_144, 8_192), 7_168);
     }
 }

@@ -15,6 +15,7 @@
 
 use crate::clock::{HZ, Ticks};
 use crate::share::Completions;
+use policy::arith;
 use policy::ceiling::Limits;
 
 /// Bytes of a page.
@@ -124,7 +125,7 @@ pub struct View {
 impl View {
     /// Where throttling begins.
     pub fn freerun(&self) -> u64 {
-        (self.limits.thresh + self.limits.bg_thresh) / 2
+        arith::freerun(self.limits.thresh, self.limits.bg_thresh)
     }
 
     /// Whether nobody is throttled here.
@@ -139,7 +140,7 @@ impl View {
 
     /// Where the throttle wants to hold it.
     pub fn setpoint(&self) -> u64 {
-        (self.freerun() + self.hard_limit()) / 2
+        arith::setpoint(self.freerun(), self.hard_limit())
     }
 
     /// Whether this writeback holds more than its share of a domain that is over its limit.

@@ -109,7 +109,7 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
                     let wb = plan.writeback(world, scenario, index, process);
                     world.completed(wb, pages);
                     if let Some(pace) = plan.laid_out_at {
-                        let throttled = pages > (limit + background) / 2;
+                        let throttled = pages > policy::arith::freerun(limit, background);
                         world.wbs[wb].rates.learn(pace, pages, throttled);
                     }
                 }

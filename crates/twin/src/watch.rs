@@ -109,8 +109,7 @@ impl World {
         }
         let limit = self.domain.limit;
         let wb = &self.wbs[self.tasks[process].wb as usize];
-        let freerun = (view.limits.thresh + view.limits.bg_thresh) / 2;
-        let setpoint = (limit + freerun) / 2;
+        let setpoint = policy::arith::setpoint(view.freerun(), limit);
         let seen = Seen {
             by_cgroup,
             at: self.now,

@@ -66,7 +66,7 @@ pub fn domain(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domai
     let Some(host) = throttled.host.or_else(|| nearest(&seen.limits, stall.ns)) else {
         return Domain::Unknown;
     };
-    let host_freerun = (host.background + host.thresh) / 2;
+    let host_freerun = host.freerun();
     if strict == Some(true) && host.dirty + host.writeback < host_freerun {
         return Domain::Device;
     }
@@ -124,7 +124,7 @@ mod tests {
             bdi: "8:0".into(),
             cgroup,
             limit,
-            setpoint: (limit + freerun) / 2,
+            setpoint: policy::arith::setpoint(freerun, limit),
             dirty,
             ..Pause::default()
         };

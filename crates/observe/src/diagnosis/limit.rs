@@ -81,7 +81,7 @@ pub fn is_about_the_hosts(seen: &Observation, throttled: &Throttled) -> bool {
     let host = throttled
         .host
         .or_else(|| seen.limits.last().map(|(_, limits)| *limits));
-    host.is_some_and(|host| throttled.pause.freerun() * 2 > (host.background + host.thresh) / 2)
+    host.is_some_and(|host| throttled.pause.freerun() * 2 > host.freerun())
 }
 
 /// Derives the limit of the domain that decided.
@@ -102,7 +102,7 @@ fn of_host(seen: &Observation) -> Derived {
         return Derived::default();
     };
     let (limit, background) = (limits.thresh * PAGE, limits.background * PAGE);
-    let freerun = (limit + background) / 2;
+    let freerun = limits.freerun() * PAGE;
     let source = match &seen.host {
         Some(host) if host.dirty_bytes > 0 => format!("vm.dirty_bytes {}", host.dirty_bytes),
         Some(host) => format!(

@@ -170,7 +170,7 @@ fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
     if top == "/" {
         return None;
     }
-    let freerun = (limits.thresh + limits.background) / 2 * PAGE;
+    let freerun = limits.freerun() * PAGE;
     if seen.weir.as_deref().is_some_and(|state| state != "off") {
         let bytes = (freerun / 2).max(MIB);
         let file = cgroup_file(top, "memory.dirty_bytes");

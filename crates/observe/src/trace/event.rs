@@ -5,6 +5,7 @@
 //! the one place that knows what they are called. Text prints some fields under other names than the
 //! record has; both are looked for.
 
+use policy::arith;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -112,6 +113,18 @@ pub struct Limits {
     pub background: u64,
     /// The host's limit.
     pub thresh: u64,
+}
+
+impl Limits {
+    /// Where the host's domain begins to hold writers.
+    pub fn freerun(&self) -> u64 {
+        arith::freerun(self.thresh, self.background)
+    }
+
+    /// What the throttle aims at in the host's domain.
+    pub fn setpoint(&self) -> u64 {
+        arith::setpoint(self.freerun(), self.thresh)
+    }
 }
 
 /// Fields of `writeback:bdi_dirty_ratelimit`, in KiB/s.

@@ -18,7 +18,7 @@
 //! Time is left out: every update that Linux would do at most once in 200 ms happens in every pass,
 //! so state moves further, faster, than on a real host.
 
-use policy::arith::freerun;
+use policy::arith::{self, freerun};
 use policy::ceiling::Counts;
 use policy::pass::Facts;
 
@@ -299,7 +299,10 @@ fn follow(dirty_limit: &mut u64, throttle: &Throttle) {
 }
 
 fn setpoint(throttle: &Throttle, dirty_limit: u64) -> u64 {
-    (freerun(throttle.thresh, throttle.bg_thresh) + throttle.thresh.max(dirty_limit)) / 2
+    arith::setpoint(
+        freerun(throttle.thresh, throttle.bg_thresh),
+        throttle.thresh.max(dirty_limit),
+    )
 }
 
 /// 1 at the setpoint, 2 well below it, 0 at the limit.

@@ -8,10 +8,15 @@ use crate::format::digits;
 use anyhow::{Context, Result, bail};
 use guest::protocol::{Event, PhaseResult, Series as Sampled};
 use observe::Observation;
+use observe::host::PAGE;
 use observe::observation::content;
 use observe::plausible::MOST_BYTES;
+use observe::trace::event::Limits;
 use std::fs;
 use std::path::Path;
+
+/// KiB of a page, in which the kernel counts and series do not.
+const PAGE_KIB: u64 = PAGE >> 10;
 
 /// What is drawn of a guest's directory.
 ///
@@ -139,20 +144,21 @@ fn series(sampled: &Sampled, kib: &[u64]) -> super::Series {
 }
 
 fn levels(sampled: &Sampled) -> Levels {
-    let between = |low: &[u64], high: &[u64]| -> Vec<u64> {
-        low.iter()
-            .zip(high)
-            .map(|(low, high)| (low + high) / 2)
-            .collect()
+    let levels = sampled.background_kib.iter().zip(&sampled.limit_kib);
+    let of = |level: fn(&Limits) -> u64| -> Vec<u64> {
+        let limits = levels.clone().map(|(background, limit)| Limits {
+            background: background / PAGE_KIB,
+            thresh: limit / PAGE_KIB,
+            ..Limits::default()
+        });
+        limits.map(|limits| level(&limits) * PAGE_KIB).collect()
     };
-    let (background, limit) = (&sampled.background_kib, &sampled.limit_kib);
-    let freerun = between(background, limit);
     Levels {
         held: series(sampled, &sampled.dirty_kib),
         writeback: series(sampled, &sampled.writeback_kib),
-        background: series(sampled, background),
-        setpoint: series(sampled, &between(&freerun, limit)),
-        freerun: series(sampled, &freerun),
-        limit: series(sampled, limit),
+        background: series(sampled, &sampled.background_kib),
+        setpoint: series(sampled, &of(Limits::setpoint)),
+        freerun: series(sampled, &of(Limits::freerun)),
+        limit: series(sampled, &sampled.limit_kib),
     }
 }

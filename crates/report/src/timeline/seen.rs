@@ -57,12 +57,11 @@ impl super::Levels {
     /// Adds a sample in pages.
     pub(super) fn add(&mut self, at: f64, limits: &Limits) {
         let bytes = |pages: u64| (at, (pages * PAGE) as f64);
-        let freerun = (limits.background + limits.thresh) / 2;
         self.held.push(bytes(limits.dirty + limits.writeback));
         self.writeback.push(bytes(limits.writeback));
         self.background.push(bytes(limits.background));
-        self.freerun.push(bytes(freerun));
-        self.setpoint.push(bytes((freerun + limits.thresh) / 2));
+        self.freerun.push(bytes(limits.freerun()));
+        self.setpoint.push(bytes(limits.setpoint()));
         self.limit.push(bytes(limits.thresh));
     }
 }
