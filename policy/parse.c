@@ -133,3 +133,35 @@ enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes)
 	return bytes < WEIR_CEILING_MIN << WEIR_PAGE_SHIFT ?
 	       WEIR_PARSE_RANGE : WEIR_PARSED;
 }
+
+/* What @text means in the file of @knob; @value is set if it is taken. */
+enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
+				 weir_u64 len, weir_u64 *value)
+{
+	enum weir_parsed result = WEIR_PARSE_INVALID;
+	weir_u64 bytes = 0;
+	weir_u32 number = 0;
+
+	switch (knob) {
+	case WEIR_KNOB_DIRTY_MIN:
+	case WEIR_KNOB_DIRTY_BYTES:
+		result = weir_parse_bytes(text, len, &bytes);
+		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BYTES)
+			result = weir_check_ceiling_bytes(bytes);
+		break;
+	case WEIR_KNOB_DIRTY_RATIO:
+		result = weir_parse_percent(text, len, &number);
+		break;
+	case WEIR_KNOB_DIRTY_WEIGHT:
+		result = weir_parse_weight(text, len, &number);
+		break;
+	case WEIR_KNOB_TOPTIER_RATIO:
+		result = weir_parse_ratio(text, len, &number);
+		break;
+	case WEIR_KNOB_COUNT:
+		break;
+	}
+	if (result == WEIR_PARSED)
+		*value = bytes | number;
+	return result;
+}

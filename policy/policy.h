@@ -23,6 +23,8 @@ typedef unsigned int weir_u32;
 /* "No ceiling", and memory.max without a limit. */
 #define WEIR_UNLIMITED		(~0ULL)
 
+#include "names.h"
+
 /* pass.c: who is asking, and what may be amended for them. */
 
 enum weir_pass {
@@ -129,6 +131,8 @@ enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
 				   weir_u32 *weight);
 enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes);
+enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
+				 weir_u64 len, weir_u64 *value);
 
 /* ceiling.c: the most a cgroup may hold, and the limits that keep it there. */
 
@@ -239,16 +243,6 @@ enum weir_judged_by {
 	WEIR_JUDGED_BY_ANCESTOR,	/* the ceiling of one above */
 };
 
-enum weir_pause_by {
-	WEIR_BY_UNKNOWN,
-	WEIR_BY_HOST,
-	WEIR_BY_CGROUP,
-	WEIR_BY_CEILING,
-	WEIR_BY_ANCESTOR,
-	WEIR_BY_DEVICE,
-	WEIR_BY_COUNT,
-};
-
 struct weir_pause_facts {
 	/* of the domain the kernel decided by */
 	weir_u64 thresh;
@@ -270,7 +264,6 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 #define WEIR_WEIGHT_DEFAULT	100U
 /* The whole device, as a portion. */
 #define WEIR_PORTION_ONE	(1U << 20)
-#define WEIR_ROUND_MS		200ULL
 #define WEIR_WAIT_MIN_MS	10ULL
 #define WEIR_DEBT_ROUNDS	25ULL
 /* Five of the kernel's longest pauses: what a task may hold meanwhile, others wait for. */
@@ -314,8 +307,6 @@ struct weir_standing {
 	weir_u32 portion;
 	weir_u32 behind;	/* it was the furthest behind in the round before */
 };
-
-#define WEIR_COMPETES_MS	2000ULL
 
 int weir_share_competes(const struct weir_contender *contender);
 weir_u64 weir_share_smooth(weir_u64 was, weir_u64 now, weir_u64 elapsed_ms);

@@ -2,8 +2,8 @@
 //! What the agent says: a line for each thing it did or could not do, for people or (`--json`) for
 //! programs.
 
-use crate::knob::Knob;
 use config::problem::Problem;
+use knobs::Knob;
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;

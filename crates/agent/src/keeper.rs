@@ -6,13 +6,14 @@
 //! hand, or the module was loaded again.
 
 use crate::journal::{Event, Journal};
-use crate::knob::{Knob, Setting};
+use crate::knob_file;
 use crate::ledger::{Entry, Ledger};
-use crate::rules::Rules;
+use crate::rules::{Rules, Setting};
 use crate::standing::{Standing, Standings};
 use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
 use crate::watch::{Heard, Watch};
+use knobs::Knob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -231,13 +232,13 @@ impl Keeper {
             .into_iter()
             .map(|(knob, setting)| (knob, setting.clone()))
             .collect();
-        for knob in Knob::ALL {
+        for knob in Knob::DIRTY {
             if !knobs.contains(&knob) {
                 self.standings.remove(place, knob);
             }
         }
         for knob in knobs {
-            let from = match knob.read(&place.directory) {
+            let from = match knob_file::read(knob, &place.directory) {
                 Ok(value) => value,
                 Err(why) => {
                     self.failed(place, knob, &why, wanted.contains_key(&knob));
@@ -286,7 +287,7 @@ impl Keeper {
             line,
             before,
         } = change;
-        if let Err(why) = knob.write(&place.directory, &to) {
+        if let Err(why) = knob_file::write(knob, &place.directory, &to) {
             self.ledger.restore(&place, knob, before);
             self.failed(&place, knob, &why, line.is_some());
             return;
@@ -334,7 +335,7 @@ impl Keeper {
             return;
         }
         self.counts.failed += 1;
-        let why = knob.explain(why);
+        let why = knob_file::explain(knob, why);
         let news = self
             .standings
             .put(place, knob, Standing::Failing(why.clone()));

@@ -6,9 +6,9 @@
 //! which is harmless (a knob that does not hold what the entry says is left alone), whereas a value
 //! without an entry would stay for good.
 
-use crate::knob::Knob;
 use crate::tree::Place;
 use anyhow::{Context, Result, ensure};
+use knobs::Knob;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -93,7 +93,7 @@ impl Ledger {
 
     /// Knobs of the cgroup that have an entry.
     pub fn knobs(&self, place: &Place) -> Vec<Knob> {
-        Knob::ALL
+        Knob::DIRTY
             .into_iter()
             .filter(|knob| self.get(place, *knob).is_some())
             .collect()

@@ -17,7 +17,7 @@ mod family;
 mod http;
 pub mod journal;
 pub mod keeper;
-pub mod knob;
+mod knob_file;
 pub mod ledger;
 pub mod metrics;
 mod policy_file;

@@ -17,11 +17,11 @@
 //! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are in a
 //! directory of somebody else than root (a delegated subtree), unless it says `delegated = true`.
 
-use crate::knob::{Knob, Setting};
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
 use config::reader::{self, Table, Value};
 use glob::{MatchOptions, Pattern};
+use knobs::Knob;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -38,6 +38,17 @@ pub struct Rules {
     rules: Vec<Rule>,
     /// How tiers are kept.
     pub tier: Settings,
+}
+
+/// A value as a rule says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// What is written.
+    pub text: String,
+    /// What that stands for.
+    pub value: u64,
+    /// The line of the rule it comes from.
+    pub line: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -173,8 +184,9 @@ fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
     }
     let mut set = BTreeMap::new();
     for (name, value) in entries {
-        let Some(knob) = Knob::by_file(name) else {
-            let files = Knob::ALL.map(Knob::file).join(", ");
+        let knob = Knob::by_file(name).filter(|knob| Knob::DIRTY.contains(knob));
+        let Some(knob) = knob else {
+            let files = Knob::DIRTY.map(Knob::file).join(", ");
             value.complain(format!("not a file that the agent sets: it sets {files}"));
             continue;
         };
@@ -193,7 +205,7 @@ fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
                     },
                 );
             }
-            Err(why) => value.complain(why),
+            Err(why) => value.complain(why.to_string()),
         }
     }
     Some(set)

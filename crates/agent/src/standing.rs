@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How the knobs that rules name stand, and which are to be tried again.
 
-use crate::knob::Knob;
 use crate::tree::Place;
+use knobs::Knob;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -12,8 +12,9 @@
 //! 16777216    -                16M     nothing, and nothing will be put back: it was so before
 //! ```
 
-use crate::knob::{Knob, Setting};
 use crate::ledger::Entry;
+use crate::rules::Setting;
+use knobs::Knob;
 
 /// One step towards the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

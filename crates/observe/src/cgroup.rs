@@ -5,6 +5,7 @@ use crate::dirty_stat::{self, DirtyStat};
 use crate::host::total;
 use crate::plausible::{self, MOST_BYTES};
 use anyhow::{Result, bail};
+use knobs::Knob;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// Where cgroup v2 is mounted.
 pub const ROOT: &str = "/sys/fs/cgroup";
-
-/// `memory.dirty_weight` where nobody has written it.
-pub(crate) const DEFAULT_WEIGHT: u64 = 100;
 
 /// A cgroup; bytes, microseconds. What a file that is not there would say is absent or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -204,14 +202,15 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
-        dirty_min: number(&read("memory.dirty_min")).map(|floor| floor.min(MOST_BYTES)),
-        weight: number(&read("memory.dirty_weight")).filter(|weight| *weight != DEFAULT_WEIGHT),
+        dirty_min: number(&read(Knob::DirtyMin.file())).map(|floor| floor.min(MOST_BYTES)),
+        weight: number(&read(Knob::DirtyWeight.file()))
+            .filter(|weight| *weight != Knob::DirtyWeight.default()),
         ..Cgroup::default()
     };
-    for (file, unset) in [("memory.dirty_bytes", "max"), ("memory.dirty_ratio", "0")] {
-        let value = read(file).trim().to_string();
-        if !value.is_empty() && value != unset {
-            cgroup.ceilings.push(format!("{file} = {value}"));
+    for knob in [Knob::DirtyBytes, Knob::DirtyRatio] {
+        let value = read(knob.file()).trim().to_string();
+        if !value.is_empty() && !knob.is_default(&value) {
+            cgroup.ceilings.push(format!("{} = {value}", knob.file()));
         }
     }
     if let Some(stat) = want.memory.then(|| file("memory.stat")).flatten() {

@@ -68,7 +68,7 @@ pub(crate) fn read(top: &Path, cgroups: &mut [Cgroup]) {
     }
     for cgroup in cgroups {
         if crate::diagnosis::path_up(&cgroup.path).any(|path| counted.contains(path)) {
-            let file = top.join(&cgroup.path).join("memory.dirty_stat");
+            let file = top.join(&cgroup.path).join(knobs::stat_file());
             // Not there in the root; one that is gone meanwhile has nothing to say.
             cgroup.stat = fs::read_to_string(file)
                 .ok()
@@ -124,7 +124,7 @@ mod tests {
         let root = tempfile::tempdir().expect("made");
         for path in ["a/db", "a/web/x", "b"] {
             fs::create_dir_all(root.path().join(path)).expect("made");
-            fs::write(root.path().join(path).join("memory.dirty_stat"), TEXT).expect("written");
+            fs::write(root.path().join(path).join(knobs::stat_file()), TEXT).expect("written");
         }
         let mut cgroups = ["", "a", "a/db", "a/web", "a/web/x", "b"].map(|path| cgroup(path, None));
         let asked = |cgroups: &mut [Cgroup]| {

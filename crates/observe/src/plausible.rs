@@ -10,6 +10,7 @@ use crate::dirty_stat::DirtyStat;
 use crate::host::{Device, Host, PAGE, Writeback};
 use crate::observation::{Flushers, Pressure, Progress};
 use crate::trace::event::{Event, Limits, Pause, Rate, What};
+use knobs::Knob;
 
 /// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can have.
 pub const MOST_BYTES: u64 = 1 << 56;
@@ -17,8 +18,8 @@ pub const MOST_BYTES: u64 = 1 << 56;
 pub const MOST_NS: u64 = 1 << 62;
 /// Running totals of microseconds and of operations, which tasks add to side by side.
 const MOST_COUNTED: u64 = 1 << 62;
-/// The largest weight there is.
-const MOST_WEIGHT: u64 = 10_000;
+/// A whole device, as a part by weight in 1/10000.
+const WHOLE_DEVICE: u64 = 10_000;
 
 /// What was read, that may be nonsense.
 pub(crate) trait Plausible {
@@ -218,7 +219,7 @@ impl Plausible for Cgroup {
             && all(limits, MOST_BYTES)
             && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
             && counted([*io_pressure, *memory_pressure, *cpu_pressure])
-            && weight.is_none_or(|weight| weight <= MOST_WEIGHT)
+            && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
             && stat.is_none_or(|stat| stat.is_plausible())
             && io.values().all(Plausible::is_plausible)
             && io_max.values().all(Plausible::is_plausible)
@@ -249,7 +250,7 @@ impl Plausible for DirtyStat {
             weight_held_usec,
         } = *self;
         all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
-            && weight_portion <= MOST_WEIGHT
+            && weight_portion <= WHOLE_DEVICE
             && counted([throttled_usec, weight_held, weight_held_usec])
     }
 }

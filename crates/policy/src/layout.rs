@@ -2,7 +2,9 @@
 //! The Rust types are what `policy.h` says they are: `layout.c` holds the C compiler's answer for
 //! every size, offset and constant, and each must equal rustc's.
 
-use crate::{ceiling, credit, drain, floor, parse, pass, pause, reserve, share, tier, weight};
+use crate::{
+    ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share, tier, weight,
+};
 use std::mem::{offset_of, size_of};
 
 mod c {
@@ -32,7 +34,7 @@ mod c {
         pub static weir_layout_turn: [u64; 9];
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
-        pub static weir_layout_weight_constants: [u64; 9];
+        pub static weir_layout_weight_constants: [u64; 12];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -206,6 +208,9 @@ fn constants_of_weights_agree_with_the_header() {
         weight::DEBT_ROUNDS,
         weight::WAIT_MOST_MS,
         share::COMPETES_MS,
+        names::BEAT_MS,
+        names::RECOUNT_MS,
+        names::FORGET_MS,
     ];
     assert_eq!(from_c, from_rust);
 }

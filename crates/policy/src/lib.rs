@@ -18,6 +18,7 @@ pub mod drain;
 pub mod floor;
 #[cfg(test)]
 mod layout;
+pub mod names;
 pub mod parse;
 pub mod pass;
 pub mod pause;

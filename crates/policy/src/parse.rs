@@ -9,6 +9,7 @@ mod c {
         pub fn weir_parse_ratio(text: *const u8, len: u64, ratio: *mut u32) -> Parsed;
         pub fn weir_parse_weight(text: *const u8, len: u64, weight: *mut u32) -> Parsed;
         pub safe fn weir_check_ceiling_bytes(bytes: u64) -> Parsed;
+        pub fn weir_parse_knob(knob: u32, text: *const u8, len: u64, value: *mut u64) -> Parsed;
     }
 }
 
@@ -95,6 +96,17 @@ pub fn weight(text: &[u8]) -> Result<u32, Error> {
 /// [`Error::OutOfRange`] below two pages.
 pub fn ceiling_bytes(bytes: u64) -> Result<u64, Error> {
     value(c::weir_check_ceiling_bytes(bytes), bytes)
+}
+
+/// The number that `text` stands for in the file of the knob with this number in `enum weir_knob`.
+///
+/// # Errors
+/// As for the file's own function; [`Error::Invalid`] where there is no such knob.
+pub fn knob(knob: u32, text: &[u8]) -> Result<u64, Error> {
+    let mut number = 0;
+    // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
+    let parsed = unsafe { c::weir_parse_knob(knob, text.as_ptr(), text.len() as u64, &mut number) };
+    value(parsed, number)
 }
 
 #[cfg(test)]

@@ -365,17 +365,17 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_min\" = \"16 M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.dirty_min"`: `16 M` is not a size: write a whole number with K, M, G or T (powers of 1024), as in `32M`, or `max`"#,
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_min"`: memory.dirty_min: invalid value `16 M`: expected bytes with optional K, M, G or T, or `max`"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_ratio\" = 101",
-        r#"t.toml:11: key `cgroup.victim."memory.dirty_ratio"`: `101` is not a percentage: a whole number, 0 (off) to 100"#,
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_ratio"`: memory.dirty_ratio: invalid value `101`: expected a whole number from 0 (off) to 100"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_weight\" = 0",
-        r#"t.toml:11: key `cgroup.victim."memory.dirty_weight"`: `0` is not a weight: a whole number, 1 to 10000"#,
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_weight"`: memory.dirty_weight: invalid value `0`: expected a whole number from 1 to 10000"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",

@@ -170,7 +170,7 @@ fn files_that_cannot_be_written() {
     check(
         "toptier_ratio\" = \"default\"",
         "toptier_ratio\" = 101",
-        "t.toml:20: key `cgroup.victim.\"memory.toptier_ratio\"`: `101` is not a percentage: a whole number, 0 to 100, or `default`",
+        "t.toml:20: key `cgroup.victim.\"memory.toptier_ratio\"`: memory.toptier_ratio: invalid value `101`: expected a whole number from 0 to 100, or `default`",
     );
     check(
         "\"memory.toptier_ratio\" = \"default\"",

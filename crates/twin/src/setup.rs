@@ -16,6 +16,7 @@ use crate::flusher::cost_of_1024;
 use crate::ram::Marks;
 use crate::weir::Group;
 use crate::world::Machine;
+use knobs::Knob;
 use scenario::model::Scenario;
 use std::collections::BTreeMap;
 
@@ -159,26 +160,14 @@ fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
 
 /// Writes one of weir's files, through weir's own parser.
 pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
-    let wrong = |why| format!("`{value}`: {why:?}");
-    match file {
-        "memory.dirty_min" => {
-            let bytes = policy::parse::bytes(value.as_bytes()).map_err(wrong)?;
-            group.floor_bytes = bytes.min(policy::parse::BYTES_MAX);
-        }
-        "memory.dirty_bytes" => {
-            let bytes = policy::parse::bytes(value.as_bytes()).map_err(wrong)?;
-            group.ceiling.bytes = policy::parse::ceiling_bytes(bytes).map_err(wrong)?;
-        }
-        "memory.dirty_ratio" => {
-            group.ceiling.ratio_percent = policy::parse::percent(value.as_bytes()).map_err(wrong)?
-        }
-        "memory.dirty_weight" => {
-            group.weight = policy::parse::weight(value.as_bytes()).map_err(wrong)?;
-        }
-        "memory.toptier_ratio" => {
-            group.toptier_ratio = policy::parse::ratio(value.as_bytes()).map_err(wrong)?;
-        }
-        _ => return Err(format!("the twin does not model `{file}`")),
+    let knob = Knob::by_file(file).ok_or_else(|| format!("the twin does not model `{file}`"))?;
+    let value = knob.parse(value).map_err(|why| why.to_string())?;
+    match knob {
+        Knob::DirtyMin => group.floor_bytes = value.min(policy::parse::BYTES_MAX),
+        Knob::DirtyBytes => group.ceiling.bytes = value,
+        Knob::DirtyRatio => group.ceiling.ratio_percent = value as u32,
+        Knob::DirtyWeight => group.weight = value as u32,
+        Knob::ToptierRatio => group.toptier_ratio = value as u32,
     }
     Ok(())
 }

@@ -244,10 +244,49 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
         ),
         (
             "victim/memory.dirty_ratio=0..50",
-            "is not between 1 and 100",
+            "`0` is not a value to search from 1 on: off is always tried",
         ),
+        ("victim/memory.dirty_bytes=4K..1M", CEILING_OF_4K),
     ] {
         plan(&["--knob", knob]).code(2).stderr(contains(why));
+    }
+}
+
+/// What is said of a ceiling that the module refuses, wherever it is written.
+const CEILING_OF_4K: &str = "memory.dirty_bytes: invalid value `4K`: \
+    expected bytes with optional K, M, G or T, at least 8192, or `max`";
+
+#[test]
+fn what_the_module_refuses_is_refused_everywhere_with_one_message() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let text = std::fs::read_to_string(shipped("dirty-knobs")).expect("read");
+    let floor = "\"memory.dirty_min\" = \"";
+    assert!(text.contains(floor));
+    let low = file(
+        "low.toml",
+        &text.replace(
+            floor,
+            "\"memory.dirty_bytes\" = \"4K\"\n\"memory.dirty_min\" = \"100B",
+        ),
+    );
+    let policy = "[[rule]]\ncgroup = \"/a\"\n\
+        set = { \"memory.dirty_bytes\" = \"4K\", \"memory.dirty_min\" = \"100B16M\" }\n";
+    let policy = file("agent.toml", policy);
+    let floor_of_100_b = "memory.dirty_min: invalid value `100B16M`: \
+        expected bytes with optional K, M, G or T, or `max`";
+    for (args, path) in [
+        (&["check"][..], &low),
+        (&["run", "--on", "twin"], &low),
+        (&["plan"], &low),
+        (&["agent", "--check"], &policy),
+    ] {
+        let told = weir().args(args).arg(path).assert().failure();
+        told.stderr(contains(CEILING_OF_4K).and(contains(floor_of_100_b)));
     }
 }
 

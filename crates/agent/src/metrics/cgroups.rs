@@ -13,9 +13,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Who may have decided a pause, as `memory.dirty_stat` calls them.
-const DECIDERS: [&str; 6] = ["host", "cgroup", "ceiling", "ancestor", "device", "unknown"];
-
 const CGROUP: &str = "cgroup";
 
 const WANT: Want = Want {
@@ -167,7 +164,7 @@ impl Table {
         if let Some(weight) = seen.weight {
             self.weight.add(&labels, weight);
         }
-        let Ok(text) = fs::read_to_string(directory.join("memory.dirty_stat")) else {
+        let Ok(text) = fs::read_to_string(directory.join(knobs::stat_file())) else {
             return;
         };
         let stat = numbers(&text);
@@ -188,7 +185,7 @@ impl Table {
         if let Some(waited) = value("weight_held_usec") {
             self.waited.add(&labels, seconds(waited));
         }
-        for by in DECIDERS {
+        for by in knobs::deciders() {
             let labels = [(CGROUP, path), ("by", &by.into())];
             if let Some(pauses) = value(&format!("nr_throttled_by_{by}")) {
                 self.pauses.add(&labels, pauses);

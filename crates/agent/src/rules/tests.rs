@@ -111,7 +111,7 @@ set = { "memory.dirty_weight" = [1] }
 [rules]
 "#;
     let expected = "\
-agent.toml:4: key `rule[0].set.\"memory.dirty_min\"`: `16MB` is nothing that memory.dirty_min takes: bytes with K, M, G or T, or `max`
+agent.toml:4: key `rule[0].set.\"memory.dirty_min\"`: memory.dirty_min: invalid value `16MB`: expected bytes with optional K, M, G or T, or `max`
 agent.toml:4: key `rule[0].set.\"memory.high\"`: not a file that the agent sets: it sets memory.dirty_min, memory.dirty_bytes, memory.dirty_ratio, memory.dirty_weight
 agent.toml:6: key `rule[1].cgroup[0]`: `a/*` would match no cgroup: say the path from the root of the hierarchy, as in `/system.slice/*`
 agent.toml:6: key `rule[1].cgroup[1]`: `/a/***` is not a glob: wildcards are either regular `*` or recursive `**`

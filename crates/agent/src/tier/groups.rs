@@ -12,6 +12,7 @@
 use crate::tier::host::PAGE;
 use crate::tree::{Place, Tree};
 use crate::watch::{Heard, Watch};
+use knobs::Knob;
 use policy::UNLIMITED;
 use policy::tier::{BY_CAPACITY, Group, NO_PARENT, TIERS_MAX};
 use std::collections::BTreeSet;
@@ -24,12 +25,11 @@ use std::sync::Arc;
 const HELD: &str = "memory.tier_stat";
 
 /// Files whose writing may change what a cgroup may hold, or which cgroups below it are looked at.
-const WRITTEN: [&str; 6] = [
+const WRITTEN: [&str; 5] = [
     "memory.min",
     "memory.low",
     "memory.high",
     "memory.max",
-    "memory.toptier_ratio",
     "cgroup.subtree_control",
 ];
 
@@ -105,7 +105,7 @@ impl Groups {
         self.changed.extend(heard.gone);
         let matters = |file: &PathBuf| {
             let name = file.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| WRITTEN.contains(&name))
+            name.is_some_and(|name| name == Knob::ToptierRatio.file() || WRITTEN.contains(&name))
         };
         let written = heard.written.iter().filter(|file| matters(file));
         self.changed
@@ -218,8 +218,9 @@ impl Reading {
             low: limit("memory.low", 0),
             high: limit("memory.high", UNLIMITED),
             max: limit("memory.max", UNLIMITED),
-            ratio: text("memory.toptier_ratio")
-                .and_then(|text| text.trim().parse().ok())
+            ratio: text(Knob::ToptierRatio.file())
+                .and_then(|text| Knob::ToptierRatio.parse(&text).ok())
+                .and_then(|ratio| u32::try_from(ratio).ok())
                 .unwrap_or(BY_CAPACITY),
             ..Group::default()
         };

@@ -16,6 +16,7 @@ use super::{path_up, shown, size};
 use crate::host::PAGE;
 use crate::observation::Observation;
 use crate::stall::Throttled;
+use knobs::Knob;
 
 /// A limit and its derivation.
 #[derive(Default)]
@@ -221,16 +222,18 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
         .find(|cgroup| !cgroup.ceilings.is_empty())?;
     let (_, throttled) = group.pauses().last()?;
     let freerun = throttled.pause.freerun() * PAGE;
-    let value = cgroup
-        .ceilings
-        .iter()
-        .find_map(|line| line.strip_prefix("memory.dirty_bytes = ")?.parse().ok());
+    let value = cgroup.ceilings.iter().find_map(|line| {
+        line.strip_prefix(Knob::DirtyBytes.file())?
+            .strip_prefix(" = ")?
+            .parse()
+            .ok()
+    });
     let binding = Binding {
         path: cgroup.path.clone(),
         file: if value.is_some() {
-            "memory.dirty_bytes"
+            Knob::DirtyBytes.file()
         } else {
-            "memory.dirty_ratio"
+            Knob::DirtyRatio.file()
         },
         value: value.unwrap_or(0),
         used: cgroup.dirty + cgroup.writeback,

@@ -15,6 +15,9 @@ use super::limit::{Binding, Derived};
 use super::{shown, size};
 use crate::host::PAGE;
 use crate::observation::Observation;
+use knobs::Knob;
+use policy::UNLIMITED;
+use policy::floor::{Caps, Pool};
 use serde::Serialize;
 
 /// One thing to do.
@@ -121,15 +124,19 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         return None;
     }
     let path = group.domain_path(seen);
-    let host = seen
-        .limits
-        .last()
-        .map_or(u64::MAX, |(_, limits)| limits.thresh * PAGE);
-    let half = super::path_up(&path)
-        .filter_map(|path| seen.cgroup_at(path)?.max)
+    let pool = Pool {
+        wanted_total: UNLIMITED,
+        host_thresh: seen.limits.last().map_or(UNLIMITED, |(_, l)| l.thresh),
+    };
+    let caps = |max: u64| Caps {
+        wanted: UNLIMITED,
+        memory_max: max / PAGE,
+        memory_min: 0,
+    };
+    let cap = super::path_up(&path)
+        .filter_map(|path| Some(caps(seen.cgroup_at(path)?.max?).own()))
         .min()
-        .unwrap_or(u64::MAX)
-        / 2;
+        .unwrap_or(UNLIMITED);
     let others: f64 = seen
         .cgroups
         .iter()
@@ -137,7 +144,7 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         .filter_map(|cgroup| cgroup.dirty_min)
         .map(|floor| floor as f64)
         .sum();
-    let room = (host / 5 * 4).saturating_sub(others as u64).min(half);
+    let room = pool.total().saturating_sub(others as u64 / PAGE).min(cap) * PAGE;
     // One that is there already is full, or it would not be throttled.
     let own = seen.cgroup_at(&path).and_then(|cgroup| cgroup.dirty_min);
     let own = own.unwrap_or(0);
@@ -148,9 +155,9 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
     if bytes <= own {
         return None;
     }
-    let file = cgroup_file(&path, "memory.dirty_min");
+    let file = cgroup_file(&path, Knob::DirtyMin.file());
     let mut remedy = echo(
-        "memory.dirty_min",
+        Knob::DirtyMin.file(),
         &mib(bytes),
         &file,
         format!(
@@ -173,9 +180,9 @@ fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
     let freerun = limits.freerun() * PAGE;
     if seen.weir.as_deref().is_some_and(|state| state != "off") {
         let bytes = (freerun / 2).max(MIB);
-        let file = cgroup_file(top, "memory.dirty_bytes");
+        let file = cgroup_file(top, Knob::DirtyBytes.file());
         return Some(echo(
-            "memory.dirty_bytes",
+            Knob::DirtyBytes.file(),
             &mib(bytes),
             &file,
             format!(
@@ -227,11 +234,11 @@ fn raise(binding: &Binding, derived: &Derived, wanted: u64) -> Remedy {
     let limit = derived.limit.unwrap_or(binding.value).max(1);
     let factor = (wanted as f64 / limit as f64).clamp(2.0, 64.0);
     let file = cgroup_file(&binding.path, binding.file);
-    if binding.file == "memory.dirty_ratio" {
+    if binding.file == Knob::DirtyRatio.file() {
         return echo(binding.file, "0", &file, "no ceiling".into());
     }
     let value = mib((binding.value as f64 * factor) as u64);
-    let effect = if binding.file == "memory.dirty_bytes" {
+    let effect = if binding.file == Knob::DirtyBytes.file() {
         "all below it may hold more dirty pages".into()
     } else {
         format!(
@@ -316,9 +323,9 @@ pub fn journal(seen: &Observation, culprit: Option<&str>) -> Vec<Remedy> {
         .unwrap_or(0);
     let second = ((written as f64 / seen.seconds.max(1.0)) as u64).max(MIB);
     if seen.weir.as_deref().is_some_and(|state| state != "off") {
-        let file = cgroup_file(culprit, "memory.dirty_bytes");
+        let file = cgroup_file(culprit, Knob::DirtyBytes.file());
         return vec![echo(
-            "memory.dirty_bytes",
+            Knob::DirtyBytes.file(),
             &mib(second),
             &file,
             format!(

@@ -9,14 +9,12 @@ use super::command::cgroup_file;
 use super::group::Group;
 use super::remedy::{Remedy, echo, floor};
 use super::{parent, path_up, shown};
-use crate::cgroup::{Cgroup, DEFAULT_WEIGHT};
+use crate::cgroup::Cgroup;
 use crate::observation::Observation;
+use knobs::Knob;
 
 /// Siblings that are told.
 const MOST: usize = 4;
-
-/// The largest that `memory.dirty_weight` takes.
-const MOST_WEIGHT: u64 = 10_000;
 
 /// A cgroup and its siblings.
 pub struct Beside {
@@ -64,22 +62,22 @@ pub fn beside(seen: &Observation, path: &str) -> Option<Beside> {
 /// For writers that wait for their turn.
 pub fn remedies(seen: &Observation, group: &Group, beside: Option<&Beside>) -> Vec<Remedy> {
     let heavier = beside.and_then(|beside| {
-        let weight = (beside.weight * 4).min(MOST_WEIGHT);
-        let file = cgroup_file(&beside.path, "memory.dirty_weight");
+        let weight = (beside.weight * 4).min(Knob::DirtyWeight.range().1);
+        let file = cgroup_file(&beside.path, Knob::DirtyWeight.file());
         (weight > beside.weight).then(|| {
             let effect = format!(
                 "its part of the device, while all of these write, grows from {:.0} to {:.0} %; the others' shrink",
                 beside.percent(beside.weight),
                 beside.percent(weight)
             );
-            echo("memory.dirty_weight", &weight.to_string(), &file, effect)
+            echo(Knob::DirtyWeight.file(), &weight.to_string(), &file, effect)
         })
     });
     heavier.into_iter().chain(floor(seen, group)).collect()
 }
 
 fn weight(cgroup: &Cgroup) -> u64 {
-    cgroup.weight.unwrap_or(DEFAULT_WEIGHT)
+    cgroup.weight.unwrap_or_else(|| Knob::DirtyWeight.default())
 }
 
 impl Beside {
@@ -112,7 +110,8 @@ impl Beside {
             None => String::new(),
         };
         format!(
-            "memory.dirty_weight of {} is {}, beside {}{more}: {:.0} % if all of them write{due}",
+            "{} of {} is {}, beside {}{more}: {:.0} % if all of them write{due}",
+            Knob::DirtyWeight.file(),
             shown(&self.path),
             self.weight,
             told.join(", "),

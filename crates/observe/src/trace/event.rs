@@ -262,9 +262,8 @@ fn pause(fields: &dyn Fields) -> Result<Pause, Lacks> {
 
 /// The domain's name: text in a line of text, the module's number for it in a record.
 fn by(fields: &dyn Fields) -> Result<String, Lacks> {
-    const NAMES: [&str; 6] = ["unknown", "host", "cgroup", "ceiling", "ancestor", "device"];
-    match fields.number("by").and_then(|n| usize::try_from(n).ok()) {
-        Some(number) => Ok(NAMES.get(number).unwrap_or(&"unknown").to_string()),
+    match fields.number("by").and_then(|n| u32::try_from(n).ok()) {
+        Some(number) => Ok(policy::names::decider(number).unwrap_or("unknown").into()),
         None => fields.text("by").ok_or(Lacks("by")),
     }
 }

@@ -5,17 +5,8 @@ use crate::io_max::io_max;
 use crate::model::{Cgroup, Disk};
 use config::problem::suggest;
 use config::reader::{Table, Value};
-use config::units;
+use knobs::Knob;
 use std::collections::BTreeMap;
-
-/// Files weir adds that can be written.
-pub(super) const KNOBS: &[&str] = &[
-    "memory.dirty_min",
-    "memory.dirty_ratio",
-    "memory.dirty_bytes",
-    "memory.dirty_weight",
-    "memory.toptier_ratio",
-];
 
 /// cgroup v2 files of the controllers the guest enables that take one value and name no device:
 /// what a device's number will be in a guest is not known when a scenario is written.
@@ -126,48 +117,31 @@ fn check_path(path: &str) -> Result<(), String> {
 /// A knob's value as it will be written, after checking that weir would take it.
 pub(super) fn knob(file: &str, value: &Value) -> Option<String> {
     let text = value.scalar()?;
-    let verdict = match file {
-        "memory.dirty_min" | "memory.dirty_bytes" if text == "max" => Ok(()),
-        "memory.dirty_min" | "memory.dirty_bytes" => units::size(&text)
-            .map(drop)
-            .map_err(|why| format!("{why}, or `max`")),
-        "memory.dirty_ratio" => match text.parse::<u32>() {
-            Ok(0..=100) => Ok(()),
-            _ => Err(format!(
-                "`{text}` is not a percentage: a whole number, 0 (off) to 100"
-            )),
-        },
-        "memory.dirty_weight" => match text.parse::<u32>() {
-            Ok(1..=10_000) => Ok(()),
-            _ => Err(format!(
-                "`{text}` is not a weight: a whole number, 1 to 10000"
-            )),
-        },
-        "memory.toptier_ratio" if text == "default" => Ok(()),
-        "memory.toptier_ratio" => match text.parse::<u32>() {
-            Ok(0..=100) => Ok(()),
-            _ => Err(format!(
-                "`{text}` is not a percentage: a whole number, 0 to 100, or `default`"
-            )),
-        },
-        "memory.toptier_min"
-        | "memory.toptier_low"
-        | "memory.toptier_high"
-        | "memory.toptier_max" => Err(format!(
-            "`{file}` is read, not written: it follows the limit it is named after"
-        )),
-        "memory.dirty_stat" => Err(
-            "`memory.dirty_stat` is read, not written: expectations can use its counters".into(),
-        ),
-        _ => Err(format!(
-            "weir has no file `{file}`, {}",
-            suggest(file, KNOBS.iter().copied())
-        )),
+    let Some(knob) = Knob::by_file(file) else {
+        value.complain(match file {
+            "memory.toptier_min"
+            | "memory.toptier_low"
+            | "memory.toptier_high"
+            | "memory.toptier_max" => {
+                format!("`{file}` is read, not written: it follows the limit it is named after")
+            }
+            _ if file == knobs::stat_file() => {
+                format!("`{file}` is read, not written: expectations can use its counters")
+            }
+            _ => format!(
+                "weir has no file `{file}`, {}",
+                suggest(file, Knob::ALL.map(Knob::file))
+            ),
+        });
+        return None;
     };
-    verdict
-        .map(|()| text)
-        .map_err(|why| value.complain(why))
-        .ok()
+    match knob.parse(&text) {
+        Ok(_) => Some(text),
+        Err(why) => {
+            value.complain(why.to_string());
+            None
+        }
+    }
 }
 
 fn stock_file(file: &str, value: &Value) -> Option<String> {
@@ -177,7 +151,7 @@ fn stock_file(file: &str, value: &Value) -> Option<String> {
     value.complain(if ["io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
         format!("`{file}` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead")
     } else {
-        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().chain(KNOBS).copied()))
+        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file))))
     });
     None
 }

@@ -6,6 +6,7 @@ use crate::model::{Disk, Filesystem, Host, Tier, Twin};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
+use policy::drain::SECONDS_MAX;
 use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
@@ -175,20 +176,17 @@ pub(super) fn twin(root: &Table) -> Twin {
     }
 }
 
-/// The most seconds the module takes.
-const MOST_SECONDS: u32 = 3600;
-
 /// A parameter of the module that a scenario may set, as it will be written.
 fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
     let known = ["drain_seconds", "drain_tighten", "tiers", "tier_ratio"];
     match name {
         "drain_seconds" => {
             let text = value.scalar()?;
-            if text.parse::<u32>().is_ok_and(|n| n <= MOST_SECONDS) {
+            if text.parse::<u64>().is_ok_and(|n| n <= SECONDS_MAX) {
                 return Some(text);
             }
             value.complain(format!(
-                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {MOST_SECONDS}"
+                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {SECONDS_MAX}"
             ));
         }
         "tiers" => {

@@ -7,10 +7,11 @@ use crate::world::{Event, World};
 use policy::ceiling::Memory;
 use policy::drain::Beat;
 use policy::floor::{Caps, Pool};
+use policy::names::{BEAT_MS, RECOUNT_MS};
 use policy::reserve;
 
-const BEAT: Ns = SECOND / 5;
-const RECOUNT: Ns = SECOND / 50;
+const BEAT: Ns = BEAT_MS * MS;
+const RECOUNT: Ns = RECOUNT_MS * MS;
 
 impl World {
     /// Begins to beat, or takes over knobs that have just changed.

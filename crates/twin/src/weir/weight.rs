@@ -13,11 +13,12 @@ use crate::world::Cgroup;
 use crate::world::World;
 use policy::UNLIMITED;
 use policy::floor::{FloorPass, Verdict};
+use policy::names::FORGET_MS;
 use policy::share::{self, Contender, Standing};
 use policy::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT};
 
 /// Not written to for this time: not in use.
-const FORGET: Ticks = 10 * HZ;
+const FORGET: Ticks = FORGET_MS * HZ / 1000;
 /// In what part of a page is counted what a member got.
 const FINE: u64 = 256;
 

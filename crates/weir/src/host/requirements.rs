@@ -6,6 +6,7 @@
 //! loaded.
 
 use super::system::{Content, System};
+use knobs::Knob;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,15 +22,6 @@ const FUNCTIONS: &[&str] = &[
     "kallsyms_lookup_name",
     "memcg_page_state",
     "wb_start_background_writeback",
-];
-
-/// Files of the module's, which a kernel may one day have itself.
-const FILES: &[&str] = &[
-    "memory.dirty_min",
-    "memory.dirty_bytes",
-    "memory.dirty_ratio",
-    "memory.dirty_weight",
-    "memory.dirty_stat",
 ];
 
 /// What became of a requirement, or of all.
@@ -186,9 +178,11 @@ fn own_files(system: &System) -> Check {
             "create one",
         );
     };
-    let taken: Vec<&str> = FILES
-        .iter()
-        .copied()
+    // The module's files, which a kernel may one day have itself.
+    let files = Knob::DIRTY.map(Knob::file);
+    let taken: Vec<&str> = files
+        .into_iter()
+        .chain([knobs::stat_file()])
         .filter(|file| child.join(file).exists())
         .collect();
     if taken.is_empty() {

@@ -10,6 +10,7 @@ use super::system::System;
 use crate::output;
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
+use knobs::Knob;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,14 +27,6 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// Knobs and their defaults.
-const KNOBS: &[(&str, &str)] = &[
-    ("dirty_min", "0"),
-    ("dirty_bytes", "max"),
-    ("dirty_ratio", "0"),
-    ("dirty_weight", "100"),
-];
 
 /// All there is to say.
 #[derive(Debug, PartialEq, Serialize)]
@@ -128,15 +121,16 @@ fn walk(dir: &Path, path: &str, found: &mut Vec<Cgroup>) -> Result<()> {
             .ok()
             .map(|t| t.trim_end().to_string())
     };
-    let knobs: BTreeMap<&str, String> = KNOBS
-        .iter()
-        .filter_map(|(knob, _)| Some((*knob, read(&format!("memory.{knob}"))?)))
+    let knobs: BTreeMap<&str, String> = Knob::DIRTY
+        .into_iter()
+        .filter_map(|knob| Some((knob.name(), read(knob.file())?)))
         .collect();
-    if KNOBS
-        .iter()
-        .any(|(knob, default)| knobs.get(knob).is_some_and(|value| value != default))
-    {
-        let stat = read("memory.dirty_stat").unwrap_or_default();
+    let is_set = |knob: Knob| {
+        let value = knobs.get(knob.name());
+        value.is_some_and(|value| !knob.is_default(value))
+    };
+    if Knob::DIRTY.into_iter().any(is_set) {
+        let stat = read(knobs::stat_file()).unwrap_or_default();
         let stat = stat.lines().filter_map(|line| line.split_once(' '));
         let stat = stat
             .map(|(key, value)| (key.to_string(), value.to_string()))
@@ -197,10 +191,10 @@ fn table(cgroups: &[Cgroup]) -> String {
     table.load_preset(presets::NOTHING);
     table.set_header([
         "cgroup",
-        "dirty_min",
+        Knob::DirtyMin.name(),
         "floor",
-        "dirty_bytes",
-        "dirty_ratio",
+        Knob::DirtyBytes.name(),
+        Knob::DirtyRatio.name(),
         "ceiling",
         "weight",
         "dirty+wb",
@@ -224,18 +218,18 @@ fn table(cgroups: &[Cgroup]) -> String {
             .map(|(d, w)| (d + w).to_string());
         let ratio = cgroup
             .knobs
-            .get("dirty_ratio")
+            .get(Knob::DirtyRatio.name())
             .map_or("-".into(), |v| format!("{v} %"));
         table.add_row([
             cgroup.path.clone(),
-            knob("dirty_min"),
+            knob(Knob::DirtyMin.name()),
             stat("floor"),
-            knob("dirty_bytes"),
+            knob(Knob::DirtyBytes.name()),
             ratio,
             stat("ceiling"),
             cgroup
                 .knobs
-                .get("dirty_weight")
+                .get(Knob::DirtyWeight.name())
                 .cloned()
                 .unwrap_or_else(|| "-".into()),
             pages.map_or("-".into(), |v| shown("_bytes", &v)),

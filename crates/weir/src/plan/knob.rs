@@ -3,6 +3,10 @@
 
 use super::search::Scale;
 use anyhow::{Result, anyhow, bail};
+use knobs::Knob as File;
+use policy::drain::SECONDS_MAX;
+use policy::floor::Pool;
+use policy::{PAGE_SHIFT, UNLIMITED};
 use scenario::model::{Cgroup, Scenario};
 
 const DRAIN: &str = "drain_seconds";
@@ -12,10 +16,9 @@ const PARAMETERS: &str = "/sys/module/weir/parameters";
 /// What a knob holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Floor,
-    Ceiling,
-    Percent,
-    Weight,
+    /// One of a cgroup's files about dirty pages.
+    File(File),
+    /// Seconds of drain, the host's.
     Seconds,
 }
 
@@ -41,14 +44,14 @@ impl Knob {
             Some((cgroup, file)) => (Some(cgroup.to_owned()), file),
             None => (None, name),
         };
-        let kind = match (file, &cgroup) {
-            ("memory.dirty_min", Some(_)) => Kind::Floor,
-            ("memory.dirty_bytes", Some(_)) => Kind::Ceiling,
-            ("memory.dirty_ratio", Some(_)) => Kind::Percent,
-            ("memory.dirty_weight", Some(_)) => Kind::Weight,
-            (DRAIN, None) => Kind::Seconds,
+        let knob = File::by_file(file).filter(|knob| File::DIRTY.contains(knob));
+        let kind = match (knob, &cgroup) {
+            (Some(knob), Some(_)) => Kind::File(knob),
+            (None, None) if file == DRAIN => Kind::Seconds,
             _ => bail!(
-                "--knob {text}: write CGROUP/FILE, as in victim/memory.dirty_min (or memory.dirty_bytes, _ratio, _weight), or {DRAIN}"
+                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {DRAIN}; files: {}",
+                File::DirtyMin.file(),
+                File::DIRTY.map(File::file).join(", ")
             ),
         };
         let settings = match &cgroup {
@@ -120,11 +123,11 @@ impl Knob {
     pub fn text(&self, step: u64) -> String {
         let value = self.scale.value(step);
         match self.kind {
-            Kind::Ceiling if step == 0 => "max".into(),
-            Kind::Floor | Kind::Ceiling if value > 0 && value % (1 << 20) == 0 => {
+            Kind::File(File::DirtyBytes) if step == 0 => "max".into(),
+            _ if self.kind.is_bytes() && value > 0 && value % (1 << 20) == 0 => {
                 format!("{}M", value >> 20)
             }
-            Kind::Floor | Kind::Ceiling if value > 0 && value % 1024 == 0 => {
+            _ if self.kind.is_bytes() && value > 0 && value % 1024 == 0 => {
                 format!("{}K", value >> 10)
             }
             _ => value.to_string(),
@@ -141,79 +144,107 @@ impl Knob {
 }
 
 impl Kind {
+    fn is_bytes(self) -> bool {
+        matches!(self, Kind::File(File::DirtyMin | File::DirtyBytes))
+    }
+
     fn off(self) -> u64 {
         match self {
-            Kind::Ceiling => u64::MAX,
-            Kind::Weight => 100,
-            Kind::Floor | Kind::Percent | Kind::Seconds => 0,
+            Kind::File(knob) => knob.default(),
+            Kind::Seconds => 0,
+        }
+    }
+
+    /// The tightest value that is not off.
+    fn least(self) -> u64 {
+        match self {
+            Kind::File(File::DirtyMin) => File::DirtyBytes.range().0,
+            Kind::File(knob) => knob.range().0.max(1),
+            Kind::Seconds => 1,
         }
     }
 
     /// Where nothing is said: what makes a difference, on a host with such a limit.
     fn usual(self, limit: u64, copies: Option<u32>) -> (u64, u64) {
         let limit = limit.max(1 << 20);
-        // Floors are cut to four fifths of the limit together.
-        let most = (limit / 5 * 4 / u64::from(copies.unwrap_or(1))).max(8192);
+        let least = self.least();
         let round = |bytes: u64| {
             let unit = self.unit(bytes);
-            (bytes / unit * unit).max(8192)
+            (bytes / unit * unit).max(least)
         };
         match self {
-            Kind::Floor => (round(most / 256), round(most)),
-            Kind::Ceiling => (round(limit), round(limit / 256)),
-            Kind::Percent => (100, 1),
-            Kind::Weight => (125, 10_000),
+            Kind::File(File::DirtyMin) => {
+                let pool = Pool {
+                    wanted_total: UNLIMITED,
+                    host_thresh: limit >> PAGE_SHIFT,
+                };
+                let most = (pool.total() << PAGE_SHIFT) / u64::from(copies.unwrap_or(1));
+                (round(most / 256), round(most))
+            }
+            Kind::File(File::DirtyBytes) => (round(limit), round(limit / 256)),
+            Kind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
+            Kind::File(knob) => (knob.range().1, least),
             Kind::Seconds => (1, 120),
         }
     }
 
     fn unit(self, least: u64) -> u64 {
         match self {
-            Kind::Floor | Kind::Ceiling if least >= 1 << 20 => 1 << 20,
-            Kind::Floor | Kind::Ceiling if least >= 1 << 16 => 1 << 16,
-            Kind::Floor | Kind::Ceiling => 4096,
-            Kind::Weight if least > 100 => 25,
-            Kind::Percent | Kind::Weight | Kind::Seconds => 1,
+            _ if self.is_bytes() && least >= 1 << 20 => 1 << 20,
+            _ if self.is_bytes() && least >= 1 << 16 => 1 << 16,
+            _ if self.is_bytes() => 1 << PAGE_SHIFT,
+            Kind::File(File::DirtyWeight) if least > File::DirtyWeight.default() => 25,
+            _ => 1,
         }
+    }
+
+    /// A value of a range, as its file takes it.
+    fn value(self, text: &str) -> Result<u64, String> {
+        let number = match self {
+            Kind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
+            Kind::Seconds => text
+                .parse()
+                .ok()
+                .filter(|seconds| *seconds <= SECONDS_MAX)
+                .ok_or_else(|| {
+                    format!(
+                        "{DRAIN}: invalid value `{text}`: expected whole seconds from 1 to {SECONDS_MAX}"
+                    )
+                })?,
+        };
+        if number < self.least() || number == UNLIMITED {
+            return Err(format!(
+                "`{text}` is not a value to search from {} on: off is always tried",
+                self.least()
+            ));
+        }
+        Ok(number)
     }
 
     fn range(self, text: &str) -> Result<(u64, u64), String> {
         let (one, other) = text
             .split_once("..")
             .ok_or_else(|| format!("`{text}` is not a range, as in {}", self.example()))?;
-        let value = |text: &str| match self {
-            Kind::Floor | Kind::Ceiling => config::units::size(text),
-            _ => text
-                .parse()
-                .map_err(|_| format!("`{text}` is not a whole number")),
-        };
-        let (one, other) = (value(one)?, value(other)?);
-        let (least, most) = match self {
-            Kind::Floor | Kind::Ceiling => (8192, 1 << 50),
-            Kind::Percent => (1, 100),
-            Kind::Weight => (1, 10_000),
-            Kind::Seconds => (1, 3600),
-        };
-        if one.min(other) < least || one.max(other) > most {
-            return Err(format!(
-                "`{text}` is not between {least} and {most}; off is always tried"
-            ));
-        }
+        let (one, other) = (self.value(one)?, self.value(other)?);
         Ok(match self {
-            Kind::Floor | Kind::Seconds => (one.min(other), one.max(other)),
-            Kind::Ceiling | Kind::Percent => (one.max(other), one.min(other)),
+            Kind::File(File::DirtyMin) | Kind::Seconds => (one.min(other), one.max(other)),
             // May go either way from the default; who asks for which is weaker.
-            Kind::Weight if one.abs_diff(100) > other.abs_diff(100) => (other, one),
-            Kind::Weight => (one, other),
+            Kind::File(File::DirtyWeight)
+                if one.abs_diff(self.off()) > other.abs_diff(self.off()) =>
+            {
+                (other, one)
+            }
+            Kind::File(File::DirtyWeight) => (one, other),
+            Kind::File(_) => (one.max(other), one.min(other)),
         })
     }
 
     fn example(self) -> &'static str {
         match self {
-            Kind::Floor => "1M..16M",
-            Kind::Ceiling => "64M..1M",
-            Kind::Percent => "50..1",
-            Kind::Weight => "125..1000",
+            Kind::File(File::DirtyMin) => "1M..16M",
+            Kind::File(File::DirtyBytes) => "64M..1M",
+            Kind::File(File::DirtyWeight) => "125..1000",
+            Kind::File(_) => "50..1",
             Kind::Seconds => "1..60",
         }
     }

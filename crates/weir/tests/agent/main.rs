@@ -145,7 +145,7 @@ fn a_policy_is_checked_without_running() {
         "[[rule]]\ncgroup = \"/a\"\nset = { \"memory.dirty_ratio\" = 200 }\n",
     );
     let why = format!(
-        "{}:3: key `rule[0].set.\"memory.dirty_ratio\"`: `200` is nothing that memory.dirty_ratio takes: 0 to 100\n",
+        "{}:3: key `rule[0].set.\"memory.dirty_ratio\"`: memory.dirty_ratio: invalid value `200`: expected a whole number from 0 (off) to 100\n",
         policy.display()
     );
     weir()
