@@ -105,7 +105,7 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 		return;
 	}
 	/* a knob was written between two beats: too short to measure anything */
-	if (ktime_get_ns() - last.ns < 50 * NSEC_PER_MSEC)
+	if (ktime_get_ns() - last.ns < WEIR_DRAIN_LOOK_MS * NSEC_PER_MSEC)
 		return;
 	sample(&beat);
 	beat.thresh = thresh;

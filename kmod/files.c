@@ -31,104 +31,69 @@
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
-enum knob { DIRTY_MIN, DIRTY_BYTES, DIRTY_RATIO, DIRTY_WEIGHT };
-
-struct value {
-	u64 bytes;
-	u32 percent;
-	u32 weight;
-};
-
-static int errno_of(enum weir_parsed parsed)
+static int parse(enum weir_knob knob, const char *text, size_t len, u64 *value)
 {
-	switch (parsed) {
+	switch (weir_parse_knob(knob, text, len, value)) {
 	case WEIR_PARSED: return 0;
 	case WEIR_PARSE_RANGE: return -ERANGE;
 	default: return -EINVAL;
 	}
 }
 
-static int parse(enum knob knob, const char *text, size_t len,
-		 struct value *value)
+static u64 get(const struct weir_group *group, enum weir_knob knob)
 {
-	enum weir_parsed parsed;
-
-	if (knob == DIRTY_RATIO)
-		return errno_of(weir_parse_percent(text, len, &value->percent));
-	if (knob == DIRTY_WEIGHT)
-		return errno_of(weir_parse_weight(text, len, &value->weight));
-	parsed = weir_parse_bytes(text, len, &value->bytes);
-	if (parsed == WEIR_PARSED && knob == DIRTY_BYTES)
-		parsed = weir_check_ceiling_bytes(value->bytes);
-	return errno_of(parsed);
-}
-
-static bool is_default(enum knob knob, const struct value *value)
-{
+	if (!group)
+		return weir_knob_unset(knob);
 	switch (knob) {
-	case DIRTY_MIN: return !value->bytes;
-	case DIRTY_BYTES: return value->bytes == WEIR_UNLIMITED;
-	case DIRTY_WEIGHT: return value->weight == WEIR_WEIGHT_DEFAULT;
-	default: return !value->percent;
+	case WEIR_KNOB_DIRTY_MIN: return READ_ONCE(group->dirty_min_bytes);
+	case WEIR_KNOB_DIRTY_BYTES: return READ_ONCE(group->ceiling.bytes);
+	case WEIR_KNOB_DIRTY_WEIGHT: return READ_ONCE(group->weight);
+	default: return READ_ONCE(group->ceiling.ratio_percent);
 	}
 }
 
-static struct value get(const struct weir_group *group, enum knob knob)
-{
-	switch (knob) {
-	case DIRTY_MIN:
-		return (struct value) { .bytes = group ? READ_ONCE(group->dirty_min_bytes) : 0 };
-	case DIRTY_BYTES:
-		return (struct value) { .bytes = group ? READ_ONCE(group->ceiling.bytes) : WEIR_UNLIMITED };
-	case DIRTY_WEIGHT:
-		return (struct value) { .weight = group ? READ_ONCE(group->weight) : WEIR_WEIGHT_DEFAULT };
-	default:
-		return (struct value) { .percent = group ? READ_ONCE(group->ceiling.ratio_percent) : 0 };
-	}
-}
-
-static void put(struct weir_group *group, enum knob knob, struct value value)
+static void put(struct weir_group *group, enum weir_knob knob, u64 value)
 {
 	bool had = weir_group_has_any(group);
 
 	switch (knob) {
-	case DIRTY_MIN:
-		WRITE_ONCE(group->dirty_min_bytes, value.bytes);
+	case WEIR_KNOB_DIRTY_MIN:
+		WRITE_ONCE(group->dirty_min_bytes, value);
 		break;
-	case DIRTY_BYTES:
-		WRITE_ONCE(group->ceiling.bytes, value.bytes);
+	case WEIR_KNOB_DIRTY_BYTES:
+		WRITE_ONCE(group->ceiling.bytes, value);
 		break;
-	case DIRTY_WEIGHT:
-		weir_weight_changed(group, group->weight, value.weight);
-		WRITE_ONCE(group->weight, value.weight);
+	case WEIR_KNOB_DIRTY_WEIGHT:
+		weir_weight_changed(group, group->weight, value);
+		WRITE_ONCE(group->weight, value);
 		break;
 	default:
 		/* what the ratio is of, before a pass can ask */
 		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
-		WRITE_ONCE(group->ceiling.ratio_percent, value.percent);
+		WRITE_ONCE(group->ceiling.ratio_percent, value);
 	}
 	weir_group_knobs_changed(group, had);
 }
 
-static bool may_set(struct kernfs_open_file *of, enum knob knob,
-		    const struct value *old, const struct value *value)
+static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
+		    u64 value)
 {
-	return knob != DIRTY_MIN || value->bytes <= old->bytes ||
+	return knob != WEIR_KNOB_DIRTY_MIN || value <= old ||
 	       file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE);
 }
 
 /* Set under weir_lock, or leave everything as it was. */
-static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
+static int set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 {
 	struct weir_group *group = weir_group_find(of_css(of));
-	struct value old = get(group, knob);
+	u64 old = get(group, knob);
 
 	if (!group || !weir_css_alive(of_css(of)))
-		return is_default(knob, &value) ? 0 : -ENODEV;
-	if (!may_set(of, knob, &old, &value))
+		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
+	if (!may_set(of, knob, old, value))
 		return -EPERM;
 	put(group, knob, value);
-	if (knob == DIRTY_MIN && value.bytes > old.bytes)
+	if (knob == WEIR_KNOB_DIRTY_MIN && value > old)
 		weir_floors_evaluate();
 	else
 		weir_evaluate(group);
@@ -139,20 +104,19 @@ static int set(struct kernfs_open_file *of, enum knob knob, struct value value)
  * Hooks are placed, and a group is made, before the lock is taken, and only for
  * what is not the default.
  */
-static int prepare(struct kernfs_open_file *of, enum knob knob,
-		   const struct value *value)
+static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 {
-	struct value old = get(NULL, knob);
+	u64 old = weir_knob_unset(knob);
 	int err;
 
-	if (is_default(knob, value))
+	if (value == old)
 		return 0;
 	/* who may not set it, makes nothing; set() has the last word */
-	if (!may_set(of, knob, &old, value)) {
+	if (!may_set(of, knob, old, value)) {
 		rcu_read_lock();
 		old = get(weir_group_find(of_css(of)), knob);
 		rcu_read_unlock();
-		if (!may_set(of, knob, &old, value))
+		if (!may_set(of, knob, old, value))
 			return -EPERM;
 	}
 	err = weir_arm();
@@ -162,42 +126,36 @@ static int prepare(struct kernfs_open_file *of, enum knob knob,
 static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 			  loff_t offset)
 {
-	enum knob knob = of_cft(of)->private;
-	struct value value = {};
-	int err = parse(knob, text, len, &value) ?: prepare(of, knob, &value);
+	enum weir_knob knob = of_cft(of)->private;
+	u64 value = 0;
+	int err = parse(knob, text, len, &value) ?: prepare(of, knob, value);
 
 	if (err)
 		return err;
 	spin_lock(&weir_lock);
 	err = set(of, knob, value);
 	spin_unlock(&weir_lock);
-	if (!err && !is_default(knob, &value))
+	if (!err && value != weir_knob_unset(knob))
 		weir_beat_now();
 	return err ?: len;
 }
 
-static void print_bytes(struct seq_file *seq, const char *label, u64 bytes)
+static void print_value(struct seq_file *seq, u64 value)
 {
-	if (bytes == WEIR_UNLIMITED)
-		seq_printf(seq, "%smax\n", label);
+	if (value == WEIR_UNLIMITED)
+		seq_puts(seq, "max\n");
 	else
-		seq_printf(seq, "%s%llu\n", label, bytes);
+		seq_printf(seq, "%llu\n", value);
 }
 
 static int show_knob(struct seq_file *seq, void *unused)
 {
-	enum knob knob = seq_cft(seq)->private;
-	struct value value;
+	u64 value;
 
 	rcu_read_lock();
-	value = get(weir_group_find(seq_css(seq)), knob);
+	value = get(weir_group_find(seq_css(seq)), seq_cft(seq)->private);
 	rcu_read_unlock();
-	if (knob == DIRTY_RATIO)
-		seq_printf(seq, "%u\n", value.percent);
-	else if (knob == DIRTY_WEIGHT)
-		seq_printf(seq, "%u\n", value.weight);
-	else
-		print_bytes(seq, "", value.bytes);
+	print_value(seq, value);
 	return 0;
 }
 
@@ -209,125 +167,99 @@ static u64 effective_ceiling(const struct weir_group *group)
 	return pages == WEIR_UNLIMITED ? pages : pages << PAGE_SHIFT;
 }
 
-static const char *const deciders[WEIR_BY_COUNT] = {
-	[WEIR_BY_UNKNOWN] = "unknown",
-	[WEIR_BY_HOST] = "host",
-	[WEIR_BY_CGROUP] = "cgroup",
-	[WEIR_BY_CEILING] = "ceiling",
-	[WEIR_BY_ANCESTOR] = "ancestor",
-	[WEIR_BY_DEVICE] = "device",
-};
-
 static u64 bytes(u64 pages)
 {
 	return pages << PAGE_SHIFT;
 }
 
 /* What the cgroup holds, and what its knobs and those above it come to. */
-static void print_levels(struct seq_file *seq, struct weir_group *group)
+static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
+		   u64 *stat)
 {
-	struct cgroup_subsys_state *css = seq_css(seq);
 	struct weir_counts own = group ? weir_tree_update(group) :
 				 weir_count_memcg(mem_cgroup_from_css(css));
 	struct weir_counts subtree = group ? weir_tree_counts(group) : own;
 	/* a new cgroup's own group comes with the next beat */
 	struct weir_group *judged_by = weir_tree_nearest(css);
-	bool holds = group && weir_in_effect();
 
-	seq_printf(seq, "in_effect %d\n", weir_in_effect());
-	seq_printf(seq, "dirty %llu\n", bytes(own.dirty));
-	seq_printf(seq, "writeback %llu\n", bytes(own.writeback));
-	seq_printf(seq, "subtree_dirty %llu\n", bytes(subtree.dirty));
-	seq_printf(seq, "subtree_writeback %llu\n", bytes(subtree.writeback));
-	seq_printf(seq, "foreign %llu\n",
-		   group ? bytes(weir_device_foreign(group)) : 0);
-	seq_printf(seq, "floor %llu\n",
-		   holds ? bytes(READ_ONCE(group->floor)) : 0);
-	seq_printf(seq, "floor_unused %llu\n",
-		   holds ? bytes(atomic64_read(&group->unused)) : 0);
-	print_bytes(seq, "ceiling ",
-		    weir_in_effect() ? effective_ceiling(judged_by) :
-				       WEIR_UNLIMITED);
-	seq_printf(seq, "weight_portion %u\n",
-		   holds ? weir_weight_portion_now(group) : 0);
+	stat[WEIR_STAT_IN_EFFECT] = weir_in_effect();
+	stat[WEIR_STAT_DIRTY] = bytes(own.dirty);
+	stat[WEIR_STAT_WRITEBACK] = bytes(own.writeback);
+	stat[WEIR_STAT_SUBTREE_DIRTY] = bytes(subtree.dirty);
+	stat[WEIR_STAT_SUBTREE_WRITEBACK] = bytes(subtree.writeback);
+	stat[WEIR_STAT_CEILING] = weir_in_effect() ? effective_ceiling(judged_by) :
+						     WEIR_UNLIMITED;
+	if (!group)
+		return;
+	stat[WEIR_STAT_FOREIGN] = bytes(weir_device_foreign(group));
+	if (!weir_in_effect())
+		return;
+	stat[WEIR_STAT_FLOOR] = bytes(READ_ONCE(group->floor));
+	stat[WEIR_STAT_FLOOR_UNUSED] = bytes(atomic64_read(&group->unused));
+	stat[WEIR_STAT_WEIGHT_PORTION] = weir_weight_portion_now(group);
 }
 
-static void print_counters(struct seq_file *seq, const struct weir_stats *stats)
+static void counters(struct weir_group *group, u64 *stat)
 {
+	struct weir_stats stats = {};
 	int by;
 
-	seq_printf(seq, "nr_passes %llu\n", stats->passes);
-	seq_printf(seq, "nr_floor_admitted %llu\n", stats->floor_admitted);
-	seq_printf(seq, "nr_floor_released %llu\n", stats->floor_released);
-	seq_printf(seq, "nr_ceiling_held %llu\n", stats->ceiling_held);
-	seq_printf(seq, "nr_would_admit %llu\n", stats->would_admit);
-	seq_printf(seq, "nr_would_hold %llu\n", stats->would_hold);
-	seq_printf(seq, "nr_throttled %llu\n", stats->throttled);
-	seq_printf(seq, "nr_throttled_below_floor %llu\n",
-		   stats->throttled_below_floor);
-	seq_printf(seq, "throttled_usec %llu\n",
-		   stats->throttled_ns / NSEC_PER_USEC);
+	weir_group_stats(group, &stats);
+	stat[WEIR_STAT_PASSES] = stats.passes;
+	stat[WEIR_STAT_FLOOR_ADMITTED] = stats.floor_admitted;
+	stat[WEIR_STAT_FLOOR_RELEASED] = stats.floor_released;
+	stat[WEIR_STAT_CEILING_HELD] = stats.ceiling_held;
+	stat[WEIR_STAT_WOULD_ADMIT] = stats.would_admit;
+	stat[WEIR_STAT_WOULD_HOLD] = stats.would_hold;
+	stat[WEIR_STAT_THROTTLED] = stats.throttled;
+	stat[WEIR_STAT_BELOW_FLOOR] = stats.throttled_below_floor;
+	stat[WEIR_STAT_THROTTLED_USEC] = stats.throttled_ns / NSEC_PER_USEC;
 	for (by = 0; by < WEIR_BY_COUNT; by++) {
-		seq_printf(seq, "nr_throttled_by_%s %llu\n", deciders[by],
-			   stats->by[by].pauses);
-		seq_printf(seq, "throttled_by_%s_usec %llu\n", deciders[by],
-			   stats->by[by].ns / NSEC_PER_USEC);
+		stat[WEIR_STAT_BY_UNKNOWN + 2 * by] = stats.by[by].pauses;
+		stat[WEIR_STAT_BY_UNKNOWN_USEC + 2 * by] =
+			stats.by[by].ns / NSEC_PER_USEC;
 	}
-	seq_printf(seq, "nr_weight_held %llu\n", stats->weight_held);
-	seq_printf(seq, "weight_held_usec %llu\n",
-		   stats->weight_held_ns / NSEC_PER_USEC);
-	seq_printf(seq, "nr_would_wait %llu\n", stats->would_wait);
-	seq_printf(seq, "nr_missed %llu\n", weir_passes_unseen());
+	stat[WEIR_STAT_WEIGHT_HELD] = stats.weight_held;
+	stat[WEIR_STAT_WEIGHT_HELD_USEC] = stats.weight_held_ns / NSEC_PER_USEC;
+	stat[WEIR_STAT_WOULD_WAIT] = stats.would_wait;
 }
 
 static int show_stat(struct seq_file *seq, void *unused)
 {
-	struct weir_stats stats = {};
+	u64 stat[WEIR_STAT_COUNT] = {};
 	struct weir_group *group;
+	int key;
 
 	rcu_read_lock();
 	group = weir_group_find(seq_css(seq));
-	print_levels(seq, group);
+	levels(seq_css(seq), group, stat);
 	if (group)
-		weir_group_stats(group, &stats);
+		counters(group, stat);
 	rcu_read_unlock();
-	print_counters(seq, &stats);
+	stat[WEIR_STAT_MISSED] = weir_passes_unseen();
+	for (key = 0; key < WEIR_STAT_COUNT; key++) {
+		seq_printf(seq, "%s ", weir_stat_key(key)->name);
+		print_value(seq, stat[key]);
+	}
 	return 0;
 }
 
 static struct cftype files[] = {
-	{
-		.name = "dirty_min",
-		.private = DIRTY_MIN,
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = show_knob,
-		.write = write_knob,
+#define KNOB(ID, file, unset)						\
+	{								\
+		.name = file,						\
+		.private = WEIR_KNOB_##ID,				\
+		.flags = CFTYPE_NOT_ON_ROOT,				\
+		.seq_show = show_knob,					\
+		.write = write_knob,					\
 	},
-	{
-		.name = "dirty_bytes",
-		.private = DIRTY_BYTES,
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = show_knob,
-		.write = write_knob,
-	},
-	{
-		.name = "dirty_ratio",
-		.private = DIRTY_RATIO,
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = show_knob,
-		.write = write_knob,
-	},
+	WEIR_KNOBS_CORE(KNOB)
 #ifdef WEIR_WEIGHT
-	{
-		.name = "dirty_weight",
-		.private = DIRTY_WEIGHT,
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = show_knob,
-		.write = write_knob,
-	},
+	WEIR_KNOBS_WEIGHT(KNOB)
 #endif
+#undef KNOB
 	{
-		.name = "dirty_stat",
+		.name = WEIR_STAT_FILE,
 		.flags = CFTYPE_NOT_ON_ROOT,
 		.seq_show = show_stat,
 	},

@@ -20,7 +20,7 @@
 #include "weir.h"
 #include <linux/workqueue.h>
 
-#define RECOUNT_JIFFIES	(HZ / 50)
+#define RECOUNT_JIFFIES	msecs_to_jiffies(WEIR_RECOUNT_MS)
 /* Most reads of counters in one turn; groups beyond that come next turn. */
 #define RECOUNT_READS	(1 << 14)
 
