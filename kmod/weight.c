@@ -298,6 +298,17 @@ static void tell_device(struct bdi_writeback *wb)
 		WRITE_ONCE(*(unsigned long *)field, jiffies);
 }
 
+/*
+ * Let the kernel look at tasks of @wb after 8 pages, as where a limit is exceeded.
+ * A new task is looked at after 32 otherwise, and its cgroup owes already.  The
+ * kernel's next pass on @wb clears it.
+ */
+static void look_sooner(struct bdi_writeback *wb)
+{
+	if (!READ_ONCE(wb->dirty_exceeded))
+		WRITE_ONCE(wb->dirty_exceeded, 1);
+}
+
 static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
 {
 	u64 start_ns = ktime_get_ns();
@@ -311,6 +322,7 @@ static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
 			      WEIR_ROUND_MS);
 		__set_current_state(TASK_KILLABLE);
 		tell_device(wb);
+		look_sooner(wb);
 		io_schedule_timeout(msecs_to_jiffies(wait_ms));
 		before_ns = now_ns;
 		now_ns = ktime_get_ns();
