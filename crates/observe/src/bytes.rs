@@ -37,7 +37,8 @@ impl<'a> Bytes<'a> {
             .unwrap_or(self.rest.len());
         let text = self.take(end as u64)?;
         self.skip(1)?;
-        std::str::from_utf8(text).with_context(|| format!("{} has text that is none", self.what))
+        std::str::from_utf8(text)
+            .with_context(|| format!("{} has text that is not UTF-8", self.what))
     }
 
     pub fn u8(&mut self) -> Result<u8> {

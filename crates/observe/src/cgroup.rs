@@ -29,13 +29,13 @@ pub struct Cgroup {
     pub writeback: u64,
     /// Page cache that can be reclaimed, of descendants too.
     pub file: u64,
-    /// `memory.current`
+    /// `memory.current`, in bytes.
     pub current: u64,
     /// `memory.max`, if it is one.
     pub max: Option<u64>,
     /// `memory.high`, if it is one.
     pub high: Option<u64>,
-    /// `memory.min`
+    /// `memory.min`, in bytes.
     pub min: u64,
     /// Device to the limits on writing, `io.max`.
     pub io_max: BTreeMap<String, IoMax>,
@@ -43,11 +43,11 @@ pub struct Cgroup {
     pub io_latency: Vec<String>,
     /// Device to what was written and read.
     pub io: BTreeMap<String, Io>,
-    /// `io.pressure`, some.
+    /// `io.pressure`, the line some.
     pub io_pressure: u64,
-    /// `memory.pressure`, some.
+    /// `memory.pressure`, the line some.
     pub memory_pressure: u64,
-    /// `cpu.pressure`, some.
+    /// `cpu.pressure`, the line some.
     pub cpu_pressure: u64,
     /// weir's knobs, if its module is loaded: as written, 0 or none where not set.
     pub dirty_min: Option<u64>,
@@ -93,11 +93,11 @@ pub struct IoMax {
 /// What went to and came from one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Io {
-    /// Bytes.
+    /// Bytes written to the device.
     pub written: u64,
-    /// Bytes.
+    /// Bytes read from the device.
     pub read: u64,
-    /// Operations.
+    /// Write requests to the device.
     pub writes: u64,
 }
 

@@ -146,7 +146,7 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
                 None => "its writers wait for their turn: they dirty more than its portion, by memory.dirty_weight".into(),
             };
             verdict.limit = beside.iter().map(weight::Beside::sentence).collect();
-            verdict.next = "each writer waits until what its cgroup dirtied is paid for; nobody waits while the host is below its background level, nor below a floor".into();
+            verdict.next = "each writer waits until what its cgroup dirtied is paid for; no writer waits while the host is below its background level, nor below a floor".into();
             verdict.remedies = weight::remedies(seen, group, beside.as_ref());
         }
         "reclaim" => {
@@ -280,7 +280,7 @@ pub(crate) fn shown(path: &str) -> String {
     }
 }
 
-/// `31.2 MiB`
+/// Bytes as a text such as `31.2 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift {

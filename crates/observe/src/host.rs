@@ -19,15 +19,15 @@ pub const PAGE: u64 = 4096;
 pub struct Host {
     /// `vm.dirty_bytes`; 0 if the ratio is in use.
     pub dirty_bytes: u64,
-    /// `vm.dirty_ratio`
+    /// `vm.dirty_ratio`, in percent.
     pub dirty_ratio: u64,
-    /// `vm.dirty_background_bytes`
+    /// `vm.dirty_background_bytes`, 0 if unset.
     pub background_bytes: u64,
-    /// `vm.dirty_background_ratio`
+    /// `vm.dirty_background_ratio`, in percent.
     pub background_ratio: u64,
     /// Pages that could be dirty: free and page cache, less what the kernel keeps for itself.
     pub dirtyable: u64,
-    /// Bytes.
+    /// Memory of the host in bytes.
     pub memory: u64,
 }
 

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 /// Cgroups that are told who stalls them; more are stalled one by one than anybody reads.
 const MOST_VERDICTS: usize = 100;
 
-/// See above.
+/// What happened between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Interval {
     /// How long it was.
@@ -33,7 +33,7 @@ pub struct Interval {
     pub host: HostRow,
     /// The root first, then as found.
     pub cgroups: Vec<CgroupRow>,
-    /// As found.
+    /// Devices, in the order found.
     pub devices: Vec<DeviceRow>,
     /// State of weir's module, if it is loaded.
     pub weir: Option<String>,
@@ -43,16 +43,16 @@ pub struct Interval {
     pub notes: Vec<String>,
 }
 
-/// Bytes.
+/// The host's pages and limits in bytes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HostRow {
-    /// Dirty pages.
+    /// Bytes of dirty pages.
     pub dirty_bytes: u64,
     /// Pages being written.
     pub writeback_bytes: u64,
     /// Writers are held from here on.
     pub freerun_bytes: u64,
-    /// The limit.
+    /// The host's dirty limit.
     pub limit_bytes: u64,
 }
 
@@ -61,19 +61,19 @@ pub struct HostRow {
 pub struct CgroupRow {
     /// `/` for the root.
     pub cgroup: String,
-    /// Dirty pages.
+    /// Bytes of dirty pages.
     pub dirty_bytes: Option<u64>,
     /// Pages being written.
     pub writeback_bytes: Option<u64>,
-    /// Its floor.
+    /// The cgroup's floor in force.
     pub floor_bytes: Option<u64>,
     /// The tightest ceiling on its path.
     pub ceiling_bytes: Option<u64>,
     /// The kernel's own limit for it.
     pub limit_bytes: Option<u64>,
-    /// Dirtied.
+    /// Bytes dirtied per second.
     pub in_bytes_per_second: Option<f64>,
-    /// Written.
+    /// Bytes written per second.
     pub out_bytes_per_second: Option<f64>,
     /// Slept in the throttle, of all its tasks together.
     pub throttled_seconds_per_second: Option<f64>,
@@ -88,7 +88,7 @@ pub struct CgroupRow {
 pub struct StallRow {
     /// The cgroup that lost the time: the row's, or below it.
     pub victim: String,
-    /// Why.
+    /// What the time was lost to.
     pub cause: Cause,
     /// Because of whom, or of which device.
     pub culprit: Option<String>,
@@ -96,14 +96,14 @@ pub struct StallRow {
     pub because: String,
     /// What to type, if a knob changes it.
     pub command: Option<String>,
-    /// Seconds lost.
+    /// Seconds that were lost.
     pub lost_seconds: f64,
 }
 
 /// A device; nothing is what cannot be known there.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DeviceRow {
-    /// `254:0`
+    /// The device's number, as in `254:0`.
     pub device: String,
     /// `vda`, if it is a disk.
     pub disk: Option<String>,
@@ -111,17 +111,17 @@ pub struct DeviceRow {
     pub mounted_at: Option<String>,
     /// Filesystem on it.
     pub filesystem: Option<String>,
-    /// Dirty pages.
+    /// Bytes of dirty pages.
     pub dirty_bytes: Option<u64>,
     /// Pages being written.
     pub writeback_bytes: Option<u64>,
     /// Its share of the host's limit.
     pub limit_bytes: Option<u64>,
-    /// Dirtied.
+    /// Bytes dirtied per second.
     pub in_bytes_per_second: Option<f64>,
-    /// Written.
+    /// Bytes written per second.
     pub out_bytes_per_second: f64,
-    /// Read.
+    /// Bytes read per second.
     pub read_bytes_per_second: f64,
     /// Part of the time in which it had work.
     pub busy: f64,

@@ -24,7 +24,7 @@ const MOST_EVENTS: usize = 4_000_000;
 /// Whom to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Everybody.
+    /// All cgroups of the host.
     Host,
     /// A cgroup and what is below it; its path below the root's directory.
     Cgroup(String),

@@ -18,16 +18,16 @@ use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// See above.
+/// What was seen of a host, live or from a file.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
     /// From the running kernel, not from a file.
     pub is_live: bool,
-    /// How long.
+    /// Length of the observation.
     pub seconds: f64,
     /// By their beginning.
     pub stalls: Vec<Stall>,
-    /// Of tasks.
+    /// Names of tasks, by id.
     pub names: BTreeMap<u32, String>,
     /// Events there could have been; without their system.
     pub seen: BTreeSet<String>,
@@ -45,7 +45,7 @@ pub struct Observation {
     pub progress: Vec<(u64, Progress)>,
     /// The last of each device and cgroup.
     pub rates: Vec<Rate>,
-    /// Settings.
+    /// Settings of the host.
     pub host: Option<Host>,
     /// At the end, with what happened meanwhile.
     pub cgroups: Vec<Cgroup>,
@@ -84,14 +84,14 @@ pub type Progress = BTreeMap<u32, u64>;
 pub struct Flushers {
     /// All of them.
     pub looks: u64,
-    /// Running.
+    /// Looks that found a flusher running.
     pub ran: u64,
     /// Waiting for the journal.
     pub in_journal: u64,
     /// Waiting for memory.
     #[serde(default)]
     pub in_reclaim: u64,
-    /// Without work.
+    /// Looks that found a flusher idle.
     pub idle: u64,
 }
 

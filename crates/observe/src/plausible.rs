@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which numbers can be: the one place that says so. Files may be damaged or somebody else's; what cannot be is left out
-//! where it is read, as damage, so that whoever computes with what is left need not ask at each step whether it fits.
+//! Bounds on untrusted input. Readers drop what exceeds them.
 //!
-//! Only single numbers are bounded. A file has millions of them, so what adds up many does so in floating point, or
-//! up to what fits.
+//! A file may be damaged or foreign. What exceeds a bound counts as damage where it is read, so code
+//! that computes with the rest need not check each step for overflow.
+//!
+//! Only single numbers are bounded. A file has millions of them, so sums are in floating point, or
+//! saturate.
 
 use crate::cgroup::{Cgroup, Io, IoMax};
 use crate::dirty_stat::DirtyStat;

@@ -129,7 +129,7 @@ fn yes() -> bool {
 pub struct Samples {
     /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
-    /// Its pressure.
+    /// The host's pressure over time.
     pub pressure: Vec<(u64, Pressure)>,
     /// How far some tasks have come.
     pub progress: Vec<(u64, Progress)>,

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Stall {
     /// When it began, on the trace's clock.
     pub ns: u64,
-    /// Who.
+    /// Id of the stalled task.
     pub task: u32,
-    /// Why.
+    /// What the task waited for.
     pub kind: Kind,
     /// How long, if its end was seen.
     pub slept_ns: Option<u64>,
@@ -34,10 +34,10 @@ pub enum Kind {
     Sync,
 }
 
-/// One pause.
+/// One pause in the throttle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Throttled {
-    /// As announced.
+    /// The pause as the event announced it.
     pub pause: Pause,
     /// Which domain decided, where weir's module said so.
     pub by: Option<String>,

@@ -94,7 +94,7 @@ impl Tasks {
         self.names.clone()
     }
 
-    /// One round.
+    /// Looks once at the next tasks in turn.
     pub fn look(&mut self) {
         if self.listed.is_none_or(|at| at.elapsed() >= LIST_EVERY) {
             self.list();

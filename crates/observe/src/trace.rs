@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Events of a stretch of time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// By time.
+    /// All events, ordered by time.
     pub events: Vec<Event>,
     /// Of tasks, by id, where they are known.
     pub names: BTreeMap<u32, String>,

@@ -12,11 +12,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What for.
+/// What a sleeping task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// `balance_dirty_pages()`
+    /// The throttle, `balance_dirty_pages()`.
     Throttle,
     /// Its cgroup's weight, in weir's module.
     Weight,

@@ -35,7 +35,7 @@ const WANT: Want = Want {
     ..Want::ALL
 };
 
-/// See above.
+/// Looks at cgroups and devices again and again.
 pub struct Watch {
     root: PathBuf,
     tracing: Option<Tracefs>,

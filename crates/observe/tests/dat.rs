@@ -255,7 +255,7 @@ fn other_machines_and_versions_are_named() {
     assert!(changed(10, b'5').contains("version 5; 6 and 7 are supported"));
     assert!(changed(12, 1).contains("big-endian"));
     assert!(changed(13, 4).contains("4 bytes to a long"));
-    assert!(changed(14, 1).contains("a page has 4097 bytes"));
+    assert!(changed(14, 1).contains("page size is 4097"));
 }
 
 proptest! {

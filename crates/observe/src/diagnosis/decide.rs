@@ -22,7 +22,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Domain {
-    /// The host's.
+    /// The limit of the host.
     Host,
     /// The kernel's own for the cgroup.
     Cgroup,

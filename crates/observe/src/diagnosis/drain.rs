@@ -67,7 +67,7 @@ fn targets(seen: &Observation, bdi: Option<&str>) -> String {
         return String::new();
     }
     format!(
-        "; it may be io.latency of {}, which holds back whoever has a looser target or none, and does not say when",
+        "; it may be io.latency of {}, which holds back cgroups with a looser target or none, and does not report when",
         with.join(", ")
     )
 }
@@ -79,7 +79,7 @@ pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
     };
     let pause = &last.pause;
     let mut next = match pause.task_ratelimit {
-        0 => "nobody there may dirty anything now".to_string(),
+        0 => "no writer there may dirty a page now".to_string(),
         rate => format!("each writer is let dirty {rate} KiB/s now"),
     };
     let rate = seen
@@ -97,7 +97,7 @@ pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
     if let (Some(freerun), Some(drained)) = (derived.freerun, drained) {
         let excess = held.saturating_sub(freerun);
         next += &format!(
-            "; the pauses go on until {} are below {}, which takes {:.1} s at {}/s once nobody dirties more",
+            "; the pauses go on until {} are below {}, which takes {:.1} s at {}/s once no writer dirties more",
             size(held),
             size(freerun),
             excess as f64 / drained,

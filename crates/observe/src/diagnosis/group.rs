@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Group<'a> {
     /// Below the root's directory.
     pub path: String,
-    /// Events' stalls.
+    /// Stalls that events reported.
     pub stalls: Vec<&'a Stall>,
     /// What looking found.
     pub waits: Waits,

@@ -15,16 +15,16 @@ use crate::observation::Observation;
 pub struct HeldBack {
     /// The cgroup whose file it is.
     pub path: String,
-    /// `254:0`
+    /// The device's number, as in `254:0`.
     pub device: String,
-    /// For people.
+    /// The limit in words, as in `1.0 MiB/s`.
     pub limit: String,
     /// As in its `io.max`.
     pub line: String,
 }
 
 impl HeldBack {
-    /// For people.
+    /// The limit as a sentence of the explanation.
     pub fn sentence(&self) -> String {
         format!(
             "{} has {}, which is {}",

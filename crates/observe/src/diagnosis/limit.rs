@@ -21,7 +21,7 @@ use knobs::Knob;
 /// A limit and its derivation.
 #[derive(Default)]
 pub struct Derived {
-    /// For people.
+    /// The derivation, in sentences.
     pub sentences: Vec<String>,
     /// Bytes; where it can be told.
     pub limit: Option<u64>,
@@ -38,14 +38,14 @@ pub struct Binding {
     pub path: String,
     /// `memory.max`, `memory.high`, `memory.dirty_bytes`
     pub file: &'static str,
-    /// Bytes.
+    /// The limit in bytes.
     pub value: u64,
-    /// `memory.current` there.
+    /// `memory.current` of that cgroup.
     pub used: u64,
 }
 
 impl Binding {
-    /// For people.
+    /// The limit as a sentence of the explanation.
     pub fn sentence(&self) -> String {
         format!(
             "{} of {} is {}, of which {} are used",

@@ -225,7 +225,7 @@ fn raise_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
         knob: "vm.dirty_bytes".into(),
         value: bytes.to_string(),
         command: format!("sysctl -w vm.dirty_bytes={bytes}"),
-        effect: "everybody may hold more; whoever writes faster than the disk fills that too, and fsync has more to wait for".into(),
+        effect: "all cgroups may hold more; a writer faster than the disk fills that too, and fsync waits for more".into(),
     })
 }
 
@@ -336,7 +336,7 @@ pub fn journal(seen: &Observation, culprit: Option<&str>) -> Vec<Remedy> {
     Vec::new()
 }
 
-/// For reclaim.
+/// Commands against stalls in reclaim.
 pub fn reclaim(seen: &Observation, binding: Option<&Binding>) -> Vec<Remedy> {
     let memory = seen.host.as_ref().map_or(u64::MAX, |host| host.memory);
     let Some(binding) = binding.filter(|binding| binding.value < memory) else {

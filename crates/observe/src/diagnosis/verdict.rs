@@ -30,18 +30,18 @@ pub enum Cause {
     NotWriteback,
     /// It was the throttle, but what is needed to tell why is missing.
     CannotTell,
-    /// Nothing.
+    /// No stall was found.
     Nothing,
 }
 
 /// What was found, for everybody asked about.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
-    /// Observed for.
+    /// Length of the observation.
     pub seconds: f64,
-    /// Worst first.
+    /// One verdict per cgroup, worst first.
     pub verdicts: Vec<Verdict>,
-    /// Records lost.
+    /// Events that the buffers lost.
     pub lost_events: u64,
     /// What could not be seen, for people.
     pub notes: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Verdict {
     pub io_pressure_seconds: Option<f64>,
 }
 
-/// Time lost.
+/// Time that tasks lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lost {
     /// Added up over tasks.
@@ -91,11 +91,11 @@ pub struct Lost {
     pub share: f64,
     /// Times; nothing where it is estimated from looks.
     pub count: Option<usize>,
-    /// Milliseconds.
+    /// Median length in milliseconds.
     pub p50_ms: f64,
-    /// Milliseconds.
+    /// 99th percentile in milliseconds.
     pub p99_ms: f64,
-    /// Milliseconds.
+    /// Longest loss in milliseconds.
     pub max_ms: f64,
     /// `slept`: measured from beginning to end; `announced`: what the throttle said it would be;
     /// `counted`: by weir's module; `looks`: estimated from looking now and then.

@@ -20,7 +20,7 @@ const MOST: usize = 4;
 pub struct Beside {
     /// The stalled cgroup, or the one above it at that level.
     pub path: String,
-    /// Its weight.
+    /// The `memory.dirty_weight` of `path`.
     pub weight: u64,
     /// Siblings that wrote or hold pages, with their weights, who wrote most first.
     siblings: Vec<(String, u64)>,
@@ -95,7 +95,7 @@ impl Beside {
         weight as f64 * 100.0 / (weight + others) as f64
     }
 
-    /// For people.
+    /// The comparison as a sentence of the explanation.
     pub fn sentence(&self) -> String {
         let told = self.siblings.iter().take(MOST);
         let told: Vec<String> = told

@@ -25,13 +25,13 @@ pub struct Device {
     pub strict: Option<bool>,
     /// Filesystem on it, if it is mounted.
     pub filesystem: Option<String>,
-    /// Where.
+    /// Mount point of that filesystem.
     pub mounted_at: Option<String>,
     /// Milliseconds in which it had work.
     pub busy_ms: u64,
-    /// Bytes.
+    /// Bytes written to it.
     pub written: u64,
-    /// Bytes.
+    /// Bytes read from it.
     pub read: u64,
     /// The disk's name, if it is one.
     #[serde(default)]
@@ -44,9 +44,9 @@ pub struct Device {
 /// A device's pages, in bytes, from `bdi/254:0/stats` in debugfs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writeback {
-    /// Dirty.
+    /// Bytes of dirty pages.
     pub dirty: u64,
-    /// Being written.
+    /// Bytes in writeback.
     pub writeback: u64,
     /// Its share of the host's limit.
     pub limit: u64,

@@ -28,9 +28,9 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     let head = lines
         .next()
         .context("it is empty")?
-        .context("it is compressed, but no recording")?;
+        .context("it is compressed, but not a recording")?;
     let head: Head =
-        serde_json::from_str(&head).context("it is compressed, but no recording of weir's")?;
+        serde_json::from_str(&head).context("it is compressed, but not a recording of weir")?;
     if !(1..=VERSION).contains(&head.weir_recording) {
         bail!(
             "it is a recording of version {}; up to {VERSION} is supported: use a newer weir",

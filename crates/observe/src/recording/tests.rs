@@ -167,7 +167,7 @@ fn others_are_refused() {
     };
     for (text, why) in [
         ("", "it is empty"),
-        ("hello\n", "no recording of weir's"),
+        ("hello\n", "not a recording of weir"),
         (
             "{\"weir_recording\":9,\"kernel\":\"x\"}\n",
             "version 9; up to 2 is supported",

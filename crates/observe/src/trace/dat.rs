@@ -42,7 +42,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
     }
     let page = head.u32()? as usize;
     if !page.is_power_of_two() || !(4096..=1 << 20).contains(&page) {
-        bail!("it says that a page has {page} bytes");
+        bail!("its page size is {page}: 4096 to 1048576 bytes are supported");
     }
     let mut trace = Trace::default();
     match version {
@@ -80,7 +80,7 @@ fn version6(file: &[u8], mut at: Bytes, page: usize, trace: &mut Trace) -> Resul
     match kind {
         b"flyrecord\0" => {}
         b"latency  \0" => bail!("it holds a latency tracer's text, not events"),
-        _ => bail!("its data are of no known kind"),
+        _ => bail!("unknown data section: expected `flyrecord`"),
     }
     let mut places = Vec::new();
     for _ in 0..cpus {

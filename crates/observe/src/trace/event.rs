@@ -16,11 +16,11 @@ pub struct Event {
     pub ns: u64,
     /// The task's id (a thread's, not its process').
     pub task: u32,
-    /// What.
+    /// What the event reports.
     pub what: What,
 }
 
-/// What happened.
+/// What an event reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum What {
     /// `writeback:balance_dirty_pages`: the throttle looked at the task; with `pause_ms` > 0 it
@@ -42,11 +42,11 @@ pub enum What {
     ReclaimSlept(u64),
     /// Direct or cgroup reclaim begins.
     ReclaimBegan,
-    /// It ends.
+    /// Direct or cgroup reclaim ends.
     ReclaimEnded,
-    /// `ext4:ext4_sync_file_enter`
+    /// `ext4:ext4_sync_file_enter`: fsync begins.
     SyncBegan,
-    /// `ext4:ext4_sync_file_exit`
+    /// `ext4:ext4_sync_file_exit`: fsync ends.
     SyncEnded,
 }
 
@@ -130,7 +130,7 @@ impl Limits {
 /// Fields of `writeback:bdi_dirty_ratelimit`, in KiB/s.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// The device.
+    /// Name of the device.
     pub bdi: String,
     /// Inode of the cgroup's directory.
     pub cgroup: u64,
@@ -142,9 +142,9 @@ pub struct Rate {
 
 /// Named fields of one record.
 pub trait Fields {
-    /// A number.
+    /// The field `name` as a number.
     fn number(&self, name: &str) -> Option<i64>;
-    /// A text.
+    /// The field `name` as text.
     fn text(&self, name: &str) -> Option<String>;
 }
 

@@ -49,7 +49,7 @@ pub(super) fn read<'a>(
     let mut options = Vec::new();
     while next != 0 {
         if options.len() > 1000 {
-            bail!("its options run in a circle");
+            bail!("its sections of options form a loop");
         }
         options.push(file.section(next)?);
         next = chain(options.last().context("there is one")?)?;
