@@ -5,18 +5,18 @@
 //! of ticks, and a timer armed within a tick fires at the end of its last one, so a pause of 50 ticks
 //! (the longest, 200 ms) takes 200 to 204 ms.
 
-/// Nanoseconds.
+/// Simulated time in nanoseconds.
 pub type Ns = u64;
 /// Timer ticks, the kernel's jiffies.
 pub type Ticks = u64;
 
 /// Ticks per second.
 pub const HZ: Ticks = 250;
-/// One second.
+/// One second in nanoseconds.
 pub const SECOND: Ns = 1_000_000_000;
-/// One millisecond.
+/// One millisecond in nanoseconds.
 pub const MS: Ns = 1_000_000;
-/// One tick.
+/// One tick in nanoseconds.
 pub const TICK: Ns = SECOND / HZ;
 /// `HZ` rounded up to a power of two, by which the kernel divides where it need not be exact.
 pub const HZ_POW2: u64 = HZ.next_power_of_two();

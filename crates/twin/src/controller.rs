@@ -43,7 +43,7 @@ const PERIOD: Ticks = (3 * HZ).next_power_of_two();
 pub struct Rates {
     /// Pages written per second, smoothed once.
     pub bandwidth: u64,
-    /// Smoothed twice.
+    /// Pages written per second, smoothed twice (`avg_write_bandwidth`).
     pub average: u64,
     /// What a task may dirty per second, at position 1.
     pub base: u64,

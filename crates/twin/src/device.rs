@@ -67,7 +67,7 @@ pub struct Traits {
     pub limits: BTreeMap<(usize, bool), Limit>,
 }
 
-/// A disk.
+/// A disk and the requests in its queue.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Bytes per second.
@@ -102,7 +102,7 @@ pub struct Device {
 /// A request that is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// Which.
+    /// The request that has ended.
     pub request: Request,
     /// It came to nothing.
     pub failed: bool,

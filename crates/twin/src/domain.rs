@@ -110,7 +110,7 @@ impl Domain {
 /// One domain as one pass finds it, for one device's writeback.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// Dirtyable memory.
+    /// Dirtyable memory in pages.
     pub avail: u64,
     /// Limits, what is dirty, the smoothed limit.
     pub limits: Limits,

@@ -28,7 +28,7 @@ pub struct Work {
     pub ops: u64,
     /// Bytes per second of each process.
     pub rate: Option<u64>,
-    /// Processes.
+    /// Number of processes (`numjobs`).
     pub processes: u32,
     /// How long it runs; the phase says if `None`.
     pub runtime: Option<Ns>,
@@ -38,7 +38,7 @@ pub struct Work {
     pub think: Option<(Ns, u64)>,
     /// Forgets the file at its end, dirty pages and all.
     pub unlink: bool,
-    /// Of writers.
+    /// When a writer calls fsync, if it does.
     pub sync: Option<Sync>,
     /// A writer has the kernel forget its file before each round but the first; the kernel writes what is dirty of it first.
     pub forgets: bool,
@@ -138,7 +138,7 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
     let size = reader.size("size").or(reader.size("filesize")).unwrap_or(0);
     let (op_pages, ops) = ((op / PAGE).max(1), size / op.max(PAGE));
     if ops == 0 {
-        reader.refuse("size", "less than one operation".into());
+        reader.refuse("size", "is less than one operation: at least `bs`".into());
     }
     let think = reader.time("thinktime", MS / 1000).filter(|ns| *ns > 0);
     let blocks = reader.number("thinktime_blocks").unwrap_or(1);
@@ -196,10 +196,16 @@ impl<'a> Reader<'a> {
             Ns::try_from(time).unwrap_or(Ns::MAX / 4)
         };
         if reads {
-            self.refuse("rw", "a job that receives writes what it receives".into());
+            self.refuse(
+                "rw",
+                "a job with `network` writes what it receives: rw=write or randwrite".into(),
+            );
         }
         if network.buffer_bytes < op {
-            self.refuse("bs", "more than fits into the network's buffer".into());
+            self.refuse(
+                "bs",
+                "is more than the network's `buffer`: at most its size".into(),
+            );
         }
         Some(Received {
             operation: time(op),
@@ -210,15 +216,18 @@ impl<'a> Reader<'a> {
     /// What a job of the null engine cannot be, which holds memory and does nothing else.
     fn must_hold(&mut self, reads: bool) {
         if reads {
-            self.refuse("rw", "with ioengine=null the twin models who writes: fio fills his buffers, which takes memory".into());
+            self.refuse("rw", "with ioengine=null the twin models writers only: fio fills their buffers, which takes memory".into());
         }
         for option in ["fsync", "fdatasync", "unlink"] {
             if self.number(option).is_some_and(|number| number > 0) {
-                self.refuse(option, "there is no file with ioengine=null".into());
+                self.refuse(option, "there is no file with ioengine=null: 0 only".into());
             }
         }
         if self.job.network.is_some() {
-            self.refuse("ioengine", "a job that receives writes to a file".into());
+            self.refuse(
+                "ioengine",
+                "a job with `network` writes to a file: not ioengine=null".into(),
+            );
         }
     }
 

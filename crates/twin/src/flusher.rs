@@ -61,10 +61,10 @@ struct Turn {
     wrapped: bool,
 }
 
-/// A flusher.
+/// The worker that writes one writeback's dirty pages.
 #[derive(Clone, Debug)]
 pub struct Flusher {
-    /// Its CPU.
+    /// Index of the CPU it runs on.
     cpu: u16,
     doing: Doing,
     /// Working, or about to.

@@ -30,7 +30,7 @@ const INODES: u32 = 16;
 const DESCRIPTOR: u32 = 1;
 const RECORD: u32 = 1;
 
-/// One disk's.
+/// The journal of one disk's filesystem.
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// Time stamps are journalled; a transaction commits after so long.

@@ -32,7 +32,7 @@ impl Latencies {
         self.total
     }
 
-    /// The longest.
+    /// The longest latency counted.
     pub fn longest(&self) -> Ns {
         self.longest
     }

@@ -56,7 +56,7 @@ pub struct Costs {
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// Fastest first.
+    /// Tiers of memory, fastest first.
     pub tiers: Vec<Tier>,
     /// Of the running phase.
     pub holders: Vec<Holder>,

@@ -34,7 +34,7 @@ impl Pages {
         self.size
     }
 
-    /// Dirty ones.
+    /// Number of dirty pages.
     pub fn dirty(&self) -> u64 {
         self.dirty
     }

@@ -14,7 +14,7 @@
 
 use crate::clock::{Ns, TICK};
 
-/// Of the average over ten seconds, what a time of two leaves of the one before: 1,677 of 2,048, as the kernel has it.
+/// Decay of the 10 s average per 2 s period, in 1/2048 (`EXP_10s`).
 const KEPT: u64 = 1677;
 const OF: u64 = 2048;
 
@@ -33,21 +33,21 @@ pub enum Doing {
     Stalled,
 }
 
-/// Time lost.
+/// Stalled time, as PSI counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// By somebody.
+    /// At least one task was stalled.
     pub some: Ns,
-    /// By all.
+    /// All tasks with work were stalled.
     pub full: Ns,
 }
 
 /// By a group, since the host began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// To I/O.
+    /// Time stalled on I/O.
     pub io: Lost,
-    /// To memory.
+    /// Time stalled on memory.
     pub memory: Lost,
 }
 

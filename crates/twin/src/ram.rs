@@ -36,7 +36,7 @@ pub const BATCH: u64 = 32;
 /// How many free pages are few.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
-    /// Nobody's.
+    /// Tasks reclaim for themselves below this (`WMARK_MIN`).
     pub min: u64,
     /// kswapd is woken.
     pub low: u64,
@@ -71,7 +71,7 @@ impl Marks {
 pub struct Reclaimed {
     /// Pages kswapd has looked at.
     pub kswapd_scanned: u64,
-    /// And taken.
+    /// Pages that kswapd has taken.
     pub kswapd_taken: u64,
     /// Pages that tasks have looked at for themselves.
     pub direct_scanned: u64,
@@ -100,13 +100,13 @@ pub struct Ram {
     /// All pages: what the others add up to.
     #[cfg(any(test, debug_assertions))]
     all: u64,
-    /// Nobody's.
+    /// Pages that are free.
     pub free: u64,
     /// In the page cache.
     pub cache: u64,
     /// When few are free.
     pub marks: Marks,
-    /// Counted.
+    /// Counters of kswapd and direct reclaim.
     pub reclaimed: Reclaimed,
     /// The cgroup that is looked at next.
     hand: usize,

@@ -21,10 +21,10 @@ const SLACK: Ns = 5 * SECOND;
 /// How long writing everything back may take.
 const PATIENCE: Ns = 3600 * SECOND;
 
-/// One figure.
+/// One figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// In `unit`.
+    /// The figure, in `unit`.
     pub value: f64,
     /// As the lab's.
     pub unit: &'static str,
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub metrics: BTreeMap<String, Metric>,
     /// How many events there were.
     pub events: u64,
-    /// Simulated time.
+    /// How much time was simulated.
     pub simulated: Ns,
     /// What was seen of each phase, if it was watched.
     pub watched: Vec<Watched>,

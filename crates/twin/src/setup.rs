@@ -77,7 +77,10 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     let kept = (scenario.host.memory_bytes / 32 + (96 << 20)).min(scenario.host.memory_bytes / 2);
     let others = twin.anonymous_bytes.unwrap_or(0);
     if kept + others >= scenario.host.memory_bytes {
-        refusals.push(("twin.anonymous".into(), "leaves no memory to dirty".into()));
+        refusals.push((
+            "twin.anonymous".into(),
+            "leaves no memory to dirty: less than the host's memory and the kernel's own".into(),
+        ));
     }
     if !refusals.is_empty() {
         return Err(refusals);

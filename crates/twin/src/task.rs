@@ -47,7 +47,7 @@ pub struct Job {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between operations.
+    /// Not in an operation.
     Idle,
     /// In a stretch; a pass follows if true.
     Writing(bool),
@@ -73,13 +73,13 @@ enum State {
     Over,
 }
 
-/// A process.
+/// One process of a fio job.
 #[derive(Clone, Debug)]
 pub struct Task {
     job: usize,
     number: usize,
     file: usize,
-    /// Its cgroup.
+    /// Index of its cgroup.
     home: usize,
     /// Pages of its own, and how often in a row it found no more.
     pub held: u64,
@@ -98,7 +98,7 @@ pub struct Task {
     pub paused_at: Ticks,
     /// What it finds when it wakes.
     pub sleeper: Sleeper,
-    /// When.
+    /// When its sleep ends.
     pub wakes_at: Ns,
     pass_began: Ns,
     /// Until when the weight holds it, and the end of the step before.

@@ -31,7 +31,7 @@ pub enum Passed {
 /// What a sleeper finds when it wakes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sleeper {
-    /// Its clock.
+    /// `dirty_paused_when` after the sleep, in ticks.
     pub paused_at: Ticks,
     /// Pages until its next pass.
     pub pages: u64,

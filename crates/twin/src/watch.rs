@@ -10,7 +10,7 @@ use crate::world::World;
 /// A phase that was watched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
-    /// Its name.
+    /// Name of the phase.
     pub phase: String,
     /// When it began and ended.
     pub span: (Ns, Ns),
@@ -34,20 +34,20 @@ pub struct Watched {
 pub struct Levels {
     /// Dirty, not in flight.
     pub dirty: u64,
-    /// In flight.
+    /// Pages in writeback.
     pub writeback: u64,
     /// Where flushers start.
     pub background: u64,
-    /// The limit.
+    /// The host's dirty limit.
     pub thresh: u64,
 }
 
 /// A pass that did not run freely; pages, pages a second, milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// When.
+    /// Time of the pass.
     pub at: Ns,
-    /// Which process.
+    /// Number of the process.
     pub process: u32,
     /// Of its writeback, 0 for the root.
     pub cgroup: usize,

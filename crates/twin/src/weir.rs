@@ -26,7 +26,7 @@ pub struct Stats {
     pub admitted: u64,
     /// Held by a ceiling.
     pub held: u64,
-    /// Pauses.
+    /// Number of pauses slept.
     pub throttled: u64,
     /// Time in passes that paused.
     pub throttled_ns: Ns,
@@ -45,11 +45,11 @@ pub struct Group {
     pub floor_bytes: u64,
     /// `memory.dirty_bytes` and `memory.dirty_ratio`.
     pub ceiling: Ceiling,
-    /// `memory.dirty_weight`.
+    /// `memory.dirty_weight` of the cgroup.
     pub weight: u32,
-    /// `memory.toptier_ratio`.
+    /// `memory.toptier_ratio` of the cgroup.
     pub toptier_ratio: u32,
-    /// Counted.
+    /// Counters of `memory.dirty_stat`.
     pub stats: Stats,
     floor: u64,
     avail: u64,
@@ -94,14 +94,14 @@ impl Group {
     }
 }
 
-/// The module.
+/// State of the module.
 #[derive(Clone, Debug, Default)]
 pub struct Weir {
-    /// By cgroup.
+    /// The module's records, by cgroup.
     pub groups: Vec<Group>,
-    /// `drain_seconds`.
+    /// The parameter `drain_seconds`.
     pub seconds: u64,
-    /// `drain_tighten`.
+    /// The parameter `drain_tighten`.
     pub tighten: bool,
     drain: Drain,
     drain_seen: Option<(Ns, u64, Reclaimed)>,

@@ -49,13 +49,13 @@ pub enum Event {
     Pressure,
     /// kswapd goes on.
     Kswapd,
-    /// weir's heartbeat.
+    /// The beat of weir's module.
     Beat,
     /// weir counts the holders of floors.
     Recount,
-    /// Somebody looks at the host, as the lab does.
+    /// The sampler looks at the host, as the lab does.
     Sample,
-    /// He has seen it.
+    /// The sampler has finished.
     Looked,
     /// Memory is touched, read and moved.
     Memory,
@@ -63,10 +63,10 @@ pub enum Event {
     Agent,
 }
 
-/// Where those stand, among the events of one time, who sleep whole ticks: before it, all else after.
+/// Of events at the same time, those of tasks that sleep whole ticks come before this, others after.
 const SLEEPERS: u64 = 1 << 63;
 
-/// The host.
+/// The simulated host: clock, events, memory, disks and tasks.
 pub struct World {
     /// What time it is.
     pub now: Ns,
@@ -74,29 +74,29 @@ pub struct World {
     events: BinaryHeap<Reverse<(Ns, u64, Event)>>,
     /// How many events there were.
     pub handled: u64,
-    /// Chance.
+    /// Random numbers of the run.
     pub random: Random,
     /// What it is made of.
     pub machine: Machine,
-    /// Its limits.
+    /// Sysctls of the host.
     pub sysctl: Sysctl,
     /// The host's domain.
     pub domain: Domain,
-    /// All pages.
+    /// Pages of the whole host.
     pub counts: Counts,
     /// Pages a CPU may dirty unseen.
     pub unseen_most: u64,
     /// The root first.
     pub cgroups: Vec<Cgroup>,
-    /// Disks.
+    /// Disks, in file order.
     pub devices: Vec<Device>,
-    /// By disk.
+    /// Journals, by disk.
     pub journals: Vec<Journal>,
     /// Writebacks, made when first needed.
     pub wbs: Vec<Wb>,
     /// Which one is whose: by cgroup and disk.
     pub wb_of: BTreeMap<(usize, usize), usize>,
-    /// Files.
+    /// Files of all jobs.
     pub files: Vec<File>,
     /// Tasks, of this and earlier phases.
     pub tasks: Vec<Task>,
@@ -108,9 +108,9 @@ pub struct World {
     pub cpus: Vec<Cpu>,
     /// Tasks that wait for a CPU.
     pub in_line: usize,
-    /// Its memory.
+    /// Free pages, page cache, reclaim.
     pub ram: Ram,
-    /// Pressure.
+    /// Pressure of host and cgroups (PSI).
     pub psi: Psi,
     /// weir, in its arm.
     pub weir: Option<Weir>,

@@ -6,9 +6,9 @@
 pub enum What {
     /// Dirty pages of a file, of whose writeback.
     Pages {
-        /// Whose.
+        /// Index of the writeback structure.
         wb: u32,
-        /// Which file.
+        /// Index of the file.
         file: u32,
         /// No more of their bio follow.
         last: bool,
@@ -24,7 +24,7 @@ pub enum What {
 pub struct Request {
     /// What they are.
     pub what: What,
-    /// How many.
+    /// Number of pages in it.
     pub pages: u32,
     /// Whose slot it has: a CPU's, or a writeback's where the disk is divided by weight.
     pub lane: u32,

@@ -32,7 +32,7 @@ struct Order {
     pages: u64,
 }
 
-/// It.
+/// The agent that moves pages between tiers.
 #[derive(Clone, Debug)]
 pub struct Agent {
     /// How it moves.

@@ -12,15 +12,15 @@ use crate::clock::{Ns, SECOND};
 /// One, with what it has done.
 #[derive(Clone, Debug)]
 pub struct Holder {
-    /// Whose.
+    /// Index of the owning cgroup.
     pub cgroup: usize,
     /// Pages it wants.
     pub size: Heat,
     /// Of its accesses, those to hot pages.
     pub hot_percent: u64,
-    /// Threads.
+    /// Number of threads that read.
     pub threads: u64,
-    /// By tier.
+    /// Pages it holds, by tier.
     pub held: Vec<Heat>,
     /// The same, when it ended.
     pub held_last: Vec<Heat>,
@@ -30,13 +30,13 @@ pub struct Holder {
     pub begins: Ns,
     /// When it ends.
     pub ends: Ns,
-    /// It has.
+    /// The job has ended.
     pub over: bool,
     /// The most accesses a second.
     pub rate: u64,
     /// Accesses from then on count.
     pub counts_from: Ns,
-    /// Those accesses.
+    /// Accesses made since `counts_from`.
     pub reads: u64,
     /// In so much time.
     pub reading: Ns,

@@ -16,7 +16,7 @@ pub const PATIENCE: u32 = 16;
 /// From being woken to running, and what a look takes besides its pages.
 const WAKE: Ns = 20_000;
 
-/// It.
+/// kswapd: its CPU and consecutive failed scans.
 #[derive(Clone, Debug)]
 pub struct Kswapd {
     cpu: u16,

@@ -11,11 +11,11 @@ const LONGEST: u64 = 256;
 /// Pages that came together.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The first.
+    /// Index of the first page in its file.
     pub start: u64,
     /// Of which file.
     pub file: u32,
-    /// How many.
+    /// Number of pages in the run.
     pub pages: u16,
     /// How often the file had been forgotten when they came.
     pub life: u16,
@@ -74,7 +74,7 @@ impl Lru {
         }
     }
 
-    /// The oldest.
+    /// Takes the oldest run off the list.
     pub fn pop(&mut self) -> Option<Run> {
         let run = self.runs.pop_front()?;
         self.gone += 1;
@@ -87,7 +87,7 @@ impl Lru {
         self.runs.push_front(run);
     }
 
-    /// Runs.
+    /// Number of runs in the list.
     pub fn len(&self) -> usize {
         self.runs.len()
     }

@@ -7,7 +7,7 @@ use crate::world::World;
 /// How far a look for clean pages came.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    /// Pages seen.
+    /// Pages that were looked at.
     pub scanned: u64,
     /// Clean ones, which are free now.
     pub taken: u64,

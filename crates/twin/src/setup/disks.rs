@@ -19,13 +19,13 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
         if disk.write_bandwidth.is_none() && scenario.twin.disk_bandwidth.is_none() {
             refusals.push((
                 key("write_bandwidth"),
-                "is missing: a model has no disk of its own; say how fast this one is, or add `disk = \"1G/s\"` to `[twin]`".into(),
+                "is missing: the twin has no disk to measure; add it, or add `disk = \"1G/s\"` to `[twin]`".into(),
             ));
         }
         if disk.encrypted && scenario.twin.flusher_bandwidth.is_none() {
             refusals.push((
                 key("encrypted"),
-                "the twin does not encrypt: add to `[twin]` what a flusher that does can submit, as in `flusher = \"500M/s\"`".into(),
+                "the twin does not encrypt: add to `[twin]` what an encrypting flusher can submit, as in `flusher = \"500M/s\"`".into(),
             ));
         }
         for option in options(disk) {
@@ -95,7 +95,7 @@ pub fn cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String>
         return io_max(value).map(drop);
     }
     if !divided {
-        return Err("has no effect: Linux divides a disk by weight where that is switched on, add `io_cost = true` to `[[disk]]`".into());
+        return Err("has no effect without iocost: add `io_cost = true` to `[[disk]]`".into());
     }
     weight(value).map(drop)
 }
@@ -176,7 +176,7 @@ fn readers(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<Refus
         if is_read && disk.write_bandwidth.is_some() && read_bandwidth(scenario, disk).is_none() {
             refusals.push((
                 format!("disk[{index}].read_bandwidth"),
-                "is missing: a job reads, and a model has no disk of its own; say how fast, or add `disk = \"1G/s\"` to `[twin]`".into(),
+                "is missing: a job reads, and the twin has no disk to measure; add it, or add `disk = \"1G/s\"` to `[twin]`".into(),
             ));
         }
     }

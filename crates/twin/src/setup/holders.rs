@@ -40,6 +40,6 @@ fn beyond(
     });
     over.map(|(index, _)| (
         format!("job[{index}].fio.bs"),
-        format!("more is held than memory.high or memory.max of `{path}` allow: the twin does not model what becomes of that"),
+        format!("exceeds memory.high or memory.max of `{path}`: the twin does not model reclaim of a cgroup's own memory"),
     ))
 }

@@ -33,7 +33,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
             if tiered {
                 refuse(
                     key("fio"),
-                    "the twin does not model page cache in tiers: fio jobs, or `[[tier]]`",
+                    "the twin does not model page cache in tiers: remove `[[tier]]`, or use `memory`",
                 );
             }
             continue;
@@ -41,7 +41,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
         if !tiered {
             refuse(
                 key("memory"),
-                "the twin models memory that is read where there are tiers: add `[[tier]]`",
+                "the twin runs `memory` jobs only on a host with tiers: add `[[tier]]`",
             );
         }
         if memory.huge_pages {
@@ -57,7 +57,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
         if cgroup.is_some_and(|cgroup| cgroup.copies.is_some()) {
             refuse(
                 key("cgroup"),
-                "the twin does not make copies of a job that reads memory: give each its cgroup",
+                "the twin does not run `memory` jobs in `copies`: give each its own cgroup",
             );
         }
         if cgroup.is_some_and(|cgroup| limit(&cgroup.files) < memory.size_bytes) {
@@ -74,21 +74,21 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
         if *text.trim_end_matches(';') != each.join(";") {
             refuse(
                 "host.weir.tiers".into(),
-                "the twin models one node to a tier, each `[[tier]]` in its place",
+                "the twin models one node for each `[[tier]]`, in the same order, as in `0;1`",
             );
         }
     }
     if tiered && own(scenario) >= scenario.tiers[0].size_bytes {
         refuse(
             "tier[0].size".into(),
-            "leaves no room beside the kernel's own",
+            "leaves no room beside the kernel's own memory",
         );
     }
     for (index, tier) in scenario.tiers.iter().enumerate() {
         if !(1..=SECOND).contains(&tier.latency_ns) {
             refuse(
                 format!("tier[{index}].latency"),
-                "the twin takes 1 ns to 1 s",
+                "the twin takes `1ns` to `1s`",
             );
         }
     }
@@ -103,7 +103,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
         if tiered && wanted > scenario.host.memory_bytes.saturating_sub(own(scenario)) {
             refuse(
                 format!("phase[{index}].jobs"),
-                "hold more memory than there is: the twin does not model memory reclaim",
+                "hold more memory than the host has: the twin does not model memory reclaim",
             );
         }
     }

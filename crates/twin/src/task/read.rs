@@ -21,7 +21,7 @@ const AHEAD: u64 = 32;
 #[derive(Clone, Debug)]
 pub struct Reader {
     size: u64,
-    /// There.
+    /// Pages in the page cache.
     here: Pages,
     /// There, or on the way.
     asked: Pages,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who is on a CPU. Others who want it wait in a line, and who has it keeps it until it sleeps or, if somebody waits, until its slice is over: as
-//! Linux has it since 6.12, whoever wakes up. Slices end with a tick. A CPU that has nobody left takes over whom another one has waiting.
+//! Per-CPU FIFO run queue. A task runs until it sleeps or its slice ends.
 //!
-//! So of all who wake in one tick to look whether there is room for their pages, the first uses it up.
+//! A slice ends with a tick, and only if another task waits, as in Linux since 6.12; a task that
+//! wakes up does not preempt. A CPU whose queue is empty takes over a task that waits for another.
+//! So of all tasks that wake in one tick to look for room for their pages, the first uses it up.
 //!
-//! Flushers, kswapd and looks at the host are not in line: they take their time beside whoever is on the CPU.
+//! Flushers, kswapd and samples of the host are not queued: they take CPU time beside the task that
+//! runs.
 
 use crate::clock::{Ns, TICK};
 use crate::psi::Doing;

@@ -43,7 +43,7 @@ impl World {
         self.plan(self.now + RECOUNT, Event::Recount);
     }
 
-    /// A beat.
+    /// Does one beat, as the module every 200 ms.
     pub fn weir_beats(&mut self) {
         self.weir_evaluates();
         self.plan(self.now + BEAT, Event::Beat);

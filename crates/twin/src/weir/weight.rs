@@ -76,7 +76,7 @@ pub(super) struct Weights {
     divided: Vec<bool>,
     /// Some cgroup is.
     enabled: bool,
-    /// By writeback.
+    /// What each writeback owes, by index.
     accounts: Vec<Account>,
     /// By disk: pages it cleans in a round, of all that are in the root's division.
     paces: Vec<u64>,

@@ -16,11 +16,11 @@ use std::collections::VecDeque;
 pub struct Counts {
     /// Dirty, not yet in flight.
     pub dirty: u64,
-    /// In flight.
+    /// Pages in writeback.
     pub writeback: u64,
-    /// Ever dirtied.
+    /// Pages ever dirtied.
     pub dirtied: u64,
-    /// Ever written.
+    /// Pages ever written.
     pub written: u64,
     /// Forgotten before they were written.
     pub dropped: u64,
@@ -52,7 +52,7 @@ pub struct Cgroup {
     pub subtree: Counts,
     /// What the kernel believes of them: the counts at the last refresh.
     pub believed: Counts,
-    /// Page cache.
+    /// Pages of page cache charged to it.
     pub file: u64,
     /// The same in the order it came.
     pub line: Lru,
@@ -62,11 +62,11 @@ pub struct Cgroup {
     pub believed_file: u64,
     /// In pages, `u64::MAX` without one; `memory.max`.
     pub max: u64,
-    /// `memory.high`.
+    /// `memory.high` in pages.
     pub high: u64,
-    /// `memory.min`.
+    /// `memory.min` in pages.
     pub min: u64,
-    /// `memory.low`.
+    /// `memory.low` in pages.
     pub low: u64,
     /// Its domain; the root has none.
     pub domain: Domain,
@@ -77,11 +77,11 @@ pub struct Cgroup {
 /// The writeback of one cgroup on one disk.
 #[derive(Clone, Debug)]
 pub struct Wb {
-    /// Whose.
+    /// Index of the owning cgroup.
     pub cgroup: usize,
-    /// Where to.
+    /// Index of the disk.
     pub device: usize,
-    /// Its pages.
+    /// Pages of this writeback.
     pub counts: Counts,
     /// What the controller has learnt.
     pub rates: Rates,
@@ -99,10 +99,10 @@ pub struct Wb {
     pub flusher: Flusher,
 }
 
-/// A file.
+/// A file and its pages.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Whose.
+    /// Index of the owning writeback.
     pub wb: u32,
     /// What is dirty.
     pub pages: Pages,
@@ -139,7 +139,7 @@ pub struct File {
 /// Costs of a machine, and what it has.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
     /// CPU time of a write() besides its pages.
     pub call: Ns,
@@ -193,7 +193,7 @@ pub struct Cpu {
 pub struct Samples {
     /// Of the host: dirty and in flight.
     pub held: Vec<u64>,
-    /// In flight.
+    /// Pages of the host in writeback.
     pub writeback: Vec<u64>,
     /// By cgroup: dirty and in flight.
     pub cgroups: Vec<Vec<u64>>,
