@@ -5,12 +5,12 @@ use crate::format::{bytes, digits, seen_lines};
 use comfy_table::{CellAlignment, Table, presets};
 use observe::diagnosis::{Cause, Diagnosis, Lost, Verdict};
 
-/// Columns.
+/// Columns of the text.
 const WIDTH: usize = 96;
 /// Of the labels.
 const INDENT: &str = "            ";
 
-/// As text.
+/// The diagnosis as text.
 pub fn explanation(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
     for verdict in &diagnosis.verdicts {

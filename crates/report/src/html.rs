@@ -26,7 +26,7 @@ drawn, so no peak is lost; dots in one spot are one. The tables are made from al
 <p>The pointer reads values. Dragging shows a stretch of time in all pictures, double click all of it; a click on a name hides its \
 line. Arrow keys, +, - and Escape do the same in a picture that has the focus.</p>\n</footer>\n";
 
-/// The page.
+/// The page of one or two runs.
 pub fn html(runs: &[&Timeline]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let title = escape(&format!("weir report: {}", names.join(" beside ")));

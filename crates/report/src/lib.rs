@@ -54,7 +54,7 @@ pub enum Outcome {
 /// A measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// In `unit`.
+    /// The value, in `unit`.
     pub value: f64,
     /// As in JSON: `ns`, `bytes`, ...
     pub unit: &'static str,
@@ -65,7 +65,7 @@ pub struct Metric {
 pub struct Run {
     /// With the module or without.
     pub arm: Arm,
-    /// `uname -r`.
+    /// Release of the kernel (`uname -r`).
     pub kernel: String,
     /// How it ended.
     pub outcome: Outcome,
@@ -76,7 +76,7 @@ pub struct Run {
 /// Of an expectation or of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Met.
+    /// The expectation is met.
     Pass,
     /// Not met, or a guest failed.
     Fail,

@@ -18,11 +18,11 @@ mod proto;
 use crate::timeline::{Loss, Series, Timeline};
 use proto::Message;
 
-/// `Trace.packet`
+/// Number of the field `Trace.packet`.
 const PACKET: u32 = 1;
 /// All packets are one writer's.
 const SEQUENCE: u64 = 1;
-/// `TrackEvent.Type`
+/// Values of `TrackEvent.Type`.
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const COUNTER: u64 = 4;
@@ -30,13 +30,13 @@ const COUNTER: u64 = 4;
 /// What a counter counts, as `CounterDescriptor` has it.
 #[derive(Clone, Copy)]
 enum Unit {
-    /// `UNIT_SIZE_BYTES`
+    /// Bytes, as `UNIT_SIZE_BYTES`.
     Bytes,
     /// A name of one's own.
     Named(&'static str),
 }
 
-/// The trace.
+/// A run as a trace for Perfetto.
 pub fn perfetto(run: &Timeline) -> Vec<u8> {
     let mut trace = Trace::default();
     let top = trace.track(Track::Group(&format!("weir: {}", run.name)), None);

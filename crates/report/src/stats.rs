@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 pub struct Summary {
     /// Middle value, or the mean of the two middle ones.
     pub median: f64,
-    /// Smallest.
+    /// The smallest value.
     pub min: f64,
-    /// Largest.
+    /// The largest value.
     pub max: f64,
     /// Number of runs.
     pub n: usize,

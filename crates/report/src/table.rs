@@ -14,7 +14,7 @@ use scenario::model::{Arm, Job, Phase, Scenario};
 
 /// More phases than this and only judged metrics are shown.
 const MANY_PHASES: usize = 4;
-/// Readable everywhere.
+/// Columns of the narrowest terminal.
 const WIDTH: usize = 80;
 
 /// Measures of a job, as shown.

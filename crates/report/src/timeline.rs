@@ -22,14 +22,14 @@ pub use share::shares;
 /// Values over time, by time; one that is no number breaks the line.
 pub type Series = Vec<(f64, f64)>;
 
-/// A run.
+/// A run over time, from any source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// What to call it: its file.
     pub name: String,
     /// What it is.
     pub source: String,
-    /// How long.
+    /// Length of the run.
     pub seconds: f64,
     /// What else is known, by name.
     pub facts: Vec<(String, String)>,
@@ -43,7 +43,7 @@ pub struct Timeline {
     pub host: Levels,
     /// What writers were held by.
     pub domains: Vec<Domain>,
-    /// Who wrote.
+    /// Tasks that wrote.
     pub tasks: Vec<Task>,
     /// How their progress was measured.
     pub progress_is: &'static str,
@@ -117,13 +117,13 @@ pub struct Task {
 pub struct Loss {
     /// When it began.
     pub at: f64,
-    /// How long.
+    /// Length of the loss.
     pub seconds: f64,
     /// That is what was announced: the end was not seen.
     pub is_announced: bool,
     /// Index of the task.
     pub task: usize,
-    /// To what.
+    /// What the time was lost to.
     pub to: To,
 }
 
@@ -138,9 +138,9 @@ pub enum To {
     Device,
     /// The throttle; by what cannot be told.
     Unknown,
-    /// Reclaim.
+    /// Direct or cgroup reclaim.
     Reclaim,
-    /// fsync.
+    /// fsync, or the journal.
     Sync,
 }
 
@@ -155,7 +155,7 @@ impl To {
         To::Sync,
     ];
 
-    /// For people.
+    /// Name in pictures and tables.
     pub fn name(self) -> &'static str {
         match self {
             To::Host => "pause: the host's limit",
@@ -168,7 +168,7 @@ impl To {
     }
 }
 
-/// A cgroup.
+/// A cgroup and its dirty pages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cgroup {
     /// Below the root.
@@ -312,11 +312,11 @@ impl Domain {
 /// What a task came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Losses.
+    /// Number of losses.
     pub count: usize,
-    /// In all.
+    /// Seconds lost in all.
     pub seconds: f64,
-    /// The longest.
+    /// The longest loss in seconds.
     pub longest: f64,
     /// Dirtied, if that was seen.
     pub bytes: Option<f64>,

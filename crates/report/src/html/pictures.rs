@@ -59,7 +59,7 @@ pub(super) struct Panel {
     pub(super) marks: Vec<Mark>,
 }
 
-/// A picture.
+/// A picture: its axes, marks and description.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     pub(super) title: String,

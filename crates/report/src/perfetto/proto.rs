@@ -15,12 +15,12 @@ impl Message {
         self
     }
 
-    /// A text.
+    /// Adds a field of text.
     pub(super) fn text(self, field: u32, value: &str) -> Message {
         self.bytes(field, value.as_bytes())
     }
 
-    /// A message.
+    /// Adds a field that is a message.
     pub(super) fn message(self, field: u32, value: Message) -> Message {
         self.bytes(field, &value.0)
     }

@@ -47,7 +47,7 @@ pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
             Event::PhaseEnd(result) => {
                 if !is_plausible(&result) {
                     bail!(
-                        "{}:{}: its samples have sizes that cannot be",
+                        "{}:{}: a sample has an impossible size",
                         path.display(),
                         number + 1
                     );
