@@ -55,9 +55,9 @@ pub struct Beat {
     pub dirtyable: u64,
     /// Dirty, without writeback.
     pub dirty: u64,
-    /// In writeback.
+    /// Pages in writeback.
     pub writeback: u64,
-    /// Writeback completed.
+    /// Pages whose writeback completed.
     pub written: u64,
     /// Looked at by kswapd.
     pub kswapd_scanned: u64,
@@ -104,7 +104,7 @@ pub fn amend(limits: &mut Limits, limit: u64, stock: u64) {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// [`Drain::limit`].
+    /// What [`Drain::limit`] returned.
     pub limit: u64,
     /// What it is in force instead of.
     pub stock: u64,

@@ -24,11 +24,11 @@ pub const FLOOR_PERCENT_OF_MEMORY: u64 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Caps {
-    /// `memory.dirty_min`.
+    /// `memory.dirty_min` as written.
     pub wanted: u64,
     /// Live `memory.max`, [`crate::UNLIMITED`] if none.
     pub memory_max: u64,
-    /// Live `memory.min`.
+    /// `memory.min` as it is now.
     pub memory_min: u64,
 }
 

@@ -64,7 +64,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Who decided.
+    /// Whose limit decided the pause.
     pub fn by(&self) -> By {
         // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
         unsafe { c::weir_pause_by(self) }

@@ -46,7 +46,7 @@ pub fn smooth(was: u64, now: u64, elapsed_ms: u64) -> u64 {
 pub struct Standing {
     /// In a round, smoothed.
     pub got: u64,
-    /// Its portion.
+    /// The cgroup's portion of the device.
     pub portion: u32,
     /// Whether it was the furthest behind in the round before.
     pub behind: u32,

@@ -100,9 +100,9 @@ pub struct Group {
     pub held: [u64; TIERS_MAX],
     /// Of them, read of late; looked at only if `heat_known` is not 0.
     pub hot: [u64; TIERS_MAX],
-    /// `memory.min`.
+    /// `memory.min` in pages.
     pub min: u64,
-    /// `memory.low`.
+    /// `memory.low` in pages.
     pub low: u64,
     /// `memory.high`, [`crate::UNLIMITED`] if none.
     pub high: u64,
@@ -137,7 +137,7 @@ impl Default for Group {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Room {
-    /// Free now.
+    /// Pages that are free now, by tier.
     pub free: [u64; TIERS_MAX],
     /// Of that, what is left to allocations.
     pub headroom: [u64; TIERS_MAX],
@@ -200,7 +200,7 @@ impl Reason {
     pub fn text(self) -> &'static str {
         match self {
             Reason::Balanced => "within its budget",
-            Reason::Keeps => "above its budget, and nobody wants it",
+            Reason::Keeps => "above its budget, and no other cgroup wants it",
             Reason::Returns => "above its budget, goes down",
             Reason::Yields => "gives way to others' protection or hot pages",
             Reason::Takes => "below its budget, goes up",
@@ -223,7 +223,7 @@ pub struct Move {
     pub promote: [u64; BOUNDARIES],
     /// What may lie above each boundary: its own budget, or what its ancestors leave of theirs.
     pub budget: [u64; BOUNDARIES],
-    /// Why.
+    /// Why no more is moved.
     pub reason: Reason,
 }
 

@@ -50,7 +50,7 @@ pub struct Pass {
     pub cgroup: usize,
     pub strictlimit: bool,
     pub sysctl: Sysctl,
-    /// Dirtyable memory.
+    /// Dirtyable pages of the host.
     pub host_avail: u64,
     pub cgroup_avail: u64,
     pub host: Counts,
