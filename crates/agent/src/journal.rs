@@ -130,7 +130,7 @@ impl fmt::Display for Event {
             }
             Event::Exposed { listen } => write!(
                 f,
-                "note: {listen} is not a loopback address: whoever reaches it can read the metrics, which name all cgroups"
+                "note: {listen} is not a loopback address: any host that reaches it can read the metrics, which name all cgroups"
             ),
             Event::Set {
                 cgroup,
@@ -163,7 +163,7 @@ impl fmt::Display for Event {
                 value,
             } => write!(
                 f,
-                "{}: {} stays {} (no rule any more, but somebody else has changed it)",
+                "{}: {} stays {} (its rule is gone, but another program changed it since)",
                 cgroup.escape_debug(),
                 knob.file(),
                 value.escape_debug()

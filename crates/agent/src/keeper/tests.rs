@@ -164,7 +164,7 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
     bench.keeper.follow(Rules::default());
     assert_eq!(
         bench.said(),
-        "/pods/c: memory.dirty_min stays 1 (no rule any more, but somebody else has changed it)\n\
+        "/pods/c: memory.dirty_min stays 1 (its rule is gone, but another program changed it since)\n\
          /pods/a: memory.dirty_min = 8388608 as before, was 16M (no rule any more)\n"
     );
     assert_eq!(

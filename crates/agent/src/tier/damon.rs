@@ -271,7 +271,8 @@ impl Damon {
             .all(|one| sample.was_once(&one.1))
         {
             return Err(Fault::Late(
-                "DAMON went over a sample twice: who is to stop it gets too little CPU time".into(),
+                "DAMON went over a sample twice: the agent gets too little CPU time to stop it"
+                    .into(),
             ));
         }
         let soon_time = soon.0 - first.0;

@@ -28,7 +28,7 @@ echo 1 >$damons
 policy 'look = "1s"\n'
 agent
 ok "where DAMON is somebody else's move_pages is taken" finally says "pages are moved by move_pages"
-ok "the status says why" finally shows "somebody else has set up DAMON"
+ok "the status says why" finally shows "another program has set up DAMON"
 ok "all come to their shares" finally shares a b
 ok "DAMON is left alone" is "$(cat $damons)" 1
 echo 0 >$damons

@@ -85,7 +85,7 @@ impl Admin {
     fn unclaimed(&self) -> Result<(), String> {
         match self.number()? {
             0 => Ok(()),
-            _ => Err("somebody else has set up DAMON (/sys/kernel/mm/damon/admin)".into()),
+            _ => Err("another program has set up DAMON (/sys/kernel/mm/damon/admin)".into()),
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
         let nr = format!("{DIRECTORY}/nr_kdamonds");
         machine.write(&nr, "1\n");
         let why = machine.admin().err().expect("somebody else's");
-        assert!(why.contains("somebody else"), "{why}");
+        assert!(why.contains("another program"), "{why}");
         assert_eq!(machine.text(&nr), "1\n");
     }
 

@@ -34,7 +34,7 @@ impl Owners {
         let path = host.path("proc/kpagecgroup");
         let file = File::open(&path);
         file.map(Owners).map_err(|why| {
-            format!("this kernel does not tell whose pages are where (/proc/kpagecgroup, CONFIG_PROC_PAGE_MONITOR): {why}")
+            format!("this kernel does not report the owners of pages (/proc/kpagecgroup, CONFIG_PROC_PAGE_MONITOR): {why}")
         })
     }
 
