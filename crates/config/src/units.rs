@@ -12,7 +12,7 @@ pub const LONGEST_NS: u64 = 366 * 24 * 3600 * 1_000_000_000;
 
 /// What is said of what is no size, and of one that is too large.
 const NO_SIZE: &str = "write a whole number with K, M, G or T (powers of 1024), as in `32M`";
-const TOO_LARGE: &str = "it is larger than any memory or disk can be";
+const TOO_LARGE: &str = "more than 1 PiB";
 
 /// Bytes from `32M`, `4k`, `262144`.
 ///
@@ -32,9 +32,9 @@ pub fn bandwidth(text: &str) -> Result<u64, String> {
         return Err(wrong("say how much per second, as in `256K/s` or `20M/s`"));
     };
     match bytes(amount) {
-        Ok(0) => Err(wrong("a disk that never finishes a write measures nothing")),
+        Ok(0) => Err(wrong("more than 0 is needed")),
         Ok(bytes) => Ok(bytes),
-        Err(TOO_LARGE) => Err(wrong("no memory or disk is that fast")),
+        Err(TOO_LARGE) => Err(wrong("more than 1 PiB per second")),
         Err(_) => Err(wrong("write a size per second, as in `256K/s` or `20M/s`")),
     }
 }
@@ -87,7 +87,7 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
     number
         .checked_mul(scale)
         .filter(|ns| *ns <= LONGEST_NS)
-        .ok_or_else(|| wrong("nobody can wait that long"))
+        .ok_or_else(|| wrong("longer than 366 days"))
 }
 
 /// Milliseconds from `500ms`, `30s`, `5m`.

@@ -164,12 +164,12 @@ fn wrong_units() {
     check(
         "\"2G\"",
         "\"99999999999G\"",
-        r#"t.toml:3: key `host.memory`: `99999999999G` is not a size: it is larger than any memory or disk can be"#,
+        r#"t.toml:3: key `host.memory`: `99999999999G` is not a size: more than 1 PiB"#,
     );
     check(
         "\"10s\"",
         "\"999999999m\"",
-        r#"t.toml:19: key `phase[0].duration`: `999999999m` is not a duration: nobody can wait that long"#,
+        r#"t.toml:19: key `phase[0].duration`: `999999999m` is not a duration: longer than 366 days"#,
     );
     check(
         "[[disk]]",
@@ -191,14 +191,14 @@ fn wrong_units() {
             "256K/s",
             fast,
             &format!(
-                "t.toml:8: key `disk[0].write_bandwidth`: `{fast}` is not a bandwidth: no memory or disk is that fast"
+                "t.toml:8: key `disk[0].write_bandwidth`: `{fast}` is not a bandwidth: more than 1 PiB per second"
             ),
         );
     }
     check(
         "256K/s",
         "0/s",
-        r#"t.toml:8: key `disk[0].write_bandwidth`: `0/s` is not a bandwidth: a disk that never finishes a write measures nothing"#,
+        r#"t.toml:8: key `disk[0].write_bandwidth`: `0/s` is not a bandwidth: more than 0 is needed"#,
     );
     check(
         "\"10s\"",
