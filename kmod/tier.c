@@ -50,7 +50,7 @@ static int parse_tier(const char *list, nodemask_t *tier, nodemask_t *before)
 	if (err || !nodes_subset(*tier, node_possible_map))
 		return refuse("this host has no such node", list);
 	if (nodes_empty(*tier))
-		return refuse("a tier without a node", *list ? list : "(empty)");
+		return refuse("a tier has no nodes", *list ? list : "(empty)");
 	if (nodes_intersects(*tier, *before))
 		return refuse("a node is in two tiers", list);
 	nodes_or(*before, *before, *tier);

@@ -33,7 +33,7 @@
  */
 #include "weir.h"
 
-/* Less than nothing: what one has taken away before another has added it. */
+/* Racing updates can make a sum briefly negative; report 0. */
 static u64 at_least_none(s64 pages)
 {
 	return pages > 0 ? pages : 0;

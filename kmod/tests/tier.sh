@@ -57,8 +57,8 @@ done <<'BAD'
 0;5000|no such node
 0;x|not a list
 0;1 x|not a list
-;0|without a node
-0;;1|without a node
+;0|has no nodes
+0;;1|has no nodes
 0;1;2;3;4;5;6;7;8|no such node
 BAD
 ok "still off" is "$(present .)" ""
