@@ -30,7 +30,7 @@ pub struct Args {
     /// Show cgroups that match, all if left out; can be repeated
     #[arg(long, value_name = "GLOB", value_parser = |text: &str| rules::pattern(text).map(|_| text.to_string()))]
     show: Vec<String>,
-    /// Show so many cgroups at most: those with rules, then those nearest to the root
+    /// Cgroups shown at most: those with rules first, then those nearest to the root
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_cgroups: usize,
     /// Look at all cgroups this often, besides hearing of new ones

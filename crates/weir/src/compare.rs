@@ -31,7 +31,7 @@ pub struct Args {
     /// Let guests' clocks count instructions, as `weir run` does; --lab has to be of such guests
     #[arg(long)]
     count_instructions: bool,
-    /// Where the twin's chance begins
+    /// Seed of the twin's random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Keep the guests' logs and results here

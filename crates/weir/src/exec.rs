@@ -13,14 +13,14 @@ use std::time::Duration;
 ///
 /// The guest has busybox, fio, mkfs.* and weir, and /weir.ko if weir's source tree has a module. Output comes
 /// line by line. Exit status: the script's own; 125 if the guest failed (its kernel warned, for
-/// example), 126 if nobody can say (it hung or died), 2 if it could not be run.
+/// example), 126 if it hung or died, 2 if it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the path of a
     /// vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
-    /// Guest memory
+    /// Memory of the guest
     #[arg(long, default_value = "2G", value_parser = config::units::size)]
     memory: u64,
     /// Memory of one kind, fastest first, the guest's memory being their sum instead of --memory: a NUMA node each,
@@ -30,7 +30,7 @@ pub struct Args {
     /// The last tier is a DIMM: all of its memory can go offline, and out
     #[arg(long)]
     dimm: bool,
-    /// Guest CPUs
+    /// CPUs of the guest
     #[arg(long, default_value_t = 2)]
     cpus: u32,
     /// CPUs that the guest's kernel makes per-CPU data for, those beyond --cpus being absent
@@ -78,7 +78,7 @@ pub struct Args {
 
 /// The exit status of a guest that failed.
 const FAILED: u8 = 125;
-/// The exit status of a guest nobody can say anything about.
+/// The exit status of a guest whose result is inconclusive.
 const INCONCLUSIVE: u8 = 126;
 
 /// Runs the subcommand.
@@ -136,7 +136,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-/// `NAME=SIZE[,FS[,WRITE_BPS]]`
+/// Parses the value of `--disk`.
 fn disk(text: &str) -> Result<ScriptDisk> {
     let shape = || {
         anyhow!(
@@ -184,7 +184,7 @@ fn tier(text: &str) -> Result<Tier> {
         ),
     };
     if parts.len() > 1 && latency_ns == 0 {
-        bail!("`{text}`: no memory answers at once, write a latency as in 250ns");
+        bail!("`{text}`: latency must be above 0, as in 250ns");
     }
     Ok(Tier {
         name: String::new(),
@@ -205,7 +205,7 @@ fn numbered(mut tiers: Vec<Tier>) -> Vec<Tier> {
     tiers
 }
 
-/// `HOST:GUEST`
+/// Parses `HOST:GUEST` of `--file`.
 fn file(text: &str) -> Result<(PathBuf, String)> {
     match text.rsplit_once(':') {
         Some((host, guest)) if !host.is_empty() && guest.starts_with('/') => {
@@ -217,7 +217,7 @@ fn file(text: &str) -> Result<(PathBuf, String)> {
     }
 }
 
-/// `NAME=VALUE`
+/// Parses `NAME=VALUE` of `--env`.
 fn variable(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(tiers[2].name, "2");
         for (text, why) in [
             ("1G,80ns", "write SIZE[,LATENCY,BANDWIDTH]"),
-            ("1G,0ns,1G/s", "write a latency"),
+            ("1G,0ns,1G/s", "latency must be above 0"),
             ("1X", "`1X` is not a size"),
             ("1G,80ns,1G", "say how much per second"),
         ] {

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// cannot be told.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process's id; everybody if left out
+    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process's id; all cgroups if left out
     #[arg(value_name = "CGROUP|PID")]
     target: Option<String>,
     /// How long to watch
@@ -39,7 +39,7 @@ pub struct Args {
 /// How long to look, in milliseconds: in no time nothing stalls, which would be told as a verdict.
 pub fn window(text: &str) -> Result<u64, String> {
     match config::units::milliseconds(text)? {
-        0 => Err("nothing can be seen in no time".into()),
+        0 => Err("a duration above 0 is needed, as in 30s".into()),
         time => Ok(time),
     }
 }

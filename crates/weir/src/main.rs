@@ -23,7 +23,7 @@ use clap::Parser;
 use config::problem::Problems;
 use std::process::ExitCode;
 
-/// Every cgroup its own control over dirty pages, on the kernel the host already runs
+/// Per-cgroup limits on dirty pages, on a stock Linux kernel
 #[derive(Parser)]
 #[command(name = "weir", version, max_term_width = 100)]
 enum Cli {

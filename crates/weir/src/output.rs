@@ -23,7 +23,7 @@ pub struct ReaderGone;
 
 impl Display for ReaderGone {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str("nobody reads the output any more")
+        f.write_str("the reader of the output is gone")
     }
 }
 

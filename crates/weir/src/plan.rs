@@ -26,7 +26,7 @@ pub struct Args {
     /// A knob to search and, if wanted, between what: victim/memory.dirty_min=1M..16M, drain_seconds; several. Without any, those that the scenario sets
     #[arg(long, value_name = "KNOB[=A..B]")]
     knob: Vec<String>,
-    /// Where chance begins
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// One JSON object instead of text
@@ -73,7 +73,7 @@ fn knobs(args: &Args, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
             .iter()
             .any(|before| before.name() == knob.name())
         {
-            bail!("--knob {} is there twice", knob.name());
+            bail!("--knob {} is given twice", knob.name());
         }
     }
     Ok(knobs)

@@ -146,7 +146,7 @@ impl Progress for Spinners {
     }
 }
 
-/// `stock 2/3`
+/// A guest's name, as in `stock 2/3`.
 fn guest(arm: Arm, repeat: u32, of: u32) -> String {
     if of == 1 {
         arm.name().into()

@@ -10,7 +10,7 @@ use report::timeline::{self, Timeline};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Sum up a recording: who lost how much time to what, and why
+/// Sum up a recording: which cgroup lost how much time to what, and why
 ///
 /// With --html, pictures of a recording, or of a run that weir run --out kept: one page that opens from
 /// disk; with --perfetto, a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a file cannot be used.

@@ -12,11 +12,11 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run a scenario and judge what comes out
+/// Run a scenario and check its expectations
 ///
 /// Prints a table, stock beside weir, and each expectation with what was observed; progress goes to
 /// stderr. Exit status: 0 all expectations met, 1 some not met or a guest failed, 2 it could not be
-/// run or nobody can say (a guest hung, a figure is missing).
+/// run or the result is inconclusive (a guest hung, a figure is missing).
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel, or on a model of one
@@ -26,7 +26,7 @@ pub struct Args {
     /// vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
-    /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do not hang on this machine;
+    /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do not depend on this machine;
     /// the twin has such a CPU then
     #[arg(long)]
     count_instructions: bool,
@@ -36,10 +36,10 @@ pub struct Args {
     /// Runs per arm; figures are medians over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Twin: where chance begins; each repeat has the next
+    /// Twin: seed of the random numbers; each repeat takes the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep a recording of each phase too, for weir report --html; looking costs a guest some time
+    /// Keep a recording of each phase too, for weir report --html; recording costs a guest some time
     #[arg(long, requires = "out")]
     record: bool,
     /// One JSON object instead of a table

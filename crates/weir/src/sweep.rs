@@ -30,7 +30,7 @@ pub struct Args {
     /// A figure to show, as in weir.contended.victim.iops; several
     #[arg(long, value_name = "METRIC")]
     show: Vec<String>,
-    /// Where chance begins
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Draw bars below the table
@@ -42,7 +42,7 @@ pub struct Args {
     /// Run only every N-th combination, from the I-th on (0 is the first): a part of a sweep over several machines
     #[arg(long, value_name = "I/N", value_parser = part, requires = "lines")]
     part: Option<(usize, usize)>,
-    /// Run so many at a time [default: as many as there are CPUs]
+    /// Runs at a time [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// One JSON object instead of a table
@@ -198,7 +198,7 @@ fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Tab
     table
 }
 
-/// One combination.
+/// One combination as JSON.
 fn json((settings, report): &(&[Setting], &Report), show: &[String]) -> Value {
     let set: Map<String, Value> = settings
         .iter()

@@ -520,7 +520,7 @@ fn what_cannot_be_recorded_leaves_no_file() {
     for how in [&["record", "x"][..], &["explain"]] {
         let mut command = weir();
         command.args(how).args(["--for", "0s"]);
-        let why = contains("nothing can be seen in no time");
+        let why = contains("a duration above 0 is needed");
         command.assert().code(2).stdout("").stderr(why);
     }
 }

@@ -148,10 +148,7 @@ pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
             false,
             "weir is in use, something holds a reference to it: see `lsmod`".into(),
         ),
-        Err(Errno::EBUSY) => (
-            false,
-            "weir is being loaded or unloaded by somebody else".into(),
-        ),
+        Err(Errno::EBUSY) => (false, "another process is loading or unloading weir".into()),
         Err(errno) => (false, format!("the kernel refused to unload weir: {errno}")),
     };
     Outcome {

@@ -36,7 +36,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// One requirement.
+/// One requirement and whether it is met.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
     /// In a word or two.

@@ -44,11 +44,11 @@ struct Status {
 /// A cgroup with a knob set.
 #[derive(Debug, PartialEq, Serialize)]
 struct Cgroup {
-    /// Below /sys/fs/cgroup.
+    /// Path below /sys/fs/cgroup.
     path: String,
     /// All knobs, as they read.
     knobs: BTreeMap<&'static str, String>,
-    /// `memory.dirty_stat`.
+    /// Keys of `memory.dirty_stat`.
     stat: BTreeMap<String, String>,
 }
 

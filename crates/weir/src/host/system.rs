@@ -5,10 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A machine: its file tree and who asks.
+/// A machine: its file tree, and whether the caller is root.
 pub struct System {
     root: PathBuf,
-    /// `uname -r`.
+    /// Release of the running kernel (`uname -r`).
     pub release: String,
     /// Whether the asker is root.
     pub is_root: bool,
@@ -16,7 +16,7 @@ pub struct System {
 
 /// Whether a file could be read, and if not, whether that says that it is not there.
 pub enum Content {
-    /// Its text.
+    /// Text of the file.
     Text(String),
     /// There is no such file.
     Missing,

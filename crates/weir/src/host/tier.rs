@@ -13,10 +13,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Give cgroups fair shares of fast memory: switch it on or off, or see how it stands
+/// Give cgroups fair shares of fast memory: switch tiers on or off, or show the status
 ///
 /// On a host with memory of several speeds. `on` makes the module show each cgroup's share (memory.toptier_*,
-/// memory.tier_stat), and `weir agent`, if it runs, moves pages until everybody has theirs. Exit status: 0 done, or on, 1 refused, or off,
+/// memory.tier_stat), and `weir agent`, if it runs, moves pages until each has its share. Exit status: 0 done, or on, 1 refused, or off,
 /// 2 it could not be tried or told.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -25,7 +25,7 @@ pub struct Args {
     /// With `on`: nodes of each tier, fastest first, as in '0-1;2'; without it the kernel is asked
     #[arg(long, value_name = "NODES;NODES")]
     tiers: Option<String>,
-    /// With `on`: percent of each limit that may be in the fastest tier; 0, as at first, is its part of all memory
+    /// With `on`: percent of each limit that may be in the fastest tier; 0, the default, is the tier's part of all memory
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     ratio: Option<u32>,
     /// With `status`: where the agent keeps its state
@@ -123,10 +123,10 @@ fn kernels(system: &System) -> Result<String> {
     let nodes = host.memory_nodes();
     let by_hand = "say which nodes are faster, as in `weir tier on --tiers '0;1'`";
     match tiers.as_slice() {
-        _ if nodes.len() < 2 => bail!(
-            "this machine has one node of memory: there is no slower tier to keep anybody to a share of"
-        ),
-        [] => bail!("this kernel does not tell of tiers: {by_hand}"),
+        _ if nodes.len() < 2 => {
+            bail!("this machine has one node of memory: there is no slower tier to share")
+        }
+        [] => bail!("this kernel does not report memory tiers: {by_hand}"),
         [one] => bail!(
             "this kernel has all memory in one tier (nodes {}), so it does not tell which is faster, as 6.1 never does: \
              {by_hand}; `numactl --hardware` shows distances",
@@ -180,7 +180,7 @@ fn text(tiers: Option<&str>, agent: Option<&Status>) -> String {
         agent.why
     ));
     lines.push(format!(
-        "memory that nobody else wants is {}",
+        "memory that no other cgroup wants is {}",
         if agent.lend { "lent" } else { "not lent" }
     ));
     lines.push(String::new());

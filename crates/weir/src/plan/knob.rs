@@ -29,7 +29,7 @@ pub struct Knob {
     cgroup: Option<String>,
     file: String,
     kind: Kind,
-    /// Its values.
+    /// Values to search, weakest first.
     pub scale: Scale,
 }
 

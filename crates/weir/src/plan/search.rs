@@ -96,7 +96,7 @@ pub struct Search<'a, T> {
 }
 
 impl<'a, T> Search<'a, T> {
-    /// Over `scales`.
+    /// A search over `scales`.
     pub fn new(scales: &'a [Scale], measure: &'a Measure<'a, T>) -> Search<'a, T> {
         Search {
             scales,

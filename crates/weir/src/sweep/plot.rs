@@ -10,7 +10,7 @@ use scenario::metric::Unit;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// One figure.
+/// One figure over all settings.
 pub struct Panel {
     /// Its full name.
     pub name: String,

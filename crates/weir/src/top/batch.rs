@@ -18,7 +18,7 @@ struct Stamped<'a> {
     interval: &'a Interval,
 }
 
-/// Until there were so many, weir is asked to end, or nobody reads.
+/// Prints looks until `-n` is reached, weir is asked to end, or the reader is gone.
 pub fn run(
     mut looks: Looks,
     view: &View,

@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 /// A column of the cgroups' table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Column {
-    /// Its path
+    /// Path of the cgroup
     Cgroup,
-    /// Dirty pages
+    /// Dirty pages of it
     Dirty,
     /// Pages being written
     Writeback,
@@ -21,13 +21,13 @@ pub enum Column {
     Ceiling,
     /// The kernel's own limit
     Limit,
-    /// Dirtied
+    /// Bytes dirtied per second
     In,
-    /// Written
+    /// Bytes written per second
     Out,
     /// Time slept in the throttle
     Throttled,
-    /// Time lost, to whatever
+    /// Time lost to any cause
     Stall,
 }
 
@@ -62,7 +62,7 @@ impl Column {
         COLUMNS[self as usize].1
     }
 
-    /// Those that fit into so many columns of a terminal; all without a width.
+    /// Columns that fit into the width of a terminal; all without a width.
     pub fn that_fit(width: Option<usize>) -> Vec<Column> {
         let needs = |most: u8| -> usize {
             let kept = COLUMNS.iter().filter(|column| column.3 <= most);

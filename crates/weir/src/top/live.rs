@@ -13,7 +13,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Until it is left, there were so many looks, or weir is asked to end.
+/// Draws looks until the user quits, `-n` is reached, or weir is asked to end.
 pub fn run(
     looks: Looks,
     view: View,

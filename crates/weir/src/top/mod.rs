@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use view::View;
 
-/// Dirty pages and who stalls whom, as it happens
+/// Show dirty pages, and which cgroup stalls which, as it happens
 ///
 /// A row for each cgroup, with its descendants, and one for each device: pages dirty and being written, floor,
 /// ceiling, limit, rates in and out, time throttled, and by whom. `?` shows the keys. Time throttled takes root;
@@ -48,7 +48,7 @@ pub struct Args {
     /// Plain text, one table after the other, as `top -b`; also where there is no terminal
     #[arg(long, short)]
     batch: bool,
-    /// End after so many
+    /// End after N looks
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     number: Option<u64>,
     /// One JSON object for each look, a line each
@@ -70,7 +70,7 @@ pub struct Args {
         hide_default_value = true
     )]
     filter: String,
-    /// Cgroups and devices, too, with nothing to do
+    /// Show idle cgroups and devices, too
     #[arg(long)]
     all: bool,
     /// Look at a machine that is laid out in this directory
@@ -78,7 +78,7 @@ pub struct Args {
     root: PathBuf,
 }
 
-/// Of the time, at most one part in so many is spent on looking.
+/// Looking takes at most one part in this many of the time.
 const PART_SPENT: u32 = 10;
 /// Between two times that events are taken and keys looked at.
 const ROUND: Duration = Duration::from_millis(100);

@@ -10,10 +10,10 @@ use super::table::{self, keep_beginning};
 use super::view::{HELP, KEYS, View};
 use observe::interval::{CgroupRow, DeviceRow, Interval};
 
-/// What a line is, for whoever can show emphasis.
+/// What a line is, for terminals that show emphasis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Text.
+    /// A row without emphasis.
     Plain,
     /// Titles of columns.
     Titles,
@@ -23,11 +23,11 @@ pub enum Tone {
     Marked,
     /// Something could not be seen.
     Note,
-    /// The keys.
+    /// The line of keys.
     Keys,
 }
 
-/// A line.
+/// A line of the screen.
 pub type Line = (Tone, String);
 
 /// Devices in sight unless all are asked for, with the titles.
@@ -178,7 +178,7 @@ fn table(columns: &[Column], rows: &[&CgroupRow], width: Option<usize>) -> Vec<S
     table::lines(&specs, &cells, width)
 }
 
-/// Rows around the marked one, so many as fit.
+/// Rows around the marked one, as many as fit.
 fn cgroups(view: &View, rows: &[&CgroupRow], width: usize, page: usize) -> Vec<Line> {
     let mark = view.mark(rows);
     let first = mark.map_or(0, |mark| (mark + 1).saturating_sub(page));

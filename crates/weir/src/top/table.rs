@@ -11,10 +11,10 @@ pub struct Spec {
     pub kind: Kind,
 }
 
-/// See [`Spec`].
+/// How a cell of a [`Spec`] is cut and aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A number.
+    /// A number, aligned right.
     Number,
     /// A path, of which the end says most.
     Path,

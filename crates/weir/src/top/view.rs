@@ -20,7 +20,10 @@ pub const HELP: [(&str, &str); 11] = [
         "move; the last lines are about the row that is marked",
     ),
     ("Home  End", "to the first row, to the last"),
-    ("/", "only cgroups whose path has what is typed; Enter ends"),
+    (
+        "/",
+        "only cgroups with the typed text in their path; Enter ends",
+    ),
     ("Esc", "leave this page, the filter, the mark"),
     ("a", "cgroups and devices, too, with nothing to do"),
     ("d", "all devices, or those with something to do"),
@@ -28,7 +31,7 @@ pub const HELP: [(&str, &str); 11] = [
     ("h  space", "hold the picture; looking goes on"),
 ];
 
-/// See above.
+/// What the keys of `weir top` change.
 #[derive(Clone, Debug)]
 pub struct View {
     /// Between two looks.
@@ -56,9 +59,9 @@ pub struct View {
 /// What follows from a key, beyond another picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
+    /// Draw the picture again.
     Draw,
-    /// End.
+    /// End `weir top`.
     Quit,
 }
 

@@ -60,7 +60,7 @@ fn the_kernels_tiers_are_taken_fastest_first() {
 fn a_kernel_that_knows_one_tier_is_to_be_told() {
     let machine = Machine::new();
     let why = machine.refused(None);
-    assert!(why.contains("does not tell of tiers"), "{why}");
+    assert!(why.contains("does not report memory tiers"), "{why}");
     machine.tier(4, "0-1\n");
     let why = machine.refused(None);
     assert!(why.contains("all memory in one tier (nodes 0-1)"), "{why}");
@@ -120,7 +120,7 @@ fn status_shows_who_has_what() {
     let expected = "\
 tiers are on: 0-1;2 (nodes, fastest first)
 pages are moved by damon: it is the best (at rest)
-memory that nobody else wants is lent
+memory that no other cgroup wants is lent
 
 tier  nodes  capacity  free  kept free
 0     0-1        3.0G  1.0M     512.0K
