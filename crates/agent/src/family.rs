@@ -37,7 +37,7 @@ struct Sample {
 /// A sample's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A count.
+    /// A whole number, as of a count.
     Whole(u64),
     /// Seconds, and what else has fractions.
     Real(f64),
@@ -82,7 +82,7 @@ impl Family {
         Family::new(Kind::Gauge, name, help)
     }
 
-    /// In bytes.
+    /// Marks the values as bytes.
     pub fn bytes(self) -> Family {
         Family {
             unit: Some(Unit::Bytes),
@@ -90,7 +90,7 @@ impl Family {
         }
     }
 
-    /// In seconds.
+    /// Marks the values as seconds.
     pub fn seconds(self) -> Family {
         Family {
             unit: Some(Unit::Seconds),

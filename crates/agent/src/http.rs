@@ -31,9 +31,9 @@ pub struct Request {
 /// What is answered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Response {
-    /// `200 OK`
+    /// Status line, as in `200 OK`.
     pub status: &'static str,
-    /// `Content-Type`
+    /// Value of the header `Content-Type`.
     pub kind: &'static str,
     /// All of it.
     pub body: String,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// It runs.
+    /// The agent has started.
     Started {
         /// Where metrics are, if anywhere.
         listen: Option<String>,
@@ -22,14 +22,14 @@ pub enum Event {
     },
     /// Anybody who reaches the address can read the metrics.
     Exposed {
-        /// The address.
+        /// Address of the metrics.
         listen: String,
     },
     /// A knob was set because of a rule.
     Set {
-        /// Its path.
+        /// Path of the cgroup.
         cgroup: String,
-        /// The file.
+        /// The knob that was set.
         knob: Knob,
         /// What it said before.
         from: String,
@@ -40,9 +40,9 @@ pub enum Event {
     },
     /// A knob whose rule is gone is again what it was.
     PutBack {
-        /// Its path.
+        /// Path of the cgroup.
         cgroup: String,
-        /// The file.
+        /// The knob that was put back.
         knob: Knob,
         /// What it said before.
         from: String,
@@ -51,20 +51,20 @@ pub enum Event {
     },
     /// A knob whose rule is gone was changed by somebody else meanwhile, and stays.
     Left {
-        /// Its path.
+        /// Path of the cgroup.
         cgroup: String,
-        /// The file.
+        /// The knob that was left.
         knob: Knob,
         /// What it says.
         value: String,
     },
     /// A knob could not be read or written; it is tried again.
     Failed {
-        /// Its path.
+        /// Path of the cgroup.
         cgroup: String,
-        /// The file.
+        /// The knob that was not set.
         knob: Knob,
-        /// Why.
+        /// Why it was not set.
         why: String,
     },
     /// Cgroups that a rule matches have none of the files; they are looked at again.
@@ -86,33 +86,33 @@ pub enum Event {
     },
     /// What was written over cannot be remembered.
     Forgetful {
-        /// Why.
+        /// Why notes cannot be kept.
         why: String,
     },
     /// New cgroups are found by regular scans only.
     Deaf {
-        /// Why.
+        /// Why new cgroups are not reported.
         why: String,
     },
     /// Tiers are on, and pages can be moved.
     Engine {
-        /// By what.
+        /// Name of the engine.
         engine: String,
         /// Why by this.
         why: String,
     },
     /// Pages cannot be moved this way any more.
     EngineFailed {
-        /// By what.
+        /// Name of the engine.
         engine: String,
-        /// Why.
+        /// Why the engine failed.
         why: String,
     },
     /// Tiers were switched off.
     TiersOff,
     /// Tiers cannot be kept, or not told of.
     Tiers {
-        /// Why.
+        /// Why tiers cannot be kept.
         why: String,
     },
     /// It ends, and leaves the knobs as they are.
@@ -227,7 +227,7 @@ impl Journal {
         }
     }
 
-    /// Says it.
+    /// Writes the event to the log.
     pub fn say(&self, event: &Event) {
         let line = if self.json {
             serde_json::to_string(event).unwrap_or_else(|why| format!("{{\"error\":\"{why}\"}}"))

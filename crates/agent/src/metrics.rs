@@ -39,13 +39,13 @@ pub struct Shown {
 /// What the agent's own parts last said of themselves.
 #[derive(Debug, Default)]
 pub struct Published {
-    /// Their metrics.
+    /// Metrics of the agent's parts.
     pub families: Vec<Arc<[Family]>>,
     /// Directories of cgroups that rules name.
     pub kept: BTreeSet<PathBuf>,
 }
 
-/// Makes scrapes.
+/// Answers scrapes with the metrics of the host and the agent.
 pub struct Exporter {
     /// The machine's root directory.
     root: PathBuf,

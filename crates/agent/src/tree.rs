@@ -6,7 +6,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A hierarchy.
+/// A cgroup hierarchy below a directory.
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: PathBuf,
@@ -14,7 +14,7 @@ pub struct Tree {
     owner: u32,
 }
 
-/// A cgroup.
+/// A cgroup found in a hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Where its files are.
@@ -40,7 +40,7 @@ impl Tree {
         })
     }
 
-    /// Its directory.
+    /// Directory of the root cgroup.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// All watches.
+/// All inotify watches on cgroups.
 pub struct Watch {
     inotify: Inotify,
     wanted: AddWatchFlags,

@@ -17,7 +17,7 @@ pub const WINDOW: u64 = 4096;
 /// A range of addresses that may have pages to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// First address.
+    /// First address of the range.
     pub start: u64,
     /// Behind the last.
     pub end: u64,

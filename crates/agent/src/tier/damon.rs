@@ -56,7 +56,7 @@ const SLICE: Dose = Dose::new(1 << 16, 1 << 10, 1 << 18);
 /// Slices end after this, and the next step goes on from there.
 const SLICES: Duration = Duration::from_secs(15);
 
-/// The engine.
+/// The engine that moves pages by DAMON.
 pub struct Damon {
     admin: Admin,
     host: Host,
@@ -66,7 +66,7 @@ pub struct Damon {
     sweeps: BTreeMap<Key, Sweep>,
     walk: Dose,
     slice: Dose,
-    /// Samples taken.
+    /// Number of samples taken.
     round: u64,
     broken: Option<String>,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Which way.
+/// Which way pages move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -31,7 +31,7 @@ pub struct Move {
     pub directory: PathBuf,
     /// The tier they leave, from 0, the fastest.
     pub tier: usize,
-    /// Which way.
+    /// Which way the pages move.
     pub way: Way,
     /// Nodes they leave.
     pub from: Vec<Node>,
@@ -186,7 +186,7 @@ impl Engine for Pair {
 
 /// An engine and why it is that one.
 pub struct Chosen {
-    /// It.
+    /// The engine in use.
     pub engine: Box<dyn Engine>,
     /// For `weir tier status`.
     pub why: String,

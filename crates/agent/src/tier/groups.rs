@@ -56,16 +56,16 @@ pub struct Groups {
     tree: Tree,
     /// None before the first look, and if the kernel grants none.
     watch: Option<Watch>,
-    /// Why not.
+    /// Why the kernel grants no watch.
     deaf: Option<String>,
     /// What is below these directories is to be read anew.
     changed: BTreeSet<PathBuf>,
-    /// Parents first.
+    /// All cgroups, parents first.
     all: Vec<Reading>,
 }
 
 impl Groups {
-    /// None yet.
+    /// The cgroups of `tree`, none read yet.
     pub fn new(tree: Tree) -> Groups {
         Groups {
             changed: BTreeSet::from([tree.root().to_path_buf()]),
@@ -113,7 +113,7 @@ impl Groups {
         !self.changed.is_empty()
     }
 
-    /// Reads them.
+    /// Reads what has changed.
     pub fn look(&mut self) -> &[Reading] {
         if self.watch.is_none() && self.deaf.is_none() {
             match Watch::of_all() {

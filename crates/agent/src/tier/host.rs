@@ -21,7 +21,7 @@ pub struct Host {
 /// A node of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// Number of the node.
     pub id: u32,
     /// Pages it has.
     pub present: u64,

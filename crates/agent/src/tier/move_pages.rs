@@ -28,7 +28,7 @@ const FULL: &str = "the node that pages go to has no memory left";
 /// Least pages asked of a process.
 const SHARE: u64 = 512;
 
-/// The engine.
+/// The engine that moves pages by move_pages(2).
 pub struct MovePages {
     host: Host,
     /// Where the search in a process goes on.

@@ -57,7 +57,7 @@ pub struct Settings {
     pub engine: Choice,
     /// Whether who is above its budget keeps what nobody else wants.
     pub lend: bool,
-    /// Between steps.
+    /// Time between two steps.
     pub interval: Duration,
     /// How long a page must be left alone to count as cold.
     pub look: Duration,

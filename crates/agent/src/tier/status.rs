@@ -23,13 +23,13 @@ pub struct Status {
     pub lend: bool,
     /// Whether something is being moved.
     pub moving: bool,
-    /// Fastest first.
+    /// All tiers, fastest first.
     pub tiers: Vec<TierStatus>,
     /// Cgroups without children, by path.
     pub cgroups: Vec<CgroupStatus>,
 }
 
-/// A tier.
+/// A tier as `weir tier status` shows it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct TierStatus {
     /// As the kernel writes lists of nodes.
@@ -42,7 +42,7 @@ pub struct TierStatus {
     pub headroom: u64,
 }
 
-/// A cgroup.
+/// A cgroup as `weir tier status` shows it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct CgroupStatus {
     /// From the root of the hierarchy.

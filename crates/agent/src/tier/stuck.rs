@@ -12,7 +12,7 @@ const STEPS: u32 = 3;
 /// Left alone so long at first, twice as long each further time.
 const FIRST: Duration = Duration::from_secs(4);
 
-/// At most.
+/// Left alone no longer than this.
 const LONGEST: Duration = Duration::from_secs(64);
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::tier::groups::Reading;
 use crate::tier::host::PAGE;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes moved.
+/// Bytes moved between tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// To slower tiers.
@@ -26,7 +26,7 @@ pub struct Totals {
     pub moves: u64,
     /// Pages that could not be moved.
     pub failed: u64,
-    /// By path.
+    /// Bytes moved, by the cgroup's path.
     pub cgroups: BTreeMap<String, Moved>,
 }
 

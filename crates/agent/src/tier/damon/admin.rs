@@ -23,7 +23,7 @@ struct Note {
     kdamonds: usize,
 }
 
-/// DAMON's files.
+/// DAMON's files below /sys/kernel/mm/damon/admin.
 pub struct Admin {
     directory: PathBuf,
     note: PathBuf,

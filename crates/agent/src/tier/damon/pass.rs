@@ -30,7 +30,7 @@ pub fn once(kdamonds: usize) -> Pace {
 
 /// What one kdamond is to do.
 pub struct Job<'a> {
-    /// Its number.
+    /// Number of the kdamond.
     pub kdamond: usize,
     /// What it looks at.
     pub ranges: &'a [Range],

@@ -14,7 +14,7 @@ pub enum Pass {
     Cold,
     /// Moves those that somebody has touched since.
     Hot,
-    /// Moves all.
+    /// Moves all pages.
     All,
     /// Counts those that somebody has touched since. They are told to the kernel's lists as used, which they were.
     Count,
@@ -29,7 +29,7 @@ pub struct Scheme {
     pub to: u32,
     /// Which way that is.
     pub way: Way,
-    /// Physical addresses.
+    /// Physical addresses it acts on.
     pub range: Range,
     /// What to do.
     pub pass: Pass,

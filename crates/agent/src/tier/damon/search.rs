@@ -32,7 +32,7 @@ pub struct Search {
     rest: u64,
     /// Of the pages in a slice at least this part is taken to be fit.
     share: f64,
-    /// Pages moved.
+    /// Pages that were moved.
     pub moved: u64,
     /// Of its pages, those looked at, and those in the slice under way.
     looked: u64,
@@ -151,7 +151,7 @@ fn take(blocks: &mut VecDeque<Block>, most: u64) -> Option<Block> {
 
 /// A tier that pages leave in one direction.
 pub struct Searches {
-    /// Its addresses.
+    /// Addresses of the tier.
     pub ranges: Vec<Range>,
     /// All that is looked for there.
     pub all: Vec<Search>,

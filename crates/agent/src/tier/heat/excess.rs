@@ -38,9 +38,9 @@ pub struct Look {
 /// A part of pages, from 0 to 1, by a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// It.
+    /// The part, from 0 to 1.
     pub of: f64,
-    /// Its variance.
+    /// Variance of the part.
     pub doubt: f64,
 }
 
