@@ -40,7 +40,7 @@ pub struct Plan {
 pub struct PlanDisk {
     /// The device is linked as `/dev/weir/<name>`.
     pub name: String,
-    /// In bytes.
+    /// Capacity in bytes.
     pub size: u64,
     /// Made and mounted at `/mnt/<name>`; `None` leaves the device blank.
     pub filesystem: Option<Filesystem>,
@@ -61,7 +61,7 @@ pub struct PlanDisk {
 pub enum Work {
     /// Run [`SCRIPT_PATH`] with the guest's shell.
     Script {
-        /// Its arguments.
+        /// Arguments of the script.
         args: Vec<String>,
         /// Its environment, besides `PATH` and `HOME`.
         env: BTreeMap<String, String>,

@@ -35,12 +35,12 @@ const COMMON: &str = include_str!("../data/debug.config");
 pub enum Kind {
     /// Uses of freed memory, with lockdep and kmemleak.
     Kasan,
-    /// Data races.
+    /// Data races, by KCSAN.
     Kcsan,
 }
 
 impl Kind {
-    /// Every kind.
+    /// Both kinds of debug kernel.
     pub const ALL: [Kind; 2] = [Kind::Kasan, Kind::Kcsan];
 
     /// Its name for `make debug-kernel KIND=`.

@@ -44,7 +44,7 @@ pub struct ScriptRequest {
     pub cpus: u32,
     /// CPUs that the kernel makes per-CPU data for, if more than there are.
     pub possible_cpus: u32,
-    /// In order.
+    /// Disks of the guest, in order.
     pub disks: Vec<ScriptDisk>,
     /// Files of the host, and their absolute paths in the guest.
     pub files: Vec<(PathBuf, String)>,
@@ -58,9 +58,9 @@ pub struct ScriptRequest {
     pub append: String,
     /// The script, on the host; run by the guest's busybox sh.
     pub script: PathBuf,
-    /// Its arguments.
+    /// Arguments of the script.
     pub args: Vec<String>,
-    /// Its environment.
+    /// Environment of the script.
     pub env: BTreeMap<String, String>,
     /// After this long the guest is ended.
     pub limit: Duration,

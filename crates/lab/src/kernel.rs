@@ -26,7 +26,7 @@ const FLAVOURS: &[(&str, &str)] = &[
 pub enum KernelSpec {
     /// The newest kernel of a series from Debian's archive.
     Debian {
-        /// E.g. `6.12`.
+        /// The series, as in `6.12`.
         series: String,
         /// One of [`FLAVOURS`].
         flavour: String,
@@ -86,11 +86,11 @@ fn flavours() -> String {
 /// A kernel that is there, ready to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// `uname -r`.
+    /// Release of the kernel (`uname -r`).
     pub release: String,
     /// The bootable image.
     pub image: PathBuf,
-    /// `lib/modules/<release>`.
+    /// The folder `lib/modules/<release>`.
     pub modules: PathBuf,
     /// A tree that out-of-tree modules are built against, if there is one.
     pub headers: Option<PathBuf>,

@@ -93,7 +93,7 @@ pub struct Machine<'a> {
     pub cpus: u32,
     /// CPUs that its kernel makes per-CPU data for, if more than there are.
     pub possible_cpus: u32,
-    /// In order.
+    /// Disks of the guest, in order.
     pub drives: &'a [Drive],
     /// One emulating thread, and a time stamp counter that counts the instructions of all CPUs.
     pub count_instructions: bool,

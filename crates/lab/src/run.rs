@@ -36,11 +36,11 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What to run.
 pub struct RunRequest {
-    /// As parsed.
+    /// The scenario to run.
     pub scenario: Scenario,
     /// As for `--kernel`.
     pub kernel: String,
-    /// Which arms.
+    /// Arms to run it in.
     pub arms: Vec<Arm>,
     /// How often each.
     pub repeat: u32,
@@ -59,7 +59,7 @@ pub struct RunRequest {
 /// What one guest came to.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// Its arm.
+    /// Arm of the guest.
     pub arm: Arm,
     /// Counted from 0.
     pub repeat: u32,
@@ -71,7 +71,7 @@ pub struct Guest {
     pub metrics: BTreeMap<String, Metric>,
     /// The console's log; the guest's other files are beside it.
     pub log: PathBuf,
-    /// Wall-clock seconds.
+    /// Seconds of wall-clock time.
     pub seconds: f64,
 }
 

@@ -14,7 +14,7 @@ pub const BEAT_MS: u64 = 5_000;
 pub enum Event {
     /// First of all; says which kernel this really is.
     Boot {
-        /// `uname -r`.
+        /// Release of the kernel (`uname -r`).
         release: String,
     },
     /// Nothing new, still alive.
@@ -38,7 +38,7 @@ pub enum Event {
     },
     /// A phase begins.
     PhaseStart {
-        /// Its name.
+        /// Name of the phase.
         phase: String,
     },
     /// A phase has ended.
@@ -52,14 +52,14 @@ pub enum Event {
     },
     /// What the kernel log holds against this run.
     Kernel {
-        /// `/proc/sys/kernel/tainted`.
+        /// Value of `/proc/sys/kernel/tainted`.
         taint: u64,
         /// The lines that name a warning, an oops, a stall, ...
         lines: Vec<String>,
     },
     /// The plan could not be carried out, or not to its end.
     Problem {
-        /// For people.
+        /// The problem in words.
         text: String,
         /// True if this proves a fault; false if the run merely says nothing (inconclusive).
         failed: bool,

@@ -32,7 +32,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins.
+    /// Starts to record the phase.
     pub fn start(site: &Site) -> Result<Recorder> {
         let file = site.scratch.join("phase.weir");
         let mut recording = Recording::create(&file, &system::kernel_release())?;

@@ -62,7 +62,7 @@ pub struct TierSamples {
 /// Where a cgroup's memory lay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierSeries {
-    /// When.
+    /// Time of each sample, in milliseconds.
     pub at_ms: Vec<u32>,
     /// How much was on each node.
     pub node_bytes: Vec<Vec<u64>>,
@@ -91,9 +91,9 @@ pub struct Series {
 /// Bytes moved by a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskBytes {
-    /// Bytes written.
+    /// Bytes written to the device.
     pub written: u64,
-    /// Bytes read.
+    /// Bytes read from the device.
     pub read: u64,
 }
 

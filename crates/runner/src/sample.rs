@@ -33,7 +33,7 @@ const PAGE_KIB: u64 = 4;
 
 /// What is watched.
 pub struct Watched {
-    /// By name.
+    /// Disks, by their names.
     pub disks: BTreeMap<String, Disk>,
     /// Paths in the scenario, and where they are.
     pub cgroups: Vec<(String, PathBuf)>,
@@ -62,7 +62,7 @@ struct Counters {
 const EVENTS: &[&str] = &["allocstall", "oom_kill", "pgscan_kswapd"];
 
 impl Watch {
-    /// Begins.
+    /// Starts to sample what is watched.
     pub fn start(watched: Watched) -> Result<Watch> {
         let before = Counters::read(&watched)?;
         let stop = Arc::new(AtomicBool::new(false));

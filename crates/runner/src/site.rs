@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Site {
     /// The directory of the cgroup below which the scenario's cgroups are made.
     pub cgroups: PathBuf,
-    /// By name.
+    /// Disks, by their names.
     pub disks: BTreeMap<String, Disk>,
     /// For results of fio and the like, on no disk that is measured.
     pub scratch: PathBuf,

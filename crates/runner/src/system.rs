@@ -45,7 +45,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// `uname -r`.
+/// Release of the running kernel (`uname -r`).
 pub fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .map(|text| text.trim().to_owned())

@@ -34,7 +34,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins.
+    /// Starts to sample where memory lies.
     pub fn start(cgroups: Vec<(String, PathBuf)>, top_nodes: Vec<usize>) -> Watch {
         let (start, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let flag = stop.clone();
@@ -121,7 +121,7 @@ fn by_node(text: &str) -> Vec<u64> {
     nodes
 }
 
-/// `N1=4096`
+/// Node and pages of a word such as `N1=4096`.
 fn node(word: &str) -> Option<(usize, u64)> {
     let (node, bytes) = word.strip_prefix('N')?.split_once('=')?;
     Some((node.parse().ok()?, bytes.parse().ok()?))

@@ -25,7 +25,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the job's processes.
     pub fn start(job: &Job, memory: &Memory, phase: &Phase, site: &Site) -> Result<Running> {
         let said = site.scratch.join(format!("{}.json", job.name));
         let errors = site.scratch.join(format!("{}.err", job.name));

@@ -20,7 +20,7 @@ const AHEAD: Duration = Duration::from_millis(2);
 pub struct Reader<'a> {
     /// What is read.
     pub region: &'a Region,
-    /// How.
+    /// How the region is read.
     pub memory: &'a Memory,
     /// Counted from 0.
     pub index: usize,
