@@ -27,7 +27,7 @@ pub use policy::names::{Kind, Unit};
 #[serde(into = "&str", try_from = "String")]
 #[repr(u32)]
 pub enum Knob {
-    /// The floor.
+    /// The floor, `memory.dirty_min`.
     DirtyMin,
     /// The ceiling in bytes.
     DirtyBytes,
@@ -137,9 +137,9 @@ impl TryFrom<String> for Knob {
 /// A text that a knob's file does not take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The knob.
+    /// The knob whose file refuses it.
     pub knob: Knob,
-    /// The text.
+    /// The text that was written.
     pub text: String,
     /// How the module refuses it.
     pub why: Error,

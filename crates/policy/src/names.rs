@@ -33,11 +33,11 @@ pub const FORGET_MS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
 pub enum Unit {
-    /// Events, parts.
+    /// A number of events, or a part.
     Count,
     /// Bytes, or `max`.
     Bytes,
-    /// Microseconds.
+    /// A time in microseconds.
     Microseconds,
 }
 

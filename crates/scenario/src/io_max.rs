@@ -9,15 +9,15 @@ use config::units;
 /// What a cgroup may do to one disk in a second; `None` is `max`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoMax {
-    /// The disk.
+    /// Name of the disk.
     pub disk: String,
-    /// Bytes read.
+    /// Bytes read per second.
     pub rbps: Option<u64>,
-    /// Bytes written.
+    /// Bytes written per second.
     pub wbps: Option<u64>,
-    /// Reads.
+    /// Read requests per second.
     pub riops: Option<u64>,
-    /// Writes.
+    /// Write requests per second.
     pub wiops: Option<u64>,
 }
 

@@ -88,7 +88,7 @@ pub struct Twin {
     /// Disks stand still for so long.
     #[serde(default)]
     pub stall_ns: Option<u64>,
-    /// So often.
+    /// Time between two such stalls.
     #[serde(default)]
     pub stall_every_ns: Option<u64>,
     /// Each so many-th request of a disk fails.
@@ -257,7 +257,7 @@ pub struct Expect {
     pub metric: String,
     /// Which side of `bound` is met.
     pub op: Op,
-    /// Right-hand side.
+    /// The bound to compare with.
     pub bound: Bound,
     /// As printed, made from the file's own words.
     pub text: String,
@@ -278,7 +278,7 @@ pub enum Op {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound(pub Vec<Term>);
 
-/// A product.
+/// A product in a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Term {
     /// Constant factor, sizes already in bytes, times in nanoseconds.
