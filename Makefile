@@ -52,7 +52,7 @@ test: setup ## check format and lints, run every test, guests included (10 minut
 
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir
-	cargo test --locked --package weir --bins --test agent --test cli --test docs --test knobs --test manual --test packages
+	cargo test --locked --package weir --bins --test agent --test cli --test docs --test knobs --test manual --test packages --test prose
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Holds comments and commits to the rules of the house: a doc comment makes sense alone, a subject
+//! says which part does what.
+
+use std::process::Command;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Words that a doc comment has at least.
+const LEAST_WORDS: usize = 3;
+/// About to be replaced by one table of metrics.
+const EXCEPTIONS: [&str; 2] = ["crates/lab/src/metrics.rs", "crates/scenario/src/metric.rs"];
+
+/// The commit from which on subjects follow the rules.
+const RULES_SINCE: &str = "8b582ae";
+/// Characters of a subject.
+const SUBJECT: usize = 72;
+
+/// What `git` prints with these arguments; nothing where there is no repository.
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .args(args)
+        .current_dir(ROOT)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}
+
+/// Doc comments of a source with the numbers of their first lines.
+fn doc_comments(source: &str) -> Vec<(usize, String)> {
+    let mut comments: Vec<(usize, String)> = Vec::new();
+    let mut kind_before = None;
+    for (index, line) in source.lines().enumerate() {
+        let line = line.trim_start();
+        let kind = ["///", "//!"].into_iter().find(|k| line.starts_with(k));
+        if let Some(kind) = kind {
+            let text = line[kind.len()..].trim();
+            match comments.last_mut() {
+                Some((_, before)) if kind_before == Some(kind) => {
+                    before.push(' ');
+                    before.push_str(text);
+                }
+                _ => comments.push((index + 1, text.into())),
+            }
+        }
+        kind_before = kind;
+    }
+    comments
+}
+
+#[test]
+fn doc_comments_make_sense_alone() {
+    let Some(files) = git(&["ls-files", "*.rs"]) else {
+        return;
+    };
+    let mut short = Vec::new();
+    for file in files.lines().filter(|file| !EXCEPTIONS.contains(file)) {
+        // A file may be gone from the work tree and not yet from the index.
+        let Ok(source) = std::fs::read_to_string(format!("{ROOT}/{file}")) else {
+            continue;
+        };
+        for (line, comment) in doc_comments(&source) {
+            if comment.split_whitespace().count() < LEAST_WORDS {
+                short.push(format!("{file}:{line}: {comment}"));
+            }
+        }
+    }
+    assert_eq!(short, Vec::<String>::new());
+}
+
+/// Whether a subject is `subsystem: imperative` or `one, two: imperative`.
+fn has_prefix(subject: &str) -> bool {
+    let Some((prefix, rest)) = subject.split_once(": ") else {
+        return false;
+    };
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ", /._-".contains(c);
+    !prefix.is_empty() && prefix.chars().all(is_name) && !rest.is_empty()
+}
+
+#[test]
+fn commits_say_which_part_does_what() {
+    let Some(subjects) = git(&["log", "--format=%h %s", &format!("{RULES_SINCE}..HEAD")]) else {
+        return;
+    };
+    let bad = subjects.lines().filter(|line| {
+        let subject = line.split_once(' ').map_or("", |(_, subject)| subject);
+        // What `git commit --fixup` makes is folded before it is merged.
+        let is_fixup = subject.starts_with("fixup! ");
+        !is_fixup && (subject.chars().count() > SUBJECT || !has_prefix(subject))
+    });
+    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&str>::new());
+}
