@@ -122,7 +122,7 @@ static void on_pause(void *unused, struct bdi_writeback *wb,
 	struct weir_seen *seen = weir_events_seen();
 	struct weir_pause_facts facts;
 
-	if (!seen)
+	if (!seen || seen->unwatched)
 		return;
 	/* since 6.15 tracepoints call their probes without RCU */
 	rcu_read_lock();

@@ -246,8 +246,11 @@ void weir_limits(void *dtc)
 		seen = weir_events_seen();
 		if (seen)
 			seen->limits = true;
-		if (seen && READ_ONCE(weir_leaving))
-			dismiss(dtc, seen);
+		if (READ_ONCE(weir_leaving)) {
+			if (seen)
+				dismiss(dtc, seen);
+			return;
+		}
 		if (!weir_acting())
 			return;
 		rcu_read_lock();

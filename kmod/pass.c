@@ -115,15 +115,16 @@ static void shorten_poll(struct weir_group *group,
 }
 
 /* After the kernel's function: count, and schedule the task's next look. */
-static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns)
+static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
+		  unsigned long pages_dirtied, u64 start_ns)
 {
 	u64 slept_ns = seen->pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
+	u64 left = max(current->nr_dirtied, 0);
 
-	/* the kernel let it go by the room of the host, which is not its own */
-	if (seen->released)
-		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
-						  seen->released_poll);
+	/* what the kernel leaves on the task comes again with its next pass */
+	weir_weight_leave(wb, pages_dirtied - min_t(u64, pages_dirtied, left),
+			  slept_ns);
 	if (!group)
 		return;
 	if (seen->pauses) {
@@ -137,25 +138,27 @@ static void leave(struct weir_seen *seen, u64 bdi_id, u64 start_ns)
 		weir_tree_fresh(group, seen);
 		shorten_poll(group, seen->css);
 	}
-	if (group->css == seen->css)
-		weir_weight_leave(group, bdi_id, slept_ns);
 }
 
-/* The kernel's function, watched. */
-static int watched_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+/* The kernel's function; its task is listed, so that it can be let go. */
+static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
 {
 	u64 start_ns = ktime_get_mono_fast_ns();
-	u64 bdi_id = wb->bdi->id;
 	int ret;
 
 	weir_events_enter(seen);
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
 	rcu_read_lock();
 	weir_events_leave(seen);
-	leave(seen, bdi_id, start_ns);
+	if (!seen->unwatched)
+		leave(seen, wb, pages_dirtied, start_ns);
 	rcu_read_unlock();
-	if (!seen->limits && weir_hooks_armed())
+	/* the kernel let it go by the room of the host, which is not its own */
+	if (seen->released)
+		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
+						  seen->released_poll);
+	if (!seen->unwatched && !seen->limits && weir_hooks_armed())
 		atomic64_inc(&unseen);
 	return ret;
 }
@@ -169,15 +172,17 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		.async = flags & BDP_ASYNC,
 	};
 
-	if (!weir_acting())
-		return weir_kernel_pass(wb, pages_dirtied, flags);
+	if (!weir_acting()) {
+		seen.unwatched = true;
+		return listed_pass(wb, pages_dirtied, flags, &seen);
+	}
 	if (admit(wb, pages_dirtied, &seen)) {
 		weir_wake_flusher(wb);
 		return 0;
 	}
-	if (!weir_weight_wait(wb, pages_dirtied, flags))
+	if (!weir_weight_wait(wb, flags))
 		return -EAGAIN;
-	return watched_pass(wb, pages_dirtied, flags, &seen);
+	return listed_pass(wb, pages_dirtied, flags, &seen);
 }
 
 u64 weir_passes_unseen(void)

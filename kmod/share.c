@@ -36,6 +36,8 @@
 #include <linux/rcupdate.h>
 
 #define STEPS			4096
+/* Of the hierarchy, as far as it is the host's to arrange and not a tenant's. */
+#define LEVELS			8
 /* Not written to for this time: not in use. */
 #define FORGET_JIFFIES		(10 * HZ)
 #define ROUND_NS		(WEIR_ROUND_MS * NSEC_PER_MSEC)
@@ -109,6 +111,11 @@ struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id)
 	return NULL;
 }
 
+static bool is_stale(const struct weir_level *level)
+{
+	return time_after(jiffies, READ_ONCE(level->given) + FORGET_JIFFIES);
+}
+
 /* The group's level on a device, or NULL if rounds have set none of late. */
 struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id)
 {
@@ -118,7 +125,7 @@ struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id)
 		struct weir_level *level = &group->share.levels[i];
 
 		if (READ_ONCE(level->bdi_id) == bdi_id &&
-		    time_before(jiffies, READ_ONCE(level->given) + WEIR_STALE_JIFFIES))
+		    READ_ONCE(level->portion) && !is_stale(level))
 			return level;
 	}
 	return NULL;
@@ -351,49 +358,72 @@ static bool is_behind(const struct weir_account *one,
 	return weir_share_is_behind(&a, &b);
 }
 
-/* One that is on this device, or is unused, or the one unused for longest. */
+/* The group's level on this device, or one that is unused; NULL if all are in use. */
 static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
 {
 	struct weir_level *levels = group->share.levels;
-	struct weir_level *level = &levels[0];
+	struct weir_level *unused = NULL;
 	int i;
 
 	for (i = 0; i < WEIR_ACCOUNTS; i++) {
 		if (levels[i].bdi_id == bdi_id)
 			return &levels[i];
-		if (!levels[i].bdi_id ||
-		    (level->bdi_id && time_before(levels[i].given, level->given)))
-			level = &levels[i];
+		if (!unused && (!levels[i].bdi_id || is_stale(&levels[i])))
+			unused = &levels[i];
 	}
-	*level = (struct weir_level) { .given = jiffies };
-	WRITE_ONCE(level->bdi_id, bdi_id);
-	return level;
+	if (unused) {
+		WRITE_ONCE(unused->bdi_id, 0);
+		unused->due_ns = 0;
+		WRITE_ONCE(unused->portion, 0);
+		WRITE_ONCE(unused->given, jiffies);
+		WRITE_ONCE(unused->bdi_id, bdi_id);
+	}
+	return unused;
 }
 
-/*
- * Set the levels on a member's path, once a round: at each division, its child
- * pays for all below it (weight.c).  One without children has its account.
- */
-static void give_levels(struct weir_group *group, const struct weir_contest *contest)
+static void give_level(struct weir_group *group, u32 portion,
+		       const struct weir_contest *contest)
 {
 	struct weir_level *level;
 	unsigned long flags;
 
+	raw_spin_lock_irqsave(&group->lock, flags);
+	level = level_for(group, contest->bdi_id);
+	if (level) {
+		WRITE_ONCE(level->portion, portion);
+		level->pace = contest->pace;
+		level->queue = contest->queued;
+		WRITE_ONCE(level->given, jiffies);
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+}
+
+/* Children that are gone may still own files. */
+static bool has_children(const struct weir_group *group)
+{
+	const struct cgroup *cgroup = group->css->cgroup;
+
+	return READ_ONCE(cgroup->nr_descendants) ||
+	       READ_ONCE(cgroup->nr_dying_descendants);
+}
+
+/*
+ * Set the levels on a member's path, once a round: at each division, its child
+ * pays for what nobody below it does (weight.c).  Not further down than LEVELS,
+ * where neighbours can only be one tenant's.
+ */
+static void give_levels(struct weir_group *group, const struct weir_contest *contest)
+{
 	for (; group; group = group->parent) {
 		steps--;
 		if (group->share.levelled == contest->number)
 			return;
 		group->share.levelled = contest->number;
-		if (!above(group)->weighted ||
-		    !READ_ONCE(group->css->cgroup->nr_descendants))
+		if (group->css->cgroup->level > LEVELS ||
+		    !above(group)->weighted || !has_children(group))
 			continue;
-		raw_spin_lock_irqsave(&group->lock, flags);
-		level = level_for(group, contest->bdi_id);
-		level->portion = portion_of(group, WEIR_PORTION_ONE, contest);
-		level->pace = contest->pace;
-		level->queue = contest->queued;
-		WRITE_ONCE(level->given, jiffies);
-		raw_spin_unlock_irqrestore(&group->lock, flags);
+		give_level(group, contest->runners < 2 ? 0 :
+			   portion_of(group, WEIR_PORTION_ONE, contest), contest);
 	}
 }
 
@@ -409,7 +439,7 @@ static void give(struct weir_account *account, struct weir_contest *contest)
 	WRITE_ONCE(account->pace, contest->pace);
 	WRITE_ONCE(account->queue, contest->queued);
 	WRITE_ONCE(account->portion, portion);
-	if (portion && !account->nested)
+	if (contest->scope == &root && account->number == contest->number)
 		give_levels(account->group, contest);
 	if (account->nested && portion &&
 	    (!least || is_behind(account, least)))

@@ -32,6 +32,10 @@ struct weir_account {
 	u64 asleep_ns;		/* in the throttle, in this round, all tasks */
 	u64 queued;		/* dirty + writeback, last seen */
 	unsigned long seen;	/* jiffies; 0: never */
+	unsigned long noted;	/* jiffies when @paid and @written were; 0: never */
+	u64 ahead;		/* recorded on the wb, in no pass yet */
+	u64 passed;		/* dirtied by tasks, lately */
+	u64 unpaid;		/* of that, on wbs of other cgroups */
 	unsigned long slept;	/* jiffies of the last sleep; 0: none */
 	/* set by rounds, read without a lock */
 	u32 portion;
@@ -48,14 +52,12 @@ struct weir_account {
 };
 
 /*
- * What all below a cgroup do on one device, where the cgroup competes with
- * siblings by weight.  Under group->lock unless said otherwise.
+ * What tasks below a cgroup dirtied on one device and no account there has paid
+ * for, where the cgroup competes with siblings by weight.  Under group->lock
+ * unless said otherwise.
  */
 struct weir_level {
 	u64 bdi_id;		/* 0: unused; read without a lock */
-	u64 recorded;		/* dirtied on the wbs of those below, as their passes saw it */
-	u64 passed;		/* dirtied by tasks below, as their passes were called with */
-	u64 charged;		/* the larger of the two, up to which is paid until @due_ns */
 	u64 due_ns;
 	unsigned long given;	/* jiffies of the last round that set the rest */
 	u32 portion;
@@ -110,9 +112,8 @@ void weir_weights_round(void);
 u32 weir_weight_portion_now(const struct weir_group *group);
 
 /* weight.c: writers wait for the time their pages cost */
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		      unsigned int flags);
-void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns);
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
+void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns);
 
 #else
 
@@ -125,10 +126,8 @@ static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 no
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
 static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }
-static inline bool
-weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		 unsigned int flags) { return true; }
-static inline void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns) { }
+static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
+static inline void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns) { }
 
 #endif
 #endif

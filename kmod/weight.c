@@ -7,15 +7,13 @@
  * moment.  If that is paid until later than now, it waits, and then makes the
  * kernel's own pass.
  *
- * Each ancestor that competes by weight pays for the same pages, at the price of
- * its own portion, and the writer waits for the one that is paid for longest.
- * Where cgroups pay for themselves that changes nothing: their portions add up.
- * But whoever owns a subtree can have its tasks write to files of another cgroup
- * in it, or replace cgroups before they have paid.  So the ancestor goes by what
- * wbs recorded or by what tasks say that they dirtied, whichever is more.  This
- * holds in the root's division alone; within others it is among a tenant's own.
- * A pass of a cgroup that weir has no record of yet is one of its nearest
- * ancestor's own.
+ * Whoever owns a subtree can have its tasks write to files of another cgroup in
+ * it, or replace cgroups before they have paid.  So what a task dirtied that its
+ * cgroup's wb did not record is paid for by each ancestor that competes by weight
+ * (a level), at the price of its portion.  Only writers of cgroups that do so
+ * wait for it: a quarter or more of what they dirty.  This is so in the root's
+ * division alone; within others it is among a tenant's own.  A pass of a cgroup
+ * that weir has no record of yet is its nearest ancestor's.
  *
  * weir adds a wait to the throttle, it lets nobody past it, so the limits of the
  * host, of the cgroup and of the device hold as before.  The kernel counts the
@@ -40,6 +38,10 @@
 
 /* A pause in writing after which what was dirtied before is not charged. */
 #define FORGET_JIFFIES	(10 * HZ)
+/* What tasks of a cgroup may have dirtied and made no pass for: 64 times 32 pages. */
+#define AHEAD_MOST	2048ULL
+/* Of what tasks of a cgroup dirtied, that many pages and more are remembered. */
+#define LATELY		1024
 
 /* What a pass goes by; all of it is read with no lock held. */
 struct look {
@@ -82,8 +84,8 @@ static struct weir_turn turn_of(const struct weir_account *account, u64 host,
 /* Note what was dirtied and cleaned since the last look; returns what was dirtied. */
 static u64 note(struct weir_account *account, const struct look *now)
 {
-	bool first = !account->seen ||
-		     time_after(jiffies, account->seen + FORGET_JIFFIES);
+	bool first = !account->noted ||
+		     time_after(jiffies, account->noted + FORGET_JIFFIES);
 	u64 pages = 0;
 
 	/* a look on another CPU may have been the later one; a wb made anew starts from 0 */
@@ -95,27 +97,24 @@ static u64 note(struct weir_account *account, const struct look *now)
 	account->paid = now->dirtied;
 	account->written = now->written;
 	account->queued = now->queued;
-	WRITE_ONCE(account->seen, jiffies ?: 1);
+	account->noted = jiffies ?: 1;
+	account->ahead = min(account->ahead + pages, AHEAD_MOST);
 	return pages;
 }
 
-/* Pay for what the account's cgroup dirtied; how long is its writer to wait, in ms? */
+/* Pay for @pages of the account's cgroup; how long is its writer to wait, in ms? */
 static u64 pay(struct weir_account *account, const struct look *now, u64 pages)
 {
 	struct weir_turn turn = turn_of(account, now->host, &now->limits);
-	u64 wait_ms;
 
 	account->price_ns = weir_turn_price_ns(&turn);
 	account->due_ns = weir_turn_pay(&turn, account->due_ns, now->now_ns, pages);
-	wait_ms = weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
-	if (wait_ms)
-		WRITE_ONCE(account->slept, jiffies ?: 1);
-	return wait_ms;
+	return weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
 }
 
-/* The same for a level: @recorded on the wb of one below it, @passed by its task. */
+/* The same for a level. */
 static u64 pay_level(struct weir_group *group, u64 bdi_id, const struct look *now,
-		     u64 recorded, u64 passed)
+		     u64 pages)
 {
 	struct weir_level *level;
 	unsigned long flags;
@@ -134,63 +133,90 @@ static u64 pay_level(struct weir_group *group, u64 bdi_id, const struct look *no
 			.host_thresh = now->limits.thresh,
 			.host_bg_thresh = now->limits.bg_thresh,
 		};
-		u64 charged = level->charged;
 
-		level->recorded += recorded;
-		level->passed += passed;
-		level->charged = max(level->recorded, level->passed);
-		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->now_ns,
-					      level->charged - charged);
+		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->now_ns, pages);
 		wait_ms = weir_turn_wait_ms(&turn, level->due_ns, now->now_ns);
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	return wait_ms;
 }
 
-/* Pay for a pass from @group upwards; its wb, if it is the group's own, was looked at. */
-static u64 pay_path(struct weir_group *group, u64 bdi_id, bool own,
-		    const struct look *now, u64 passed)
+/* Pay for @pages at all levels from @group upwards; the longest wait, in ms. */
+static u64 pay_levels(struct weir_group *group, u64 bdi_id, const struct look *now,
+		      u64 pages)
 {
-	struct weir_account *account;
-	unsigned long flags;
-	u64 recorded = 0;
 	u64 wait_ms = 0;
 
-	raw_spin_lock_irqsave(&group->lock, flags);
-	account = weir_share_enlist(group, bdi_id);
-	if (account) {
-		if (own)
-			recorded = note(account, now);
-		else
-			WRITE_ONCE(account->seen, jiffies ?: 1);
-		wait_ms = pay(account, now, own ? recorded : passed);
-	}
-	raw_spin_unlock_irqrestore(&group->lock, flags);
 	for (; group; group = group->parent)
-		wait_ms = max(wait_ms, pay_level(group, bdi_id, now, recorded, passed));
+		wait_ms = max(wait_ms, pay_level(group, bdi_id, now, pages));
 	return wait_ms;
 }
 
-/* The same for a pass on @wb; 0 if its cgroup is in no division. */
-static u64 pay_pass(struct bdi_writeback *wb, u64 pages_dirtied)
+/* Do tasks dirty what their account does not pay for, or is it too early to tell? */
+static bool evades(const struct weir_account *account)
+{
+	return 4 * account->unpaid >= account->passed;
+}
+
+/* Before a pass on @wb of @group, or of one below it that has no record. */
+static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb)
+{
+	bool own = group->css == wb->memcg_css;
+	struct weir_account *account;
+	struct look now = look(wb);
+	bool levels = !own;
+	unsigned long flags;
+	u64 wait_ms = 0;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	account = weir_share_enlist(group, wb->bdi->id);
+	if (account) {
+		wait_ms = pay(account, &now, own ? note(account, &now) : 0);
+		levels |= evades(account);
+		WRITE_ONCE(account->seen, jiffies ?: 1);
+		if (wait_ms)
+			WRITE_ONCE(account->slept, jiffies ?: 1);
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	if (levels)
+		wait_ms = max(wait_ms, pay_levels(group, wb->bdi->id, &now, 0));
+	return wait_ms;
+}
+
+/* How long is a pass on @wb to wait, in ms?  0 if its cgroup is in no division. */
+static u64 pay_pass(struct bdi_writeback *wb)
 {
 	struct weir_group *group;
 	u64 wait_ms = 0;
-	struct look now;
 
 	rcu_read_lock();
 	group = weir_group_nearest(wb->memcg_css);
-	if (group && weir_share_scope(group)) {
-		now = look(wb);
-		wait_ms = pay_path(group, wb->bdi->id, group->css == wb->memcg_css,
-				   &now, pages_dirtied);
-		if (wait_ms && READ_ONCE(weir_observe)) {
-			weir_count(group, would_wait);
-			wait_ms = 0;
-		}
+	if (group && weir_share_scope(group))
+		wait_ms = pay_pass_of(group, wb);
+	if (wait_ms && READ_ONCE(weir_observe)) {
+		weir_count(group, would_wait);
+		wait_ms = 0;
 	}
 	rcu_read_unlock();
 	return wait_ms;
+}
+
+/*
+ * Of @pages that a task dirtied, those its cgroup's wb has not recorded.  An @own
+ * account's; any other has none.
+ */
+static u64 unpaid(struct weir_account *account, bool own, u64 pages)
+{
+	u64 recorded = own ? min(account->ahead, pages) : 0;
+
+	account->ahead -= recorded;
+	account->passed += pages;
+	account->unpaid += pages - recorded;
+	if (account->passed >= LATELY) {
+		account->passed /= 2;
+		account->unpaid /= 2;
+	}
+	return pages - recorded;
 }
 
 /*
@@ -300,8 +326,8 @@ static void tell_device(struct bdi_writeback *wb)
 
 /*
  * Let the kernel look at tasks of @wb after 8 pages, as where a limit is exceeded.
- * A new task is looked at after 32 otherwise, and its cgroup owes already.  The
- * kernel's next pass on @wb clears it.
+ * A new task is looked at after 32 otherwise, and its cgroup owes already.  Cleared
+ * with the first pass that ends without a pause.
  */
 static void look_sooner(struct bdi_writeback *wb)
 {
@@ -334,15 +360,14 @@ static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
  * wait for what the cgroup's pages cost.  False if @flags forbid a wait that is
  * due: the pass ends with -EAGAIN.
  */
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		      unsigned int flags)
+bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 {
 	u64 wait_ms;
 
 	if (!weir_share_any() || current->prio < MAX_RT_PRIO ||
 	    current->flags & PF_LOCAL_THROTTLE)
 		return true;
-	wait_ms = pay_pass(wb, pages_dirtied);
+	wait_ms = pay_pass(wb);
 	if (!wait_ms)
 		return true;
 	weir_wake_flusher(wb);
@@ -352,18 +377,57 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return true;
 }
 
+/* The kernel has let its task go without a pause: nothing is exceeded. */
+static void look_later(struct bdi_writeback *wb)
+{
+	if (READ_ONCE(wb->dirty_exceeded))
+		WRITE_ONCE(wb->dirty_exceeded, 0);
+}
+
+/* Pay for @pages that a task dirtied, as far as its cgroup's wb did not record them. */
+static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 pages)
+{
+	bool own = group->css == wb->memcg_css;
+	struct weir_account *account;
+	struct look now = {
+		.host = weir_count_host(),
+		.now_ns = ktime_get_ns(),
+		.limits = weir_host_limits(),
+	};
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&group->lock, flags);
+	account = weir_share_account(group, wb->bdi->id);
+	if (account) {
+		pages = unpaid(account, own, pages);
+		if (!own)
+			pay(account, &now, pages);
+	}
+	raw_spin_unlock_irqrestore(&group->lock, flags);
+	if (pages)
+		pay_levels(group, wb->bdi->id, &now, pages);
+}
+
 /*
- * A kernel's pass of a task of @group ends, in which it slept for @slept_ns, or not
- * at all.  A task that pays must not dirty much more before the next one.  Under RCU.
+ * A kernel's pass on @wb ends.  The task slept in it for @slept_ns, or not at all,
+ * and had dirtied @pages.  If it pays, it must not dirty much more before the next
+ * one.  Under RCU.
  */
-void weir_weight_leave(struct weir_group *group, u64 bdi_id, u64 slept_ns)
+void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns)
 {
 	struct weir_account account;
+	struct weir_group *group;
 
-	if (!weir_share_any() ||
-	    !note_sleep(group, bdi_id, slept_ns, &account))
+	if (!weir_share_any())
 		return;
-	if (!READ_ONCE(weir_observe))
+	if (!slept_ns)
+		look_later(wb);
+	group = weir_group_nearest(wb->memcg_css);
+	if (!group || !weir_share_scope(group))
+		return;
+	pay_unpaid(group, wb, pages);
+	if (note_sleep(group, wb->bdi->id, slept_ns, &account) &&
+	    !READ_ONCE(weir_observe))
 		current->nr_dirtied_pause =
 			weir_turn_poll(account.price_ns,
 				       current->nr_dirtied_pause);

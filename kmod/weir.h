@@ -230,6 +230,7 @@ struct weir_seen {
 	struct cgroup_subsys_state *css;
 	bool below_floor;		/* was, when it began */
 	bool async;			/* must not sleep */
+	bool unwatched;			/* weir does not act: nothing is counted */
 	bool counted;			/* its path's sums, at counted_switches */
 	unsigned long counted_switches;
 	bool limits;			/* came by limits.c */

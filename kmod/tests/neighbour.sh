@@ -60,7 +60,7 @@ phase() {
 		--output-format=json --output=/tmp/quick.json || return 1
 	after=$(written bulk)
 	p99=$(awk '$1 == "\"99.000000\"" { print $3 + 0; exit }' /tmp/quick.json)
-	longest=$(awk '/"write" : {/ { here = 1 } here && /"max"/ && n++ == 1 { print $3 + 0; exit }' /tmp/quick.json)
+	longest=$(awk '/"write" :/ { here = 1 } here && /"max"/ && n++ == 1 { print $3 + 0; exit }' /tmp/quick.json)
 	echo "# $1: quick p99 $p99 ns, longest $longest ns; bulk $(((after - before) / seconds)) KiB/s," \
 		"tenant $((($(written tenant) - beside) / seconds)) KiB/s, quick held $(stat quick nr_throttled)" | tee -a /tmp/told
 	echo "$p99 $((after - before)) $(($(written tenant) - beside))" >>/tmp/$1
