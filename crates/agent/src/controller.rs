@@ -27,6 +27,6 @@ pub trait Controller {
     /// Called when its bell is readable.
     fn woken(&mut self) {}
 
-    /// Called when somebody asks for its configuration to be read again.
+    /// Called when an operator asks to read the configuration again.
     fn reload(&mut self) {}
 }

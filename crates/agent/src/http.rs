@@ -2,7 +2,7 @@
 //! As much of HTTP as a scrape takes: one GET a connection, answered and closed.
 //!
 //! A client has 5 s and 8 KiB for its request and 5 s to take the answer, and there are 16 at a time: one more
-//! ends the oldest. So clients that dawdle, or are many, cost 16 threads at most and keep nobody
+//! ends the oldest. So clients that dawdle, or are many, cost 16 threads at most and keep no client
 //! else from being answered.
 
 use std::collections::VecDeque;
@@ -96,7 +96,7 @@ pub fn serve(listener: TcpListener, answer: Arc<Answer>) -> io::Result<()> {
             places.enter(number, copy);
             let (here, answer) = (Arc::clone(&places), Arc::clone(&answer));
             let talk = move || {
-                // Whoever hangs up or dawdles gets no answer.
+                // A client that hangs up or dawdles gets no answer.
                 let _ = talk(&stream, &*answer);
                 here.leave(number);
             };

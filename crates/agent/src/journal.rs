@@ -20,7 +20,7 @@ pub enum Event {
         /// Rules in effect.
         rules: usize,
     },
-    /// Anybody who reaches the address can read the metrics.
+    /// Any host that reaches the address can read the metrics.
     Exposed {
         /// Address of the metrics.
         listen: String,
@@ -49,7 +49,7 @@ pub enum Event {
         /// What was written.
         to: String,
     },
-    /// A knob whose rule is gone was changed by somebody else meanwhile, and stays.
+    /// A knob whose rule is gone was changed by another program meanwhile, and stays.
     Left {
         /// Path of the cgroup.
         cgroup: String,
@@ -235,7 +235,7 @@ impl Journal {
             event.to_string()
         };
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        // With nobody left to read it there is nobody to tell; the knobs are still kept.
+        // Without a reader the line is lost; the knobs are still kept.
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }

@@ -2,7 +2,7 @@
 //! Keeps knobs as the rules say.
 //!
 //! It compares what is with what ought to be and writes only the difference ([`crate::step`]), so it does not
-//! matter how often or why it looks: because a cgroup appeared, the policy changed, somebody wrote a knob by
+//! matter how often or why it looks: because a cgroup appeared, the policy changed, an operator wrote a knob by
 //! hand, or the module was loaded again.
 
 use crate::journal::{Event, Journal};
@@ -199,7 +199,7 @@ impl Keeper {
         places
     }
 
-    /// Gives up listening: half of the cgroups heard of and the others not helps nobody.
+    /// Gives up listening: hearing of half of the cgroups is of no use.
     fn deaf(&mut self, why: &str) {
         self.watch = None;
         self.journal.say(&Event::Deaf { why: why.into() });

@@ -15,7 +15,7 @@
 //! exceptions after. In the example `docker-1f00.scope` gets a ceiling of 1G and a floor of 64M, all others a ceiling of 256M.
 //!
 //! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are in a
-//! directory of somebody else than root (a delegated subtree), unless it says `delegated = true`.
+//! directory of a user other than root (a delegated subtree), unless it says `delegated = true`.
 
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;

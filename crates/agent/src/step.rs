@@ -8,7 +8,7 @@
 //! 4194304     0 -> 16M         16M     written 16M: while there is a rule, it holds
 //! 16777216    0 -> 16M         none    written 0, as it was found
 //! 0           0 -> 16M         none    nothing: the module was loaded anew
-//! 4194304     0 -> 16M         none    left: somebody else wants it so
+//! 4194304     0 -> 16M         none    left: another program wrote it
 //! 16777216    -                16M     nothing, and nothing will be put back: it was so before
 //! ```
 
@@ -27,7 +27,7 @@ pub enum Step {
     PutBack(String),
     /// It is what was found: the entry has done its duty.
     Forget,
-    /// It is what somebody else wrote meanwhile, and stays.
+    /// Another program wrote it meanwhile, and stays.
     Leave,
 }
 

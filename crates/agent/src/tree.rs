@@ -23,7 +23,7 @@ pub struct Place {
     pub path: String,
     /// Of the directory. Kernels never give the number again, so it tells a cgroup from its successor.
     pub inode: u64,
-    /// Whether it is in a directory that is not root's, so that somebody else chose its name.
+    /// Whether it is in a directory that is not root's, so that another user chose its name.
     pub delegated: bool,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("made");
         fs::create_dir_all(dir.path().join("user/mine")).expect("made");
         let mut tree = Tree::at(dir.path()).expect("a hierarchy");
-        // As if all of it were somebody else's.
+        // As if another user owned all of it.
         tree.owner = tree.owner.wrapping_add(1);
         let mut delegated = Vec::new();
         tree.walk(tree.root(), |place| {

@@ -27,7 +27,7 @@ pub fn read<T>(
         let at = why.span().map_or(0, |s| s.start);
         reader.complain(at, "", format!("not TOML: {}", why.message()));
     }
-    // What a broken file means is anybody's guess: do not check guesses.
+    // What a broken file means is unknown: do not check guesses.
     let made = errors
         .is_empty()
         .then(|| sections(&Table::root(&reader, &root, known)));

@@ -48,7 +48,7 @@ pub struct PlanDisk {
     pub mount_options: Option<String>,
     /// What writes are throttled to once all is prepared, bytes per second; shapes the device's queue.
     pub write_bandwidth: Option<u64>,
-    /// The same of reads, which are in nobody's way.
+    /// The same of reads, which delay no writer.
     pub read_bandwidth: Option<u64>,
     /// Put dm-crypt on top.
     #[serde(default)]

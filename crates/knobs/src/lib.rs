@@ -72,7 +72,7 @@ impl Knob {
         Knob::ALL.into_iter().find(|knob| knob.file() == file)
     }
 
-    /// What the file holds until somebody writes it, as [`Knob::parse`] returns it.
+    /// What the file holds until it is written, as [`Knob::parse`] returns it.
     pub fn default(self) -> u64 {
         names::knob_unset(self as u32)
     }

@@ -115,7 +115,7 @@ impl Apt {
             "Dir::Etc::preferencesparts=/dev/null".to_owned(),
             "APT::Architecture=amd64".to_owned(),
             "APT::Architectures=amd64".to_owned(),
-            // The cache belongs to whoever runs weir; apt's own user could not write there.
+            // The cache belongs to the user who runs weir; apt's own user could not write there.
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),

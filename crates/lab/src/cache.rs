@@ -102,7 +102,7 @@ impl Cache {
         fs::create_dir_all(&aside).with_context(|| format!("making {}", aside.display()))?;
         make(&aside)?;
         fs::rename(&aside, &path).with_context(|| format!("renaming {}", aside.display()))?;
-        // Whoever still waits for it finds the directory made.
+        // A process that still waits for it finds the directory made.
         let _ = fs::remove_file(&lock);
         Ok(path)
     }

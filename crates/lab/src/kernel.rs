@@ -169,7 +169,7 @@ fn relocate(headers: &Path, root: &Path) -> Result<()> {
         );
     };
     let relocated = format!("include {}{included}\n", root.display());
-    // Whoever builds against them meanwhile must not find it half written.
+    // A build against them meanwhile must not find it half written.
     if relocated == text {
         return Ok(());
     }

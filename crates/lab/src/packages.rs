@@ -20,7 +20,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Nobody reads these in a guest.
+/// Files that are not read in a guest.
 const TO_BE_READ: &[&str] = &[
     "usr/share/doc",
     "usr/share/doc-base",

@@ -14,7 +14,7 @@ pub enum Outcome {
     Done,
     /// Something is wrong: with the kernel, or with what was run. With what happened, for people.
     Failed(String),
-    /// Nobody can say: it hung, died, or could not do what was asked. With what happened, for people.
+    /// Inconclusive: it hung, died, or could not do what was asked. With what happened, in words.
     Inconclusive(String),
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From an observation to a verdict. Pure functions: the same for a live look and a file.
 //!
-//! A verdict is made for a group of tasks (a cgroup, a process, everybody of a cgroup) in four steps:
+//! A verdict is made for a group of tasks (a cgroup, a process, all tasks of a cgroup) in four steps:
 //!
 //! 1. add up what they lost, by kind: in the throttle, for a weight, in reclaim, for fsync and the journal, other
 //!    sleeps. The kind with the most time is what stalled them; under 1 % of the time nothing did;
@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 /// Less than this part of the time is no stall.
 const STALLED: f64 = 0.01;
-/// Cgroups with a verdict of their own when nobody was named.
+/// Cgroups with a verdict of their own when none was named.
 const MOST_VERDICTS: usize = 5;
 
 /// The verdicts for `target`; without stalls one verdict, [`Cause::Nothing`].

@@ -21,7 +21,7 @@ use crate::stall::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Cgroups that are told who stalls them; more are stalled one by one than anybody reads.
+/// Cgroups with a verdict at most; a reader cannot use more.
 const MOST_VERDICTS: usize = 100;
 
 /// What happened between two looks.

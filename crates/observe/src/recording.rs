@@ -15,7 +15,7 @@
 //!
 //! What was written is flushed every second as a whole block. So the file of a machine that died can be
 //! used up to its last second; what is known at the end only is then missing, as it is in a trace of
-//! somebody else's. Readers skip lines they do not know and refuse versions they do not. Version 1 had
+//! another program's. Readers skip lines they do not know and refuse versions they do not. Version 1 had
 //! no packed events, and is read as well.
 
 mod block;
@@ -167,7 +167,7 @@ impl Recording {
             kernel: kernel.into(),
         };
         if let Err(why) = recording.line(&head) {
-            // A file that has not even begun helps nobody.
+            // A file that has not even begun is of no use.
             let _ = std::fs::remove_file(path);
             return Err(why);
         }

@@ -211,7 +211,7 @@ fn still_asleep(
     }
 }
 
-/// What has begun and not ended at `ns`, as if it began there: for whoever looks at a trace in slices. Of a
+/// What has begun and not ended at `ns`, as if it began there: for readers of a trace in slices. Of a
 /// pause what was announced and not slept yet is left. Example: 100 ms announced at 7.000 s, cut at 7.060 s:
 /// the slice before has 60 ms, the next begins with a pause of 40 ms, and its real end counts.
 pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {

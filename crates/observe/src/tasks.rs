@@ -170,7 +170,7 @@ impl Tasks {
     fn list_below(&mut self, directory: &Path) {
         let path = relative(directory);
         for task in threads(directory) {
-            // Kernel threads are nobody's.
+            // Kernel threads have no owner.
             let kind = self.in_root.get(&task).filter(|_| path.is_empty());
             if kind.is_none_or(|kind| *kind == Kind::Program) {
                 self.found(task, &path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Traces: the kernel's events of a stretch of time, from a live kernel or from a file of somebody else's.
+//! Traces: the kernel's events of a stretch of time, from a live kernel or from another program's file.
 //!
 //! Whatever the source, the result is one [`Trace`]: events by time, names of tasks, what was lost,
 //! and which events there could have been at all. The last matters: a trace without an event may be

@@ -245,7 +245,7 @@ fn missed(root: &Path, group: &str) -> u64 {
 impl Drop for Tracefs {
     fn drop(&mut self) {
         self.pipes.clear();
-        // Nobody is left who could be told of an error; the next run tries again.
+        // No caller is left to report an error to; the next run tries again.
         let _ = fs::remove_dir(&self.instance);
         if self.blind.is_none() {
             let _ = append(
@@ -256,7 +256,7 @@ impl Drop for Tracefs {
     }
 }
 
-/// kprobe_events must be appended to: opening it otherwise removes everybody's probes.
+/// kprobe_events must be appended to: opening it otherwise removes all programs' probes.
 fn append(file: &Path, line: &str) -> Result<()> {
     let mut opened = OpenOptions::new()
         .append(true)
@@ -268,7 +268,7 @@ fn append(file: &Path, line: &str) -> Result<()> {
 }
 
 /// Removes what processes that are gone have left. One of our own number is, too: a container's are small and come
-/// again. What somebody uses, the kernel keeps.
+/// again. The kernel keeps what is in use.
 fn remove_leftovers(root: &Path) {
     let gone = |id: &str| {
         id.parse::<u32>()

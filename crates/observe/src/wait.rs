@@ -5,7 +5,7 @@
 //! task that is found in the journal in 30 of 100 looks spent about 30 % of the time there. It takes
 //! `/proc/PID/wchan` and `/proc/PID/syscall`, not `/proc/PID/stack`: the kernel names the function of a task
 //! that it keeps asleep meanwhile, but walks a whole stack while the task may wake up, and up to 6.9 warns
-//! if it then meets a return probe there, ours or somebody else's.
+//! if it then meets a return probe there, ours or another program's.
 //!
 //! The function decides where it says enough. A wait for a page (`folio_wait_bit_common`) does not: in fsync
 //! it is for writing, in read() for reading.
@@ -30,7 +30,7 @@ pub enum Wait {
     Read,
     /// A write to a disk that is not writeback: direct I/O, a full queue.
     Write,
-    /// A lock that somebody else holds.
+    /// A lock that another task holds.
     Lock,
     /// Something else, uninterruptibly.
     Other,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A look that goes on, in slices: an observation for each, for whoever shows what happens now.
+//! A look that goes on, in slices: an observation for each, for `weir top` and the like.
 //!
 //! Each slice is what [`crate::live::look`] makes of a stretch of time, so the same diagnosis tells who
 //! stalls whom. What costs too much to be done for ever is left out: tasks are not looked at, so waits without

@@ -410,7 +410,7 @@ fn without_files_who_was_throttled_is_known_to_hold_pages() {
 #[test]
 fn a_process_is_judged_alone() {
     let mut seen = observation(6144, 8000, HOST);
-    // Somebody else's, in the same cgroup.
+    // Another task's, in the same cgroup.
     for stall in seen.stalls.iter_mut().take(20) {
         stall.task = 10;
     }

@@ -33,7 +33,7 @@ pub fn share(pages: u64, num: u64, den: u64) -> u64 {
     c::weir_share(pages, num, den)
 }
 
-/// The level below which nobody in a domain with these limits is throttled.
+/// The level below which no task in a domain with these limits is throttled.
 pub fn freerun(thresh: u64, bg_thresh: u64) -> u64 {
     c::weir_freerun(thresh, bg_thresh)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What holds for every input, whoever chose it.
+//! What holds for every input, hostile ones included.
 //!
 //! A [`Case`] is one set of arguments for one group of functions, and [`Case::check`] panics if the
 //! answers break a promise. Two sources of cases share it: the property tests below, which know

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pages a cgroup dirtied that belong to somebody else; see `policy/credit.c`.
+//! Pages a cgroup dirtied that belong to another cgroup; see `policy/credit.c`.
 
 mod c {
     use super::*;

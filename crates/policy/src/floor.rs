@@ -96,7 +96,7 @@ pub struct FloorPass {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Below the floor: the pass is left out, nobody is throttled.
+    /// Below the floor: the pass is left out, no task is throttled.
     Admit,
     /// No floor, or one that does not apply here: as stock.
     None,

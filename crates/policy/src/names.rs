@@ -93,7 +93,7 @@ pub fn knob_file(knob: u32) -> Option<&'static str> {
     text(c::weir_knob_file(knob))
 }
 
-/// What the knob with this number holds until somebody writes it.
+/// What the knob with this number holds until it is written.
 pub fn knob_unset(knob: u32) -> u64 {
     c::weir_knob_unset(knob)
 }

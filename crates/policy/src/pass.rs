@@ -18,7 +18,7 @@ pub enum Pass {
     Writer,
     /// A device's flusher asking whether to go on writing.
     Flusher,
-    /// Anybody who only wants to know the limits, such as `/proc/vmstat`.
+    /// A caller that only reads the limits, such as `/proc/vmstat`.
     Reader,
 }
 

@@ -34,7 +34,7 @@ pub const BOUNDARIES: usize = TIERS_MAX - 1;
 pub const HEAT_KNOWN: u32 = 1;
 /// It is guessed from a sample: good for exchanging a cgroup's own pages, not for demands on others.
 pub const HEAT_GUESSED: u32 = 2;
-/// A ratio that nobody set: the top tier's part of all capacity.
+/// A ratio that is not set: the top tier's part of all capacity.
 pub const BY_CAPACITY: u32 = u32::MAX;
 /// The parent of a group that has none in the list.
 pub const NO_PARENT: u32 = u32::MAX;
@@ -158,7 +158,7 @@ pub struct Settings {
     pub band: u64,
     /// The most pages across one boundary, each way.
     pub step: u64,
-    /// Not 0: who is above its budget keeps what nobody wants, and idle memory is used beyond budgets.
+    /// Not 0: a cgroup above its budget keeps what no other wants, and idle memory is used beyond budgets.
     pub lend: u32,
 }
 
@@ -177,7 +177,7 @@ pub enum Reason {
     /// Within its budget.
     #[default]
     Balanced,
-    /// Above its budget, and nobody wants it.
+    /// Above its budget, and no other cgroup wants it.
     Keeps,
     /// Above its budget, goes down to it.
     Returns,

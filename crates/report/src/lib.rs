@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What came out of a scenario, and whether it is what had to come out.
 //!
-//! The input is one [`Run`] per guest, whoever made it; the output a [`Report`], printed as a table
+//! The input is one [`Run`] per guest, from any executor; the output a [`Report`], printed as a table
 //! ([`terminal`], [`markdown`]) or as one JSON object ([`json`]). Three rules:
 //!
 //! * **A figure carries its N.** Metrics are medians over the runs of an arm with their range, from runs

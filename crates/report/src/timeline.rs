@@ -35,7 +35,7 @@ pub struct Timeline {
     pub facts: Vec<(String, String)>,
     /// What the source lacks, for people.
     pub missing: Vec<String>,
-    /// What stalled and why, in words; empty where nobody judged.
+    /// What stalled and why, in words; empty without a diagnosis.
     pub verdict: String,
     /// Phases of a scenario, with their beginnings.
     pub phases: Vec<(f64, String)>,
@@ -64,7 +64,7 @@ pub struct Levels {
     pub writeback: Series,
     /// Where the flusher starts.
     pub background: Series,
-    /// Below it nobody is held: half way from background to limit.
+    /// Below it no task is held: half way from background to limit.
     pub freerun: Series,
     /// Where the throttle aims at: half way from freerun to limit.
     pub setpoint: Series,
@@ -271,7 +271,7 @@ pub(crate) fn fairness_in_words(fairness: f64) -> String {
     format!("{fairness:.4} (Jain's index of the tasks' progress: 1 if all made the same)")
 }
 
-/// Appends `more`, with a mark between that breaks the line: nobody looked meanwhile.
+/// Appends `more`, with a mark between that breaks the line: there was no look meanwhile.
 fn join(series: &mut Series, more: &mut Series) {
     if let (Some((at, _)), false) = (series.last(), more.is_empty()) {
         series.push((*at, f64::NAN));

@@ -88,7 +88,7 @@ pub fn run_in(site: &Site, command: &mut Command, path: Option<&str>) -> Result<
         .write(true)
         .open(&procs)
         .with_context(|| format!("{}", procs.display()))?;
-    // SAFETY: one write(2) between fork and exec; "0" is whoever writes it.
+    // SAFETY: one write(2) between fork and exec; "0" is the writing process.
     unsafe { command.pre_exec(move || file.write_all(b"0")) };
     Ok(())
 }

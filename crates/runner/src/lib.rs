@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs a scenario on the kernel it finds itself on: in a guest of the lab, or on somebody's machine.
+//! Runs a scenario on the kernel it finds itself on: in a guest of the lab, or on a host.
 //!
-//! Whoever calls [`run`] has made the place where it happens, a [`Site`]: cgroup v2, mounted disks, a
+//! The caller of [`run`] has made the place where it happens, a [`Site`]: cgroup v2, mounted disks, a
 //! directory for temporary files. What goes on is told as [`event::Event`]s through a [`Channel`], what was
 //! measured is raw ([`result::PhaseResult`]): figures are computed elsewhere, alike for all places.
 

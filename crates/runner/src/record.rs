@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recording a phase as `weir record` does on a host, for whoever wants its pictures.
+//! Recording a phase as `weir record` does on a host, for its pictures.
 //!
 //! Only where the plan asks for it: looking again and again, and a record for each pause, are work for an
 //! emulated CPU. The recording lies in memory until the phase is over, and leaves through the channel then.

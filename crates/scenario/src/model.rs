@@ -37,7 +37,7 @@ pub struct Scenario {
     /// What a model of the host has to be told; lab and host have it of their own.
     #[serde(default)]
     pub twin: Twin,
-    /// Who moves memory between tiers; nobody if `None`.
+    /// What moves memory between tiers, if anything does.
     #[serde(default)]
     pub agent: Option<Agent>,
 }

@@ -556,7 +556,7 @@ t.toml:2: not TOML: invalid unquoted key, expected letters, numbers, `-`, `_`"#
         missing.to_string(),
         "does/not/exist.toml: cannot read the scenario: No such file or directory (os error 2)"
     );
-    // Nobody waits until memory is full of it.
+    // It is refused before memory is full of it.
     let endless = scenario::load(std::path::Path::new("/dev/zero")).expect_err("is no text");
     assert_eq!(
         endless.to_string(),

@@ -6,7 +6,7 @@
 //! and a line of their own, as disks of the lab have. Each CPU has a number of slots in that line: 32 on a disk
 //! the lab slows down, 256 otherwise, as virtio has; or a disk has a queue of its own for all CPUs, as SATA's. A flusher takes those of its CPU, and waits when they are taken; who waits is
 //! woken when several are free again (wake.rs). That is what divides a disk between cgroups, whatever they hold. Of all CPUs together the kernel's
-//! writeback throttling (`blk-wbt.c`, as it is when nobody reads) lets in three quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and the
+//! writeback throttling (`blk-wbt.c`, as it is without readers) lets in three quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and the
 //! journal's writes there is always a slot.
 //!
 //! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order that weights.rs gives.
@@ -83,7 +83,7 @@ pub struct Device {
     /// Slots of a lane, and of those seen so far who has how many left.
     depth: u32,
     slots: Vec<u32>,
-    /// How many have become free since somebody was woken.
+    /// Slots that became free since a flusher was woken.
     freed: Vec<u32>,
     /// Who waits for a slot, in turn, by lane.
     waiters: Vec<VecDeque<Waiter>>,
@@ -243,7 +243,7 @@ impl Device {
         std::mem::take(&mut self.uncommitted)
     }
 
-    /// Somebody waits for a slot.
+    /// A flusher or task waits for a slot.
     pub fn wait(&mut self, waiter: Waiter, lane: u32) {
         if self.inside < self.most {
             self.lane_mut(lane).1.push_back(waiter);
@@ -262,7 +262,7 @@ impl Device {
         self.traits.limits.contains_key(&(cgroup, is_read))
     }
 
-    /// Whether anybody is limited.
+    /// Whether any cgroup is limited.
     pub fn has_limits(&self) -> bool {
         !self.traits.limits.is_empty()
     }

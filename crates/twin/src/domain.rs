@@ -8,7 +8,7 @@
 //!   bytes cannot be applied to a cgroup as they are.
 //!
 //! Freerun, (background + limit) / 2, is where throttling begins. What throttles hard is the limit *smoothed*: raised at once,
-//! lowered by 1/32 of the way in 200 ms and never below what is dirty, so that nobody finds himself far above a limit that
+//! lowered by 1/32 of the way in 200 ms and never below what is dirty, so that no writer is suddenly far above a limit that
 //! has just shrunk.
 //!
 //! Example. Limit 32 MiB of 1,800 MiB dirtyable: a cgroup that could dirty 900 MiB has 75 / 4,096 of it, 16.5 MiB.
@@ -128,12 +128,12 @@ impl View {
         arith::freerun(self.limits.thresh, self.limits.bg_thresh)
     }
 
-    /// Whether nobody is throttled here.
+    /// Whether no task is throttled in this domain.
     pub fn is_free(&self) -> bool {
         self.limits.dirty <= self.freerun()
     }
 
-    /// What throttles hard: nobody goes on from here.
+    /// The level at which every writer is stopped.
     pub fn hard_limit(&self) -> u64 {
         self.limits.thresh.max(self.limits.dom_limit)
     }

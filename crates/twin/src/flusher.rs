@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The flusher: one per cgroup and disk, writes dirty files back.
 //!
-//! It is woken when somebody is throttled or finds the host above its background level, and every five seconds while
+//! It is woken when a task is throttled or finds the host above its background level, and every five seconds while
 //! anything is dirty. Then it does *periodic* work, on files that have been dirty for 30 s, and *background* work until the host and its
 //! cgroup are below their background levels and it holds less than its share of them. (A sync makes it write everything; so does who looks for memory and finds only dirty pages, each time as much as is dirty then.)
 //!
@@ -14,7 +14,7 @@
 //!
 //! What comes next is decided in work.rs.
 //!
-//! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s, in which nobody asks about levels.
+//! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s without a look at levels.
 
 mod work;
 
@@ -80,7 +80,7 @@ pub struct Flusher {
     round: VecDeque<u32>,
     /// With pages left after their turn.
     more: VecDeque<u32>,
-    /// Somebody who looked for memory found only dirty pages.
+    /// A task in reclaim found only dirty pages (`WB_REASON_VMSCAN`).
     wanted: bool,
     /// When the round began, and whether anything was written in it.
     began: Option<(Ticks, bool)>,

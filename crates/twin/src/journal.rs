@@ -2,18 +2,18 @@
 //! The filesystem's journal: what makes writers who have nothing to do with each other wait for each other.
 //!
 //! On ext4 each write() stores a time stamp in its file's inode, and so joins the *running* transaction. Five seconds after the first has joined
-//! (`commit=`), at the next whole second, or as somebody syncs a file that did, the transaction *commits*: a descriptor and the blocks of its inodes (16 share one) are
-//! written, in their turn in the disk's line, and then, in its turn, a record. There is one commit at a time; who syncs waits for the one that has his
-//! inode, and what joins meanwhile is in the next. Until the blocks are written (the record is not waited for) nobody may change them: a write() to
+//! (`commit=`), at the next whole second, or as a task syncs a file that did, the transaction *commits*: a descriptor and the blocks of its inodes (16 share one) are
+//! written, in their turn in the disk's line, and then, in its turn, a record. There is one commit at a time; a task that syncs waits for the commit with its
+//! inode, and what joins meanwhile is in the next. Until the blocks are written (the record is not waited for) no task may change them: a write() to
 //! a file whose inode is in one waits, unless the next transaction had the block before writing began: then a copy is written.
 //!
-//! That is all that writers wait for. Nobody holds a transaction open while he is throttled, so it closes at once, and the next is
+//! That is all that writers wait for. No task holds a transaction open while it is throttled, so it closes at once, and the next is
 //! open from then on. Data of others are none of a commit's business but for the next paragraph.
 //!
 //! A commit *carries* data where blocks were given to a file that had none (`data=ordered`): all that is dirty of the file is written first,
-//! whoever wrote it. Linux does so only with `nodelalloc`: else new blocks count as unwritten until their data are there, and nothing needs to be carried.
+//! whichever task wrote it. Linux does so only with `nodelalloc`: else new blocks count as unwritten until their data are there, and nothing needs to be carried.
 //!
-//! Other filesystems are not known that well: who syncs waits for three pages, his own.
+//! Other filesystems are not known that well: a task that syncs waits for three pages of its own.
 //!
 //! Example. On a disk of 256 KiB/s 32 pages are in line as 20 files' transaction commits: after 500 ms come 3 pages, and
 //! their writers have waited for 547 ms, once every five to six seconds. Behind the 32 pages that came meanwhile is the record, so who syncs waits for a second.

@@ -192,7 +192,7 @@ impl Memory {
         moved
     }
 
-    /// Somebody holds memory.
+    /// At least one job holds memory.
     pub fn is_held(&self) -> bool {
         self.holders.iter().any(|holder| !holder.over)
     }
@@ -208,7 +208,7 @@ impl Memory {
         }
     }
 
-    /// The conservation of pages: each is free or somebody's, and nobody has more or fewer than it has touched.
+    /// The conservation of pages: each is free or held by one job, and each job holds what it has touched.
     pub fn check(&self) {
         for (index, tier) in self.tiers.iter().enumerate() {
             let held = self.holders.iter().flat_map(|holder| &holder.held[index]);

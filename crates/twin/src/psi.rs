@@ -7,7 +7,7 @@
 //! waits for its next rate-limited write does nothing.
 //!
 //! Memory is the same with one more who stalls: who *runs* to find some (direct reclaim, kswapd) loses that time too, so a CPU stalls on memory,
-//! *some*, while anybody there looks or waits for it, and *fully* while nobody else is runnable there.
+//! *some*, while any task there reclaims or waits, and *fully* while no other task is runnable there.
 //!
 //! Example. Of two CPUs one is idle, the other has one task that pauses half of the time: some and full are 50 %.
 //! A flusher that is busy on that CPU all the time: some 50 %, full 0.
@@ -107,7 +107,7 @@ impl Group {
 #[derive(Clone, Debug)]
 pub struct Psi {
     groups: Vec<Group>,
-    /// A bit for each CPU that nobody runs on.
+    /// A bit for each idle CPU.
     idle: Vec<u64>,
     /// When the averages were taken last, and memory's of the host over ten seconds, in 2,048ths of a percent.
     averaged: Ns,
@@ -138,7 +138,7 @@ impl Psi {
         &self.groups[0].cpus
     }
 
-    /// A CPU for somebody who last ran on `last`: that one if idle, else the least busy.
+    /// A CPU for a task that last ran on `last`: that one if idle, else the least busy.
     pub fn place(&self, last: u16) -> u16 {
         if self.running(last) == 0 {
             return last;
@@ -159,7 +159,7 @@ impl Psi {
         self.cpus()[usize::from(cpu)].running
     }
 
-    /// Somebody of a group on `cpu` goes from one state to another.
+    /// A task of a group on `cpu` goes from one state to another.
     pub fn turn(&mut self, cpu: u16, group: u32, from: Doing, to: Doing, now: Ns) {
         if from == to {
             return;
@@ -190,7 +190,7 @@ impl Psi {
         self.memory_10 = (self.memory_10 * KEPT + now.min(100 * OF) * (OF - KEPT)) / OF;
     }
 
-    /// Percent of the last ten seconds in which somebody waited for memory.
+    /// Percent of the last ten seconds in which a task waited for memory.
     pub fn memory_percent(&self) -> u32 {
         (self.memory_10 / OF) as u32
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory: what of it is free, whose pages are taken when little is, and who waits for that.
 //!
-//! Each page is free, in the page cache, or somebody's own (anonymous, which stays: there is no swap). A page of the cache that is
+//! Each page is free, in the page cache, or a task's own (anonymous, which stays: there is no swap). A page of the cache that is
 //! neither dirty nor in flight is *clean* and can be taken. Each cgroup has its pages in a line in the order they came
 //! ([`lru`]); who looks for clean ones (reclaim.rs) begins at the old end and goes from cgroup to cgroup, at each for an eighth of what it has. A page that is found dirty
 //! goes to the end of the line. `memory.min` protects a cgroup that has no more than that.
@@ -9,8 +9,8 @@
 //! Three marks, as `mm/page_alloc.c` and `mm/khugepaged.c` set them, say when:
 //!
 //! - below *low* kswapd is woken; it takes pages until *high* of them are free ([`kswapd`]);
-//! - *min* is for nobody: a task that would go below looks for 32 pages itself (direct reclaim, task/reclaim.rs). If there is no clean page it
-//!   waits a tick, twice, and looks again (`VMSCAN_THROTTLE_NOPROGRESS`); after 16 times in vain whoever holds most is killed.
+//! - *min* is kept: a task that would go below looks for 32 pages itself (direct reclaim, task/reclaim.rs). If there is no clean page it
+//!   waits a tick, twice, and looks again (`VMSCAN_THROTTLE_NOPROGRESS`); after 16 times in vain the task that holds most is killed.
 //!
 //! Where a cgroup has only dirty pages, all flushers are told to write what there is. Who looks or waits here is stalled on memory, kswapd too:
 //! that is what pressure of memory counts ([`crate::psi`]).
@@ -19,8 +19,8 @@
 //! with it all limits that are a part of it.
 //!
 //! Example. 2 GiB with two zones: min 44 MiB (11 blocks of 2 MiB for each zone, for huge pages), low 55, high 66.
-//! Somebody fills 300 MiB at 4 GB/s: once 55 are left kswapd begins; it takes a page a microsecond, as many as he fills, and stays some 10 MiB ahead
-//! of him as long as there are clean ones.
+//! A task fills 300 MiB at 4 GB/s: once 55 are left kswapd begins; it takes a page a microsecond, as many as it fills, and stays some 10 MiB ahead
+//! of the task as long as there are clean ones.
 
 pub mod kswapd;
 pub mod lru;
@@ -114,7 +114,7 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// Of which `dirtyable` pages can be dirty while nobody holds any.
+    /// Of which `dirtyable` pages can be dirty while no task holds any.
     pub fn new(dirtyable: u64, marks: Marks) -> Ram {
         let all = dirtyable + marks.high;
         Ram {
@@ -146,7 +146,7 @@ impl Ram {
 }
 
 impl World {
-    /// Pages are somebody's own from now on, in the cgroup and those above it.
+    /// Pages become a task's own, in the cgroup and those above it.
     pub fn holds(&mut self, cgroup: usize, pages: u64) {
         self.ram.free -= pages;
         self.each_above(cgroup, |held| *held += pages);
@@ -219,7 +219,7 @@ impl World {
         }
     }
 
-    /// Each page is free, cached, or somebody's; each cached one is in its file, its cgroup and, once, in its line.
+    /// Each page is free, cached, or a task's own; each cached one is in its file, its cgroup and, once, in its line.
     #[cfg(any(test, debug_assertions))]
     pub fn check_memory(&self, deeply: bool) {
         let anonymous = self.cgroups.first().map_or(0, |root| root.anonymous);

@@ -73,7 +73,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     let (sysctl, times) = sysctls(&scenario.host.sysctl, &mut refusals);
     holders::refusals(scenario, &works, &mut refusals);
     let twin = &scenario.twin;
-    // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let anybody dirty.
+    // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let tasks dirty.
     let kept = (scenario.host.memory_bytes / 32 + (96 << 20)).min(scenario.host.memory_bytes / 2);
     let others = twin.anonymous_bytes.unwrap_or(0);
     if kept + others >= scenario.host.memory_bytes {

@@ -17,7 +17,7 @@ const PERIOD: Ticks = 3 * HZ;
 pub struct Completions {
     events: u64,
     period: u32,
-    /// End of the period, 0 while nobody completes anything.
+    /// End of the period, 0 while nothing completes.
     end: Ticks,
 }
 

@@ -6,7 +6,7 @@
 //! operations it may wait: for its rate (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
 //! think. Its time is up when an operation ends after it.
 //!
-//! A task that ends leaves pages it has not answered for to whoever passes next on its CPU.
+//! A task that ends leaves pages it has not answered for to the next task that makes a pass on its CPU.
 //!
 //! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Mappings: fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
 

@@ -121,7 +121,7 @@ pub struct World {
     /// Looked at so far in this phase.
     pub samples: Samples,
     sampling: bool,
-    /// The phases so far, if somebody watches.
+    /// The phases so far, if the run is recorded.
     pub watched: Option<Vec<crate::watch::Watched>>,
     /// The CPU that a look is keeping busy.
     looker: Option<u16>,
@@ -273,7 +273,7 @@ impl World {
             return;
         }
         if self.machine.look > 0 && self.looker.is_none() {
-            // A different one each time: it must not drive everybody else to the others.
+            // A different one each time: it must not drive all other tasks to the others.
             let turn = self.samples.held.len() as u32 % self.machine.cpus;
             let cpu = self.psi.place(turn as u16);
             self.psi
@@ -291,7 +291,7 @@ impl World {
         self.plan(self.now + 50 * crate::clock::MS, Event::Sample);
     }
 
-    /// Somebody has `time` to compute on `cpu`, after those who came before; returns when it is done.
+    /// Queues `time` of computing on `cpu` behind what came before; returns when it is done.
     pub fn takes_cpu(&mut self, cpu: u16, time: Ns) -> Ns {
         let free_at = &mut self.cpus[usize::from(cpu)].free_at;
         *free_at = self.now.max(*free_at) + time;

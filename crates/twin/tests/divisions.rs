@@ -53,7 +53,7 @@ fn mean(shares: &[f64]) -> f64 {
     shares.iter().sum::<f64>() / shares.len() as f64
 }
 
-/// That a knob is set at all shifts who comes first: shares differ by some points, of nobody's doing.
+/// A knob that is set shifts which task comes first, so shares differ by some points.
 #[test]
 fn a_weight_of_an_only_child_changes_nothing() {
     let (before, _) = shares(&[]);

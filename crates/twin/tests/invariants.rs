@@ -137,7 +137,7 @@ prop_compose! {
         }
         for (index, (fio, cgroup, disk)) in jobs.iter().enumerate() {
             writeln!(text, "[[job]]\nname = \"j{index}\"\ndisk = \"d{disk}\"\n{fio}").expect("a string");
-            // Who holds memory of his own must fit into his cgroup.
+            // A task with memory of its own must fit into its cgroup.
             let bounded = fio.contains("null") && knobs.iter().flatten().any(|knob| knob.1 == 2);
             if let Some(path) = paths.get(*cgroup).filter(|_| !bounded) {
                 writeln!(text, "cgroup = \"{path}\"").expect("a string");

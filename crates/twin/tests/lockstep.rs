@@ -65,7 +65,7 @@ fn who_slept_last_wakes_first() {
     assert!(reversed > 1000 && same * 20 < reversed, "{reversed} {same}");
 }
 
-/// 5.4 and 4.8 % between the fastest and the slowest in a guest: everybody's turn is the same 51 ticks, and a page a second is 4 % of his rate.
+/// 5.4 and 4.8 % between the fastest and the slowest in a guest: each task's turn is the same 51 ticks, and a page a second is 4 % of its rate.
 #[test]
 fn nobody_leaves_his_tick() {
     let outcome =

@@ -3,7 +3,7 @@
 
 use scenario::model::{Arm, Scenario};
 
-/// Of 1 GiB 896 MiB are dirtyable and 66 kept in reserve. Somebody fills the cache with `cached` MiB; then somebody else wants twice `held`.
+/// Of 1 GiB 896 MiB are dirtyable and 66 kept in reserve. A reader fills the cache with `cached` MiB; then another task wants twice `held`.
 fn load(cached: u32, held: u32, limit: u32, (disk, twin): (&str, &str)) -> Scenario {
     let text = format!(
         r#"
@@ -74,7 +74,7 @@ fn clean_pages_are_kswapds_to_take() {
     assert_eq!(of("cgroup/quiet.mem_some_pct"), 0.0, "kswapd is nobody's");
 }
 
-/// Two thirds of the host are dirty, on a disk of 4 MiB/s, as somebody wants 600 MiB of the 318 that he may have at once: he gets
+/// Two thirds of the host are dirty, on a disk of 4 MiB/s, as a task wants 600 MiB of the 318 that it may have at once: it gets
 /// what is written meanwhile, and waits.
 #[test]
 fn who_finds_only_dirty_pages_waits_for_them_to_be_written() {
@@ -88,7 +88,7 @@ fn who_finds_only_dirty_pages_waits_for_them_to_be_written() {
     assert_eq!(of("hog.total_ios"), 0.0);
 }
 
-/// The same as the disk stands still: nothing is written, and sixteen looks later somebody has to go.
+/// The same as the disk stands still: nothing is written, and sixteen looks later a task is killed.
 #[test]
 fn who_waits_in_vain_is_killed() {
     let still = "stall = \"10s\"\nstall_every = \"11s\"";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory in tiers: pages are neither lost nor made up and runs repeat, whatever the scenario; and nobody does better than
+//! Memory in tiers: pages are neither lost nor made up and runs repeat, whatever the scenario; and no split does better than
 //! weir's lending where all memory is read alike.
 //!
 //! That no page is lost is asserted by the model itself, in test builds, at every beat.

@@ -3,7 +3,7 @@
 
 use scenario::model::Scenario;
 
-/// CPU time of a `write()` and of each of its pages: a write of 4 KiB takes 7.1 us, one of 64 KiB 103 (medians of fio, on ext4, where nobody waits).
+/// CPU time of a `write()` and of each of its pages: a write of 4 KiB takes 7.1 us, one of 64 KiB 103 (medians of fio, on ext4, where no task waits).
 const CALL_NS: u64 = 700;
 const PAGE_NS: u64 = 6_400;
 /// Of a page that is dirty already: 64 KiB take 28 to 41 us then, and 6.5 where they are stored to through a mapping.

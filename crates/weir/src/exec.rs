@@ -106,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         init: None,
         cache: Cache::discover()?,
     };
-    // A guest whose output nobody reads any more is let come to its end all the same.
+    // A guest runs to its end even if the reader of its output is gone.
     let mut shown = Ok(());
     let result = lab::exec(&request, &mut |said| match said {
         Said::Line(line) if shown.is_ok() => shown = output::line(line),

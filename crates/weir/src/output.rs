@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the command says, in one place, because whoever reads it may stop early: `weir report FILE | head`.
+//! What the command says, in one place, because its reader may stop early: `weir report FILE | head`.
 //!
 //! Rust programs ignore SIGPIPE, and weir must: a write to a QEMU that is gone shall fail, not end weir. So a
 //! write to standard output fails too, and `println!` would panic. Here it becomes an error like any other:
-//! everybody cleans up on the way out, nothing is said, and the status is the one a shell shows for a
+//! all callers clean up on the way out, nothing is said, and the status is the one a shell shows for a
 //! program that the signal ended.
 
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ use std::path::Path;
 /// Status of a program that SIGPIPE ended: 128 + 13.
 pub const READER_GONE: u8 = 141;
 
-/// Nobody reads standard output any more.
+/// The reader of standard output is gone.
 #[derive(Debug)]
 pub struct ReaderGone;
 
@@ -57,7 +57,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
-/// Says something beside the output. Nobody is left to be told if that cannot be written.
+/// Says something beside the output. If that cannot be written, no reader is left to tell.
 pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "{text}");
 }

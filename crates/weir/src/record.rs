@@ -68,7 +68,7 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
             return Err(why.context(format!("{file} ends early, and is of use up to there")));
         }
         Err(why) => {
-            // An empty recording helps nobody.
+            // An empty recording is of no use.
             let _ = std::fs::remove_file(&args.file);
             return Err(why);
         }

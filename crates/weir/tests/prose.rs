@@ -8,6 +8,18 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Words that a doc comment has at least.
 const LEAST_WORDS: usize = 3;
+/// Words that hide the actor: readers search for the task, the cgroup, the flusher.
+const NO_ACTORS: [&str; 9] = [
+    "he",
+    "his",
+    "him",
+    "himself",
+    "somebody",
+    "anybody",
+    "everybody",
+    "nobody",
+    "whoever",
+];
 /// About to be replaced by one table of metrics.
 const EXCEPTIONS: [&str; 2] = ["crates/lab/src/metrics.rs", "crates/scenario/src/metric.rs"];
 
@@ -67,6 +79,30 @@ fn doc_comments_make_sense_alone() {
         }
     }
     assert_eq!(short, Vec::<String>::new());
+}
+
+#[test]
+fn comments_name_the_actor() {
+    let Some(files) = git(&["ls-files", "crates/*.rs"]) else {
+        return;
+    };
+    let mut found = Vec::new();
+    for file in files.lines().filter(|file| !EXCEPTIONS.contains(file)) {
+        let Ok(source) = std::fs::read_to_string(format!("{ROOT}/{file}")) else {
+            continue;
+        };
+        for (index, line) in source.lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("//") else {
+                continue;
+            };
+            let words = comment.split(|c: char| !c.is_ascii_alphabetic());
+            let is_one = |word: &str| NO_ACTORS.contains(&word.to_ascii_lowercase().as_str());
+            if words.into_iter().any(is_one) {
+                found.push(format!("{file}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    assert_eq!(found, Vec::<String>::new());
 }
 
 /// Whether a subject is `subsystem: imperative` or `one, two: imperative`.

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 /// A page is in memory.
 const PRESENT: u64 = 1 << 63;
 
-/// Nobody else maps it.
+/// No other process maps it.
 const EXCLUSIVE: u64 = 1 << 56;
 
 /// Pages looked up at once: 16 MiB.
@@ -32,7 +32,7 @@ pub struct Found {
     pub shared: bool,
 }
 
-/// Mappings of `/proc/PID/maps` that may have pages to move. Left out are those that nobody may touch, which are
+/// Mappings of `/proc/PID/maps` that may have pages to move. Left out are those without access rights, which are
 /// large and empty, the kernel's own, devices', and those of huge pages that are set aside (hugetlb).
 pub fn areas(maps: &str) -> Vec<Area> {
     maps.lines().filter_map(area).collect()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving pages with DAMON, the kernel's own watcher of memory, which tells cold pages from hot ones.
 //!
-//! A page that nobody touches for `look` (2 s) is cold; one that somebody touches within a quarter of that is hot; what is neither
+//! A page untouched for `look` (2 s) is cold; one touched within a quarter of that is hot; what is neither
 //! stays. So a page that is read twice a second is taken for hot seven times as often as one that is read every five seconds, and for cold some forty times less
 //! often; a single bound would take a third of the second kind for hot.
 //!
 //! A step begins with a pass over some physical addresses that forgets that their pages were touched. After `look` it goes through
-//! them slice by slice, and moves down what nobody has touched since, until there is enough; then the same upwards. One kdamond for each tier
+//! them slice by slice, and moves down what has not been touched since, until there is enough; then the same upwards. One kdamond for each tier
 //! that pages leave; in it a scheme for each cgroup and range of addresses, with filters on address, cgroup and touch.
 //!
 //! Example: a cgroup is to give 34 MB of the fast tier. [`sweep`] finds 68 MB of its pages, whatever lies between them. They are the
@@ -18,9 +18,9 @@
 //! that would take it off its budget, the way back would be another move, and so on for ever.
 //!
 //! Why not let DAMON run by itself with its quotas? A quota counts what is looked at and not what is moved, in the first
-//! period 6.12 forgets it, and whoever is killed leaves it running. A slice bounds what can be moved, killed or not.
+//! period 6.12 forgets it, and a killed agent leaves it running. A slice bounds what can be moved, killed or not.
 //!
-//! What it moves and move_pages(2) does not: page cache that nobody maps, and pages that several processes share, by who is
+//! What it moves and move_pages(2) does not: unmapped page cache, and pages that several processes share, by who is
 //! charged for them. A huge page is hot if any part of it is. When a cgroup has no cold page in a whole tier (or no hot one
 //! below), what is there is moved all the same: its limit says so.
 
@@ -255,7 +255,7 @@ impl Damon {
             count()
         };
         self.admin.claim(1)?;
-        // The first pass counts what was touched since nobody knows when.
+        // The first pass counts what was touched since an unknown time.
         let counted = set_up(&self.admin, &job, &sample::PACE).and_then(|()| {
             let first = count()?;
             let soon = count_after(first.0, self.look / 4)?;
@@ -318,7 +318,7 @@ fn pause(time: Duration, stop: &AtomicBool) {
 
 /// Ends what an agent that was killed left behind, whatever the next one moves pages by.
 pub fn take_over(host: &Host, state: &Path) {
-    // Where there is no DAMON, or somebody else's, nothing of an agent's is left.
+    // Where there is no DAMON, or another program has it, nothing of an agent's is left.
     drop(Admin::new(host, state));
 }
 

@@ -2,11 +2,11 @@
 //! What cgroups hold in each tier, and what their limits are.
 //!
 //! All cgroups with the memory controller are looked at, those without a limit too: what they have in a slower tier may
-//! go up. Whoever looks at 400 of them every few seconds must not read much, so
+//! go up. An agent that looks at 400 of them every few seconds must not read much, so
 //!
 //! - what they hold is read from the module's `memory.tier_stat`, nothing else is fed back: one line for each tier, from sums that the
 //!   kernel keeps anyway, by a file that stays open. (For `memory.numa_stat` it adds up counters of all CPUs and writes fifty lines.)
-//! - limits, and which cgroups there are, are read when somebody has written or made something: inotify tells. Where the
+//! - limits, and which cgroups there are, are read when a file was written or a cgroup made: inotify tells. Where the
 //!   kernel grants no watches, all is read at each look.
 
 use crate::tier::host::PAGE;

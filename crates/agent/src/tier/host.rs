@@ -25,7 +25,7 @@ pub struct Node {
     pub id: u32,
     /// Pages it has.
     pub present: u64,
-    /// Pages that nobody uses.
+    /// Pages that are free.
     pub free: u64,
     /// With fewer free pages the kernel begins to reclaim, or stops only there: the zones' high watermarks.
     pub high: u64,
@@ -57,7 +57,7 @@ impl Tier {
         self.nodes.iter().map(|node| node.present).sum()
     }
 
-    /// Pages that nobody uses.
+    /// Pages that are free.
     pub fn free(&self) -> u64 {
         self.nodes.iter().map(|node| node.free).sum()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving pages with move_pages(2), process by process. Works on every kernel; blind to heat.
 //!
-//! It finds pages through the processes that map them. So page cache that nobody maps is not seen, and what several
-//! processes share is passed over: the kernel moves it for who may move everybody's pages only, and
+//! It finds pages through the processes that map them. So unmapped page cache is not seen, and what several
+//! processes share is passed over: the kernel moves it only for a caller with CAP_SYS_NICE, and
 //! it may be another cgroup's. Both are counted. A huge page is moved whole by its first page, so a move may end up to
 //! 511 pages too far; what was really moved is read from `memory.tier_stat` afterwards.
 //!
@@ -177,7 +177,7 @@ impl Search<'_> {
         Ok(pages)
     }
 
-    /// Moves pages to the node that is next to take some. What room it has is asked each time: somebody else may have filled it since the
+    /// Moves pages to the node that is next to take some. What room it has is asked each time: another process may have filled it since the
     /// step began, or its memory is going offline, and the kernel complains in its log of a move to a full node.
     fn carry(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
         let mut rest = pages;
@@ -224,7 +224,7 @@ impl Search<'_> {
 }
 
 /// Why there was less to be moved than wanted. In 6.1 the call does not see pages that NUMA balancing has marked to learn who touches them, and
-/// what nobody touches stays marked.
+/// untouched pages stay marked.
 fn unreached(hidden: u64, balancing: bool) -> String {
     match balancing && hidden > 0 {
         true => format!(

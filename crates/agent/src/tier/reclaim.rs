@@ -44,7 +44,7 @@ impl Reclaim {
         let held = || Some(held_of(&wanted.directory)?[wanted.tier]);
         let before = held();
         let asked = (self.ask)(&wanted.directory, wanted.pages);
-        // One that is gone has nothing there, and nobody misses it.
+        // One that is gone has nothing there, and is not missed.
         if let (Some(before), Some(after)) = (before, held()) {
             outcome.moved = before.saturating_sub(after);
         }

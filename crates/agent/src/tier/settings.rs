@@ -4,9 +4,9 @@
 //! ```toml
 //! [tier]
 //! engine = "auto"     # or move_pages, damon, damon+move_pages, reclaim
-//! lend = true         # memory of the fast tier that nobody else wants is left to who has it
+//! lend = true         # a cgroup keeps fast memory that no other cgroup wants
 //! interval = "1s"     # between steps while something is to be moved; less is no less
-//! look = "2s"         # a page that nobody touched for so long is cold, one touched in a quarter of it hot (DAMON)
+//! look = "2s"         # a page untouched for so long is cold, one touched in a quarter of it hot (DAMON)
 //! ```
 
 use config::reader::Table;
@@ -55,7 +55,7 @@ impl Choice {
 pub struct Settings {
     /// How pages are moved.
     pub engine: Choice,
-    /// Whether who is above its budget keeps what nobody else wants.
+    /// Whether a cgroup above its budget keeps what no other wants.
     pub lend: bool,
     /// Time between two steps.
     pub interval: Duration,

@@ -19,7 +19,7 @@ pub struct Status {
     pub engine: Option<String>,
     /// Why it is this one, or why there is none.
     pub why: String,
-    /// Whether memory that nobody wants is left to who has it.
+    /// Whether a cgroup keeps memory that no other wants.
     pub lend: bool,
     /// Whether something is being moved.
     pub moving: bool,
@@ -36,7 +36,7 @@ pub struct TierStatus {
     pub nodes: String,
     /// What it has.
     pub capacity: u64,
-    /// What nobody uses of that.
+    /// Of that, free bytes.
     pub free: u64,
     /// What the agent does not fill.
     pub headroom: u64,

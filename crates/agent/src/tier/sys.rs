@@ -37,7 +37,7 @@ fn call(
 ) -> nix::Result<()> {
     debug_assert_eq!(pages.len(), status.len());
     // SAFETY: `pages` and `status` have this many entries, and so has `nodes` unless it is null. Addresses in
-    // `pages` are of the other process; nobody reads them as pointers here.
+    // `pages` are of the other process; they are not read as pointers here.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -135,7 +135,7 @@ fn work(
             heat,
             broken: engine.broken(),
         };
-        // Nobody listens any more: it is being dropped.
+        // The receiver is gone: the worker is being dropped.
         if finished.send(done).is_err() || ring.write_all(b"!").is_err() {
             break;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A cgroup's file as a shell takes it. Whoever makes a cgroup chooses its name, and what is printed is typed by root.
+//! A cgroup's file as a shell takes it. The user who makes a cgroup chooses its name, and what is printed is typed by root.
 
 use super::INODE;
 use crate::cgroup::ROOT;

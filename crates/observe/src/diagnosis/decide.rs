@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which domain decided a pause.
 //!
-//! The event does not say, and prints the host's limit whoever decided. But from its setpoint follows
+//! The event does not say, and prints the host's limit whichever domain decided. But from its setpoint follows
 //! the freerun level of the domain it describes, and it has that domain's dirty pages:
 //!
 //! * freerun is the host's: it describes the host's domain, else the cgroup's;

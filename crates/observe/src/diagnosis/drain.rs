@@ -8,7 +8,7 @@ use crate::cgroup::Cgroup;
 use crate::host::PAGE;
 use crate::observation::Observation;
 
-/// Of the time; what is busy longer is what everybody waits for.
+/// Of the time; a device busy longer is what writers wait for.
 const BOUND: f64 = 0.6;
 
 /// Nothing of what is looked at.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What to change: the knob, a value and the command, best first.
 //!
-//! With weir's module a floor takes one cgroup out of everybody's throttle, and costs the others no more
+//! With weir's module a floor takes one cgroup out of the common throttle, and costs the others no more
 //! than the floor. Without it only the host's own knobs are left, which move the limit for all: they
 //! are given with what they cost. Values are starting points: a floor is what the cgroup dirties in 30 s (what
 //! the kernel lets lie at most), four times that because it was held back while it was measured, at
@@ -59,7 +59,7 @@ pub fn throttle(
 ) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     match domain {
-        // Whoever fills the limit is not helped by a floor: it would fill that too.
+        // A floor does not help the cgroup that fills the limit: it would fill that too.
         Domain::Host if top == Some(shown(&group.path).as_str()) => {
             remedies.extend(raise_limit(seen, 2.0));
             remedies.extend(top.and_then(|top| bound(seen, top)));
@@ -118,7 +118,7 @@ fn wanted(seen: &Observation, group: &Group) -> u64 {
 
 /// A floor, with weir's module.
 pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
-    // A file does not say; whoever reads it knows.
+    // A file does not say; its reader knows.
     let can_have = !seen.is_live || seen.weir.is_some() || seen.weir_is_installed;
     if !can_have || seen.weir.as_deref() == Some("off") {
         return None;
@@ -171,7 +171,7 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
     Some(remedy)
 }
 
-/// Keeps whoever holds the pages below the level at which everybody is held.
+/// Keeps the holder of the pages below the level at which all writers are held.
 fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
     let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
     if top == "/" {
@@ -208,7 +208,7 @@ fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
     ))
 }
 
-/// The host's setting, for everybody.
+/// The host's setting, for all cgroups.
 fn raise_limit(seen: &Observation, factor: f64) -> Option<Remedy> {
     let (_, limits) = seen.limits.last()?;
     // More than 40 % of memory dirty makes reclaim wait for the disk.
@@ -310,7 +310,7 @@ pub fn io_max(held: &HeldBack) -> Vec<Remedy> {
     }]
 }
 
-/// For fsync behind somebody else's writes.
+/// For fsync behind other tasks' writes.
 pub fn journal(seen: &Observation, culprit: Option<&str>) -> Vec<Remedy> {
     let Some(culprit) = culprit else {
         return Vec::new();

@@ -34,7 +34,7 @@ pub enum Cause {
     Nothing,
 }
 
-/// What was found, for everybody asked about.
+/// What was found, for all groups asked about.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
     /// Length of the observation.

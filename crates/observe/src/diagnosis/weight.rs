@@ -81,7 +81,7 @@ fn weight(cgroup: &Cgroup) -> u64 {
 }
 
 impl Beside {
-    /// Who is due as much or more, and most of all; nobody if that is the cgroup itself.
+    /// The sibling with the largest portion, if it is due as much or more; none if that is the cgroup itself.
     pub fn culprit(&self) -> Option<String> {
         // Of equal weights the first wrote most.
         let heaviest = self.siblings.iter().rev().max_by_key(|(_, weight)| *weight);

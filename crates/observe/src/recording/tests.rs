@@ -66,7 +66,7 @@ fn a_cut_one_is_used_up_to_its_last_block() {
     let bytes = recorded().1;
     let seen = read(&bytes[..bytes.len() - 60]).expect("read");
     assert_eq!(seen.stalls[0].slept_ns, Some(95_000_000));
-    // From the only sample to the last event: nobody slept longer than that.
+    // From the only sample to the last event: no task slept longer than that.
     assert_eq!(seen.seconds, 0.109999999);
     assert!(seen.blind[0].contains("has no end"), "{:?}", seen.blind);
     for end in 0..bytes.len() {

@@ -67,7 +67,7 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
         assert!(limits.dirty >= counted, "the exact count counts");
     }
 
-    // Whoever stock would hold or keep writing is held or kept writing.
+    // A task that stock would hold or keep writing is held or kept writing.
     let freerun = |limits: &Limits| arith::freerun(limits.thresh, limits.bg_thresh);
     if stock.dirty > freerun(&stock) {
         assert!(
@@ -131,7 +131,7 @@ pub(super) fn check_host_amend(stock: &Limits, host: &Host, kind: Pass) {
     assert!(more.thresh <= limits.thresh, "monotonic in what is unused");
 }
 
-/// Bounded, and nobody finds himself far above a limit that was higher before.
+/// Bounded, and no writer is suddenly far above a limit that was higher before.
 pub(super) fn check_drain(mut drain: Drain, beat: &Beat) {
     let thresh = arith::saturate(beat.thresh);
     let in_force = |drain: &Drain| {
@@ -184,7 +184,7 @@ pub(super) fn check_drain_amend(before: Limits, limit: u64, stock: u64) {
     );
 }
 
-/// Whoever is named decided by numbers that are his.
+/// The decider that is named decided by its own numbers.
 pub(super) fn check_pause(facts: &pause::Facts) {
     let cgroups = (facts.thresh, facts.dirty) == (facts.cgroup_thresh, facts.cgroup_dirty);
     let judged_by = match facts.by() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cases by somebody who knows where the edges are, and those the fuzzer kept.
+//! Cases at the edges, and those the fuzzer kept.
 
 use super::*;
 use proptest::collection::vec;

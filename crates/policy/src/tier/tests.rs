@@ -523,7 +523,7 @@ fn a_pod_bounds_its_containers() {
 
 #[test]
 fn what_was_lent_below_makes_room_again() {
-    // the middle tier is full of what nobody wanted there; the first is to be emptied into it
+    // the middle tier is full of what no cgroup wanted there; the first is to be emptied into it
     let lender = Group {
         held: held(&[0, 500 * MIB, 0]),
         max: 600 * MIB,

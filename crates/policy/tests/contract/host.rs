@@ -73,7 +73,7 @@ proptest! {
         }
     }
 
-    /// A writer of somebody else's pages in somebody else's files is in no count of its own cgroup.
+    /// A writer of another cgroup's pages in another cgroup's files is in no count of its own cgroup.
     /// Its credit alone keeps it at its floor.
     #[test]
     fn a_foreign_writer_gets_one_floor_a_window(

@@ -10,7 +10,7 @@
 //! What "the shared state never exceeds stock" means needs care. A pass that a floor leaves out is a
 //! free-running pass: it raises nothing, but neither does it lower what a throttled pass would have
 //! lowered. And a ceiling throttles writers where stock would not, and such a pass raises the global
-//! `dirty_limit` to the limit of the day, as any throttled pass does. The same holds for everybody while
+//! `dirty_limit` to the limit of the day, as any throttled pass does. The same holds for all writers while
 //! something is reserved and unused. So a bare comparison of two histories pass by pass is too strict,
 //! and these are the rules:
 //!
@@ -297,7 +297,7 @@ proptest! {
     }
 }
 
-/// A victim below its floor on a host full of somebody else's dirty pages: limit 8,192 pages, all of
+/// A victim below its floor on a host full of other cgroups' dirty pages: limit 8,192 pages, all of
 /// them dirty, 1,536 the victim's.
 fn crowded() -> (Pass, Faults) {
     let pass = Pass {

@@ -24,7 +24,7 @@ pub struct Faults {
     pub lose_cgroup: bool,
     /// The knobs of every cgroup at the entry of the pass.
     pub at_entry: Vec<Knobs>,
-    /// The same when the limits are computed: somebody may have written in between.
+    /// The same when the limits are computed: another task may have written in between.
     pub at_limits: Vec<Knobs>,
     /// The counts and the global limit weir believes in: exact, stale or garbage.
     pub counts: Counts,

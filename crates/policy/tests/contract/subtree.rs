@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Floors over subtrees, floors inside floors: the host stays within its limit.
 //!
-//! A tree of cgroups, each perhaps with a floor, beside writers without one. Whoever finds room under a
-//! floor on its path writes; everybody else writes while the host holds less than its limit, less what
+//! A tree of cgroups, each perhaps with a floor, beside writers without one. A writer that finds room under a
+//! floor on its path writes; all others write while the host holds less than its limit, less what
 //! is reserved and unused. Flushers clean what they like. Every count is exact and every look is for
 //! one page, so what is left is the rule by which pages fill floors, and with it the limit is never
 //! passed, by not a single page.

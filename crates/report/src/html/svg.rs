@@ -76,7 +76,7 @@ pub(super) fn draw(
     drawn
 }
 
-/// The picture in words, for whoever does not see it.
+/// The picture in words, for readers who do not see it.
 fn description(panel: &Panel) -> String {
     let lines = panel.marks.iter().take(12).filter_map(|mark| {
         let sums = mark.sums()?;

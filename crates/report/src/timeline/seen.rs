@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A timeline from what was observed: a recording, or a trace of somebody else's.
+//! A timeline from what was observed: a recording, or another program's trace.
 
 use super::{Domain, Loss, Series, Task, Timeline, To, progress};
 use crate::format::digits;

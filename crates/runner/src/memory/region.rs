@@ -184,7 +184,7 @@ impl Region {
     }
 }
 
-/// What a word holds that nobody has written since.
+/// What an unwritten word holds.
 pub fn content(page: usize, word: usize) -> u64 {
     let at = (page * WORDS + word) as u64;
     (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (at << 32)

@@ -10,14 +10,14 @@ pub struct Tier {
     pub name: String,
     /// Bytes; all tiers together are the host's memory.
     pub size_bytes: u64,
-    /// Of one access from a CPU while nobody else makes any.
+    /// Of one access from a CPU without other load.
     pub latency_ns: u64,
     /// Bytes per second that all CPUs together can read.
     pub bandwidth: u64,
 }
 
 impl Tier {
-    /// Latency and bandwidth of one that nobody has said anything about: DRAM, memory behind CXL, and a third as
+    /// Latency and bandwidth of one that says neither: DRAM, memory behind CXL, and a third as
     /// good from tier to tier.
     pub fn usual(index: usize) -> (u64, u64) {
         const DRAM: (u64, u64) = (80, 200 << 30);
@@ -92,7 +92,7 @@ pub enum Pattern {
 pub struct Agent {
     /// How it moves pages: one of [`ENGINES`].
     pub engine: String,
-    /// Who is above its budget keeps what nobody else wants.
+    /// A cgroup above its budget keeps what no other wants.
     pub lend: bool,
     /// How often it looks.
     pub interval_ms: u64,

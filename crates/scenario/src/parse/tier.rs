@@ -13,7 +13,7 @@ const MOST_TIERS: usize = 8;
 /// What a page table's lowest level maps, and the piece that hot memory comes in.
 const PIECE: u64 = 2 << 20;
 const MOST_THREADS: u64 = 256;
-/// Reads of a hot set, if nobody says how many.
+/// Reads of a hot set, if the file does not say how many.
 const HOT_READS: u32 = 90;
 const INTERVAL_MS: u64 = 1000;
 

@@ -5,7 +5,7 @@
 //! them; what is beyond waits, first come first served, for the slice that covers it. A limit on bytes sees requests whole, up to 8 MiB: one
 //! that is larger than a slice's part waits until as much time has passed. Who has been idle for a slice begins anew.
 //!
-//! Nobody sleeps for that: a flusher goes on, so that all its cgroup has dirty may end up here, in writeback, where writers are throttled
+//! No task sleeps for that: a flusher goes on, so that all its cgroup has dirty may end up here, in writeback, where writers are throttled
 //! for it and fsync waits for it.
 //!
 //! Example. 1 MiB/s is 102.4 KiB a slice. Of three requests of 64 KiB one goes at once, the second when two slices give 204.8 KiB, after 124 ms, and with
@@ -48,7 +48,7 @@ impl Limit {
         self.waiting.len() == 1
     }
 
-    /// The first, if it may go now; or in how many ticks to ask again. None if nobody waits.
+    /// The first, if it may go now; or in how many ticks to ask again. None if no request waits.
     pub fn next(&mut self, now: Ticks) -> Option<Result<Request, Ticks>> {
         let first = *self.waiting.front()?;
         let amounts = [u64::from(first.pages) * PAGE, 1];

@@ -2,7 +2,7 @@
 //! The way of a request: through the limits of its cgroups, nearest first, into the disk's line, and out of it.
 //!
 //! A limit sees it whole, whatever its size; the line takes parts. Where there are limits, pages come to the line without
-//! anybody who could wait for a slot, so they wait by themselves.
+//! a task that could wait for a slot, so they wait by themselves.
 
 use super::{Done, Request, Waiter, What};
 use crate::clock::wake_at;

@@ -51,6 +51,6 @@ pub enum Waiter {
     Flusher(u32),
     /// A task that writes its own file back.
     Task(u32),
-    /// Pages that nobody brings: a limit has let them through, or a commit carries them.
+    /// Pages without a waiting task: a limit has let them through, or a commit carries them.
     Pages(Request),
 }

@@ -43,7 +43,7 @@ fn a_queue_is_for_all_cpus() {
     assert_eq!(all(false, Some(32)), (24, 24));
 }
 
-/// Of two lanes with a slot each, where there is room for one: who waits has it in turn, whichever was his.
+/// Of two lanes with a slot each, where there is room for one: waiters get it in turn, whichever slot was theirs.
 #[test]
 fn who_waits_for_any_slot_is_let_in_in_turn() {
     let mut disk = Device::new(PAGE * 100, true, Traits::default());

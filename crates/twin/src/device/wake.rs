@@ -2,7 +2,7 @@
 //! Who waits for a slot is woken, with all others, when an eighth of a CPU's slots is free, eight at most (`sbq_calc_wake_batch`); who waits for the
 //! kernel's writeback throttling when an eighth of what that lets in is (`wbt_rqw_done`), and then has a slot for certain.
 //!
-//! Woken at once, flushers run one after the other on a CPU, first whoever has used less of it, and the first takes what is free. So of two that write to a slow disk the one that
+//! Woken at once, flushers run one after the other on a CPU, first the one that has used less of it, and the first takes what is free. So of two that write to a slow disk the one that
 //! needs less CPU time for a request gets more of the disk.
 //!
 //! Example, counted in a guest (6.12, one CPU, 256 KiB/s, four slots free at a time): a file in order takes 2.7 us a request, one at random 8.3; 20 and 41 us for

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What somebody sees who looks at the tiers ten times a second.
+//! Samples of the tiers, ten times a second, as the lab takes them.
 
 use super::{BEAT, COLD, HOT, Heat};
 use crate::clock::{MS, Ns};
 
-/// How often he looks.
+/// Time between two samples.
 const LOOK: Ns = 100 * MS;
 const _: () = assert!(LOOK % BEAT == 0);
 

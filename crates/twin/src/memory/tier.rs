@@ -17,7 +17,7 @@ pub struct Tier {
     pub present: u64,
     /// What there is for jobs: all but the kernel's own.
     pub room: u64,
-    /// Of that, nobody's.
+    /// Of that, free pages.
     pub free: u64,
     /// Of an access, alone, in picoseconds.
     pub latency: u64,

@@ -92,7 +92,7 @@ impl World {
         look
     }
 
-    /// Who holds most is killed, if anybody holds anything.
+    /// Kills the task that holds most, if one holds memory.
     pub fn kills(&mut self) {
         let tasks = self.tasks.iter().enumerate();
         let most = tasks.max_by_key(|(index, task)| (task.held, std::cmp::Reverse(*index)));

@@ -17,7 +17,7 @@ const ACCESS: u64 = 64;
 const MIGRATE: u64 = 2 << 30;
 /// The kernel describes each page in 64 bytes, in the fastest tier.
 const PER_PAGE: u64 = 64;
-/// What else it keeps to itself: its image, and the reserve it gives nobody.
+/// What else it keeps to itself: its image, and the reserve it gives no task.
 const IMAGE: u64 = 96 << 20;
 /// A difference that the agent takes for none, in bytes.
 const BAND: u64 = 4 << 20;
@@ -120,7 +120,7 @@ pub fn limit(files: &std::collections::BTreeMap<String, String>) -> u64 {
     high.unwrap_or(u64::MAX).min(max.unwrap_or(u64::MAX))
 }
 
-/// The kernel's own, and what the scenario says is nobody's job.
+/// The kernel's own, and what the scenario calls `anonymous`.
 fn own(scenario: &Scenario) -> u64 {
     scenario.host.memory_bytes / PAGE * PER_PAGE
         + IMAGE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task that needs memory: it takes what is free, and where that is too little looks for clean pages itself, or waits for some.
 //!
-//! Who holds memory of his own (fio's `null` engine: its buffers, `iodepth` of `bs`, which it fills before it begins) takes it page by page, and lets it go at his end.
+//! A task with memory of its own (fio's `null` engine: `iodepth` buffers of `bs`, filled before it begins) takes it page by page, and frees it at its end.
 
 use super::{State, Task};
 use crate::clock::{TICK, wake_at};

@@ -22,7 +22,7 @@ pub enum Step {
     InFlight,
     /// The journal commits.
     Commit,
-    /// Putting pages in line because the file is to be forgotten, for which nobody waits.
+    /// Putting pages in line because the file is to be forgotten, for which no task waits.
     Forget,
 }
 

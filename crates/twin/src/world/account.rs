@@ -7,7 +7,7 @@ use super::{Counts, World};
 use crate::device::Device;
 
 impl World {
-    /// Applies `change` to everybody who counts a page of `wb`.
+    /// Applies `change` to all that count a page of `wb`.
     pub fn count(&mut self, wb: usize, change: impl Fn(&mut Counts)) {
         change(&mut self.counts);
         change(&mut self.wbs[wb].counts);

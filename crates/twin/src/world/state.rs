@@ -160,7 +160,7 @@ pub struct Machine {
     pub flush_1024: Ns,
     /// CPU time of a page that is looked at to take it.
     pub scan: Ns,
-    /// Pages that can be dirty at all, while nobody holds memory of his own.
+    /// Pages that can be dirty at all, while no task holds memory of its own.
     pub dirtyable: u64,
     /// How many free pages are few.
     pub marks: Marks,

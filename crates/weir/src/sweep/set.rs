@@ -40,7 +40,7 @@ pub fn variant(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     let file = format!("{shown} with {}", named.join(" "));
-    // Lines are of a text nobody sees; the key says where.
+    // Lines are of a text that users do not see; the key says where.
     scenario::parse("sweep", &file, &text).map_err(|problems| {
         let told = problems.0.into_iter().map(|mut problem| {
             problem.line = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! DAMON's files below /sys/kernel/mm/damon/admin, and whose they are.
 //!
-//! There is one set of them for the whole host, and whoever writes `nr_kdamonds` throws away what others set up. So they are
-//! claimed for a step at a time, only while nobody has any, and given back after it. What is claimed is noted in a file
+//! There is one set of them for the whole host, and a program that writes `nr_kdamonds` throws away what others set up. So they are
+//! claimed for a step at a time, only while no program has any, and given back after it. What is claimed is noted in a file
 //! first: an agent that was killed left kdamonds behind, and the next one ends those, and no others.
 
 use crate::tier::engine::PATIENCE;
@@ -34,7 +34,7 @@ impl Admin {
     /// Looks whether there are any, and takes over from an agent that was killed.
     ///
     /// # Errors
-    /// There are none, or they are somebody else's.
+    /// There are none, or another program set them up.
     pub fn new(host: &Host, state: &Path) -> Result<Admin, String> {
         let directory = host.path(DIRECTORY);
         if !directory.is_dir() {
@@ -92,7 +92,7 @@ impl Admin {
     /// Takes so many kdamonds.
     ///
     /// # Errors
-    /// They are somebody else's by now, or cannot be had.
+    /// Another program has them by now, or cannot be had.
     pub fn claim(&self, kdamonds: usize) -> Result<(), String> {
         self.unclaimed()?;
         let note = Note {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(machine.text(&nr), "0");
         assert!(!machine.0.path().join("run/damon.json").exists());
 
-        // The note is of an earlier boot, or somebody has set up another number since.
+        // The note is of an earlier boot, or another program has set up another number since.
         for (boot, kdamonds) in [("earlier", 1), ("this", 3)] {
             let note = format!("{{\"boot\":\"{boot}\",\"kdamonds\":{kdamonds}}}");
             machine.write("run/damon.json", &note);

@@ -38,7 +38,7 @@ impl Owners {
         })
     }
 
-    /// Whose each page of a range is, by the inode of the cgroup's directory; 0 is nobody's.
+    /// Owner of each page of a range, by the inode of the cgroup's directory; 0 is none.
     ///
     /// # Errors
     /// It cannot be read.
@@ -67,7 +67,7 @@ pub fn count(owners: &[u64], inode: u64) -> u64 {
     own.count() as u64
 }
 
-/// A cgroup's inode; 0, which is nobody's, if it is gone.
+/// A cgroup's inode; 0, no owner, if it is gone.
 pub fn inode(directory: &Path) -> u64 {
     directory.metadata().map_or(0, |found| found.ino())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A pass of kdamonds over memory: set up, started, waited for, ended.
 //!
-//! How long that can take. The kernel tells how far a kdamond is, and ends it, only between two passes, and whoever asks sleeps
+//! How long that can take. The kernel tells how far a kdamond is, and ends it, only between two passes, and a process that asks sleeps
 //! until then, not to be woken even by a kill. So a pass must be short: [`Dose`]. Before its first one a kdamond
-//! waits for a CPU like everybody; if it was not seen to be done with one after [`PATIENCE`], the step is given up.
+//! waits for a CPU like any thread; if it was not seen to be done with one after [`PATIENCE`], the step is given up.
 
 use crate::tier::damon::admin::Admin;
 use crate::tier::damon::owners::Range;

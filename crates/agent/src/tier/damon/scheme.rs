@@ -10,13 +10,13 @@ use crate::tier::engine::Way;
 pub enum Pass {
     /// Forgets that they were touched, no more.
     Mark,
-    /// Moves those that nobody has touched since.
+    /// Moves pages that were not touched since.
     Cold,
-    /// Moves those that somebody has touched since.
+    /// Moves pages that were touched since.
     Hot,
     /// Moves all pages.
     All,
-    /// Counts those that somebody has touched since. They are told to the kernel's lists as used, which they were.
+    /// Counts pages that were touched since, and reports them to the kernel's lists as used.
     Count,
 }
 

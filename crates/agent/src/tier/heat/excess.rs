@@ -79,7 +79,7 @@ impl Look {
         (self.m * self.q()).powi(2) * relative
     }
 
-    /// The part that is hotter than the cold pages of the tier above, if that was looked at, or than pages that nobody touches.
+    /// The part that is hotter than the cold pages of the tier above, if that was looked at, or than untouched pages.
     pub fn excess(self, above: Option<Look>) -> Part {
         let q = self.q();
         let (b, b_doubt) = above.map_or((0.0, 0.0), |above| {

@@ -25,7 +25,7 @@ fn touched(looked: u64, soon: [u64; 2], later: [u64; 2]) -> Heat {
     }
 }
 
-/// So many percent of 5,000 pages are hot in each tier, and nobody touches the others.
+/// So many percent of 5,000 pages are hot in each tier, and the others are not touched.
 fn heat(hot: [u64; 2]) -> Heat {
     let hot = hot.map(|percent| percent * 50);
     touched(5_000, hot, hot)

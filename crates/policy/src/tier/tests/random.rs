@@ -101,7 +101,7 @@ proptest! {
         host.settle(20_000);
     }
 
-    /// With room everywhere and no lending everybody is within its band, in the time that is stated:
+    /// With room everywhere and no lending every cgroup is within its band, in the time that is stated:
     /// between two tiers, of cgroups that bound each other by nothing but their place.
     #[test]
     fn reaches_budgets_in_bounded_time(mut host in random_machine()) {
@@ -130,7 +130,7 @@ proptest! {
         }
     }
 
-    /// Nobody above its protected share is taken below it.
+    /// No cgroup above its protected share is taken below it.
     #[test]
     fn min_is_never_passed(mut host in random_machine()) {
         for _ in 0..100 {
