@@ -31,7 +31,8 @@
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
-static int parse(enum weir_knob knob, const char *text, size_t len, u64 *value)
+static int knob_parse(enum weir_knob knob, const char *text, size_t len,
+		      u64 *value)
 {
 	switch (weir_parse_knob(knob, text, len, value)) {
 	case WEIR_PARSED: return 0;
@@ -52,7 +53,7 @@ static u64 get(const struct weir_group *group, enum weir_knob knob)
 	}
 }
 
-static void put(struct weir_group *group, enum weir_knob knob, u64 value)
+static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value)
 {
 	bool had = weir_group_has_any(group);
 
@@ -83,7 +84,7 @@ static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 }
 
 /* Set under weir_lock, or leave everything as it was. */
-static int set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
+static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 {
 	struct weir_group *group = weir_group_find(of_css(of));
 	u64 old = get(group, knob);
@@ -92,7 +93,7 @@ static int set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
 	if (!may_set(of, knob, old, value))
 		return -EPERM;
-	put(group, knob, value);
+	knob_put(group, knob, value);
 	if (knob == WEIR_KNOB_DIRTY_MIN && value > old)
 		weir_floors_evaluate();
 	else
@@ -111,7 +112,7 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 
 	if (value == old)
 		return 0;
-	/* who may not set it, makes nothing; set() has the last word */
+	/* who may not set it, makes nothing; knob_set() has the last word */
 	if (!may_set(of, knob, old, value)) {
 		rcu_read_lock();
 		old = get(weir_group_find(of_css(of)), knob);
@@ -128,12 +129,12 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 {
 	enum weir_knob knob = of_cft(of)->private;
 	u64 value = 0;
-	int err = parse(knob, text, len, &value) ?: prepare(of, knob, value);
+	int err = knob_parse(knob, text, len, &value) ?: prepare(of, knob, value);
 
 	if (err)
 		return err;
 	spin_lock(&weir_lock);
-	err = set(of, knob, value);
+	err = knob_set(of, knob, value);
 	spin_unlock(&weir_lock);
 	if (!err && value != weir_knob_unset(knob))
 		weir_beat_now();

@@ -298,7 +298,7 @@ static bool is_done(struct weir_group *group)
 }
 
 /* One cgroup of the walk; returns what that took, in reads.  Under weir_lock. */
-static u32 visit(struct cgroup_subsys_state *css)
+static u32 group_visit(struct cgroup_subsys_state *css)
 {
 	struct weir_group *group = weir_group_find(css), *parent;
 	u32 cost = VISIT_COST + css->cgroup->level;
@@ -351,7 +351,7 @@ void weir_groups_walk(u32 budget)
 		if (held)
 			css_put(held);
 		held = NULL;
-		chunk += visit(pos);
+		chunk += group_visit(pos);
 		if (chunk < CHUNK_READS || !css_tryget(pos))
 			continue;
 		held = pos;

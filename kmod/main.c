@@ -42,7 +42,7 @@ module_param_named(observe, weir_observe, bool, 0644);
 MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing");
 
 /* Show that hooks work here before anybody relies on them. */
-static int prove(void)
+static int prove_at_load(void)
 {
 	const char *taken = NULL;
 	u64 thresh, bg_thresh;
@@ -68,7 +68,7 @@ static int prove(void)
 }
 
 /* Nothing enters weir's code any more: see off tasks that are in it, then free. */
-static void settle(void)
+static void main_settle(void)
 {
 	weir_hooks_drain();
 	weir_groups_drop_all();
@@ -87,7 +87,7 @@ static int start(void)
 	      weir_layout_read() ?: weir_counts_create();
 	if (err)
 		return err;
-	err = prove() ?: weir_beat_create();
+	err = prove_at_load() ?: weir_beat_create();
 	if (err)
 		goto no_beat;
 	weir_fault_add_taken();
@@ -111,7 +111,7 @@ no_files:
 	weir_fault_remove_taken();
 	weir_beat_remove();
 no_beat:
-	settle();
+	main_settle();
 	return err;
 }
 
@@ -141,7 +141,7 @@ static void __exit weir_exit(void)
 	weir_tier_remove();
 	weir_files_remove();
 	weir_beat_remove();
-	settle();
+	main_settle();
 }
 
 module_init(weir_init);

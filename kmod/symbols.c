@@ -36,7 +36,7 @@ static unsigned long no_state(struct mem_cgroup *memcg, int item)
 	return 0;
 }
 
-static void no_limits(unsigned long *background, unsigned long *limit)
+static void host_limits_unknown(unsigned long *background, unsigned long *limit)
 {
 	*background = *limit = 0;
 }
@@ -51,7 +51,7 @@ DEFINE_STATIC_CALL(weir_add, no_add);
 DEFINE_STATIC_CALL(weir_remove, no_remove);
 DEFINE_STATIC_CALL(weir_start, no_start);
 DEFINE_STATIC_CALL(weir_state, no_state);
-DEFINE_STATIC_CALL(weir_host_limits_of, no_limits);
+DEFINE_STATIC_CALL(weir_host_limits_of, host_limits_unknown);
 DEFINE_STATIC_CALL(weir_location, no_location);
 
 static unsigned long find_lookup(void)

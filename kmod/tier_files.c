@@ -186,7 +186,7 @@ static u64 upto(const struct weir_tiers *tiers, struct cgroup_subsys_state *css,
 	return least;
 }
 
-static int show_stat(struct seq_file *seq, void *unused)
+static int show_tier_stat(struct seq_file *seq, void *unused)
 {
 	struct cgroup_subsys_state *css = seq_css(seq);
 	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
@@ -246,16 +246,19 @@ static struct cftype files[] = {
 		.flags = CFTYPE_NOT_ON_ROOT,
 		.seq_show = show_limit,
 	},
-	{
-		.name = "toptier_ratio",
-		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = show_ratio,
-		.write = write_ratio,
+#define RATIO(ID, file, unset)						\
+	{								\
+		.name = file,						\
+		.flags = CFTYPE_NOT_ON_ROOT,				\
+		.seq_show = show_ratio,					\
+		.write = write_ratio,					\
 	},
+	WEIR_KNOBS_TIERS(RATIO)
+#undef RATIO
 	{
 		.name = "tier_stat",
 		.flags = CFTYPE_NOT_ON_ROOT,
-		.seq_show = show_stat,
+		.seq_show = show_tier_stat,
 	},
 	{ }
 };

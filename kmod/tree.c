@@ -62,8 +62,8 @@ static void take(struct weir_group *group, struct weir_tally *change)
 }
 
 /* Tell the path that @group holds @own. */
-static void tell(struct weir_group *group, const struct weir_counts *own,
-		 bool leaves)
+static void tree_tell(struct weir_group *group, const struct weir_counts *own,
+		      bool leaves)
 {
 	struct weir_tally change = {};
 
@@ -92,7 +92,7 @@ struct weir_counts weir_tree_update(struct weir_group *group)
 	struct weir_counts own =
 		weir_count_memcg(mem_cgroup_from_css(group->css));
 
-	tell(group, &own, false);
+	tree_tell(group, &own, false);
 	return own;
 }
 
@@ -129,7 +129,7 @@ void weir_tree_leave(struct weir_group *group)
 {
 	struct weir_counts nothing = {};
 
-	tell(group, &nothing, true);
+	tree_tell(group, &nothing, true);
 }
 
 /* The pages of the subtree, the cgroup itself included. */
