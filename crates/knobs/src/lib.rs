@@ -13,14 +13,16 @@
 //! );
 //! ```
 
-use policy::names::{self, StatKey};
+use policy::names;
 use policy::parse::{self, Error};
-use policy::{PAGE_SHIFT, UNLIMITED, ceiling, weight};
+use policy::{PAGE_SHIFT, ceiling, weight};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
 
-pub use policy::names::{Kind, Unit};
+pub use policy::UNLIMITED;
+pub use policy::drain::SECONDS_MAX as DRAIN_SECONDS_MAX;
+pub use policy::names::{Kind, StatKey, Unit};
 
 /// A file that is written in every cgroup but the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -10,7 +10,6 @@ use crate::cache::{Cache, source_tree};
 use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
-use crate::metrics::{Metric, metrics};
 use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::{Outcome, Witness};
@@ -19,6 +18,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use guest::protocol::{Event, PhaseResult, PlanDisk, Work};
+use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ pub struct Guest {
     /// What became of it.
     pub outcome: Outcome,
     /// By full name; of the phases that were completed.
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: Figures,
     /// The console's log; the guest's other files are beside it.
     pub log: PathBuf,
     /// Seconds of wall-clock time.
@@ -359,7 +359,7 @@ struct Listener<'a> {
     repeat: u32,
     record: Record,
     witness: Witness,
-    figures: BTreeMap<String, Metric>,
+    figures: Figures,
     /// The first time that something could not be kept.
     failure: Option<anyhow::Error>,
     /// Phases that are over.
@@ -377,7 +377,7 @@ impl qemu::Listener for Listener<'_> {
             Event::PhaseStart { phase } => tell(phase),
             Event::PhaseEnd(result) => {
                 self.over += 1;
-                self.figures.extend(metrics(self.arm, result));
+                self.figures.extend(metrics(self.arm, &result.measured()));
             }
             _ => {}
         }

@@ -69,10 +69,14 @@ fn scale(of: f64, unit: Unit) -> (f64, &'static str) {
         Unit::Nanoseconds if of.abs() >= 1e9 => (1e9, " s"),
         Unit::Nanoseconds if of.abs() >= 1e5 => (1e6, " ms"),
         Unit::Nanoseconds => (1e3, " us"),
-        Unit::Bytes => (bytes().0, bytes().1),
+        // The name of the latter says that it is by the minute.
+        Unit::Bytes | Unit::BytesPerMinute => (bytes().0, bytes().1),
         Unit::Bandwidth => (bytes().0, bytes().2),
+        Unit::Microseconds if of.abs() >= 1e6 => (1e6, " s"),
+        Unit::Microseconds if of.abs() >= 1e2 => (1e3, " ms"),
+        Unit::Microseconds => (1.0, " us"),
         Unit::Percent => (1.0, " %"),
-        Unit::Count => (1.0, ""),
+        Unit::Iops | Unit::Count => (1.0, ""),
     }
 }
 
@@ -159,7 +163,7 @@ mod tests {
             min: 401e6,
             max: 1640e6,
             n: 3,
-            unit: "ns",
+            unit: Unit::Nanoseconds,
         };
         assert_eq!(summary(&three, Unit::Nanoseconds), "526 (401..1640) ms");
         let one = Summary { n: 1, ..three };

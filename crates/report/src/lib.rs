@@ -37,6 +37,7 @@ pub use perfetto::perfetto;
 pub use stats::Summary;
 pub use table::{markdown, plain, terminal};
 
+use scenario::metric::Figures;
 use scenario::model::{Arm, Scenario};
 use std::collections::BTreeMap;
 
@@ -51,15 +52,6 @@ pub enum Outcome {
     Inconclusive(String),
 }
 
-/// A measured value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
-    /// The value, in `unit`.
-    pub value: f64,
-    /// As in JSON: `ns`, `bytes`, ...
-    pub unit: &'static str,
-}
-
 /// One guest's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -70,7 +62,7 @@ pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
     /// By full name, `ARM.PHASE.SUBJECT.METRIC`.
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: Figures,
 }
 
 /// Of an expectation or of the whole.

@@ -2,6 +2,7 @@
 //! Medians with their range: few runs, noisy machines, no distribution assumed.
 
 use crate::Run;
+use scenario::metric::Unit;
 use std::collections::BTreeMap;
 
 /// One metric over the runs that produced it.
@@ -15,13 +16,13 @@ pub struct Summary {
     pub max: f64,
     /// Number of runs.
     pub n: usize,
-    /// As in JSON.
-    pub unit: &'static str,
+    /// Of all of them.
+    pub unit: Unit,
 }
 
 impl Summary {
     /// `None` if there is nothing to sum up.
-    pub fn of(mut values: Vec<f64>, unit: &'static str) -> Option<Summary> {
+    pub fn of(mut values: Vec<f64>, unit: Unit) -> Option<Summary> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
@@ -42,7 +43,7 @@ impl Summary {
 
 /// Every metric of `runs`, by full name.
 pub(crate) fn summarize<'a>(runs: impl Iterator<Item = &'a Run>) -> BTreeMap<String, Summary> {
-    let mut values: BTreeMap<&str, (Vec<f64>, &'static str)> = BTreeMap::new();
+    let mut values: BTreeMap<&str, (Vec<f64>, Unit)> = BTreeMap::new();
     for (name, metric) in runs.flat_map(|run| &run.metrics) {
         values
             .entry(name)

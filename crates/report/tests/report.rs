@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From figures to verdicts and printed tables.
 
-use report::{Metric, Outcome, Report, Run, Verdict};
-use scenario::metric::Unit;
+use report::{Outcome, Report, Run, Verdict};
+use scenario::metric::{Figure, Unit};
 use scenario::model::{Arm, Scenario};
 
 fn dirty_knobs() -> Scenario {
@@ -12,21 +12,14 @@ fn dirty_knobs() -> Scenario {
 
 /// A finished guest with these figures (names without the arm).
 fn run(arm: Arm, figures: &[(&str, f64)]) -> Run {
-    let unit = |name: &str| match Unit::of(name) {
-        Unit::Nanoseconds => "ns",
-        Unit::Bytes => "bytes",
-        Unit::Bandwidth => "bytes/s",
-        Unit::Percent => "%",
-        Unit::Count => "1/s",
-    };
     let metrics = figures
         .iter()
         .map(|(name, value)| {
             (
                 format!("{}.{name}", arm.name()),
-                Metric {
+                Figure {
                     value: *value,
-                    unit: unit(name),
+                    unit: Unit::of(name),
                 },
             )
         })
@@ -177,7 +170,7 @@ fn json_has_the_documented_shape() {
     assert_eq!(json["verdict"], "pass");
     assert_eq!(
         json["metrics"]["stock.contended.victim.iops"],
-        serde_json::json!({"median": 10.8, "min": 10.8, "max": 10.8, "n": 1, "unit": "1/s"})
+        serde_json::json!({"median": 10.8, "min": 10.8, "max": 10.8, "n": 1, "unit": "iops"})
     );
     assert_eq!(
         json["expect"][0],

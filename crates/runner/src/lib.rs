@@ -17,6 +17,7 @@ pub mod system;
 mod cgroups;
 mod flusher;
 mod limits;
+mod measured;
 mod phases;
 mod record;
 mod sample;

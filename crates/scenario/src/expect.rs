@@ -81,7 +81,7 @@ fn product<'a>(
     // Plain numbers scale; at most one factor may carry a unit, and it has to be the metric's.
     match units.as_slice() {
         [] => {}
-        [unit] if fits(*unit, wanted) => {}
+        [unit] if unit.fits(wanted) => {}
         [unit] => {
             return Err(format!(
                 "`{}` is {} and cannot be compared with {}",
@@ -93,11 +93,6 @@ fn product<'a>(
         _ => return Err("a product of two measures is not comparable with one: at most one factor may be a metric, a size or a time".into()),
     }
     Ok((term, next))
-}
-
-/// A bandwidth may be written without its `/s`: fio does the same.
-fn fits(unit: Unit, wanted: Unit) -> bool {
-    unit == wanted || (unit == Unit::Bytes && wanted == Unit::Bandwidth)
 }
 
 enum Operand {

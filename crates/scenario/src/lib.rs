@@ -15,13 +15,14 @@
 //!
 //! How it is built: [`config`] reads TOML and collects problems;
 //! [`parse`] is the language, one function per section; [`expect`] the little expression language
-//! of expectations; [`metric`] the names a run can produce;
+//! of expectations; [`measured`] what a run measures and [`metric`] the figures that come of it;
 //! [`fio`] the option names fio knows;
 //! [`io_max`] a cgroup file that names disks.
 
 pub mod expect;
 pub mod fio;
 pub mod io_max;
+pub mod measured;
 pub mod metric;
 pub mod model;
 mod parse;

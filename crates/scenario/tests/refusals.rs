@@ -443,7 +443,7 @@ fn expectations() {
     check(
         "victim.iops",
         "cgroup/victim.nr_pases",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_ceiling_held, nr_floor_admitted, nr_missed, nr_passes, nr_throttled, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, throttled_usec, weight_held_usec"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: ceiling, dirty, dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, floor, floor_unused, foreign, in_effect, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_ceiling_held, nr_floor_admitted, nr_floor_released, nr_missed, nr_passes, nr_throttled, nr_throttled_below_floor, nr_throttled_by_ancestor, nr_throttled_by_ceiling, nr_throttled_by_cgroup, nr_throttled_by_device, nr_throttled_by_host, nr_throttled_by_unknown, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, subtree_dirty, subtree_writeback, throttled_by_ancestor_usec, throttled_by_ceiling_usec, throttled_by_cgroup_usec, throttled_by_device_usec, throttled_by_host_usec, throttled_by_unknown_usec, throttled_usec, weight_held_usec, weight_portion, writeback"#,
     );
     check(
         "victim.iops",

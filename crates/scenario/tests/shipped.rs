@@ -27,12 +27,3 @@ fn every_shipped_scenario_is_valid() {
     }
     assert!(seen > 0, "no scenario found in {}", dir.display());
 }
-
-/// What an expectation may name of `memory.dirty_stat` is there.
-#[test]
-fn dirty_stat_metrics_are_keys_of_the_file() {
-    for metric in scenario::metric::DIRTY_STAT {
-        let key = knobs::stat_keys().iter().find(|key| key.name == *metric);
-        assert!(key.is_some(), "memory.dirty_stat has no {metric}");
-    }
-}

@@ -261,7 +261,7 @@ fn figures_that_nothing_measures() {
         .expect_err("must be refused")
         .to_string();
     assert!(
-        got.contains("no metric `settle_ns` of a cgroup, known: dirty_max_bytes"),
+        got.contains("no metric `settle_ns` of a cgroup, known: ceiling, dirty, dirty_max_bytes"),
         "{got}"
     );
 }

@@ -47,6 +47,6 @@ mod watch;
 mod weir;
 mod world;
 
-pub use run::{Metric, Outcome, run, run_and_watch};
+pub use run::{Outcome, run, run_and_watch};
 pub use setup::{Refusal, dirty_limit};
 pub use watch::{Seen, Watched};

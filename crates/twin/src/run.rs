@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Phase after phase, and what comes out: the lab's figures, by the lab's names.
+//! Phase after phase, and what comes out.
 
-mod figures;
-mod memory;
+mod measure;
 
 use crate::clock::{MS, Ns, SECOND};
 use crate::pages::Pages;
@@ -13,6 +12,7 @@ use crate::task::Job;
 use crate::watch::Watched;
 use crate::weir::Stats;
 use crate::world::{File, World};
+use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Phase, Scenario};
 use std::collections::BTreeMap;
 
@@ -21,20 +21,11 @@ const SLACK: Ns = 5 * SECOND;
 /// How long writing everything back may take.
 const PATIENCE: Ns = 3600 * SECOND;
 
-/// One figure of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metric {
-    /// The figure, in `unit`.
-    pub value: f64,
-    /// As the lab's.
-    pub unit: &'static str,
-}
-
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// By full name.
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: Figures,
     /// How many events there were.
     pub events: u64,
     /// How much time was simulated.
@@ -66,7 +57,7 @@ pub fn run_and_watch(
     world.watched = watch.then(Vec::new);
     let begin = world.now;
     lay_out(&mut world, &plan, scenario);
-    let (mut metrics, mut files) = (BTreeMap::new(), BTreeMap::new());
+    let (mut figures, mut files) = (Figures::new(), BTreeMap::new());
     for phase in &scenario.phases {
         if phase.clean {
             world.sync(PATIENCE);
@@ -82,13 +73,10 @@ pub fn run_and_watch(
         world.weir_starts();
         world.watch_phase(&phase.name);
         run_phase(&mut world, &plan, scenario, phase, &mut files);
-        figures::add(&mut world, scenario, arm, phase, &mut metrics);
+        figures.extend(metrics(arm, &measure::phase(&mut world, scenario, phase)));
     }
     Ok(Outcome {
-        metrics: metrics
-            .into_iter()
-            .map(|(name, (value, unit))| (name, Metric { value, unit }))
-            .collect(),
+        metrics: figures,
         events: world.handled,
         simulated: world.now - begin,
         watched: world.watched.unwrap_or_default(),

@@ -8,6 +8,7 @@ mod counted;
 mod exec;
 mod explain;
 mod host;
+mod metrics;
 mod output;
 mod plan;
 mod progress;
@@ -32,6 +33,7 @@ enum Cli {
     Sweep(sweep::Args),
     Plan(plan::Args),
     Check(check::Args),
+    Metrics(metrics::Args),
     Doctor(host::doctor::Args),
     Load(host::module::LoadArgs),
     Unload(host::module::UnloadArgs),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Cli::Sweep(args) => sweep::run(&args),
         Cli::Plan(args) => plan::run(&args),
         Cli::Check(args) => check::run(&args),
+        Cli::Metrics(args) => metrics::run(&args),
         Cli::Doctor(args) => host::doctor::run(&args),
         Cli::Load(args) => host::module::load(&args),
         Cli::Unload(args) => host::module::unload(&args),

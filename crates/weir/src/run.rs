@@ -6,7 +6,7 @@ use crate::twin::in_twin;
 use crate::{counted, output};
 use anyhow::{Context, Result};
 use lab::{Cache, Progress, RunRequest};
-use report::{Metric, Outcome, Report, Run};
+use report::{Outcome, Report, Run};
 use scenario::model::{Arm, Scenario};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -159,24 +159,11 @@ fn from_guest(guest: lab::Guest) -> Run {
         lab::Outcome::Failed(why) => Outcome::Failed(why),
         lab::Outcome::Inconclusive(why) => Outcome::Inconclusive(why),
     };
-    let metrics = guest
-        .metrics
-        .into_iter()
-        .map(|(name, m)| {
-            (
-                name,
-                Metric {
-                    value: m.value,
-                    unit: m.unit,
-                },
-            )
-        })
-        .collect();
     Run {
         arm: guest.arm,
         kernel: guest.kernel_release,
         outcome,
-        metrics,
+        metrics: guest.metrics,
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Error, Result, anyhow};
 use config::problem::{Problem, Problems};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use report::{Metric, Outcome, Run};
+use report::{Outcome, Run};
 use scenario::model::{Arm, Scenario};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,18 +76,11 @@ pub fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
 
 /// The twin's result as the report takes it.
 fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
-    let metrics = outcome.metrics.into_iter().map(|(name, metric)| {
-        let metric = Metric {
-            value: metric.value,
-            unit: metric.unit,
-        };
-        (name, metric)
-    });
     Run {
         arm,
         kernel: KERNEL.into(),
         outcome: Outcome::Done,
-        metrics: metrics.collect(),
+        metrics: outcome.metrics,
     }
 }
 

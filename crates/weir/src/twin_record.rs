@@ -3,12 +3,13 @@
 //! whatever reads those reads this.
 
 use anyhow::{Context, Result};
-use guest::protocol::{Event as Said, PhaseResult, Series};
 use observe::Observation;
 use observe::cgroup::Cgroup;
 use observe::host::Device;
 use observe::recording::{Recording, Samples};
 use observe::trace::event::{Event, Limits, Pause, WOKE, What};
+use runner::event::Event as Said;
+use runner::result::{PhaseResult, Series};
 use scenario::model::Scenario;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -458,28 +458,28 @@ fn every_command_without_a_mark_runs() {
     assert_eq!(failed, Vec::<String>::new());
 }
 
-/// The table between the marks in docs/scenarios.md, from the names that the scenario language has.
+/// The table between the marks in docs/scenarios.md, from what `weir metrics` lists.
 fn metrics() -> String {
-    use scenario::metric;
-    let rows: [(&str, &[&str], &str); 9] = [
-        ("`fio` job", metric::JOB, ""),
-        ("`memory` job", metric::MEMORY_JOB, "with `[[tier]]`"),
-        ("`host`", metric::HOST, ""),
-        ("`host`", metric::TIERED_HOST, "with `[[tier]]`"),
-        ("`disk/NAME`", metric::DISK, ""),
-        ("`cgroup/PATH`", metric::CGROUP, ""),
-        ("`cgroup/PATH`", metric::TIERED_CGROUP, "with `[[tier]]`"),
-        (
-            "`cgroup/PATH`",
-            metric::BUDGET,
-            "with `[[tier]]`, arm `weir`",
-        ),
-        ("`cgroup/PATH`", metric::DIRTY_STAT, "arm `weir`"),
-    ];
-    let mut table = String::from("|subject|metrics|only|\n|---|---|---|\n");
-    for (subject, names, only) in rows {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        table += &format!("|{subject}|{}|{only}|\n", names.join(", "));
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["metrics", "--json"])
+        .output()
+        .expect("runs");
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |row: &serde_json::Value, key: &str| row[key].as_str().expect(key).to_owned();
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for row in &rows {
+        let only = row["only"].as_array().expect("a list").iter();
+        let only: Vec<&str> = only.filter_map(|only| only.as_str()).collect();
+        let head = [text(row, "of"), text(row, "unit"), only.join(", ")].join("|");
+        let name = format!("`{}`", text(row, "metric"));
+        match groups.iter_mut().find(|(of, _)| *of == head) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((head, vec![name])),
+        }
+    }
+    let mut table = String::from("|subject|unit|only|metrics|\n|---|---|---|---|\n");
+    for (head, names) in groups {
+        table += &format!("|{head}|{}|\n", names.join(", "));
     }
     table
 }

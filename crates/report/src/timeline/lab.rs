@@ -6,12 +6,13 @@
 use super::{Cgroup, Levels, Timeline, recorded};
 use crate::format::digits;
 use anyhow::{Context, Result, bail};
-use guest::protocol::{Event, PhaseResult, Series as Sampled};
 use observe::Observation;
 use observe::host::PAGE;
 use observe::observation::content;
 use observe::plausible::MOST_BYTES;
 use observe::trace::event::Limits;
+use runner::event::Event;
+use runner::result::{PhaseResult, Series as Sampled};
 use std::fs;
 use std::path::Path;
 

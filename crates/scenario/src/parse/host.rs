@@ -6,7 +6,7 @@ use crate::model::{Disk, Filesystem, Host, Tier, Twin};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
-use policy::drain::SECONDS_MAX;
+use knobs::DRAIN_SECONDS_MAX;
 use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
@@ -182,11 +182,11 @@ fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
     match name {
         "drain_seconds" => {
             let text = value.scalar()?;
-            if text.parse::<u64>().is_ok_and(|n| n <= SECONDS_MAX) {
+            if text.parse::<u64>().is_ok_and(|n| n <= DRAIN_SECONDS_MAX) {
                 return Some(text);
             }
             value.complain(format!(
-                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {SECONDS_MAX}"
+                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {DRAIN_SECONDS_MAX}"
             ));
         }
         "tiers" => {

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was measured on a kernel, in nanoseconds and bytes, for [`scenario::metric`].
+
+use crate::memory::Report;
+use crate::result::{BeforeAfter, PhaseResult, Pressure, TierSamples, TierSeries};
+use scenario::measured::{self, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+const PAGE: u64 = 4096;
+
+impl PhaseResult {
+    /// The same in the units of all places where scenarios run.
+    pub fn measured(&self) -> Measured {
+        let events = |start: &str| {
+            let matching = self
+                .events
+                .iter()
+                .filter(|(name, _)| name.starts_with(start));
+            matching.map(|(_, count)| *count).sum()
+        };
+        let samples = self.samples.get("host");
+        let host = Host {
+            held: samples.map_or_else(Vec::new, |of| in_bytes(&of.dirty_kib)),
+            writeback: samples.map_or_else(Vec::new, |of| in_bytes(&of.writeback_kib)),
+            pressure: measured::Pressure {
+                mem_some_ns: Some(self.pressure.mem_some_us * 1000),
+                mem_full_ns: Some(self.pressure.mem_full_us * 1000),
+                ..io(&self.pressure)
+            },
+            flusher_ns: self.flusher_cpu_us * 1000,
+            allocstalls: events("allocstall"),
+            kswapd_scanned: events("pgscan_kswapd"),
+            oom_kills: events("oom_kill"),
+        };
+        let tiers = self.tiers.as_ref();
+        let memory = tiers.iter().flat_map(|tiers| {
+            let jobs = self.memory.iter();
+            jobs.map(|(name, report)| (name.clone(), memory_job(report, &tiers.top_nodes)))
+        });
+        Measured {
+            phase: self.phase.clone(),
+            elapsed_ns: self.elapsed_ms * MS,
+            jobs: mapped(&self.jobs, job),
+            memory: memory.collect(),
+            disks: mapped(&self.disks, |disk| disk.written),
+            host,
+            cgroups: self.cgroups(),
+            tiers: tiers.map(when),
+        }
+    }
+
+    fn cgroups(&self) -> BTreeMap<String, measured::Cgroup> {
+        let mut cgroups = BTreeMap::<String, measured::Cgroup>::new();
+        for (path, series) in self.samples.iter().filter(|(path, _)| *path != "host") {
+            cgroups.entry(path.clone()).or_default().held = in_bytes(&series.dirty_kib);
+        }
+        for (path, bytes) in &self.written {
+            cgroups.entry(path.clone()).or_default().written = Some(*bytes);
+        }
+        for (path, pressure) in &self.cgroup_pressure {
+            cgroups.entry(path.clone()).or_default().pressure = Some(io(pressure));
+        }
+        for (path, texts) in &self.dirty_stat {
+            cgroups.entry(path.clone()).or_default().stat = stat(texts);
+        }
+        if let Some(tiers) = &self.tiers {
+            for (path, series) in &tiers.cgroups {
+                cgroups.entry(path.clone()).or_default().places = places(series, tiers);
+            }
+        }
+        cgroups
+    }
+}
+
+fn mapped<A, B>(map: &BTreeMap<String, A>, of: fn(&A) -> B) -> BTreeMap<String, B> {
+    map.iter().map(|(name, a)| (name.clone(), of(a))).collect()
+}
+
+fn in_bytes(kib: &[u64]) -> Vec<u64> {
+    kib.iter().map(|kib| kib << 10).collect()
+}
+
+fn io(pressure: &Pressure) -> measured::Pressure {
+    measured::Pressure {
+        io_some_ns: pressure.io_some_us * 1000,
+        io_full_ns: pressure.io_full_us * 1000,
+        ..measured::Pressure::default()
+    }
+}
+
+/// What fio says of a job.
+fn job(fio: &Value) -> Job {
+    let of = |direction: &str, path: &str| fio.pointer(&format!("/{direction}/{path}"));
+    let number =
+        |direction: &str, path: &str| of(direction, path).and_then(Value::as_f64).unwrap_or(0.0);
+    let count =
+        |direction: &str, path: &str| of(direction, path).and_then(Value::as_u64).unwrap_or(0);
+    let both = |path: &str| number("write", path) + number("read", path);
+    let (reads, writes) = (count("read", "total_ios"), count("write", "total_ios"));
+    let direction = if reads > writes { "read" } else { "write" };
+    let ns = |path: &str| count(direction, &format!("clat_ns/{path}"));
+    Job {
+        iops: both("iops"),
+        bandwidth: both("bw_bytes"),
+        total_ios: reads + writes,
+        latency: (reads + writes > 0).then(|| Latency {
+            p50_ns: ns("percentile/50.000000"),
+            p99_ns: ns("percentile/99.000000"),
+            max_ns: ns("max"),
+        }),
+        each: Vec::new(),
+    }
+}
+
+fn memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
+    let (top, low) = split(&report.hot, top_nodes);
+    MemoryJob {
+        ops: report.ops,
+        elapsed_ns: report.milliseconds * MS,
+        hot_low: low + report.hot_nowhere,
+        hot: top + low + report.hot_nowhere,
+        corrupt: report.corrupt_pages,
+    }
+}
+
+/// What is on the nodes of the fastest tier, and what elsewhere.
+fn split(nodes: &[u64], top_nodes: &[usize]) -> (u64, u64) {
+    let top = top_nodes.iter().filter_map(|node| nodes.get(*node)).sum();
+    (top, nodes.iter().sum::<u64>() - top)
+}
+
+fn when(tiers: &TierSamples) -> Tiers {
+    let ns = |ms: u32| u64::from(ms) * MS;
+    let migrated = tiers.migrated.iter();
+    Tiers {
+        last_start_ns: ns(tiers.last_start_ms),
+        mark_ns: ns(tiers.mark_ms),
+        end_ns: ns(tiers.end_ms),
+        migrated: migrated
+            .map(|(at, pages)| (ns(*at), pages * PAGE))
+            .collect(),
+    }
+}
+
+fn places(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
+    let samples = series.at_ms.iter().zip(&series.node_bytes);
+    let samples = samples.zip(&series.budget_bytes);
+    let place = |((at_ms, nodes), budget): ((&u32, &Vec<u64>), &Option<u64>)| {
+        let (top, low) = split(nodes, &tiers.top_nodes);
+        Place {
+            at_ns: u64::from(*at_ms) * MS,
+            top,
+            low,
+            budget: *budget,
+        }
+    };
+    samples.map(place).collect()
+}
+
+/// Counters by how much they grew, levels as they were at the end.
+fn stat(texts: &BeforeAfter) -> BTreeMap<&'static str, u64> {
+    let before: BTreeMap<&str, u64> = knobs::stat(&texts.before).collect();
+    let after: BTreeMap<&str, u64> = knobs::stat(&texts.after).collect();
+    let value = |key: &knobs::StatKey| {
+        let after = *after.get(key.name)?;
+        let value = match key.kind {
+            knobs::Kind::Counter => after.saturating_sub(*before.get(key.name).unwrap_or(&0)),
+            knobs::Kind::Level => after,
+        };
+        (value != knobs::UNLIMITED).then_some((key.name, value))
+    };
+    knobs::stat_keys().iter().filter_map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use scenario::metric::{Figure, Figures, Unit, metrics};
+    use scenario::model::Arm;
+
+    /// What a real guest said: tests/data/short.toml of crates/weir, arm weir, Debian's 6.12 cloud
+    /// kernel.
+    const TRANSCRIPT: &str = include_str!("testdata/short-weir.jsonl");
+
+    fn events() -> Vec<Event> {
+        let lines = TRANSCRIPT.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("an event"))
+            .collect()
+    }
+
+    #[test]
+    fn a_recorded_guest_gives_the_figures_fio_printed() {
+        let mut all = Figures::new();
+        for event in events() {
+            if let Event::PhaseEnd(result) = event {
+                all.extend(metrics(Arm::Weir, &result.measured()));
+            }
+        }
+        let stat = "both.cgroup/inner/writer";
+        for (name, value, unit) in [
+            ("alone.writer.iops", 49.983339, Unit::Iops),
+            ("alone.writer.bw_bytes", 204_731.0, Unit::Bandwidth),
+            ("alone.writer.total_ios", 150.0, Unit::Count),
+            ("alone.writer.clat_p50_ns", 358_400.0, Unit::Nanoseconds),
+            ("alone.writer.clat_p99_ns", 2_965_504.0, Unit::Nanoseconds),
+            ("alone.writer.clat_max_ns", 3_729_563.0, Unit::Nanoseconds),
+            // A job that only reads has the latencies of its reads.
+            ("both.reader.clat_p99_ns", 4_227_072.0, Unit::Nanoseconds),
+            ("both.host.dirty_max_bytes", 600.0 * 1024.0, Unit::Bytes),
+            // An even number of samples: between the two in the middle.
+            (
+                &format!("{stat}.dirty_median_bytes"),
+                328.0 * 1024.0,
+                Unit::Bytes,
+            ),
+            ("both.disk/fast.bw_bytes", 0.0, Unit::Bandwidth),
+            ("both.host.io_full_pct", 0.0, Unit::Percent),
+            // 24 since the module was loaded, 16 of them in the phase before.
+            (&format!("{stat}.nr_passes"), 8.0, Unit::Count),
+            (&format!("{stat}.floor"), 4_194_304.0, Unit::Bytes),
+            (&format!("{stat}.throttled_usec"), 0.0, Unit::Microseconds),
+        ] {
+            let figure = all.get(&format!("weir.{name}"));
+            assert_eq!(figure, Some(&Figure { value, unit }), "{name}");
+        }
+        assert!(
+            !all.contains_key(&format!("weir.{stat}.ceiling")),
+            "`max` is not a number"
+        );
+        assert!(
+            !all.contains_key("weir.alone.reader.iops"),
+            "the reader did not run in this phase"
+        );
+    }
+
+    #[test]
+    fn a_job_without_a_single_operation_has_no_latency() {
+        let fio = serde_json::json!({
+            "write": {"iops": 0.0, "bw_bytes": 0, "total_ios": 0, "clat_ns": {"max": 0}}
+        });
+        assert_eq!(job(&fio), Job::default());
+    }
+
+    #[test]
+    fn hot_pages_that_are_nowhere_are_not_in_fast_memory() {
+        let report = Report {
+            ops: 3000,
+            milliseconds: 1500,
+            hot: vec![90, 8],
+            hot_nowhere: 2,
+            ..Report::default()
+        };
+        let job = memory_job(&report, &[0]);
+        assert_eq!(
+            (job.hot_low, job.hot, job.elapsed_ns),
+            (10, 100, 1_500 * MS)
+        );
+    }
+
+    #[test]
+    fn events_survive_the_channel() {
+        for event in events() {
+            let line = serde_json::to_string(&event).expect("JSON");
+            assert!(!line.contains('\n'), "one event is one line");
+            let again: Event = serde_json::from_str(&line).expect("an event");
+            assert_eq!(again, event);
+        }
+    }
+}

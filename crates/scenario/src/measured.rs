@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What was measured in one phase, raw: nanoseconds and bytes, the same wherever it ran.
+//!
+//! Lab and twin fill this; [`crate::metric::metrics`] alone makes figures of it.
+
+use std::collections::BTreeMap;
+
+/// One phase of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The phase's name.
+    pub phase: String,
+    /// From the first job's start to the last job's end.
+    pub elapsed_ns: u64,
+    /// fio jobs that ran, by name.
+    pub jobs: BTreeMap<String, Job>,
+    /// Jobs that read memory, by name.
+    pub memory: BTreeMap<String, MemoryJob>,
+    /// Bytes written, by disk.
+    pub disks: BTreeMap<String, u64>,
+    /// The whole host.
+    pub host: Host,
+    /// The scenario's cgroups, by path.
+    pub cgroups: BTreeMap<String, Cgroup>,
+    /// When what is known of tiers counts, on a host that has some.
+    pub tiers: Option<Tiers>,
+}
+
+/// A fio job: rates of reads and writes together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Job {
+    /// Operations per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bandwidth: f64,
+    /// Number of operations.
+    pub total_ios: u64,
+    /// Of the direction with more operations; none if there was no operation.
+    pub latency: Option<Latency>,
+    /// Bytes that each process wrote, where that is known.
+    pub each: Vec<u64>,
+}
+
+/// Completion latencies of a job's operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// The median latency.
+    pub p50_ns: u64,
+    /// The 99th percentile of latencies.
+    pub p99_ns: u64,
+    /// The longest latency.
+    pub max_ns: u64,
+}
+
+/// A job that reads memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryJob {
+    /// Accesses in the time that counts.
+    pub ops: u64,
+    /// How long that was.
+    pub elapsed_ns: u64,
+    /// Hot pages that were not in the fastest tier in the end.
+    pub hot_low: u64,
+    /// All hot pages.
+    pub hot: u64,
+    /// Pages that did not hold what was written to them.
+    pub corrupt: u64,
+}
+
+/// The whole host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Host {
+    /// Dirty + writeback, sample by sample, in bytes.
+    pub held: Vec<u64>,
+    /// Of that, in writeback.
+    pub writeback: Vec<u64>,
+    /// Time in which its tasks were stalled.
+    pub pressure: Pressure,
+    /// CPU time of flushers.
+    pub flusher_ns: u64,
+    /// Allocations that had to reclaim memory themselves first.
+    pub allocstalls: u64,
+    /// Pages that kswapd looked at.
+    pub kswapd_scanned: u64,
+    /// Tasks killed for memory.
+    pub oom_kills: u64,
+}
+
+/// Time in which tasks were stalled.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// Some waited for I/O.
+    pub io_some_ns: u64,
+    /// All waited for I/O.
+    pub io_full_ns: u64,
+    /// Some waited for memory; of a cgroup, where that is known.
+    pub mem_some_ns: Option<u64>,
+    /// All waited for memory; of a cgroup, where that is known.
+    pub mem_full_ns: Option<u64>,
+}
+
+/// A cgroup with its descendants.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cgroup {
+    /// Dirty + writeback, sample by sample, in bytes.
+    pub held: Vec<u64>,
+    /// Time in which its tasks were stalled.
+    pub pressure: Option<Pressure>,
+    /// Bytes written to disks for it.
+    pub written: Option<u64>,
+    /// `memory.dirty_stat` by key, where the module counts: what counters grew by, levels at the
+    /// end. A level that is `max` is left out.
+    pub stat: BTreeMap<&'static str, u64>,
+    /// Where its memory lay, in the order of time.
+    pub places: Vec<Place>,
+}
+
+/// When what is known of tiers counts; times are since the phase began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tiers {
+    /// The last job's start.
+    pub last_start_ns: u64,
+    /// Medians and rates are of what came then or later.
+    pub mark_ns: u64,
+    /// Nothing counts after that.
+    pub end_ns: u64,
+    /// When, and how many bytes had been moved between nodes.
+    pub migrated: Vec<(u64, u64)>,
+}
+
+/// Where a cgroup's memory lay at one time, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Place {
+    /// Since the phase began.
+    pub at_ns: u64,
+    /// In the fastest tier.
+    pub top: u64,
+    /// In all others.
+    pub low: u64,
+    /// How much was allowed in the fastest tier, if anything was said.
+    pub budget: Option<u64>,
+}
+
+impl Place {
+    /// How far from its budget, in percent of that: what is in the fastest tier above the budget,
+    /// or below it as far as there is memory elsewhere that could come up.
+    ///
+    /// With a budget of 265 MiB of 340: 270 in the fastest tier is 1.9 % off, 260 is 1.9 % off,
+    /// and 200 of a cgroup that has no more than 200 is not off at all.
+    pub fn error(&self) -> Option<f64> {
+        let budget = self.budget?;
+        let off = match self.top.checked_sub(budget) {
+            Some(above) => above,
+            None => (budget - self.top).min(self.low),
+        };
+        Some(off as f64 * 100.0 / budget.max(1) as f64)
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a phase on the model measured, as every place that runs scenarios says it.
+
+use crate::clock::SECOND;
+use crate::domain::PAGE;
+use crate::memory::HOT;
+use crate::memory::holder::Holder;
+use crate::memory::record::Held;
+use crate::psi::Pressure;
+use crate::task::Job;
+use crate::weir::Stats;
+use crate::world::World;
+use policy::UNLIMITED;
+use scenario::measured::{self, Host, Latency, Measured, MemoryJob, Place, Tiers};
+use scenario::model::{Phase, Scenario};
+use std::collections::BTreeMap;
+
+/// Of the phase that has just ended.
+pub(super) fn phase(world: &mut World, scenario: &Scenario, phase: &Phase) -> Measured {
+    let Some(span) = world.span.take() else {
+        return Measured::default();
+    };
+    let running = || {
+        let jobs = scenario.jobs.iter();
+        jobs.filter(|job| phase.jobs.contains(&job.name))
+    };
+    let jobs = running().filter(|job| job.memory.is_none());
+    let jobs = jobs.zip(&world.jobs);
+    let readers = running().filter(|job| job.memory.is_some());
+    let has_tiers = !world.memory.tiers.is_empty();
+    let holders = world.memory.holders.iter().take_while(|_| has_tiers);
+    let budgets = world.budgets().filter(|_| has_tiers);
+    let mut cgroups = BTreeMap::new();
+    for (index, cgroup) in world.cgroups.iter().enumerate().skip(1) {
+        // Of copies, only what they come to together.
+        if !scenario.cgroups.contains_key(&cgroup.path) {
+            continue;
+        }
+        let budget = budgets.as_ref().map(|budgets| budgets[index - 1]);
+        let stats = span.stats.get(index);
+        let of = measured::Cgroup {
+            held: bytes(&world.samples.cgroups[index]),
+            pressure: Some(pressure(span.pressure[cgroup.pressure as usize])),
+            written: Some(span.cleaned[index] * PAGE),
+            stat: stats.map_or_else(BTreeMap::new, |stats| stat(world, index, stats)),
+            places: match has_tiers {
+                true => places(world, index, budget),
+                false => Vec::new(),
+            },
+        };
+        cgroups.insert(cgroup.path.clone(), of);
+    }
+    let disks = scenario.disks.iter().zip(&span.written);
+    Measured {
+        phase: phase.name.clone(),
+        elapsed_ns: span.elapsed,
+        jobs: jobs
+            .map(|(job, done)| (job.name.clone(), job_of(done)))
+            .collect(),
+        memory: readers
+            .zip(holders)
+            .map(|(job, holder)| (job.name.clone(), memory_job(holder)))
+            .collect(),
+        disks: disks
+            .map(|(disk, written)| (disk.name.clone(), *written))
+            .collect(),
+        host: Host {
+            held: bytes(&world.samples.held),
+            writeback: bytes(&world.samples.writeback),
+            pressure: pressure(span.pressure[0]),
+            flusher_ns: span.flushers,
+            allocstalls: span.reclaimed.stalls,
+            kswapd_scanned: span.reclaimed.kswapd_scanned,
+            oom_kills: span.reclaimed.kills,
+        },
+        cgroups,
+        tiers: has_tiers.then(|| tiers(world)),
+    }
+}
+
+fn bytes(pages: &[u64]) -> Vec<u64> {
+    pages.iter().map(|pages| pages * PAGE).collect()
+}
+
+fn pressure(lost: Pressure) -> measured::Pressure {
+    let Pressure { io, memory } = lost;
+    measured::Pressure {
+        io_some_ns: io.some,
+        io_full_ns: io.full,
+        mem_some_ns: Some(memory.some),
+        mem_full_ns: Some(memory.full),
+    }
+}
+
+fn job_of(job: &Job) -> measured::Job {
+    let seconds = job.runtime.max(1) as f64 / SECOND as f64;
+    let ios = job.latencies.total();
+    let percentile = |percent| job.latencies.percentile(percent);
+    let latency = |(p50_ns, p99_ns)| Latency {
+        p50_ns,
+        p99_ns,
+        max_ns: job.latencies.longest(),
+    };
+    measured::Job {
+        iops: ios as f64 / seconds,
+        bandwidth: job.bytes as f64 / seconds,
+        total_ios: ios,
+        latency: percentile(50).zip(percentile(99)).map(latency),
+        each: job.each.clone(),
+    }
+}
+
+fn memory_job(holder: &Holder) -> MemoryJob {
+    let low = holder.held_last.iter().skip(1);
+    MemoryJob {
+        ops: holder.reads,
+        elapsed_ns: holder.reading,
+        hot_low: low.map(|heat| heat[HOT]).sum(),
+        hot: holder.touched[HOT],
+        corrupt: holder.lost(),
+    }
+}
+
+/// Of what `memory.dirty_stat` says, what is modelled. A cgroup that the module has no need to know
+/// of has no counts.
+fn stat(world: &World, index: usize, stats: &Stats) -> BTreeMap<&'static str, u64> {
+    let weir = world.weir.as_ref();
+    let known = weir.is_some_and(|weir| weir.groups[index].known);
+    let modelled = [
+        ("nr_passes", stats.passes),
+        ("nr_floor_admitted", stats.admitted),
+        ("nr_ceiling_held", stats.held),
+        ("nr_would_admit", 0),
+        ("nr_would_hold", 0),
+        ("nr_throttled", stats.throttled),
+        ("throttled_usec", stats.throttled_ns / 1000),
+        ("nr_weight_held", stats.weight_held),
+        ("weight_held_usec", stats.weight_held_ns / 1000),
+        ("nr_would_wait", 0),
+        ("nr_missed", 0),
+    ];
+    let counted = |(key, number)| (key, if known { number } else { 0 });
+    modelled.into_iter().map(counted).collect()
+}
+
+fn tiers(world: &World) -> Tiers {
+    let record = &world.memory.record;
+    let migrated = record.looks.iter().zip(&record.migrated);
+    Tiers {
+        last_start_ns: record.last_start(),
+        mark_ns: record.half(),
+        end_ns: record.looks.last().copied().unwrap_or(0),
+        migrated: migrated.map(|(at, pages)| (*at, pages * PAGE)).collect(),
+    }
+}
+
+fn places(world: &World, index: usize, budget: Option<u64>) -> Vec<Place> {
+    let record = &world.memory.record;
+    let budget = budget.filter(|pages| *pages != UNLIMITED);
+    let place = |(at, held): (&u64, &Held)| Place {
+        at_ns: *at,
+        top: held.top * PAGE,
+        low: held.low * PAGE,
+        budget: budget.map(|pages| pages * PAGE),
+    };
+    let looks = record.looks.iter().zip(&record.cgroups[index]);
+    looks.map(place).collect()
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir metrics`: what runs measure.
+
+use crate::output;
+use anyhow::Result;
+use scenario::metric::{Metric, Places, table};
+use std::process::ExitCode;
+
+/// List the metrics that expectations can name
+///
+/// Each is of a job, of the host, of a disk or of a cgroup. In an expectation or a report its full
+/// name is ARM.PHASE.SUBJECT.METRIC, as in weir.contended.victim.iops.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// One JSON array instead of a table
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// The table as Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.json {
+        output::json(&table().iter().map(json).collect::<Vec<_>>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = report::plain(args.markdown);
+    text.set_header(["metric", "of", "unit", "only", "what it is"]);
+    for row in table() {
+        let only = only(row).join(", ");
+        text.add_row([row.name, row.of(), row.unit.name(), &only, row.about]);
+    }
+    output::line(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where alone the metric is measured.
+fn only(row: &Metric) -> Vec<&'static str> {
+    [
+        (row.tiered, "hosts with tiers"),
+        (row.weir_only, "arm weir"),
+        (row.places == Places::Twin, "twin"),
+    ]
+    .into_iter()
+    .filter_map(|(is, only)| is.then_some(only))
+    .collect()
+}
+
+fn json(row: &Metric) -> serde_json::Value {
+    serde_json::json!({
+        "metric": row.name,
+        "of": row.of(),
+        "unit": row.unit,
+        "only": only(row),
+        "about": row.about,
+    })
+}
