@@ -8,12 +8,13 @@
  * kernel's own pass.
  *
  * Whoever owns a subtree can have its tasks write to files of another cgroup in
- * it, or replace cgroups before they have paid.  So what a task dirtied that its
- * cgroup's wb did not record is paid for by each ancestor that competes by weight
- * (a level), at the price of its portion.  Only writers of cgroups that do so
- * wait for it: a quarter or more of what they dirty.  This is so in the root's
- * division alone; within others it is among a tenant's own.  A pass of a cgroup
- * that weir has no record of yet is its nearest ancestor's.
+ * it, or replace cgroups or tasks before they have paid.  So what a task dirtied
+ * that its cgroup's wb did not record, or that is more than the cgroup can owe,
+ * is paid for by each ancestor that competes by weight (a level), at the price of
+ * its portion.  Only writers of cgroups that do so wait for it: a quarter or more
+ * of what they dirty.  This is so in the root's division alone; within others it
+ * is among a tenant's own.  A pass of a cgroup that weir has no record of yet is
+ * its nearest ancestor's.
  *
  * weir adds a wait to the throttle, it lets nobody past it, so the limits of the
  * host, of the cgroup and of the device hold as before.  The kernel counts the
@@ -112,6 +113,20 @@ static u64 pay(struct weir_account *account, const struct look *now, u64 pages)
 	return weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
 }
 
+/*
+ * Of @pages that a price was to be paid for, those that the most that a cgroup can
+ * owe left out: it was paid until @before_ns.
+ */
+static u64 forgiven(const struct weir_account *account, u64 before_ns, u64 pages)
+{
+	u64 covered;
+
+	if (!account->price_ns || account->due_ns < before_ns)
+		return 0;
+	covered = div64_u64(account->due_ns - before_ns, account->price_ns);
+	return pages - min(pages, covered);
+}
+
 /* The same for a level. */
 static u64 pay_level(struct weir_group *group, u64 bdi_id, const struct look *now,
 		     u64 pages)
@@ -164,23 +179,30 @@ static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb)
 	bool own = group->css == wb->memcg_css;
 	struct weir_account *account;
 	struct look now = look(wb);
+	u64 wait_ms = 0, level_ms;
 	bool levels = !own;
 	unsigned long flags;
-	u64 wait_ms = 0;
+	u64 left_out = 0;
 
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_enlist(group, wb->bdi->id);
 	if (account) {
-		wait_ms = pay(account, &now, own ? note(account, &now) : 0);
+		u64 pages = own ? note(account, &now) : 0;
+		u64 before_ns = account->due_ns;
+
+		wait_ms = pay(account, &now, pages);
+		left_out = forgiven(account, before_ns, pages);
+		account->unpaid += left_out;
 		levels |= evades(account);
 		WRITE_ONCE(account->seen, jiffies ?: 1);
 		if (wait_ms)
 			WRITE_ONCE(account->slept, jiffies ?: 1);
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
-	if (levels)
-		wait_ms = max(wait_ms, pay_levels(group, wb->bdi->id, &now, 0));
-	return wait_ms;
+	if (!levels && !left_out)
+		return wait_ms;
+	level_ms = pay_levels(group, wb->bdi->id, &now, left_out);
+	return levels ? max(wait_ms, level_ms) : wait_ms;
 }
 
 /* How long is a pass on @wb to wait, in ms?  0 if its cgroup is in no division. */
