@@ -28,7 +28,7 @@
 #include "weir.h"
 #include <linux/workqueue.h>
 
-#define BEAT_JIFFIES	(HZ / 5)
+#define BEAT_JIFFIES	msecs_to_jiffies(WEIR_BEAT_MS)
 #define BEAT_READS	(1 << 17)
 #define IDLE_JIFFIES	(10 * HZ)
 /* Whoever asked for hooks sets his knob within this time. */

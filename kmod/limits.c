@@ -75,8 +75,8 @@ static void put_limits(void *dtc, const struct weir_limits *limits)
  * it go: with nothing dirty both domains are in freerun.  Decided once, in
  * the global domain; the cgroup's of the same look follows.
  */
-static void release(void *dtc, struct bdi_writeback *wb,
-		    struct weir_group *group, struct weir_seen *seen)
+static void limits_release(void *dtc, struct bdi_writeback *wb,
+			   struct weir_group *group, struct weir_seen *seen)
 {
 	struct weir_floor_pass pass;
 
@@ -116,7 +116,7 @@ static void amend_host(void *dtc, struct bdi_writeback *wb,
 	if (weir_host_amend(&limits, &host, kind))
 		put_limits(dtc, &limits);
 	if (group && seen && kind == WEIR_PASS_WRITER)
-		release(dtc, wb, group, seen);
+		limits_release(dtc, wb, group, seen);
 }
 
 /* Hold @limits to every ceiling on the path; returns what its position is judged by. */
@@ -149,8 +149,8 @@ static enum weir_judged_by cap(struct weir_limits *limits,
 	return by;
 }
 
-static void note(struct weir_seen *seen, const struct weir_limits *limits,
-		 enum weir_judged_by by)
+static void limits_note(struct weir_seen *seen, const struct weir_limits *limits,
+			enum weir_judged_by by)
 {
 	if (!seen)
 		return;
@@ -171,7 +171,7 @@ static void amend(void *dtc, struct weir_group *group,
 	bool held;
 
 	if (!weir_tree_capped(group)) {
-		note(seen, &stock, WEIR_JUDGED_BY_KERNEL);
+		limits_note(seen, &stock, WEIR_JUDGED_BY_KERNEL);
 		return;
 	}
 	weir_tree_fresh(group, seen);
@@ -181,10 +181,10 @@ static void amend(void *dtc, struct weir_group *group,
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(group, would_hold);
-		note(seen, &stock, WEIR_JUDGED_BY_KERNEL);
+		limits_note(seen, &stock, WEIR_JUDGED_BY_KERNEL);
 		return;
 	}
-	note(seen, &limits, by);
+	limits_note(seen, &limits, by);
 	if (held)
 		weir_count(group, ceiling_held);
 	put_limits(dtc, &limits);

@@ -39,7 +39,7 @@
 /* Of the hierarchy, as far as it is the host's to arrange and not a tenant's. */
 #define LEVELS			8
 /* Not written to for this time: not in use. */
-#define FORGET_JIFFIES		(10 * HZ)
+#define FORGET_JIFFIES		msecs_to_jiffies(WEIR_FORGET_MS)
 #define ROUND_NS		(WEIR_ROUND_MS * NSEC_PER_MSEC)
 
 /* The root has no group. */
@@ -157,7 +157,7 @@ struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id)
 }
 
 /* Take an account out of its contest, or of those that are to join. */
-static void leave(struct weir_account *account)
+static void share_leave(struct weir_account *account)
 {
 	struct weir_contest *contest = account->contest;
 	unsigned long flags;
@@ -247,7 +247,7 @@ static struct weir_account *next_to_join(void)
 	return account;
 }
 
-static bool competes(const struct weir_account *account)
+static bool share_competes(const struct weir_account *account)
 {
 	unsigned long slept = READ_ONCE(account->slept);
 	struct weir_contender contender = {
@@ -310,7 +310,7 @@ static void enter(struct weir_account *account, struct weir_contest *contest)
 					       contest->elapsed_ms);
 	if (!nested)
 		contest->cleaned += cleaned;
-	if (!competes(account))
+	if (!share_competes(account))
 		return;
 	account->number = contest->number;
 	contest->runners++;
@@ -500,13 +500,13 @@ static bool stays(struct weir_account *account, struct weir_contest *contest)
 
 	steps -= account->group->css->cgroup->level;
 	if (!seen || time_after(jiffies, seen + FORGET_JIFFIES)) {
-		leave(account);
+		share_leave(account);
 		release(account);
 		return false;
 	}
 	if (weir_share_scope(account->group) == contest->scope)
 		return true;
-	leave(account);
+	share_leave(account);
 	WRITE_ONCE(account->portion, 0);
 	WRITE_ONCE(account->behind, 0);
 	join(account);
@@ -580,7 +580,7 @@ void weir_weight_drop(struct weir_group *group)
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	for (i = 0; i < WEIR_ACCOUNTS; i++) {
 		if (share->accounts[i].bdi_id)
-			leave(&share->accounts[i]);
+			share_leave(&share->accounts[i]);
 	}
 	for (i = 0; i < WEIR_CONTESTS; i++) {
 		if (share->contests[i].bdi_id)

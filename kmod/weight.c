@@ -38,7 +38,7 @@
 #include <linux/writeback.h>
 
 /* A pause in writing after which what was dirtied before is not charged. */
-#define FORGET_JIFFIES	(10 * HZ)
+#define FORGET_JIFFIES	msecs_to_jiffies(WEIR_FORGET_MS)
 /* What tasks of a cgroup may have dirtied and made no pass for: 64 times 32 pages. */
 #define AHEAD_MOST	2048ULL
 /* Of what tasks of a cgroup dirtied, that many pages and more are remembered. */

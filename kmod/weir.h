@@ -368,7 +368,7 @@ struct weir_pool {
 };
 
 /* Nobody can say that weir is in effect once ten beats are missed. */
-#define WEIR_STALE_JIFFIES	(2 * HZ)
+#define WEIR_STALE_JIFFIES	msecs_to_jiffies(10 * WEIR_BEAT_MS)
 
 extern struct weir_pool weir_pool;
 extern bool weir_proven;
