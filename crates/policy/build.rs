@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles `policy/*.c`, the same files the kernel module is made of, into this crate.
 //!
-//! As strict as in the kernel: freestanding, no floating point, no warning. A debug build also traps
-//! on undefined behaviour, so a test that provokes an overflow or an oversized shift dies there. A
-//! fuzzing build is instrumented for libFuzzer, which only clang can do.
+//! As strict as in the kernel: freestanding, no floating point, no warning. A debug build also
+//! traps on undefined behaviour, so a test that provokes an overflow or an oversized shift dies
+//! there. A fuzzing build is instrumented for libFuzzer, which only clang can do.
 
 use std::{env, fs, path::Path};
 

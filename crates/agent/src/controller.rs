@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the agent is made of: parts that look at the host now and then, act, and tell of it in metrics.
+//! What the agent is made of: parts that look at the host now and then, act, and tell of it in
+//! metrics.
 
 use crate::family::Family;
 use std::os::fd::BorrowedFd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Metrics as plain values, and how they are written: OpenMetrics by its own crate, and the text format
-//! of Prometheus, which older readers ask for, made of it.
+//! Metrics as plain values, and how they are written: OpenMetrics by its own crate, and the text
+//! format of Prometheus, which older readers ask for, made of it.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -184,8 +184,8 @@ pub fn open_metrics(families: Vec<Family>) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// OpenMetrics as Prometheus' text format 0.0.4: a counter is described by the name its samples have, and
-/// units and the end are not marked.
+/// OpenMetrics as Prometheus' text format 0.0.4: a counter is described by the name its samples
+/// have, and units and the end are not marked.
 pub fn plain_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;

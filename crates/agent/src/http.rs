@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! As much of HTTP as a scrape takes: one GET a connection, answered and closed.
 //!
-//! A client has 5 s and 8 KiB for its request and 5 s to take the answer, and there are 16 at a time: one more
-//! ends the oldest. So clients that dawdle, or are many, cost 16 threads at most and keep no client
-//! else from being answered.
+//! A client has 5 s and 8 KiB for its request and 5 s to take the answer, and there are 16 at a
+//! time: one more ends the oldest. So clients that dawdle, or are many, cost 16 threads at most and
+//! keep no client else from being answered.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -50,7 +50,8 @@ impl Response {
     }
 }
 
-/// Answers requests, and takes note of those that were refused as they came, whose answer is there already.
+/// Answers requests, and takes note of those that were refused as they came, whose answer is there
+/// already.
 pub type Answer = dyn Fn(Result<Request, Response>) -> Response + Send + Sync;
 
 /// Connections that are open, oldest first.

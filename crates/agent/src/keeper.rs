@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Keeps knobs as the rules say.
 //!
-//! It compares what is with what ought to be and writes only the difference ([`crate::step`]), so it does not
-//! matter how often or why it looks: because a cgroup appeared, the policy changed, an operator wrote a knob by
-//! hand, or the module was loaded again.
+//! It compares what is with what ought to be and writes only the difference ([`crate::step`]), so
+//! it does not matter how often or why it looks: because a cgroup appeared, the policy changed, an
+//! operator wrote a knob by hand, or the module was loaded again.
 
 use crate::journal::{Event, Journal};
 use crate::knob_file;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the agent has written over, so that it can be put back when its rule is gone, by a later run of the
-//! agent too. Kept in a file below /run, which ends with the boot as cgroups do.
+//! What the agent has written over, so that it can be put back when its rule is gone, by a later
+//! run of the agent too. Kept in a file below /run, which ends with the boot as cgroups do.
 //!
-//! Written before the knobs are: a crash in between leaves an entry for a value that never came to be,
-//! which is harmless (a knob that does not hold what the entry says is left alone), whereas a value
-//! without an entry would stay for good.
+//! Written before the knobs are: a crash in between leaves an entry for a value that never came to
+//! be, which is harmless (a knob that does not hold what the entry says is left alone), whereas a
+//! value without an entry would stay for good.
 
 use crate::tree::Place;
 use anyhow::{Context, Result, ensure};
@@ -99,8 +99,8 @@ impl Ledger {
             .collect()
     }
 
-    /// Notes that `found` is about to be replaced by `written`. What an entry was first made for stays
-    /// what it goes back to.
+    /// Notes that `found` is about to be replaced by `written`. What an entry was first made for
+    /// stays what it goes back to.
     pub fn note(&mut self, place: &Place, knob: Knob, found: &str, written: &str) {
         let found = self.get(place, knob).map_or(found, |entry| &entry.found);
         let entry = Entry::new(place, knob, found, written);

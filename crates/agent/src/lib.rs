@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The agent: keeps knobs as a policy file says, on cgroups as they appear, and shows what the host and its
-//! cgroups do to Prometheus.
+//! The agent: keeps knobs as a policy file says, on cgroups as they appear, and shows what the host
+//! and its cgroups do to Prometheus.
 //!
 //! ```text
 //! policy file ─► rules ─► keeper ─► memory.dirty_*        run: one thread, ticks and bells

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a scrape shows, read when it is asked for.
 //!
-//! How many series there are is bounded: of the cgroups that are asked for, those that a rule names come
-//! first, then those nearest to the root, `max_cgroups` in all. Example: 3,000 containers, 40 of them with rules,
-//! `max_cgroups` 1000: the 40, all slices, and as many containers as there is room for, by name; the rest is a number in
-//! `weir_cgroups_left_out`.
+//! How many series there are is bounded: of the cgroups that are asked for, those that a rule names
+//! come first, then those nearest to the root, `max_cgroups` in all. Example: 3,000 containers, 40
+//! of them with rules, `max_cgroups` 1000: the 40, all slices, and as many containers as there is
+//! room for, by name; the rest is a number in `weir_cgroups_left_out`.
 //!
-//! What it costs is bounded too: one scrape is read at a time, and one that comes within a second of another
-//! gets what that got.
+//! What it costs is bounded too: one scrape is read at a time, and one that comes within a second
+//! of another gets what that got.
 
 mod cgroups;
 mod host;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Noticing that the policy file has changed.
 //!
-//! It is looked at with every tick, and read when it has been the same for a tick: an editor or a copy
-//! that is not done yet would be half a policy. However it was changed (written over, renamed over, a link pointed
-//! elsewhere), it shows in what `stat` says.
+//! It is looked at with every tick, and read when it has been the same for a tick: an editor or a
+//! copy that is not done yet would be half a policy. However it was changed (written over, renamed
+//! over, a link pointed elsewhere), it shows in what `stat` says.
 
 use crate::rules::Rules;
 use config::problem::Problems;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy file: which cgroups get which knobs. Its section `[tier]` has an explanation of its own.
+//! The policy file: which cgroups get which knobs. Its section `[tier]` has an explanation of its
+//! own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -11,11 +12,13 @@
 //! set = { "memory.dirty_bytes" = "1G", "memory.dirty_min" = "64M" }
 //! ```
 //!
-//! Of the rules that match a cgroup and name a knob the last one counts, knob by knob: the general first,
-//! exceptions after. In the example `docker-1f00.scope` gets a ceiling of 1G and a floor of 64M, all others a ceiling of 256M.
+//! Of the rules that match a cgroup and name a knob the last one counts, knob by knob: the general
+//! first, exceptions after. In the example `docker-1f00.scope` gets a ceiling of 1G and a floor of
+//! 64M, all others a ceiling of 256M.
 //!
-//! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are in a
-//! directory of a user other than root (a delegated subtree), unless it says `delegated = true`.
+//! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are
+//! in a directory of a user other than root (a delegated subtree), unless it says `delegated =
+//! true`.
 
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
@@ -96,8 +99,8 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it is in a
-    /// directory that is not root's.
+    /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it
+    /// is in a directory that is not root's.
     pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
         let matching = self.rules.iter().filter(|rule| {
             (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The agent as a process: one thread for its controllers, which sleeps until a second is over, a cgroup
-//! appears or a signal comes; and threads that answer scrapes, which share nothing with it but what it published last.
+//! The agent as a process: one thread for its controllers, which sleeps until a second is over, a
+//! cgroup appears or a signal comes; and threads that answer scrapes, which share nothing with it
+//! but what it published last.
 
 use crate::controller::Controller;
 use crate::enforcer::Enforcer;
@@ -54,7 +55,8 @@ pub struct Options {
 /// Runs until SIGTERM or SIGINT; SIGHUP reads the policy again.
 ///
 /// # Errors
-/// It cannot start, or go on. A policy that is refused at the start is a [`Problems`], and nothing was changed.
+/// It cannot start, or go on. A policy that is refused at the start is a [`Problems`], and nothing
+/// was changed.
 pub fn run(options: &Options, journal: &Journal) -> Result<()> {
     let (file, rules) = match &options.policy {
         Some(path) => {

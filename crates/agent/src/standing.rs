@@ -63,7 +63,8 @@ impl Standings {
         (usize::from(first.is_some()) + found.count(), first)
     }
 
-    /// Takes the directories that are due; what is looked at must be handed to [`Standings::tried`].
+    /// Takes the directories that are due; what is looked at must be handed to
+    /// [`Standings::tried`].
     pub fn due(&mut self) -> BTreeMap<PathBuf, u32> {
         std::mem::take(&mut self.again)
     }

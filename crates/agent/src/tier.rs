@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tiers of memory: keeps cgroups at their shares of the fast ones. [`keeper`] has the whole; `policy/tier_plan.c` decides what is
-//! moved, [`engine`] says how.
+//! Tiers of memory: keeps cgroups at their shares of the fast ones. [`keeper`] has the whole;
+//! `policy/tier_plan.c` decides what is moved, [`engine`] says how.
 
 mod address_space;
 mod damon;

@@ -21,7 +21,8 @@ pub struct Place {
     pub directory: PathBuf,
     /// From the root of the hierarchy, `/system.slice/a.service`.
     pub path: String,
-    /// Of the directory. Kernels never give the number again, so it tells a cgroup from its successor.
+    /// Of the directory. Kernels never give the number again, so it tells a cgroup from its
+    /// successor.
     pub inode: u64,
     /// Whether it is in a directory that is not root's, so that another user chose its name.
     pub delegated: bool,
@@ -45,7 +46,8 @@ impl Tree {
         &self.root
     }
 
-    /// The cgroup with this directory and all below it, parents first. `found` says whether to go below it.
+    /// The cgroup with this directory and all below it, parents first. `found` says whether to go
+    /// below it.
     pub fn walk(&self, directory: &Path, mut found: impl FnMut(&Place) -> bool) {
         let Some(first) = self.place(directory) else {
             return;
@@ -58,7 +60,8 @@ impl Tree {
             let Ok(metadata) = fs::symlink_metadata(&place.directory) else {
                 continue;
             };
-            // Two links are its own: it has no directories, and listing its files takes longer than the rest.
+            // Two links are its own: it has no directories, and listing its files takes longer than
+            // the rest.
             if metadata.nlink() == 2 {
                 continue;
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hearing of new cgroups from the kernel (inotify), a watch for each directory; and, for who asks for it, of
-//! cgroups that are gone and of files that were written. (What the kernel itself changes in a file is not told.)
+//! Hearing of new cgroups from the kernel (inotify), a watch for each directory; and, for who asks
+//! for it, of cgroups that are gone and of files that were written. (What the kernel itself changes
+//! in a file is not told.)
 //!
-//! Between a directory's making and its watch, others may be made in it: after adding a watch, look into
-//! the directory afterwards. Where the kernel grants no more watches, or lost events, the caller's
-//! regular scan finds what was missed.
+//! Between a directory's making and its watch, others may be made in it: after adding a watch, look
+//! into the directory afterwards. Where the kernel grants no more watches, or lost events, the
+//! caller's regular scan finds what was missed.
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};

@@ -10,8 +10,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What `sections` makes of the TOML `text`, whose first level may have the `known` keys. Any problem at all
-/// voids the result.
+/// What `sections` makes of the TOML `text`, whose first level may have the `known` keys. Any
+/// problem at all voids the result.
 ///
 /// # Errors
 /// Everything that is wrong with the text, in line order.

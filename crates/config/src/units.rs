@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sizes, bandwidths and durations as people write them. Sizes follow fio and the cgroup files:
-//! `K`, `M`, `G`, `T` are powers of 1024, upper or lower case; a bare number is bytes. What cannot be is refused here, so
-//! that sums and products of what is taken fit.
+//! `K`, `M`, `G`, `T` are powers of 1024, upper or lower case; a bare number is bytes. What cannot
+//! be is refused here, so that sums and products of what is taken fit.
 
 use std::num::IntErrorKind;
 

@@ -3,15 +3,16 @@
 //!
 //! The lab puts the `weir` binary into an initramfs as `/init`, next to a [`protocol::Plan`]. The
 //! kernel starts it as process 1. It mounts what a Linux host has mounted, forks the agent that
-//! carries out the plan, and stays behind as a minimal init: it reaps orphans, and when the agent has
-//! ended, whichever way, it powers the machine off through sysrq. An orderly shutdown would first
-//! write the dirty pages back, which takes minutes on the slow disks scenarios are about.
+//! carries out the plan, and stays behind as a minimal init: it reaps orphans, and when the agent
+//! has ended, whichever way, it powers the machine off through sysrq. An orderly shutdown would
+//! first write the dirty pages back, which takes minutes on the slow disks scenarios are about.
 //!
 //! Three outputs, three purposes: events go over a serial port, the console is the kernel's
 //! log for people, and the verdict about the kernel's health is made here, from `/dev/kmsg`
 //! ([`runner::klog`]), because only the guest sees all of it.
 //!
-//! What runs a scenario, once the disks are there, is the crate `runner`, which a host has in common with guests.
+//! What runs a scenario, once the disks are there, is the crate `runner`, which a host has in
+//! common with guests.
 
 pub mod protocol;
 

@@ -28,7 +28,8 @@ pub struct Plan {
     pub modules: Vec<String>,
     /// Block devices, the n-th with the serial `weir-n`.
     pub disks: Vec<PlanDisk>,
-    /// The guest makes them of its own memory, with [`DISK_MODULE_PATH`]; else the lab attached them.
+    /// The guest makes them of its own memory, with [`DISK_MODULE_PATH`]; else the lab attached
+    /// them.
     #[serde(default)]
     pub own_disks: bool,
     /// What to do then.
@@ -46,7 +47,8 @@ pub struct PlanDisk {
     pub filesystem: Option<Filesystem>,
     /// As after `mount -o`.
     pub mount_options: Option<String>,
-    /// What writes are throttled to once all is prepared, bytes per second; shapes the device's queue.
+    /// What writes are throttled to once all is prepared, bytes per second; shapes the device's
+    /// queue.
     pub write_bandwidth: Option<u64>,
     /// The same of reads, which delay no writer.
     pub read_bandwidth: Option<u64>,

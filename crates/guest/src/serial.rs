@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The way out of the guest: a serial port that nothing else writes to.
 //!
-//! A serial port and not virtio-console, because its driver is built into every kernel the lab boots
-//! (Debian 6.1 has virtio-console as a module) and works before and after everything else.
+//! A serial port and not virtio-console, because its driver is built into every kernel the lab
+//! boots (Debian 6.1 has virtio-console as a module) and works before and after everything else.
 
 use crate::protocol::{CHANNEL_PATH, Event};
 use anyhow::{Context, Result};
@@ -24,7 +24,8 @@ pub fn open() -> Result<Channel> {
     Ok(Channel::new(port))
 }
 
-/// Says that the disks are prepared, and waits until the lab has given them the speed they are to have.
+/// Says that the disks are prepared, and waits until the lab has given them the speed they are to
+/// have.
 pub fn prepared(channel: &Channel) -> Result<()> {
     channel.send(&Event::Prepared);
     // A handle of its own: beats go on while this one waits.

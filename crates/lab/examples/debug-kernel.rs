@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `make debug-kernel KIND=kasan`: builds the kernel that `--kernel debug` or `--kernel debug-kcsan` boots.
+//! `make debug-kernel KIND=kasan`: builds the kernel that `--kernel debug` or `--kernel
+//! debug-kcsan` boots.
 
 use lab::debug_kernel::{Kind, build};
 

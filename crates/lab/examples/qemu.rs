@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs the emulator that guests run in, with the arguments given: for what boots a system of its own.
+//! Runs the emulator that guests run in, with the arguments given: for what boots a system of its
+//! own.
 
 use std::os::unix::process::CommandExt;
 

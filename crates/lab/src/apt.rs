@@ -3,9 +3,9 @@
 //!
 //! The lab runs the host's apt on a root of its own: its own sources, lists, status (empty) and
 //! downloads. So the result depends on the archive alone, not on what the host has installed, and
-//! nothing needs root. Three things are taken from the host: which mirrors it uses (from its own apt
-//! sources, as apt itself lists them), how it reaches them (proxy settings), and Debian's keys, by
-//! which apt verifies everything it fetches.
+//! nothing needs root. Three things are taken from the host: which mirrors it uses (from its own
+//! apt sources, as apt itself lists them), how it reaches them (proxy settings), and Debian's keys,
+//! by which apt verifies everything it fetches.
 
 use crate::cache::Cache;
 use crate::tool::{output, succeed};
@@ -37,12 +37,14 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// The release and its updates. Sets the root up; fetches the lists if there are none or old ones.
+    /// The release and its updates. Sets the root up; fetches the lists if there are none or old
+    /// ones.
     pub fn open(cache: &Cache) -> Result<Apt> {
         Apt::open_with(cache, "apt", &[])
     }
 
-    /// The release with its backports, in a root of its own: those hold kernels, too, which guests are not to get.
+    /// The release with its backports, in a root of its own: those hold kernels, too, which guests
+    /// are not to get.
     pub fn open_with_backports(cache: &Cache) -> Result<Apt> {
         Apt::open_with(cache, "apt-backports", &[BACKPORTS])
     }
@@ -92,7 +94,8 @@ impl Apt {
         fs::metadata(self.root.join(name)).ok()?.modified().ok()
     }
 
-    /// Are the lists young, and from where the host says? Asking apt that takes a second, of each guest.
+    /// Are the lists young, and from where the host says? Asking apt that takes a second, of each
+    /// guest.
     fn is_fresh(&self) -> bool {
         let asked = self.written("sources.list");
         self.written("updated").is_some_and(|time| !is_old(time))
@@ -167,8 +170,8 @@ impl Apt {
             .collect())
     }
 
-    /// `packages` (`NAME` or `NAME/SUITE`) and the packages with the shared libraries they need, directly or not,
-    /// each as `NAME=VERSION`.
+    /// `packages` (`NAME` or `NAME/SUITE`) and the packages with the shared libraries they need,
+    /// directly or not, each as `NAME=VERSION`.
     pub fn with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
         let text = output(
             self.command("apt-get")
@@ -199,7 +202,8 @@ impl Apt {
         Ok(names)
     }
 
-    /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, and unpacks them over each other into `into`.
+    /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, and unpacks them over
+    /// each other into `into`.
     pub fn unpack<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Everything under it can be deleted at any time and is made again. A directory appears under its
-//! name only when it is complete: one at a time makes it, aside, and renames it. The file `lock` covers the package lists.
+//! name only when it is complete: one at a time makes it, aside, and renames it. The file `lock`
+//! covers the package lists.
 
 use anyhow::{Context, Result};
 use nix::fcntl::{Flock, FlockArg};
@@ -74,7 +75,8 @@ impl Cache {
             })
     }
 
-    /// Returns the directory `below` the root, complete: made by `make` in a directory aside if it is not there yet.
+    /// Returns the directory `below` the root, complete: made by `make` in a directory aside if it
+    /// is not there yet.
     pub fn directory(
         &self,
         below: &str,
@@ -91,7 +93,8 @@ impl Cache {
         let (aside, lock) = (beside("partial"), beside("lock"));
         fs::create_dir_all(path.parent().unwrap_or(&self.root))
             .with_context(|| format!("making {}", path.display()))?;
-        // Not the cache's lock: the arms of a run make what each needs at the same time, and some callers hold it.
+        // Not the cache's lock: the arms of a run make what each needs at the same time, and some
+        // callers hold it.
         let _alone = Self::lock_file(&lock)?;
         if path.is_dir() {
             return Ok(path);
@@ -107,8 +110,8 @@ impl Cache {
         Ok(path)
     }
 
-    /// A new directory for the logs of a run called `name`. The newest 50 are kept, and all of the last
-    /// day: their guests may still be alive.
+    /// A new directory for the logs of a run called `name`. The newest 50 are kept, and all of the
+    /// last day: their guests may still be alive.
     pub fn run_directory(&self, name: &str) -> Result<PathBuf> {
         let runs = self.path("runs");
         fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
@@ -133,7 +136,8 @@ impl Cache {
     }
 }
 
-/// The root of weir's source tree, looked for upwards from the working directory and from the binary.
+/// The root of weir's source tree, looked for upwards from the working directory and from the
+/// binary.
 pub fn source_tree() -> Option<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     starts.into_iter().flatten().find_map(|start| {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernels that look for defects while they run.
 //!
-//! `--kernel debug` has KASAN, lockdep, atomic-sleep checks and kmemleak; `--kernel debug-kcsan` has
-//! KCSAN, which excludes KASAN. No distribution ships either, so each is built, once, from the
+//! `--kernel debug` has KASAN, lockdep, atomic-sleep checks and kmemleak; `--kernel debug-kcsan`
+//! has KCSAN, which excludes KASAN. No distribution ships either, so each is built, once, from the
 //! distribution's own source package with `data/debug.config` and its kind's fragment on top of the
-//! kernel's `x86_64_defconfig` and `kvm_guest.config`. That takes half an hour, so only
-//! `make debug-kernel` does it; `--kernel` uses what is there. The source tree stays: the module is
-//! built against it, and an interrupted build goes on where it was.
+//! kernel's `x86_64_defconfig` and `kvm_guest.config`. That takes half an hour, so only `make
+//! debug-kernel` does it; `--kernel` uses what is there. The source tree stays: the module is built
+//! against it, and an interrupted build goes on where it was.
 //!
 //! ```text
 //! kernels/linux-source-6.12/                 the source package, unpacked: a tar file

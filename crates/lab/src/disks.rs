@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where a guest's disks come from.
 //!
-//! QEMU emulates and throttles them, by the host's clock. A guest that counts instructions has a clock of its own, so it makes
-//! its own disks of its own memory, with `crates/lab/disk`.
+//! QEMU emulates and throttles them, by the host's clock. A guest that counts instructions has a
+//! clock of its own, so it makes its own disks of its own memory, with `crates/lab/disk`.
 
 use crate::cache::{Cache, source_tree};
 use crate::kernel::Kernel;
@@ -24,7 +24,8 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// Of a guest that has `own` ones or those of QEMU. Errors: there is no source tree or compiler for the module.
+    /// Of a guest that has `own` ones or those of QEMU. Errors: there is no source tree or compiler
+    /// for the module.
     pub fn get(cache: &Cache, kernel: &Kernel, plan: Vec<PlanDisk>, own: bool) -> Result<Disks> {
         if !own || plan.is_empty() {
             return Ok(Disks { plan, module: None });
@@ -50,7 +51,8 @@ impl Disks {
         drives.collect()
     }
 
-    /// Memory they take of the guest's, bytes, all of it from the start: Debian's kernels clear what is allocated.
+    /// Memory they take of the guest's, bytes, all of it from the start: Debian's kernels clear
+    /// what is allocated.
     pub fn memory(&self) -> u64 {
         let own = self.plan.iter().filter(|_| self.module.is_some());
         let bytes: u64 = own.map(|disk| disk.size).sum();

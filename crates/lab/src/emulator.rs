@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The emulator that guests run in: QEMU, the same version on every host.
 //!
-//! It comes from Debian's archive, not from the host: Debian 12's own QEMU 7.2 translates a page of code without
-//! locking it, so a CPU may keep a translation of the breakpoint that the kernel sets for a moment while it
-//! changes an instruction on the other CPU (a static key, a tracepoint, a probe), and trips over it later as
-//! `Oops: int3`. With two CPUs under load and trace events switched on and off, 7.2 did so after 12 and 21
-//! seconds; the 10.0 of the backports had not in 2 x 270 seconds.
+//! It comes from Debian's archive, not from the host: Debian 12's own QEMU 7.2 translates a page of
+//! code without locking it, so a CPU may keep a translation of the breakpoint that the kernel sets
+//! for a moment while it changes an instruction on the other CPU (a static key, a tracepoint, a
+//! probe), and trips over it later as `Oops: int3`. With two CPUs under load and trace events
+//! switched on and off, 7.2 did so after 12 and 21 seconds; the 10.0 of the backports had not in 2
+//! x 270 seconds.
 //!
-//! QEMU runs with its own libraries by its own dynamic linker, so nothing of the host's is used but the kernel.
+//! QEMU runs with its own libraries by its own dynamic linker, so nothing of the host's is used but
+//! the kernel.
 
 use crate::apt::{Apt, BACKPORTS};
 use crate::cache::Cache;

@@ -64,7 +64,8 @@ pub struct ScriptRequest {
     pub env: BTreeMap<String, String>,
     /// After this long the guest is ended.
     pub limit: Duration,
-    /// Builds weir.ko from the source tree and puts it at `/weir.ko`, if there is a module to build.
+    /// Builds weir.ko from the source tree and puts it at `/weir.ko`, if there is a module to
+    /// build.
     pub module: bool,
     /// `NAME=VALUE` for the make that builds it.
     pub make: Vec<String>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writing initramfs images.
 //!
-//! The kernel unpacks several cpio archives put one after the other as one image. The lab uses that:
-//! the userland is an archive made once, what differs between runs (kernel modules, the weir binary,
-//! plan, files) is a second one, written per run. Archives are not compressed: unpacking under TCG
-//! would cost more than reading.
+//! The kernel unpacks several cpio archives put one after the other as one image. The lab uses
+//! that: the userland is an archive made once, what differs between runs (kernel modules, the weir
+//! binary, plan, files) is a second one, written per run. Archives are not compressed: unpacking
+//! under TCG would cost more than reading.
 
 use anyhow::{Context, Result, ensure};
 use cpio::newc::{Builder, ModeFileType, trailer};

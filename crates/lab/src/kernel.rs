@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finding the kernel a guest boots: a Debian package, a debug kernel, or a path.
 //!
-//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour, `debian:6.12:generic`
-//! the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT. Image, modules and headers
-//! are unpacked side by side; the headers packages expect to lie under /usr, so the few absolute paths
-//! in them are turned to the cache.
+//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour,
+//! `debian:6.12:generic` the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT.
+//! Image, modules and headers are unpacked side by side; the headers packages expect to lie under
+//! /usr, so the few absolute paths in them are turned to the cache.
 
 use crate::apt::Apt;
 use crate::cache::Cache;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel's own loadable modules: which go into a guest, and in what order they load.
 //!
-//! Distribution packages come without `modules.dep` (the host's depmod makes it at installation), so
-//! dependencies are read from each module's `.modinfo`, as depmod does. Files are decompressed here,
-//! because a guest's busybox cannot, and would be slow at it.
+//! Distribution packages come without `modules.dep` (the host's depmod makes it at installation),
+//! so dependencies are read from each module's `.modinfo`, as depmod does. Files are decompressed
+//! here, because a guest's busybox cannot, and would be slow at it.
 
 use crate::cache::Cache;
 use crate::initramfs::Archive;
@@ -17,8 +17,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules a guest may want: its disks, filesystems and what those look up by alias at run time, and
-/// devices that scripts like to have. What a kernel has built in, or not at all, is left out.
+/// Modules a guest may want: its disks, filesystems and what those look up by alias at run time,
+/// and devices that scripts like to have. What a kernel has built in, or not at all, is left out.
 const WANTED: &[&str] = &[
     "virtio_pci",
     "virtio_blk",
@@ -98,8 +98,8 @@ impl KernelModules {
         self.files.contains_key(name)
     }
 
-    /// The path of a cpio archive with the wanted modules and `more`, made first if necessary: most are compressed,
-    /// and each guest wants them.
+    /// The path of a cpio archive with the wanted modules and `more`, made first if necessary: most
+    /// are compressed, and each guest wants them.
     pub fn archive(&self, cache: &Cache, more: &[String]) -> Result<PathBuf> {
         let more: BTreeSet<&String> = more.iter().collect();
         let mut hasher = DefaultHasher::new();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs that a guest's kernel takes for present, and that are not there.
 //!
-//! Linux makes per-CPU data for each possible CPU, so a module's sums over them cost as on a machine of
-//! that size. Emulating 256 CPUs that sleep takes minutes to boot, and counting their instructions longer.
-//! So QEMU adds a second table of interrupt controllers (MADT) to the guest's, with an entry for each
-//! possible CPU; `acpi_apic_instance=2` makes Linux read that one, and `maxcpus` keeps it from starting
-//! more CPUs than there are.
+//! Linux makes per-CPU data for each possible CPU, so a module's sums over them cost as on a
+//! machine of that size. Emulating 256 CPUs that sleep takes minutes to boot, and counting their
+//! instructions longer. So QEMU adds a second table of interrupt controllers (MADT) to the guest's,
+//! with an entry for each possible CPU; `acpi_apic_instance=2` makes Linux read that one, and
+//! `maxcpus` keeps it from starting more CPUs than there are.
 //!
-//! An empty slot would be marked as such and need no `maxcpus`, but Linux 6.12 believes in those only where
-//! FADT is of ACPI 6.3 or newer, or a hypervisor it knows runs it. QEMU emulating a machine is neither.
+//! An empty slot would be marked as such and need no `maxcpus`, but Linux 6.12 believes in those
+//! only where FADT is of ACPI 6.3 or newer, or a hypervisor it knows runs it. QEMU emulating a
+//! machine is neither.
 
 /// Where a PC's interrupt controllers are.
 const LOCAL_APIC: u32 = 0xfee0_0000;

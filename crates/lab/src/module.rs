@@ -17,8 +17,9 @@ use std::process::Command;
 /// Folders of the source tree that weir.ko is built from, the one with the Kbuild first.
 const FOLDERS: &[&str] = &["kmod", "policy"];
 
-/// The path of weir.ko for `kernel`, built from the source tree at `tree` if that was not done before;
-/// `variables` (`NAME=VALUE`) are given to make, such as `WEIR_FAULTS=y` for a build that injects faults.
+/// The path of weir.ko for `kernel`, built from the source tree at `tree` if that was not done
+/// before; `variables` (`NAME=VALUE`) are given to make, such as `WEIR_FAULTS=y` for a build that
+/// injects faults.
 ///
 /// Errors: the tree holds no module, the kernel has no headers, the compiler's own messages.
 pub fn module_for(
@@ -118,8 +119,8 @@ fn build(
     })
 }
 
-/// The host's compiler, for make, if it lacks the one that Debian's headers ask for by version: a newer Debian than
-/// the kernel's has a newer one only, and builds modules as well with it.
+/// The host's compiler, for make, if it lacks the one that Debian's headers ask for by version: a
+/// newer Debian than the kernel's has a newer one only, and builds modules as well with it.
 fn compiler(headers: &Path) -> Option<&'static str> {
     let variables = fs::read_to_string(headers.join(".kernelvariables")).ok()?;
     let wanted = variables

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! QEMU's monitor (QMP): lines of JSON over a socket pair, one command and its answer at a time.
 //!
-//! Written here because two commands are all the lab needs; the crate for it generates QEMU's whole schema.
+//! Written here because two commands are all the lab needs; the crate for it generates QEMU's whole
+//! schema.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};

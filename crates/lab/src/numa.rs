@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A guest with memory of several speeds: a NUMA node per tier, all CPUs on the first.
 //!
-//! Real tiers differ in what an access costs; emulated ones only say so, in the ACPI tables that a kernel
-//! groups nodes into memory tiers by (HMAT: latency and bandwidth of each node as seen from the CPUs). What a
-//! guest shows is therefore where pages lie and what moves them, not how fast they are: that is the twin's.
+//! Real tiers differ in what an access costs; emulated ones only say so, in the ACPI tables that a
+//! kernel groups nodes into memory tiers by (HMAT: latency and bandwidth of each node as seen from
+//! the CPUs). What a guest shows is therefore where pages lie and what moves them, not how fast
+//! they are: that is the twin's.
 //!
-//! Example: `1280M,80ns,200G/s` and `384M,250ns,50G/s` make node 0 with the CPUs and node 1 without any. Linux
-//! 6.12 puts them into `memory_tier4` and `memory_tier56` and demotes from 0 to 1; 6.1 does not read HMAT for
-//! this and has both in one tier. Each node is 10 further away than the one before it, so that of several lower
-//! tiers the next one is what a kernel demotes to.
+//! Example: `1280M,80ns,200G/s` and `384M,250ns,50G/s` make node 0 with the CPUs and node 1 without
+//! any. Linux 6.12 puts them into `memory_tier4` and `memory_tier56` and demotes from 0 to 1; 6.1
+//! does not read HMAT for this and has both in one tier. Each node is 10 further away than the one
+//! before it, so that of several lower tiers the next one is what a kernel demotes to.
 //!
-//! What a guest boots with it cannot give back whole: the kernel keeps account of a node's memory in that memory. So the last tier
-//! may be a DIMM, which can all be taken offline, and out.
+//! What a guest boots with it cannot give back whole: the kernel keeps account of a node's memory
+//! in that memory. So the last tier may be a DIMM, which can all be taken offline, and out.
 
 use anyhow::{Result, bail, ensure};
 use scenario::model::Tier;

@@ -2,10 +2,11 @@
 //! Packages that one script wants in its guest, besides the userland that every guest has.
 //!
 //! Of a package that is named, everything goes in but what is there to be read. Of the packages it
-//! depends on, only the shared libraries that are needed: a guest has no init system and no database of
-//! packages, and a script that wants mount.nfs and rpcbind beside nfsd says so. No script of the
-//! package's own (postinst and the like) is run. For example `nfs-kernel-server`, `nfs-common`,
-//! `libtirpc-common` and `rpcbind` are 60 files and 20 libraries, in an archive of its own in the cache.
+//! depends on, only the shared libraries that are needed: a guest has no init system and no
+//! database of packages, and a script that wants mount.nfs and rpcbind beside nfsd says so. No
+//! script of the package's own (postinst and the like) is run. For example `nfs-kernel-server`,
+//! `nfs-common`, `libtirpc-common` and `rpcbind` are 60 files and 20 libraries, in an archive of
+//! its own in the cache.
 
 use crate::apt::Apt;
 use crate::cache::Cache;
@@ -113,7 +114,8 @@ fn add_tree<W: Write>(
     Ok(())
 }
 
-/// A guest has /bin, /sbin and /lib as links into /usr; a directory of that name would replace the link.
+/// A guest has /bin, /sbin and /lib as links into /usr; a directory of that name would replace the
+/// link.
 fn guest_path(path: &str) -> String {
     match path.split('/').next() {
         Some("bin" | "sbin" | "lib" | "lib64") => format!("usr/{path}"),

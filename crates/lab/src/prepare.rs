@@ -33,7 +33,8 @@ pub struct Contents<'a> {
     pub init: Option<&'a Path>,
 }
 
-/// Writes the initramfs into a file without a name. The plan is also kept at `plan_copy`, for people.
+/// Writes the initramfs into a file without a name. The plan is also kept at `plan_copy`, for
+/// people.
 pub fn initramfs(
     cache: &Cache,
     kernel: &Kernel,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One guest: a QEMU process, what it says, and how it ended.
 //!
-//! The guest's events arrive over a socket pair, the guest's second serial port; the first is
-//! the console and goes to a file. Disks are fast until the guest says that it has prepared them
-//! ([`Event::Prepared`]): laying files out on a disk of 256 KB/s takes minutes that show nothing. QEMU is always told to emulate (TCG): nested KVM hangs on some
-//! machines, and results should not depend on what the host allows.
+//! The guest's events arrive over a socket pair, the guest's second serial port; the first is the
+//! console and goes to a file. Disks are fast until the guest says that it has prepared them
+//! ([`Event::Prepared`]): laying files out on a disk of 256 KB/s takes minutes that show nothing.
+//! QEMU is always told to emulate (TCG): nested KVM hangs on some machines, and results should not
+//! depend on what the host allows.
 //!
 //! Nothing outlives the run. The QEMU process is killed by its id when the value that holds it is
-//! dropped, and by the kernel (`PR_SET_PDEATHSIG`) if weir itself dies. Disk images and the initramfs
-//! are files without a name, handed over as open descriptors: they vanish with the last process that
-//! has them open, however that one ends.
+//! dropped, and by the kernel (`PR_SET_PDEATHSIG`) if weir itself dies. Disk images and the
+//! initramfs are files without a name, handed over as open descriptors: they vanish with the last
+//! process that has them open, however that one ends.
 
 use crate::emulator::Emulator;
 use crate::madt;
@@ -324,8 +325,9 @@ fn slow_down(drives: &[Drive], monitor: &UnixStream, mut guest: &UnixStream) -> 
         .context("telling the guest that its disks are set up")
 }
 
-/// Does the kernel say that a CPU's timer has stopped? Process 1 may go on on another CPU, and beat,
-/// while whatever waits for that one waits for ever. A loaded host had one such boot in some sixty.
+/// Does the kernel say that a CPU's timer has stopped? Process 1 may go on on another CPU, and
+/// beat, while whatever waits for that one waits for ever. A loaded host had one such boot in some
+/// sixty.
 fn has_lost_a_timer(console: &Path) -> bool {
     const WORDS: &[u8] = b"kthread timer wakeup didn't happen";
     let console = std::fs::read(console).unwrap_or_default();
@@ -427,14 +429,15 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     };
     add("-M", &format!("q35{hmat}"));
     if machine.count_instructions {
-        // One instruction takes one nanosecond of virtual time, and time that nothing runs in is skipped.
+        // One instruction takes one nanosecond of virtual time, and time that nothing runs in is
+        // skipped.
         add("-accel", &"tcg,thread=single");
         add("-icount", &"shift=0,sleep=off");
     } else {
         add("-accel", &"tcg,thread=multi");
     }
-    // Counting, a string instruction is one for each of its rounds: a page copied byte by byte would be 4,096. Without
-    // these two Linux and the C library copy by words.
+    // Counting, a string instruction is one for each of its rounds: a page copied byte by byte
+    // would be 4,096. Without these two Linux and the C library copy by words.
     let cpu = match machine.count_instructions {
         true => "max,-erms,-fsrm",
         false => "max",
@@ -462,8 +465,9 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     add("-display", &"none");
     add("-kernel", &machine.image);
     add("-initrd", &path_of(&machine.initramfs));
-    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run. no_timer_check: on a
-    // busy machine the kernel finds the emulated timer wanting while it boots, and stops there.
+    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
+    // no_timer_check: on a busy machine the kernel finds the emulated timer wanting while it boots,
+    // and stops there.
     let mut append = "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check".to_owned();
     // Counting, the frequency is 1 GHz and the kernel finds it. reliable: nor need it compare the
     // counter with a slower clock later, which a busy host distorts as much.
@@ -511,7 +515,8 @@ fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsS
     Ok(arguments)
 }
 
-/// Sparse images without a name: in memory if that has room for all of them, full, beside the guest; else on disk.
+/// Sparse images without a name: in memory if that has room for all of them, full, beside the
+/// guest; else on disk.
 fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Vec<File>> {
     let total: u64 = drives.iter().map(|drive| drive.size).sum();
     let tmpfs = Path::new("/dev/shm");
@@ -561,7 +566,8 @@ mod tests {
     use crate::verdict::{Outcome, Witness};
     use std::os::unix::fs::PermissionsExt;
 
-    /// In place of QEMU's dynamic linker: counts the boots in `boots` and finds the channel's socket.
+    /// In place of QEMU's dynamic linker: counts the boots in `boots` and finds the channel's
+    /// socket.
     const FAKE: &str = r#"#!/bin/bash
 cd "${0%/*}" || exit 9
 echo boot >>boots

@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail};
 use std::io::ErrorKind;
 use std::process::{Command, Output};
 
-/// Every program of the host that the lab runs, and the Debian package it is in. `make setup` installs these.
+/// Every program of the host that the lab runs, and the Debian package it is in. `make setup`
+/// installs these.
 pub const HOST_TOOLS: &[(&str, &str)] = &[
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
@@ -18,7 +19,8 @@ pub const HOST_TOOLS: &[(&str, &str)] = &[
     ("gcc", "gcc"),
 ];
 
-/// Packages that hold no program but are needed all the same: what the headers' own tools link against, Debian's keys.
+/// Packages that hold no program but are needed all the same: what the headers' own tools link
+/// against, Debian's keys.
 pub const HOST_LIBRARIES: &[&str] = &["libelf1", "libc6-dev", "debian-archive-keyring"];
 
 /// Runs to the end; an error holds what the program said.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What guests run besides weir: busybox, the real fio, mkfs.
 //!
-//! The packages are unpacked into the cache; of each program the shared libraries it needs go into the
-//! image with it (see `libraries.rs`). Nothing is taken from the host. What single scripts want besides
-//! is in `packages.rs`.
+//! The packages are unpacked into the cache; of each program the shared libraries it needs go into
+//! the image with it (see `libraries.rs`). Nothing is taken from the host. What single scripts want
+//! besides is in `packages.rs`.
 
 use crate::apt::Apt;
 use crate::cache::Cache;

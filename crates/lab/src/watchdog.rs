@@ -4,8 +4,8 @@
 //! The host's scheduler counts how long each thread waited for a CPU (`run_delay`, the second
 //! figure of `/proc/PID/task/TID/schedstat`, in nanoseconds). That time is not the guest's: on a
 //! busy host a healthy boot of 8 s of CPU time takes minutes. CPU time alone would not do either: a
-//! guest that waits for a timer interrupt that never comes uses none. An idle guest wakes often, and
-//! on a very busy host waits each time, so a part of wall-clock time counts in any case.
+//! guest that waits for a timer interrupt that never comes uses none. An idle guest wakes often,
+//! and on a very busy host waits each time, so a part of wall-clock time counts in any case.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -121,7 +121,8 @@ pub fn mounted(root: &Path) -> Result<PathBuf> {
 /// What is read of each cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// What it holds. Reading that makes the kernel add up its counters, which changes how well it throttles.
+    /// What it holds. Reading that makes the kernel add up its counters, which changes how well it
+    /// throttles.
     pub memory: bool,
     /// Its pressure, and its targets in `io.latency`.
     pub pressure: bool,
@@ -162,7 +163,8 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     cgroup.path = path.to_string_lossy().into_owned();
     cgroup.inode = metadata.ino();
     found.push(cgroup);
-    // Two links are its own: it has no directories, and listing its files takes longer than the rest.
+    // Two links are its own: it has no directories, and listing its files takes longer than the
+    // rest.
     if metadata.nlink() == 2 {
         return;
     }
@@ -173,7 +175,8 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     }
 }
 
-/// What the files in a cgroup's directory say; of one that is gone, nothing. Neither its path nor its inode.
+/// What the files in a cgroup's directory say; of one that is gone, nothing. Neither its path nor
+/// its inode.
 pub fn at(directory: &Path, want: Want) -> Cgroup {
     read_one(&|file| fs::read_to_string(directory.join(file)).ok(), want)
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From an observation to a verdict. Pure functions: the same for a live look and a file.
 //!
-//! A verdict is made for a group of tasks (a cgroup, a process, all tasks of a cgroup) in four steps:
+//! A verdict is made for a group of tasks (a cgroup, a process, all tasks of a cgroup) in four
+//! steps:
 //!
-//! 1. add up what they lost, by kind: in the throttle, for a weight, in reclaim, for fsync and the journal, other
-//!    sleeps. The kind with the most time is what stalled them; under 1 % of the time nothing did;
-//! 2. for the throttle, say of each pause which domain decided ([`decide`]); the domain with the most
-//!    time is the cause, unless `io.max` keeps the pages from being written (`held_back`);
-//! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages (`holders`) and
-//!    whether the drain is the disk's, the flusher's or the journal's (`drain`);
+//! 1. add up what they lost, by kind: in the throttle, for a weight, in reclaim, for fsync and the
+//!    journal, other sleeps. The kind with the most time is what stalled them; under 1 % of the
+//!    time nothing did;
+//! 2. for the throttle, say of each pause which domain decided ([`decide`]); the domain with the
+//!    most time is the cause, unless `io.max` keeps the pages from being written (`held_back`);
+//! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages
+//!    (`holders`) and whether the drain is the disk's, the flusher's or the journal's (`drain`);
 //! 4. name the knob, a value and the command (`remedy`).
 //!
-//! Example: 1,940 pauses of 28 s in all, 27.6 s of them decided by the host's limit of 32 MiB of which
-//! /noisy holds 30.8 MiB: cause `host_limit`, culprit `/noisy`, command
-//! `echo 16M > /sys/fs/cgroup/victim/memory.dirty_min`.
+//! Example: 1,940 pauses of 28 s in all, 27.6 s of them decided by the host's limit of 32 MiB of
+//! which /noisy holds 30.8 MiB: cause `host_limit`, culprit `/noisy`, command `echo 16M >
+//! /sys/fs/cgroup/victim/memory.dirty_min`.
 
 mod command;
 pub mod decide;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What weir's module says of cgroups, from `memory.dirty_stat`.
 //!
-//! Asking for it makes the module keep a record of the cgroup, so only those are asked that it keeps one of
-//! anyway: at and below a cgroup with a floor or a ceiling, and all that compete with one that has a
-//! weight, which are its parent's children with all below them. Example: `/db` has a weight: `/db`, `/web`
-//! and `/web/a` are asked, and so is the root, which has no such file.
+//! Asking for it makes the module keep a record of the cgroup, so only those are asked that it
+//! keeps one of anyway: at and below a cgroup with a floor or a ceiling, and all that compete with
+//! one that has a weight, which are its parent's children with all below them. Example: `/db` has a
+//! weight: `/db`, `/web` and `/web/a` are asked, and so is the root, which has no such file.
 
 use crate::cgroup::{Cgroup, flat, number};
 use crate::plausible;

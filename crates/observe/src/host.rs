@@ -94,8 +94,8 @@ impl Host {
     }
 }
 
-/// Free pages and page cache, less what the kernel holds in reserve in each zone: its high watermark
-/// and the most it protects from other zones' users.
+/// Free pages and page cache, less what the kernel holds in reserve in each zone: its high
+/// watermark and the most it protects from other zones' users.
 fn dirtyable(zoneinfo: &str) -> u64 {
     let (mut free, mut cache, mut reserve) = (0u64, 0u64, 0u64);
     let (mut high, mut managed, mut protected) = (0, 0, 0);

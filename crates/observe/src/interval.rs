@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A slice of time as figures by cgroup and by device: what `weir top` shows.
 //!
-//! Whatever can be had of descendants is added up, as the cgroup files do it. Where figures come from:
+//! Whatever can be had of descendants is added up, as the cgroup files do it. Where figures come
+//! from:
 //!
-//! * out: `io.stat`, bytes written to any device, direct writes too. In: out, and by how much the dirty
-//!   pages grew. Example: 2 MiB written in 2 s while dirty + writeback grew by 6 MiB: in 4 MiB/s, out 1 MiB/s.
-//!   No file counts what a cgroup dirties; dirty files that were deleted make the growth smaller;
-//! * limit: the kernel's own for the cgroup, computed from the files as the kernel does: the host's part of
-//!   what the cgroup could have dirty. Example: 32 MiB of 1.9 GiB is 1.6 %; page cache 20 MiB and 34 MiB left
-//!   to its `memory.max`: 0.9 MiB;
+//! * out: `io.stat`, bytes written to any device, direct writes too. In: out, and by how much the
+//!   dirty pages grew. Example: 2 MiB written in 2 s while dirty + writeback grew by 6 MiB: in 4
+//!   MiB/s, out 1 MiB/s. No file counts what a cgroup dirties; dirty files that were deleted make
+//!   the growth smaller;
+//! * limit: the kernel's own for the cgroup, computed from the files as the kernel does: the host's
+//!   part of what the cgroup could have dirty. Example: 32 MiB of 1.9 GiB is 1.6 %; page cache 20
+//!   MiB and 34 MiB left to its `memory.max`: 0.9 MiB;
 //! * floor, ceiling: in force, as the module says it; without a record there, as written;
-//! * throttled: seconds really slept in each second, by events; by the module's count where those cannot be had.
+//! * throttled: seconds really slept in each second, by events; by the module's count where those
+//!   cannot be had.
 
 use crate::cgroup::Cgroup;
 use crate::diagnosis::{self, Cause, Verdict, path_up, shown};

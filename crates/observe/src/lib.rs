@@ -7,9 +7,9 @@
 //! text ────┘
 //! ```
 //!
-//! [`recording`] keeps a look as a file. [`live`] looks at the running kernel, [`trace`] reads what others recorded; both end in an
-//! [`Observation`], and [`diagnosis`] judges it without looking at anything else. A file lacks what
-//! only the running kernel can tell, and the diagnosis says so.
+//! [`recording`] keeps a look as a file. [`live`] looks at the running kernel, [`trace`] reads what
+//! others recorded; both end in an [`Observation`], and [`diagnosis`] judges it without looking at
+//! anything else. A file lacks what only the running kernel can tell, and the diagnosis says so.
 
 mod bytes;
 pub mod cgroup;

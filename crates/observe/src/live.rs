@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Between two rounds: taking events, looking at tasks and at the host's counters.
 const ROUND: Duration = Duration::from_millis(100);
-/// While that is recorded, which may last for hours: with a thousand tasks some two million instructions each.
+/// While that is recorded, which may last for hours: with a thousand tasks some two million
+/// instructions each.
 const RECORDED_ROUND: Duration = Duration::from_millis(400);
 /// More events than these are not kept in memory: the look ends early then.
 const MOST_EVENTS: usize = 4_000_000;
@@ -61,7 +62,8 @@ impl Target {
     }
 }
 
-/// A cgroup's path below the root, as cgroups are called everywhere else: `db` for `/sys/fs/cgroup//db/`, or `./db`.
+/// A cgroup's path below the root, as cgroups are called everywhere else: `db` for
+/// `/sys/fs/cgroup//db/`, or `./db`.
 fn below(text: &str) -> String {
     let path = Path::new(text);
     let path = path.strip_prefix(cgroup::ROOT).unwrap_or(path);
@@ -151,7 +153,8 @@ pub fn look(
             blind.push(format!("ended after {MOST_EVENTS} events"));
             break;
         }
-        // Between rounds a buffer that fills up is emptied, so that nothing is lost for want of room.
+        // Between rounds a buffer that fills up is emptied, so that nothing is lost for want of
+        // room.
         let next = (start.elapsed() + round).min(time);
         while start.elapsed() < next && tracing.wait(next.saturating_sub(start.elapsed()))? {
             tracing.poll(&mut trace)?;

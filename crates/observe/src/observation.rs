@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! All that is known of a stretch of time, from a live look or from a file. A file has the events and
-//! nothing else; what it lacks stays empty, and the diagnosis has to say so.
+//! All that is known of a stretch of time, from a live look or from a file. A file has the events
+//! and nothing else; what it lacks stays empty, and the diagnosis has to say so.
 
 use crate::cgroup::Cgroup;
 use crate::diagnosis::size;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Bounds on untrusted input. Readers drop what exceeds them.
 //!
-//! A file may be damaged or foreign. What exceeds a bound counts as damage where it is read, so code
-//! that computes with the rest need not check each step for overflow.
+//! A file may be damaged or foreign. What exceeds a bound counts as damage where it is read, so
+//! code that computes with the rest need not check each step for overflow.
 //!
 //! Only single numbers are bounded. A file has millions of them, so sums are in floating point, or
 //! saturate.
@@ -14,7 +14,8 @@ use crate::observation::{Flushers, Pressure, Progress};
 use crate::trace::event::{Event, Limits, Pause, Rate, What};
 use knobs::Knob;
 
-/// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can have.
+/// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can
+/// have.
 pub const MOST_BYTES: u64 = 1 << 56;
 /// A time. Clocks of traces may count from 1970; this is in 2116.
 pub const MOST_NS: u64 = 1 << 62;

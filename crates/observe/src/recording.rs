@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recording: a look that is kept, for another machine or another day.
 //!
-//! The file is gzip over lines of JSON, so that it can be looked at without weir (`zcat FILE | head`):
+//! The file is gzip over lines of JSON, so that it can be looked at without weir (`zcat FILE |
+//! head`):
 //!
 //! ```text
 //! {"weir_recording":2,"kernel":"6.12.117+deb12-cloud-amd64"}    version of the format
@@ -13,10 +14,10 @@
 //! {"state":{...}}                                               settings, cgroups, devices: at the end
 //! ```
 //!
-//! What was written is flushed every second as a whole block. So the file of a machine that died can be
-//! used up to its last second; what is known at the end only is then missing, as it is in a trace of
-//! another program's. Readers skip lines they do not know and refuse versions they do not. Version 1 had
-//! no packed events, and is read as well.
+//! What was written is flushed every second as a whole block. So the file of a machine that died
+//! can be used up to its last second; what is known at the end only is then missing, as it is in a
+//! trace of another program's. Readers skip lines they do not know and refuse versions they do not.
+//! Version 1 had no packed events, and is read as well.
 
 mod block;
 mod read;
@@ -42,7 +43,8 @@ use std::time::{Duration, Instant};
 
 /// Of the format.
 const VERSION: u32 = 2;
-/// Unpacked; more is not read, because what becomes of it has to fit in memory, and so is not written either.
+/// Unpacked; more is not read, because what becomes of it has to fit in memory, and so is not
+/// written either.
 const LARGEST: u64 = 1 << 30;
 /// Of that, for what is known at the end.
 const ROOM_FOR_THE_END: u64 = 64 << 20;

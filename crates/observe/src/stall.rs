@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From events to stalls: what began with one event and ended with another.
 //!
-//! A pause that the throttle announces is slept only if the task goes to sleep: an asynchronous writer
-//! (io_uring) is told to come back instead. So its length is taken from what shows the end: weir's own
-//! probe, or a recorded `sched_switch`. Example: announced 100 ms at 7.000 s, woke at 7.113 s: 113 ms,
-//! of which 13 were waiting for a CPU.
+//! A pause that the throttle announces is slept only if the task goes to sleep: an asynchronous
+//! writer (io_uring) is told to come back instead. So its length is taken from what shows the end:
+//! weir's own probe, or a recorded `sched_switch`. Example: announced 100 ms at 7.000 s, woke at
+//! 7.113 s: 113 ms, of which 13 were waiting for a CPU.
 
 use crate::trace::Trace;
 use crate::trace::event::{Event, Limits, Pause, WOKE, What};
@@ -211,9 +211,10 @@ fn still_asleep(
     }
 }
 
-/// What has begun and not ended at `ns`, as if it began there: for readers of a trace in slices. Of a
-/// pause what was announced and not slept yet is left. Example: 100 ms announced at 7.000 s, cut at 7.060 s:
-/// the slice before has 60 ms, the next begins with a pause of 40 ms, and its real end counts.
+/// What has begun and not ended at `ns`, as if it began there: for readers of a trace in slices. Of
+/// a pause what was announced and not slept yet is left. Example: 100 ms announced at 7.000 s, cut
+/// at 7.060 s: the slice before has 60 ms, the next begins with a pause of 40 ms, and its real end
+/// counts.
 pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let mut pauses: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();

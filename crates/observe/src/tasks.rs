@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Looking at tasks: who they are, and what those that sleep uninterruptibly sleep for.
 //!
-//! A look costs some 20,000 instructions a task, so each round looks at a bounded number of them, in turn; what was
-//! found is weighted by how many tasks each look stands for. Example: 400 tasks, 20 looked at every
-//! 100 ms: each is seen every 2 s, and a sleep that is seen counts 2 s. For the same reason only what
-//! may have changed is read when they are listed anew.
+//! A look costs some 20,000 instructions a task, so each round looks at a bounded number of them,
+//! in turn; what was found is weighted by how many tasks each look stands for. Example: 400 tasks,
+//! 20 looked at every 100 ms: each is seen every 2 s, and a sleep that is seen counts 2 s. For the
+//! same reason only what may have changed is read when they are listed anew.
 
 use crate::cgroup::ROOT;
 use crate::observation::{Flushers, Progress};
@@ -128,7 +128,8 @@ impl Tasks {
         }
     }
 
-    /// When the tasks began that are new since this was last asked, and that they had dirtied nothing then.
+    /// When the tasks began that are new since this was last asked, and that they had dirtied
+    /// nothing then.
     pub fn born(&mut self) -> Vec<(u64, Progress)> {
         std::mem::take(&mut self.born)
     }

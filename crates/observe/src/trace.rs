@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Traces: the kernel's events of a stretch of time, from a live kernel or from another program's file.
+//! Traces: the kernel's events of a stretch of time, from a live kernel or from another program's
+//! file.
 //!
 //! Whatever the source, the result is one [`Trace`]: events by time, names of tasks, what was lost,
 //! and which events there could have been at all. The last matters: a trace without an event may be
@@ -63,7 +64,8 @@ impl Trace {
         self.events.extend(after);
     }
 
-    /// Leaves out what came after. What has not ended by then counts up to the last event: these limits.
+    /// Leaves out what came after. What has not ended by then counts up to the last event: these
+    /// limits.
     pub(crate) fn end(&mut self, (ns, limits): (u64, Limits)) {
         self.events.retain(|event| event.ns <= ns);
         self.events.push(Event {
@@ -74,7 +76,8 @@ impl Trace {
         self.settle();
     }
 
-    /// Leaves out events that cannot be, and brings the others in order of time; those of one time keep theirs.
+    /// Leaves out events that cannot be, and brings the others in order of time; those of one time
+    /// keep theirs.
     pub(crate) fn settle(&mut self) {
         let read = self.events.len();
         self.events.retain(Plausible::is_plausible);

@@ -2,10 +2,10 @@
 //! The running kernel's events, through a trace instance of our own.
 //!
 //! An instance (`/sys/kernel/tracing/instances/weir-PID`) has its own buffer, filters and clock, so
-//! nothing that others trace is touched, and it needs no BTF, no compiler and no BPF: it is there on
-//! every kernel with tracefs. Its price is a record for each pause instead of a sum in the kernel; a
-//! pause lasts milliseconds, its two records take microseconds, and when nothing is throttled there
-//! are none.
+//! nothing that others trace is touched, and it needs no BTF, no compiler and no BPF: it is there
+//! on every kernel with tracefs. Its price is a record for each pause instead of a sum in the
+//! kernel; a pause lasts milliseconds, its two records take microseconds, and when nothing is
+//! throttled there are none.
 //!
 //! The throttle's tracepoint fires before a pause. What ends it is a return probe of ours on
 //! `io_schedule_timeout()`, which hardly anything but the throttle calls: one record when the task
@@ -27,9 +27,11 @@ use std::time::Duration;
 
 /// Where tracefs is mounted below /sys/kernel, on its own or below debugfs.
 const PLACES: [&str; 2] = ["tracing", "debug/tracing"];
-/// Tasks that can sleep in the throttle at once without a wake-up being missed; the most the kernel takes.
+/// Tasks that can sleep in the throttle at once without a wake-up being missed; the most the kernel
+/// takes.
 const SLEEPERS: u32 = 4096;
-/// Events that are asked for only of files: they come with every pass or switch, not with every pause.
+/// Events that are asked for only of files: they come with every pass or switch, not with every
+/// pause.
 const TOO_MANY: [&str; 2] = ["writeback/global_dirty_state", "sched/sched_switch"];
 
 /// Tracing, until it is dropped.
@@ -47,7 +49,8 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Makes the instance, with so many bytes for each CPU, and turns the events on; `kernel` is /sys/kernel.
+    /// Makes the instance, with so many bytes for each CPU, and turns the events on; `kernel` is
+    /// /sys/kernel.
     ///
     /// # Errors
     /// There is no tracefs, no permission, or no such event.
@@ -162,8 +165,8 @@ impl Tracefs {
             .with_context(|| format!("cannot write `{text}` to {}", path.display()))
     }
 
-    /// Sleeps until the time has passed, a signal comes, or a CPU's buffer is half full (the kernel's `buffer_percent`);
-    /// true if that is why.
+    /// Sleeps until the time has passed, a signal comes, or a CPU's buffer is half full (the
+    /// kernel's `buffer_percent`); true if that is why.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -231,7 +234,8 @@ impl Tracefs {
     }
 }
 
-/// Misses of the probe in this group. Both files have a line for each probe, in one order; the one with misses has no groups.
+/// Misses of the probe in this group. Both files have a line for each probe, in one order; the one
+/// with misses has no groups.
 fn missed(root: &Path, group: &str) -> u64 {
     let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
     let (events, profile) = (text("kprobe_events"), text("kprobe_profile"));
@@ -267,8 +271,8 @@ fn append(file: &Path, line: &str) -> Result<()> {
         .with_context(|| format!("the kernel refused `{line}` in {}", file.display()))
 }
 
-/// Removes what processes that are gone have left. One of our own number is, too: a container's are small and come
-/// again. The kernel keeps what is in use.
+/// Removes what processes that are gone have left. One of our own number is, too: a container's are
+/// small and come again. The kernel keeps what is in use.
 fn remove_leftovers(root: &Path) {
     let gone = |id: &str| {
         id.parse::<u32>()

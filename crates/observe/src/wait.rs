@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a task sleeps for, told from the kernel function it sleeps in and the system call it is in.
 //!
-//! Events give exact times but only for what has events. A look tells everything else, one at a time: a
-//! task that is found in the journal in 30 of 100 looks spent about 30 % of the time there. It takes
-//! `/proc/PID/wchan` and `/proc/PID/syscall`, not `/proc/PID/stack`: the kernel names the function of a task
-//! that it keeps asleep meanwhile, but walks a whole stack while the task may wake up, and up to 6.9 warns
-//! if it then meets a return probe there, ours or another program's.
+//! Events give exact times but only for what has events. A look tells everything else, one at a
+//! time: a task that is found in the journal in 30 of 100 looks spent about 30 % of the time there.
+//! It takes `/proc/PID/wchan` and `/proc/PID/syscall`, not `/proc/PID/stack`: the kernel names the
+//! function of a task that it keeps asleep meanwhile, but walks a whole stack while the task may
+//! wake up, and up to 6.9 warns if it then meets a return probe there, ours or another program's.
 //!
-//! The function decides where it says enough. A wait for a page (`folio_wait_bit_common`) does not: in fsync
-//! it is for writing, in read() for reading.
+//! The function decides where it says enough. A wait for a page (`folio_wait_bit_common`) does not:
+//! in fsync it is for writing, in read() for reading.
 
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,8 @@ pub fn classify(wchan: &str, syscall: &str) -> Wait {
     if let Some((kind, _)) = known {
         return *kind;
     }
-    // What sleeps in these themselves waits for the inode's lock: the lock's functions do not count.
+    // What sleeps in these themselves waits for the inode's lock: the lock's functions do not
+    // count.
     if wchan.ends_with("_write_iter") || wchan.ends_with("_read_iter") {
         return Wait::Lock;
     }

@@ -37,7 +37,8 @@ fn cgroup(path: &str, inode: u64, dirty: u64) -> Cgroup {
     }
 }
 
-/// 100 pauses of 80 ms in 10 s, of a task of /victim, in a domain with this freerun level and these pages.
+/// 100 pauses of 80 ms in 10 s, of a task of /victim, in a domain with this freerun level and these
+/// pages.
 fn observation(freerun: u64, dirty: u64, host: Limits) -> Observation {
     let pause = Pause {
         bdi: "254:0".into(),

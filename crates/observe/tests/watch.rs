@@ -95,7 +95,8 @@ fn what_is_held_and_what_went_in_and_out() {
     assert_eq!(in_slice(db.in_bytes_per_second), 5 * MIB);
     let a = row(&interval, "/a");
     assert_eq!(in_slice(a.in_bytes_per_second), 0);
-    // 3.2 % of its 20 MiB of cache and the 34 MiB that it may still use; what has no limit may use all.
+    // 3.2 % of its 20 MiB of cache and the 34 MiB that it may still use; what has no limit may use
+    // all.
     let limit = db.limit_bytes.expect("known") as f64 / MIB as f64;
     assert!((limit - 54.0 * 0.032).abs() < 0.01, "{limit}");
     let limit = a.limit_bytes.expect("known") as f64 / MIB as f64;
@@ -159,7 +160,8 @@ fn cgroups_come_and_go() {
     let machine = machine();
     let root = machine.path();
     let mut watch = Watch::start(root).expect("begun");
-    // In this order: unlike the kernel, a filesystem gives a new directory the number of one that is gone.
+    // In this order: unlike the kernel, a filesystem gives a new directory the number of one that
+    // is gone.
     cgroup(root, "new", MIB, MIB, "max\n");
     fs::remove_dir_all(root.join("sys/fs/cgroup/a/db")).expect("removed");
     let interval = Interval::of(&watch.slice().expect("seen"));

@@ -27,8 +27,8 @@ pub fn bytes_to_pages(bytes: u64) -> u64 {
     c::weir_bytes_to_pages(bytes)
 }
 
-/// `pages * num / den` for `num <= den`, rounded down; `pages` if `num >= den`. Exact for a `den` of
-/// 32 bits, else never too large.
+/// `pages * num / den` for `num <= den`, rounded down; `pages` if `num >= den`. Exact for a `den`
+/// of 32 bits, else never too large.
 pub fn share(pages: u64, num: u64, den: u64) -> u64 {
     c::weir_share(pages, num, den)
 }

@@ -90,8 +90,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Holds the limits to one ceiling on the cgroup's path, whose pages are `counts`. Returns whether
-    /// this ceiling is what the position is judged by now. Changes nothing for a reader.
+    /// Holds the limits to one ceiling on the cgroup's path, whose pages are `counts`. Returns
+    /// whether this ceiling is what the position is judged by now. Changes nothing for a reader.
     pub fn amend(&mut self, ceiling: u64, counts: &Counts, kind: Pass) -> bool {
         // SAFETY: the pointers are valid for the call, `self` exclusively.
         unsafe { c::weir_ceiling_amend(self, ceiling, counts, kind) != 0 }
@@ -121,8 +121,8 @@ pub fn freerun(ceiling: u64, stock: &Limits) -> u64 {
     unsafe { c::weir_ceiling_freerun(ceiling, stock) }
 }
 
-/// Pages a task under a ceiling, which makes the level `freerun`, may dirty before its next look; at least 1.
-/// `stock_poll` is what Linux would allow.
+/// Pages a task under a ceiling, which makes the level `freerun`, may dirty before its next look;
+/// at least 1. `stock_poll` is what Linux would allow.
 pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.
     unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }

@@ -3,8 +3,8 @@
 //!
 //! A [`Case`] is one set of arguments for one group of functions, and [`Case::check`] panics if the
 //! answers break a promise. Two sources of cases share it: the property tests below, which know
-//! where the edges are, and the fuzzer, which has no idea and finds others. What the fuzzer keeps in
-//! `fuzz/corpus` is replayed by `cargo test`, with no fuzzer needed.
+//! where the edges are, and the fuzzer, which has no idea and finds others. What the fuzzer keeps
+//! in `fuzz/corpus` is replayed by `cargo test`, with no fuzzer needed.
 
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
 use crate::credit::{CREDIT_WINDOW_MS, Credit};

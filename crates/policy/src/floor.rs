@@ -74,7 +74,8 @@ pub struct FloorPass {
     pub floor: u64,
     /// What it covers of dirty + writeback by who owns the folio.
     pub memcg_dirty: u64,
-    /// The same by who owns the inode, as far as the device's writeback that the writer is throttled on shows.
+    /// The same by who owns the inode, as far as the device's writeback that the writer is
+    /// throttled on shows.
     pub wb_dirty: u64,
     /// Pages dirtied below it lately that are in neither count.
     pub foreign: u64,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The reservation: the host's limits, less what floors reserve and do not use. See `policy/reserve.c`.
+//! The reservation: the host's limits, less what floors reserve and do not use. See
+//! `policy/reserve.c`.
 
 use crate::ceiling::Limits;
 use crate::pass::Pass;
@@ -35,8 +36,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Lowers the limits of the host's domain. Returns false and changes nothing if nothing is reserved
-    /// and unused, or if a reader asks.
+    /// Lowers the limits of the host's domain. Returns false and changes nothing if nothing is
+    /// reserved and unused, or if a reader asks.
     pub fn amend(&self, limits: &mut Limits, kind: Pass) -> bool {
         // SAFETY: the pointers are valid for the call, `limits` exclusively.
         unsafe { c::weir_host_amend(limits, self, kind) != 0 }

@@ -114,9 +114,9 @@ mod tests {
         assert!(!is_behind((600, 400, 1), (100, 100, 0)), "and no longer");
     }
 
-    /// Members below the root by (weight, most pages in a round, asleep otherwise), and as many flushers
-    /// outside: the kernel gives each flusher at most an equal part of 1,000 pages in a round, and what one
-    /// leaves to the others. Returns what members get in a round at last.
+    /// Members below the root by (weight, most pages in a round, asleep otherwise), and as many
+    /// flushers outside: the kernel gives each flusher at most an equal part of 1,000 pages in a
+    /// round, and what one leaves to the others. Returns what members get in a round at last.
     fn division(members: &[(u32, u64, bool)], outside: u64) -> Vec<u64> {
         let sum: u64 = members.iter().map(|member| u64::from(member.0)).sum();
         let mut got: Vec<u64> = vec![1_000 * 256 / (outside + members.len() as u64); members.len()];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tiers of memory: what of a limit may lie in which, and which pages should change their tier. See
-//! `policy/tier.c` (budgets), `tier_share.c` (hierarchies), `tier_lend.c` (what is idle) and `tier_plan.c` (what moves now).
+//! `policy/tier.c` (budgets), `tier_share.c` (hierarchies), `tier_lend.c` (what is idle) and
+//! `tier_plan.c` (what moves now).
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,8 @@ pub const TIERS_MAX: usize = 8;
 pub const BOUNDARIES: usize = TIERS_MAX - 1;
 /// It is known which pages are hot.
 pub const HEAT_KNOWN: u32 = 1;
-/// It is guessed from a sample: good for exchanging a cgroup's own pages, not for demands on others.
+/// It is guessed from a sample: good for exchanging a cgroup's own pages, not for demands on
+/// others.
 pub const HEAT_GUESSED: u32 = 2;
 /// A ratio that is not set: the top tier's part of all capacity.
 pub const BY_CAPACITY: u32 = u32::MAX;
@@ -53,7 +55,8 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// Tiers of these capacities, with the ratio by capacity; what is beyond [`TIERS_MAX`] is dropped.
+    /// Tiers of these capacities, with the ratio by capacity; what is beyond [`TIERS_MAX`] is
+    /// dropped.
     pub fn new(capacities: &[u64]) -> Tiers {
         let mut capacity = [0; TIERS_MAX];
         let count = capacities.len().min(TIERS_MAX);
@@ -65,8 +68,8 @@ impl Tiers {
         }
     }
 
-    /// What of `limit` may lie in the tiers up to and including `last`; `ratio` is the cgroup's own or
-    /// [`BY_CAPACITY`].
+    /// What of `limit` may lie in the tiers up to and including `last`; `ratio` is the cgroup's own
+    /// or [`BY_CAPACITY`].
     pub fn upto(&self, ratio: u32, limit: u64, last: u32) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_tier_upto(self, ratio, limit, last) }
@@ -158,7 +161,8 @@ pub struct Settings {
     pub band: u64,
     /// The most pages across one boundary, each way.
     pub step: u64,
-    /// Not 0: a cgroup above its budget keeps what no other wants, and idle memory is used beyond budgets.
+    /// Not 0: a cgroup above its budget keeps what no other wants, and idle memory is used beyond
+    /// budgets.
     pub lend: u32,
 }
 
@@ -212,8 +216,8 @@ impl Reason {
     }
 }
 
-/// What is to move of one group; the first of each array is across the boundary below the first tier, to and from the next
-/// one that has memory ([`Tiers::below`]).
+/// What is to move of one group; the first of each array is across the boundary below the first
+/// tier, to and from the next one that has memory ([`Tiers::below`]).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Move {

@@ -32,13 +32,14 @@ pub const DEBT_ROUNDS: u64 = 25;
 /// The longest wait in one pass.
 pub const WAIT_MOST_MS: u64 = 1_000;
 
-/// Of a parent's `portion`, the part of a child with `weight` where the weights of all children that
-/// compete add up to `siblings`; at least 1.
+/// Of a parent's `portion`, the part of a child with `weight` where the weights of all children
+/// that compete add up to `siblings`; at least 1.
 pub fn portion(portion: u32, weight: u32, siblings: u64) -> u32 {
     c::weir_weight_portion(portion, weight, siblings)
 }
 
-/// Pages a device cleans in a round, smoothed: it was `pace`, and `written` in the last `elapsed_ms`.
+/// Pages a device cleans in a round, smoothed: it was `pace`, and `written` in the last
+/// `elapsed_ms`.
 pub fn pace(pace: u64, written: u64, elapsed_ms: u64) -> u64 {
     c::weir_weight_pace(pace, written, elapsed_ms)
 }
@@ -85,7 +86,8 @@ impl Turn {
         unsafe { c::weir_turn_holds(self) != 0 }
     }
 
-    /// For how long a writer has to wait in this pass whose cgroup has paid until `due_ns`; 0 to go on.
+    /// For how long a writer has to wait in this pass whose cgroup has paid until `due_ns`; 0 to go
+    /// on.
     pub fn wait_ms(&self, due_ns: u64, now_ns: u64) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_turn_wait_ms(self, due_ns, now_ns) }
@@ -118,9 +120,10 @@ mod tests {
         price_ns.abs_diff(wanted_ns) <= wanted_ns / 50
     }
 
-    /// Runs cgroups of (portion in percent, most pages in a millisecond) for `seconds` against a disk
-    /// that cleans 5 pages a millisecond, in chunks, evenly for all that have something to write.
-    /// Others hold `others` pages for good. Returns what of each was cleaned in the second half.
+    /// Runs cgroups of (portion in percent, most pages in a millisecond) for `seconds` against a
+    /// disk that cleans 5 pages a millisecond, in chunks, evenly for all that have something to
+    /// write. Others hold `others` pages for good. Returns what of each was cleaned in the second
+    /// half.
     fn disk(cgroups: &[(u32, u64)], others: u64, seconds: u64) -> Vec<u64> {
         let mut dirty = vec![0u64; cgroups.len()];
         let mut cleaned = dirty.clone();

@@ -100,8 +100,8 @@ fn more_digits(value: f64) -> String {
     }
 }
 
-/// A letter of a name as it can be seen: a kernel's names are others' to choose, and what steers a terminal or the
-/// direction of writing must not be obeyed.
+/// A letter of a name as it can be seen: a kernel's names are others' to choose, and what steers a
+/// terminal or the direction of writing must not be obeyed.
 pub(crate) fn seen(letter: char) -> String {
     if steers(letter) {
         format!("\\u{{{:x}}}", letter as u32)

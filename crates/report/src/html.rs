@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One page of HTML for one run, or for two side by side: pictures as inline SVG, the numbers behind them as tables, style
-//! and script inside. It opens from disk, asks no network (a content security policy forbids it to), works without
-//! the script, and is well-formed XML too, so that any tool can read it.
+//! One page of HTML for one run, or for two side by side: pictures as inline SVG, the numbers
+//! behind them as tables, style and script inside. It opens from disk, asks no network (a content
+//! security policy forbids it to), works without the script, and is well-formed XML too, so that
+//! any tool can read it.
 //!
 //! Two runs share their axes: what looks twice as high is twice as high.
 

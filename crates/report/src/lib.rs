@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What came out of a scenario, and whether it is what had to come out.
 //!
-//! The input is one [`Run`] per guest, from any executor; the output a [`Report`], printed as a table
-//! ([`terminal`], [`markdown`]) or as one JSON object ([`json`]). Three rules:
+//! The input is one [`Run`] per guest, from any executor; the output a [`Report`], printed as a
+//! table ([`terminal`], [`markdown`]) or as one JSON object ([`json`]). Three rules:
 //!
-//! * **A figure carries its N.** Metrics are medians over the runs of an arm with their range, from runs
-//!   that were done; a run that failed contributes nothing but its failure.
-//! * **A verdict is explicit.** An expectation is met, not met, *inconclusive* (a figure it needs is
-//!   missing) or *skipped* (an arm it needs was not asked for). The last two are never a pass.
+//! * **A figure carries its N.** Metrics are medians over the runs of an arm with their range, from
+//!   runs that were done; a run that failed contributes nothing but its failure.
+//! * **A verdict is explicit.** An expectation is met, not met, *inconclusive* (a figure it needs
+//!   is missing) or *skipped* (an arm it needs was not asked for). The last two are never a pass.
 //! * **The worst news wins.** One failed guest fails the report whatever the figures say; then one
 //!   inconclusive guest or figure makes it inconclusive; only then do the expectations decide.
 //!

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A run in the trace format of Perfetto, for the viewer that kernel people know (ui.perfetto.dev, or
-//! `trace_processor_shell`).
+//! A run in the trace format of Perfetto, for the viewer that kernel people know (ui.perfetto.dev,
+//! or `trace_processor_shell`).
 //!
-//! A trace is a row of packets. Some describe a track (of a thread, of a counter), with an id that others then name: a
-//! slice that begins or ends on it, or a counter's value. Tracks here:
+//! A trace is a row of packets. Some describe a track (of a thread, of a counter), with an id that
+//! others then name: a slice that begins or ends on it, or a counter's value. Tracks here:
 //!
 //! ```text
 //! weir: FILE                    the run; counters of the host, pressure, phases
@@ -11,7 +11,8 @@
 //! thread fio 412                slices: pauses, reclaim, fsync; its progress as a counter
 //! ```
 //!
-//! Field numbers are those of perfetto's protos/perfetto/trace: trace_packet.proto, track_event/*.proto.
+//! Field numbers are those of perfetto's protos/perfetto/trace: trace_packet.proto,
+//! track_event/*.proto.
 
 mod proto;
 
@@ -117,8 +118,9 @@ fn tasks(run: &Timeline, trace: &mut Trace) {
     }
 }
 
-/// When each of a task's slices ends. One may lie in another, reclaim in an fsync; one that the next would reach out of was
-/// an announced pause that was not slept, and ends where the next begins.
+/// When each of a task's slices ends. One may lie in another, reclaim in an fsync; one that the
+/// next would reach out of was an announced pause that was not slept, and ends where the next
+/// begins.
 fn ends(losses: &[&Loss]) -> Vec<f64> {
     let mut ends: Vec<f64> = losses.iter().map(|loss| loss.at + loss.seconds).collect();
     let mut open: Vec<usize> = Vec::new();
@@ -154,7 +156,8 @@ impl Trace {
     fn track(&mut self, track: Track, parent: Option<u64>) -> u64 {
         let descriptor = match track {
             Track::Group(name) => Message::default().text(2, name),
-            // ThreadDescriptor: pid, tid, thread_name. The process is not known; its first thread has its number.
+            // ThreadDescriptor: pid, tid, thread_name. The process is not known; its first thread
+            // has its number.
             Track::Thread(id, name) => Message::default().message(
                 4,
                 Message::default()

@@ -86,7 +86,8 @@ pub fn terminal(report: &Report, scenario: &Scenario, colour: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-/// An empty table without colour, for figures of another shape than a report's: as text or as Markdown.
+/// An empty table without colour, for figures of another shape than a report's: as text or as
+/// Markdown.
 pub fn plain(markdown: bool) -> Table {
     let mut table = Table::new();
     table.load_preset(if markdown {

@@ -7,8 +7,9 @@
 //! lab or twin run  ──► lab  ─┘            └─► Perfetto's format   (perfetto.rs)
 //! ```
 //!
-//! Times are seconds since the run began; sizes bytes; rates bytes a second. A source that lacks a series leaves
-//! it empty and says so in [`Timeline::missing`]: what was not seen is not drawn as nothing.
+//! Times are seconds since the run began; sizes bytes; rates bytes a second. A source that lacks a
+//! series leaves it empty and says so in [`Timeline::missing`]: what was not seen is not drawn as
+//! nothing.
 
 mod lab;
 mod progress;

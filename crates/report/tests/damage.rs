@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whatever numbers a file has, it is refused or explained, drawn and exported: nothing overflows, which tests would notice.
+//! Whatever numbers a file has, it is refused or explained, drawn and exported: nothing overflows,
+//! which tests would notice.
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;

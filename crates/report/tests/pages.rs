@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a page must be whatever it shows: well-formed, self-contained, true to its numbers, unmoved by hostile names.
+//! What a page must be whatever it shows: well-formed, self-contained, true to its numbers, unmoved
+//! by hostile names.
 
 use observe::Observation;
 use observe::trace::Trace;
@@ -213,13 +214,15 @@ fn a_phase_follows_a_phase_with_a_gap() {
     assert!(run.verdict.contains("Phase two:"));
 }
 
-/// Ten fio on an 8 MiB/s disk, stock 6.12: four seconds out of the phase `steady` of scenarios/rate-based-10dd.toml.
+/// Ten fio on an 8 MiB/s disk, stock 6.12: four seconds out of the phase `steady` of
+/// scenarios/rate-based-10dd.toml.
 #[test]
 fn a_recording_of_ten_writers_is_drawn() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/ten-dd.weir");
     let seen = Observation::open(std::path::Path::new(file)).expect("read");
     let run = timeline::recorded("ten-dd.weir", &seen);
-    // Counted in the file's lines, by another program: 244 pauses that ended, of 37.90512055 s. Ten had not, one of which began last.
+    // Counted in the file's lines, by another program: 244 pauses that ended, of 37.90512055 s. Ten
+    // had not, one of which began last.
     assert_eq!((run.tasks.len(), run.losses.len()), (10, 244 + 9));
     let mut lost: Vec<f64> = run.losses.iter().map(|loss| loss.seconds).collect();
     assert!(lost.iter().sum::<f64>() > 37.905);

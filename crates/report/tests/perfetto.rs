@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A trace for Perfetto, taken apart again. `make report-pages` has it read by Perfetto's own schema.
+//! A trace for Perfetto, taken apart again. `make report-pages` has it read by Perfetto's own
+//! schema.
 
 use observe::Observation;
 use observe::trace::Trace;

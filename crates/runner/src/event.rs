@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run of a scenario says while it goes on: [`Event`]s, one JSON line each, so that a run that dies in
-//! the middle leaves everything it said before readable, and a transcript can be kept and read by people.
+//! What a run of a scenario says while it goes on: [`Event`]s, one JSON line each, so that a run
+//! that dies in the middle leaves everything it said before readable, and a transcript can be kept
+//! and read by people.
 
 use crate::result::PhaseResult;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,8 @@ pub enum Event {
     },
     /// Nothing new, still alive.
     Beat,
-    /// The disks are formatted and files laid out. A lab now throttles the disks and answers with a line.
+    /// The disks are formatted and files laid out. A lab now throttles the disks and answers with a
+    /// line.
     Prepared,
     /// What is done now, for people who wait.
     Stage {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How much CPU time flushers take. Whether writeback is limited by the flusher or by its disk shows here:
-//! a flusher that is never idle is what all writers wait for.
+//! How much CPU time flushers take. Whether writeback is limited by the flusher or by its disk
+//! shows here: a flusher that is never idle is what all writers wait for.
 //!
-//! Flushers are work items that unbound kernel workers pick up. A worker carries what it does, or did last,
-//! in its name (`kworker/u8:1-flush-254:0`), so its CPU time since the last look is a flusher's if its
-//! name says so now. Looking is cheap but not free: once a second is enough.
+//! Flushers are work items that unbound kernel workers pick up. A worker carries what it does, or
+//! did last, in its name (`kworker/u8:1-flush-254:0`), so its CPU time since the last look is a
+//! flusher's if its name says so now. Looking is cheap but not free: once a second is enough.
 
 use std::collections::HashMap;
 use std::fs;
@@ -53,7 +53,8 @@ fn worker(stat: &str) -> Option<(bool, u64)> {
     if !name.starts_with("kworker/u") {
         return None;
     }
-    // The name ends with the last parenthesis; user and system time are the 12th and 13th field after it.
+    // The name ends with the last parenthesis; user and system time are the 12th and 13th field
+    // after it.
     let (name, rest) = name.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the phase's
-/// duration, after its `ramp_time` if it has one.
+/// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the
+/// phase's duration, after its `ramp_time` if it has one.
 ///
 /// # Errors
 /// A `runtime` or `ramp_time` that is not a time.
@@ -75,8 +75,8 @@ impl Running {
         spawn(job, phase, site, &options)
     }
 
-    /// Lays the job's files for a phase out, as fio would do first thing, and waits for that. Every block is
-    /// written, unless the job says otherwise by an `overwrite` of its own.
+    /// Lays the job's files for a phase out, as fio would do first thing, and waits for that. Every
+    /// block is written, unless the job says otherwise by an `overwrite` of its own.
     pub fn lay_out(job: &Job, phase: &Phase, site: &Site) -> Result<()> {
         let mut options = vec!["--create_only=1".to_owned(), "--runtime=1".to_owned()];
         if !job.fio.contains_key("overwrite") {
@@ -128,8 +128,8 @@ impl Running {
     }
 }
 
-/// A job has files of its own in each phase, unless it names them: rewriting a page that an earlier phase left
-/// dirty dirties nothing, and would be free of any throttling.
+/// A job has files of its own in each phase, unless it names them: rewriting a page that an earlier
+/// phase left dirty dirties nothing, and would be free of any throttling.
 fn files_of(job: &Job, phase: &Phase) -> Option<String> {
     let named = ["filename", "filename_format"]
         .iter()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel log holds against a run.
 //!
-//! A kernel that warned has failed, whatever was measured on it. The ring buffer is read once, at the end:
-//! a guest's as a whole (the lab boots with a large one), a host's from the beginning of the run. Lines are
-//! matched by the words Linux uses for trouble.
+//! A kernel that warned has failed, whatever was measured on it. The ring buffer is read once, at
+//! the end: a guest's as a whole (the lab boots with a large one), a host's from the beginning of
+//! the run. Lines are matched by the words Linux uses for trouble.
 //!
-//! KCSAN also reports races of the kernel's own, and a stock kernel has many. Its reports count only
-//! if weir's code is involved: see [`troubles`].
+//! KCSAN also reports races of the kernel's own, and a stock kernel has many. Its reports count
+//! only if weir's code is involved: see [`troubles`].
 
 use crate::event::Event;
 use std::fs::{File, OpenOptions};
@@ -60,7 +60,8 @@ const WRAPPED: &[&str] = &["balance_dirty_pages", "domain_dirty_limits"];
 /// The messages that mean trouble, in order.
 ///
 /// Of KCSAN's reports, only those where weir's code made one of the two accesses, or called what
-/// made it. A wrapped function that weir calls is the kernel's own again: it races without weir, too.
+/// made it. A wrapped function that weir calls is the kernel's own again: it races without weir,
+/// too.
 ///
 /// ```text
 /// BUG: KCSAN: data-race in tell [weir] / weir_tree_counts [weir]
@@ -132,8 +133,8 @@ fn function_of(message: &str) -> Option<&str> {
     frame.split(['.', '+']).next()
 }
 
-/// Taint bits that a run may end with: an out-of-tree (12) and an unsigned (13) module, which weir's is, and
-/// a livepatch (15), which only a test's script applies.
+/// Taint bits that a run may end with: an out-of-tree (12) and an unsigned (13) module, which
+/// weir's is, and a livepatch (15), which only a test's script applies.
 pub const HARMLESS_TAINT: u64 = 1 << 12 | 1 << 13 | 1 << 15;
 
 /// The kernel's taint word, `/proc/sys/kernel/tainted`.
@@ -145,7 +146,8 @@ pub fn taint() -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Reads the log, and the bits of the taint word that are not in `before`, into the event a run is judged by.
+/// Reads the log, and the bits of the taint word that are not in `before`, into the event a run is
+/// judged by.
 pub fn scan(log: &mut Log, before: u64) -> Event {
     let taint = taint() & !before;
     let lines = match log.messages() {
@@ -196,7 +198,8 @@ impl Log {
                     messages.push(message_of(&String::from_utf8_lossy(&record[..length])));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(messages),
-                // The oldest record was overwritten while it was read; the next read continues after it.
+                // The oldest record was overwritten while it was read; the next read continues
+                // after it.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 Err(error) => return Err(error),
             }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Letting writers go when a phase is over.
 //!
-//! A writer that sleeps in the kernel's dirty throttling when its time is up sleeps on until the disk has
-//! drained, which on a slow one takes a minute, and fio cannot report before. By then everything is
-//! measured, so the host's limits are lifted for as long as the jobs need to end, and put back. A write
-//! that was asleep at the end counts with the time it had slept until then.
+//! A writer that sleeps in the kernel's dirty throttling when its time is up sleeps on until the
+//! disk has drained, which on a slow one takes a minute, and fio cannot report before. By then
+//! everything is measured, so the host's limits are lifted for as long as the jobs need to end, and
+//! put back. A write that was asleep at the end counts with the time it had slept until then.
 
 use anyhow::{Context, Result};
 use std::fs;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Set the host up as the scenario says, lay the files out, run phase after phase.
 //!
-//! All files of all jobs are laid out and written back before the first phase and before the disks are
-//! throttled, so that no phase pays for what another needed. Layout writes every block: a first write into
-//! a preallocated one changes the extent tree, and random ones change so much of it that ext4's journal
-//! stalls every writer for seconds on a slow disk, which has nothing to do with dirty limits.
+//! All files of all jobs are laid out and written back before the first phase and before the disks
+//! are throttled, so that no phase pays for what another needed. Layout writes every block: a first
+//! write into a preallocated one changes the extent tree, and random ones change so much of it that
+//! ext4's journal stalls every writer for seconds on a slow disk, which has nothing to do with
+//! dirty limits.
 //!
-//! Caches are not dropped: fio drops its own files' pages when it starts, and a
-//! filesystem that has to read its metadata again, behind a slow disk's queue of writes and inside a
-//! transaction, stalls every writer for seconds in a way that has nothing to do with dirty limits.
+//! Caches are not dropped: fio drops its own files' pages when it starts, and a filesystem that has
+//! to read its metadata again, behind a slow disk's queue of writes and inside a transaction,
+//! stalls every writer for seconds in a way that has nothing to do with dirty limits.
 //!
-//! Within a phase the jobs are real fio processes; their start times are kept by this agent, not by fio,
-//! so that a job's measured time is its own. Knobs are set only after the layout, which they would slow.
+//! Within a phase the jobs are real fio processes; their start times are kept by this agent, not by
+//! fio, so that a job's measured time is its own. Knobs are set only after the layout, which they
+//! would slow.
 
 use crate::channel::Channel;
 use crate::event::Event;
@@ -46,7 +48,8 @@ pub trait Machine {
     fn prepared(&self) -> Result<()>;
 }
 
-/// Runs the whole scenario in one arm; each phase is recorded as `weir record` does if `record` says so.
+/// Runs the whole scenario in one arm; each phase is recorded as `weir record` does if `record`
+/// says so.
 ///
 /// # Errors
 /// What could not be done, for people. What had been measured until then was sent.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording a phase as `weir record` does on a host, for its pictures.
 //!
-//! Only where the plan asks for it: looking again and again, and a record for each pause, are work for an
-//! emulated CPU. The recording lies in memory until the phase is over, and leaves through the channel then.
+//! Only where the plan asks for it: looking again and again, and a record for each pause, are work
+//! for an emulated CPU. The recording lies in memory until the phase is over, and leaves through
+//! the channel then.
 
 use crate::channel::Channel;
 use crate::event::Event;

@@ -4,10 +4,10 @@
 //! Watching must not change what is watched. The host's dirty + writeback pages come from
 //! `/proc/vmstat`, which is precise enough and flushes nothing, every 50 ms. A cgroup's come from
 //! `memory.dirty_stat`, which reads the module's own counters. Without the module there is only
-//! `memory.stat`, and reading that flushes the kernel's per-cgroup statistics, which are up to seconds
-//! stale otherwise and which the dirty throttling itself goes by: a reader makes the stock kernel
-//! throttle better than it does. So it is read only every two seconds, and a cgroup's figures in the stock arm
-//! are coarse.
+//! `memory.stat`, and reading that flushes the kernel's per-cgroup statistics, which are up to
+//! seconds stale otherwise and which the dirty throttling itself goes by: a reader makes the stock
+//! kernel throttle better than it does. So it is read only every two seconds, and a cgroup's
+//! figures in the stock arm are coarse.
 
 use crate::cgroups::flat_key;
 use crate::flusher::Flushers;

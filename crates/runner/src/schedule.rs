@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The jobs of a running phase: when each begins, and when it is over.
 //!
-//! A fio job begins at its delay and ends by itself. Jobs that read memory live off each other's: one begins at
-//! its delay at the earliest, but only when those before it hold all of theirs, however long a busy machine takes
-//! for that; all of them end together, the phase's duration after the last job has begun. Half of that is let pass
-//! before anything is counted.
+//! A fio job begins at its delay and ends by itself. Jobs that read memory live off each other's:
+//! one begins at its delay at the earliest, but only when those before it hold all of theirs,
+//! however long a busy machine takes for that; all of them end together, the phase's duration after
+//! the last job has begun. Half of that is let pass before anything is counted.
 //!
-//! Example: three jobs at 0 s and one at 10 s, in a phase of 40 s: if the first three have filled their memory by
-//! 12 s, the last begins then, counting begins at 32 s, and all four are told to end at 52 s.
+//! Example: three jobs at 0 s and one at 10 s, in a phase of 40 s: if the first three have filled
+//! their memory by 12 s, the last begins then, counting begins at 32 s, and all four are told to
+//! end at 52 s.
 
 use crate::jobs;
 use crate::memory::job as memory;
@@ -57,8 +58,8 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Starts jobs when they are due and returns when all have ended; or `end` after the phase's start, and as much
-    /// more as jobs that read memory were late.
+    /// Starts jobs when they are due and returns when all have ended; or `end` after the phase's
+    /// start, and as much more as jobs that read memory were late.
     pub fn run_until(&mut self, end: Duration) -> Result<()> {
         while self.start.elapsed() < end + self.late() {
             while let Some(job) = self.due()? {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Watching where memory lies: per cgroup and node twice a second, by `memory.numa_stat`, which every kernel has,
-//! and by the module's `memory.toptier_high` and `memory.toptier_max` what the budget is.
+//! Watching where memory lies: per cgroup and node twice a second, by `memory.numa_stat`, which
+//! every kernel has, and by the module's `memory.toptier_high` and `memory.toptier_max` what the
+//! budget is.
 //!
-//! Reading `memory.numa_stat` makes the kernel add up a cgroup's counters, which is what the agent does, too; twice a
-//! second of it costs an emulated CPU a few milliseconds and changes nothing that is measured here.
+//! Reading `memory.numa_stat` makes the kernel add up a cgroup's counters, which is what the agent
+//! does, too; twice a second of it costs an emulated CPU a few milliseconds and changes nothing
+//! that is measured here.
 
 use crate::cgroups::flat_key;
 use crate::result::{TierSamples, TierSeries};
@@ -46,7 +48,8 @@ impl Watch {
         }
     }
 
-    /// Ends; the last job began, the time that counts began, and the first job was told to end at these times.
+    /// Ends; the last job began, the time that counts began, and the first job was told to end at
+    /// these times.
     pub fn finish(self, [last_start, mark, end]: [Instant; 3]) -> Result<TierSamples> {
         self.stop.store(true, Ordering::Relaxed);
         let mut samples = self

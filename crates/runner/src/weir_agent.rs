@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir agent` in arm `weir` of a scenario that has an agent: started when the knobs are set, ended with the last phase.
+//! `weir agent` in arm `weir` of a scenario that has an agent: started when the knobs are set,
+//! ended with the last phase.
 //!
 //! What it says goes to the console, for people.
 

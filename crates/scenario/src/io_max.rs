@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `io.max` of a cgroup in a scenario: as the kernel has it, but with a disk's name where the kernel wants a device's number, which is
-//! not known before a guest has booted; several disks are separated by `;`.
+//! `io.max` of a cgroup in a scenario: as the kernel has it, but with a disk's name where the
+//! kernel wants a device's number, which is not known before a guest has booted; several disks are
+//! separated by `;`.
 //!
 //! Example. `"slow wbps=1M riops=100; fast wbps=20M"`.
 

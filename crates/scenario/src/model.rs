@@ -152,7 +152,8 @@ pub struct Disk {
     /// Under dm-crypt, set up so that who submits a write encrypts it: the flusher.
     #[serde(default)]
     pub encrypted: bool,
-    /// Its bandwidth is divided by `io.weight`: iocost is switched on for it, with `write_bandwidth` as its model.
+    /// Its bandwidth is divided by `io.weight`: iocost is switched on for it, with
+    /// `write_bandwidth` as its model.
     #[serde(default)]
     pub io_cost: bool,
     /// What it is formatted with.
@@ -168,13 +169,14 @@ pub struct Cgroup {
     pub files: BTreeMap<String, String>,
     /// File name to value, weir's files (`memory.dirty_*`): arm `weir` only.
     pub knobs: BTreeMap<String, String>,
-    /// Not one cgroup but so many of a kind below this one, each with these files; the processes of a job in it are dealt out to
-    /// them in turn. Twin only.
+    /// Not one cgroup but so many of a kind below this one, each with these files; the processes of
+    /// a job in it are dealt out to them in turn. Twin only.
     #[serde(default)]
     pub copies: Option<u32>,
 }
 
-/// Who does something: a fio job, whose options carry fio's own names and value syntax, or one that reads memory.
+/// Who does something: a fio job, whose options carry fio's own names and value syntax, or one that
+/// reads memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name in metrics and phases.
@@ -209,8 +211,8 @@ pub struct Phase {
     pub name: String,
     /// Names of the jobs that run.
     pub jobs: Vec<String>,
-    /// Each fio job's run time in milliseconds (fio `runtime` + `time_based`); jobs that read memory all end this long after
-    /// the last job of the phase has started.
+    /// Each fio job's run time in milliseconds (fio `runtime` + `time_based`); jobs that read
+    /// memory all end this long after the last job of the phase has started.
     pub duration_ms: u64,
     /// Job name to milliseconds it starts after the phase does (lets another fill the dirty pool
     /// first).

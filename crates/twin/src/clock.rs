@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Time: nanoseconds for events, ticks for everything the kernel counts in ticks.
 //!
-//! Debian's kernels tick 250 times a second, and the throttle sees nothing finer: a pause is a whole number
-//! of ticks, and a timer armed within a tick fires at the end of its last one, so a pause of 50 ticks
-//! (the longest, 200 ms) takes 200 to 204 ms.
+//! Debian's kernels tick 250 times a second, and the throttle sees nothing finer: a pause is a
+//! whole number of ticks, and a timer armed within a tick fires at the end of its last one, so a
+//! pause of 50 ticks (the longest, 200 ms) takes 200 to 204 ms.
 
 /// Simulated time in nanoseconds.
 pub type Ns = u64;

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The rate-based controller: how fast one device's writeback lets each of its writers dirty pages.
 //!
-//! Each writeback keeps a base rate that one task may have, and each pass scales it by where the dirty count is:
+//! Each writeback keeps a base rate that one task may have, and each pass scales it by where the
+//! dirty count is:
 //!
 //! ```text
 //! task's rate = base rate x position        pause = pages dirtied / task's rate
 //! ```
 //!
-//! *Position* is 1 at the goal, midway between freerun and the hard limit, 2 at freerun, 0 at the limit: a cubic, flat at the
-//! goal. It is scaled again by a line that is 1 where this writeback holds its own share of the goal, and falls to a quarter where it
-//! holds far more. A writeback that has nearly run dry is pushed up to eightfold, so that its device does not idle.
+//! *Position* is 1 at the goal, midway between freerun and the hard limit, 2 at freerun, 0 at the
+//! limit: a cubic, flat at the goal. It is scaled again by a line that is 1 where this writeback
+//! holds its own share of the goal, and falls to a quarter where it holds far more. A writeback
+//! that has nearly run dry is pushed up to eightfold, so that its device does not idle.
 //!
-//! *Base rate* is adapted every 200 ms: what was allowed, times what the device wrote, over what was dirtied. With N
-//! writers that is bandwidth / N, whatever the position. It is followed only if position asks for the same direction, by an eighth of the way,
-//! less when near.
+//! *Base rate* is adapted every 200 ms: what was allowed, times what the device wrote, over what
+//! was dirtied. With N writers that is bandwidth / N, whatever the position. It is followed only if
+//! position asks for the same direction, by an eighth of the way, less when near.
 //!
-//! *Pauses* are chosen first, 10 ms for one writer and longer for more, and pages between pauses follow; but at least 32 pages
-//! are preferred, with pauses up to 200 ms. They shrink where a small pool would run dry in the meantime.
+//! *Pauses* are chosen first, 10 ms for one writer and longer for more, and pages between pauses
+//! follow; but at least 32 pages are preferred, with pauses up to 200 ms. They shrink where a small
+//! pool would run dry in the meantime.
 //!
-//! Example. Freerun 6,144, limit 8,192: goal 7,168. With 7,680 dirty position is 1 + (-0.5)^3 = 0.875. Base rate 500
-//! pages/s: the task may have 437, and sleeps 32 / 437 s = 72 ms after 32 pages.
+//! Example. Freerun 6,144, limit 8,192: goal 7,168. With 7,680 dirty position is 1 + (-0.5)^3 =
+//! 0.875. Base rate 500 pages/s: the task may have 437, and sleeps 32 / 437 s = 72 ms after 32
+//! pages.
 //!
-//! Rates are pages per second, positions 1,024ths, as in the kernel; its rounding is kept, because at a few pages
-//! per second it decides.
+//! Rates are pages per second, positions 1,024ths, as in the kernel; its rounding is kept, because
+//! at a few pages per second it decides.
 
 use crate::clock::{HZ, HZ_POW2, Ticks};
 use crate::domain::{INTERVAL, View};
@@ -79,8 +83,8 @@ impl Rates {
         }
     }
 
-    /// It has written `pages` at `pace` pages per second; if that was under throttle, of one writer. What takes less than an
-    /// interval it does not see.
+    /// It has written `pages` at `pace` pages per second; if that was under throttle, of one
+    /// writer. What takes less than an interval it does not see.
     pub fn learn(&mut self, pace: u64, pages: u64, throttled: bool) {
         let pace = pace.max(1);
         let intervals = pages * HZ / pace / INTERVAL;
@@ -98,8 +102,8 @@ impl Rates {
         (self.dirtied, self.written, self.stamp) = (dirtied, written, now);
     }
 
-    /// Adapts to what was dirtied and written since the last time, both given as totals; a writer's pass gives the domains
-    /// it found with their positions, others none.
+    /// Adapts to what was dirtied and written since the last time, both given as totals; a writer's
+    /// pass gives the domains it found with their positions, others none.
     pub fn adapt(&mut self, dirtied: u64, written: u64, now: Ticks, views: &[(View, u64)]) {
         let elapsed = (now - self.stamp).max(1);
         for (view, position) in views {
@@ -155,7 +159,8 @@ impl Rates {
         self.balanced = balanced;
     }
 
-    /// How long a pass may sleep, and what comes after, for a task that may have `task` pages per second.
+    /// How long a pass may sleep, and what comes after, for a task that may have `task` pages per
+    /// second.
     pub fn plan(&self, wb_dirty: u64, task: u64) -> Plan {
         // 8 is the reserve: at most an eighth of what is dirty is written meanwhile.
         let longest =
@@ -195,12 +200,14 @@ impl Rates {
         }
         let goal = view.setpoint();
         let position = cubic(goal, dirty, limit);
-        // A share near nothing is that of an idle device, not of a slow one: leave it room to begin.
+        // A share near nothing is that of an idle device, not of a slow one: leave it room to
+        // begin.
         let wb_thresh = view.wb_thresh.min(thresh).max((limit - dirty) / 8);
         let share = (wb_thresh << 16) / (thresh | 1);
         let of_share = |pages: u64| ((u128::from(pages) * u128::from(share)) >> 16) as u64;
         let wb_goal = of_share(goal);
-        // With one device it takes eight seconds' worth of writing to fall to nothing, with many its share of the limit.
+        // With one device it takes eight seconds' worth of writing to fall to nothing, with many
+        // its share of the limit.
         let span = of_share(thresh - wb_thresh.min(thresh) + 8 * self.average);
         let end = wb_goal + span;
         let mut position = if view.wb_dirty < end - span / 4 {
@@ -228,7 +235,8 @@ fn cubic(goal: u64, dirty: u64, limit: u64) -> u64 {
     (cube + one).clamp(0, 2 * one) as u64
 }
 
-/// a x b / c without overflow on the way; dividing 128 bits takes many times as long, and there is one of these in every pass.
+/// a x b / c without overflow on the way; dividing 128 bits takes many times as long, and there is
+/// one of these in every pass.
 fn wide(a: u64, b: u64, c: u64) -> u64 {
     if let Some(product) = a.checked_mul(b) {
         return product / c;
@@ -309,7 +317,8 @@ mod tests {
         );
     }
 
-    /// Ten writers and a disk of 1,000 pages/s, from the first guess on: each ends at a tenth, and the pool near its goal.
+    /// Ten writers and a disk of 1,000 pages/s, from the first guess on: each ends at a tenth, and
+    /// the pool near its goal.
     #[test]
     fn the_base_rate_settles_at_bandwidth_over_writers() {
         let mut rates = Rates::new(0);

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A disk: so many bytes per second, first come first served, and so many requests at a time.
 //!
-//! Requests of all cgroups queue up in one line; each takes size / bandwidth. A read overtakes the writes that wait, as the kernel's
-//! schedulers and its writeback throttling have it, but after two reads a write is next; or reads have a bandwidth
-//! and a line of their own, as disks of the lab have. Each CPU has a number of slots in that line: 32 on a disk
-//! the lab slows down, 256 otherwise, as virtio has; or a disk has a queue of its own for all CPUs, as SATA's. A flusher takes those of its CPU, and waits when they are taken; who waits is
-//! woken when several are free again (wake.rs). That is what divides a disk between cgroups, whatever they hold. Of all CPUs together the kernel's
-//! writeback throttling (`blk-wbt.c`, as it is without readers) lets in three quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and the
-//! journal's writes there is always a slot.
+//! Requests of all cgroups queue up in one line; each takes size / bandwidth. A read overtakes the
+//! writes that wait, as the kernel's schedulers and its writeback throttling have it, but after two
+//! reads a write is next; or reads have a bandwidth and a line of their own, as disks of the lab
+//! have. Each CPU has a number of slots in that line: 32 on a disk the lab slows down, 256
+//! otherwise, as virtio has; or a disk has a queue of its own for all CPUs, as SATA's. A flusher
+//! takes those of its CPU, and waits when they are taken; who waits is woken when several are free
+//! again (wake.rs). That is what divides a disk between cgroups, whatever they hold. Of all CPUs
+//! together the kernel's writeback throttling (`blk-wbt.c`, as it is without readers) lets in three
+//! quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and
+//! the journal's writes there is always a slot.
 //!
-//! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order that weights.rs gives.
+//! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order
+//! that weights.rs gives.
 //!
-//! A server that commits, as NFS's, takes pages at that speed too, but they are written, for the kernel, only when it says so, all at once.
-//! How long a request takes may vary (vary.rs). A disk may stand still for a while, as one does that collects garbage or retries: everything in line is late by that. And each so many-th
-//! request may fail: its time is spent, its pages count as written for the throttle and as clean, as the kernel has it, and are lost.
+//! A server that commits, as NFS's, takes pages at that speed too, but they are written, for the
+//! kernel, only when it says so, all at once. How long a request takes may vary (vary.rs). A disk
+//! may stand still for a while, as one does that collects garbage or retries: everything in line is
+//! late by that. And each so many-th request may fail: its time is spent, its pages count as
+//! written for the throttle and as clean, as the kernel has it, and are lost.
 //!
 //! How requests come here, and what happens when they are complete: path.rs. `io.max`: limit.rs.
 //!
@@ -39,7 +45,8 @@ use crate::domain::PAGE;
 use line::Line;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Pages the largest bio has: what ext4 maps at once, as pages that were allocated one after the other are one segment.
+/// Pages the largest bio has: what ext4 maps at once, as pages that were allocated one after the
+/// other are one segment.
 pub const BIO: u64 = 2048;
 /// Slots of a CPU.
 const SLOTS: u32 = 256;
@@ -227,7 +234,8 @@ impl Device {
         Some(now.saturating_add(every))
     }
 
-    /// A request is not written before the server commits: when it does, if that is not planned yet. Gives it back if there is no server.
+    /// A request is not written before the server commits: when it does, if that is not planned
+    /// yet. Gives it back if there is no server.
     pub fn commits(&mut self, request: Request, now: Ns) -> Result<Option<Ns>, Request> {
         let burst = self.traits.burst;
         if burst == 0 {

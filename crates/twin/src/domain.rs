@@ -4,14 +4,15 @@
 //! Its limits are computed afresh in every pass, from what can be dirtied at all:
 //!
 //! - the host's are the sysctl's bytes, or its percentage of dirtyable memory;
-//! - a cgroup's are the same share of the cgroup's own dirtyable memory, in 4,096ths of it and rounded up:
-//!   bytes cannot be applied to a cgroup as they are.
+//! - a cgroup's are the same share of the cgroup's own dirtyable memory, in 4,096ths of it and
+//!   rounded up: bytes cannot be applied to a cgroup as they are.
 //!
-//! Freerun, (background + limit) / 2, is where throttling begins. What throttles hard is the limit *smoothed*: raised at once,
-//! lowered by 1/32 of the way in 200 ms and never below what is dirty, so that no writer is suddenly far above a limit that
-//! has just shrunk.
+//! Freerun, (background + limit) / 2, is where throttling begins. What throttles hard is the limit
+//! *smoothed*: raised at once, lowered by 1/32 of the way in 200 ms and never below what is dirty,
+//! so that no writer is suddenly far above a limit that has just shrunk.
 //!
-//! Example. Limit 32 MiB of 1,800 MiB dirtyable: a cgroup that could dirty 900 MiB has 75 / 4,096 of it, 16.5 MiB.
+//! Example. Limit 32 MiB of 1,800 MiB dirtyable: a cgroup that could dirty 900 MiB has 75 / 4,096
+//! of it, 16.5 MiB.
 
 use crate::clock::{HZ, Ticks};
 use crate::share::Completions;
@@ -148,7 +149,8 @@ impl View {
         self.wb_dirty > self.wb_thresh && self.limits.dirty > self.limits.thresh
     }
 
-    /// Pages a free-running task may dirty before it looks again: about the square root of the room.
+    /// Pages a free-running task may dirty before it looks again: about the square root of the
+    /// room.
     pub fn poll(&self) -> u64 {
         match self.limits.thresh.checked_sub(self.limits.dirty) {
             Some(room @ 1..) => 1 << (room.ilog2() / 2),

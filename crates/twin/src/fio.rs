@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A job's fio options, as far as the twin knows what they do. Every other one is a problem that names it: an option that was
-//! passed over would make the twin run another job than the lab.
+//! A job's fio options, as far as the twin knows what they do. Every other one is a problem that
+//! names it: an option that was passed over would make the twin run another job than the lab.
 
 use crate::clock::{MS, Ns, SECOND};
 use crate::domain::PAGE;
@@ -40,7 +40,8 @@ pub struct Work {
     pub unlink: bool,
     /// When a writer calls fsync, if it does.
     pub sync: Option<Sync>,
-    /// A writer has the kernel forget its file before each round but the first; the kernel writes what is dirty of it first.
+    /// A writer has the kernel forget its file before each round but the first; the kernel writes
+    /// what is dirty of it first.
     pub forgets: bool,
     /// It writes through a mapping.
     pub maps: bool,
@@ -52,7 +53,8 @@ pub struct Work {
     pub network: Option<Received>,
 }
 
-/// What comes over a network comes at its pace, whether the job takes it or not, until the buffer is full.
+/// What comes over a network comes at its pace, whether the job takes it or not, until the buffer
+/// is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// How long an operation's bytes take.

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The flusher: one per cgroup and disk, writes dirty files back.
 //!
-//! It is woken when a task is throttled or finds the host above its background level, and every five seconds while
-//! anything is dirty. Then it does *periodic* work, on files that have been dirty for 30 s, and *background* work until the host and its
-//! cgroup are below their background levels and it holds less than its share of them. (A sync makes it write everything; so does who looks for memory and finds only dirty pages, each time as much as is dirty then.)
+//! It is woken when a task is throttled or finds the host above its background level, and every
+//! five seconds while anything is dirty. Then it does *periodic* work, on files that have been
+//! dirty for 30 s, and *background* work until the host and its cgroup are below their background
+//! levels and it holds less than its share of them. (A sync makes it write everything; so does who
+//! looks for memory and finds only dirty pages, each time as much as is dirty then.)
 //!
-//! Files wait in a queue, those with pages left over first. Each gets a turn of half a second's worth of writing, a
-//! whole number of 4 MiB: pages are taken from where the last turn ended, once around the file, as bios of up to 8 MiB of pages that
-//! follow each other. After 100 ms it looks again whether to go on.
+//! Files wait in a queue, those with pages left over first. Each gets a turn of half a second's
+//! worth of writing, a whole number of 4 MiB: pages are taken from where the last turn ended, once
+//! around the file, as bios of up to 8 MiB of pages that follow each other. After 100 ms it looks
+//! again whether to go on.
 //!
-//! A page costs it CPU time, which bounds what it submits (encryption is done here); and each request needs a slot in
-//! the disk's line. Waiting for that is waiting for I/O.
+//! A page costs it CPU time, which bounds what it submits (encryption is done here); and each
+//! request needs a slot in the disk's line. Waiting for that is waiting for I/O.
 //!
 //! What comes next is decided in work.rs.
 //!
-//! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s without a look at levels.
+//! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s without a look at
+//! levels.
 
 mod work;
 
@@ -180,7 +184,8 @@ impl World {
         let is_shared = self.psi.running(flusher.cpu) > 1;
         let moves = match flusher.doing {
             Doing::Nothing => true,
-            // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs share their disk (docs/experiments/0015-twin-accuracy.md).
+            // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs share
+            // their disk (docs/experiments/0015-twin-accuracy.md).
             Doing::Waiting => false,
             _ => is_shared,
         };

@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The filesystem's journal: what makes writers who have nothing to do with each other wait for each other.
+//! The filesystem's journal: what makes writers who have nothing to do with each other wait for
+//! each other.
 //!
-//! On ext4 each write() stores a time stamp in its file's inode, and so joins the *running* transaction. Five seconds after the first has joined
-//! (`commit=`), at the next whole second, or as a task syncs a file that did, the transaction *commits*: a descriptor and the blocks of its inodes (16 share one) are
-//! written, in their turn in the disk's line, and then, in its turn, a record. There is one commit at a time; a task that syncs waits for the commit with its
-//! inode, and what joins meanwhile is in the next. Until the blocks are written (the record is not waited for) no task may change them: a write() to
-//! a file whose inode is in one waits, unless the next transaction had the block before writing began: then a copy is written.
+//! On ext4 each write() stores a time stamp in its file's inode, and so joins the *running*
+//! transaction. Five seconds after the first has joined (`commit=`), at the next whole second, or
+//! as a task syncs a file that did, the transaction *commits*: a descriptor and the blocks of its
+//! inodes (16 share one) are written, in their turn in the disk's line, and then, in its turn, a
+//! record. There is one commit at a time; a task that syncs waits for the commit with its inode,
+//! and what joins meanwhile is in the next. Until the blocks are written (the record is not waited
+//! for) no task may change them: a write() to a file whose inode is in one waits, unless the next
+//! transaction had the block before writing began: then a copy is written.
 //!
-//! That is all that writers wait for. No task holds a transaction open while it is throttled, so it closes at once, and the next is
-//! open from then on. Data of others are none of a commit's business but for the next paragraph.
+//! That is all that writers wait for. No task holds a transaction open while it is throttled, so it
+//! closes at once, and the next is open from then on. Data of others are none of a commit's
+//! business but for the next paragraph.
 //!
-//! A commit *carries* data where blocks were given to a file that had none (`data=ordered`): all that is dirty of the file is written first,
-//! whichever task wrote it. Linux does so only with `nodelalloc`: else new blocks count as unwritten until their data are there, and nothing needs to be carried.
+//! A commit *carries* data where blocks were given to a file that had none (`data=ordered`): all
+//! that is dirty of the file is written first, whichever task wrote it. Linux does so only with
+//! `nodelalloc`: else new blocks count as unwritten until their data are there, and nothing needs
+//! to be carried.
 //!
 //! Other filesystems are not known that well: a task that syncs waits for three pages of its own.
 //!
-//! Example. On a disk of 256 KiB/s 32 pages are in line as 20 files' transaction commits: after 500 ms come 3 pages, and
-//! their writers have waited for 547 ms, once every five to six seconds. Behind the 32 pages that came meanwhile is the record, so who syncs waits for a second.
+//! Example. On a disk of 256 KiB/s 32 pages are in line as 20 files' transaction commits: after 500
+//! ms come 3 pages, and their writers have waited for 547 ms, once every five to six seconds.
+//! Behind the 32 pages that came meanwhile is the record, so who syncs waits for a second.
 
 use crate::clock::{Ns, SECOND};
 use crate::device::{BIO, Request, What};
@@ -37,7 +45,8 @@ pub struct Journal {
     interval: Option<Ns>,
     /// Files so far.
     inodes: u32,
-    /// The running transaction's number. Those before it that are not committing have been committed.
+    /// The running transaction's number. Those before it that are not committing have been
+    /// committed.
     running: u64,
     blocks: BTreeSet<u32>,
     grown: Vec<u32>,
@@ -281,7 +290,8 @@ impl World {
     /// Who waited for blocks has them.
     fn lets_stamp(&mut self, device: usize) {
         let mut waiting = std::mem::take(&mut self.journals[device].stamping);
-        // Block after block, and at each who came last is woken first: who waits for a bit is put in line at its head.
+        // Block after block, and at each who came last is woken first: who waits for a bit is put
+        // in line at its head.
         waiting.reverse();
         waiting.sort_by_key(|task| self.files[self.stamp_of(*task as usize).0].block);
         for task in waiting {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Latencies of a job, kept as fio keeps them, so that percentiles have the same steps: exact below 128 ns, then 64
-//! buckets for each doubling, each named by its middle. The longest is kept exactly.
+//! Latencies of a job, kept as fio keeps them, so that percentiles have the same steps: exact below
+//! 128 ns, then 64 buckets for each doubling, each named by its middle. The longest is kept
+//! exactly.
 
 use crate::clock::Ns;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The twin: a scenario on a model of Linux's dirty throttling instead of a kernel.
 //!
-//! A discrete-event simulation in integers: tasks dirty pages, flushers submit them, disks write them, and the throttle
-//! paces the tasks by what it finds. A run of a minute takes a fraction of a second and is the same every time, so hosts
-//! of any size can be tried, and knobs be searched. Each mechanism is a file that says at its top what it models, with an
-//! example in numbers:
+//! A discrete-event simulation in integers: tasks dirty pages, flushers submit them, disks write
+//! them, and the throttle paces the tasks by what it finds. A run of a minute takes a fraction of a
+//! second and is the same every time, so hosts of any size can be tried, and knobs be searched.
+//! Each mechanism is a file that says at its top what it models, with an example in numbers:
 //!
 //! | file | what |
 //! | --- | --- |
@@ -22,8 +22,8 @@
 //! | [`weir`] | the module: which counts the policy is handed, what its answer does, and who waits for whose weight |
 //! | [`setup`], [`run`] | from a scenario, and to its figures |
 //!
-//! weir's decisions are made by `policy/`, the code the module is made of. What is not modelled is refused by key
-//! ([`setup`]) and listed in `docs/twin.md`, with how far off the twin is.
+//! weir's decisions are made by `policy/`, the code the module is made of. What is not modelled is
+//! refused by key ([`setup`]) and listed in `docs/twin.md`, with how far off the twin is.
 
 mod clock;
 mod controller;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory in tiers: how many pages of whom lie in which kind of memory. Reclaim has to take from here what is not in use.
+//! Memory in tiers: how many pages of whom lie in which kind of memory. Reclaim has to take from
+//! here what is not in use.
 //!
-//! A page lies where there was room when it was first touched, the fastest tier first, and stays there: a stock kernel moves
-//! nothing between tiers while there is free memory at all. So who comes last gets what is left. Three hogs of 220 GB and then a
-//! victim of 220 GB, 730 GB of fast memory for them: the hogs have 220 each, the victim 70, and 150 in the slow tier.
+//! A page lies where there was room when it was first touched, the fastest tier first, and stays
+//! there: a stock kernel moves nothing between tiers while there is free memory at all. So who
+//! comes last gets what is left. Three hogs of 220 GB and then a victim of 220 GB, 730 GB of fast
+//! memory for them: the hogs have 220 each, the victim 70, and 150 in the slow tier.
 //!
-//! Pages are not kept one by one but counted, by holder (a job's memory), tier and heat. All of a kind are alike: a move
-//! that is blind to heat takes hot and cold ones in proportion.
+//! Pages are not kept one by one but counted, by holder (a job's memory), tier and heat. All of a
+//! kind are alike: a move that is blind to heat takes hot and cold ones in proportion.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -73,7 +75,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Brings everything forward by a beat that ends `now`. Returns how many holders have come to their end.
+    /// Brings everything forward by a beat that ends `now`. Returns how many holders have come to
+    /// their end.
     pub fn beats(&mut self, now: Ns) -> u32 {
         self.holders_touch(now);
         self.agent_moves();
@@ -108,8 +111,9 @@ impl Memory {
         }
     }
 
-    /// Who has all of its memory reads. A thread does one access after the other, so an access that takes longer makes fewer of
-    /// them, and fewer make it shorter: the loop finds its own balance within a few beats.
+    /// Who has all of its memory reads. A thread does one access after the other, so an access that
+    /// takes longer makes fewer of them, and fewer make it shorter: the loop finds its own balance
+    /// within a few beats.
     fn holders_read(&mut self, now: Ns) {
         let speed = self.speed(now);
         let costs: Vec<u64> = self.tiers.iter().map(|tier| tier.cost).collect();
@@ -133,8 +137,9 @@ impl Memory {
         (self.costs.cpus.min(threads.max(1)), threads.max(1))
     }
 
-    /// Moves up to `pages` of the holders in `cgroup` from tier to tier: those of heat `first` before others, or as they come.
-    /// Returns how many were moved: no more than there were, nor than there was room for.
+    /// Moves up to `pages` of the holders in `cgroup` from tier to tier: those of heat `first`
+    /// before others, or as they come. Returns how many were moved: no more than there were, nor
+    /// than there was room for.
     pub fn migrate(
         &mut self,
         cgroup: usize,
@@ -208,7 +213,8 @@ impl Memory {
         }
     }
 
-    /// The conservation of pages: each is free or held by one job, and each job holds what it has touched.
+    /// The conservation of pages: each is free or held by one job, and each job holds what it has
+    /// touched.
     pub fn check(&self) {
         for (index, tier) in self.tiers.iter().enumerate() {
             let held = self.holders.iter().flat_map(|holder| &holder.held[index]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pages of a file are dirty (or in the cache, or, of a reader's, there): one bit each, in pieces of 4,096 pages (16 MiB) that exist only while one of
-//! theirs is dirty. A sequential writer of a huge file so needs memory for what is dirty, not for the file.
+//! Which pages of a file are dirty (or in the cache, or, of a reader's, there): one bit each, in
+//! pieces of 4,096 pages (16 MiB) that exist only while one of theirs is dirty. A sequential writer
+//! of a huge file so needs memory for what is dirty, not for the file.
 
 const WORDS: usize = 64;
 const PIECE: u64 = 64 * WORDS as u64;
@@ -39,8 +40,8 @@ impl Pages {
         self.dirty
     }
 
-    /// Dirties up to `count` pages from `start` on, and stops after the one that makes `enough` newly dirty.
-    /// Returns how many it went over and how many of them were clean.
+    /// Dirties up to `count` pages from `start` on, and stops after the one that makes `enough`
+    /// newly dirty. Returns how many it went over and how many of them were clean.
     pub fn set(&mut self, start: u64, count: u64, enough: u64) -> (u64, u64) {
         self.set_and_tell(start, count, enough, |_, _| {})
     }
@@ -85,8 +86,8 @@ impl Pages {
         (at - start, newly)
     }
 
-    /// The first run of dirty pages at or after `from`, at most `most` long; from the beginning of the file if there is
-    /// none. `None` if nothing is dirty.
+    /// The first run of dirty pages at or after `from`, at most `most` long; from the beginning of
+    /// the file if there is none. `None` if nothing is dirty.
     pub fn next_run(&self, from: u64, most: u64) -> Option<(u64, u64)> {
         if self.dirty == 0 {
             return None;

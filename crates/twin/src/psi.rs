@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Pressure stall information for I/O and memory, by the kernel's own definition.
 //!
-//! A CPU stalls on I/O, *some*, while any task that last ran on it waits for I/O, and *fully* while none is runnable there besides.
-//! The host's figure is the mean over CPUs, weighted by how long each had anything to do at all, taken
-//! every two seconds. A cgroup's is the same of its own tasks and those of cgroups below it. A pause in the dirty throttle is waiting for I/O; so is a flusher's wait for a slot of its device. A writer that
-//! waits for its next rate-limited write does nothing.
+//! A CPU stalls on I/O, *some*, while any task that last ran on it waits for I/O, and *fully* while
+//! none is runnable there besides. The host's figure is the mean over CPUs, weighted by how long
+//! each had anything to do at all, taken every two seconds. A cgroup's is the same of its own tasks
+//! and those of cgroups below it. A pause in the dirty throttle is waiting for I/O; so is a
+//! flusher's wait for a slot of its device. A writer that waits for its next rate-limited write
+//! does nothing.
 //!
-//! Memory is the same with one more who stalls: who *runs* to find some (direct reclaim, kswapd) loses that time too, so a CPU stalls on memory,
-//! *some*, while any task there reclaims or waits, and *fully* while no other task is runnable there.
+//! Memory is the same with one more who stalls: who *runs* to find some (direct reclaim, kswapd)
+//! loses that time too, so a CPU stalls on memory, *some*, while any task there reclaims or waits,
+//! and *fully* while no other task is runnable there.
 //!
-//! Example. Of two CPUs one is idle, the other has one task that pauses half of the time: some and full are 50 %.
-//! A flusher that is busy on that CPU all the time: some 50 %, full 0.
+//! Example. Of two CPUs one is idle, the other has one task that pauses half of the time: some and
+//! full are 50 %. A flusher that is busy on that CPU all the time: some 50 %, full 0.
 
 use crate::clock::{Ns, TICK};
 
@@ -109,7 +112,8 @@ pub struct Psi {
     groups: Vec<Group>,
     /// A bit for each idle CPU.
     idle: Vec<u64>,
-    /// When the averages were taken last, and memory's of the host over ten seconds, in 2,048ths of a percent.
+    /// When the averages were taken last, and memory's of the host over ten seconds, in 2,048ths of
+    /// a percent.
     averaged: Ns,
     memory_10: u64,
 }
@@ -300,7 +304,8 @@ mod tests {
         assert_eq!(io(&psi)[0].1, 2 * SECOND);
     }
 
-    /// Two cgroups on one CPU: one runs all the time, the other waits all the time. It is fully stalled, the host never.
+    /// Two cgroups on one CPU: one runs all the time, the other waits all the time. It is fully
+    /// stalled, the host never.
     #[test]
     fn a_cgroup_knows_its_own_tasks() {
         let mut psi = Psi::new(1, 0);
@@ -313,7 +318,8 @@ mod tests {
         assert_eq!(io(&psi), [(SECOND, 0), (SECOND, 0), (0, 0), stalled]);
     }
 
-    /// kswapd on one of two CPUs, alone for a second and beside a task for another; then a task waits for memory there.
+    /// kswapd on one of two CPUs, alone for a second and beside a task for another; then a task
+    /// waits for memory there.
     #[test]
     fn who_looks_for_memory_is_stalled_though_it_runs() {
         let mut psi = Psi::new(2, 0);

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory: what of it is free, whose pages are taken when little is, and who waits for that.
 //!
-//! Each page is free, in the page cache, or a task's own (anonymous, which stays: there is no swap). A page of the cache that is
-//! neither dirty nor in flight is *clean* and can be taken. Each cgroup has its pages in a line in the order they came
-//! ([`lru`]); who looks for clean ones (reclaim.rs) begins at the old end and goes from cgroup to cgroup, at each for an eighth of what it has. A page that is found dirty
-//! goes to the end of the line. `memory.min` protects a cgroup that has no more than that.
+//! Each page is free, in the page cache, or a task's own (anonymous, which stays: there is no
+//! swap). A page of the cache that is neither dirty nor in flight is *clean* and can be taken. Each
+//! cgroup has its pages in a line in the order they came ([`lru`]); who looks for clean ones
+//! (reclaim.rs) begins at the old end and goes from cgroup to cgroup, at each for an eighth of what
+//! it has. A page that is found dirty goes to the end of the line. `memory.min` protects a cgroup
+//! that has no more than that.
 //!
 //! Three marks, as `mm/page_alloc.c` and `mm/khugepaged.c` set them, say when:
 //!
 //! - below *low* kswapd is woken; it takes pages until *high* of them are free ([`kswapd`]);
-//! - *min* is kept: a task that would go below looks for 32 pages itself (direct reclaim, task/reclaim.rs). If there is no clean page it
-//!   waits a tick, twice, and looks again (`VMSCAN_THROTTLE_NOPROGRESS`); after 16 times in vain the task that holds most is killed.
+//! - *min* is kept: a task that would go below looks for 32 pages itself (direct reclaim,
+//!   task/reclaim.rs). If there is no clean page it waits a tick, twice, and looks again
+//!   (`VMSCAN_THROTTLE_NOPROGRESS`); after 16 times in vain the task that holds most is killed.
 //!
-//! Where a cgroup has only dirty pages, all flushers are told to write what there is. Who looks or waits here is stalled on memory, kswapd too:
-//! that is what pressure of memory counts ([`crate::psi`]).
+//! Where a cgroup has only dirty pages, all flushers are told to write what there is. Who looks or
+//! waits here is stalled on memory, kswapd too: that is what pressure of memory counts
+//! ([`crate::psi`]).
 //!
-//! Dirtyable is what is free beyond *high*, which the kernel keeps in reserve, and the cache: it shrinks as anonymous memory grows, and
-//! with it all limits that are a part of it.
+//! Dirtyable is what is free beyond *high*, which the kernel keeps in reserve, and the cache: it
+//! shrinks as anonymous memory grows, and with it all limits that are a part of it.
 //!
-//! Example. 2 GiB with two zones: min 44 MiB (11 blocks of 2 MiB for each zone, for huge pages), low 55, high 66.
-//! A task fills 300 MiB at 4 GB/s: once 55 are left kswapd begins; it takes a page a microsecond, as many as it fills, and stays some 10 MiB ahead
-//! of the task as long as there are clean ones.
+//! Example. 2 GiB with two zones: min 44 MiB (11 blocks of 2 MiB for each zone, for huge pages),
+//! low 55, high 66. A task fills 300 MiB at 4 GB/s: once 55 are left kswapd begins; it takes a page
+//! a microsecond, as many as it fills, and stays some 10 MiB ahead of the task as long as there are
+//! clean ones.
 
 pub mod kswapd;
 pub mod lru;
@@ -167,8 +172,9 @@ impl World {
         }
     }
 
-    /// `pages` of a file from `start` on are in the cache, as far as there is room and they have not been. A cgroup that has more than its
-    /// `memory.max` then gives up old ones, which takes no time here.
+    /// `pages` of a file from `start` on are in the cache, as far as there is room and they have
+    /// not been. A cgroup that has more than its `memory.max` then gives up old ones, which takes
+    /// no time here.
     pub fn caches(&mut self, file: usize, start: u64, pages: u64) {
         let index = self.wbs[self.files[file].wb as usize].cgroup;
         let (cached, cgroup) = (&mut self.files[file], &mut self.cgroups[index]);
@@ -219,7 +225,8 @@ impl World {
         }
     }
 
-    /// Each page is free, cached, or a task's own; each cached one is in its file, its cgroup and, once, in its line.
+    /// Each page is free, cached, or a task's own; each cached one is in its file, its cgroup and,
+    /// once, in its line.
     #[cfg(any(test, debug_assertions))]
     pub fn check_memory(&self, deeply: bool) {
         let anonymous = self.cgroups.first().map_or(0, |root| root.anonymous);

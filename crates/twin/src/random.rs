@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Randomness that is the same everywhere and for good.
 //!
-//! Written out here, because a crate may change what its generator gives from one version to the next,
-//! and a result must not depend on which one was built with.
+//! Written out here, because a crate may change what its generator gives from one version to the
+//! next, and a result must not depend on which one was built with.
 
 /// A generator (SplitMix64, which is public domain).
 #[derive(Clone, Debug)]
@@ -27,9 +27,9 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// An order of 0..n in which each number comes once: fio visits the blocks of a random job so, and only then
-/// begins a new round. A Feistel network over the next larger square of a power of two; what it
-/// leads to beyond n is sent through it again.
+/// An order of 0..n in which each number comes once: fio visits the blocks of a random job so, and
+/// only then begins a new round. A Feistel network over the next larger square of a power of two;
+/// what it leads to beyond n is sent through it again.
 #[derive(Clone, Debug)]
 pub struct Shuffle {
     n: u64,

@@ -16,7 +16,8 @@ use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Phase, Scenario};
 use std::collections::BTreeMap;
 
-/// A process whose write has not returned this long after its time is taken for stuck, as in the lab.
+/// A process whose write has not returned this long after its time is taken for stuck, as in the
+/// lab.
 const SLACK: Ns = 5 * SECOND;
 /// How long writing everything back may take.
 const PATIENCE: Ns = 3600 * SECOND;
@@ -83,9 +84,10 @@ pub fn run_and_watch(
     })
 }
 
-/// All files were written once before the first phase, job by job, file after file, before a disk's bandwidth was bounded. What is left
-/// of that is who has completed how much, and, if the scenario says how fast that went, what the kernel learnt: its pace,
-/// and from a file that did not fit below freerun also what one writer may have.
+/// All files were written once before the first phase, job by job, file after file, before a disk's
+/// bandwidth was bounded. What is left of that is who has completed how much, and, if the scenario
+/// says how fast that went, what the kernel learnt: its pace, and from a file that did not fit
+/// below freerun also what one writer may have.
 fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
     let (limit, background) = world.sysctl.levels(world.dirtyable(), None);
     for phase in &scenario.phases {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From a scenario to a host: what the twin models is set up, everything else is a problem that names its key.
+//! From a scenario to a host: what the twin models is set up, everything else is a problem that
+//! names its key.
 
 mod disks;
 mod holders;
@@ -26,7 +27,8 @@ pub type Refusal = (String, String);
 /// CPU time of a write() and of a page of it, on a machine of today, in nanoseconds.
 const CALL: Ns = 800;
 const PER_PAGE: Ns = 600;
-/// CPU time of a page that is looked at to take it: 2,480 instructions (`crates/weir/tests/guest/scan.sh`), two to three of them a nanosecond.
+/// CPU time of a page that is looked at to take it: 2,480 instructions
+/// (`crates/weir/tests/guest/scan.sh`), two to three of them a nanosecond.
 const SCAN: Ns = 1000;
 /// What a flusher submits when nothing but its own work bounds it, in bytes per second.
 const FLUSHER: u64 = 4 << 30;
@@ -37,7 +39,8 @@ pub struct Plan {
     pub works: Vec<Option<Work>>,
     machine: Machine,
     sysctl: Sysctl,
-    /// Pages per second at which files were laid out, if the scenario says what flushers or disks can do.
+    /// Pages per second at which files were laid out, if the scenario says what flushers or disks
+    /// can do.
     pub laid_out_at: Option<u64>,
 }
 
@@ -73,7 +76,8 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     let (sysctl, times) = sysctls(&scenario.host.sysctl, &mut refusals);
     holders::refusals(scenario, &works, &mut refusals);
     let twin = &scenario.twin;
-    // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let tasks dirty.
+    // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let
+    // tasks dirty.
     let kept = (scenario.host.memory_bytes / 32 + (96 << 20)).min(scenario.host.memory_bytes / 2);
     let others = twin.anonymous_bytes.unwrap_or(0);
     if kept + others >= scenario.host.memory_bytes {

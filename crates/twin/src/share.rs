@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who completes how much of a domain's writeback, with recent completions counting more.
 //!
-//! A domain counts all completed pages, each device's writeback its own; every three seconds all counts are halved.
-//! A share is own / all, and is what part of the domain's limit a device's writeback is entitled to. Halving is done when a
-//! count is next looked at, so it costs nothing per period and writeback.
+//! A domain counts all completed pages, each device's writeback its own; every three seconds all
+//! counts are halved. A share is own / all, and is what part of the domain's limit a device's
+//! writeback is entitled to. Halving is done when a count is next looked at, so it costs nothing
+//! per period and writeback.
 //!
-//! Example. Two disks complete 30 and 10 pages, a period passes, and the second completes 5 more: 15 and 10
-//! of 25. The second has 40 % of the limit, 25 % a period ago.
+//! Example. Two disks complete 30 and 10 pages, a period passes, and the second completes 5 more:
+//! 15 and 10 of 25. The second has 40 % of the limit, 25 % a period ago.
 
 use crate::clock::{HZ, Ticks};
 

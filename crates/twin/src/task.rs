@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task: one process of a fio job, writing or reading through the page cache.
 //!
-//! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns (turns.rs). Pages become dirty in stretches that
-//! end where the throttle is to be passed, where the operation or the file ends, or after a tick. Between
-//! operations it may wait: for its rate (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
+//! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns
+//! (turns.rs). Pages become dirty in stretches that end where the throttle is to be passed, where
+//! the operation or the file ends, or after a tick. Between operations it may wait: for its rate
+//! (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
 //! think. Its time is up when an operation ends after it.
 //!
-//! A task that ends leaves pages it has not answered for to the next task that makes a pass on its CPU.
+//! A task that ends leaves pages it has not answered for to the next task that makes a pass on its
+//! CPU.
 //!
-//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Mappings: fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
+//! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Mappings:
+//! fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
 
 mod fault;
 mod operation;
@@ -156,7 +159,8 @@ impl Task {
 }
 
 impl World {
-    /// Starts process `number` of a job on `file` in the cgroup `home` at the time `start`; it is measured after its ramp, until `end`.
+    /// Starts process `number` of a job on `file` in the cgroup `home` at the time `start`; it is
+    /// measured after its ramp, until `end`.
     pub fn start_task(
         &mut self,
         (job, number): (usize, usize),
@@ -349,7 +353,8 @@ impl World {
         self.busy -= 1;
     }
 
-    /// The phase ends with the task still in an operation: that ends here too, as if it had been let go.
+    /// The phase ends with the task still in an operation: that ends here too, as if it had been
+    /// let go.
     pub fn give_up(&mut self, index: usize) {
         if self.tasks[index].state == State::Over {
             return;

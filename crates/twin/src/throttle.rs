@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A writer's pass through the throttle, and a flusher's look at the levels.
 //!
-//! A writer passes after it has dirtied as many pages as its last pass allowed. If the host and its cgroup are at or below
-//! freerun it goes on, with about the square root of the room left. Else it may go at the rate of whichever domain
-//! gives it less, and sleeps until it is no faster. Time it spent otherwise since its last pause counts, up to a second: a writer that
-//! is slow by itself does not sleep; one that paused much longer starts afresh. Above the hard limit it may not go at all, and looks
-//! again after each pause.
+//! A writer passes after it has dirtied as many pages as its last pass allowed. If the host and its
+//! cgroup are at or below freerun it goes on, with about the square root of the room left. Else it
+//! may go at the rate of whichever domain gives it less, and sleeps until it is no faster. Time it
+//! spent otherwise since its last pause counts, up to a second: a writer that is slow by itself
+//! does not sleep; one that paused much longer starts afresh. Above the hard limit it may not go at
+//! all, and looks again after each pause.
 //!
-//! What the kernel believes of a cgroup's pages is up to two seconds old; the host's and each writeback's are exact. With the
-//! module, limits are amended on the way (weir.rs).
+//! What the kernel believes of a cgroup's pages is up to two seconds old; the host's and each
+//! writeback's are exact. With the module, limits are amended on the way (weir.rs).
 //!
-//! Example. Rate 437 pages/s, 32 pages dirtied: 72 ms, of which 20 have passed since the last pause. It sleeps 52.
+//! Example. Rate 437 pages/s, 32 pages dirtied: 72 ms, of which 20 have passed since the last
+//! pause. It sleeps 52.
 
 use crate::clock::{HZ, Ticks, wake_at};
 use crate::controller::ONE;
@@ -130,7 +132,8 @@ impl World {
                 .is_some_and(over)
     }
 
-    /// The writeback learns from what happened since it last did; a writer's pass gives what it found.
+    /// The writeback learns from what happened since it last did; a writer's pass gives what it
+    /// found.
     pub fn adapt(&mut self, wb: usize, views: &[(View, u64)]) {
         let now = self.tick();
         let cgroup = self.wbs[wb].cgroup;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a recording of a run has, for its pictures: the passes through the throttle as the kernel's
-//! `balance_dirty_pages` event has them, when sleepers woke, the host's levels twenty times a second, and twice a second
-//! how far each process has come. Watching changes nothing: a run that is watched comes to the same.
+//! `balance_dirty_pages` event has them, when sleepers woke, the host's levels twenty times a
+//! second, and twice a second how far each process has come. Watching changes nothing: a run that
+//! is watched comes to the same.
 
 use crate::clock::{HZ, Ns, Ticks};
 use crate::domain::View;

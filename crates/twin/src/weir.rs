@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The module, in its arm: where the real one has a probe, this asks the same policy and applies its answer.
+//! The module, in its arm: where the real one has a probe, this asks the same policy and applies
+//! its answer.
 //!
-//! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the module's own code does in the
-//! kernel: which counts it hands in; in pass.rs what it does to a pass, in beat.rs what it does by the clock, in weight.rs who waits for whom. Sums over subtrees are exact here; the module's are up to a beat old.
+//! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the
+//! module's own code does in the kernel: which counts it hands in; in pass.rs what it does to a
+//! pass, in beat.rs what it does by the clock, in weight.rs who waits for whom. Sums over subtrees
+//! are exact here; the module's are up to a beat old.
 
 mod beat;
 mod pass;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated host: everything there is, what happens next, and the counts that must come out even.
+//! The simulated host: everything there is, what happens next, and the counts that must come out
+//! even.
 //!
-//! Events are ordered by time, and those of one time by when they were planned, but for those who sleep whole ticks: they come first then, and in
-//! the opposite order. The order is total, so a run is the same every time and everywhere. All state is integers.
+//! Events are ordered by time, and those of one time by when they were planned, but for those who
+//! sleep whole ticks: they come first then, and in the opposite order. The order is total, so a run
+//! is the same every time and everywhere. All state is integers.
 //!
 //! Pages: account.rs. What the host is made of: state.rs.
 
@@ -63,7 +65,8 @@ pub enum Event {
     Agent,
 }
 
-/// Of events at the same time, those of tasks that sleep whole ticks come before this, others after.
+/// Of events at the same time, those of tasks that sleep whole ticks come before this, others
+/// after.
 const SLEEPERS: u64 = 1 << 63;
 
 /// The simulated host: clock, events, memory, disks and tasks.
@@ -187,8 +190,9 @@ impl World {
         self.events.push(Reverse((at, place, event)));
     }
 
-    /// Plans the end of a sleep of whole ticks. Of those that end in one tick the last to begin ends first: the kernel's timers of a tick are a
-    /// list that is added to, and taken from, at its head (`enqueue_timer`). All come before what happens at that time besides: a program's
+    /// Plans the end of a sleep of whole ticks. Of those that end in one tick the last to begin
+    /// ends first: the kernel's timers of a tick are a list that is added to, and taken from, at
+    /// its head (`enqueue_timer`). All come before what happens at that time besides: a program's
     /// own sleep, say, has 50 us of slack.
     pub fn plan_wake(&mut self, at: Ns, event: Event) {
         debug_assert!(at > self.now, "planned in the past");
@@ -197,7 +201,8 @@ impl World {
         self.events.push(Reverse((at, place, event)));
     }
 
-    /// Lets the next event happen, unless it is later than `end`. False if there was none, and it is `end` then.
+    /// Lets the next event happen, unless it is later than `end`. False if there was none, and it
+    /// is `end` then.
     pub fn step(&mut self, end: Ns) -> bool {
         match self.events.peek() {
             Some(Reverse((at, _, _))) if *at <= end => {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A weight divides what its parent's children get, and nothing outside: six unlimited writers on a disk of 6 MiB/s.
+//! A weight divides what its parent's children get, and nothing outside: six unlimited writers on a
+//! disk of 6 MiB/s.
 
 use scenario::model::Arm;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What holds for every scenario: pages are neither lost nor made up, time goes on, and the same scenario comes to the same.
+//! What holds for every scenario: pages are neither lost nor made up, time goes on, and the same
+//! scenario comes to the same.
 //!
-//! The first two are asserted by the model itself, in test builds, at every event. `make twin-random` tries many more.
+//! The first two are asserted by the model itself, in test builds, at every event. `make
+//! twin-random` tries many more.
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Many writers whose pauses are all the longest there is: what Linux does with them, as seen in guests (docs/experiments/0016-hosts-no-lab-has.md).
+//! Many writers whose pauses are all the longest there is: what Linux does with them, as seen in
+//! guests (docs/experiments/0016-hosts-no-lab-has.md).
 
 use scenario::model::{Arm, Scenario};
 use std::collections::HashMap;
 
-/// 200 dd on 19 MiB/s, 24 pages a second each, on a machine as the guest's: one CPU of a billion instructions a second, 32 requests of 64 KiB in line.
+/// 200 dd on 19 MiB/s, 24 pages a second each, on a machine as the guest's: one CPU of a billion
+/// instructions a second, 32 requests of 64 KiB in line.
 fn guest(filesystem: &str) -> Scenario {
     let text = format!(
         r#"
@@ -35,7 +37,8 @@ duration = "40s"
     scenario::parse("guest", "guest.toml", &text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Of neighbours that had slept since one tick and woke in one the guest woke 193 in the opposite order and none in the same.
+/// Of neighbours that had slept since one tick and woke in one the guest woke 193 in the opposite
+/// order and none in the same.
 #[test]
 fn who_slept_last_wakes_first() {
     let outcome = twin::run_and_watch(&guest("xfs"), Arm::Stock, 1, true)
@@ -65,7 +68,8 @@ fn who_slept_last_wakes_first() {
     assert!(reversed > 1000 && same * 20 < reversed, "{reversed} {same}");
 }
 
-/// 5.4 and 4.8 % between the fastest and the slowest in a guest: each task's turn is the same 51 ticks, and a page a second is 4 % of its rate.
+/// 5.4 and 4.8 % between the fastest and the slowest in a guest: each task's turn is the same 51
+/// ticks, and a page a second is 4 % of its rate.
 #[test]
 fn nobody_leaves_his_tick() {
     let outcome =

@@ -16,8 +16,8 @@ fn figure_of(name: &str, arm: Arm, metric: &str, seed: u64) -> f64 {
     outcome.metrics[&format!("{}.{metric}", arm.name())].value
 }
 
-/// What reaches the disk for a cgroup is in proportion to its weight. Lab: 3.57 of the 4 that are due; of eight 0.85 to 1.4; the longest write of
-/// four tasks that share the least weight 5.2 s.
+/// What reaches the disk for a cgroup is in proportion to its weight. Lab: 3.57 of the 4 that are
+/// due; of eight 0.85 to 1.4; the longest write of four tasks that share the least weight 5.2 s.
 #[test]
 fn weights() {
     let cleaned = |phase: &str, cgroup: &str| {
@@ -45,7 +45,8 @@ fn weights() {
     }
 }
 
-/// Guests: 40 (36..51) stock, 53 (42..54) where they count instructions, 125 with the floor; longest pause 204 ms; the host at 32.4 MiB.
+/// Guests: 40 (36..51) stock, 53 (42..54) where they count instructions, 125 with the floor;
+/// longest pause 204 ms; the host at 32.4 MiB.
 #[test]
 fn dirty_knobs() {
     let stock = |metric| figure("dirty-knobs", Arm::Stock, metric);
@@ -59,7 +60,8 @@ fn dirty_knobs() {
     assert!(weir("contended.host.dirty_max_bytes") < 32.0 * 1048576.0);
 }
 
-/// Lab: IO full 24.9 and 16.3 % stock, 1.1 and 1.6 % weir. How far eight bursts drift apart is chance, so the median of seven.
+/// Lab: IO full 24.9 and 16.3 % stock, 1.1 and 1.6 % weir. How far eight bursts drift apart is
+/// chance, so the median of seven.
 #[test]
 fn io_psi() {
     let median = |arm| {
@@ -73,7 +75,8 @@ fn io_psi() {
     assert!((1.0..1.4).contains(&weir), "{weir}");
 }
 
-/// 50 dd and an rsync that receives over Ethernet what it writes: it writes as much as each of them, by pauses that leave its buffer no time to fill.
+/// 50 dd and an rsync that receives over Ethernet what it writes: it writes as much as each of
+/// them, by pauses that leave its buffer no time to fill.
 #[test]
 fn rsync_beside_fifty_dd() {
     let figure = |metric: &str| figure("twin/rsync", Arm::Stock, metric);

@@ -3,7 +3,8 @@
 
 use scenario::model::Arm;
 
-/// One minute of jobs on one CPU and one disk: the disk's keys, and each job's name and fio options.
+/// One minute of jobs on one CPU and one disk: the disk's keys, and each job's name and fio
+/// options.
 fn run(disk: &str, jobs: &[(&str, &str)]) -> impl Fn(&str) -> f64 + use<> {
     let mut text = format!(
         "title = \"t\"\n[host]\nmemory = \"1G\"\ncpus = 1\n\
@@ -54,8 +55,8 @@ fn alone_in_order_a_reader_keeps_the_disk_busy() {
     is_near(figure("reader.bw_bytes"), 40.0 * 1048576.0, 1.0);
 }
 
-/// Each read waits for the write that is under way. A bio of 8 MiB is six of 1,280 KiB, 31.25 ms each, and a seventh of 12.5: seven reads
-/// in 205.5 ms, and some more before the first write.
+/// Each read waits for the write that is under way. A bio of 8 MiB is six of 1,280 KiB, 31.25 ms
+/// each, and a seventh of 12.5: seven reads in 205.5 ms, and some more before the first write.
 #[test]
 fn on_a_shared_disk_reads_overtake_all_writes_but_one() {
     let reader = ("reader", "rw = \"randread\", bs = \"4k\"");
@@ -86,7 +87,8 @@ fn a_writer_that_syncs_waits_for_its_page_and_the_filesystem() {
     is_near(synced("fsync"), 16.0, 1.0);
 }
 
-/// Beside a flood 32 pages, half a second, are in line before the page, before the blocks of the commit and before its record.
+/// Beside a flood 32 pages, half a second, are in line before the page, before the blocks of the
+/// commit and before its record.
 #[test]
 fn beside_a_flood_each_sync_waits_three_times() {
     let synced = ("synced", "rw = \"write\", bs = \"4k\", fsync = 1");

@@ -3,7 +3,8 @@
 
 use scenario::model::{Arm, Scenario};
 
-/// Of 1 GiB 896 MiB are dirtyable and 66 kept in reserve. A reader fills the cache with `cached` MiB; then another task wants twice `held`.
+/// Of 1 GiB 896 MiB are dirtyable and 66 kept in reserve. A reader fills the cache with `cached`
+/// MiB; then another task wants twice `held`.
 fn load(cached: u32, held: u32, limit: u32, (disk, twin): (&str, &str)) -> Scenario {
     let text = format!(
         r#"
@@ -58,8 +59,8 @@ fn who_finds_enough_free_pays_nothing() {
     assert_eq!(of("hog.iops"), 1.0, "a second of thought after each");
 }
 
-/// 700 MiB are clean in the cache, 400 are wanted of the 258 that are free: kswapd takes them, and a little more, and is all
-/// that is stalled: a microsecond for each page.
+/// 700 MiB are clean in the cache, 400 are wanted of the 258 that are free: kswapd takes them, and
+/// a little more, and is all that is stalled: a microsecond for each page.
 #[test]
 fn clean_pages_are_kswapds_to_take() {
     let of = figures(&load(700, 200, 64, ("4G/s", "")));
@@ -74,8 +75,8 @@ fn clean_pages_are_kswapds_to_take() {
     assert_eq!(of("cgroup/quiet.mem_some_pct"), 0.0, "kswapd is nobody's");
 }
 
-/// Two thirds of the host are dirty, on a disk of 4 MiB/s, as a task wants 600 MiB of the 318 that it may have at once: it gets
-/// what is written meanwhile, and waits.
+/// Two thirds of the host are dirty, on a disk of 4 MiB/s, as a task wants 600 MiB of the 318 that
+/// it may have at once: it gets what is written meanwhile, and waits.
 #[test]
 fn who_finds_only_dirty_pages_waits_for_them_to_be_written() {
     let of = figures(&load(600, 300, 900, ("4M/s", "")));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What cgroups and files on one disk have to do with each other, and disks that are not as they should be: what must come
-//! out follows by hand.
+//! What cgroups and files on one disk have to do with each other, and disks that are not as they
+//! should be: what must come out follows by hand.
 
 use scenario::model::Arm;
 
-/// One minute of jobs on two CPUs and one disk of 40 MiB/s. Jobs are given by cgroup, name, keys and fio options.
+/// One minute of jobs on two CPUs and one disk of 40 MiB/s. Jobs are given by cgroup, name, keys
+/// and fio options.
 struct Host<'a> {
     twin: &'a str,
     disk: &'a str,
@@ -60,7 +61,8 @@ fn is_near(value: f64, expected: f64, percent: f64) {
     assert!(off.abs() <= percent, "{value} is {off:.1} % off {expected}");
 }
 
-/// What one may not write waits in writeback, not in the disk's line: the disk is the other's, but the pool is full of it.
+/// What one may not write waits in writeback, not in the disk's line: the disk is the other's, but
+/// the pool is full of it.
 #[test]
 fn io_max_holds_writeback_and_leaves_the_disk_to_others() {
     let figure = Host {
@@ -208,7 +210,8 @@ fn one_request_of_ten_fails() {
     assert!(figure("flood.total_ios") > 10_000.0);
 }
 
-/// As fast as its data come, if nothing else holds it; and if it takes them only twice a second, as much as the buffer holds.
+/// As fast as its data come, if nothing else holds it; and if it takes them only twice a second, as
+/// much as the buffer holds.
 #[test]
 fn who_receives_writes_what_comes() {
     let receives = |fio: &str| {
@@ -229,8 +232,9 @@ fn who_receives_writes_what_comes() {
     is_near(figure("rsync.iops"), 8.0, 1.0);
 }
 
-/// 32 pages of the flood's are in line before the commit's two, once in two seconds, or 64 if its flusher has come to the other CPU: a write() of
-/// the other may wait for 531 or 1,031 ms, but not for the record.
+/// 32 pages of the flood's are in line before the commit's two, once in two seconds, or 64 if its
+/// flusher has come to the other CPU: a write() of the other may wait for 531 or 1,031 ms, but not
+/// for the record.
 #[test]
 fn a_write_waits_for_a_commit_that_has_its_inode() {
     let longest = |options: &str| {
@@ -254,7 +258,8 @@ fn a_write_waits_for_a_commit_that_has_its_inode() {
     assert!(never < 210.0, "a pause: {never}");
 }
 
-/// Sixty-four CPUs have 32 slots each, of which 64 flushers have 192 together, 3 s of them; of a queue of 32 they have 24.
+/// Sixty-four CPUs have 32 slots each, of which 64 flushers have 192 together, 3 s of them; of a
+/// queue of 32 they have 24.
 #[test]
 fn a_commit_waits_for_no_more_than_the_queue() {
     let longest = |cpus: u32, twin: &str| {
@@ -276,8 +281,10 @@ fn a_commit_waits_for_no_more_than_the_queue() {
     assert!((0.3..0.6).contains(&sata), "{sata}");
 }
 
-/// Without delayed allocation the grower's dirty pages are in the transaction that the other has committed once a cycle. A cycle is a second's thought, 31 ms for a
-/// page and the journal's three, and c / 4 for what was dirtied in its c seconds: c = 1.031 + c / 4, so 0.727 a second; else 0.970.
+/// Without delayed allocation the grower's dirty pages are in the transaction that the other has
+/// committed once a cycle. A cycle is a second's thought, 31 ms for a page and the journal's three,
+/// and c / 4 for what was dirtied in its c seconds: c = 1.031 + c / 4, so 0.727 a second; else
+/// 0.970.
 #[test]
 fn a_commit_carries_the_data_of_files_that_grow() {
     let synced = |options: &str| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory in tiers: pages are neither lost nor made up and runs repeat, whatever the scenario; and no split does better than
-//! weir's lending where all memory is read alike.
+//! Memory in tiers: pages are neither lost nor made up and runs repeat, whatever the scenario; and
+//! no split does better than weir's lending where all memory is read alike.
 //!
 //! That no page is lost is asserted by the model itself, in test builds, at every beat.
 
@@ -151,7 +151,8 @@ fn extremes_are_run_too() {
     assert_eq!(problem[0].0, "tier[0].latency");
 }
 
-/// What the shipped scenarios say must come out: the published tables, and the price (docs/experiments/0017-tiers-on-the-twin.md).
+/// What the shipped scenarios say must come out: the published tables, and the price
+/// (docs/experiments/0017-tiers-on-the-twin.md).
 #[test]
 fn shipped_scenarios_show_what_they_must() {
     for name in ["tier-limits", "tier-hot-cold", "tier-lent", "tier-heat"] {
@@ -203,8 +204,9 @@ fn least_and_sum(reads: [f64; 4]) -> (f64, f64) {
     )
 }
 
-/// docs/experiments/0017-tiers-on-the-twin.md, "The price": of all splits of the fast memory none has a higher minimum than the one that lending
-/// comes to, and none with that minimum reads more in all. Tried: all in steps of 6 % of 220 GB.
+/// docs/experiments/0017-tiers-on-the-twin.md, "The price": of all splits of the fast memory none
+/// has a higher minimum than the one that lending comes to, and none with that minimum reads more
+/// in all. Tried: all in steps of 6 % of 220 GB.
 #[test]
 fn no_split_of_fast_memory_beats_lending_where_all_is_read_alike() {
     let (least, sum) = least_and_sum(reads("tier-lent", |_| {}));

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// Keep knobs as a policy file says, and show metrics to Prometheus
 ///
-/// Sets them on cgroups as they appear. Runs until SIGTERM, and leaves the knobs as they are then. The policy is read again when its file
-/// changes and on SIGHUP. Exit status: 0 ended or valid, 1 the policy is refused, 2 it cannot run.
+/// Sets them on cgroups as they appear. Runs until SIGTERM, and leaves the knobs as they are then.
+/// The policy is read again when its file changes and on SIGHUP. Exit status: 0 ended or valid, 1
+/// the policy is refused, 2 it cannot run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The policy file; without one, nothing is set, and what an earlier run set is put back

@@ -3,25 +3,29 @@
 
 use scenario::model::Scenario;
 
-/// CPU time of a `write()` and of each of its pages: a write of 4 KiB takes 7.1 us, one of 64 KiB 103 (medians of fio, on ext4, where no task waits).
+/// CPU time of a `write()` and of each of its pages: a write of 4 KiB takes 7.1 us, one of 64 KiB
+/// 103 (medians of fio, on ext4, where no task waits).
 const CALL_NS: u64 = 700;
 const PAGE_NS: u64 = 6_400;
-/// Of a page that is dirty already: 64 KiB take 28 to 41 us then, and 6.5 where they are stored to through a mapping.
+/// Of a page that is dirty already: 64 KiB take 28 to 41 us then, and 6.5 where they are stored to
+/// through a mapping.
 const REWRITE_NS: u64 = 2_000;
 const STORE_NS: u64 = 400;
 /// Each 31st write of 4 KiB to a page that is not in the cache takes 24.7 us instead of 10.8.
 const REFILL_NS: u64 = 13_900;
 /// What a write of 4 KiB takes longer, 10.8 us, each time its task has slept.
 const WAKE_NS: u64 = 3_700;
-/// A look at /proc/vmstat and at two cgroups: 341 us in arm stock, 472 in arm weir (the sampling thread's schedstat).
+/// A look at /proc/vmstat and at two cgroups: 341 us in arm stock, 472 in arm weir (the sampling
+/// thread's schedstat).
 const LOOK_NS: u64 = 400_000;
 /// From a job's start to its first write, the same for 1 and 64 threads.
 const START_NS: u64 = 280_000_000;
 /// A flusher takes 2.2 us a page (1.9 to 2.4 in eight phases of `ceiling-ratio`).
 const FLUSHER_BANDWIDTH: u64 = 1_860_000_000;
 
-/// Gives the scenario that machine: one CPU that takes a nanosecond for an instruction, whatever machine emulates it. What 6.12 takes on it is
-/// known, so what the scenario says of the lab's CPUs (`[twin]`) is put aside.
+/// Gives the scenario that machine: one CPU that takes a nanosecond for an instruction, whatever
+/// machine emulates it. What 6.12 takes on it is known, so what the scenario says of the lab's CPUs
+/// (`[twin]`) is put aside.
 pub fn machine(scenario: &mut Scenario) {
     scenario.host.cpus = 1;
     let twin = &mut scenario.twin;

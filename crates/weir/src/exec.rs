@@ -11,20 +11,20 @@ use std::time::Duration;
 
 /// Run a shell script in a guest that boots a stock kernel
 ///
-/// The guest has busybox, fio, mkfs.* and weir, and /weir.ko if weir's source tree has a module. Output comes
-/// line by line. Exit status: the script's own; 125 if the guest failed (its kernel warned, for
-/// example), 126 if it hung or died, 2 if it could not be run.
+/// The guest has busybox, fio, mkfs.* and weir, and /weir.ko if weir's source tree has a module.
+/// Output comes line by line. Exit status: the script's own; 125 if the guest failed (its kernel
+/// warned, for example), 126 if it hung or died, 2 if it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the path of a
-    /// vmlinuz
+    /// debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the
+    /// path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Memory of the guest
     #[arg(long, default_value = "2G", value_parser = config::units::size)]
     memory: u64,
-    /// Memory of one kind, fastest first, the guest's memory being their sum instead of --memory: a NUMA node each,
-    /// CPUs on the first; latency and bandwidth as in 250ns and 50G/s
+    /// Memory of one kind, fastest first, the guest's memory being their sum instead of --memory: a
+    /// NUMA node each, CPUs on the first; latency and bandwidth as in 250ns and 50G/s
     #[arg(long = "tier", value_name = "SIZE[,LATENCY,BANDWIDTH]", value_parser = tier)]
     tiers: Vec<Tier>,
     /// The last tier is a DIMM: all of its memory can go offline, and out
@@ -36,19 +36,22 @@ pub struct Args {
     /// CPUs that the guest's kernel makes per-CPU data for, those beyond --cpus being absent
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     possible_cpus: u32,
-    /// A disk: linked as /dev/weir/NAME and, with a filesystem, mounted at /mnt/NAME; bandwidth as in 256K/s
+    /// A disk: linked as /dev/weir/NAME and, with a filesystem, mounted at /mnt/NAME; bandwidth as
+    /// in 256K/s
     #[arg(long = "disk", value_name = "NAME=SIZE[,FS[,WRITE_BPS]]", value_parser = disk)]
     disks: Vec<ScriptDisk>,
     /// Put a file of this machine into the guest
     #[arg(long = "file", value_name = "HOST:GUEST", value_parser = file)]
     files: Vec<(PathBuf, String)>,
-    /// Put a Debian package into the guest, with the libraries it needs but nothing else it depends on
+    /// Put a Debian package into the guest, with the libraries it needs but nothing else it depends
+    /// on
     #[arg(long = "package", value_name = "NAME")]
     packages: Vec<String>,
     /// Put one of the kernel's modules into the guest, with what it needs, for modprobe to load
     #[arg(long = "driver", value_name = "NAME")]
     drivers: Vec<String>,
-    /// Let the time stamp counter count the instructions of all CPUs, one nanosecond each; idle time is skipped
+    /// Let the time stamp counter count the instructions of all CPUs, one nanosecond each; idle
+    /// time is skipped
     #[arg(long)]
     count_instructions: bool,
     /// More kernel command line

@@ -18,17 +18,19 @@ use std::time::Duration;
 ///
 /// Watches the kernel for a while and says what stalled, which limit decided, how that limit comes
 /// about, who holds the dirty pages, and what to type to change it. Takes root, but neither weir's
-/// module nor BTF. Ctrl-C ends the watching early. Exit status: 0 explained, 1 nothing stalled, 2 it
-/// cannot be told.
+/// module nor BTF. Ctrl-C ends the watching early. Exit status: 0 explained, 1 nothing stalled, 2
+/// it cannot be told.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process's id; all cgroups if left out
+    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process's id; all cgroups if left
+    /// out
     #[arg(value_name = "CGROUP|PID")]
     target: Option<String>,
     /// How long to watch
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = window)]
     time: u64,
-    /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace, trace-cmd report or perf script
+    /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace,
+    /// trace-cmd report or perf script
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "time"])]
     from: Option<PathBuf>,
     /// One JSON object instead of text

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the command says, in one place, because its reader may stop early: `weir report FILE | head`.
+//! What the command says, in one place, because its reader may stop early: `weir report FILE |
+//! head`.
 //!
-//! Rust programs ignore SIGPIPE, and weir must: a write to a QEMU that is gone shall fail, not end weir. So a
-//! write to standard output fails too, and `println!` would panic. Here it becomes an error like any other:
-//! all callers clean up on the way out, nothing is said, and the status is the one a shell shows for a
-//! program that the signal ended.
+//! Rust programs ignore SIGPIPE, and weir must: a write to a QEMU that is gone shall fail, not end
+//! weir. So a write to standard output fails too, and `println!` would panic. Here it becomes an
+//! error like any other: all callers clean up on the way out, nothing is said, and the status is
+//! the one a shell shows for a program that the signal ended.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -62,8 +63,8 @@ pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "{text}");
 }
 
-/// Writes a file, whole or not at all: until it is whole, what was there before stays. What is no file, a pipe for
-/// one, takes it as it comes.
+/// Writes a file, whole or not at all: until it is whole, what was there before stays. What is no
+/// file, a pipe for one, takes it as it comes.
 ///
 /// # Errors
 /// It cannot be written.

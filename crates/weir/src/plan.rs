@@ -19,11 +19,12 @@ use std::process::ExitCode;
 
 /// Find the weakest knobs with which a scenario meets its expectations, on the twin
 ///
-/// Tries knobs one at a time and prints the commands that set what was found, or which expectations cannot be met and how
-/// near they came. Exit status: 0 found, 1 not, 2 it could not be tried.
+/// Tries knobs one at a time and prints the commands that set what was found, or which expectations
+/// cannot be met and how near they came. Exit status: 0 found, 1 not, 2 it could not be tried.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A knob to search and, if wanted, between what: victim/memory.dirty_min=1M..16M, drain_seconds; several. Without any, those that the scenario sets
+    /// A knob to search and, if wanted, between what: victim/memory.dirty_min=1M..16M,
+    /// drain_seconds; several. Without any, those that the scenario sets
     #[arg(long, value_name = "KNOB[=A..B]")]
     knob: Vec<String>,
     /// Seed of the random numbers
@@ -87,7 +88,8 @@ struct Plan {
     scenario: Scenario,
     report: Report,
     runs: usize,
-    /// For each knob that is set: the next weaker value that was tried, and what was not met with it.
+    /// For each knob that is set: the next weaker value that was tried, and what was not met with
+    /// it.
     weaker: Vec<Option<(u64, Vec<Judged>)>>,
     /// For each expectation that is not met: the nearest any trial came to it, if one came nearer.
     nearest: Vec<(Judged, Point)>,

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Record what the kernel's throttle does, for weir report
 ///
-/// The file is written as it goes, and is of use up to its last second if the machine dies. Ctrl-C ends
-/// the recording early. Exit status: 0 recorded, 2 it could not be.
+/// The file is written as it goes, and is of use up to its last second if the machine dies. Ctrl-C
+/// ends the recording early. Exit status: 0 recorded, 2 it could not be.
 #[derive(clap::Args, Debug)]
 pub struct RecordArgs {
     /// A new file

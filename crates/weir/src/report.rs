@@ -12,11 +12,13 @@ use std::process::ExitCode;
 
 /// Sum up a recording: which cgroup lost how much time to what, and why
 ///
-/// With --html, pictures of a recording, or of a run that weir run --out kept: one page that opens from
-/// disk; with --perfetto, a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a file cannot be used.
+/// With --html, pictures of a recording, or of a run that weir run --out kept: one page that opens
+/// from disk; with --perfetto, a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a
+/// file cannot be used.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A recording of weir record, a trace as for weir explain --from, or a guest's directory of weir run --out
+    /// A recording of weir record, a trace as for weir explain --from, or a guest's directory of
+    /// weir run --out
     file: PathBuf,
     /// A second one, drawn beside the first
     other: Option<PathBuf>,

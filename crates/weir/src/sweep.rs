@@ -20,11 +20,13 @@ use std::process::ExitCode;
 
 /// Run a scenario on the twin with each combination of some values
 ///
-/// Prints a line per combination: the figures that expectations are about, or those of --show, and whether all expectations are met.
-/// Runs go on in parallel. Exit status: 0, or 2 if something could not be run.
+/// Prints a line per combination: the figures that expectations are about, or those of --show, and
+/// whether all expectations are met. Runs go on in parallel. Exit status: 0, or 2 if something
+/// could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A key of the file and its values, as in host.weir.drain_seconds=10,20,30; several --set are combined
+    /// A key of the file and its values, as in host.weir.drain_seconds=10,20,30; several --set are
+    /// combined
     #[arg(long, value_name = "KEY=A,B,C", required = true)]
     set: Vec<String>,
     /// A figure to show, as in weir.contended.victim.iops; several
@@ -36,10 +38,12 @@ pub struct Args {
     /// Draw bars below the table
     #[arg(long, conflicts_with_all = ["json", "lines"])]
     plot: bool,
-    /// Draw curves into a new SVG file: the first --set along the axis, a line for each combination of the others
+    /// Draw curves into a new SVG file: the first --set along the axis, a line for each combination
+    /// of the others
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Run only every N-th combination, from the I-th on (0 is the first): a part of a sweep over several machines
+    /// Run only every N-th combination, from the I-th on (0 is the first): a part of a sweep over
+    /// several machines
     #[arg(long, value_name = "I/N", value_parser = part, requires = "lines")]
     part: Option<(usize, usize)>,
     /// Runs at a time [default: one per CPU]

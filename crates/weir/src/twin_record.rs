@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A watched run of the twin, kept as the lab keeps a guest's: `results.jsonl` and a recording of each phase, so that
-//! whatever reads those reads this.
+//! A watched run of the twin, kept as the lab keeps a guest's: `results.jsonl` and a recording of
+//! each phase, so that whatever reads those reads this.
 
 use anyhow::{Context, Result};
 use observe::Observation;

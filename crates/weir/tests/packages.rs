@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! debian/ keeps up with the tree, and the tree with Debian. What the packages do is tested by `make test-containers`.
+//! debian/ keeps up with the tree, and the tree with Debian. What the packages do is tested by
+//! `make test-containers`.
 
 use std::process::Command;
 
@@ -19,11 +20,12 @@ fn the_changelog_has_an_entry_for_this_version() {
     );
 }
 
-/// Clippy sees what the tree itself asks of Rust's library (`incompatible_msrv`); what language it speaks, and
-/// dependencies that ask for more than they say, only a compiler of that version.
+/// Clippy sees what the tree itself asks of Rust's library (`incompatible_msrv`); what language it
+/// speaks, and dependencies that ask for more than they say, only a compiler of that version.
 #[test]
 fn no_dependency_asks_for_a_newer_rust_than_debian_has() {
-    // Not --offline: of some packages nothing is built here, so a new machine does not have them yet.
+    // Not --offline: of some packages nothing is built here, so a new machine does not have them
+    // yet.
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--locked", "--format-version", "1"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])

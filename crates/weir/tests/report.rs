@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir report` as it is typed: runs of the twin drawn, and what it says to those who ask for too much.
+//! `weir report` as it is typed: runs of the twin drawn, and what it says to those who ask for too
+//! much.
 
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir top` as a user meets it, on a machine that is laid out in a directory: as plain text, as JSON, and on
-//! a terminal, which it leaves as it was.
+//! `weir top` as a user meets it, on a machine that is laid out in a directory: as plain text, as
+//! JSON, and on a terminal, which it leaves as it was.
 
 use assert_cmd::Command;
 use nix::pty::{Winsize, openpty};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! On a hierarchy of plain files, which take anything: that the agent writes nothing else is theirs to show.
+//! On a hierarchy of plain files, which take anything: that the agent writes nothing else is theirs
+//! to show.
 
 use super::*;
 use crate::standing::RETRIES;

@@ -66,8 +66,8 @@ fn process() -> Vec<Family> {
     families
 }
 
-/// From /proc/self/stat, whose second word may hold anything but ends with the last parenthesis, and
-/// /proc/stat.
+/// From /proc/self/stat, whose second word may hold anything but ends with the last parenthesis,
+/// and /proc/stat.
 fn from_stat(stat: &str, boot: &str) -> Option<Vec<Family>> {
     let words: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     // As proc(5) counts, the first word here is the third.

@@ -32,8 +32,9 @@ pub struct Found {
     pub shared: bool,
 }
 
-/// Mappings of `/proc/PID/maps` that may have pages to move. Left out are those without access rights, which are
-/// large and empty, the kernel's own, devices', and those of huge pages that are set aside (hugetlb).
+/// Mappings of `/proc/PID/maps` that may have pages to move. Left out are those without access
+/// rights, which are large and empty, the kernel's own, devices', and those of huge pages that are
+/// set aside (hugetlb).
 pub fn areas(maps: &str) -> Vec<Area> {
     maps.lines().filter_map(area).collect()
 }

@@ -1,28 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moving pages with DAMON, the kernel's own watcher of memory, which tells cold pages from hot ones.
+//! Moving pages with DAMON, the kernel's own watcher of memory, which tells cold pages from hot
+//! ones.
 //!
-//! A page untouched for `look` (2 s) is cold; one touched within a quarter of that is hot; what is neither
-//! stays. So a page that is read twice a second is taken for hot seven times as often as one that is read every five seconds, and for cold some forty times less
-//! often; a single bound would take a third of the second kind for hot.
+//! A page untouched for `look` (2 s) is cold; one touched within a quarter of that is hot; what is
+//! neither stays. So a page that is read twice a second is taken for hot seven times as often as
+//! one that is read every five seconds, and for cold some forty times less often; a single bound
+//! would take a third of the second kind for hot.
 //!
-//! A step begins with a pass over some physical addresses that forgets that their pages were touched. After `look` it goes through
-//! them slice by slice, and moves down what has not been touched since, until there is enough; then the same upwards. One kdamond for each tier
-//! that pages leave; in it a scheme for each cgroup and range of addresses, with filters on address, cgroup and touch.
+//! A step begins with a pass over some physical addresses that forgets that their pages were
+//! touched. After `look` it goes through them slice by slice, and moves down what has not been
+//! touched since, until there is enough; then the same upwards. One kdamond for each tier that
+//! pages leave; in it a scheme for each cgroup and range of addresses, with filters on address,
+//! cgroup and touch.
 //!
-//! Example: a cgroup is to give 34 MB of the fast tier. [`sweep`] finds 68 MB of its pages, whatever lies between them. They are the
-//! first slice, and 26 MB of them are cold; the next one has 16 MB, as 8 are wanting; and so on. No slice has more than twice what is wanting,
-//! so not more than twice of that is moved: the plan asks for half of a difference, so nothing overshoots. Nor has it more than took about a
-//! second last time, or 1 GiB: the kernel isolates and moves it in one go, and cannot be told to stop meanwhile.
+//! Example: a cgroup is to give 34 MB of the fast tier. [`sweep`] finds 68 MB of its pages,
+//! whatever lies between them. They are the first slice, and 26 MB of them are cold; the next one
+//! has 16 MB, as 8 are wanting; and so on. No slice has more than twice what is wanting, so not
+//! more than twice of that is moved: the plan asks for half of a difference, so nothing overshoots.
+//! Nor has it more than took about a second last time, or 1 GiB: the kernel isolates and moves it
+//! in one go, and cannot be told to stop meanwhile.
 //!
-//! Where a cgroup's cold pages change places with its hot ones, a slice has no more than is wanting, and no more go up than went down: else
-//! that would take it off its budget, the way back would be another move, and so on for ever.
+//! Where a cgroup's cold pages change places with its hot ones, a slice has no more than is
+//! wanting, and no more go up than went down: else that would take it off its budget, the way back
+//! would be another move, and so on for ever.
 //!
-//! Why not let DAMON run by itself with its quotas? A quota counts what is looked at and not what is moved, in the first
-//! period 6.12 forgets it, and a killed agent leaves it running. A slice bounds what can be moved, killed or not.
+//! Why not let DAMON run by itself with its quotas? A quota counts what is looked at and not what
+//! is moved, in the first period 6.12 forgets it, and a killed agent leaves it running. A slice
+//! bounds what can be moved, killed or not.
 //!
-//! What it moves and move_pages(2) does not: unmapped page cache, and pages that several processes share, by who is
-//! charged for them. A huge page is hot if any part of it is. When a cgroup has no cold page in a whole tier (or no hot one
-//! below), what is there is moved all the same: its limit says so.
+//! What it moves and move_pages(2) does not: unmapped page cache, and pages that several processes
+//! share, by who is charged for them. A huge page is hot if any part of it is. When a cgroup has no
+//! cold page in a whole tier (or no hot one below), what is there is moved all the same: its limit
+//! says so.
 
 mod admin;
 mod owners;
@@ -290,8 +299,8 @@ impl Damon {
         moves
     }
 
-    /// What was late is tried again with less. Where a cgroup went between two looks, the next step goes without it; otherwise that was
-    /// the last one. Says why it was.
+    /// What was late is tried again with less. Where a cgroup went between two looks, the next step
+    /// goes without it; otherwise that was the last one. Says why it was.
     fn judge<'a>(
         &mut self,
         fault: Fault,

@@ -41,7 +41,8 @@ pub struct Move {
     pub to: Vec<Node>,
     /// So many at most, as nearly as the engine can.
     pub pages: u64,
-    /// Only cold ones down and hot ones up: an engine that can tell them apart moves no others for want of them.
+    /// Only cold ones down and hot ones up: an engine that can tell them apart moves no others for
+    /// want of them.
     pub fit: bool,
 }
 
@@ -192,7 +193,8 @@ pub struct Chosen {
     pub why: String,
 }
 
-/// Takes the engine that the settings name, or the best there is. `without_damon` is why DAMON is not to be tried again.
+/// Takes the engine that the settings name, or the best there is. `without_damon` is why DAMON is
+/// not to be tried again.
 ///
 /// # Errors
 /// The named one cannot be had, and why.
@@ -270,8 +272,8 @@ pub fn change_places(moves: &[Move], outcomes: &[Outcome]) -> Vec<Move> {
     limited
 }
 
-/// Divides a number of pages among nodes that take them, the one with most room first. What there is no room
-/// for is left out.
+/// Divides a number of pages among nodes that take them, the one with most room first. What there
+/// is no room for is left out.
 pub fn spread(to: &[Node], pages: u64) -> Vec<(u32, u64)> {
     let mut nodes: Vec<&Node> = to.iter().collect();
     nodes.sort_by_key(|node| std::cmp::Reverse(node.room()));

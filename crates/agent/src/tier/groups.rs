@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What cgroups hold in each tier, and what their limits are.
 //!
-//! All cgroups with the memory controller are looked at, those without a limit too: what they have in a slower tier may
-//! go up. An agent that looks at 400 of them every few seconds must not read much, so
+//! All cgroups with the memory controller are looked at, those without a limit too: what they have
+//! in a slower tier may go up. An agent that looks at 400 of them every few seconds must not read
+//! much, so
 //!
-//! - what they hold is read from the module's `memory.tier_stat`, nothing else is fed back: one line for each tier, from sums that the
-//!   kernel keeps anyway, by a file that stays open. (For `memory.numa_stat` it adds up counters of all CPUs and writes fifty lines.)
-//! - limits, and which cgroups there are, are read when a file was written or a cgroup made: inotify tells. Where the
-//!   kernel grants no watches, all is read at each look.
+//! - what they hold is read from the module's `memory.tier_stat`, nothing else is fed back: one
+//!   line for each tier, from sums that the kernel keeps anyway, by a file that stays open. (For
+//!   `memory.numa_stat` it adds up counters of all CPUs and writes fifty lines.)
+//! - limits, and which cgroups there are, are read when a file was written or a cgroup made:
+//!   inotify tells. Where the kernel grants no watches, all is read at each look.
 
 use crate::tier::host::PAGE;
 use crate::tree::{Place, Tree};
@@ -33,7 +35,8 @@ const WRITTEN: [&str; 5] = [
     "cgroup.subtree_control",
 ];
 
-/// Files that stay open at most, a process being granted 1,024 as a rule: those of cgroups beyond are opened at each look.
+/// Files that stay open at most, a process being granted 1,024 as a rule: those of cgroups beyond
+/// are opened at each look.
 const OPEN: usize = 512;
 
 /// A cgroup as it was read.
@@ -258,7 +261,8 @@ pub fn held_of(directory: &Path) -> Option<[u64; TIERS_MAX]> {
     held(&fs::read_to_string(directory.join(HELD)).ok()?)
 }
 
-/// Pages in each tier by `memory.tier_stat`: `tier0 nodes=0 capacity=1073741824 bytes=4096 budget=max`.
+/// Pages in each tier by `memory.tier_stat`: `tier0 nodes=0 capacity=1073741824 bytes=4096
+/// budget=max`.
 fn held(tier_stat: &str) -> Option<[u64; TIERS_MAX]> {
     let mut held = [0; TIERS_MAX];
     for line in tier_stat.lines() {

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is known of cgroups' heat, and whether it is worth it to change their cold pages for hot ones.
+//! What is known of cgroups' heat, and whether it is worth it to change their cold pages for hot
+//! ones.
 //!
-//! A sample tells how many pages further down are hotter than what would go down in their place ([`excess`]). Unless they are more than
-//! samples differ by chance, nothing changes places: of memory that is read evenly none are.
+//! A sample tells how many pages further down are hotter than what would go down in their place
+//! ([`excess`]). Unless they are more than samples differ by chance, nothing changes places: of
+//! memory that is read evenly none are.
 //!
-//! A sample does not tell whether they will be as hot again: who goes through its memory once touches each part of it many times, and then no more. So it is tried:
-//! pages change places until it should show: until a quarter as many came up as were hot further down, and so many that an eighth of them
-//! is more than two samples differ by chance. Unless then at least an eighth as many as came up are fewer down there, that was in vain, and is
-//! not tried again for 16 s, then for 32, up to 17 minutes, or until twice as many are hot down there.
+//! A sample does not tell whether they will be as hot again: who goes through its memory once
+//! touches each part of it many times, and then no more. So it is tried: pages change places until
+//! it should show: until a quarter as many came up as were hot further down, and so many that an
+//! eighth of them is more than two samples differ by chance. Unless then at least an eighth as many
+//! as came up are fewer down there, that was in vain, and is not tried again for 16 s, then for 32,
+//! up to 17 minutes, or until twice as many are hot down there.
 //!
-//! Why an eighth: those that come up are those that were touched just now, which most of them may have been by chance; where 5 % of the pages are hot and a tenth of the others
-//! is always touched just now, every third one is worth it.
+//! Why an eighth: those that come up are those that were touched just now, which most of them may
+//! have been by chance; where 5 % of the pages are hot and a tenth of the others is always touched
+//! just now, every third one is worth it.
 //!
-//! Example: 20,000 pages are in the slow tier, 8,000 of them hot. 6,000 change places. If 5,000 are hot down there then, 3,000 of the 6,000 were
-//! worth it, and it goes on. If there are still 7,800, it is left at that. That is seldom chance: of 5,000 pages looked at 40 % were hot, which is
+//! Example: 20,000 pages are in the slow tier, 8,000 of them hot. 6,000 change places. If 5,000 are
+//! hot down there then, 3,000 of the 6,000 were worth it, and it goes on. If there are still 7,800,
+//! it is left at that. That is seldom chance: of 5,000 pages looked at 40 % were hot, which is
 //! 8,000 give or take 190, and the difference of two such samples give or take 270.
 
 mod excess;
@@ -29,8 +35,9 @@ use std::time::{Duration, Instant};
 /// Cgroups whose heat is looked at in one step, at most.
 const MOST: usize = 16;
 
-/// While nothing of a cgroup's moves its heat is looked at so often at most, and while nothing moves at all there is one look in that time,
-/// however many cgroups there are: at rest little is to be spent.
+/// While nothing of a cgroup's moves its heat is looked at so often at most, and while nothing
+/// moves at all there is one look in that time, however many cgroups there are: at rest little is
+/// to be spent.
 const REST: Duration = Duration::from_secs(60);
 
 /// What was in vain is tried again after this, and after twice as long each further time.
@@ -47,12 +54,14 @@ struct Entry {
     at: Instant,
     /// The sample of each tier.
     looks: Vec<Option<Look>>,
-    /// Pages further down that are hotter than those above, each counted once for each tier that it is below the first.
+    /// Pages further down that are hotter than those above, each counted once for each tier that it
+    /// is below the first.
     below: f64,
     /// The variance of that.
     doubt: f64,
     trial: Option<Trial>,
-    /// Trials in vain in a row, hot pages below after the last one, and until when there is to be no other.
+    /// Trials in vain in a row, hot pages below after the last one, and until when there is to be
+    /// no other.
     vain: u32,
     left: f64,
     until: Option<Instant>,
@@ -76,8 +85,8 @@ impl Trial {
         self.moved as f64 / 8.0
     }
 
-    /// Whether it should show by now, in a sample with so much variance: it differs from another by more than twice the standard
-    /// deviation one time in forty, upwards.
+    /// Whether it should show by now, in a sample with so much variance: it differs from another by
+    /// more than twice the standard deviation one time in forty, upwards.
     fn shows(self, doubt: f64) -> bool {
         self.moved as f64 >= self.before / 4.0 && self.worth() >= 2.0 * (self.doubt + doubt).sqrt()
     }
@@ -111,7 +120,8 @@ impl Heats {
         }
     }
 
-    /// Tells the plan, of each cgroup whose heat is known and of use, and forgets cgroups that are gone.
+    /// Tells the plan, of each cgroup whose heat is known and of use, and forgets cgroups that are
+    /// gone.
     pub fn tell(&mut self, readings: &[Reading], groups: &mut [Group]) {
         let mut known = std::mem::take(&mut self.0);
         for (reading, group) in readings.iter().zip(groups) {
@@ -171,8 +181,8 @@ impl Heats {
         }
     }
 
-    /// Whose heat is wanted after these moves: of those that have pages in two tiers at least, and no others to move than to
-    /// change places, the longest not looked at.
+    /// Whose heat is wanted after these moves: of those that have pages in two tiers at least, and
+    /// no others to move than to change places, the longest not looked at.
     pub fn wanted(&self, readings: &[Reading], moves: &[Move]) -> Vec<Watched> {
         let divided = |reading: &&Reading| {
             let held = reading.group.held.iter();
@@ -194,7 +204,8 @@ impl Heats {
             }
         }
         due.sort_by_key(|(at, _)| *at);
-        // Whose heat is known is not looked at for the sake of rest alone before the last look is old.
+        // Whose heat is known is not looked at for the sake of rest alone before the last look is
+        // old.
         let last = self.0.values().map(|entry| entry.at).max();
         if moves.is_empty() && last.is_some_and(|last| last.elapsed() < REST) {
             due.retain(|(at, _)| at.is_none());
@@ -208,7 +219,8 @@ impl Heats {
 }
 
 impl Entry {
-    /// Whether pages are hot down there beyond chance (more than twice the standard deviation), and it is not in vain to bring them up.
+    /// Whether pages are hot down there beyond chance (more than twice the standard deviation), and
+    /// it is not in vain to bring them up.
     fn may_change(&self) -> bool {
         self.below > 2.0 * self.doubt.sqrt()
             && self.until.is_none_or(|until| until <= Instant::now())

@@ -27,13 +27,14 @@ pub struct Node {
     pub present: u64,
     /// Pages that are free.
     pub free: u64,
-    /// With fewer free pages the kernel begins to reclaim, or stops only there: the zones' high watermarks.
+    /// With fewer free pages the kernel begins to reclaim, or stops only there: the zones' high
+    /// watermarks.
     pub high: u64,
 }
 
 impl Node {
-    /// Pages that stay free whatever is moved: above what wakes the kernel's own reclaim there is to be room
-    /// for what its owners allocate until the next step.
+    /// Pages that stay free whatever is moved: above what wakes the kernel's own reclaim there is
+    /// to be room for what its owners allocate until the next step.
     pub fn headroom(&self) -> u64 {
         self.high + policy::tier::headroom(self.present)
     }
@@ -130,7 +131,8 @@ impl Host {
         Ok(zones(&text))
     }
 
-    /// Free pages of each node, from a file so short that it may be read every second: /proc/zoneinfo has lines for each CPU.
+    /// Free pages of each node, from a file so short that it may be read every second:
+    /// /proc/zoneinfo has lines for each CPU.
     pub fn free(&self) -> BTreeMap<u32, u64> {
         free(&self.text("proc/buddyinfo").unwrap_or_default())
     }

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps cgroups at their shares of fast memory: looks, lets the policy plan, hands the plan to an engine.
+//! Keeps cgroups at their shares of fast memory: looks, lets the policy plan, hands the plan to an
+//! engine.
 //!
 //! ```text
 //! tick ─► tiers on? ─► due? ─► memory.tier_stat, limits, free memory ─► policy::tier::plan ─► worker ─► engine
 //!   └─────────────────────────────── next step, from what is true then ◄──────────────────────────────┘
 //! ```
 //!
-//! A step begins where the one before left the host, whatever that was said to have done: what is fed back is what the kernel counts.
-//! So a process that took up memory meanwhile, a full node, an agent that was killed and its successor are all the same: another
-//! look. Nothing is kept in the kernel between steps.
+//! A step begins where the one before left the host, whatever that was said to have done: what is
+//! fed back is what the kernel counts. So a process that took up memory meanwhile, a full node, an
+//! agent that was killed and its successor are all the same: another look. Nothing is kept in the
+//! kernel between steps.
 //!
-//! It looks every `interval` (1 s) while something moves. When nothing does it looks every 5 s, and at the next tick when a node's
-//! free memory has changed by more than 4 MiB since, a limit or a ratio was written, or a cgroup came or went; so a burst of
-//! allocation is seen within a second, and 400 idle cgroups cost little (`groups.rs` says how). No allocation ever waits for a step.
+//! It looks every `interval` (1 s) while something moves. When nothing does it looks every 5 s, and
+//! at the next tick when a node's free memory has changed by more than 4 MiB since, a limit or a
+//! ratio was written, or a cgroup came or went; so a burst of allocation is seen within a second,
+//! and 400 idle cgroups cost little (`groups.rs` says how). No allocation ever waits for a step.
 //!
-//! A cgroup whose pages will not move (shared, or charged to another) is left alone for 4 s, then for 8, up to a minute.
+//! A cgroup whose pages will not move (shared, or charged to another) is left alone for 4 s, then
+//! for 8, up to a minute.
 
 use crate::controller::Controller;
 use crate::family::Family;
@@ -343,7 +347,8 @@ fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
             .any(|(then, now)| then.abs_diff(*now) > STIR)
 }
 
-/// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is room for each next one.
+/// The plan as an engine gets it: what goes down first, from the slowest tier up, so that there is
+/// room for each next one.
 fn moves(
     tiers: &[Tier],
     known: &Tiers,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving pages with move_pages(2), process by process. Works on every kernel; blind to heat.
 //!
-//! It finds pages through the processes that map them. So unmapped page cache is not seen, and what several
-//! processes share is passed over: the kernel moves it only for a caller with CAP_SYS_NICE, and
-//! it may be another cgroup's. Both are counted. A huge page is moved whole by its first page, so a move may end up to
-//! 511 pages too far; what was really moved is read from `memory.tier_stat` afterwards.
+//! It finds pages through the processes that map them. So unmapped page cache is not seen, and what
+//! several processes share is passed over: the kernel moves it only for a caller with CAP_SYS_NICE,
+//! and it may be another cgroup's. Both are counted. A huge page is moved whole by its first page,
+//! so a move may end up to 511 pages too far; what was really moved is read from `memory.tier_stat`
+//! afterwards.
 //!
-//! Each process is searched from where the last search ended, once around at most. Of a move of 8,000 pages
-//! in a cgroup of four processes each gives 2,000 first; what one has too few of, the others give in a second round.
+//! Each process is searched from where the last search ended, once around at most. Of a move of
+//! 8,000 pages in a cgroup of four processes each gives 2,000 first; what one has too few of, the
+//! others give in a second round.
 
 use crate::tier::address_space::{self, Area};
 use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread};
@@ -20,7 +22,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Pages moved by one call: 32 MiB. Each call makes every CPU give back its pages in hand, so not fewer.
+/// Pages moved by one call: 32 MiB. Each call makes every CPU give back its pages in hand, so not
+/// fewer.
 const BATCH: usize = 8192;
 
 const FULL: &str = "the node that pages go to has no memory left";
@@ -177,8 +180,9 @@ impl Search<'_> {
         Ok(pages)
     }
 
-    /// Moves pages to the node that is next to take some. What room it has is asked each time: another process may have filled it since the
-    /// step began, or its memory is going offline, and the kernel complains in its log of a move to a full node.
+    /// Moves pages to the node that is next to take some. What room it has is asked each time:
+    /// another process may have filled it since the step began, or its memory is going offline, and
+    /// the kernel complains in its log of a move to a full node.
     fn carry(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
         let mut rest = pages;
         while let (Some((node, takes)), false) = (self.to.first().copied(), rest.is_empty()) {
@@ -223,8 +227,8 @@ impl Search<'_> {
     }
 }
 
-/// Why there was less to be moved than wanted. In 6.1 the call does not see pages that NUMA balancing has marked to learn who touches them, and
-/// untouched pages stay marked.
+/// Why there was less to be moved than wanted. In 6.1 the call does not see pages that NUMA
+/// balancing has marked to learn who touches them, and untouched pages stay marked.
 fn unreached(hidden: u64, balancing: bool) -> String {
     match balancing && hidden > 0 {
         true => format!(
@@ -234,7 +238,8 @@ fn unreached(hidden: u64, balancing: bool) -> String {
     }
 }
 
-/// Processes of a cgroup. Those of cgroups below it are charged to it where the memory controller ends with it.
+/// Processes of a cgroup. Those of cgroups below it are charged to it where the memory controller
+/// ends with it.
 fn processes(directory: &Path) -> Vec<i32> {
     let list = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     // A process of another PID namespace shows as 0, which the call takes for oneself.

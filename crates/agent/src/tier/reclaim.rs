@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving pages down by asking the kernel to reclaim them (`memory.reclaim`), which demotes while
-//! `demotion_enabled` is set. The kernel picks the coldest; but it may drop page cache and swap on the way, and with demotion
-//! on, host-wide, it also demotes for reasons of its own. So only a policy that names it gets it.
+//! `demotion_enabled` is set. The kernel picks the coldest; but it may drop page cache and swap on
+//! the way, and with demotion on, host-wide, it also demotes for reasons of its own. So only a
+//! policy that names it gets it.
 
 use crate::tier::engine::{Engine, Move, Outcome};
 use crate::tier::groups::held_of;
@@ -37,8 +38,9 @@ impl Reclaim {
         }
     }
 
-    /// The kernel does not tell how much it reclaimed when that was less than asked for, nor whether it demoted or dropped
-    /// it, nor from which node: what counts is what the cgroup has left in the tier.
+    /// The kernel does not tell how much it reclaimed when that was less than asked for, nor
+    /// whether it demoted or dropped it, nor from which node: what counts is what the cgroup has
+    /// left in the tier.
     fn carry(&self, wanted: &Move) -> Outcome {
         let mut outcome = Outcome::default();
         let held = || Some(held_of(&wanted.directory)?[wanted.tier]);

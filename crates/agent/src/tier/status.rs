@@ -49,7 +49,8 @@ pub struct CgroupStatus {
     pub cgroup: String,
     /// What it has in each tier.
     pub bytes: Vec<u64>,
-    /// What may lie in each tier when those above are full to their budgets, by its own limits and its ancestors'; none is without limit.
+    /// What may lie in each tier when those above are full to their budgets, by its own limits and
+    /// its ancestors'; none is without limit.
     pub budget: Vec<Option<u64>>,
     /// A word for programs.
     pub state: String,

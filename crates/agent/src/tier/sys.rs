@@ -17,11 +17,12 @@ pub fn nodes_of(pid: i32, pages: &[u64]) -> nix::Result<Vec<i32>> {
     Ok(status)
 }
 
-/// Moves pages to a node. How many it did not try or could not move is told by [`nodes_of`] better than by what
-/// the call returns, which counts differently on each kernel.
+/// Moves pages to a node. How many it did not try or could not move is told by [`nodes_of`] better
+/// than by what the call returns, which counts differently on each kernel.
 ///
 /// # Errors
-/// The process is gone, or is not ours to move; it may not use the node; the node has no memory, or none left.
+/// The process is gone, or is not ours to move; it may not use the node; the node has no memory, or
+/// none left.
 pub fn move_to(pid: i32, pages: &[u64], node: u32) -> nix::Result<()> {
     let nodes = vec![node as libc::c_int; pages.len()];
     let mut status = vec![0; pages.len()];
@@ -36,8 +37,8 @@ fn call(
     flags: libc::c_int,
 ) -> nix::Result<()> {
     debug_assert_eq!(pages.len(), status.len());
-    // SAFETY: `pages` and `status` have this many entries, and so has `nodes` unless it is null. Addresses in
-    // `pages` are of the other process; they are not read as pointers here.
+    // SAFETY: `pages` and `status` have this many entries, and so has `nodes` unless it is null.
+    // Addresses in `pages` are of the other process; they are not read as pointers here.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A cgroup's file as a shell takes it. The user who makes a cgroup chooses its name, and what is printed is typed by root.
+//! A cgroup's file as a shell takes it. The user who makes a cgroup chooses its name, and what is
+//! printed is typed by root.
 
 use super::INODE;
 use crate::cgroup::ROOT;
@@ -15,7 +16,8 @@ pub(super) fn cgroup_file(path: &str, file: &str) -> String {
     }
 }
 
-/// As one word. What cannot be seen is written out, as bash, zsh and ksh read it: a terminal would obey it.
+/// As one word. What cannot be seen is written out, as bash, zsh and ksh read it: a terminal would
+/// obey it.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:".contains(c);
     let is_seen = |c: char| c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();

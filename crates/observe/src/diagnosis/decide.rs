@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which domain decided a pause.
 //!
-//! The event does not say, and prints the host's limit whichever domain decided. But from its setpoint follows
-//! the freerun level of the domain it describes, and it has that domain's dirty pages:
+//! The event does not say, and prints the host's limit whichever domain decided. But from its
+//! setpoint follows the freerun level of the domain it describes, and it has that domain's dirty
+//! pages:
 //!
 //! * freerun is the host's: it describes the host's domain, else the cgroup's;
-//! * that domain holds less than its freerun: it alone would have let the task go on, so it was held
-//!   by the other one, or by the device's share if the device is strict or there is no other.
+//! * that domain holds less than its freerun: it alone would have let the task go on, so it was
+//!   held by the other one, or by the device's share if the device is strict or there is no other.
 //!
-//! Example: host limits 4096 and 8192 pages, freerun 6144. An event with limit 8192 and setpoint 4211
-//! is about a domain with freerun 2 * 4211 - 8192 = 230 pages: a cgroup's, and a small one.
+//! Example: host limits 4096 and 8192 pages, freerun 6144. An event with limit 8192 and setpoint
+//! 4211 is about a domain with freerun 2 * 4211 - 8192 = 230 pages: a cgroup's, and a small one.
 //!
-//! weir's own event, where the module is loaded and a knob is set, names the domain; it is believed.
+//! weir's own event, where the module is loaded and a knob is set, names the domain; it is
+//! believed.
 
 use crate::observation::Observation;
 use crate::stall::{Stall, Throttled};

@@ -146,8 +146,8 @@ impl<'a> Group<'a> {
     }
 
     /// Events are exact; what looking found counts where there were none, or where it is more: not
-    /// every filesystem's fsync has events, and no journal's waits do; and the module counts a wait for a
-    /// weight when it has ended.
+    /// every filesystem's fsync has events, and no journal's waits do; and the module counts a wait
+    /// for a weight when it has ended.
     pub fn seconds_by_kind(&self) -> BTreeMap<&'static str, f64> {
         let mut exact: BTreeMap<&'static str, f64> = BTreeMap::new();
         for stall in &self.stalls {
@@ -170,8 +170,9 @@ impl<'a> Group<'a> {
         exact
     }
 
-    /// Throttled seconds by domain. A cgroup's own limit that stems from a limit above it counts as the
-    /// ancestor's; one that is about as large as the host's, from no limit at all, as the host's.
+    /// Throttled seconds by domain. A cgroup's own limit that stems from a limit above it counts as
+    /// the ancestor's; one that is about as large as the host's, from no limit at all, as the
+    /// host's.
     pub fn decided(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
         let binding = limit::binding(seen, &self.domain_path(seen));
         let mut decided: BTreeMap<Domain, f64> = BTreeMap::new();

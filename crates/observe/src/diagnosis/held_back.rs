@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `io.max`: pages that may not be written, or read, as fast as the disk could.
 //!
-//! A limit is in the way if what it limits comes close to it. Example: wbps=262144, and 2,500,000 bytes
-//! written in 10 s: 95 % of it. Or if the disk rests while more is under way to it than the limit lets
-//! through in the time looked at: a request goes when all of it is allowed, and one may be of 8 MiB, which
-//! at 262144 a second is after 32 s, and nothing is seen to be written before.
+//! A limit is in the way if what it limits comes close to it. Example: wbps=262144, and 2,500,000
+//! bytes written in 10 s: 95 % of it. Or if the disk rests while more is under way to it than the
+//! limit lets through in the time looked at: a request goes when all of it is allowed, and one may
+//! be of 8 MiB, which at 262144 a second is after 32 s, and nothing is seen to be written before.
 
 use super::group::Group;
 use super::{path_up, shown, size};
@@ -63,8 +63,8 @@ const AT_LIMIT: f64 = 0.7;
 /// A disk that is busy for less of the time than this rests.
 const IDLE: f64 = 0.05;
 
-/// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what is
-/// written comes up to. Only the holder's matters for what the host or a cgroup above holds.
+/// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what
+/// is written comes up to. Only the holder's matters for what the host or a cgroup above holds.
 pub fn io_max(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
     let holder = holder.map(|holder| holder.trim_start_matches('/'));
     let device = group.device()?;

@@ -9,8 +9,9 @@ use crate::observation::Observation;
 use crate::stall::Kind;
 use std::collections::BTreeMap;
 
-/// Who holds the host's dirty pages, most first; descendants count for themselves. A trace, or a run of the twin, only has
-/// those of the cgroups that were throttled, on the device they were throttled for.
+/// Who holds the host's dirty pages, most first; descendants count for themselves. A trace, or a
+/// run of the twin, only has those of the cgroups that were throttled, on the device they were
+/// throttled for.
 pub fn holders(seen: &Observation) -> Vec<Holder> {
     let is_known = |cgroup: &Cgroup| cgroup.dirty + cgroup.writeback > 0;
     let held = if seen.cgroups.iter().any(is_known) {

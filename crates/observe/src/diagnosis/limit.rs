@@ -2,13 +2,13 @@
 //! How a limit comes about, with the numbers put in.
 //!
 //! The host's is `vm.dirty_bytes`, or `vm.dirty_ratio` of what could be dirty (free memory and page
-//! cache). A cgroup's is the same *part* of what the cgroup could have dirty: its page cache, and what
-//! it can still grow by before the nearest `memory.max` or `memory.high` on its path, whichever program set it. So
-//! a byte setting is scaled down. Example: 32 MiB of 1.9 GiB is 1.6 %; a cgroup with `memory.max` 54 MiB
-//! gets 1.6 % of that: 0.9 MiB.
+//! cache). A cgroup's is the same *part* of what the cgroup could have dirty: its page cache, and
+//! what it can still grow by before the nearest `memory.max` or `memory.high` on its path,
+//! whichever program set it. So a byte setting is scaled down. Example: 32 MiB of 1.9 GiB is 1.6 %;
+//! a cgroup with `memory.max` 54 MiB gets 1.6 % of that: 0.9 MiB.
 //!
-//! What the kernel used is seen in the events, as the freerun level (background + limit) / 2; the files
-//! say why. Files were read at the end, so the parts may not add up to the last page.
+//! What the kernel used is seen in the events, as the freerun level (background + limit) / 2; the
+//! files say why. Files were read at the end, so the parts may not add up to the last page.
 
 use super::decide::Domain;
 use super::group::Group;

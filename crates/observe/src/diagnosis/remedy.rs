@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What to change: the knob, a value and the command, best first.
 //!
-//! With weir's module a floor takes one cgroup out of the common throttle, and costs the others no more
-//! than the floor. Without it only the host's own knobs are left, which move the limit for all: they
-//! are given with what they cost. Values are starting points: a floor is what the cgroup dirties in 30 s (what
-//! the kernel lets lie at most), four times that because it was held back while it was measured, at
-//! least 16 MiB and at most what a floor may be.
+//! With weir's module a floor takes one cgroup out of the common throttle, and costs the others no
+//! more than the floor. Without it only the host's own knobs are left, which move the limit for
+//! all: they are given with what they cost. Values are starting points: a floor is what the cgroup
+//! dirties in 30 s (what the kernel lets lie at most), four times that because it was held back
+//! while it was measured, at least 16 MiB and at most what a floor may be.
 
 use super::command::cgroup_file;
 use super::decide::Domain;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whom a cgroup shares a device with by weight.
 //!
-//! Weights are shared out among the children of a cgroup, level by level. The level that is told is the
-//! lowest at which a weight is set, for the cgroup on the path or for a sibling. Example: `/web/a` waits,
-//! `/web` has 100 and its sibling `/db` 400: `/web` is due 100 / (100 + 400) = 20 %.
+//! Weights are shared out among the children of a cgroup, level by level. The level that is told is
+//! the lowest at which a weight is set, for the cgroup on the path or for a sibling. Example:
+//! `/web/a` waits, `/web` has 100 and its sibling `/db` 400: `/web` is due 100 / (100 + 400) = 20
+//! %.
 
 use super::command::cgroup_file;
 use super::group::Group;
@@ -81,7 +82,8 @@ fn weight(cgroup: &Cgroup) -> u64 {
 }
 
 impl Beside {
-    /// The sibling with the largest portion, if it is due as much or more; none if that is the cgroup itself.
+    /// The sibling with the largest portion, if it is due as much or more; none if that is the
+    /// cgroup itself.
     pub fn culprit(&self) -> Option<String> {
         // Of equal weights the first wrote most.
         let heaviest = self.siblings.iter().rev().max_by_key(|(_, weight)| *weight);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Devices as writeback sees them.
 //!
-//! Writeback knows a disk, whichever of its partitions a filesystem is on, and calls it by its number, `8:0`. Filesystems
-//! without a disk have a device each. Example: `/` on `8:1`, a partition of `8:0`, and a FUSE on `0:45` are
-//! written through `8:0` and `0:45`; ntfs-3g on `8:2` through its own, `8:2-fuseblk`.
+//! Writeback knows a disk, whichever of its partitions a filesystem is on, and calls it by its
+//! number, `8:0`. Filesystems without a disk have a device each. Example: `/` on `8:1`, a partition
+//! of `8:0`, and a FUSE on `0:45` are written through `8:0` and `0:45`; ntfs-3g on `8:2` through
+//! its own, `8:2-fuseblk`.
 
 use super::{number, text};
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,8 @@ pub struct Writeback {
 
 impl Writeback {
     fn read(directory: &Path) -> Option<Writeback> {
-        // Until 6.9 the figures were of the root cgroup alone; those that add up all have this beside them.
+        // Until 6.9 the figures were of the root cgroup alone; those that add up all have this
+        // beside them.
         if !directory.join("wb_stats").exists() {
             return None;
         }
@@ -82,7 +84,8 @@ impl Writeback {
     }
 }
 
-/// All devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are running totals.
+/// All devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are running
+/// totals.
 pub fn devices(root: &Path) -> Vec<Device> {
     let (mut mounts, mut disks) = (mounts(root), disks(root));
     let entries = fs::read_dir(root.join("sys/class/bdi"))
@@ -123,7 +126,8 @@ fn strict(bdi: &Path) -> Option<bool> {
 
 /// Device to the kind and the place of the filesystem that is mounted from it first.
 fn mounts(root: &Path) -> BTreeMap<String, (String, String)> {
-    // The first process's: one in a container, or a service, may see other places than the machine has.
+    // The first process's: one in a container, or a service, may see other places than the machine
+    // has.
     let table = fs::read_to_string(root.join("proc/1/mountinfo"))
         .unwrap_or_else(|_| text(&root.join("proc/self/mountinfo")));
     let mut mounts = BTreeMap::new();

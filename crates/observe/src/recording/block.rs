@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The throttle's events of a round, packed: they are nearly all there is in a recording of many writers.
+//! The throttle's events of a round, packed: they are nearly all there is in a recording of many
+//! writers.
 //!
-//! Rows of numbers, each row the difference to the one above, which is short and often the same again. Example:
-//! two pauses on 254:0, 1.2 ms apart, by tasks 412 and 409, whose domain held 7,300 pages and then 7,302:
+//! Rows of numbers, each row the difference to the one above, which is short and often the same
+//! again. Example: two pauses on 254:0, 1.2 ms apart, by tasks 412 and 409, whose domain held 7,300
+//! pages and then 7,302:
 //!
 //! ```text
 //! {"texts":["254:0"],"woke":[],"decided":[],
 //!  "pauses":[[81203456000,412,0,77,8192,7168,7300,...],[1200000,-3,0,0,0,0,2,...]]}
 //! ```
 //!
-//! Of events at one time a wake-up comes first: who looks again after a pause wakes and then passes.
+//! Of events at one time a wake-up comes first: who looks again after a pause wakes and then
+//! passes.
 
 use crate::trace::event::{Event, Pause, What};
 use serde::{Deserialize, Serialize};

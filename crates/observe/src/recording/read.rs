@@ -43,7 +43,8 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     let mut damaged = 0;
     let mut ends_well = true;
     for line in lines {
-        // A line that cannot be read is the end of a file that was cut, or does not have the checksum it says.
+        // A line that cannot be read is the end of a file that was cut, or does not have the
+        // checksum it says.
         let Ok(line) = line else {
             ends_well = false;
             break;
@@ -105,7 +106,8 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
     })
 }
 
-/// Of a recording without its end: which events there could have been is taken from those there are.
+/// Of a recording without its end: which events there could have been is taken from those there
+/// are.
 fn cut(mut trace: Trace, samples: Samples) -> Observation {
     let woke = trace.events.iter().any(|event| event.what == What::Woke);
     trace

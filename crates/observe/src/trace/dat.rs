@@ -2,9 +2,10 @@
 //! `trace.dat`, the file that `trace-cmd record` writes, versions 6 and 7, as its manual pages
 //! trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5) describe it.
 //!
-//! Version 6 is one run of formats and names, then options, then where each CPU's pages are. Version 7
-//! has the same in sections that options point to, and any section may be compressed. No Rust library
-//! reads them. A file that ends too early yields what is there: it may come from a machine that died.
+//! Version 6 is one run of formats and names, then options, then where each CPU's pages are.
+//! Version 7 has the same in sections that options point to, and any section may be compressed. No
+//! Rust library reads them. A file that ends too early yields what is there: it may come from a
+//! machine that died.
 
 use super::{Formats, Trace};
 use crate::bytes::Bytes;

@@ -2,8 +2,8 @@
 //! The kernel's events as this crate uses them, whatever they were read from.
 //!
 //! A ring buffer's record and a line of text both come as named fields ([`Fields`]); [`decode`] is
-//! the one place that knows what they are called. Text prints some fields under other names than the
-//! record has; both are looked for.
+//! the one place that knows what they are called. Text prints some fields under other names than
+//! the record has; both are looked for.
 
 use policy::arith;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,8 @@ pub enum What {
     DecidedBy(String),
     /// The throttle's sleep has ended: a return probe of weir's on `io_schedule_timeout()`.
     Woke,
-    /// `sched:sched_switch`: the task stopped running; true if to wait, false if to run again later.
+    /// `sched:sched_switch`: the task stopped running; true if to wait, false if to run again
+    /// later.
     SwitchedOut(bool),
     /// `sched:sched_switch`: it runs again.
     SwitchedIn,
@@ -88,9 +89,9 @@ impl Pause {
         (2 * self.setpoint).saturating_sub(self.limit)
     }
 
-    /// Pages that `next`, the same task's next look, counts again. After a look the kernel begins anew to count
-    /// what the task dirties, but not if its rate was 0 (it looks again after the pause, before it returns to the
-    /// task) nor if dirtying takes no time that is worth a pause.
+    /// Pages that `next`, the same task's next look, counts again. After a look the kernel begins
+    /// anew to count what the task dirties, but not if its rate was 0 (it looks again after the
+    /// pause, before it returns to the task) nor if dirtying takes no time that is worth a pause.
     pub fn counted_again_in(&self, next: &Pause) -> u64 {
         let looks_again = self.pause_ms > 0 && self.task_ratelimit == 0;
         let goes_on = (-1000..=0).contains(&self.pause_ms) && self.period_ms == 0;

@@ -5,8 +5,8 @@
 //! records were lost before it, bit 30 if their number follows the data). Then records, each with a
 //! header of 4 bytes: 5 bits of type or length, 27 bits of time since the record before. Length
 //! 1..28 counts words of 4 bytes; 0 says that the length is in the next word; 29 is padding, 30
-//! carries the upper bits of a longer time step, 31 those of an absolute time. Example: `0x00000c86`
-//! is 6 words of data, 0xc86 >> 5 = 100 ns after its predecessor.
+//! carries the upper bits of a longer time step, 31 those of an absolute time. Example:
+//! `0x00000c86` is 6 words of data, 0xc86 >> 5 = 100 ns after its predecessor.
 
 /// A record and its time.
 pub struct Raw<'a> {

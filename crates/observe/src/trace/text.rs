@@ -6,8 +6,8 @@
 //!      fio   412 [001]        81.203456: writeback:balance_dirty_pages: bdi 254:0: limit=8192 ...
 //! ```
 //!
-//! Common to all: the CPU in brackets, then the time and a colon, then the event's name and a colon.
-//! What is before the bracket is the task's name and id, joined by a dash or by spaces.
+//! Common to all: the CPU in brackets, then the time and a colon, then the event's name and a
+//! colon. What is before the bracket is the task's name and id, joined by a dash or by spaces.
 
 use super::Trace;
 use super::event::{self, Lacks};
@@ -73,7 +73,8 @@ impl Line<'_> {
         let (task, rest) = line.split_once(" [")?;
         let (cpu, rest) = rest.split_once(']')?;
         cpu.parse::<u32>().ok()?;
-        // `cat trace` may put the thread group between the task and the CPU: `fio-412   (   410) [001]`.
+        // `cat trace` may put the thread group between the task and the CPU: `fio-412   (   410)
+        // [001]`.
         let task = task.split('(').next()?.trim();
         let (name, id) = task.rsplit_once(['-', ' '])?;
         // Up to four flags or none, then the time; the name of the event is the word after it.

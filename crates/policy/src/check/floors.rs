@@ -104,8 +104,8 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
 }
 
 /// Within a window, in whatever order wbs and tasks tell of the same pages, the foreign ones are
-/// exactly the furthest that tasks ever got ahead of the wbs; zero if they never did. A bound on how
-/// far the wbs may be ahead can only add to them.
+/// exactly the furthest that tasks ever got ahead of the wbs; zero if they never did. A bound on
+/// how far the wbs may be ahead can only add to them.
 pub(super) fn check_credit_in_one_window(passes: &[(u16, u16)], most_ahead: u64) {
     const NOW: u64 = 10 * CREDIT_WINDOW_MS;
     let (mut unbounded, mut bounded) = (Credit::new(UNLIMITED), Credit::new(most_ahead));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What amended limits promise: ceilings, the reservation, seconds of drain, and who is named for a pause.
+//! What amended limits promise: ceilings, the reservation, seconds of drain, and who is named for a
+//! pause.
 
 use super::*;
 

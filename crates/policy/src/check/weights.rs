@@ -73,7 +73,8 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     assert!(poll >= 1 && poll <= stock_poll.max(1));
 }
 
-/// At least one cgroup is not held, none is behind another that is behind it, and what the root asks for is not more.
+/// At least one cgroup is not held, none is behind another that is behind it, and what the root
+/// asks for is not more.
 pub(super) fn check_contest(members: &[(u64, u32)], asleep_us: u64, slept_ago_ms: u64) {
     // One has the mark, as after a round.
     let members: Vec<_> = members

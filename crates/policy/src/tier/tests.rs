@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The examples of the C files, and a host that follows its plans until nothing moves. Random hosts: random.rs.
+//! The examples of the C files, and a host that follows its plans until nothing moves. Random
+//! hosts: random.rs.
 
 mod random;
 
@@ -141,7 +142,8 @@ impl Machine {
         self.moved - before
     }
 
-    /// Follows plans until one is empty, and checks that the next are too. Returns how many it took.
+    /// Follows plans until one is empty, and checks that the next are too. Returns how many it
+    /// took.
     fn settle(&mut self, most: u32) -> u32 {
         for plans in 0..most {
             if self.step() == 0 {
@@ -223,7 +225,8 @@ fn the_published_host_is_shared_out() {
     }
 }
 
-/// The examples at the top of `policy/tier_lend.c`: four with a budget of 165 in 750, of which others have 19.
+/// The examples at the top of `policy/tier_lend.c`: four with a budget of 165 in 750, of which
+/// others have 19.
 #[test]
 fn what_is_idle_is_lent_as_budgets_are() {
     let settled = |wanted: [u64; 4]| {

@@ -2,9 +2,9 @@
 //! Where a floor ends when everything weir is told is wrong.
 //!
 //! Here counts answer back: tasks dirty as many pages as they are allowed, flushers clean some, and
-//! the host holds the sum. A task that is not admitted is as stock: it waits while the host is at its
-//! limit. Whatever a floor's own counts say, the host never holds more than its limit, all floors, and
-//! the pages each task may dirty between two looks.
+//! the host holds the sum. A task that is not admitted is as stock: it waits while the host is at
+//! its limit. Whatever a floor's own counts say, the host never holds more than its limit, all
+//! floors, and the pages each task may dirty between two looks.
 
 use policy::credit::Credit;
 use policy::floor::{FloorPass, Pool, Verdict};
@@ -73,8 +73,8 @@ proptest! {
         }
     }
 
-    /// A writer of another cgroup's pages in another cgroup's files is in no count of its own cgroup.
-    /// Its credit alone keeps it at its floor.
+    /// A writer of another cgroup's pages in another cgroup's files is in no count of its own
+    /// cgroup. Its credit alone keeps it at its floor.
     #[test]
     fn a_foreign_writer_gets_one_floor_a_window(
         looks in vec(0..40u64, 1..500), floor in 1..HOST_THRESH

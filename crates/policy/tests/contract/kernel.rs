@@ -2,14 +2,14 @@
 //! A model of what Linux keeps between passes of its dirty throttle, with weir's probes in it.
 //!
 //! Three kinds of state outlive a pass: the smoothed `dirty_limit` of the global domain and of each
-//! cgroup's, and the `dirty_ratelimit` of each device's writeback (here one per cgroup). Writers that
-//! get past freerun update them; that is the only way in. The facts are those of Linux 6.12:
+//! cgroup's, and the `dirty_ratelimit` of each device's writeback (here one per cgroup). Writers
+//! that get past freerun update them; that is the only way in. The facts are those of Linux 6.12:
 //!
-//! * limits from `vm.dirty_*`, for a cgroup scaled by its own dirtyable memory, raised by a quarter and
-//!   a 32nd of the global `dirty_limit` for a real-time task, background kept below the limit;
+//! * limits from `vm.dirty_*`, for a cgroup scaled by its own dirtyable memory, raised by a quarter
+//!   and a 32nd of the global `dirty_limit` for a real-time task, background kept below the limit;
 //! * freerun up to the middle of background and limit, and only if both domains are in it;
-//! * `dirty_limit` follows the limit up in one step, and down by a 32nd of the way, never below what is
-//!   dirty;
+//! * `dirty_limit` follows the limit up in one step, and down by a 32nd of the way, never below
+//!   what is dirty;
 //! * `pos_ratio`, a cubic that is 2 at freerun, 1 in the middle of freerun and `dirty_limit`, 0 at
 //!   `dirty_limit`, tilted by the device's share; the tighter domain decides;
 //! * `dirty_ratelimit` moves by at most an 8th of the way towards `write_bw / dirty_rate`, and both

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The pass contract, held under injected faults.
 //!
-//! A host with three cgroups goes through some hundred passes of writers, flushers and readers. What
-//! each pass sees is arbitrary: limits that the operator or memory pressure moves, counts that are
-//! right, stale or garbage, knobs rewritten between two calls of one pass, a `memory.max` that
-//! shrinks, probes that are lost. Before each pass the kernel's state is copied and *stock* takes the
-//! same pass from there; [`broken`] compares.
+//! A host with three cgroups goes through some hundred passes of writers, flushers and readers.
+//! What each pass sees is arbitrary: limits that the operator or memory pressure moves, counts that
+//! are right, stale or garbage, knobs rewritten between two calls of one pass, a `memory.max` that
+//! shrinks, probes that are lost. Before each pass the kernel's state is copied and *stock* takes
+//! the same pass from there; [`broken`] compares.
 //!
-//! What "the shared state never exceeds stock" means needs care. A pass that a floor leaves out is a
-//! free-running pass: it raises nothing, but neither does it lower what a throttled pass would have
-//! lowered. And a ceiling throttles writers where stock would not, and such a pass raises the global
-//! `dirty_limit` to the limit of the day, as any throttled pass does. The same holds for all writers while
-//! something is reserved and unused. So a bare comparison of two histories pass by pass is too strict,
-//! and these are the rules:
+//! What "the shared state never exceeds stock" means needs care. A pass that a floor leaves out is
+//! a free-running pass: it raises nothing, but neither does it lower what a throttled pass would
+//! have lowered. And a ceiling throttles writers where stock would not, and such a pass raises the
+//! global `dirty_limit` to the limit of the day, as any throttled pass does. The same holds for all
+//! writers while something is reserved and unused. So a bare comparison of two histories pass by
+//! pass is too strict, and these are the rules:
 //!
-//! * the global `dirty_limit` is never above the highest limit stock itself computed so far, nor any
-//!   `dirty_ratelimit` above the highest bandwidth stock measured so far (or a fresh device's);
-//! * while the operator's limit stands still, the global `dirty_limit` is never above that of a stock
-//!   host that went through the same passes from the start;
-//! * a cgroup without a ceiling, while nothing is reserved and no writer is let go by half (the second
-//!   of two probes lost): no pass leaves a `dirty_ratelimit` higher than it was and higher than
-//!   stock would have left it.
+//! * the global `dirty_limit` is never above the highest limit stock itself computed so far, nor
+//!   any `dirty_ratelimit` above the highest bandwidth stock measured so far (or a fresh device's);
+//! * while the operator's limit stands still, the global `dirty_limit` is never above that of a
+//!   stock host that went through the same passes from the start;
+//! * a cgroup without a ceiling, while nothing is reserved and no writer is let go by half (the
+//!   second of two probes lost): no pass leaves a `dirty_ratelimit` higher than it was and higher
+//!   than stock would have left it.
 //!
 //! And no pass, whatever is believed to be reserved, finds a limit of the host higher than stock's.
 //!
-//! The design that weir was chosen over, lifting the limits of both domains, must break them: a test
-//! that cannot fail shows nothing.
+//! The design that weir was chosen over, lifting the limits of both domains, must break them: a
+//! test that cannot fail shows nothing.
 
 mod host;
 mod kernel;
@@ -282,7 +282,8 @@ proptest! {
         prop_assert_eq!(broken(&history, weir), BTreeSet::new());
     }
 
-    /// The operator's limit never moves, so the comparison with the stock twin is strict throughout.
+    /// The operator's limit never moves, so the comparison with the stock twin is strict
+    /// throughout.
     #[test]
     fn weir_never_exceeds_its_stock_twin(
         mut history in vec((any_pass(), faults()), 1..150), limit in 2..40_000u64
@@ -377,7 +378,8 @@ fn the_floor_frees_the_victim_and_only_the_victim() {
     );
 }
 
-/// What the victim may still use is not the noisy one's: it is throttled before the host is at its limit.
+/// What the victim may still use is not the noisy one's: it is throttled before the host is at its
+/// limit.
 #[test]
 fn what_is_reserved_is_held_back_from_the_others_only() {
     let (pass, faults) = crowded();
@@ -454,9 +456,9 @@ fn a_lost_probe_costs_one_decision_and_leaves_no_trace() {
     assert_eq!(kernel, stock);
 }
 
-/// The cgroup's domain is above its own freerun level too, so it needs the lift as well; its probe is lost. The
-/// lifted global limit then reaches the global `dirty_limit`, in one step, and once the device gets
-/// faster, `dirty_ratelimit` rises further than stock would let it.
+/// The cgroup's domain is above its own freerun level too, so it needs the lift as well; its probe
+/// is lost. The lifted global limit then reaches the global `dirty_limit`, in one step, and once
+/// the device gets faster, `dirty_ratelimit` rises further than stock would let it.
 #[test]
 fn lifting_both_domains_breaks_the_contract_when_one_probe_is_lost() {
     let (pass, faults) = crowded();

@@ -36,8 +36,9 @@ pub struct Faults {
     pub unused: u64,
 }
 
-/// weir as `kmod/` applies it: a floor leaves a writer's pass out, a ceiling lowers the cgroup's domain,
-/// a reservation the host's; who is below its floor all the same is let go. Made anew for each pass.
+/// weir as `kmod/` applies it: a floor leaves a writer's pass out, a ceiling lowers the cgroup's
+/// domain, a reservation the host's; who is below its floor all the same is let go. Made anew for
+/// each pass.
 pub struct Weir<'a> {
     faults: &'a Faults,
     /// The global domain of this pass says so.
@@ -148,8 +149,8 @@ impl Module for Weir<'_> {
     }
 }
 
-/// The design not chosen: lift both domains' limits for a writer below its floor, so that it free-runs.
-/// It works as long as no probe is lost between the two.
+/// The design not chosen: lift both domains' limits for a writer below its floor, so that it
+/// free-runs. It works as long as no probe is lost between the two.
 pub struct Lift<'a>(pub &'a Faults);
 
 impl Module for Lift<'_> {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Floors over subtrees, floors inside floors: the host stays within its limit.
 //!
-//! A tree of cgroups, each perhaps with a floor, beside writers without one. A writer that finds room under a
-//! floor on its path writes; all others write while the host holds less than its limit, less what
-//! is reserved and unused. Flushers clean what they like. Every count is exact and every look is for
-//! one page, so what is left is the rule by which pages fill floors, and with it the limit is never
-//! passed, by not a single page.
+//! A tree of cgroups, each perhaps with a floor, beside writers without one. A writer that finds
+//! room under a floor on its path writes; all others write while the host holds less than its
+//! limit, less what is reserved and unused. Flushers clean what they like. Every count is exact and
+//! every look is for one page, so what is left is the rule by which pages fill floors, and with it
+//! the limit is never passed, by not a single page.
 
 use policy::floor::{FloorPass, Pool, Verdict};
 use policy::reserve::{beyond, unused};
@@ -154,8 +154,9 @@ proptest! {
     }
 }
 
-/// Two floors of 40 % of the limit, one inside the other. The inner cgroup fills both at once, others
-/// take all the rest, its pages are cleaned, and both floors may be filled anew, one by each.
+/// Two floors of 40 % of the limit, one inside the other. The inner cgroup fills both at once,
+/// others take all the rest, its pages are cleaned, and both floors may be filled anew, one by
+/// each.
 #[test]
 fn a_page_that_counts_against_two_floors_breaks_the_limit() {
     let run = |count: fn(&Tree) -> Vec<u64>| {

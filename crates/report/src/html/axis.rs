@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Axes: where the marks are and what they say. A mark is a round number in the unit that is printed: 256, 512,
-//! 768 KiB and not 244.1 KiB.
+//! Axes: where the marks are and what they say. A mark is a round number in the unit that is
+//! printed: 256, 512, 768 KiB and not 244.1 KiB.
 
 /// What an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,8 @@ impl Unit {
         }
     }
 
-    /// What spans orders of magnitude: pauses, and rates, whose first guess by the kernel is 100 MB/s.
+    /// What spans orders of magnitude: pauses, and rates, whose first guess by the kernel is 100
+    /// MB/s.
     pub(super) fn is_logarithmic(self) -> bool {
         matches!(self, Unit::Seconds | Unit::Rate)
     }
@@ -76,7 +77,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// For values up to `most`, the least of which is `least` (only a logarithmic axis does not begin at 0).
+    /// For values up to `most`, the least of which is `least` (only a logarithmic axis does not
+    /// begin at 0).
     pub(super) fn new(unit: Unit, least: f64, most: f64) -> Axis {
         if unit.is_logarithmic() {
             return Axis::logarithmic(unit, least, most);

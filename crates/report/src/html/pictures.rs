@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pictures there are, in the order in which they are read: what the host holds against its limits, what each
-//! task got, what it lost, and the controller behind that. A picture has a panel for each run, all with the
-//! same axes; one that no run has anything for is left out.
+//! Which pictures there are, in the order in which they are read: what the host holds against its
+//! limits, what each task got, what it lost, and the controller behind that. A picture has a panel
+//! for each run, all with the same axes; one that no run has anything for is left out.
 
 use super::axis::Unit;
 use crate::timeline::{Domain, Series, Task, Timeline, To, shares};
@@ -223,7 +223,8 @@ fn pauses(run: &Timeline) -> Vec<Mark> {
         .collect()
 }
 
-/// Domains of the runs that belong beside each other, and what to call them: those that all have by name, then the busiest of the others.
+/// Domains of the runs that belong beside each other, and what to call them: those that all have by
+/// name, then the busiest of the others.
 fn paired<'a>(runs: &[&'a Timeline]) -> Vec<(String, Vec<Option<&'a Domain>>)> {
     let named = |run: &&'a Timeline, name: &str| -> Option<&'a Domain> {
         run.domains.iter().find(|domain| domain.name == name)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One panel as inline SVG: axes, lines, areas, dots. Colours and dashes are classes of page.css; page.js reads values
-//! back from the paths, so that the page holds every point once.
+//! One panel as inline SVG: axes, lines, areas, dots. Colours and dashes are classes of page.css;
+//! page.js reads values back from the paths, so that the page holds every point once.
 //!
 //! Paths are in tenths of the picture's units, relative, as integers: `M0 2100l20-31 20 4`.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names from a kernel in a page. A user who makes a cgroup or names a task chooses its characters: markup must stay
-//! text, and what steers a terminal or the direction of writing must be seen and not obeyed.
+//! Names from a kernel in a page. A user who makes a cgroup or names a task chooses its characters:
+//! markup must stay text, and what steers a terminal or the direction of writing must be seen and
+//! not obeyed.
 
 use crate::format::seen;
 

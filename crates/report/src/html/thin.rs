@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! More points than a picture has columns: of each column the first, the least, the most and the last are kept, in their
-//! order, so that no peak is lost and no line is smoothed. A point on the straight line between its neighbours
-//! is left out as well: it changes nothing.
+//! More points than a picture has columns: of each column the first, the least, the most and the
+//! last are kept, in their order, so that no peak is lost and no line is smoothed. A point on the
+//! straight line between its neighbours is left out as well: it changes nothing.
 //!
 //! Points are in tenths of the picture's units, which is finer than a screen.
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! As much of protocol buffers' encoding as a trace needs: a message is a row of fields, each a number and a value, and
-//! a field that holds a message holds its bytes. Two kinds of value: a variable-length integer (kind 0) and
-//! bytes with their length before them (kind 2). Example: field 1 with the value 150 is `08 96 01`.
+//! As much of protocol buffers' encoding as a trace needs: a message is a row of fields, each a
+//! number and a value, and a field that holds a message holds its bytes. Two kinds of value: a
+//! variable-length integer (kind 0) and bytes with their length before them (kind 2). Example:
+//! field 1 with the value 150 is `08 96 01`.
 
 /// A message being put together.
 #[derive(Clone, Debug, Default)]

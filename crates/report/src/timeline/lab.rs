@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A timeline from the directory that `weir run --out` leaves of a guest, or of a run on the twin: its phases one
-//! after the other. `results.jsonl` has samples of dirty pages; a phase that was run with `--record` has
-//! a recording beside it, `PHASE.weir`, with everything else.
+//! A timeline from the directory that `weir run --out` leaves of a guest, or of a run on the twin:
+//! its phases one after the other. `results.jsonl` has samples of dirty pages; a phase that was run
+//! with `--record` has a recording beside it, `PHASE.weir`, with everything else.
 
 use super::{Cgroup, Levels, Timeline, recorded};
 use crate::format::digits;

@@ -9,8 +9,8 @@ const WINDOWS: usize = 30;
 /// Cgroups of their own; the others are added up.
 const MOST: usize = 7;
 
-/// Cgroup to its part, in percent, at the end of each window; the largest first. Empty where no task's
-/// progress or no task's cgroup is known.
+/// Cgroup to its part, in percent, at the end of each window; the largest first. Empty where no
+/// task's progress or no task's cgroup is known.
 pub fn shares(run: &Timeline) -> Vec<(String, Series)> {
     let width = run.seconds / WINDOWS as f64;
     let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();

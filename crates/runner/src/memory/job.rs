@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A memory job as the agent sees it: a process that is started, has filled its memory at some time, is told when
-//! the time that counts begins and when all is over.
+//! A memory job as the agent sees it: a process that is started, has filled its memory at some
+//! time, is told when the time that counts begins and when all is over.
 
 use super::{PROGRAM, Report};
 use crate::cgroups;

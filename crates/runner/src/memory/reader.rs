@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The threads that read: closed loops, each as fast as it can or as it may.
 //!
-//! An access picks hot or cold, a piece of it, a page of that and a word of that. What a read finds is compared at
-//! once. A write counts the first word of a page up; pages are dealt out to threads, so that each counter has one
-//! writer, who knows what it must be.
+//! An access picks hot or cold, a piece of it, a page of that and a word of that. What a read finds
+//! is compared at once. A write counts the first word of a page up; pages are dealt out to threads,
+//! so that each counter has one writer, who knows what it must be.
 
 use super::region::{PIECE, Region, WORDS, content};
 use scenario::model::{Memory, Pattern};

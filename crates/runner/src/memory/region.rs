@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// On x86-64, which is what the lab boots.
 pub const PAGE: usize = 4096;
-/// Bytes that pages are copied in at least. Of each such line one word is used: enough to notice any that was lost, and
-/// an emulated CPU writes and checks an eighth.
+/// Bytes that pages are copied in at least. Of each such line one word is used: enough to notice
+/// any that was lost, and an emulated CPU writes and checks an eighth.
 const LINE: usize = 64;
 /// Words of a page that are used.
 pub const WORDS: usize = PAGE / LINE;
@@ -153,7 +153,8 @@ impl Region {
         Ok((nodes, nowhere))
     }
 
-    /// Starts a process that has all of the memory mapped, too, and sleeps for as long as this one lives.
+    /// Starts a process that has all of the memory mapped, too, and sleeps for as long as this one
+    /// lives.
     ///
     /// # Safety
     /// Only before any thread is started.

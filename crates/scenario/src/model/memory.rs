@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory of several speeds, who reads it, and who moves it: `[[tier]]`, a job's `memory`, `[agent]`.
+//! Memory of several speeds, who reads it, and who moves it: `[[tier]]`, a job's `memory`,
+//! `[agent]`.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ impl Tier {
     }
 }
 
-/// A job that fills memory and reads it at random for as long as its phase lasts. It checks all of it in the end.
+/// A job that fills memory and reads it at random for as long as its phase lasts. It checks all of
+/// it in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// How much, in bytes.

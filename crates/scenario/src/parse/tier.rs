@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `[[tier]]`, a job's `memory`, `[agent]`: memory of several speeds, who reads it and who moves it.
+//! `[[tier]]`, a job's `memory`, `[agent]`: memory of several speeds, who reads it and who moves
+//! it.
 
 use super::host::LEAST_MEMORY;
 use super::name;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `io.max`: what a cgroup may do to a disk, in one direction.
 //!
-//! Time is cut into slices of 100 ms. In the slices since it began to count, the one under way included, a cgroup may do what its limits give it in
-//! them; what is beyond waits, first come first served, for the slice that covers it. A limit on bytes sees requests whole, up to 8 MiB: one
-//! that is larger than a slice's part waits until as much time has passed. Who has been idle for a slice begins anew.
+//! Time is cut into slices of 100 ms. In the slices since it began to count, the one under way
+//! included, a cgroup may do what its limits give it in them; what is beyond waits, first come
+//! first served, for the slice that covers it. A limit on bytes sees requests whole, up to 8 MiB:
+//! one that is larger than a slice's part waits until as much time has passed. Who has been idle
+//! for a slice begins anew.
 //!
-//! No task sleeps for that: a flusher goes on, so that all its cgroup has dirty may end up here, in writeback, where writers are throttled
-//! for it and fsync waits for it.
+//! No task sleeps for that: a flusher goes on, so that all its cgroup has dirty may end up here, in
+//! writeback, where writers are throttled for it and fsync waits for it.
 //!
-//! Example. 1 MiB/s is 102.4 KiB a slice. Of three requests of 64 KiB one goes at once, the second when two slices give 204.8 KiB, after 124 ms, and with
-//! it the third: in the slice from 100 ms on 25.6 of 102.4 KiB were used.
+//! Example. 1 MiB/s is 102.4 KiB a slice. Of three requests of 64 KiB one goes at once, the second
+//! when two slices give 204.8 KiB, after 124 ms, and with it the third: in the slice from 100 ms on
+//! 25.6 of 102.4 KiB were used.
 
 use super::Request;
 use crate::clock::{HZ, Ticks};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A disk's line: what will be complete when. Writes stand at its end. A read overtakes the writes that wait, but for every third place.
-//! Where there are weights, reads and writes alike stand where their tag says.
+//! A disk's line: what will be complete when. Writes stand at its end. A read overtakes the writes
+//! that wait, but for every third place. Where there are weights, reads and writes alike stand
+//! where their tag says.
 //!
-//! Example. A page takes 10 ms, three writes are in line as three reads come. The first write is under way. Complete are it, read, read,
-//! write, read, write, in 60 ms.
+//! Example. A page takes 10 ms, three writes are in line as three reads come. The first write is
+//! under way. Complete are it, read, read, write, read, write, in 60 ms.
 
 use super::Request;
 use crate::clock::Ns;
@@ -28,7 +29,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Puts in a request that takes `time`. Those it overtakes are later by as much. Returns when it will be complete if it is the first.
+    /// Puts in a request that takes `time`. Those it overtakes are later by as much. Returns when
+    /// it will be complete if it is the first.
     pub fn insert(&mut self, request: Request, time: Ns, tag: Option<u64>, now: Ns) -> Option<Ns> {
         let at = match tag {
             Some(tag) => self.place_of_tag(tag),

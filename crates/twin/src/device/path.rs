@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way of a request: through the limits of its cgroups, nearest first, into the disk's line, and out of it.
+//! The way of a request: through the limits of its cgroups, nearest first, into the disk's line,
+//! and out of it.
 //!
-//! A limit sees it whole, whatever its size; the line takes parts. Where there are limits, pages come to the line without
-//! a task that could wait for a slot, so they wait by themselves.
+//! A limit sees it whole, whatever its size; the line takes parts. Where there are limits, pages
+//! come to the line without a task that could wait for a slot, so they wait by themselves.
 
 use super::{Done, Request, Waiter, What};
 use crate::clock::wake_at;
 use crate::world::{Event, World};
 
 impl World {
-    /// How many pages of `left` a flusher or a task hands over at once: none if it has to wait for a slot.
+    /// How many pages of `left` a flusher or a task hands over at once: none if it has to wait for
+    /// a slot.
     pub fn takes(&self, device: usize, cgroup: usize, lane: u32, left: u64) -> u64 {
         let disk = &self.devices[device];
         if self.limit_from(device, cgroup, false).is_some() {
@@ -146,7 +148,8 @@ impl World {
         else {
             return;
         };
-        // The kernel splits a bio into chained ones, and its pages are written when all of these are.
+        // The kernel splits a bio into chained ones, and its pages are written when all of these
+        // are.
         let unended = &mut self.files[file as usize].unended;
         *unended += u64::from(request.pages);
         if !last {

@@ -43,7 +43,8 @@ fn a_queue_is_for_all_cpus() {
     assert_eq!(all(false, Some(32)), (24, 24));
 }
 
-/// Of two lanes with a slot each, where there is room for one: waiters get it in turn, whichever slot was theirs.
+/// Of two lanes with a slot each, where there is room for one: waiters get it in turn, whichever
+/// slot was theirs.
 #[test]
 fn who_waits_for_any_slot_is_let_in_in_turn() {
     let mut disk = Device::new(PAGE * 100, true, Traits::default());
@@ -122,8 +123,8 @@ fn each_cpu_has_slots_of_its_own() {
     assert!(disk.woken(0).0.is_empty());
 }
 
-/// A page takes 10 ms. Three writes are in line when three reads come: the first write is under way, two reads overtake the
-/// others, the third comes after the next write.
+/// A page takes 10 ms. Three writes are in line when three reads come: the first write is under
+/// way, two reads overtake the others, the third comes after the next write.
 #[test]
 fn reads_overtake_but_starve_nobody() {
     let mut disk = Device::new(PAGE * 100, true, Traits::default());

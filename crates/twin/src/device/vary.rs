@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Requests of one size that do not take as long: those of real disks do not, because of where a head is, or what flash has to be cleaned first.
+//! Requests of one size that do not take as long: those of real disks do not, because of where a
+//! head is, or what flash has to be cleaned first.
 //!
-//! Each takes its share of the bandwidth, more or less by up to so many percent, all of that alike likely, and none has to do with the one before.
-//! So a disk is as fast as without, over many; over 200 ms, the throttle's own measure, it is not.
+//! Each takes its share of the bandwidth, more or less by up to so many percent, all of that alike
+//! likely, and none has to do with the one before. So a disk is as fast as without, over many; over
+//! 200 ms, the throttle's own measure, it is not.
 //!
-//! Example. 1,280 KiB at 100 MiB/s and 50 %: 6.25 to 18.75 ms. Sixteen, 200 ms in the mean, take that with a standard deviation of 7 %.
+//! Example. 1,280 KiB at 100 MiB/s and 50 %: 6.25 to 18.75 ms. Sixteen, 200 ms in the mean, take
+//! that with a standard deviation of 7 %.
 
 use crate::clock::Ns;
 use crate::random::Random;

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who waits for a slot is woken, with all others, when an eighth of a CPU's slots is free, eight at most (`sbq_calc_wake_batch`); who waits for the
-//! kernel's writeback throttling when an eighth of what that lets in is (`wbt_rqw_done`), and then has a slot for certain.
+//! Who waits for a slot is woken, with all others, when an eighth of a CPU's slots is free, eight
+//! at most (`sbq_calc_wake_batch`); who waits for the kernel's writeback throttling when an eighth
+//! of what that lets in is (`wbt_rqw_done`), and then has a slot for certain.
 //!
-//! Woken at once, flushers run one after the other on a CPU, first the one that has used less of it, and the first takes what is free. So of two that write to a slow disk the one that
-//! needs less CPU time for a request gets more of the disk.
+//! Woken at once, flushers run one after the other on a CPU, first the one that has used less of
+//! it, and the first takes what is free. So of two that write to a slow disk the one that needs
+//! less CPU time for a request gets more of the disk.
 //!
-//! Example, counted in a guest (6.12, one CPU, 256 KiB/s, four slots free at a time): a file in order takes 2.7 us a request, one at random 8.3; 20 and 41 us for
-//! four, and 4 and 5 for who finds none left. (41 - 5) / (20 - 4): 2.25 times as often the first has them.
+//! Example, counted in a guest (6.12, one CPU, 256 KiB/s, four slots free at a time): a file in
+//! order takes 2.7 us a request, one at random 8.3; 20 and 41 us for four, and 4 and 5 for who
+//! finds none left. (41 - 5) / (20 - 4): 2.25 times as often the first has them.
 
 use super::{Device, Waiter};
 use crate::clock::Ns;
 use crate::flusher::{BIO_COST, REQUEST};
 use crate::world::World;
 
-/// By how much more than the first a flusher can have used. What Linux owes to whom it forgets in part, depending on who else is on the
-/// CPU; this was chosen so that `weight` came out as guests did (docs/experiments/0015-twin-accuracy.md).
+/// By how much more than the first a flusher can have used. What Linux owes to whom it forgets in
+/// part, depending on who else is on the CPU; this was chosen so that `weight` came out as guests
+/// did (docs/experiments/0015-twin-accuracy.md).
 const LAG: Ns = 100_000;
 /// CPU time of being woken and finding none left; and of handing over besides, for who finds some.
 const WOKEN: Ns = 4_500;
 const SERVED: Ns = 9_000;
 
 impl Device {
-    /// What a flusher begins with that has used `used` and has slept: it is not owed what others used meanwhile.
+    /// What a flusher begins with that has used `used` and has slept: it is not owed what others
+    /// used meanwhile.
     pub fn joins(&self, used: Ns) -> Ns {
         self.clock.max(used)
     }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `io.weight`: whose request a disk does next.
 //!
-//! Each cgroup has a virtual clock. A request puts its cgroup's on by the time it takes on the disk, divided by the cgroup's portion: its weight over
-//! the weights of those siblings that have anything in line, and so on for each cgroup above. Requests are done in the order of the clocks.
-//! A cgroup that had nothing in line begins where the disk is: no cgroup saves up. So cgroups that always have something
-//! in line are served by weight, whatever the sizes, and what one does not use the others get. That is what iocost and BFQ come near
-//! to; how near depends on the kernel, and real ones divide buffered writes worse (`docs/experiments/0009-weights.md`).
-//! The root's own requests, the journal's among them, are not held: they are next.
+//! Each cgroup has a virtual clock. A request puts its cgroup's on by the time it takes on the
+//! disk, divided by the cgroup's portion: its weight over the weights of those siblings that have
+//! anything in line, and so on for each cgroup above. Requests are done in the order of the clocks.
+//! A cgroup that had nothing in line begins where the disk is: no cgroup saves up. So cgroups that
+//! always have something in line are served by weight, whatever the sizes, and what one does not
+//! use the others get. That is what iocost and BFQ come near to; how near depends on the kernel,
+//! and real ones divide buffered writes worse (`docs/experiments/0009-weights.md`). The root's own
+//! requests, the journal's among them, are not held: they are next.
 //!
-//! Example. a has 100, b 400, each many requests of 10 ms in line: a's clock goes by 50 ms each, b's by 12.5. b, b, b, b, a.
+//! Example. a has 100, b 400, each many requests of 10 ms in line: a's clock goes by 50 ms each,
+//! b's by 12.5. b, b, b, b, a.
 
 use crate::clock::Ns;
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! weir's agent: once a second it asks the policy what should change its tier (`policy/tier_plan.c`, as the real one does), and moves
-//! that until it asks again, as fast as pages can be moved.
+//! weir's agent: once a second it asks the policy what should change its tier
+//! (`policy/tier_plan.c`, as the real one does), and moves that until it asks again, as fast as
+//! pages can be moved.
 //!
-//! What an engine knows and can choose is modelled, not how it works. `move_pages` is blind to heat: it moves pages as they come. DAMON
-//! knows which are hot: cold ones go down first, hot ones up; where `move_pages` goes up instead, only down. What it knows is exact here.
+//! What an engine knows and can choose is modelled, not how it works. `move_pages` is blind to
+//! heat: it moves pages as they come. DAMON knows which are hot: cold ones go down first, hot ones
+//! up; where `move_pages` goes up instead, only down. What it knows is exact here.
 //!
-//! What goes down goes first: it makes room. Half of what can be moved in a second may go each way; with 2 GiB a second, a cgroup that is
-//! 95 GiB under its budget beside one that is as much over it takes 95 seconds and a few more.
+//! What goes down goes first: it makes room. Half of what can be moved in a second may go each way;
+//! with 2 GiB a second, a cgroup that is 95 GiB under its budget beside one that is as much over it
+//! takes 95 seconds and a few more.
 
 use super::{BEAT, COLD, HOT, Heat, Memory};
 use crate::clock::{Ns, SECOND};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How the memory of a phase is driven: its holders begin, every 10 ms everything goes on, and at the end all is free again.
+//! How the memory of a phase is driven: its holders begin, every 10 ms everything goes on, and at
+//! the end all is free again.
 
 use super::holder::Holder;
 use super::{BEAT, Heat};

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A job's memory, and its threads: first they touch all of it, then each reads at random, one access after the other, until time is up.
+//! A job's memory, and its threads: first they touch all of it, then each reads at random, one
+//! access after the other, until time is up.
 //!
-//! Hot and cold pages lie mixed: what is touched at any time has both in the proportion in which they are in the whole.
+//! Hot and cold pages lie mixed: what is touched at any time has both in the proportion in which
+//! they are in the whole.
 //!
-//! An access costs what its tier costs ([`super::tier`]). 220 GB, 100 of them hot and 90 % of reads; 38.4 GB of the cold 120 in the slow tier: 10 % x 38.4 / 120 =
-//! 3.2 % of accesses go there. With costs of 150 and 250 ns an access takes 153.2 ns in the mean, and four threads make 26.1 million a second.
+//! An access costs what its tier costs ([`super::tier`]). 220 GB, 100 of them hot and 90 % of
+//! reads; 38.4 GB of the cold 120 in the slow tier: 10 % x 38.4 / 120 = 3.2 % of accesses go there.
+//! With costs of 150 and 250 ns an access takes 153.2 ns in the mean, and four threads make 26.1
+//! million a second.
 
 use super::{BEAT, COLD, HOT, Heat, part};
 use crate::clock::{Ns, SECOND};
@@ -71,8 +75,9 @@ impl Holder {
         next
     }
 
-    /// Reads for the beat that ends `now`, in which threads have a CPU for `speed` of their time and an access costs `costs` picoseconds. Adds
-    /// how often each tier was accessed to `accesses`.
+    /// Reads for the beat that ends `now`, in which threads have a CPU for `speed` of their time
+    /// and an access costs `costs` picoseconds. Adds how often each tier was accessed to
+    /// `accesses`.
     pub fn read(&mut self, now: Ns, costs: &[u64], speed: (u64, u64), accesses: &mut [u64]) {
         // In 2^20ths of all accesses.
         const ALL: u64 = 1 << 20;

@@ -31,7 +31,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of a phase that begins, sees its last job begin, and ends then; of `cgroups` cgroups with the root.
+    /// Of a phase that begins, sees its last job begin, and ends then; of `cgroups` cgroups with
+    /// the root.
     pub fn starts(&mut self, span: (Ns, Ns, Ns), cgroups: usize) {
         *self = Record {
             span,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kind of memory, and what an access to it costs.
 //!
-//! Who is alone waits for the latency L. The more of the bandwidth B is in use, the longer: cost = L / (1 - load / B), what a single
-//! queue comes to. With L = 206 ns and B = 17 GiB/s, of which accesses of 1 KiB take 8.4 million a second: 206 / (1 - 8.6 / 18.25) = 390 ns;
-//! 11.4 million: 206 / (1 - 11.67 / 18.25) = 571 ns. Moving pages loads both tiers too.
+//! Who is alone waits for the latency L. The more of the bandwidth B is in use, the longer: cost =
+//! L / (1 - load / B), what a single queue comes to. With L = 206 ns and B = 17 GiB/s, of which
+//! accesses of 1 KiB take 8.4 million a second: 206 / (1 - 8.6 / 18.25) = 390 ns; 11.4 million: 206
+//! / (1 - 11.67 / 18.25) = 571 ns. Moving pages loads both tiers too.
 //!
-//! The cost is approached, not computed: each beat it goes a fourth of the way in cost x (1 - load / B), whose end is that cost. So it stays finite when
-//! more is asked for than there is, and is stable at any load: who waits longer asks for less.
+//! The cost is approached, not computed: each beat it goes a fourth of the way in cost x (1 - load
+//! / B), whose end is that cost. So it stays finite when more is asked for than there is, and is
+//! stable at any load: who waits longer asks for less.
 
 use crate::clock::{Ns, SECOND};
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! kswapd: takes clean pages when few are free, until enough are.
 //!
-//! It looks for up to 512 pages at a time, and each that it looks at costs it CPU time. After 16 looks without a single clean page it gives up,
-//! until a task has found one for itself. All the while it is stalled on memory: on its CPU nothing else is done.
+//! It looks for up to 512 pages at a time, and each that it looks at costs it CPU time. After 16
+//! looks without a single clean page it gives up, until a task has found one for itself. All the
+//! while it is stalled on memory: on its CPU nothing else is done.
 
 use super::reclaim::Look;
 use crate::clock::Ns;

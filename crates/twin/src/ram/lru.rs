@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A cgroup's pages of the cache in the order they came, as runs of pages that follow each other in a file. A run of which the file has been
-//! forgotten since counts for nothing; what has not is all there. A file's last run grows up to 1 MiB, wherever it stands: those pages are taken for
-//! as old as its first.
+//! A cgroup's pages of the cache in the order they came, as runs of pages that follow each other in
+//! a file. A run of which the file has been forgotten since counts for nothing; what has not is all
+//! there. A file's last run grows up to 1 MiB, wherever it stands: those pages are taken for as old
+//! as its first.
 
 use std::collections::VecDeque;
 

@@ -69,7 +69,8 @@ fn seconds(option: &str) -> Option<u64> {
 /// Seconds between commits by themselves.
 const COMMIT: u64 = 5;
 
-/// After how long a transaction commits by itself, on filesystems of which that is modelled; a server's is not ours to see.
+/// After how long a transaction commits by itself, on filesystems of which that is modelled; a
+/// server's is not ours to see.
 pub fn commit_interval(scenario: &Scenario, disk: &Disk) -> Option<Ns> {
     let is_ours = disk.filesystem == Filesystem::Ext4 && scenario.twin.burst_ns.unwrap_or(0) == 0;
     is_ours.then(|| {
@@ -160,7 +161,8 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
     Device::new(bandwidth, disk.write_bandwidth.is_some(), traits)
 }
 
-/// Of reads, if they do not share the disk's with writes: the lab bounds each by itself, and what it does not bound is as fast as its host.
+/// Of reads, if they do not share the disk's with writes: the lab bounds each by itself, and what
+/// it does not bound is as fast as its host.
 fn read_bandwidth(scenario: &Scenario, disk: &Disk) -> Option<u64> {
     disk.read_bandwidth
         .or(disk.write_bandwidth.and(scenario.twin.disk_bandwidth))

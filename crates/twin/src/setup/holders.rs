@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Jobs that hold memory of their own must fit into their cgroups: what a cgroup would swap, or whom it would kill, is not modelled.
+//! Jobs that hold memory of their own must fit into their cgroups: what a cgroup would swap, or
+//! whom it would kill, is not modelled.
 
 use super::{Refusal, memory};
 use crate::domain::PAGE;
@@ -14,7 +15,8 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
     }
 }
 
-/// The first job of a phase that brings what all hold in a cgroup, or in each of its copies, beyond that one's limit.
+/// The first job of a phase that brings what all hold in a cgroup, or in each of its copies, beyond
+/// that one's limit.
 fn beyond(
     scenario: &Scenario,
     works: &[Option<Work>],

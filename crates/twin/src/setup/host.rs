@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host of a scenario as it is before the first phase, and the writebacks that its files belong to.
+//! The host of a scenario as it is before the first phase, and the writebacks that its files belong
+//! to.
 
 use super::{Plan, disks, knob, memory};
 use crate::clock::{Ns, SECOND};
@@ -84,7 +85,8 @@ impl Plan {
         world
     }
 
-    /// The writeback that the file of a job's process belongs to, made if it is the first to need it.
+    /// The writeback that the file of a job's process belongs to, made if it is the first to need
+    /// it.
     pub fn writeback(
         &self,
         world: &mut World,

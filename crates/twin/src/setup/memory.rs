@@ -192,7 +192,8 @@ fn engine(name: &str) -> Engine {
     }
 }
 
-/// Those of a phase that begins `now`, with its jobs' cgroups by `cgroup_of`. All end when the last has run for its duration.
+/// Those of a phase that begins `now`, with its jobs' cgroups by `cgroup_of`. All end when the last
+/// has run for its duration.
 pub fn holders(
     scenario: &Scenario,
     phase: &Phase,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A writer through a mapping (`ioengine=mmap`) meets a page that is not in the cache: it is read before it is written to, with fifteen that follow (half of the
-//! kernel's 32, read around it).
+//! A writer through a mapping (`ioengine=mmap`) meets a page that is not in the cache: it is read
+//! before it is written to, with fifteen that follow (half of the kernel's 32, read around it).
 //!
-//! The read needs a slot of the disk, as writes do, and waits for it with them; that is what holds such a writer, from the moment on that its flusher is at work, below freerun too. What it reads
+//! The read needs a slot of the disk, as writes do, and waits for it with them; that is what holds
+//! such a writer, from the moment on that its flusher is at work, below freerun too. What it reads
 //! is there at once then, as the lab's disks have it that bound writes alone.
 
 use super::State;
@@ -14,7 +15,8 @@ use crate::world::World;
 const AHEAD: u64 = 16;
 
 impl World {
-    /// How many of `count` pages from `at` on a task can write to at once: none if it has to read first.
+    /// How many of `count` pages from `at` on a task can write to at once: none if it has to read
+    /// first.
     pub(super) fn mapped(&self, index: usize, at: u64, count: u64) -> u64 {
         let task = &self.tasks[index];
         if !self.jobs[task.job].work.maps {

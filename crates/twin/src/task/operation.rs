@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Operations of a task: where each is in the file, what it counts for, and when the next may begin.
+//! Operations of a task: where each is in the file, what it counts for, and when the next may
+//! begin.
 
 use super::{State, Task};
 use crate::clock::{Ns, SECOND};
@@ -41,8 +42,9 @@ impl World {
         }
     }
 
-    /// Operations, the first of which has begun, that wait for nothing but a CPU and take so much of it each: as many as there are
-    /// until a tick is over or something has to be looked at. Plans what follows.
+    /// Operations, the first of which has begun, that wait for nothing but a CPU and take so much
+    /// of it each: as many as there are until a tick is over or something has to be looked at.
+    /// Plans what follows.
     pub(super) fn operates(&mut self, index: usize, each: Ns, has_next: impl Fn(&World) -> bool) {
         self.task_does(index, Doing::Running);
         let cpu = self.tasks[index].cpu;
@@ -92,7 +94,8 @@ impl World {
         (until > self.now).then_some(until)
     }
 
-    /// Whether the operation after the one under way is of the same round, or that makes no difference.
+    /// Whether the operation after the one under way is of the same round, or that makes no
+    /// difference.
     pub(super) fn stays_in_round(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task meets the throttle: past the module, if it is there, into the kernel's pass, and out again.
+//! A task meets the throttle: past the module, if it is there, into the kernel's pass, and out
+//! again.
 
 use super::State;
 use crate::clock::{HZ, MS, wake_at};

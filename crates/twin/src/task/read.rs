@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A reader: finds pages in the page cache or waits for them.
 //!
-//! One that reads at random asks for what an operation needs, and waits. One that reads in order has the kernel read ahead: first four times what it
-//! asked for, then, each time it comes to the first page of what was read ahead, twice as much as before, up to 128 KiB, so that the
-//! disk reads while the task computes. fio drops a file's pages before each round over it; so each begins with none.
+//! One that reads at random asks for what an operation needs, and waits. One that reads in order
+//! has the kernel read ahead: first four times what it asked for, then, each time it comes to the
+//! first page of what was read ahead, twice as much as before, up to 128 KiB, so that the disk
+//! reads while the task computes. fio drops a file's pages before each round over it; so each
+//! begins with none.
 //!
-//! Example. 4 KiB in order: pages 0..4 are asked for; at page 1, 4..12; at 4, 12..28; at 12, 28..60; and from there 32 more each 32 pages.
+//! Example. 4 KiB in order: pages 0..4 are asked for; at page 1, 4..12; at 4, 12..28; at 12,
+//! 28..60; and from there 32 more each 32 pages.
 
 use super::State;
 use crate::device::{Request, What};
@@ -141,7 +144,8 @@ impl World {
         reader.has(at, count)
     }
 
-    /// Whether the next operation of the same round finds all it needs, and nothing has to be asked for.
+    /// Whether the next operation of the same round finds all it needs, and nothing has to be asked
+    /// for.
     fn has_next(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task that needs memory: it takes what is free, and where that is too little looks for clean pages itself, or waits for some.
+//! A task that needs memory: it takes what is free, and where that is too little looks for clean
+//! pages itself, or waits for some.
 //!
-//! A task with memory of its own (fio's `null` engine: `iodepth` buffers of `bs`, filled before it begins) takes it page by page, and frees it at its end.
+//! A task with memory of its own (fio's `null` engine: `iodepth` buffers of `bs`, filled before it
+//! begins) takes it page by page, and frees it at its end.
 
 use super::{State, Task};
 use crate::clock::{TICK, wake_at};
@@ -17,7 +19,8 @@ impl World {
         task.held < self.jobs[task.job].work.holds
     }
 
-    /// Takes as much of it as it gets at once, for a tick at most; little by little where kswapd is about to be woken.
+    /// Takes as much of it as it gets at once, for a tick at most; little by little where kswapd is
+    /// about to be woken.
     pub(super) fn takes_memory(&mut self, index: usize) {
         let task = &self.tasks[index];
         if self.now >= task.end {
@@ -50,7 +53,8 @@ impl World {
         self.lets_go(cgroup, pages);
     }
 
-    /// How many of `count` pages of a file from `at` on it can write to without looking for memory first, after `taken` others.
+    /// How many of `count` pages of a file from `at` on it can write to without looking for memory
+    /// first, after `taken` others.
     pub(super) fn writable(&self, file: usize, at: u64, count: u64, taken: u64) -> u64 {
         let at_once = self.ram.at_once().saturating_sub(taken);
         if count <= at_once {
@@ -95,7 +99,8 @@ impl World {
         self.plan(over, Event::Task(index as u32));
     }
 
-    /// It has found none: after the time that took it waits for a tick, goes around once more, and waits for another.
+    /// It has found none: after the time that took it waits for a tick, goes around once more, and
+    /// waits for another.
     pub(super) fn waits_for_memory(&mut self, index: usize) {
         self.task_does(index, Doing::Stalled);
         self.tasks[index].state = State::Scarce;

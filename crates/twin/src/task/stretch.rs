@@ -6,7 +6,8 @@ use crate::clock::Ns;
 use crate::psi::Doing;
 use crate::world::{Event, World};
 
-/// Pages that a CPU takes from the host's at a time: in guests of 2 GiB each 31st write of a page took longer (`pcp->batch`).
+/// Pages that a CPU takes from the host's at a time: in guests of 2 GiB each 31st write of a page
+/// took longer (`pcp->batch`).
 const LIST: u64 = 31;
 
 impl World {
@@ -101,7 +102,8 @@ impl World {
         refills * self.machine.refill
     }
 
-    /// Pages that may become dirty before the task passes; with 0 it passes after the next page whatever becomes of it.
+    /// Pages that may become dirty before the task passes; with 0 it passes after the next page
+    /// whatever becomes of it.
     fn allowed_now(&self, index: usize, cpu: usize) -> u64 {
         let task = &self.tasks[index];
         let most = if self.wbs[task.wb as usize].exceeded {
@@ -114,7 +116,8 @@ impl World {
         left.min(self.unseen_most.saturating_sub(cpu.unseen))
     }
 
-    /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended there.
+    /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended
+    /// there.
     fn answers(&mut self, index: usize, cpu: usize) {
         let cpu = &mut self.cpus[cpu];
         let task = &mut self.tasks[index];

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! fsync: a task puts its own file's dirty pages in line, waits until none is in flight, and then for the filesystem.
+//! fsync: a task puts its own file's dirty pages in line, waits until none is in flight, and then
+//! for the filesystem.
 //!
-//! It needs slots of the disk as a flusher does, and waits in turn for them. Then it has the journal commit the file's inode (journal.rs), and waits for that, too; fdatasync of a
-//! file that has its blocks does without. `posix_fadvise(DONTNEED)`, which fio calls as it opens a file, puts pages in line as well (`__filemap_fdatawrite_range`). What could not be written is an error of the next fsync, and fio stops at an error.
+//! It needs slots of the disk as a flusher does, and waits in turn for them. Then it has the
+//! journal commit the file's inode (journal.rs), and waits for that, too; fdatasync of a file that
+//! has its blocks does without. `posix_fadvise(DONTNEED)`, which fio calls as it opens a file, puts
+//! pages in line as well (`__filemap_fdatawrite_range`). What could not be written is an error of
+//! the next fsync, and fio stops at an error.
 //!
-//! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the journal's three, so 16 a second;
-//! with a flusher's 32 pages in front of each of them one second.
+//! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the
+//! journal's three, so 16 a second; with a flusher's 32 pages in front of each of them one second.
 
 use super::State;
 use crate::device::{BIO, Request, Waiter, What};
@@ -34,7 +38,8 @@ impl World {
         sync.is_some_and(|sync| task.ops % sync.every == 0) && self.now < task.end
     }
 
-    /// Whether there are dirty pages to be put in line. Who does not wait for pages passes over those that are in flight besides.
+    /// Whether there are dirty pages to be put in line. Who does not wait for pages passes over
+    /// those that are in flight besides.
     fn must_write(&self, file: usize, step: Step) -> bool {
         let file = &self.files[file];
         let dirty = file.pages.dirty();
@@ -42,7 +47,8 @@ impl World {
         dirty > if step == Step::Forget { both } else { 0 }
     }
 
-    /// Whether a round over the file has ended and another is to begin, for which fio opens it anew.
+    /// Whether a round over the file has ended and another is to begin, for which fio opens it
+    /// anew.
     pub(super) fn must_forget(&self, index: usize) -> bool {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;
@@ -94,7 +100,8 @@ impl World {
         }
     }
 
-    /// The next run of dirty pages, as much as fits into a request; false if there is no slot for it.
+    /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
+    /// it.
     fn puts_in_line(&mut self, index: usize, device: usize) -> bool {
         let (file, cpu) = (self.tasks[index].file, self.tasks[index].cpu);
         let wb = self.files[file].wb;

@@ -12,7 +12,8 @@ use crate::clock::{Ns, TICK};
 use crate::psi::Doing;
 use crate::world::{Event, World};
 
-/// The kernel's `sysctl_sched_base_slice` on one CPU; 1 + log2 of CPUs, eight at most, times as much on more.
+/// The kernel's `sysctl_sched_base_slice` on one CPU; 1 + log2 of CPUs, eight at most, times as
+/// much on more.
 pub const SLICE: Ns = 750_000;
 
 impl World {

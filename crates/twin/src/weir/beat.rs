@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the module does by the clock: five times a second ratios and floors are evaluated and the drain is measured, fifty
-//! times a second the holders of floors are counted while the host is above its background level.
+//! What the module does by the clock: five times a second ratios and floors are evaluated and the
+//! drain is measured, fifty times a second the holders of floors are counted while the host is
+//! above its background level.
 
 use crate::clock::{MS, Ns, SECOND};
 use crate::world::{Event, World};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the module's probes do to a pass: leave it out below a floor, amend the limits it finds, and have the task look again sooner.
+//! What the module's probes do to a pass: leave it out below a floor, amend the limits it finds,
+//! and have the task look again sooner.
 
 use super::Weir;
 use crate::clock::Ns;
@@ -53,7 +54,8 @@ impl World {
         true
     }
 
-    /// Who does not come to the kernel's pass starts background writeback all the same, if it is due.
+    /// Who does not come to the kernel's pass starts background writeback all the same, if it is
+    /// due.
     pub fn weir_wakes_flusher(&mut self, wb: usize) {
         let limits = self.weir.as_ref().map(Weir::host_limits);
         if limits.is_some_and(|limits| self.counts.dirty > limits.bg_thresh) {
@@ -133,7 +135,8 @@ impl World {
         }
     }
 
-    /// After a pass, in which the task was `asleep` for so long: under a ceiling or a weight it looks again sooner.
+    /// After a pass, in which the task was `asleep` for so long: under a ceiling or a weight it
+    /// looks again sooner.
     pub fn weir_shortens(&mut self, task: usize, asleep: Ns) {
         let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
         let mut allowed = self.tasks[task].allowed;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The weight: what `kmod/weight.c` and `kmod/share.c` do around `policy/weight.c` and `policy/share.c`.
+//! The weight: what `kmod/weight.c` and `kmod/share.c` do around `policy/weight.c` and
+//! `policy/share.c`.
 //!
-//! A writer whose cgroup is in a division first pays, in each pass, for what its cgroup's writeback recorded as dirtied
-//! since the last one. If that is paid until later than now it waits, in steps, and then makes the kernel's own pass. Every beat ends
-//! a round of each division on each disk: what its members got makes its pace, and those that compete divide it.
+//! A writer whose cgroup is in a division first pays, in each pass, for what its cgroup's writeback
+//! recorded as dirtied since the last one. If that is paid until later than now it waits, in steps,
+//! and then makes the kernel's own pass. Every beat ends a round of each division on each disk:
+//! what its members got makes its pace, and those that compete divide it.
 //!
-//! The module makes the group of a cgroup that has none at the beat after its first pass; so does this.
+//! The module makes the group of a cgroup that has none at the beat after its first pass; so does
+//! this.
 
 use crate::clock::{HZ, MS, Ns, Ticks};
 use crate::weir::Group;
@@ -32,7 +35,8 @@ pub(super) struct Account {
     is_behind: bool,
     pace: u64,
     queue: u64,
-    /// What had been dirtied and written at the last look, when that was, and what was cleaned since the round began.
+    /// What had been dirtied and written at the last look, when that was, and what was cleaned
+    /// since the round began.
     paid: u64,
     written: u64,
     seen: Option<Ticks>,
@@ -203,7 +207,8 @@ impl World {
         }
     }
 
-    /// A kernel's pass ends in which a task was `asleep`: it competes, and if it pays it looks again soon.
+    /// A kernel's pass ends in which a task was `asleep`: it competes, and if it pays it looks
+    /// again soon.
     pub(super) fn weir_leaves(&mut self, task: usize, asleep: Ns) {
         let wb = self.tasks[task].wb as usize;
         if !self.is_weighed(wb) {

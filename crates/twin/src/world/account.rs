@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pages on their way: dirtied, in flight, written or dropped, each time counted for the host, the cgroups on the path and the
-//! writeback, so that what was dirtied is always written, dirty, in flight or dropped.
+//! Pages on their way: dirtied, in flight, written or dropped, each time counted for the host, the
+//! cgroups on the path and the writeback, so that what was dirtied is always written, dirty, in
+//! flight or dropped.
 
 use super::{Counts, World};
 #[cfg(any(test, debug_assertions))]
@@ -76,7 +77,8 @@ impl World {
         self.adapt(wb, &[]);
     }
 
-    /// The conservation of pages, and that nothing is where it cannot be; `deeply` also looks into every file.
+    /// The conservation of pages, and that nothing is where it cannot be; `deeply` also looks into
+    /// every file.
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self, deeply: bool) {
         assert!(

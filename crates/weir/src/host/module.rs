@@ -4,8 +4,8 @@
 //! The kernel answers a refused module with little more than an error number; the reason is in its
 //! log. So the log is read from where it stood before, and the module's lines are shown.
 //!
-//! Parameters on the kernel command line (`weir.off`) are the business of the loader of a module, not
-//! the kernel's; they are handed over as modprobe does.
+//! Parameters on the kernel command line (`weir.off`) are the business of the loader of a module,
+//! not the kernel's; they are handed over as modprobe does.
 
 use super::system::System;
 use crate::output;

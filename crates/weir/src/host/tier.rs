@@ -15,9 +15,9 @@ use std::process::ExitCode;
 
 /// Give cgroups fair shares of fast memory: switch tiers on or off, or show the status
 ///
-/// On a host with memory of several speeds. `on` makes the module show each cgroup's share (memory.toptier_*,
-/// memory.tier_stat), and `weir agent`, if it runs, moves pages until each has its share. Exit status: 0 done, or on, 1 refused, or off,
-/// 2 it could not be tried or told.
+/// On a host with memory of several speeds. `on` makes the module show each cgroup's share
+/// (memory.toptier_*, memory.tier_stat), and `weir agent`, if it runs, moves pages until each has
+/// its share. Exit status: 0 done, or on, 1 refused, or off, 2 it could not be tried or told.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// What to do
@@ -25,7 +25,8 @@ pub struct Args {
     /// With `on`: nodes of each tier, fastest first, as in '0-1;2'; without it the kernel is asked
     #[arg(long, value_name = "NODES;NODES")]
     tiers: Option<String>,
-    /// With `on`: percent of each limit that may be in the fastest tier; 0, the default, is the tier's part of all memory
+    /// With `on`: percent of each limit that may be in the fastest tier; 0, the default, is the
+    /// tier's part of all memory
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     ratio: Option<u32>,
     /// With `status`: where the agent keeps its state
@@ -46,7 +47,8 @@ enum Action {
     Status,
 }
 
-/// An agent that has told nothing for so long, in seconds, does not run: it tells something every five.
+/// An agent that has told nothing for so long, in seconds, does not run: it tells something every
+/// five.
 const SILENT: u64 = 20;
 
 /// Runs the subcommand.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A knob that `weir plan` searches: where it is written, which values it may take, and the commands that set it.
+//! A knob that `weir plan` searches: where it is written, which values it may take, and the
+//! commands that set it.
 
 use super::search::Scale;
 use anyhow::{Result, anyhow, bail};
@@ -34,7 +35,8 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Of `victim/memory.dirty_min`, `batch/memory.dirty_bytes=64M..1M` or `drain_seconds`; `limit` is the host's, in bytes.
+    /// Of `victim/memory.dirty_min`, `batch/memory.dirty_bytes=64M..1M` or `drain_seconds`; `limit`
+    /// is the host's, in bytes.
     pub fn parse(text: &str, scenario: &Scenario, limit: u64) -> Result<Knob> {
         let (name, range) = match text.split_once('=') {
             Some((name, range)) => (name, Some(range)),

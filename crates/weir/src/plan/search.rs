@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The search behind `weir plan`: the weakest settings of some knobs with which nothing is missed.
 //!
-//! Each knob has a *scale* of steps: 0 is off, 1 the weakest value, the last the strongest. A *point* is a step for each knob, and
-//! a trial says by how much it misses; 0 is what is looked for. Two parts, both one knob at a time, in the order given:
+//! Each knob has a *scale* of steps: 0 is off, 1 the weakest value, the last the strongest. A
+//! *point* is a step for each knob, and a trial says by how much it misses; 0 is what is looked
+//! for. Two parts, both one knob at a time, in the order given:
 //!
-//! - *climb*: try a knob off and on rungs that double, the others as they are; keep what misses least, of equals the weakest. Go on
-//!   with the next knob, around and around, until nothing is missed or a whole round brings nothing. From everything off, and if
-//!   that gets stuck, from the middle of all scales: two knobs may only help together.
-//! - *ease*: take a knob as weak as it can be: off, or else down the rungs while nothing is missed, and then by bisection between
-//!   the last that will do and the first that will not, to a sixteenth. Around, until no knob can be made weaker.
+//! - *climb*: try a knob off and on rungs that double, the others as they are; keep what misses
+//!   least, of equals the weakest. Go on with the next knob, around and around, until nothing is
+//!   missed or a whole round brings nothing. From everything off, and if that gets stuck, from the
+//!   middle of all scales: two knobs may only help together.
+//! - *ease*: take a knob as weak as it can be: off, or else down the rungs while nothing is missed,
+//!   and then by bisection between the last that will do and the first that will not, to a
+//!   sixteenth. Around, until no knob can be made weaker.
 //!
-//! So what is found is a place from which no knob can go back alone, not the best of all places. It is the same every time, and takes some
-//! ten trials for each knob and round.
+//! So what is found is a place from which no knob can go back alone, not the best of all places. It
+//! is the same every time, and takes some ten trials for each knob and round.
 //!
-//! Example. A floor of 1 MiB to 16 MiB that is enough from 5 MiB on. Climb tries 0, 1, 2, 4, 8, 16 and keeps 8; ease tries 4, which
-//! will not do, then 6 and 5, which will: 5 MiB, and 4 was too little.
+//! Example. A floor of 1 MiB to 16 MiB that is enough from 5 MiB on. Climb tries 0, 1, 2, 4, 8, 16
+//! and keeps 8; ease tries 4, which will not do, then 6 and 5, which will: 5 MiB, and 4 was too
+//! little.
 
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -213,7 +217,8 @@ impl<'a, T> Search<'a, T> {
         Ok(at)
     }
 
-    /// Of the points that differ from `point` in a weaker `knob` alone, the strongest that was tried.
+    /// Of the points that differ from `point` in a weaker `knob` alone, the strongest that was
+    /// tried.
     pub fn weaker(&self, point: &Point, knob: usize) -> Option<(u64, &Trial<T>)> {
         (0..point[knob])
             .rev()

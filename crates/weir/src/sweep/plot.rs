@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Figures of a sweep, drawn: as bars on a terminal, as curves in an SVG file that needs nothing else.
+//! Figures of a sweep, drawn: as bars on a terminal, as curves in an SVG file that needs nothing
+//! else.
 //!
-//! A panel per figure. In the SVG the values of the first key stand side by side, in the order given and equally far apart: values of
-//! sweeps mostly double, and some are no numbers. Each combination of the other keys is a line. All panels begin at 0.
+//! A panel per figure. In the SVG the values of the first key stand side by side, in the order
+//! given and equally far apart: values of sweeps mostly double, and some are no numbers. Each
+//! combination of the other keys is a line. All panels begin at 0.
 
 use super::set::Setting;
 use anyhow::{Context, Result};
@@ -38,7 +40,8 @@ impl Panel {
         values
     }
 
-    /// A line for each combination of the other keys: its label, and places along the axis with figures.
+    /// A line for each combination of the other keys: its label, and places along the axis with
+    /// figures.
     fn lines(&self) -> Vec<(String, Vec<(usize, f64)>)> {
         let along = self.along();
         let mut lines: Vec<(String, Vec<(usize, f64)>)> = Vec::new();

@@ -50,7 +50,8 @@ pub fn variant(text: &str, settings: &[Setting], shown: &str) -> Result<Scenario
     })
 }
 
-/// Sets a dotted key (`cgroup.victim."memory.dirty_min"`, `disk[0].write_bandwidth`); the table it is in must be there.
+/// Sets a dotted key (`cgroup.victim."memory.dirty_min"`, `disk[0].write_bandwidth`); the table it
+/// is in must be there.
 fn set(root: &mut Value, key: &str, text: &str) -> Result<()> {
     let mut parts = parts(key)?;
     let last = parts.pop().ok_or_else(|| anyhow!("no key"))?;

@@ -116,7 +116,8 @@ impl Column {
         bytes.map(|bytes| bytes as f64)
     }
 
-    /// The most first, names by the alphabet, what is not known last; those that are equal by what they hold.
+    /// The most first, names by the alphabet, what is not known last; those that are equal by what
+    /// they hold.
     pub fn compare(self, a: &CgroupRow, b: &CgroupRow) -> Ordering {
         let most_first = |column: Column| {
             let value = |row| column.value(row).unwrap_or(-1.0);

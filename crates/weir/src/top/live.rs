@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A terminal: draws the screen, takes the keys. Whatever way it ends but by SIGKILL, a panic included, the
-//! terminal is as it was before.
+//! A terminal: draws the screen, takes the keys. Whatever way it ends but by SIGKILL, a panic
+//! included, the terminal is as it was before.
 
 use super::Looks;
 use super::screen::{self, Tone};

@@ -6,11 +6,12 @@
 //!   reads               figures              what the keys say          of text      └─► batch: plain text
 //! ```
 //!
-//! Lines are plain ASCII and carry all there is to know; a terminal adds emphasis, and colour if it may.
+//! Lines are plain ASCII and carry all there is to know; a terminal adds emphasis, and colour if it
+//! may.
 //!
-//! The price of a look grows with the number of cgroups, so looks keep their distance: ten times what the last
-//! one took, at least. Example: 5,000 cgroups take 0.4 s to read, so they are read every 4 s, whatever
-//! was asked for, and the first line says so.
+//! The price of a look grows with the number of cgroups, so looks keep their distance: ten times
+//! what the last one took, at least. Example: 5,000 cgroups take 0.4 s to read, so they are read
+//! every 4 s, whatever was asked for, and the first line says so.
 
 mod batch;
 mod columns;
@@ -37,9 +38,10 @@ use view::View;
 
 /// Show dirty pages, and which cgroup stalls which, as it happens
 ///
-/// A row for each cgroup, with its descendants, and one for each device: pages dirty and being written, floor,
-/// ceiling, limit, rates in and out, time throttled, and by whom. `?` shows the keys. Time throttled takes root;
-/// weir's module is not needed. Exit status: 0, 2 if there is nothing to look at.
+/// A row for each cgroup, with its descendants, and one for each device: pages dirty and being
+/// written, floor, ceiling, limit, rates in and out, time throttled, and by whom. `?` shows the
+/// keys. Time throttled takes root; weir's module is not needed. Exit status: 0, 2 if there is
+/// nothing to look at.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Between two looks; 2 s is how often the kernel adds up cgroups' counters by itself

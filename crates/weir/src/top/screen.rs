@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Lines of text for a view of an interval: a whole screen, or as long as it takes.
 //!
-//! A screen gives each part what is left after what matters more: the cgroups' rows, then the keys, the first
-//! line, what the marked row is about, the devices. Example: of 24 lines 1 is the title, 2 the host, up to
-//! 5 devices, 2 the marked row, 1 the keys; cgroups have the rest. In 6 lines there are cgroups and keys.
+//! A screen gives each part what is left after what matters more: the cgroups' rows, then the keys,
+//! the first line, what the marked row is about, the devices. Example: of 24 lines 1 is the title,
+//! 2 the host, up to 5 devices, 2 the marked row, 1 the keys; cgroups have the rest. In 6 lines
+//! there are cgroups and keys.
 
 use super::columns::{Column, device_cells, device_specs, printable, size};
 use super::table::{self, keep_beginning};

@@ -22,8 +22,8 @@ pub enum Kind {
     Text,
 }
 
-/// The title and a line for each row. With a width no line is longer, and all fill it; without one, names have
-/// the room they need.
+/// The title and a line for each row. With a width no line is longer, and all fill it; without one,
+/// names have the room they need.
 pub fn lines(specs: &[Spec], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let widths = widths(specs, rows, width);
     let titles = specs.iter().map(|spec| spec.title.to_string()).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir agent` as a process, on a machine of plain files; `make metrics` has a real Prometheus scrape it,
-//! and `guest/agent.sh` has it on a real kernel.
+//! `weir agent` as a process, on a machine of plain files; `make metrics` has a real Prometheus
+//! scrape it, and `guest/agent.sh` has it on a real kernel.
 
 mod machine;
 mod prometheus;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A real Prometheus scrapes the agent, its promtool checks what it gets, and every query of the Grafana
-//! dashboard is put to it.
+//! A real Prometheus scrapes the agent, its promtool checks what it gets, and every query of the
+//! Grafana dashboard is put to it.
 
 use crate::machine::{Agent, get, until};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `weir explain` on stock kernels: stalls staged in guests, explained, and removed by typing what it
-//! prints; and the same from a file that trace-cmd wrote. `make stalls` runs those that are ignored
-//! here: every stall on both kernels, with and without the module.
+//! `weir explain` on stock kernels: stalls staged in guests, explained, and removed by typing what
+//! it prints; and the same from a file that trace-cmd wrote. `make stalls` runs those that are
+//! ignored here: every stall on both kernels, with and without the module.
 
 use crate::common;
 

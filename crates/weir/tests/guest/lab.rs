@@ -141,7 +141,8 @@ fn a_guest_that_does_not_end_is_inconclusive() {
     );
 }
 
-/// Both wait for the watchdog's minute, in which their guests use no CPU: so they do it side by side.
+/// Both wait for the watchdog's minute, in which their guests use no CPU: so they do it side by
+/// side.
 #[test]
 fn only_a_guest_that_has_not_begun_is_booted_again() {
     std::thread::scope(|scope| {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What can only be seen in a guest: a stock kernel from the archive, booted in QEMU.
 //!
-//! One program, so that guests of one file run beside those of another: cargo runs programs one after the other.
+//! One program, so that guests of one file run beside those of another: cargo runs programs one
+//! after the other.
 
 mod common;
 mod explain;

@@ -62,8 +62,8 @@ on_each_kernel! {
     limits_follow_the_drain: "drain.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
 }
 
-/// On two CPUs by the host's clock, what `make test` runs on one that counts instructions: it judges
-/// shares, rates and who was throttled, and would fail beside other jobs.
+/// On two CPUs by the host's clock, what `make test` runs on one that counts instructions: it
+/// judges shares, rates and who was throttled, and would fail beside other jobs.
 #[test]
 #[ignore = "a minute: make proof"]
 fn floors_cover_subtrees_on_two_cpus() {
@@ -229,7 +229,8 @@ fn the_generic_flavour_takes_it_too() {
     );
 }
 
-/// Held against stock. `make matrix` takes more ways to write and more time, on every filesystem and kernel.
+/// Held against stock. `make matrix` takes more ways to write and more time, on every filesystem
+/// and kernel.
 #[test]
 fn every_way_to_write_is_no_worse_than_stock() {
     let compare = format!("{TESTS}/compare.sh:/compare.sh");

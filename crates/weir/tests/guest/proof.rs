@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the module promises under stress: `kmod/tests/*.sh` again, those that are hard on it.
 //!
-//! A short turn of each is part of `make test`. The ones marked `ignore` are the same scripts at full
-//! length, for `make proof`, `make chaos` and `make hostile`.
+//! A short turn of each is part of `make test`. The ones marked `ignore` are the same scripts at
+//! full length, for `make proof`, `make chaos` and `make hostile`.
 
 use crate::common;
 use std::path::PathBuf;

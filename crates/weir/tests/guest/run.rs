@@ -70,8 +70,8 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
     );
 }
 
-/// A guest whose clock counts instructions is the same on any machine, so it can be asked how near the twin comes to it: against five of them all 34
-/// figures were near, and 2 % off on average.
+/// A guest whose clock counts instructions is the same on any machine, so it can be asked how near
+/// the twin comes to it: against five of them all 34 figures were near, and 2 % off on average.
 #[test]
 fn the_twin_is_near_a_guest_that_counts_instructions() {
     let scenario = concat!(

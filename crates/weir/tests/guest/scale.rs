@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the beat takes among many cgroups, removed ones, and possible CPUs: `kmod/tests/scale.sh`.
 //!
-//! A cgroup takes 1.8 KiB of each possible CPU's memory: 60,000 of them with 256 would take 27 GiB. So one
-//! guest has all the cgroups, and another all the CPUs. The work is the product of both.
+//! A cgroup takes 1.8 KiB of each possible CPU's memory: 60,000 of them with 256 would take 27 GiB.
+//! So one guest has all the cgroups, and another all the CPUs. The work is the product of both.
 
 use crate::common;
 use crate::module::TESTS;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! DAMON's files below /sys/kernel/mm/damon/admin, and whose they are.
 //!
-//! There is one set of them for the whole host, and a program that writes `nr_kdamonds` throws away what others set up. So they are
-//! claimed for a step at a time, only while no program has any, and given back after it. What is claimed is noted in a file
-//! first: an agent that was killed left kdamonds behind, and the next one ends those, and no others.
+//! There is one set of them for the whole host, and a program that writes `nr_kdamonds` throws away
+//! what others set up. So they are claimed for a step at a time, only while no program has any, and
+//! given back after it. What is claimed is noted in a file first: an agent that was killed left
+//! kdamonds behind, and the next one ends those, and no others.
 
 use crate::tier::engine::PATIENCE;
 use crate::tier::host::Host;
@@ -179,7 +180,8 @@ impl Admin {
     }
 }
 
-/// Tries again while the file is in use: a kdamond is at it for an instant, but may lose its CPU meanwhile.
+/// Tries again while the file is in use: a kdamond is at it for an instant, but may lose its CPU
+/// meanwhile.
 fn patiently<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {

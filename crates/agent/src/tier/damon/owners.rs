@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose pages lie where: /proc/kpagecgroup has, for each page of memory, the inode of the cgroup that it is charged to.
+//! Whose pages lie where: /proc/kpagecgroup has, for each page of memory, the inode of the cgroup
+//! that it is charged to.
 //!
-//! DAMON tells how much of what it looked at it has moved, and not how much of it was the cgroup's. Knowing that, a search
-//! leaves out addresses where a cgroup has nothing, and takes just as many as may be moved at once.
+//! DAMON tells how much of what it looked at it has moved, and not how much of it was the cgroup's.
+//! Knowing that, a search leaves out addresses where a cgroup has nothing, and takes just as many
+//! as may be moved at once.
 
 use crate::tier::host::{Host, PAGE};
 use std::fs::File;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A pass of kdamonds over memory: set up, started, waited for, ended.
 //!
-//! How long that can take. The kernel tells how far a kdamond is, and ends it, only between two passes, and a process that asks sleeps
-//! until then, not to be woken even by a kill. So a pass must be short: [`Dose`]. Before its first one a kdamond
-//! waits for a CPU like any thread; if it was not seen to be done with one after [`PATIENCE`], the step is given up.
+//! How long that can take. The kernel tells how far a kdamond is, and ends it, only between two
+//! passes, and a process that asks sleeps until then, not to be woken even by a kill. So a pass
+//! must be short: [`Dose`]. Before its first one a kdamond waits for a CPU like any thread; if it
+//! was not seen to be done with one after [`PATIENCE`], the step is given up.
 
 use crate::tier::damon::admin::Admin;
 use crate::tier::damon::owners::Range;
@@ -19,8 +20,8 @@ pub const OFTEN: Pace = Pace {
     apply: 50_000,
 };
 
-/// A page that a pass has looked at would be cold for the next: with so many kdamonds, of which one after the other is seen to be done, it
-/// comes late enough for that before a second one.
+/// A page that a pass has looked at would be cold for the next: with so many kdamonds, of which one
+/// after the other is seen to be done, it comes late enough for that before a second one.
 pub fn once(kdamonds: usize) -> Pace {
     Pace {
         sample: 50_000,
@@ -91,7 +92,8 @@ impl Dose {
     }
 }
 
-/// Carries out jobs of different kdamonds at a time; what each scheme did, of none if it was told to stop.
+/// Carries out jobs of different kdamonds at a time; what each scheme did, of none if it was told
+/// to stop.
 ///
 /// # Errors
 /// The kernel refuses, or it takes too long.

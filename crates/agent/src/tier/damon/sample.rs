@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much of what cgroups have in each tier is hot, by a sample.
 //!
-//! 256 areas of 256 KiB are spread evenly over each tier's addresses, elsewhere each time. A pass counts the pages in them that were touched, and
-//! forgets that they were; so a second one, soon, counts those that were touched meanwhile, and a third one, later, once more. How many
-//! there are of each cgroup's the kernel tells. One kdamond goes over all of them, so that all have the same time.
+//! 256 areas of 256 KiB are spread evenly over each tier's addresses, elsewhere each time. A pass
+//! counts the pages in them that were touched, and forgets that they were; so a second one, soon,
+//! counts those that were touched meanwhile, and a third one, later, once more. How many there are
+//! of each cgroup's the kernel tells. One kdamond goes over all of them, so that all have the same
+//! time.
 //!
-//! Example: four cgroups have 16,384 sampled pages among them, one 4,000, of which 1,400 were touched: 35 % of what it has there is
-//! hot. If in truth 34.2 to 35.8 % are, two of three samples say so.
+//! Example: four cgroups have 16,384 sampled pages among them, one 4,000, of which 1,400 were
+//! touched: 35 % of what it has there is hot. If in truth 34.2 to 35.8 % are, two of three samples
+//! say so.
 //!
-//! DAMON looks by itself, too: in each of its intervals it forgets that some page of each area was touched. So of [`OWN`] of 64 pages it is
-//! known only for the last 0.05 to 0.15 s, and the counts are raised by what that misses.
+//! DAMON looks by itself, too: in each of its intervals it forgets that some page of each area was
+//! touched. So of [`OWN`] of 64 pages it is known only for the last 0.05 to 0.15 s, and the counts
+//! are raised by what that misses.
 
 use crate::tier::damon::owners::{Owners, Range, count, inode};
 use crate::tier::damon::pass::Applied;
@@ -27,7 +31,8 @@ const AREA: u64 = 64;
 /// DAMON's own looks at an area before a pass.
 const OWN: u64 = 3;
 
-/// The pass comes late enough to be seen to be done before a second one: that would find pages that the first has looked at.
+/// The pass comes late enough to be seen to be done before a second one: that would find pages that
+/// the first has looked at.
 pub const PACE: Pace = Pace {
     sample: 50_000,
     apply: 50_000 * OWN,
@@ -122,7 +127,8 @@ impl Sample {
         all.all(|((run, _), applied)| applied.tried <= run.areas)
     }
 
-    /// Adds what was counted soon and later, of pages that had so much time each, to what is known of each cgroup.
+    /// Adds what was counted soon and later, of pages that had so much time each, to what is known
+    /// of each cgroup.
     pub fn add(
         &self,
         soon: (&[Applied], Duration),
@@ -141,7 +147,8 @@ impl Sample {
         }
     }
 }
-/// Pages touched of so many, from those that were seen to be touched soon and later, with so much time for the first.
+/// Pages touched of so many, from those that were seen to be touched soon and later, with so much
+/// time for the first.
 fn touched(pages: u64, soon: u64, later: u64, time: Duration) -> (u64, u64) {
     let own = OWN as f64 / AREA as f64;
     let left = Duration::from_micros(PACE.sample * (OWN + 1) / 2);

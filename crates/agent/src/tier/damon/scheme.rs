@@ -65,8 +65,9 @@ impl Scheme {
         write("access_pattern/age/max", &u32::MAX.to_string())?;
         let filters = self.filters();
         write("filters/nr_filters", &(filters.len() + 3).to_string())?;
-        // All outside the range is left out. The other way round, what does not match being left out, 6.12 leaves
-        // out every page: DAMON's part for physical memory asks a filter that it does not know.
+        // All outside the range is left out. The other way round, what does not match being left
+        // out, 6.12 leaves out every page: DAMON's part for physical memory asks a filter that it
+        // does not know.
         let outside = [(0, self.range.0), (self.range.1, u64::MAX)];
         for (at, (start, end)) in outside.iter().enumerate() {
             write(&format!("filters/{at}/type"), "addr")?;

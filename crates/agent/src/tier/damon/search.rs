@@ -55,7 +55,8 @@ impl Search {
         let whose = inode(&wanted.directory);
         let own = |range| -> Result<u64, String> { Ok(count(&owners.of(range)?, whose)) };
         let enough = match (wanted.fit, wanted.way) {
-            // Half of what is hot there, or less, is asked for: that tells what part is, as far as a sample does.
+            // Half of what is hot there, or less, is asked for: that tells what part is, as far as
+            // a sample does.
             (true, Way::Up) => sweep.enough(room).max(wanted.held / 2),
             _ => sweep.enough(room),
         };
@@ -75,7 +76,8 @@ impl Search {
             whole: stretch.whole,
             wanting: room,
             rest: room / REST,
-            // An exchange is as much one way as the other. What is asked for otherwise is half of a difference: twice that is not too much.
+            // An exchange is as much one way as the other. What is asked for otherwise is half of a
+            // difference: twice that is not too much.
             share: match wanted.fit {
                 true => 1.0,
                 false => sweep.share().max(0.5),
@@ -106,8 +108,8 @@ impl Search {
         marks
     }
 
-    /// The next addresses to go through, and how many pages are the cgroup's there: at most twice those wanting, where places are
-    /// changed no more than those, and about `most`.
+    /// The next addresses to go through, and how many pages are the cgroup's there: at most twice
+    /// those wanting, where places are changed no more than those, and about `most`.
     pub fn slice(&mut self, most: u64) -> Option<(Scheme, u64)> {
         if self.wanting <= self.rest {
             return None;
@@ -135,7 +137,8 @@ impl Search {
     }
 }
 
-/// Takes blocks that follow each other, the first one and then as long as there are at most so many pages in them.
+/// Takes blocks that follow each other, the first one and then as long as there are at most so many
+/// pages in them.
 fn take(blocks: &mut VecDeque<Block>, most: u64) -> Option<Block> {
     let mut taken = blocks.pop_front()?;
     while let Some(next) = blocks.front() {
@@ -158,7 +161,8 @@ pub struct Searches {
 }
 
 impl Searches {
-    /// Prepares the searches for moves out of one tier, given with their places in the step and their sweeps.
+    /// Prepares the searches for moves out of one tier, given with their places in the step and
+    /// their sweeps.
     ///
     /// # Errors
     /// The kernel does not tell what lies where.

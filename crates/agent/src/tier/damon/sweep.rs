@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which physical addresses to look through for a cgroup's pages, and how many at a time.
 //!
-//! A cgroup's pages lie anywhere in a tier's memory, and only some of them are cold (or hot). Where they lie the kernel tells
-//! ([`super::owners`]); which part of them is fit to be moved is learned: at first half. So 8,000 pages are looked for among 16,000 of
-//! the cgroup's. If 12,000 were found there, the next 8,000 are looked for among 12,800: (1/2 + 12/16) / 2 = 0.625. The next search
+//! A cgroup's pages lie anywhere in a tier's memory, and only some of them are cold (or hot). Where
+//! they lie the kernel tells ([`super::owners`]); which part of them is fit to be moved is learned:
+//! at first half. So 8,000 pages are looked for among 16,000 of the cgroup's. If 12,000 were found
+//! there, the next 8,000 are looked for among 12,800: (1/2 + 12/16) / 2 = 0.625. The next search
 //! begins where the last one ended, round and round.
 
 use crate::tier::damon::owners::{BLOCK, Block, Range};
@@ -65,7 +66,8 @@ impl Sweep {
         (wanted as f64 / self.share).ceil() as u64
     }
 
-    /// Where to look at so many of its pages, through `most` at once. `count` tells how many of the cgroup's are in a range.
+    /// Where to look at so many of its pages, through `most` at once. `count` tells how many of the
+    /// cgroup's are in a range.
     ///
     /// # Errors
     /// Those of `count`.
@@ -112,8 +114,8 @@ impl Sweep {
         all.filter(|(start, end)| start < end).collect()
     }
 
-    /// Learns from a step: of so many of its pages looked at, so many were found. The next one begins at `cursor`; `round` says that
-    /// there are no more of them than these.
+    /// Learns from a step: of so many of its pages looked at, so many were found. The next one
+    /// begins at `cursor`; `round` says that there are no more of them than these.
     pub fn learn(&mut self, looked: u64, found: u64, wanted: u64, cursor: u64, round: bool) {
         if looked > 0 {
             let share = found as f64 / looked as f64;

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How many of a tier's pages are hotter than those that would go down in their place.
 //!
-//! That a page was touched in a short time does not say that it is hot: of pages that are each read every five seconds one in ten is touched
-//! in any half second, and changing its place with one that was not is in vain. Whether there are others shows in a second, longer look: if
-//! all pages are alike and 9.5 % are touched in a time, then in four times that 33 % are (1 - 0.905^4). If it is 19 and 40 %, some are always
-//! touched, the others seldom.
+//! That a page was touched in a short time does not say that it is hot: of pages that are each read
+//! every five seconds one in ten is touched in any half second, and changing its place with one
+//! that was not is in vain. Whether there are others shows in a second, longer look: if all pages
+//! are alike and 9.5 % are touched in a time, then in four times that 33 % are (1 - 0.905^4). If it
+//! is 19 and 40 %, some are always touched, the others seldom.
 //!
-//! Model: of the pages in a tier a part A is touched in any such time, the others in one with the chance `a`, each time anew.
-//! Untouched are, in one time and in k times that (as it came out, about four),
+//! Model: of the pages in a tier a part A is touched in any such time, the others in one with the
+//! chance `a`, each time anew. Untouched are, in one time and in k times that (as it came out,
+//! about four),
 //!
 //!   r = (1 - A) (1 - a)        s = (1 - A) (1 - a)^k        so        1 - a = q = (s / r)^(1 / (k - 1))
 //!
-//! and touched in both of two times are `again` = 1 - 2 r + r q of them. Were those that are touched in one time (1 - r of all) no hotter than the cold
-//! ones, of which a part `b` is touched (the lesser `a` of this tier and the one above), `b` (1 - r) would be touched again. The part that is hot beyond that:
+//! and touched in both of two times are `again` = 1 - 2 r + r q of them. Were those that are
+//! touched in one time (1 - r of all) no hotter than the cold ones, of which a part `b` is touched
+//! (the lesser `a` of this tier and the one above), `b` (1 - r) would be touched again. The part
+//! that is hot beyond that:
 //!
 //!   excess = (again - b (1 - r)) / (1 - b)
 //!
-//! It is A where the others are alike in both tiers, 0 where all pages are, and also tells of pages that are alike down there and
-//! colder above.
+//! It is A where the others are alike in both tiers, 0 where all pages are, and also tells of pages
+//! that are alike down there and colder above.
 //!
-//! Example: below, 19 % are touched in half a second, 40 % in two: r = 0.81, s = 0.6, q = 0.905, a = 0.095, A = 1 - 0.81 / 0.905 =
-//! 0.105. Above, the others are read as often: b = 0.095. again = 0.113, excess = (0.113 - 0.018) / 0.905 = 0.105.
+//! Example: below, 19 % are touched in half a second, 40 % in two: r = 0.81, s = 0.6, q = 0.905, a
+//! = 0.095, A = 1 - 0.81 / 0.905 = 0.105. Above, the others are read as often: b = 0.095. again =
+//! 0.113, excess = (0.113 - 0.018) / 0.905 = 0.105.
 
 /// Looks of a sample at a cgroup's pages in one tier.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +50,12 @@ pub struct Part {
 }
 
 impl Look {
-    /// Of `looked` pages `soon` were touched in a time, `later` in `ratio` times that. Nothing if none was looked at, or the second
-    /// time was not clearly the longer one.
+    /// Of `looked` pages `soon` were touched in a time, `later` in `ratio` times that. Nothing if
+    /// none was looked at, or the second time was not clearly the longer one.
     pub fn new(looked: u64, soon: u64, later: u64, ratio: f64) -> Option<Look> {
         let part = |touched: u64| {
-            // Half a page more each way: a sample in which all are touched does not say that all pages are.
+            // Half a page more each way: a sample in which all are touched does not say that all
+            // pages are.
             let part = (looked.saturating_sub(touched) as f64 + 0.5) / (looked as f64 + 1.0);
             (part, part * (1.0 - part) / looked as f64)
         };
@@ -79,7 +85,8 @@ impl Look {
         (self.m * self.q()).powi(2) * relative
     }
 
-    /// The part that is hotter than the cold pages of the tier above, if that was looked at, or than untouched pages.
+    /// The part that is hotter than the cold pages of the tier above, if that was looked at, or
+    /// than untouched pages.
     pub fn excess(self, above: Option<Look>) -> Part {
         let q = self.q();
         let (b, b_doubt) = above.map_or((0.0, 0.0), |above| {
@@ -105,7 +112,8 @@ impl Look {
 mod tests {
     use super::*;
 
-    /// A million pages of which `always` (of a thousand) are touched always, the others in a time with a chance of `chance` thousandths.
+    /// A million pages of which `always` (of a thousand) are touched always, the others in a time
+    /// with a chance of `chance` thousandths.
     fn look(always: u64, chance: u64) -> Look {
         let missed = 1.0 - chance as f64 / 1000.0;
         let others = (1000 - always) as f64 * 1000.0;

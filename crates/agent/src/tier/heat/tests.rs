@@ -59,7 +59,8 @@ fn told(heats: &mut Heats, reading: &Reading) -> Group {
     groups[0]
 }
 
-/// Of 20,000 pages below, 40 % hot, 6,000 change places; then so many percent are hot. Whether it goes on.
+/// Of 20,000 pages below, 40 % hot, 6,000 change places; then so many percent are hot. Whether it
+/// goes on.
 fn goes_on(heats: &mut Heats, after: u64) -> bool {
     let read = reading([80_000, 20_000]);
     heats.learn(vec![heat([50, 40])]);
@@ -104,7 +105,8 @@ fn what_may_be_chance_is_no_success_yet() {
     assert_ne!(told(&mut heats, &read).heat_known, HEAT_GUESSED, "in vain");
 }
 
-/// Of 300 trials, those that were found to be worth it, if of 100 pages that come up so many are fewer hot below.
+/// Of 300 trials, those that were found to be worth it, if of 100 pages that come up so many are
+/// fewer hot below.
 fn worth(percent: u64) -> usize {
     let mut random = 1_u64;
     let mut sample = |below: u64| {
@@ -142,7 +144,8 @@ fn chance_seldom_keeps_pages_changing_places() {
     assert!(half > 300 * 19 / 20, "{half} of 300 that were worth it");
 }
 
-/// Of 6,000 pages that came up none was worth it, and so many went down meanwhile for other reasons. Whether it goes on.
+/// Of 6,000 pages that came up none was worth it, and so many went down meanwhile for other
+/// reasons. Whether it goes on.
 fn goes_on_beside(lost: u64) -> bool {
     let mut heats = Heats::default();
     let read = reading([80_000, 20_000]);

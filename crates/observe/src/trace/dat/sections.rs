@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Version 7 of trace.dat: a chain of options that say where the sections are, and sections that may be
-//! compressed, those with pages in chunks.
+//! Version 7 of trace.dat: a chain of options that say where the sections are, and sections that
+//! may be compressed, those with pages in chunks.
 
 use super::{Bytes, Pages, Trace, command_names, decode, event_formats, header, pages};
 use crate::diagnosis::size;
@@ -165,8 +165,8 @@ impl<'a> File<'a> {
         Ok(self.unpack(at.take(packed.into())?, plain.into())?.into())
     }
 
-    /// A CPU's pages, and whether some are missing. Their chunks begin at `offset` with their number; the
-    /// size that the file gives is not theirs.
+    /// A CPU's pages, and whether some are missing. Their chunks begin at `offset` with their
+    /// number; the size that the file gives is not theirs.
     fn chunks(&self, offset: u64) -> Result<(Vec<u8>, bool)> {
         let rest = pages(self.bytes, offset, u64::MAX);
         let mut at = Bytes::new(rest.bytes, "a CPU's data");

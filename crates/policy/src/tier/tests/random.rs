@@ -101,8 +101,8 @@ proptest! {
         host.settle(20_000);
     }
 
-    /// With room everywhere and no lending every cgroup is within its band, in the time that is stated:
-    /// between two tiers, of cgroups that bound each other by nothing but their place.
+    /// With room everywhere and no lending every cgroup is within its band, in the time that is
+    /// stated: between two tiers, of cgroups that bound each other by nothing but their place.
     #[test]
     fn reaches_budgets_in_bounded_time(mut host in random_machine()) {
         host.settings.lend = 0;
@@ -157,7 +157,8 @@ proptest! {
         prop_assert_eq!(with(0), with(HEAT_GUESSED));
     }
 
-    /// Children's budgets never add up to more than their parent's, nor to more than their own files say.
+    /// Children's budgets never add up to more than their parent's, nor to more than their own
+    /// files say.
     #[test]
     fn nobody_gets_past_his_parent(host in random_machine()) {
         let moves = host.plan();
