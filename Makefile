@@ -86,7 +86,7 @@ matrix: setup ## run the module's tests on each kernel and filesystem, write doc
 	tools/matrix.sh
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: \
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: host:: \
 		--skip chaos_on_the_debug_kernel --skip hostile_tenant --skip fifty_writers
 
 rt: setup ## run the module's tests on PREEMPT_RT, print its longest sections with interrupts off (10 minutes)

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
-use runner::system::{CGROUP_ROOT, enable_controllers, run};
+use runner::system::{CGROUP_ROOT, enable, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +18,9 @@ const MOUNTS: &[(&str, &str, &str, bool)] = &[
     ("debugfs", "/sys/kernel/debug", "debugfs", false),
     ("tracefs", "/sys/kernel/tracing", "tracefs", false),
 ];
+
+/// Controllers that scenarios and scripts rely on.
+const CONTROLLERS: [&str; 4] = ["memory", "io", "cpu", "pids"];
 
 /// Mounts what a host has mounted and gives children of the cgroup root its controllers.
 pub fn mount_all() -> Result<()> {
@@ -43,7 +46,8 @@ pub fn mount_all() -> Result<()> {
     // Booting is quiet, because a console that prints every line of it costs seconds; from here on
     // the log is the console's.
     std::fs::write("/proc/sys/kernel/printk", "7").context("raising the console's log level")?;
-    enable_controllers(Path::new(CGROUP_ROOT))
+    let controllers = CONTROLLERS.map(str::to_owned).into();
+    enable(Path::new(CGROUP_ROOT), &controllers)
 }
 
 /// Directories under /proc and /sys exist already and cannot be made.

@@ -15,16 +15,13 @@ use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::{Outcome, Witness};
 use crate::{Error, module};
 use anyhow::{Context, Result, anyhow, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use guest::protocol::{Event, PhaseResult, PlanDisk, Work};
+use guest::protocol::{Event, PlanDisk, Work};
+use runner::kept::Kept;
 use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Job, Phase, Scenario};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// More than any build machine can emulate at a speed that says something.
@@ -203,7 +200,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> 
 /// Packages and kernel modules a scenario needs besides what every guest has.
 fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
     if scenario.disks.iter().any(|disk| disk.encrypted) {
-        let drivers = ["dm_crypt", "xts"].map(str::to_owned);
+        let drivers = runner::disks::ENCRYPTION.map(str::to_owned);
         (vec!["dmsetup".to_owned()], drivers.into())
     } else {
         (Vec::new(), Vec::new())
@@ -307,7 +304,7 @@ impl Lab<'_> {
             lab: self,
             arm,
             repeat,
-            record: Record::create(&directory)?,
+            record: Kept::create(&directory)?,
             witness: Witness::default(),
             figures: BTreeMap::new(),
             failure: None,
@@ -357,7 +354,7 @@ struct Listener<'a> {
     lab: &'a Lab<'a>,
     arm: Arm,
     repeat: u32,
-    record: Record,
+    record: Kept,
     witness: Witness,
     figures: Figures,
     /// The first time that something could not be kept.
@@ -387,58 +384,4 @@ impl qemu::Listener for Listener<'_> {
     fn failed_boot(&mut self, failed: &FailedBoot) {
         self.lab.progress.failed_boot(self.arm, self.repeat, failed);
     }
-}
-
-/// The files that are kept of a guest besides its console log and plan.
-struct Record {
-    directory: PathBuf,
-    results: File,
-}
-
-impl Record {
-    fn create(directory: &Path) -> Result<Record> {
-        let path = directory.join("results.jsonl");
-        let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
-        // Recordings are written part by part: those of an earlier run in this directory would grow.
-        for entry in fs::read_dir(directory)?.flatten() {
-            if entry.path().extension().is_some_and(|kind| kind == "weir") {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(Record {
-            directory: directory.to_path_buf(),
-            results,
-        })
-    }
-
-    fn keep(&mut self, event: &Event) -> Result<()> {
-        if matches!(event, Event::Beat) {
-            return Ok(());
-        }
-        if let Event::Recording { phase, base64 } = event {
-            let part = STANDARD.decode(base64).context("a part of a recording")?;
-            let path = self.directory.join(format!("{phase}.weir"));
-            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-            return Ok(file.write_all(&part)?);
-        }
-        writeln!(self.results, "{}", serde_json::to_string(event)?)?;
-        if let Event::PhaseEnd(result) = event {
-            fs::write(
-                self.directory.join(format!("{}.csv", result.phase)),
-                csv(result)?,
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// All samples of a phase, one line each.
-fn csv(result: &PhaseResult) -> Result<String> {
-    let mut text = String::from("ms,subject,dirty_bytes\n");
-    for (subject, series) in &result.samples {
-        for (ms, kib) in series.at_ms.iter().zip(&series.dirty_kib) {
-            writeln!(text, "{ms},{subject},{}", kib * 1024)?;
-        }
-    }
-    Ok(text)
 }

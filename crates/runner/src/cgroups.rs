@@ -2,7 +2,7 @@
 //! A scenario's cgroups: made, given their controllers, their files written.
 
 use crate::site::Site;
-use crate::system::{CGROUP_ROOT, enable_controllers};
+use crate::system::{CGROUP_ROOT, controllers, enable};
 use anyhow::{Context, Result};
 use scenario::model::{Cgroup, Disk};
 use std::collections::BTreeMap;
@@ -15,12 +15,13 @@ use std::process::Command;
 /// Makes every cgroup and those above it. Controllers are enabled only where a child needs them: a
 /// cgroup that hands controllers down may not hold processes itself, and jobs run in the leaves.
 pub fn create(site: &Site, cgroups: &BTreeMap<String, Cgroup>) -> Result<()> {
+    let wanted = controllers(cgroups);
     for path in cgroups.keys() {
         let mut above = site.cgroups.clone();
         let parts: Vec<&str> = path.split('/').collect();
         for (depth, part) in parts.iter().enumerate() {
             if depth > 0 {
-                enable_controllers(&above)?;
+                enable(&above, &wanted)?;
             }
             above.push(part);
             if !above.is_dir() {

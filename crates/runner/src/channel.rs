@@ -3,7 +3,7 @@
 
 use crate::event::{BEAT_MS, Event};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +25,16 @@ impl Channel {
                 let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 file.write_all(format!("{text}\n").as_bytes())
             });
-        if let Err(error) = sent {
-            eprintln!("weir: cannot report what goes on: {error}");
+        match sent {
+            // A reader that is gone has been killed, and its end is noticed elsewhere.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                // If that fails, too, there is no way left to say so.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "weir: cannot report what goes on: {error}"
+                );
+            }
+            _ => {}
         }
     }
 

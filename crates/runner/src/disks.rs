@@ -8,13 +8,16 @@ use scenario::model::Filesystem;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Modules that an encrypted disk takes.
+pub const ENCRYPTION: [&str; 2] = ["dm_crypt", "xts"];
+
 /// Puts dm-crypt on the device and returns what is on top. A write is encrypted where it is submitted
 /// (`no_write_workqueue`), which for buffered writes is the flusher; by default another worker would.
 ///
 /// # Errors
 /// The kernel has no dm-crypt, or there is no `dmsetup`.
 pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
-    for module in ["dm_crypt", "xts"] {
+    for module in ENCRYPTION {
         run(Command::new("modprobe").arg(module))?;
     }
     let size = Path::new("/sys/block")

@@ -9,6 +9,7 @@ pub mod channel;
 pub mod disks;
 pub mod event;
 pub mod jobs;
+pub mod kept;
 pub mod klog;
 pub mod memory;
 pub mod result;

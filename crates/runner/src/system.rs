@@ -2,21 +2,36 @@
 //! The kernel that a scenario runs on: its controllers, the module's parameters, commands.
 
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
+use scenario::model::Cgroup;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 /// Where cgroup v2 is mounted.
 pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// Controllers that scenarios and scripts rely on.
-const CONTROLLERS: &str = "+memory +io +cpu +pids";
+/// Controllers that a scenario's cgroups need: what is measured comes of memory and io, their files of others.
+pub fn controllers(cgroups: &BTreeMap<String, Cgroup>) -> BTreeSet<String> {
+    let files = cgroups.values().flat_map(|cgroup| cgroup.files.keys());
+    files
+        .filter_map(|file| file.split_once('.'))
+        .map(|(controller, _)| controller)
+        .filter(|controller| *controller != "cgroup")
+        .chain(["memory", "io"])
+        .map(str::to_owned)
+        .collect()
+}
 
-/// Lets the children of `cgroup` use the controllers.
-pub fn enable_controllers(cgroup: &Path) -> Result<()> {
-    let file = cgroup.join("cgroup.subtree_control");
-    std::fs::write(&file, CONTROLLERS)
-        .with_context(|| format!("writing `{CONTROLLERS}` to {}", file.display()))
+/// Lets the children of the cgroup at `directory` use these controllers.
+///
+/// # Errors
+/// The kernel's.
+pub fn enable(directory: &Path, controllers: &BTreeSet<String>) -> Result<()> {
+    let file = directory.join("cgroup.subtree_control");
+    let words: Vec<String> = controllers.iter().map(|name| format!("+{name}")).collect();
+    let words = words.join(" ");
+    std::fs::write(&file, &words)
+        .with_context(|| format!("writing `{words}` to {}", file.display()))
 }
 
 /// Writes the module's parameters.

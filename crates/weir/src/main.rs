@@ -7,6 +7,7 @@ mod compare;
 mod counted;
 mod exec;
 mod explain;
+mod here;
 mod host;
 mod metrics;
 mod output;
@@ -52,9 +53,15 @@ fn main() -> ExitCode {
     if guest::is_guest() {
         guest::init();
     }
-    // And what reads memory in them.
+    // And what reads memory for a scenario; what keeps a run on a host, and what is a disk there.
     if runner::memory::is_asked() {
         return runner::memory::main();
+    }
+    if ::host::is_keeper() {
+        return ::host::keeper();
+    }
+    if ::host::is_disk() {
+        return ::host::disk();
     }
     let done = match Cli::parse() {
         Cli::Run(args) => run::run(args),

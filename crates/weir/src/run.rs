@@ -3,8 +3,8 @@
 
 use crate::progress::{Lines, Spinners};
 use crate::twin::in_twin;
-use crate::{counted, output};
-use anyhow::{Context, Result};
+use crate::{counted, here, output};
+use anyhow::{Context, Result, bail};
 use lab::{Cache, Progress, RunRequest};
 use report::{Outcome, Report, Run};
 use scenario::model::{Arm, Scenario};
@@ -16,10 +16,13 @@ use std::process::ExitCode;
 ///
 /// Prints a table, stock beside weir, and each expectation with what was observed; progress goes to
 /// stderr. Exit status: 0 all expectations met, 1 some not met or a guest failed, 2 it could not be
-/// run or the result is inconclusive (a guest hung, a figure is missing).
+/// run or the result is inconclusive (a guest hung, a figure is missing), 130 interrupted on a host.
+///
+/// On a host a run takes root and cgroup v2. It asks before it changes anything that other processes
+/// notice, and puts everything back, however it ends.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where: in QEMU guests that boot a stock distribution kernel, or on a model of one
+    /// Where: in QEMU guests that boot a stock distribution kernel, on a model of one, or on this machine
     #[arg(long, value_enum, default_value_t = Place::Lab)]
     on: Place,
     /// Lab: debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the path of a
@@ -51,8 +54,21 @@ pub struct Args {
     /// Keep logs, results, samples and the report here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Host: a disk of the scenario is this directory; the others are made in memory, as slow as the scenario says
+    #[arg(long = "disk", value_name = "NAME=DIRECTORY", value_parser = here::disk)]
+    disks: Vec<(String, PathBuf)>,
+    /// Host: load this module in arm weir, not the installed one; it is unloaded afterwards
+    #[arg(long, value_name = "PATH")]
+    module: Option<PathBuf>,
+    /// Host: do not ask before the machine's sysctls and the like are changed; all is put back afterwards
+    #[arg(long)]
+    yes: bool,
+    /// Host: put back what a killed run has left, and run nothing; every run does so first
+    #[arg(long, conflicts_with = "scenario")]
+    clean_up: bool,
     /// A scenario file
-    scenario: PathBuf,
+    #[arg(required_unless_present = "clean_up")]
+    scenario: Option<PathBuf>,
 }
 
 /// Where scenarios can run.
@@ -60,6 +76,7 @@ pub struct Args {
 enum Place {
     Lab,
     Twin,
+    Host,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -71,7 +88,11 @@ enum Arms {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let mut scenario = scenario::load(&args.scenario)?;
+    misplaced(&args)?;
+    let Some(path) = &args.scenario else {
+        return here::clean_up();
+    };
+    let mut scenario = scenario::load(path)?;
     if args.count_instructions {
         counted::machine(&mut scenario);
     }
@@ -92,14 +113,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
         )?,
         Place::Twin => {
             let record = args.out.as_deref().filter(|_| args.record);
-            in_twin(
-                &args.scenario,
-                &scenario,
-                &arms,
-                args.repeat,
-                args.seed,
-                record,
-            )?
+            in_twin(path, &scenario, &arms, args.repeat, args.seed, record)?
+        }
+        Place::Host => {
+            let run = here::Run {
+                path,
+                scenario: &scenario,
+                arms: &arms,
+                repeat: args.repeat,
+                record: args.record,
+                disks: args.disks.iter().cloned().collect(),
+                module: args.module.clone(),
+                out: args.out.as_deref(),
+                yes: args.yes,
+            };
+            match here::on_host(&run)? {
+                Some(runs) => runs.into_iter().map(from_guest).collect(),
+                None => return Ok(ExitCode::from(here::INTERRUPTED)),
+            }
         }
     };
     let report = Report::new(&scenario, &arms, &runs);
@@ -120,6 +151,25 @@ pub fn run(args: Args) -> Result<ExitCode> {
         output::print(report::terminal(&report, &scenario, colour()))?;
     }
     Ok(ExitCode::from(report.verdict.exit_status()))
+}
+
+/// Options that only a host has, anywhere else; and those that it has not.
+fn misplaced(args: &Args) -> Result<()> {
+    let host = matches!(args.on, Place::Host);
+    for (option, is_given) in [
+        ("--disk", !args.disks.is_empty()),
+        ("--module", args.module.is_some()),
+        ("--yes", args.yes),
+        ("--clean-up", args.clean_up),
+    ] {
+        if is_given && !host {
+            bail!("{option} is for runs on this machine: add --on host");
+        }
+    }
+    if args.count_instructions && host {
+        bail!("--count-instructions is for guests and the twin: a host's clock is what it is");
+    }
+    Ok(())
 }
 
 /// Runs `scenario` in guests, `repeat` times in each arm.

@@ -26,3 +26,31 @@ fn the_agent_keeps_knobs() {
     let script = format!("{root}/crates/weir/tests/guest/agent.sh");
     common::passes(&["--memory", "1G", "--file", &tap, &script]);
 }
+
+/// A scenario on the guest as on a host: judged, refused, killed again and again. Its clock counts instructions, so
+/// that it waits for nothing.
+fn runs_on_the_host_and_leaves_nothing(kernel: &str, kills: &str) {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let guest = format!("{root}/crates/weir/tests/guest");
+    let scenario = format!("{guest}/host-run.toml:/host-run.toml");
+    let script = format!("{guest}/host-run.sh");
+    let words = "--cpus 1 --memory 1500M --count-instructions --timeout 60m --disk d=512M,ext4 \
+         --package dmsetup --driver nbd --driver dm_crypt --driver xts";
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--kernel", kernel, "--file", &tap, "--file", &scenario]);
+    args.extend([&script, kills]);
+    common::passes(&args);
+}
+
+#[test]
+fn a_scenario_on_a_host_leaves_nothing() {
+    runs_on_the_host_and_leaves_nothing("debian:6.12", "4");
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn a_scenario_killed_on_a_host_20_times_leaves_nothing() {
+    runs_on_the_host_and_leaves_nothing("debian:6.12", "20");
+    runs_on_the_host_and_leaves_nothing("debian:6.1", "20");
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Putting everything back, whatever was made and however far a run has come. Doing it twice does no harm.
+//!
+//! The order is that of use: processes, what they had mounted, what that was on, cgroups, and then the ledger,
+//! latest entry first; only iocost, which would make all that slow, is switched off before. The worker has ended when this begins, and with it the hold that made disks slow, so that
+//! what is still to be written back to them takes a moment.
+
+use crate::ledger::{self, Entry};
+use crate::lock::Lock;
+use crate::{CGROUP, RUN, modules, mounts, processes};
+use anyhow::{Result, anyhow};
+use nix::mount::{MntFlags, umount2};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A process that is killed ends when the disk has done what it waits for.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Others may look at what was made (udev at a disk, a shell in a directory).
+const SOON: Duration = Duration::from_secs(10);
+
+/// What earlier runs have left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOver {
+    /// No run has left anything.
+    Nothing,
+    /// Something, which is put back now.
+    PutBack,
+    /// A run goes on, or is being put back: it is let alone.
+    GoesOn,
+}
+
+/// Puts back what runs that were killed have left.
+///
+/// # Errors
+/// What could not be put back, and why.
+pub fn left_over() -> Result<LeftOver> {
+    if !Path::new(RUN).exists() && !Path::new(CGROUP).exists() {
+        return Ok(LeftOver::Nothing);
+    }
+    match Lock::take(false)? {
+        Some(lock) => clean(lock).map(|()| LeftOver::PutBack),
+        None => Ok(LeftOver::GoesOn),
+    }
+}
+
+/// Waits for the run to end, then does as [`left_over`].
+pub(crate) fn after_keeper() -> Result<()> {
+    match Lock::take(true)? {
+        Some(lock) => clean(lock),
+        None => Ok(()),
+    }
+}
+
+/// Puts everything back, and gives the lock up.
+pub(crate) fn clean(lock: Lock) -> Result<()> {
+    let mut left = Vec::new();
+    let mut kept = Vec::new();
+    let (first, last): (Vec<Entry>, Vec<Entry>) = ledger::latest_first()
+        .into_iter()
+        .partition(|entry| matches!(entry, Entry::Release { .. }));
+    settle(first, &mut kept, &mut left);
+    // Also those that have left the environment behind, if they are in a cgroup of the run.
+    let _ = fs::write(Path::new(CGROUP).join("cgroup.kill"), "1");
+    if let Err(names) = processes::end(false, PATIENCE) {
+        left.push(format!("processes that do not end: {}", names.join(", ")));
+    }
+    left.extend(unmount());
+    left.extend(unmap());
+    if let Err(names) = processes::end(true, PATIENCE) {
+        left.push(format!("processes that do not end: {}", names.join(", ")));
+    }
+    left.extend(remove_cgroups());
+    settle(last, &mut kept, &mut left);
+    if left.is_empty() {
+        for entry in fs::read_dir(RUN).into_iter().flatten().flatten() {
+            let path = entry.path();
+            // Nothing is mounted below any more.
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+        }
+        if let Err(why) = lock.remove() {
+            left.push(format!("{RUN}: {why}"));
+        }
+    } else {
+        let _ = ledger::keep(&kept);
+    }
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(anyhow!(
+            "this is left of the run: {}; `weir run --on host --clean-up` tries again",
+            left.join("; ")
+        )),
+    }
+}
+
+fn unmount() -> Option<String> {
+    let below = |mount: &mounts::Mount| mount.at.starts_with(RUN);
+    let mut busy = None;
+    for mount in mounts::all().iter().rev().filter(|mount| below(mount)) {
+        let done = soon(|| match umount2(&mount.at, MntFlags::UMOUNT_NOFOLLOW) {
+            Ok(()) | Err(nix::errno::Errno::EINVAL) => Ok(()),
+            Err(why) => Err(why),
+        });
+        if let Err(why) = done {
+            // Processes that are still in there keep it, but no path leads to it any more.
+            let _ = umount2(&mount.at, MntFlags::MNT_DETACH);
+            busy = Some(format!("the mount {} is in use: {why}", mount.at.display()));
+        }
+    }
+    busy
+}
+
+/// Removes device-mapper devices.
+fn unmap() -> Option<String> {
+    let mut left = None;
+    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let name = fs::read_to_string(entry.path().join("dm/name")).unwrap_or_default();
+        let name = name.trim();
+        if !name.starts_with("weir-run-") {
+            continue;
+        }
+        let remove = || {
+            let options = ["--noudevrules", "--noudevsync", "remove", name];
+            runner::system::run(Command::new("dmsetup").args(options))
+        };
+        if let Err(why) = soon(remove) {
+            left = Some(format!("the device {name}: {why:#}"));
+        }
+    }
+    left
+}
+
+/// Removes the cgroups, the innermost first.
+fn remove_cgroups() -> Option<String> {
+    let mut all = vec![PathBuf::from(CGROUP)];
+    let mut next = 0;
+    while let Some(cgroup) = all.get(next).cloned() {
+        let children = fs::read_dir(&cgroup).into_iter().flatten().flatten();
+        all.extend(
+            children
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir()),
+        );
+        next += 1;
+    }
+    let mut left = None;
+    for cgroup in all.iter().rev() {
+        if let Err(why) = soon(|| gone(fs::remove_dir(cgroup))) {
+            left = Some(format!("the cgroup {}: {why}", cgroup.display()));
+        }
+    }
+    left
+}
+
+/// Puts entries back; what cannot be is kept, with why.
+fn settle(entries: Vec<Entry>, kept: &mut Vec<Entry>, left: &mut Vec<String>) {
+    for entry in entries {
+        if let Err(why) = put_back(&entry) {
+            left.push(format!("{why:#}"));
+            kept.push(entry);
+        }
+    }
+}
+
+fn put_back(entry: &Entry) -> Result<()> {
+    match entry {
+        // Without the file, or the device that the value is about, there is nothing to put back.
+        Entry::Write { file, value } | Entry::Release { file, value } => {
+            match fs::write(file, value) {
+                Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+                Err(why) if why.raw_os_error() == Some(nix::libc::ENODEV) => Ok(()),
+                written => {
+                    written.map_err(|why| anyhow!("writing `{value}` to {}: {why}", file.display()))
+                }
+            }
+        }
+        Entry::Remove { directory } => gone(fs::remove_dir_all(directory))
+            .map_err(|why| anyhow!("removing {}: {why}", directory.display())),
+        Entry::Unload { module } => soon(|| match modules::unload(module)? {
+            true => Ok(()),
+            false => Err(anyhow!("the kernel module {module} is in use")),
+        }),
+    }
+}
+
+fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Tries again for a while.
+fn soon<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    let deadline = Instant::now() + SOON;
+    loop {
+        match attempt() {
+            Err(why) if Instant::now() > deadline => return Err(why),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The processes of a run: those with the mark in their environment, wherever they are and whichever process is their
+//! parent now.
+
+use crate::MARK;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Processes with the mark: those that are a disk, or those that are none. One that has ended has no environment.
+fn marked(disks: bool) -> Vec<Pid> {
+    let variable = format!("{MARK}=");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let read = |file| fs::read(entry.path().join(file)).unwrap_or_default();
+        let environment = read("environ");
+        let is_marked = environment
+            .split(|byte| *byte == 0)
+            .any(|word| word.starts_with(variable.as_bytes()));
+        if is_marked && crate::disk::is_command_line(&read("cmdline")) == disks {
+            found.push(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+/// Kills all that are no disks, or all disks, and waits for their end.
+///
+/// # Errors
+/// Names of those that have not ended within `patience`.
+pub fn end(disks: bool, patience: Duration) -> Result<(), Vec<String>> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let running = marked(disks);
+        if running.is_empty() {
+            return Ok(());
+        }
+        for pid in &running {
+            // It may have ended just now.
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        if Instant::now() > deadline {
+            return Err(running.into_iter().map(name).collect());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Names a process for people, as in `fio (1234)`.
+fn name(pid: Pid) -> String {
+    let comm = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm"));
+    format!("{} ({pid})", comm.unwrap_or_default().trim())
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The process that does what the scenario says. It puts nothing back: that is the keeper's part, which has to
+//! be able to do it whenever this process ends.
+
+use crate::disk::Made;
+use crate::ledger::{self, Entry};
+use crate::{CGROUP, Plan, RUN, has_module, modules, mounts};
+use anyhow::{Context, Result, anyhow, bail};
+use runner::event::Event;
+use runner::system::{self, CGROUP_ROOT};
+use runner::{Channel, Disk, Machine, Site, disks};
+use scenario::model::{Arm, Scenario};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Runs one arm of the scenario, and says how that went.
+pub fn work(plan: &Plan, channel: &Channel) {
+    channel.send(&Event::Boot {
+        release: system::kernel_release(),
+    });
+    channel.watch();
+    if let Err(error) = run(plan, channel) {
+        channel.send(&Event::Problem {
+            text: format!("{error:#}"),
+            failed: false,
+        });
+    }
+}
+
+fn run(plan: &Plan, channel: &Channel) -> Result<()> {
+    let scenario = &plan.scenario;
+    remember(scenario)?;
+    enable_controllers(scenario)?;
+    let scratch = Path::new(RUN).join("tmp");
+    fs::create_dir(&scratch).with_context(|| format!("making {}", scratch.display()))?;
+    let mut made = Vec::new();
+    let mut site = Site {
+        cgroups: CGROUP.into(),
+        disks: BTreeMap::new(),
+        scratch,
+    };
+    for disk in &scenario.disks {
+        let place = match plan.disks.get(&disk.name) {
+            Some(directory) => given(directory),
+            None => {
+                channel.stage(format!("mkfs {}", disk.name));
+                let new = Made::new(disk.size_bytes, disk.write_bandwidth, disk.read_bandwidth);
+                new.and_then(|new| {
+                    let place = mount(disk, &new.device);
+                    made.push(new);
+                    place
+                })
+            }
+        };
+        let place = place.with_context(|| format!("disk {}", disk.name))?;
+        if disk.io_cost {
+            ledger::add(&Entry::Release {
+                file: Path::new(CGROUP_ROOT).join("io.cost.qos"),
+                value: format!("{} enable=0 ctrl=auto", place.number),
+            })?;
+        }
+        site.disks.insert(disk.name.clone(), place);
+    }
+    let machine = Here {
+        plan,
+        channel,
+        made: RefCell::new(made),
+    };
+    runner::run(scenario, plan.arm, plan.record, &site, channel, &machine)
+}
+
+/// Writes down what will be changed of the whole machine: sysctls, and parameters of a module that is loaded.
+fn remember(scenario: &Scenario) -> Result<()> {
+    // The phases' ends lift the dirty limits, so they are remembered in any case. The kernel shows 0 for that
+    // one of each pair which is not in effect.
+    for kind in ["dirty", "dirty_background"] {
+        let file = |unit| PathBuf::from(format!("/proc/sys/vm/{kind}_{unit}"));
+        let bytes = fs::read_to_string(file("bytes")).unwrap_or_default();
+        let unit = if bytes.trim() == "0" {
+            "ratio"
+        } else {
+            "bytes"
+        };
+        ledger::remember(&file(unit))?;
+    }
+    for name in scenario.host.sysctl.keys() {
+        if !LIMITS.contains(&name.as_str()) {
+            ledger::remember(&sysctl(name))?;
+        }
+    }
+    for name in scenario.host.weir.keys().filter(|_| has_module()) {
+        ledger::remember(&Path::new("/sys/module/weir/parameters").join(name))?;
+    }
+    Ok(())
+}
+
+/// The sysctls that come in pairs.
+pub(crate) const LIMITS: [&str; 4] = [
+    "vm.dirty_bytes",
+    "vm.dirty_ratio",
+    "vm.dirty_background_bytes",
+    "vm.dirty_background_ratio",
+];
+
+/// The file of a sysctl.
+pub(crate) fn sysctl(name: &str) -> PathBuf {
+    Path::new("/proc/sys").join(name.replace('.', "/"))
+}
+
+/// Controllers that the root does not give its children yet, of those that a scenario needs.
+pub(crate) fn missing_controllers(scenario: &Scenario) -> BTreeSet<String> {
+    let enabled = fs::read_to_string(Path::new(CGROUP_ROOT).join("cgroup.subtree_control"));
+    let enabled = enabled.unwrap_or_default();
+    let mut wanted = system::controllers(&scenario.cgroups);
+    wanted.retain(|name| !enabled.split_whitespace().any(|other| other == name));
+    wanted
+}
+
+/// Makes the run's cgroup, and lets its children use the controllers.
+fn enable_controllers(scenario: &Scenario) -> Result<()> {
+    let root = Path::new(CGROUP_ROOT);
+    for controller in missing_controllers(scenario) {
+        ledger::add(&Entry::Write {
+            file: root.join("cgroup.subtree_control"),
+            value: format!("-{controller}"),
+        })?;
+    }
+    let wanted = system::controllers(&scenario.cgroups);
+    system::enable(root, &wanted)?;
+    fs::create_dir(CGROUP).with_context(|| format!("making the cgroup {CGROUP}"))?;
+    system::enable(Path::new(CGROUP), &wanted)
+}
+
+/// Puts what the scenario says on a block device, and mounts it.
+fn mount(disk: &scenario::model::Disk, device: &Path) -> Result<Disk> {
+    let kind = disks::kind(disk.filesystem);
+    if !has_filesystem(kind) {
+        modules::need(kind)?;
+    }
+    let mut device = device.to_owned();
+    if disk.encrypted {
+        for module in disks::ENCRYPTION {
+            modules::need(module)?;
+        }
+        device = disks::encrypt(&device, &format!("weir-run-{}", disk.name))?;
+    }
+    disks::format(&device, disk.filesystem)?;
+    let directory = Path::new(RUN).join("mnt").join(&disk.name);
+    disks::mount(
+        &device,
+        &directory,
+        disk.filesystem,
+        disk.mount_options.as_deref(),
+    )?;
+    Disk::new(&directory, &device)
+}
+
+/// Can the kernel mount such a filesystem without loading a module?
+pub(crate) fn has_filesystem(kind: &str) -> bool {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.split_whitespace().any(|word| word == kind)
+}
+
+/// A directory of the run's own in one that was given.
+fn given(directory: &Path) -> Result<Disk> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let name = format!("weir-run-{}-{}", std::process::id(), now.as_nanos());
+    let own = directory.join(name);
+    // The name is new, so it is the run's if it is there.
+    ledger::add(&Entry::Remove {
+        directory: own.clone(),
+    })?;
+    fs::create_dir(&own).with_context(|| format!("making {}", own.display()))?;
+    let number = device_number(directory).context("it is on no block device")?;
+    Ok(Disk {
+        directory: own,
+        number,
+    })
+}
+
+/// `MAJOR:MINOR` of the whole disk that a directory is on.
+pub(crate) fn device_number(directory: &Path) -> Option<String> {
+    let mount = mounts::of(directory)?;
+    let device = Path::new("/sys/dev/block").join(&mount.number);
+    let device = match device.exists() {
+        true => device,
+        // btrfs has a number of its own.
+        false => {
+            let number = Disk::new(directory, &mount.source).ok()?.number;
+            Path::new("/sys/dev/block").join(number)
+        }
+    };
+    let whole = match device.join("partition").exists() {
+        true => fs::canonicalize(&device).ok()?.parent()?.to_owned(),
+        false => device,
+    };
+    let number = fs::read_to_string(whole.join("dev")).ok()?;
+    Some(number.trim().to_owned())
+}
+
+/// What only this machine can do for a scenario.
+struct Here<'a> {
+    plan: &'a Plan,
+    channel: &'a Channel,
+    made: RefCell<Vec<Made>>,
+}
+
+impl Machine for Here<'_> {
+    fn load_module(&self) -> Result<()> {
+        if self.plan.arm == Arm::Weir && has_module() {
+            return Ok(());
+        }
+        let Some(module) = &self.plan.module else {
+            bail!("weir is not loaded any more, and no module was given to load");
+        };
+        self.channel.stage("loading weir.ko");
+        ledger::add(&Entry::Unload {
+            module: "weir".into(),
+        })?;
+        // In its own words, with those of the kernel's log.
+        let output = Command::new("/proc/self/exe")
+            .args(["load", "--module"])
+            .arg(module)
+            .output()
+            .context("cannot start weir load")?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(anyhow!(
+                "{}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            )),
+        }
+    }
+
+    fn prepared(&self) -> Result<()> {
+        self.made
+            .borrow_mut()
+            .iter_mut()
+            .try_for_each(Made::slow_down)
+    }
+}
