@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// 1.5, a percentage within 5 points. Exit status: 0 all near, 1 some not, 2 it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Take the lab's figures from the report.json of an earlier `weir run --on lab --out DIR`
+    /// Take the lab's figures from the report.json of an earlier `weir run --out DIR`, on the lab or a host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "repeat", "out"])]
     lab: Option<PathBuf>,
     /// As for `weir run`

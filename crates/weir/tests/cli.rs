@@ -563,3 +563,43 @@ fn who_stops_reading_early_is_no_error() {
         assert_eq!(complaints.count(), 0, "{args:?}: {said}");
     }
 }
+
+#[test]
+fn options_of_a_host_are_for_a_host() {
+    for option in ["--yes", "--module=x.ko", "--disk=slow=/tmp"] {
+        let name = option.split('=').next().unwrap_or_default();
+        weir()
+            .args(["run", option, &shipped("dirty-knobs")])
+            .assert()
+            .code(2)
+            .stderr(contains(format!(
+                "{name} is for runs on this machine: add --on host"
+            )));
+    }
+    weir()
+        .args(["run", "--on", "host", "--count-instructions"])
+        .arg(shipped("dirty-knobs"))
+        .assert()
+        .code(2)
+        .stderr(contains("a host's clock is what it is"));
+}
+
+#[test]
+fn what_a_host_cannot_honour_is_refused_at_once_before_anybody_is_asked() {
+    let file = shipped("tier-hot-cold");
+    weir()
+        .args(["run", "--on", "host", "--arm", "weir"])
+        .args(["--module", "/no/such.ko", "--disk", "none=/tmp", &file])
+        .assert()
+        .code(2)
+        .stderr(contains(
+            "this machine: /no/such.ko: there is no such module",
+        ))
+        .stderr(contains(
+            "this machine: --disk none: the scenario has no such disk",
+        ))
+        .stderr(contains(
+            "key `tier`: the memory of a machine is what it is",
+        ))
+        .stderr(contains("key `agent`: weir starts no agent on a host"));
+}

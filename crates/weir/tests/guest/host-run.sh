@@ -73,10 +73,13 @@ ok "and nothing is left" nothing_left
 # a disk that is there: the directory is the run's own, and goes with it
 sed -e '/^write_bandwidth\|^encrypted\|^mount_options/d' /host-run.toml >/tmp/run.toml
 mkdir /tmp/run.out
-$run --arm stock --disk slow=/mnt/d --out /tmp/run.out /tmp/run.toml >/tmp/run.text 2>&1
+$run --arm stock --disk slow=/mnt/d --record --out /tmp/run.out /tmp/run.toml >/tmp/run.text 2>&1
 ok "a directory is a disk" says /tmp/run.text "host disk"
 ok "whose expectations of arm weir are skipped" says /tmp/run.text "arm weir was not run"
 ok "results are kept" test -s /tmp/run.out/stock-1/results.jsonl -a -s /tmp/run.out/report.json
+ok "and a recording of each phase" test -s /tmp/run.out/stock-1/contended.weir
+weir report /tmp/run.out/stock-1 >/tmp/run.text 2>&1
+ok "which weir report reads" is $? 0
 ok "and nothing is left in it" nothing_left
 
 # refused: all at once, nothing begun
