@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// One line for each change that others on this machine notice; it is put back when the run is over.
+/// One line for each change that others on this machine notice; it is put back when the run is
+/// over.
 pub fn changes(
     scenario: &Scenario,
     arms: &[Arm],

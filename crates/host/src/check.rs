@@ -34,8 +34,8 @@ impl Refusals {
     }
 }
 
-/// Everything that keeps `scenario` from being run here, in `arms`, with disks `given` by name in directories
-/// and the module at `module`.
+/// Everything that keeps `scenario` from being run here, in `arms`, with disks `given` by name in
+/// directories and the module at `module`.
 pub fn check(
     scenario: &Scenario,
     arms: &[Arm],

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Putting everything back, whatever was made and however far a run has come. Doing it twice does no harm.
+//! Putting everything back, whatever was made and however far a run has come. Doing it twice does
+//! no harm.
 //!
-//! The order is that of use: processes, what they had mounted, what that was on, cgroups, and then the ledger,
-//! latest entry first; only iocost, which would make all that slow, is switched off before. The worker has ended when this begins, and with it the hold that made disks slow, so that
-//! what is still to be written back to them takes a moment.
+//! The order is that of use: processes, what they had mounted, what that was on, cgroups, and then
+//! the ledger, latest entry first; only iocost, which would make all that slow, is switched off
+//! before. The worker has ended when this begins, and with it the hold that made disks slow, so
+//! that what is still to be written back to them takes a moment.
 
 use crate::ledger::{self, Entry};
 use crate::lock::Lock;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A disk that is as slow as the scenario says, made of memory, by a network block device whose server is a
-//! process of weir's own.
+//! A disk that is as slow as the scenario says, made of memory, by a network block device whose
+//! server is a process of weir's own.
 //!
-//! No target of device-mapper bounds bandwidth (`dm-delay` holds every bio back for a while, however many there
-//! are), and `io.max` bounds cgroups: the filesystem's journal, which belongs to none, would go past it. So the
-//! disk is nbd: each request is done at once in memory, and answered when a disk of this bandwidth would have
-//! done it, reads and writes by clocks of their own, as QEMU does for guests. Example, 256 KiB/s: four writes of
-//! 4 KiB that come together are answered after 16, 31, 47 and 62 ms.
+//! No target of device-mapper bounds bandwidth (`dm-delay` holds every bio back for a while,
+//! however many there are), and `io.max` bounds cgroups: the filesystem's journal, which belongs to
+//! none, would go past it. So the disk is nbd: each request is done at once in memory, and answered
+//! when a disk of this bandwidth would have done it, reads and writes by clocks of their own, as
+//! QEMU does for guests. Example, 256 KiB/s: four writes of 4 KiB that come together are answered
+//! after 16, 31, 47 and 62 ms.
 //!
-//! The process is the disk: when it ends the kernel lets the device go. It is slow only while the worker holds its
-//! standard input, so that once the worker is dead what is still dirty is written back in a moment, and a
-//! filesystem can be unmounted without errors. Its memory is that of a file without a name, which takes what was
-//! written to the disk and adds nothing to the host's dirty pages.
+//! The process is the disk: when it ends the kernel lets the device go. It is slow only while the
+//! worker holds its standard input, so that once the worker is dead what is still dirty is written
+//! back in a moment, and a filesystem can be unmounted without errors. Its memory is that of a file
+//! without a name, which takes what was written to the disk and adds nothing to the host's dirty
+//! pages.
 
 use crate::{ledger, modules};
 use anyhow::{Context, Result, anyhow, bail};
@@ -138,8 +140,9 @@ pub(crate) fn is_command_line(text: &[u8]) -> bool {
     text.split(|byte| *byte == 0).next() == Some(PROGRAM.as_bytes())
 }
 
-/// `weir-disk DEVICE SIZE WRITE_BANDWIDTH READ_BANDWIDTH`, bytes and bytes per second, 0 for no bound: is the disk
-/// until the device is let go of. Standard input makes it slow, and its end fast again.
+/// `weir-disk DEVICE SIZE WRITE_BANDWIDTH READ_BANDWIDTH`, bytes and bytes per second, 0 for no
+/// bound: is the disk until the device is let go of. Standard input makes it slow, and its end fast
+/// again.
 pub fn serve() -> ExitCode {
     match be_disk() {
         Ok(()) => ExitCode::SUCCESS,
@@ -193,9 +196,9 @@ fn be_disk() -> Result<()> {
     let [size, write, read] = numbers[..] else {
         bail!("a size and two bandwidths are wanted");
     };
-    // Dirty pages wait for this process, so it must not wait for them; nor should it be killed when memory is
-    // short. Where that is not allowed it works most of the time.
-    // SAFETY: sets a flag of this process.
+    // Dirty pages wait for this process, so it must not wait for them; nor should it be killed when
+    // memory is short. Where that is not allowed it works most of the time. SAFETY: sets a flag of
+    // this process.
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
     let memory = File::from(memfd_create(PROGRAM, MFdFlags::MFD_CLOEXEC)?);
@@ -204,7 +207,8 @@ fn be_disk() -> Result<()> {
     let device = OpenOptions::new().read(true).write(true).open(device)?;
     let (kernel, ours) = UnixStream::pair()?;
     let fd = device.as_raw_fd();
-    // SAFETY: ioctls of nbd on a device of nbd; they take numbers, the first one that of an open socket.
+    // SAFETY: ioctls of nbd on a device of nbd; they take numbers, the first one that of an open
+    // socket.
     unsafe {
         nbd::set_sock(fd, OwnedFd::from(kernel.try_clone()?).as_raw_fd())?;
         nbd::set_block_size(fd, nbd::BLOCK as i32)?;

@@ -28,8 +28,8 @@ pub fn is_keeper() -> bool {
         .is_some_and(|name| name == PROGRAM)
 }
 
-/// `weir-keeper`: a plan comes in as the first line of standard input, which then stays open for as long as the
-/// run is wanted; events go out.
+/// `weir-keeper`: a plan comes in as the first line of standard input, which then stays open for as
+/// long as the run is wanted; events go out.
 pub fn keep() -> ExitCode {
     let channel = match std::io::stdout().as_fd().try_clone_to_owned() {
         Ok(out) => Channel::new(File::from(out)),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was there before, written down before it is changed: one line of JSON each in a file of [`RUN`].
+//! What was there before, written down before it is changed: one line of JSON each in a file of
+//! [`RUN`].
 
 use crate::RUN;
 use anyhow::{Context, Result};

@@ -11,15 +11,16 @@
 //!
 //! * The worker ends, killed or not: the keeper kills what it has started and puts everything back.
 //! * `weir run` ends: the keeper's standard input does, too. It kills the worker, and so on.
-//! * The keeper is killed: the worker dies with it (`PR_SET_PDEATHSIG`), and `weir run` puts everything back.
+//! * The keeper is killed: the worker dies with it (`PR_SET_PDEATHSIG`), and `weir run` puts
+//!   everything back.
 //! * All three are: the next run does, or `weir run --on host --clean-up`.
 //!
-//! There is one way of putting back ([`clean`]), whichever process does it, also after a run that went
-//! well. It needs no list of what was made, since all of it is found by name: one run at a time, held by a lock
-//! on [`RUN`], has cgroups below `weir-run`, mounts below [`RUN`], device-mapper devices called `weir-run-*`,
-//! and processes with [`MARK`] in their environment, which their children inherit. Only what was there
-//! before has to be remembered: values of files, and which modules were not loaded. That is the [`ledger`],
-//! written before each change.
+//! There is one way of putting back ([`clean`]), whichever process does it, also after a run that
+//! went well. It needs no list of what was made, since all of it is found by name: one run at a
+//! time, held by a lock on [`RUN`], has cgroups below `weir-run`, mounts below [`RUN`],
+//! device-mapper devices called `weir-run-*`, and processes with [`MARK`] in their environment,
+//! which their children inherit. Only what was there before has to be remembered: values of files,
+//! and which modules were not loaded. That is the [`ledger`], written before each change.
 //!
 //! Disks that the scenario wants slow are made: `disk` has how, and why not of loop devices.
 
@@ -47,7 +48,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where a run has its mounts, its ledger and temporary files. Its lock, too: there is one run at a time.
+/// Where a run has its mounts, its ledger and temporary files. Its lock, too: there is one run at a
+/// time.
 pub const RUN: &str = "/run/weir-run";
 /// The cgroup below which the scenario's are made.
 pub const CGROUP: &str = "/sys/fs/cgroup/weir-run";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One run at a time: a lock on the directory of the run, which the process that puts things back removes.
+//! One run at a time: a lock on the directory of the run, which the process that puts things back
+//! removes.
 //!
-//! A lock of flock(2) belongs to the open file, which the worker inherits: it is held until both the keeper and
-//! the worker have ended.
+//! A lock of flock(2) belongs to the open file, which the worker inherits: it is held until both
+//! the keeper and the worker have ended.
 
 use crate::RUN;
 use anyhow::{Context, Result};
@@ -15,7 +16,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 pub struct Lock(Flock<File>);
 
 impl Lock {
-    /// Makes the directory of the run and locks it; `None` if another run has it and `wait` is false.
+    /// Makes the directory of the run and locks it; `None` if another run has it and `wait` is
+    /// false.
     ///
     /// # Errors
     /// The directory cannot be made.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The processes of a run: those with the mark in their environment, wherever they are and whichever process is their
-//! parent now.
+//! The processes of a run: those with the mark in their environment, wherever they are and
+//! whichever process is their parent now.
 
 use crate::MARK;
 use nix::sys::signal::{Signal, kill};
@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Processes with the mark: those that are a disk, or those that are none. One that has ended has no environment.
+/// Processes with the mark: those that are a disk, or those that are none. One that has ended has
+/// no environment.
 fn marked(disks: bool) -> Vec<Pid> {
     let variable = format!("{MARK}=");
     let mut found = Vec::new();

@@ -49,7 +49,8 @@ pub struct Request<'a> {
 /// How one run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did all it was asked to, everything is put back, and the kernel has nothing to complain about.
+    /// It did all it was asked to, everything is put back, and the kernel has nothing to complain
+    /// about.
     Done,
     /// The kernel complained while it ran. With what it said, for people.
     Failed(String),
@@ -86,7 +87,8 @@ struct Wanted {
 }
 
 impl Interrupt {
-    /// Ends the run that goes on, and lets no other begin. [`run`] returns when everything is put back.
+    /// Ends the run that goes on, and lets no other begin. [`run`] returns when everything is put
+    /// back.
     pub fn stop(&self) {
         let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         wanted.stop = true;
@@ -99,8 +101,8 @@ impl Interrupt {
     }
 }
 
-/// Runs the scenario in every arm, `repeat` times, one after the other. `progress` is told arm, repeat, what is
-/// done now, and how many phases are over.
+/// Runs the scenario in every arm, `repeat` times, one after the other. `progress` is told arm,
+/// repeat, what is done now, and how many phases are over.
 ///
 /// # Errors
 /// What kept a run from beginning; [`Interrupted`]. What happens later is in its [`Outcome`].

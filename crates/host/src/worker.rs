@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The process that does what the scenario says. It puts nothing back: that is the keeper's part, which has to
-//! be able to do it whenever this process ends.
+//! The process that does what the scenario says. It puts nothing back: that is the keeper's part,
+//! which has to be able to do it whenever this process ends.
 
 use crate::disk::Made;
 use crate::ledger::{self, Entry};
@@ -73,10 +73,11 @@ fn run(plan: &Plan, channel: &Channel) -> Result<()> {
     runner::run(scenario, plan.arm, plan.record, &site, channel, &machine)
 }
 
-/// Writes down what will be changed of the whole machine: sysctls, and parameters of a module that is loaded.
+/// Writes down what will be changed of the whole machine: sysctls, and parameters of a module that
+/// is loaded.
 fn remember(scenario: &Scenario) -> Result<()> {
-    // The phases' ends lift the dirty limits, so they are remembered in any case. The kernel shows 0 for that
-    // one of each pair which is not in effect.
+    // The phases' ends lift the dirty limits, so they are remembered in any case. The kernel shows
+    // 0 for that one of each pair which is not in effect.
     for kind in ["dirty", "dirty_background"] {
         let file = |unit| PathBuf::from(format!("/proc/sys/vm/{kind}_{unit}"));
         let bytes = fs::read_to_string(file("bytes")).unwrap_or_default();

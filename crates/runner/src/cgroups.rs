@@ -46,7 +46,8 @@ pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgrou
     for disk in disks.iter().filter(|disk| disk.io_cost) {
         let number = &site.disk(&disk.name)?.number;
         let bytes = disk.write_bandwidth.unwrap_or(u64::MAX);
-        // A request costs its bytes, nothing else; and costs are never adapted to latencies: the disk does what it is said to.
+        // A request costs its bytes, nothing else; and costs are never adapted to latencies: the
+        // disk does what it is said to.
         let pages = bytes.div_ceil(4096);
         let model = format!(
             "{number} ctrl=user model=linear rbps={bytes} rseqiops={pages} rrandiops={pages} wbps={bytes} wseqiops={pages} wrandiops={pages}"

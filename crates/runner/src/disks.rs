@@ -11,8 +11,9 @@ use std::process::Command;
 /// Modules that an encrypted disk takes.
 pub const ENCRYPTION: [&str; 2] = ["dm_crypt", "xts"];
 
-/// Puts dm-crypt on the device and returns what is on top. A write is encrypted where it is submitted
-/// (`no_write_workqueue`), which for buffered writes is the flusher; by default another worker would.
+/// Puts dm-crypt on the device and returns what is on top. A write is encrypted where it is
+/// submitted (`no_write_workqueue`), which for buffered writes is the flusher; by default another
+/// worker would.
 ///
 /// # Errors
 /// The kernel has no dm-crypt, or there is no `dmsetup`.
@@ -44,10 +45,11 @@ pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
     anyhow::bail!("dmsetup made no device")
 }
 
-/// Gives a slow disk the small queue that slow disks have. With a fast one's, a single merged request
-/// takes 256 KB/s five seconds, and a queue of them minutes, all of it in front of the filesystem's
-/// journal: writers then stall for half a minute on ext4's commits, not on dirty limits. Here one
-/// request holds at most 1/64 of a second's bandwidth and the queue half a second's.
+/// Gives a slow disk the small queue that slow disks have. With a fast one's, a single merged
+/// request takes 256 KB/s five seconds, and a queue of them minutes, all of it in front of the
+/// filesystem's journal: writers then stall for half a minute on ext4's commits, not on dirty
+/// limits. Here one request holds at most 1/64 of a second's bandwidth and the queue half a
+/// second's.
 ///
 /// # Errors
 /// The queue takes no such settings.
@@ -86,8 +88,8 @@ pub fn kind(filesystem: Filesystem) -> &'static str {
 /// The program that makes a filesystem, and its options for a device that is all zeroes.
 pub fn mkfs(filesystem: Filesystem) -> (&'static str, &'static [&'static str]) {
     match filesystem {
-        // Writing the zeroes again takes minutes on a slow disk, and doing it lazily would write in the
-        // background while phases are measured.
+        // Writing the zeroes again takes minutes on a slow disk, and doing it lazily would write in
+        // the background while phases are measured.
         Filesystem::Ext4 => (
             "mkfs.ext4",
             &["-q", "-F", "-E", "assume_storage_prezeroed=1,nodiscard"],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is kept of a run: `results.jsonl` with its events, `PHASE.csv` with samples, `PHASE.weir` with recordings.
+//! What is kept of a run: `results.jsonl` with its events, `PHASE.csv` with samples, `PHASE.weir`
+//! with recordings.
 
 use crate::event::Event;
 use crate::result::PhaseResult;
@@ -25,7 +26,8 @@ impl Kept {
     pub fn create(directory: &Path) -> Result<Kept> {
         let path = directory.join("results.jsonl");
         let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
-        // Recordings are written part by part: those of an earlier run in this directory would grow.
+        // Recordings are written part by part: those of an earlier run in this directory would
+        // grow.
         for entry in fs::read_dir(directory)?.flatten() {
             if entry.path().extension().is_some_and(|kind| kind == "weir") {
                 fs::remove_file(entry.path())?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs a scenario on the kernel it finds itself on: in a guest of the lab, or on a host.
 //!
-//! The caller of [`run`] has made the place where it happens, a [`Site`]: cgroup v2, mounted disks, a
-//! directory for temporary files. What goes on is told as [`event::Event`]s through a [`Channel`], what was
-//! measured is raw ([`result::PhaseResult`]): figures are computed elsewhere, alike for all places.
+//! The caller of [`run`] has made the place where it happens, a [`Site`]: cgroup v2, mounted disks,
+//! a directory for temporary files. What goes on is told as [`event::Event`]s through a
+//! [`Channel`], what was measured is raw ([`result::PhaseResult`]): figures are computed elsewhere,
+//! alike for all places.
 
 pub mod channel;
 pub mod disks;

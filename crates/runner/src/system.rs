@@ -10,7 +10,8 @@ use std::process::Command;
 /// Where cgroup v2 is mounted.
 pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// Controllers that a scenario's cgroups need: what is measured comes of memory and io, their files of others.
+/// Controllers that a scenario's cgroups need: what is measured comes of memory and io, their files
+/// of others.
 pub fn controllers(cgroups: &BTreeMap<String, Cgroup>) -> BTreeSet<String> {
     let files = cgroups.values().flat_map(|cgroup| cgroup.files.keys());
     files

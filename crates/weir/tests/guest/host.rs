@@ -27,8 +27,8 @@ fn the_agent_keeps_knobs() {
     common::passes(&["--memory", "1G", "--file", &tap, &script]);
 }
 
-/// A scenario on the guest as on a host: judged, refused, killed again and again. Its clock counts instructions, so
-/// that it waits for nothing.
+/// A scenario on the guest as on a host: judged, refused, killed again and again. Its clock counts
+/// instructions, so that it waits for nothing.
 fn runs_on_the_host_and_leaves_nothing(kernel: &str, kills: &str) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
