@@ -80,14 +80,14 @@ u32 weir_count_cost(void)
 /*
  * Dirty + writeback of one wb, by the inode's owner.  The quick reading is off
  * by up to a batch per CPU; the exact one takes a lock, so it is made only
- * where the quick one is more than @at_least, the count it would replace.
+ * where the quick one is more than @known, the count it would replace.
  */
-u64 weir_count_wb(struct bdi_writeback *wb, u64 at_least)
+u64 weir_count_wb(struct bdi_writeback *wb, u64 known)
 {
 	u64 quick = percpu_counter_read_positive(&wb->stat[WB_RECLAIMABLE]) +
 		    percpu_counter_read_positive(&wb->stat[WB_WRITEBACK]);
 
-	if (quick <= at_least)
+	if (quick <= known)
 		return quick;
 	return percpu_counter_sum_positive(&wb->stat[WB_RECLAIMABLE]) +
 	       percpu_counter_sum_positive(&wb->stat[WB_WRITEBACK]);

@@ -111,20 +111,16 @@ static void trace_pause(const struct weir_seen *seen, struct bdi_writeback *wb,
 			  jiffies_to_msecs(pause));
 }
 
-/* The arguments are those of writeback:balance_dirty_pages, checked by layout.c. */
-static void on_pause(void *unused, struct bdi_writeback *wb,
-		     unsigned long thresh, unsigned long bg_thresh,
-		     unsigned long dirty, unsigned long bdi_thresh,
-		     unsigned long bdi_dirty, unsigned long dirty_ratelimit,
-		     unsigned long task_ratelimit, unsigned long dirtied,
-		     unsigned long period, long pause, unsigned long start_time)
+/* A pause of the current task is about to begin, judged by these numbers. */
+static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
+			unsigned long dirty, unsigned long dirtied, long pause)
 {
 	struct weir_seen *seen = weir_events_seen();
 	struct weir_pause_facts facts;
 
 	if (!seen || seen->unwatched)
 		return;
-	/* since 6.15 tracepoints call their probes without RCU */
+	/* newer kernels call the probes of a tracepoint without RCU */
 	rcu_read_lock();
 	settle(seen);
 	if (pause <= 0 || seen->async)
@@ -145,6 +141,43 @@ static void on_pause(void *unused, struct bdi_writeback *wb,
 		trace_pause(seen, wb, thresh, dirty, dirtied, pause);
 out:
 	rcu_read_unlock();
+}
+
+/*
+ * The two forms of writeback:balance_dirty_pages; layout.c tells which one the
+ * running kernel has.  Each has its own probe: an indirect call of another type
+ * is an error to kernels that check control flow.
+ */
+static void on_pause_numbers(void *unused, struct bdi_writeback *wb,
+			     unsigned long thresh, unsigned long bg_thresh,
+			     unsigned long dirty, unsigned long bdi_thresh,
+			     unsigned long bdi_dirty,
+			     unsigned long dirty_ratelimit,
+			     unsigned long task_ratelimit,
+			     unsigned long dirtied, unsigned long period,
+			     long pause, unsigned long start_time)
+{
+	begin_pause(wb, thresh, dirty, dirtied, pause);
+}
+
+static void on_pause_dtc(void *unused, struct bdi_writeback *wb,
+			 struct dirty_throttle_control *dtc,
+			 unsigned long dirty_ratelimit,
+			 unsigned long task_ratelimit, unsigned long dirtied,
+			 unsigned long period, long pause,
+			 unsigned long start_time)
+{
+	const void *domain = dtc;
+
+	begin_pause(wb, *(unsigned long *)(domain + weir_layout.dtc_thresh),
+		    *(unsigned long *)(domain + weir_layout.dtc_dirty),
+		    dirtied, pause);
+}
+
+static void *pause_probe(void)
+{
+	return weir_layout.pause_with_dtc ? (void *)on_pause_dtc :
+					    (void *)on_pause_numbers;
 }
 
 /* A floor left a pass out. */
@@ -203,7 +236,7 @@ int weir_events_arm(void)
 
 	if (listening)
 		return 0;
-	err = tracepoint_probe_register(pauses, on_pause, NULL);
+	err = tracepoint_probe_register(pauses, pause_probe(), NULL);
 	listening = !err;
 	return err;
 }
@@ -213,7 +246,7 @@ void weir_events_disarm(void)
 {
 	if (!listening)
 		return;
-	tracepoint_probe_unregister(pauses, on_pause, NULL);
+	tracepoint_probe_unregister(pauses, pause_probe(), NULL);
 	tracepoint_synchronize_unregister();
 	listening = false;
 }

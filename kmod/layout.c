@@ -64,15 +64,28 @@ static int check_functions(const struct weir_btf *btf)
 	       check_function(btf, "cgroup_rm_cftypes", remove, 1);
 }
 
+/*
+ * Since "writeback: Fix calculations in trace_balance_dirty_pages() for cgwb"
+ * (6.15) the tracepoint passes the domain, and not numbers read from it.
+ */
 static int check_tracepoint(const struct weir_btf *btf)
 {
-	static const char *const pause[] = {
+	static const char callback[] = "btf_trace_balance_dirty_pages";
+	static const char *const numbers[] = {
 		"*", "bdi_writeback", "8", "8", "8", "8", "8", "8", "8", "8",
 		"8", "8", "8",
 	};
-	int err = weir_btf_tracepoint_takes(btf, "btf_trace_balance_dirty_pages",
-					    pause, ARRAY_SIZE(pause));
+	static const char *const dtc[] = {
+		"*", "bdi_writeback", "dirty_throttle_control", "8", "8", "8",
+		"8", "8", "8",
+	};
+	int err = weir_btf_tracepoint_takes(btf, callback, dtc,
+					    ARRAY_SIZE(dtc));
 
+	weir_layout.pause_with_dtc = !err;
+	if (err)
+		err = weir_btf_tracepoint_takes(btf, callback, numbers,
+						ARRAY_SIZE(numbers));
 	if (err)
 		pr_err("refusing to load: tracepoint balance_dirty_pages has other arguments in this kernel's BTF than weir knows\n");
 	return err;

@@ -18,6 +18,7 @@
  * A pass with any pause (events.c) was spent asleep but for microseconds.
  */
 #include "weir.h"
+#include "compat.h"
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/writeback.h>
@@ -28,7 +29,7 @@ static atomic64_t unseen;
 /* Start background writeback if it is due. */
 void weir_wake_flusher(struct bdi_writeback *wb)
 {
-	if (!laptop_mode && !writeback_in_progress(wb) &&
+	if (!weir_laptop_mode() && !writeback_in_progress(wb) &&
 	    global_node_page_state(NR_FILE_DIRTY) >
 	    weir_host_limits().bg_thresh)
 		weir_start_background(wb);

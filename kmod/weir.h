@@ -79,6 +79,7 @@ struct weir_layout {
 	/* when a writer last slept, for blk-wbt; 0 if not there */
 	u32 bdi_last_sleep;		/* in backing_dev_info */
 	u32 wb_last_sleep;		/* in bdi_writeback, before */
+	bool pause_with_dtc;		/* what its tracepoint passes */
 };
 
 extern struct weir_layout weir_layout;
@@ -89,7 +90,7 @@ int weir_counts_create(void);
 void weir_counts_remove(void);
 u32 weir_count_cost(void);
 struct weir_counts weir_count_memcg(struct mem_cgroup *memcg);
-u64 weir_count_wb(struct bdi_writeback *wb, u64 at_least);
+u64 weir_count_wb(struct bdi_writeback *wb, u64 known);
 u64 weir_count_host(void);
 
 /* group.c: what weir knows of one cgroup */

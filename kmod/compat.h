@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What kernels' headers differ in, where the compiler has to be told.
+ *
+ * Kbuild looks into the headers it builds with and defines a WEIR_HAS_... for
+ * what it finds.  What a running kernel differs in beyond its headers is read
+ * from its BTF at load: layout.c.
+ */
+#ifndef WEIR_COMPAT_H
+#define WEIR_COMPAT_H
+
+#include <linux/writeback.h>
+
+/*
+ * Is the disk to be left asleep?  The mode was removed by "mm/block/fs: remove
+ * laptop_mode" (7.0).
+ */
+static inline bool weir_laptop_mode(void)
+{
+#ifdef WEIR_HAS_LAPTOP_MODE
+	return laptop_mode;
+#else
+	return false;
+#endif
+}
+
+#endif
