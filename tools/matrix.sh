@@ -17,6 +17,7 @@ columns=(
 	"debian:6.12 ext4" "debian:6.12 xfs" "debian:6.12 btrfs"
 	"debian:6.1 ext4" "debian:6.1 xfs" "debian:6.1 btrfs"
 	"debian:6.12:generic ext4"
+	"debian:7.3 ext4" "debian:7.3 xfs" "debian:7.3 btrfs"
 )
 
 # What a test wants besides the sourced scripts and a disk "d"; its arguments after --.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Debian packages, without touching the host's own package state.
 //!
-//! The lab runs the host's apt on a root of its own: its own sources, lists, status (empty) and
-//! downloads. So the result depends on the archive alone, not on what the host has installed, and
-//! nothing needs root. Three things are taken from the host: which mirrors it uses (from its own
-//! apt sources, as apt itself lists them), how it reaches them (proxy settings), and Debian's keys,
-//! by which apt verifies everything it fetches.
+//! The lab runs the host's apt on roots of its own, one per [`Release`]: own sources, lists, status
+//! (empty) and downloads. So the result depends on the archive alone, not on what the host has installed, and
+//! nothing needs root. Three things are taken from the host: which mirrors it uses (from its own apt
+//! sources, as apt itself lists them), how it reaches them (proxy settings), and Debian's keys, by
+//! which apt verifies everything it fetches.
 
 use crate::cache::Cache;
 use crate::tool::{output, succeed};
@@ -17,9 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// The release whose packages guests are made of, on any host; it has both 6.1 and 6.12 kernels.
-const SUITE: &str = "bookworm";
-/// Newer versions of some of its packages, only for who asks for them by `PACKAGE/BACKPORTS`.
+/// Newer versions of some of [`BASE`]'s packages, only for who asks for them by `PACKAGE/BACKPORTS`.
 pub const BACKPORTS: &str = "bookworm-backports";
 /// Debian's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -31,6 +29,57 @@ const HOST: &str = "/etc/apt";
 /// What apt said of these lists; it takes a second to say it again.
 const ANSWERS: &str = "answers";
 
+/// Suites of the distribution that are used together, in an apt root of their own.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Its name for people and, for all but [`BASE`], that of its root in the cache behind `apt-`.
+    pub name: &'static str,
+    root: &'static str,
+    /// On the mirror of the distribution.
+    suites: &'static [&'static str],
+    /// On the mirror of its security updates, if the host uses one.
+    security: Option<&'static str>,
+}
+
+/// The release whose packages guests are made of, on any host; it has both 6.1 and 6.12 kernels.
+pub const BASE: Release = Release {
+    name: "bookworm",
+    root: "apt",
+    suites: &["bookworm", "bookworm-updates"],
+    security: Some("bookworm-security"),
+};
+
+/// [`BASE`] with its backports, apart: those hold kernels, too, which guests are not to get.
+const BASE_WITH_BACKPORTS: Release = Release {
+    name: BACKPORTS,
+    root: "apt-backports",
+    suites: &["bookworm", "bookworm-updates", BACKPORTS],
+    security: Some("bookworm-security"),
+};
+
+/// Where kernels come from that [`BASE`] does not have, in the order they are asked for them. Their
+/// lists are 10 to 20 MB each, and fetched only then.
+pub const NEWER: &[Release] = &[
+    Release {
+        name: "trixie",
+        root: "apt-trixie",
+        suites: &["trixie", "trixie-updates", "trixie-backports"],
+        security: Some("trixie-security"),
+    },
+    Release {
+        name: "testing",
+        root: "apt-testing",
+        suites: &["testing"],
+        security: None,
+    },
+    Release {
+        name: "unstable",
+        root: "apt-unstable",
+        suites: &["unstable"],
+        security: None,
+    },
+];
+
 /// The apt root in the cache.
 pub struct Apt {
     root: PathBuf,
@@ -40,18 +89,26 @@ impl Apt {
     /// The release and its updates. Sets the root up; fetches the lists if there are none or old
     /// ones.
     pub fn open(cache: &Cache) -> Result<Apt> {
-        Apt::open_with(cache, "apt", &[])
+        Apt::of(cache, &BASE)
     }
 
-    /// The release with its backports, in a root of its own: those hold kernels, too, which guests
-    /// are not to get.
+    /// The release with its backports.
     pub fn open_with_backports(cache: &Cache) -> Result<Apt> {
-        Apt::open_with(cache, "apt-backports", &[BACKPORTS])
+        Apt::of(cache, &BASE_WITH_BACKPORTS)
     }
 
-    fn open_with(cache: &Cache, root: &str, more_suites: &[&str]) -> Result<Apt> {
+    /// The root of a release whose lists were fetched before, however old; `None` if they were not.
+    pub fn known(cache: &Cache, release: &Release) -> Option<Apt> {
         let apt = Apt {
-            root: cache.path(root),
+            root: cache.path(release.root),
+        };
+        apt.written("updated").map(|_| apt)
+    }
+
+    /// The root of a release. Sets it up; fetches the lists if there are none or old ones.
+    pub fn of(cache: &Cache, release: &Release) -> Result<Apt> {
+        let apt = Apt {
+            root: cache.path(release.root),
         };
         for directory in ["lists/partial", "archives/partial"] {
             let path = apt.root.join(directory);
@@ -64,7 +121,7 @@ impl Apt {
         if apt.is_fresh() {
             return Ok(apt);
         }
-        let sources = sources(&host_targets()?, more_suites)?;
+        let sources = sources(&host_targets()?, release)?;
         let write = |name: &str, text: &str| {
             fs::write(apt.root.join(name), text)
                 .with_context(|| format!("{}/{name}", apt.root.display()))
@@ -80,8 +137,9 @@ impl Apt {
             // Should fetching fail, what is there is not of these sources.
             let _ = fs::remove_file(apt.root.join("updated"));
             write("sources.list", &sources)?;
-            succeed(apt.command("apt-get").arg("update"))
-                .context("fetching Debian's package lists")?;
+            succeed(apt.command("apt-get").arg("update")).with_context(|| {
+                format!("fetching the package lists of Debian's {}", release.name)
+            })?;
             write("updated", "")?;
         }
         // Now, at the latest, it is what the host says.
@@ -260,8 +318,8 @@ fn host_targets() -> Result<String> {
     .context("asking apt for this host's package sources (the lab needs a Debian host)")
 }
 
-/// Sources for [`SUITE`] and `more_suites` from the mirrors of the host's targets.
-fn sources(targets: &str, more_suites: &[&str]) -> Result<String> {
+/// Sources for a release from the mirrors of the host's targets.
+fn sources(targets: &str, release: &Release) -> Result<String> {
     let archive = |wanted: &str| {
         targets.lines().find_map(|line| {
             let (_, uri) = line.split_once('|')?;
@@ -283,12 +341,13 @@ fn sources(targets: &str, more_suites: &[&str]) -> Result<String> {
     let line = |uri: &str, suite: &str| {
         format!("deb [arch=amd64 signed-by={KEYRING}] {uri} {suite} main\n")
     };
-    let mut sources = line(&main, SUITE) + &line(&main, &format!("{SUITE}-updates"));
-    if let Some(security) = archive("debian-security") {
-        sources += &line(&security, &format!("{SUITE}-security"));
-    }
-    for suite in more_suites {
-        sources += &line(&main, suite);
+    let mut sources: String = release
+        .suites
+        .iter()
+        .map(|suite| line(&main, suite))
+        .collect();
+    if let (Some(suite), Some(security)) = (release.security, archive("debian-security")) {
+        sources += &line(&security, suite);
     }
     Ok(sources)
 }
@@ -301,7 +360,7 @@ mod tests {
     fn mirrors_are_the_hosts_own_and_suites_are_the_labs() {
         let targets = "trixie|http://mirror.example/pub/debian/\ntrixie-security|http://sec.example/debian-security/\n\
                        nodistro|https://other.example/node_20.x/\n";
-        let sources = sources(targets, &[]).expect("a Debian host");
+        let sources = super::sources(targets, &BASE).expect("a Debian host");
         assert_eq!(
             sources
                 .lines()
@@ -318,12 +377,23 @@ mod tests {
                 .lines()
                 .all(|line| line.contains(&format!("signed-by={KEYRING}")))
         );
-        let more = super::sources(targets, &[BACKPORTS]).expect("a Debian host");
+        let unstable = super::sources(targets, &NEWER[2]).expect("a Debian host");
         assert_eq!(
-            more.strip_prefix(&sources)
-                .and_then(|line| line.split("] ").nth(1)),
-            Some("http://mirror.example/pub/debian/ bookworm-backports main\n")
+            unstable,
+            format!(
+                "deb [arch=amd64 signed-by={KEYRING}] http://mirror.example/pub/debian/ unstable main\n"
+            )
         );
+    }
+
+    #[test]
+    fn each_release_has_a_root_of_its_own() {
+        let mut roots: Vec<_> = NEWER.iter().map(|release| release.root).collect();
+        roots.extend([BASE.root, BASE_WITH_BACKPORTS.root]);
+        roots.sort_unstable();
+        let all = roots.len();
+        roots.dedup();
+        assert_eq!(roots.len(), all);
     }
 
     #[test]
@@ -347,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_host_without_debian_sources_is_told_what_to_do() {
-        let error = sources("jammy|http://archive.example/ubuntu/\n", &[])
+        let error = sources("jammy|http://archive.example/ubuntu/\n", &BASE)
             .unwrap_err()
             .to_string();
         assert!(
@@ -357,7 +427,7 @@ mod tests {
         assert!(error.contains("--kernel a PATH"), "{error}");
         assert!(error.contains("archive.example"), "{error}");
         assert!(
-            sources("", &[])
+            sources("", &BASE)
                 .unwrap_err()
                 .to_string()
                 .contains("Sources found: none")

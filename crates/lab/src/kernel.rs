@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finding the kernel a guest boots: a Debian package, a debug kernel, or a path.
 //!
-//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour,
-//! `debian:6.12:generic` the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT.
-//! Image, modules and headers are unpacked side by side; the headers packages expect to lie under
-//! /usr, so the few absolute paths in them are turned to the cache.
+//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour, `debian:6.12:generic`
+//! the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT: [`debian`].
 
-use crate::apt::Apt;
 use crate::cache::Cache;
+use crate::debian;
 use crate::debug_kernel::{self, Kind};
+use crate::toolchain::Toolchain;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-
-/// Debian's flavours, and what the names of their packages end with.
-const FLAVOURS: &[(&str, &str)] = &[
-    ("cloud", "cloud-amd64"),
-    ("generic", "amd64"),
-    ("rt", "rt-amd64"),
-];
 
 /// What `--kernel` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +20,7 @@ pub enum KernelSpec {
     Debian {
         /// The series, as in `6.12`.
         series: String,
-        /// One of [`FLAVOURS`].
+        /// `cloud`, `generic` or `rt`.
         flavour: String,
     },
     /// One that `make debug-kernel` built.
@@ -49,9 +41,9 @@ impl FromStr for KernelSpec {
                 "kernel `{text}`: `{series}` is not a kernel series like 6.12 or 6.1"
             );
             ensure!(
-                suffix(flavour).is_some(),
+                debian::suffix(flavour).is_some(),
                 "kernel `{text}`: unknown flavour `{flavour}`, known: {}",
-                flavours()
+                debian::flavours()
             );
             return Ok(KernelSpec::Debian {
                 series: series.to_owned(),
@@ -66,21 +58,10 @@ impl FromStr for KernelSpec {
         }
         bail!(
             "kernel `{text}`: neither a file nor a kernel the lab can fetch; \
-             write debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, \
-             or the path of a vmlinuz"
+             write debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, \
+             debug-kcsan, or the path of a vmlinuz"
         )
     }
-}
-
-/// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
-fn suffix(flavour: &str) -> Option<&'static str> {
-    let known = FLAVOURS.iter().find(|(name, _)| *name == flavour);
-    known.map(|(_, suffix)| *suffix)
-}
-
-fn flavours() -> String {
-    let names: Vec<_> = FLAVOURS.iter().map(|(name, _)| *name).collect();
-    names.join(", ")
 }
 
 /// A kernel that is there, ready to boot.
@@ -94,13 +75,15 @@ pub struct Kernel {
     pub modules: PathBuf,
     /// A tree that out-of-tree modules are built against, if there is one.
     pub headers: Option<PathBuf>,
+    /// What to build with, where the host's own tools will not do.
+    pub tools: Option<Toolchain>,
 }
 
 impl Kernel {
     /// Finds the kernel, fetching it if necessary.
     pub fn get(cache: &Cache, spec: &KernelSpec) -> Result<Kernel> {
         match spec {
-            KernelSpec::Debian { series, flavour } => debian(cache, series, flavour),
+            KernelSpec::Debian { series, flavour } => debian::kernel(cache, series, flavour),
             KernelSpec::Debug(kind) => debug_kernel::built(cache, *kind),
             KernelSpec::Path(path) => at_path(path),
         }
@@ -112,75 +95,6 @@ impl Kernel {
             .iter()
             .any(|kind| self.release.ends_with(kind.localversion()))
     }
-}
-
-fn debian(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
-    let apt = Apt::open(cache)?;
-    let suffix = suffix(flavour).with_context(|| format!("unknown flavour `{flavour}`"))?;
-    let pattern = format!(
-        r"^linux-image-{}\.[0-9.]+[-+][a-z0-9]+-{suffix}-unsigned$",
-        series.replace('.', r"\.")
-    );
-    let newest = apt
-        .names(&pattern)?
-        .into_iter()
-        .max_by_key(|name| version_key(name))
-        .with_context(|| {
-            format!("this host's Debian mirrors have no {series} kernel in the flavour {flavour}; Debian 12 has 6.1, and its security archive 6.12: is there a `debian-security` mirror among this host's apt sources?")
-        })?;
-    let release = newest
-        .trim_start_matches("linux-image-")
-        .trim_end_matches("-unsigned")
-        .to_owned();
-    let headers = format!("linux-headers-{release}");
-    let root = cache.directory(&format!("kernels/{release}"), |into| {
-        let parts = apt.depends(&headers)?;
-        let parts = parts.iter().map(String::as_str).filter(|name| {
-            // PREEMPT_RT kernels have common headers of their own.
-            name.ends_with("-common")
-                || name.ends_with("-common-rt")
-                || name.starts_with("linux-kbuild-")
-        });
-        apt.unpack(parts.chain([newest.as_str(), headers.as_str()]), into)
-            .with_context(|| format!("the kernel {release}"))
-    })?;
-    let headers = root.join("usr/src").join(&headers);
-    relocate(&headers, &root)?;
-    Ok(Kernel {
-        image: root.join(format!("boot/vmlinuz-{release}")),
-        modules: root.join("lib/modules").join(&release),
-        headers: Some(headers),
-        release,
-    })
-}
-
-/// The headers' top Makefile includes another one by its absolute path under /usr.
-fn relocate(headers: &Path, root: &Path) -> Result<()> {
-    let makefile = headers.join("Makefile");
-    let text = fs::read_to_string(&makefile).with_context(|| format!("{}", makefile.display()))?;
-    let Some(included) = text
-        .strip_prefix("include ")
-        .and_then(|rest| rest.find("/usr/src/").map(|at| rest[at..].trim()))
-    else {
-        bail!(
-            "{}: not the Makefile of a Debian headers package: {}",
-            makefile.display(),
-            text.trim()
-        );
-    };
-    let relocated = format!("include {}{included}\n", root.display());
-    // A build against them meanwhile must not find it half written.
-    if relocated == text {
-        return Ok(());
-    }
-    fs::write(&makefile, relocated).with_context(|| format!("{}", makefile.display()))
-}
-
-/// The numbers in a package name, in order: 6.12.117 is newer than 6.12.99, ABI 56 newer than 9.
-fn version_key(name: &str) -> Vec<u64> {
-    name.split(|c: char| !c.is_ascii_digit())
-        .filter_map(|part| part.parse().ok())
-        .collect()
 }
 
 pub(crate) fn at_path(path: &Path) -> Result<Kernel> {
@@ -239,6 +153,7 @@ pub(crate) fn at_path(path: &Path) -> Result<Kernel> {
         headers: build
             .into_iter()
             .find(|path| path.join("Makefile").is_file()),
+        tools: None,
         release,
         image,
         modules,
@@ -308,22 +223,8 @@ mod tests {
             "kernel `debian:6.12:arm`: unknown flavour `arm`, known: cloud, generic, rt"
         );
         assert!(error("fedora:40").contains(
-            "write debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, \
-             or the path of a vmlinuz"
+            "write debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, \
+             debug-kcsan, or the path of a vmlinuz"
         ));
-    }
-
-    #[test]
-    fn the_newest_is_found_by_number() {
-        let mut names = [
-            "linux-image-6.12.99+deb12-cloud-amd64-unsigned",
-            "linux-image-6.12.117+deb12-cloud-amd64-unsigned",
-        ];
-        names.sort_by_key(|name| version_key(name));
-        assert!(names[1].contains("117"));
-        assert!(
-            version_key("linux-image-6.1.0-56-cloud-amd64")
-                > version_key("linux-image-6.1.0-9-cloud-amd64")
-        );
     }
 }

@@ -8,6 +8,7 @@
 
 mod apt;
 pub mod cache;
+pub mod debian;
 pub mod debug_kernel;
 mod disks;
 pub mod emulator;
@@ -25,6 +26,7 @@ mod prepare;
 mod qemu;
 mod run;
 pub mod tool;
+mod toolchain;
 mod tsc;
 mod userland;
 mod verdict;

@@ -8,6 +8,7 @@
 use crate::cache::Cache;
 use crate::kernel::Kernel;
 use crate::tool::{on_path, read, succeed};
+use crate::toolchain;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -69,7 +70,10 @@ fn build(
     })?;
     let sources = sources(tree, folders)?;
     let mut hasher = DefaultHasher::new();
-    let compiler = compiler(headers);
+    let compiler = match kernel.tools {
+        Some(_) => None,
+        None => compiler(headers),
+    };
     (&kernel.release, headers, variables, compiler).hash(&mut hasher);
     for source in &sources {
         // A link to a directory stands for itself; the files behind it are in the list.
@@ -93,9 +97,12 @@ fn build(
             .with_context(|| format!("copying {}", source.display()))?;
         }
         let kbuild = into.join("source").join(folders[0]);
+        let mut make = Command::new("make");
+        if let Some(tools) = &kernel.tools {
+            tools.prepare(&mut make)?;
+        }
         succeed(
-            Command::new("make")
-                .arg("-s")
+            make.arg("-s")
                 .arg("-C")
                 .arg(headers)
                 .arg(format!("M={}", kbuild.display()))
@@ -122,10 +129,7 @@ fn build(
 /// The host's compiler, for make, if it lacks the one that Debian's headers ask for by version: a
 /// newer Debian than the kernel's has a newer one only, and builds modules as well with it.
 fn compiler(headers: &Path) -> Option<&'static str> {
-    let variables = fs::read_to_string(headers.join(".kernelvariables")).ok()?;
-    let wanted = variables
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("$(CROSS_COMPILE)"))?;
+    let wanted = toolchain::asked_for(headers).ok()?;
     (!on_path(&format!("x86_64-linux-gnu-{wanted}"))).then_some("CC=gcc")
 }
 

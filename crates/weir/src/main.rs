@@ -9,6 +9,7 @@ mod exec;
 mod explain;
 mod here;
 mod host;
+mod kernels;
 mod metrics;
 mod output;
 mod plan;
@@ -46,6 +47,7 @@ enum Cli {
     Report(report::Args),
     Agent(Box<agent::Args>),
     Exec(Box<exec::Args>),
+    Kernels(kernels::Args),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Cli::Report(args) => report::run(&args),
         Cli::Agent(args) => agent::run(*args),
         Cli::Exec(args) => exec::run(*args),
+        Cli::Kernels(args) => kernels::run(&args),
     };
     done.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

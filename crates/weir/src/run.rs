@@ -25,8 +25,8 @@ pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel, on a model of one, or on this machine
     #[arg(long, value_enum, default_value_t = Place::Lab)]
     on: Place,
-    /// Lab: debian:6.12, debian:6.1, debian:6.12:generic, debian:6.12:rt, debug, debug-kcsan, or the path of a
-    /// vmlinuz
+    /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, debug-kcsan, or
+    /// the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do not depend on this machine;

@@ -170,6 +170,13 @@ fn a_writer_may_lose_what_it_sleeps_on_6_1() {
 }
 
 #[test]
+#[ignore = "two minutes: make proof"]
+fn a_writer_may_lose_what_it_sleeps_on_7_3() {
+    let options = format!("{POISON} --memory 1G --timeout 15m");
+    sleeping_writer("debian:7.3", &options, "2");
+}
+
+#[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_12() {
     let options = format!("{POISON} --memory 1G --timeout 120m");

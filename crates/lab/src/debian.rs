@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Kernels of Debian's archive: which there are, and how their packages are unpacked.
+//!
+//! A series is looked for in the release that guests are made of, then in newer ones, in the order of
+//! [`NEWER`]. The first that has it gives its newest, so a kernel comes from the release that supports it
+//! longest, and no lists are fetched that are not needed.
+//!
+//! Packages have two layouts. Up to 6.18, `linux-image-R-unsigned` holds `boot/vmlinuz-R` and
+//! `lib/modules/R`. Since then these are in `linux-binary-unsigned-R` and `linux-modules-R`, both below
+//! `usr/lib/modules/R` (the image as `vmlinuz.unsigned`), and `linux-image-R` is empty. Headers are as before: image, modules and headers are
+//! unpacked side by side, and the one absolute path in the headers is turned to the cache.
+
+use crate::apt::{Apt, BASE, NEWER, Release};
+use crate::cache::Cache;
+use crate::kernel::Kernel;
+use crate::toolchain;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Debian's flavours, and what the names of their packages end with.
+const FLAVOURS: &[(&str, &str)] = &[
+    ("cloud", "cloud-amd64"),
+    ("generic", "amd64"),
+    ("rt", "rt-amd64"),
+];
+
+/// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
+pub fn suffix(flavour: &str) -> Option<&'static str> {
+    let known = FLAVOURS.iter().find(|(name, _)| *name == flavour);
+    known.map(|(_, suffix)| *suffix)
+}
+
+/// The flavours' names, for messages.
+pub fn flavours() -> String {
+    let names: Vec<_> = FLAVOURS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// A kernel that an archive offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Offer {
+    /// `uname -r`.
+    release: String,
+    /// The packages with its image and modules.
+    packages: Vec<String>,
+}
+
+/// The newest kernel of a series, fetched if it is not in the cache, with what modules for it are built with.
+pub fn kernel(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
+    let suffix = suffix(flavour).with_context(|| format!("unknown flavour `{flavour}`"))?;
+    let apt = Apt::open(cache)?;
+    if let Some(offer) = newest(&apt, series, suffix)? {
+        return get(cache, &apt, &offer, None);
+    }
+    for release in NEWER {
+        let apt = Apt::of(cache, release)?;
+        if let Some(offer) = newest(&apt, series, suffix)? {
+            return get(cache, &apt, &offer, Some(release));
+        }
+    }
+    let asked: Vec<_> = NEWER.iter().map(|release| release.name).collect();
+    bail!(
+        "this host's Debian mirrors have no {series} kernel in the flavour {flavour}: asked were {}, {}, with their \
+         updates and backports, and their security archives if there is a `debian-security` mirror among this host's \
+         apt sources. `weir kernels --all` lists what there is",
+        BASE.name,
+        asked.join(", ")
+    )
+}
+
+/// The newest kernel of a series with this suffix in the lists.
+fn newest(apt: &Apt, series: &str, suffix: &str) -> Result<Option<Offer>> {
+    let version = format!(r"{}\.[0-9.]+[-+][a-z0-9.]+", series.replace('.', r"\."));
+    let offers = offers(&names(apt, &version, suffix)?);
+    Ok(offers
+        .into_iter()
+        .max_by_key(|offer| version_key(&offer.release)))
+}
+
+/// Names of the packages that kernels consist of, for versions and flavours by regular expression.
+fn names(apt: &Apt, version: &str, suffix: &str) -> Result<Vec<String>> {
+    apt.names(&format!(
+        "^linux-(headers|image|binary-unsigned|modules)-{version}-{suffix}(-unsigned)?$"
+    ))
+}
+
+/// The kernels that are complete in a list of packages. Archives keep some signed images without the rest.
+fn offers(names: &[String]) -> Vec<Offer> {
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let has_all = |packages: &[String]| packages.iter().all(|name| names.contains(name.as_str()));
+    names
+        .iter()
+        .filter_map(|name| name.strip_prefix("linux-headers-"))
+        .filter_map(|release| {
+            let split = vec![
+                format!("linux-binary-unsigned-{release}"),
+                format!("linux-modules-{release}"),
+            ];
+            let whole = vec![format!("linux-image-{release}-unsigned")];
+            let packages = [split, whole].into_iter().find(|names| has_all(names))?;
+            Some(Offer {
+                release: release.to_owned(),
+                packages,
+            })
+        })
+        .collect()
+}
+
+/// A kernel of the archive, for `weir kernels`.
+#[derive(Debug, serde::Serialize)]
+pub struct Listed {
+    /// What `--kernel` takes to get it.
+    pub name: String,
+    /// `uname -r`.
+    pub release: String,
+    /// The release of the distribution it comes from.
+    pub from: &'static str,
+    /// Is it in the cache?
+    pub cached: bool,
+}
+
+/// The newest kernel of each series and flavour. `all` asks every release; else those are asked whose lists are in
+/// the cache, and [`BASE`].
+pub fn list(cache: &Cache, all: bool) -> Result<Vec<Listed>> {
+    let mut listed: Vec<Listed> = Vec::new();
+    for release in std::iter::once(&BASE).chain(NEWER) {
+        let apt = match all || *release == BASE {
+            true => Apt::of(cache, release)?,
+            false => match Apt::known(cache, release) {
+                Some(apt) => apt,
+                None => continue,
+            },
+        };
+        for (flavour, suffix) in FLAVOURS {
+            let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
+            let mut offers = offers(&names(&apt, version, suffix)?);
+            offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
+            for offer in offers {
+                let series: Vec<_> = offer.release.splitn(3, '.').take(2).collect();
+                let name = match *flavour {
+                    "cloud" => format!("debian:{}", series.join(".")),
+                    _ => format!("debian:{}:{flavour}", series.join(".")),
+                };
+                if listed.iter().all(|other| other.name != name) {
+                    listed.push(Listed {
+                        cached: cache.path(&below(&offer.release)).is_dir(),
+                        name,
+                        release: offer.release,
+                        from: release.name,
+                    });
+                }
+            }
+        }
+    }
+    listed.sort_by_key(|one| (version_key(&one.release), one.name.clone()));
+    Ok(listed)
+}
+
+/// Where a kernel is in the cache.
+fn below(release: &str) -> String {
+    format!("kernels/{release}")
+}
+
+/// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the guests' comes with
+/// tools that were built for a newer C library; they and its compiler are made to run here.
+fn get(cache: &Cache, apt: &Apt, offer: &Offer, from: Option<&Release>) -> Result<Kernel> {
+    let release = &offer.release;
+    let headers = format!("linux-headers-{release}");
+    let root = cache.directory(&below(release), |into| {
+        let parts = apt.depends(&headers)?;
+        let parts = parts.iter().map(String::as_str).filter(|name| {
+            // PREEMPT_RT kernels may have common headers of their own.
+            name.ends_with("-common")
+                || name.ends_with("-common-rt")
+                || name.starts_with("linux-kbuild-")
+                // With the list of what is built in.
+                || *name == format!("linux-base-{release}")
+        });
+        let packages = offer.packages.iter().map(String::as_str);
+        apt.unpack(parts.chain(packages).chain([headers.as_str()]), into)
+            .with_context(|| format!("the kernel {release}"))?;
+        match from {
+            Some(_) => toolchain::wrap(&into.join("usr/lib")),
+            None => Ok(()),
+        }
+    })?;
+    let headers = root.join("usr/src").join(&headers);
+    relocate(&headers, &root)?;
+    let tools = match from {
+        Some(from) => Some(toolchain::get(cache, apt, from, &headers)?),
+        None => None,
+    };
+    let split = root.join("usr/lib/modules").join(release);
+    let (image, modules) = match split.is_dir() {
+        true => (split.join("vmlinuz.unsigned"), split),
+        false => (
+            root.join(format!("boot/vmlinuz-{release}")),
+            root.join("lib/modules").join(release),
+        ),
+    };
+    Ok(Kernel {
+        image,
+        modules,
+        headers: Some(headers),
+        tools,
+        release: release.clone(),
+    })
+}
+
+/// The headers' top Makefile names other directories by their absolute path under /usr.
+fn relocate(headers: &Path, root: &Path) -> Result<()> {
+    const SOURCES: &str = "/usr/src/";
+    let makefile = headers.join("Makefile");
+    let text = fs::read_to_string(&makefile).with_context(|| format!("{}", makefile.display()))?;
+    let mut relocated = String::new();
+    for line in text.lines() {
+        let known = line.starts_with("include ") || line.starts_with("KBUILD_OUTPUT");
+        let (Some(value), true) = (line.find('/'), known) else {
+            bail!(
+                "{}: not the Makefile of a Debian headers package: {line}",
+                makefile.display()
+            );
+        };
+        // Moved with the cache since, it has the path of another root before it.
+        let at = line.rfind(SOURCES).unwrap_or(value);
+        relocated += &format!("{}{}{}\n", &line[..value], root.display(), &line[at..]);
+    }
+    // A build against them meanwhile must not find it half written.
+    if relocated == text {
+        return Ok(());
+    }
+    fs::write(&makefile, relocated).with_context(|| format!("{}", makefile.display()))
+}
+
+/// The numbers in a package name, in order: 6.12.117 is newer than 6.12.99, ABI 56 newer than 9.
+fn version_key(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_layouts_are_known_and_remains_are_no_kernels() {
+        let names = [
+            "linux-headers-6.12.9+deb13-amd64",
+            "linux-image-6.12.9+deb13-amd64-unsigned",
+            "linux-headers-7.3.4+deb13-amd64",
+            "linux-binary-unsigned-7.3.4+deb13-amd64",
+            "linux-modules-7.3.4+deb13-amd64",
+            "linux-image-7.3.4+deb13-amd64",
+            "linux-image-6.18.15+deb13-amd64",
+            "linux-headers-7.4.1+deb13-amd64",
+            "linux-modules-7.4.1+deb13-amd64",
+        ]
+        .map(str::to_owned);
+        assert_eq!(
+            offers(&names),
+            [
+                Offer {
+                    release: "6.12.9+deb13-amd64".into(),
+                    packages: vec!["linux-image-6.12.9+deb13-amd64-unsigned".into()],
+                },
+                Offer {
+                    release: "7.3.4+deb13-amd64".into(),
+                    packages: vec![
+                        "linux-binary-unsigned-7.3.4+deb13-amd64".into(),
+                        "linux-modules-7.3.4+deb13-amd64".into(),
+                    ],
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn the_newest_is_found_by_number() {
+        let mut names = [
+            "linux-image-6.12.99+deb12-cloud-amd64-unsigned",
+            "linux-image-6.12.117+deb12-cloud-amd64-unsigned",
+        ];
+        names.sort_by_key(|name| version_key(name));
+        assert!(names[1].contains("117"));
+        assert!(
+            version_key("linux-image-6.1.0-56-cloud-amd64")
+                > version_key("linux-image-6.1.0-9-cloud-amd64")
+        );
+    }
+
+    #[test]
+    fn headers_are_turned_to_wherever_the_cache_is() {
+        let cache = tempfile::tempdir().unwrap();
+        let makefile = cache.path().join("Makefile");
+        let relocated = |before: &str| {
+            fs::write(&makefile, before).unwrap();
+            relocate(cache.path(), Path::new("/new/root"))?;
+            anyhow::Ok(fs::read_to_string(&makefile).unwrap())
+        };
+        for (before, after) in [
+            (
+                "include /usr/src/linux-headers-6.12-common/Makefile\n",
+                "include /new/root/usr/src/linux-headers-6.12-common/Makefile\n",
+            ),
+            (
+                "include /old/root/usr/src/linux-headers-6.12-common/Makefile\n",
+                "include /new/root/usr/src/linux-headers-6.12-common/Makefile\n",
+            ),
+            (
+                "KBUILD_OUTPUT=/usr/src/linux-headers-7.3\ninclude /usr/src/c/Makefile\n",
+                "KBUILD_OUTPUT=/new/root/usr/src/linux-headers-7.3\ninclude /new/root/usr/src/c/Makefile\n",
+            ),
+        ] {
+            assert_eq!(relocated(before).unwrap(), after);
+        }
+        let error = relocated("all:\n").unwrap_err().to_string();
+        assert!(error.ends_with("not the Makefile of a Debian headers package: all:"));
+    }
+}
