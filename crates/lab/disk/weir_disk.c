@@ -24,6 +24,12 @@
 #define MOST_DISKS 16
 #define QUEUE_DEPTH 256
 #define SEGMENTS 254
+/* Since 6.14 queues merge unless told not to. */
+#ifdef HAS_SHOULD_MERGE
+#define MERGES BLK_MQ_F_SHOULD_MERGE
+#else
+#define MERGES 0
+#endif
 
 static unsigned long long size[MOST_DISKS];
 static unsigned int disks;
@@ -261,6 +267,17 @@ static void remove(struct ram_disk *disk)
 	kfree(disk);
 }
 
+/* hrtimer_setup() since 6.13, the only way since 6.15. */
+static void set_up_timer(struct hrtimer *timer)
+{
+#ifdef HAS_HRTIMER_SETUP
+	hrtimer_setup(timer, serve_next, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+#else
+	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	timer->function = serve_next;
+#endif
+}
+
 static int add(unsigned int index)
 {
 	struct ram_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
@@ -274,8 +291,7 @@ static int add(unsigned int index)
 
 		spin_lock_init(&line->lock);
 		INIT_LIST_HEAD(&line->waiting);
-		hrtimer_init(&line->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-		line->timer.function = serve_next;
+		set_up_timer(&line->timer);
 	}
 	disk->bytes = vmalloc(size[index]);
 	disk->written = bitmap_zalloc(size[index] >> PAGE_SHIFT, GFP_KERNEL);
@@ -286,7 +302,7 @@ static int add(unsigned int index)
 	disk->tags.queue_depth = QUEUE_DEPTH;
 	disk->tags.numa_node = NUMA_NO_NODE;
 	disk->tags.cmd_size = sizeof(struct list_head);
-	disk->tags.flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+	disk->tags.flags = MERGES | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	error = blk_mq_alloc_tag_set(&disk->tags);
 	if (error)
 		goto failed;

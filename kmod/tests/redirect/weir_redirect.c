@@ -52,7 +52,8 @@ static int sum_get(char *buffer, const struct kernel_param *kp)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += *per_cpu_ptr((unsigned long __percpu *)kp->arg, cpu);
+		sum += *per_cpu_ptr((unsigned long __percpu *)
+				    (uintptr_t)kp->arg, cpu);
 	return sysfs_emit(buffer, "%ld\n", sum);
 }
 
