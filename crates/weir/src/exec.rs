@@ -5,6 +5,7 @@ use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use lab::{Cache, Outcome, Said, ScriptDisk, ScriptRequest};
 use scenario::model::{Filesystem, Tier};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -109,9 +110,43 @@ pub fn run(args: Args) -> Result<ExitCode> {
         init: None,
         cache: Cache::discover()?,
     };
+    boot(&request)
+}
+
+/// Runs the text of a script in a small guest, without a module; the exit status is as of `weir exec`.
+pub fn text(kernel: &str, script: &str) -> Result<ExitCode> {
+    let file = tempfile::NamedTempFile::new().context("making a file for the guest's script")?;
+    std::fs::write(file.path(), script).with_context(|| format!("{}", file.path().display()))?;
+    boot(&ScriptRequest {
+        kernel: kernel.to_owned(),
+        memory: 1 << 30,
+        tiers: Vec::new(),
+        dimm: false,
+        cpus: 2,
+        possible_cpus: 0,
+        disks: Vec::new(),
+        files: Vec::new(),
+        packages: Vec::new(),
+        drivers: Vec::new(),
+        count_instructions: false,
+        append: String::new(),
+        script: file.path().to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        limit: Duration::from_secs(600),
+        module: false,
+        make: Vec::new(),
+        modules: Vec::new(),
+        init: None,
+        cache: Cache::discover()?,
+    })
+}
+
+/// Boots the guest, prints its script's output and says what became of it.
+fn boot(request: &ScriptRequest) -> Result<ExitCode> {
     // A guest runs to its end even if the reader of its output is gone.
     let mut shown = Ok(());
-    let result = lab::exec(&request, &mut |said| match said {
+    let result = lab::exec(request, &mut |said| match said {
         Said::Line(line) if shown.is_ok() => shown = output::line(line),
         Said::Line(_) => {}
         Said::FailedBoot(failed) => output::note(format_args!("weir exec: {failed}")),

@@ -3,15 +3,19 @@
 
 use super::requirements::{Check, Verdict, examine};
 use super::system::System;
-use crate::output;
+use crate::{exec, output};
 use anyhow::Result;
 use std::process::ExitCode;
 
 /// Can this kernel run weir, and if not, why?
 ///
-/// Exit status: 0 it can, 1 it cannot, 2 it cannot be told (run it as root).
+/// Exit status: 0 it can, 1 it cannot, 2 it cannot be told (run it as root). With --kernel also 125 and 126, as of
+/// `weir exec`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// Ask another kernel, in a guest that boots it; as for `weir exec`
+    #[arg(long)]
+    kernel: Option<String>,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -19,6 +23,14 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(kernel) = &args.kernel {
+        let script = if args.json {
+            "exec weir doctor --json\n"
+        } else {
+            "exec weir doctor\n"
+        };
+        return exec::text(kernel, script);
+    }
     let system = System::here()?;
     let checks = examine(&system);
     let verdict = sum_up(&checks);
