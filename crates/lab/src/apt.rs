@@ -2,10 +2,10 @@
 //! Debian packages, without touching the host's own package state.
 //!
 //! The lab runs the host's apt on roots of its own, one per [`Release`]: own sources, lists, status
-//! (empty) and downloads. So the result depends on the archive alone, not on what the host has installed, and
-//! nothing needs root. Three things are taken from the host: which mirrors it uses (from its own apt
-//! sources, as apt itself lists them), how it reaches them (proxy settings), and Debian's keys, by
-//! which apt verifies everything it fetches.
+//! (empty) and downloads. So the result depends on the archive alone, not on what the host has
+//! installed, and nothing needs root. Three things are taken from the host: which mirrors it uses
+//! (from its own apt sources, as apt itself lists them), how it reaches them (proxy settings), and
+//! Debian's keys, by which apt verifies everything it fetches.
 
 use crate::cache::Cache;
 use crate::tool::{output, succeed};
@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// Newer versions of some of [`BASE`]'s packages, only for who asks for them by `PACKAGE/BACKPORTS`.
+/// Newer versions of some of [`BASE`]'s packages, only for who asks for them by
+/// `PACKAGE/BACKPORTS`.
 pub const BACKPORTS: &str = "bookworm-backports";
 /// Debian's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

@@ -2,8 +2,8 @@
 //! Where the lab keeps what it downloads and builds.
 //!
 //! ```text
-//! apt/            an apt root of its own: sources, lists, state; apt-backports/ one more, for QEMU,
-//!                 and apt-RELEASE/ for kernels that are in newer releases only
+//! apt/            an apt root of its own: sources, lists, state; apt-backports/ for QEMU, and
+//!                 apt-RELEASE/ for kernels that are in newer releases only
 //! tools-KEY/      a newer release's compiler, and what else modules for its kernels are built with
 //! qemu-KEY/       the emulator and its libraries
 //! userland-KEY/   what guests run besides weir: the unpacked packages, and userland.cpio made of them

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernels of Debian's archive: which there are, and how their packages are unpacked.
 //!
-//! A series is looked for in the release that guests are made of, then in newer ones, in the order of
-//! [`NEWER`]. The first that has it gives its newest, so a kernel comes from the release that supports it
-//! longest, and no lists are fetched that are not needed.
+//! A series is looked for in the release that guests are made of, then in newer ones, in the order
+//! of [`NEWER`]. The first that has it gives its newest, so a kernel comes from the release that
+//! supports it longest, and no lists are fetched that are not needed.
 //!
 //! Packages have two layouts. Up to 6.18, `linux-image-R-unsigned` holds `boot/vmlinuz-R` and
-//! `lib/modules/R`. Since then these are in `linux-binary-unsigned-R` and `linux-modules-R`, both below
-//! `usr/lib/modules/R` (the image as `vmlinuz.unsigned`), and `linux-image-R` is empty. Headers are as before: image, modules and headers are
-//! unpacked side by side, and the one absolute path in the headers is turned to the cache.
+//! `lib/modules/R`. Since then these are in `linux-binary-unsigned-R` and `linux-modules-R`, both
+//! below `usr/lib/modules/R` (the image as `vmlinuz.unsigned`), and `linux-image-R` is empty.
+//! Headers are as before: image, modules and headers are unpacked side by side, and the one
+//! absolute path in the headers is turned to the cache.
 
 use crate::apt::{Apt, BASE, NEWER, Release};
 use crate::cache::Cache;
@@ -47,7 +48,8 @@ struct Offer {
     packages: Vec<String>,
 }
 
-/// The newest kernel of a series, fetched if it is not in the cache, with what modules for it are built with.
+/// The newest kernel of a series, fetched if it is not in the cache, with what modules for it are
+/// built with.
 pub fn kernel(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
     let suffix = suffix(flavour).with_context(|| format!("unknown flavour `{flavour}`"))?;
     let apt = Apt::open(cache)?;
@@ -86,7 +88,8 @@ fn names(apt: &Apt, version: &str, suffix: &str) -> Result<Vec<String>> {
     ))
 }
 
-/// The kernels that are complete in a list of packages. Archives keep some signed images without the rest.
+/// The kernels that are complete in a list of packages. Archives keep some signed images without
+/// the rest.
 fn offers(names: &[String]) -> Vec<Offer> {
     let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let has_all = |packages: &[String]| packages.iter().all(|name| names.contains(name.as_str()));
@@ -121,8 +124,8 @@ pub struct Listed {
     pub cached: bool,
 }
 
-/// The newest kernel of each series and flavour. `all` asks every release; else those are asked whose lists are in
-/// the cache, and [`BASE`].
+/// The newest kernel of each series and flavour. `all` asks every release; else those are asked
+/// whose lists are in the cache, and [`BASE`].
 pub fn list(cache: &Cache, all: bool) -> Result<Vec<Listed>> {
     let mut listed: Vec<Listed> = Vec::new();
     for release in std::iter::once(&BASE).chain(NEWER) {
@@ -163,8 +166,9 @@ fn below(release: &str) -> String {
     format!("kernels/{release}")
 }
 
-/// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the guests' comes with
-/// tools that were built for a newer C library; they and its compiler are made to run here.
+/// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the
+/// guests' comes with tools that were built for a newer C library; they and its compiler are made
+/// to run here.
 fn get(cache: &Cache, apt: &Apt, offer: &Offer, from: Option<&Release>) -> Result<Kernel> {
     let release = &offer.release;
     let headers = format!("linux-headers-{release}");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finding the kernel a guest boots: a Debian package, a debug kernel, or a path.
 //!
-//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour, `debian:6.12:generic`
-//! the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT: [`debian`].
+//! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour,
+//! `debian:6.12:generic` the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT:
+//! [`debian`].
 
 use crate::cache::Cache;
 use crate::debian;

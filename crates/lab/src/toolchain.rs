@@ -2,9 +2,9 @@
 //! The compiler of a newer release, run on this one.
 //!
 //! A kernel's headers name the compiler the kernel was built with, and come with programs (modpost,
-//! objtool, resolve_btfids). Those of a newer release need a newer C library than this machine may have.
-//! So the compiler, binutils, pahole and all their libraries are unpacked into the cache, and each program
-//! becomes a script that starts it through the dynamic linker that came with it:
+//! objtool, resolve_btfids). Those of a newer release need a newer C library than this machine may
+//! have. So the compiler, binutils, pahole and all their libraries are unpacked into the cache, and
+//! each program becomes a script that starts it through the dynamic linker that came with it:
 //!
 //! ```text
 //! tools-trixie-gcc-14/usr/bin/x86_64-linux-gnu-gcc-14      the script
@@ -55,12 +55,14 @@ impl Toolchain {
     }
 }
 
-/// The tools that these headers ask for, from their own release, fetched if they are not in the cache.
+/// The tools that these headers ask for, from their own release, fetched if they are not in the
+/// cache.
 pub fn get(cache: &Cache, apt: &Apt, from: &Release, headers: &Path) -> Result<Toolchain> {
     let compiler = asked_for(headers)?;
     let root = cache.directory(&format!("tools-{}-{compiler}", from.name), |into| {
         let version = compiler.trim_start_matches("gcc-");
-        // The headers' own programs need no library that pahole and binutils do not, but for libssl.
+        // The headers' own programs need no library that pahole and binutils do not, but for
+        // libssl.
         let wanted = [
             &format!("gcc-{version}-x86-64-linux-gnu"),
             &format!("cpp-{version}-x86-64-linux-gnu"),
@@ -123,7 +125,8 @@ pub fn wrap(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Does the kernel start this file through a dynamic linker? Libraries that it could start, too, are none.
+/// Does the kernel start this file through a dynamic linker? Libraries that it could start, too,
+/// are none.
 fn is_program(path: &Path) -> Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.contains(".so") {

@@ -17,8 +17,8 @@ use std::time::Duration;
 /// warned, for example), 126 if it hung or died, 2 if it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, debug-kcsan, or the
-    /// path of a vmlinuz
+    /// debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug,
+    /// debug-kcsan, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Memory of the guest
@@ -113,7 +113,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     boot(&request)
 }
 
-/// Runs the text of a script in a small guest, without a module; the exit status is as of `weir exec`.
+/// Runs the text of a script in a small guest, without a module; the exit status is as of `weir
+/// exec`.
 pub fn text(kernel: &str, script: &str) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().context("making a file for the guest's script")?;
     std::fs::write(file.path(), script).with_context(|| format!("{}", file.path().display()))?;

@@ -7,7 +7,8 @@ use lab::Cache;
 use lab::debian::{Listed, list};
 use std::process::ExitCode;
 
-/// List the kernels that --kernel takes: the newest of each series and flavour, and which are cached
+/// List the kernels that --kernel takes: the newest of each series and flavour, and which are
+/// cached
 ///
 /// Kernels of newer releases are listed once one of them was asked for, or with --all.
 #[derive(clap::Args, Debug)]

@@ -25,12 +25,12 @@ pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel, on a model of one, or on this machine
     #[arg(long, value_enum, default_value_t = Place::Lab)]
     on: Place,
-    /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, debug-kcsan, or
-    /// the path of a vmlinuz
+    /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug,
+    /// debug-kcsan, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
-    /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do not depend on this machine;
-    /// the twin has such a CPU then
+    /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do
+    /// not depend on this machine; the twin has such a CPU then
     #[arg(long)]
     count_instructions: bool,
     /// Without the module, with it, or both side by side
@@ -42,7 +42,8 @@ pub struct Args {
     /// Twin: seed of the random numbers; each repeat takes the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep a recording of each phase too, for weir report --html; recording costs a guest some time
+    /// Keep a recording of each phase too, for weir report --html; recording costs a guest some
+    /// time
     #[arg(long, requires = "out")]
     record: bool,
     /// One JSON object instead of a table

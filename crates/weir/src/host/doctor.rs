@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 /// Can this kernel run weir, and if not, why?
 ///
-/// Exit status: 0 it can, 1 it cannot, 2 it cannot be told (run it as root). With --kernel also 125 and 126, as of
-/// `weir exec`.
+/// Exit status: 0 it can, 1 it cannot, 2 it cannot be told (run it as root). With --kernel also 125
+/// and 126, as of `weir exec`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Ask another kernel, in a guest that boots it; as for `weir exec`
