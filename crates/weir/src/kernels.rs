@@ -7,10 +7,10 @@ use lab::Cache;
 use lab::debian::{Listed, list};
 use std::process::ExitCode;
 
-/// List the kernels that --kernel takes: the newest of each series and flavour, and which are
-/// cached
+/// List the kernels that --kernel takes, and which are cached
 ///
-/// Kernels of newer releases are listed once one of them was asked for, or with --all.
+/// Of each series and flavour it is the newest. Kernels of newer releases are listed once one of
+/// them was asked for, or with --all.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Ask all releases of the distribution; fetches up to 50 MB of package lists
