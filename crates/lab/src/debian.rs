@@ -42,7 +42,7 @@ pub fn flavours() -> String {
 /// A kernel that an archive offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Offer {
-    /// `uname -r`.
+    /// What `uname -r` says in it.
     release: String,
     /// The packages with its image and modules.
     packages: Vec<String>,
@@ -116,7 +116,7 @@ fn offers(names: &[String]) -> Vec<Offer> {
 pub struct Listed {
     /// What `--kernel` takes to get it.
     pub name: String,
-    /// `uname -r`.
+    /// What `uname -r` says in it.
     pub release: String,
     /// The release of the distribution it comes from.
     pub from: &'static str,
