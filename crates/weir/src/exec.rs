@@ -113,7 +113,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     boot(&request)
 }
 
-/// Runs the text of a script in a small guest, without a module; the exit status is as of `weir
+/// Runs the text of a script in a small guest; the exit status is as of `weir
 /// exec`.
 pub fn text(kernel: &str, script: &str) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().context("making a file for the guest's script")?;
@@ -135,7 +135,7 @@ pub fn text(kernel: &str, script: &str) -> Result<ExitCode> {
         args: Vec::new(),
         env: BTreeMap::new(),
         limit: Duration::from_secs(600),
-        module: false,
+        module: true,
         make: Vec::new(),
         modules: Vec::new(),
         init: None,

@@ -21,15 +21,15 @@ pub struct Args {
     json: bool,
 }
 
+/// What a guest lacks of an installed host: a cgroup, and the module in its place.
+const INSTALL: &str = "mkdir -p /sys/fs/cgroup/doctor /lib/modules/$(uname -r)/updates\n\
+    [ ! -e /weir.ko ] || cp /weir.ko /lib/modules/$(uname -r)/updates/\n";
+
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(kernel) = &args.kernel {
-        let script = if args.json {
-            "exec weir doctor --json\n"
-        } else {
-            "exec weir doctor\n"
-        };
-        return exec::text(kernel, script);
+        let json = if args.json { " --json" } else { "" };
+        return exec::text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"));
     }
     let system = System::here()?;
     let checks = examine(&system);
