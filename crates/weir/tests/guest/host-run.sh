@@ -43,10 +43,10 @@ says() {
 
 # the keeper of the run that goes on, and the worker below it, which has its name
 keeper() {
-	ps -o pid,args | awk '$2 == "weir-keeper" { print $1; exit }'
+	ps -o pid,args | awk '/ weir-keeper$/ { print $1; exit }'
 }
 worker() {
-	ps -o pid,args | awk '$2 == "weir-keeper" && n++ { print $1; exit }'
+	ps -o pid,args | awk '/ weir-keeper$/ && n++ { print $1; exit }'
 }
 
 # random BELOW, in hundredths of a second
@@ -78,7 +78,7 @@ ok "a directory is a disk" says /tmp/run.text "host disk"
 ok "whose expectations of arm weir are skipped" says /tmp/run.text "arm weir was not run"
 ok "results are kept" test -s /tmp/run.out/stock-1/results.jsonl -a -s /tmp/run.out/report.json
 ok "and a recording of each phase" test -s /tmp/run.out/stock-1/contended.weir
-weir report /tmp/run.out/stock-1 >/tmp/run.text 2>&1
+weir report /tmp/run.out/stock-1/contended.weir >/tmp/run.text 2>&1
 ok "which weir report reads" is $? 0
 ok "and nothing is left in it" nothing_left
 
@@ -142,8 +142,9 @@ for victim in keeper worker; do
 	soon test -e /sys/fs/cgroup/weir-run/victim >/dev/null
 	pid=$(keeper)
 	[ $victim = keeper ] || pid=$(worker)
-	kill -KILL "$pid"
+	kill -KILL "$pid" || pid=
 	wait
+	ok "a $victim was there" test -n "$pid"
 	ok "a $victim that is killed leaves nothing" nothing_left
 	ok "and that is said" says /tmp/run.text "inconclusive"
 done
