@@ -93,10 +93,14 @@ static void limits_release(void *dtc, struct bdi_writeback *wb,
 
 /*
  * The module is being unloaded and the task, in a pass of weir's, must not keep
- * it.  Let it dirty one page, then the next pass is the kernel's own.
+ * it.  Let it dirty one page, then the next pass is the kernel's own.  Not in its
+ * first look: until the pass is unhooked it could come back at once, again and
+ * again, and never be held.
  */
 static void dismiss(void *dtc, struct weir_seen *seen)
 {
+	if (seen->looks < 2)
+		return;
 	FIELD(dtc, dirty) = 0;
 	seen->released = true;
 	seen->released_poll = 1;
@@ -244,8 +248,11 @@ void weir_limits(void *dtc)
 
 	if (wb) {
 		seen = weir_events_seen();
-		if (seen)
+		if (seen) {
 			seen->limits = true;
+			/* each begins with the global domain */
+			seen->looks += !POINTER(dtc, gdtc);
+		}
 		if (READ_ONCE(weir_leaving)) {
 			if (seen)
 				dismiss(dtc, seen);

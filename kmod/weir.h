@@ -235,6 +235,7 @@ struct weir_seen {
 	bool counted;			/* its path's sums, at counted_switches */
 	unsigned long counted_switches;
 	bool limits;			/* came by limits.c */
+	u32 looks;			/* of the kernel at both domains, in this pass */
 	bool released;			/* by a floor, in this look of the kernel */
 	u64 released_poll;
 	/* the cgroup's domain as last amended */

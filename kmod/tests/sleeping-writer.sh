@@ -8,8 +8,9 @@
 #   device      the disk that it writes to, with its backing_dev_info
 #   module      weir: rmmod, then insmod
 # A round counts only if the writer slept in the throttle right before the removal, and still in
-# the same pass right after it; 20 ms into it for a module, which waits for writers.  Of a disk it
-# must have slept as the removal began; the last lines say how often it still did after 20 ms.
+# the same pass right after it.  Of a disk and of a module it must have slept as the removal began;
+# for disks the last lines say how often it still did after 20 ms.  A module lets it go, and it may
+# have dirtied 1 MiB at most by then, though the host is far above its limit.
 # /proc/PID/stack says where it sleeps, and write_bytes of /proc/PID/io that no page was
 # dirtied in between.  A writer that outlives the removal must then pause at least three times more.
 # What it does to freed memory is for the kernel to report: boot with slub_debug=FZPU, or KASAN.
@@ -138,6 +139,8 @@ round() {
 	case $1 in
 	# the task is dead, or about to find that out
 	task) [ -n "$where" ] && counts=0 ;;
+	# unloading lets it go, by a page, and the kernel's own pass holds it then
+	module) [ -n "$where" ] && counts=0 ;;
 	device)
 		[ -n "$where" ] && counts=0
 		sleeps $writer && [ "$(dirtied $writer)" = "$before" ] && echo . >>/tmp/slept_on
@@ -148,6 +151,7 @@ round() {
 	task) soon gone $writer || result=2 ;;
 	module)
 		wait $removing || result=2
+		between 0 $(($(dirtied $writer) - before)) 1048576 || result=2
 		load || result=2
 		;;
 	# its writer gets errors, or ends: nothing of its disk is dirty any more
