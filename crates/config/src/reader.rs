@@ -286,11 +286,7 @@ fn entries<'a>(
             } else {
                 value.span()
             };
-            let key = if prefix.is_empty() {
-                quoted(name.get_ref())
-            } else {
-                format!("{prefix}.{}", quoted(name.get_ref()))
-            };
+            let key = joined(prefix, name.get_ref());
             (
                 name.get_ref().as_ref(),
                 Value {
@@ -304,8 +300,16 @@ fn entries<'a>(
         .collect()
 }
 
+/// The key `name` of the table at `prefix`, as problems name it.
+fn joined(prefix: &str, name: &str) -> String {
+    match prefix {
+        "" => quoted(name),
+        _ => format!("{prefix}.{}", quoted(name)),
+    }
+}
+
 /// A key as TOML would want it written.
-fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     let bare = !name.is_empty()
         && name
             .bytes()
@@ -324,16 +328,36 @@ fn article(kind: &str) -> String {
     }
 }
 
+/// A key of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// As problems name it: `job[1].fio.rate`.
+    pub text: String,
+    /// The tables it is in and its name, without places in lists: `job`, `fio`, `rate`.
+    pub path: Vec<String>,
+}
+
+/// All keys of the TOML `text`, in its order.
+pub fn keys(text: &str) -> Vec<Key> {
+    let (root, _) = DeTable::parse_recoverable(text);
+    let mut keys = Vec::new();
+    visit(&Key::root(), root.get_ref(), &mut |key, span| {
+        keys.push((span.start, key.clone()));
+    });
+    keys.sort_by_key(|(at, _)| *at);
+    keys.into_iter().map(|(_, key)| key).collect()
+}
+
 /// The line of `key` (`job[1].fio.rate`, as problems name it) in the TOML `text`, counted from 1:
 /// that of the innermost part of the key that is there, 0 if there is none.
 pub fn line_of(text: &str, key: &str) -> usize {
     let (root, _) = DeTable::parse_recoverable(text);
     let mut best = (0, None);
-    visit(entries_of("", root.get_ref()), &mut |path, span| {
-        let rest = key.strip_prefix(path);
+    visit(&Key::root(), root.get_ref(), &mut |found, span| {
+        let rest = key.strip_prefix(&*found.text);
         let is_part = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
-        if is_part && path.len() > best.0 {
-            best = (path.len(), Some(span.start));
+        if is_part && found.text.len() > best.0 {
+            best = (found.text.len(), Some(span.start));
         }
     });
     best.1.map_or(0, |at| {
@@ -341,29 +365,43 @@ pub fn line_of(text: &str, key: &str) -> usize {
     })
 }
 
-type Entry<'a> = (String, Range<usize>, &'a DeValue<'a>);
+impl Key {
+    fn root() -> Key {
+        Key {
+            text: String::new(),
+            path: Vec::new(),
+        }
+    }
 
-fn entries_of<'a>(prefix: &str, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
-    let path = |name: &str| match prefix {
-        "" => quoted(name),
-        _ => format!("{prefix}.{}", quoted(name)),
-    };
-    let entry = |(name, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
-        let name: &std::borrow::Cow<'_, str> = name.get_ref();
-        (path(name), value.span(), value.get_ref())
-    };
-    table.iter().map(entry).collect()
+    fn child(&self, name: &str) -> Key {
+        let path = self.path.iter().cloned().chain([name.to_owned()]);
+        Key {
+            text: joined(&self.text, name),
+            path: path.collect(),
+        }
+    }
 }
 
-fn visit(entries: Vec<Entry<'_>>, found: &mut impl FnMut(&str, Range<usize>)) {
-    for (path, span, value) in entries {
-        found(&path, span);
-        if let Some(table) = value.as_table() {
-            visit(entries_of(&path, table), found);
-        }
-        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-            let path = format!("{path}[{index}]");
-            visit(vec![(path, item.span(), item.get_ref())], found);
-        }
+fn visit(key: &Key, table: &DeTable<'_>, found: &mut impl FnMut(&Key, Range<usize>)) {
+    for (name, value) in table {
+        visit_value(&key.child(name.get_ref()), value, found);
+    }
+}
+
+fn visit_value(
+    key: &Key,
+    value: &Spanned<DeValue<'_>>,
+    found: &mut impl FnMut(&Key, Range<usize>),
+) {
+    found(key, value.span());
+    if let Some(table) = value.get_ref().as_table() {
+        visit(key, table, found);
+    }
+    for (index, item) in value.get_ref().as_array().into_iter().flatten().enumerate() {
+        let key = Key {
+            text: format!("{}[{index}]", key.text),
+            path: key.path.clone(),
+        };
+        visit_value(&key, item, found);
     }
 }

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a run changes for the whole machine, to be asked about before.
 
-use crate::{disk, has_module, worker};
+use crate::{Host, disk, has_module, worker};
 use runner::disks;
-use scenario::model::{Arm, Scenario};
-use std::collections::BTreeMap;
+use scenario::executor::Request;
+use scenario::model::Arm;
 use std::fs;
-use std::path::PathBuf;
 
 /// One line for each change that others on this machine notice; it is put back when the run is
 /// over.
-pub fn changes(
-    scenario: &Scenario,
-    arms: &[Arm],
-    given: &BTreeMap<String, PathBuf>,
-    module: Option<&std::path::Path>,
-) -> Vec<String> {
+pub fn changes(host: &Host, request: &Request) -> Vec<String> {
+    let scenario = request.scenario;
     let mut lines = Vec::new();
     let now = |name: &str| {
         let text = fs::read_to_string(worker::sysctl(name)).unwrap_or_default();
@@ -37,8 +32,8 @@ pub fn changes(
             names.join(", ")
         ));
     }
-    if arms.contains(&Arm::Weir) {
-        match module {
+    if request.arms.contains(&Arm::Weir) {
+        match &host.module {
             Some(path) if !has_module() => {
                 lines.push(format!("arm weir: {} is loaded", path.display()));
             }
@@ -51,7 +46,7 @@ pub fn changes(
     for made in scenario
         .disks
         .iter()
-        .filter(|disk| !given.contains_key(&disk.name))
+        .filter(|disk| !host.disks.contains_key(&disk.name))
     {
         let encrypted = if made.encrypted {
             ", dm-crypt on it"

@@ -6,27 +6,19 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::geteuid;
 use runner::disks;
 use runner::system::CGROUP_ROOT;
+use scenario::executor::Refusal;
 use scenario::model::{Arm, Scenario};
+use scenario::place::{self, Place};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Something that keeps a scenario from being run here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The scenario's key, as `disk[0].filesystem`; empty if the machine is to blame.
-    pub key: String,
-    /// What is wrong, and what would be right.
-    pub what: String,
-}
 
 #[derive(Default)]
 struct Refusals(Vec<Refusal>);
 
 impl Refusals {
     fn key(&mut self, key: impl Into<String>, what: impl Into<String>) {
-        let (key, what) = (key.into(), what.into());
-        self.0.push(Refusal { key, what });
+        self.0.push(Refusal::new(key, what));
     }
 
     fn machine(&mut self, what: impl Into<String>) {
@@ -34,17 +26,17 @@ impl Refusals {
     }
 }
 
-/// Everything that keeps `scenario` from being run here, in `arms`, with disks `given` by name in
-/// directories and the module at `module`.
-pub fn check(
-    scenario: &Scenario,
-    arms: &[Arm],
-    given: &BTreeMap<String, PathBuf>,
-    module: Option<&Path>,
-) -> Vec<Refusal> {
+/// Everything that keeps any scenario from being run here, in `arms`, with the module at `module`.
+pub fn of_machine(arms: &[Arm], module: Option<&Path>) -> Vec<Refusal> {
     let mut refused = Refusals::default();
     machine(&mut refused);
     arms_of(arms, module, &mut refused);
+    refused.0
+}
+
+/// Everything that keeps `scenario` from being run here, with disks `given` by name in directories.
+pub fn of_scenario(scenario: &Scenario, given: &BTreeMap<String, PathBuf>) -> Vec<Refusal> {
+    let mut refused = Refusals(place::refusals(scenario, Place::Host));
     host(scenario, &mut refused);
     disks_of(scenario, given, &mut refused);
     jobs(scenario, &mut refused);
@@ -139,35 +131,6 @@ fn host(scenario: &Scenario, refused: &mut Refusals) {
                 format!("{}: {why}", file.display()),
             );
         }
-    }
-    if !scenario.tiers.is_empty() {
-        refused.key(
-            "tier",
-            "the memory of a machine is what it is: run the scenario in the lab or on the twin",
-        );
-    }
-    if scenario.agent.is_some() {
-        refused.key(
-            "agent",
-            "weir starts no agent on a host: run the scenario in the lab or on the twin",
-        );
-    }
-    for (path, cgroup) in &scenario.cgroups {
-        if cgroup.copies.is_some() {
-            refused.key(
-                format!("cgroup.{}.copies", quoted(path)),
-                "only the twin makes copies of a cgroup",
-            );
-        }
-    }
-}
-
-/// A key as TOML has it.
-fn quoted(key: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    match key.chars().all(bare) {
-        true => key.to_owned(),
-        false => format!("\"{key}\""),
     }
 }
 
@@ -326,12 +289,6 @@ fn given_disk(
 
 fn jobs(scenario: &Scenario, refused: &mut Refusals) {
     for (index, job) in scenario.jobs.iter().enumerate() {
-        if job.network.is_some() {
-            refused.key(
-                format!("job[{index}].network"),
-                "only the twin has a network to receive over",
-            );
-        }
         for (option, value) in &job.fio {
             if leads_elsewhere(value) {
                 refused.key(
@@ -374,11 +331,7 @@ mod tests {
             .iter()
             .map(|(name, path)| ((*name).to_owned(), PathBuf::from(path)))
             .collect();
-        let mut refused = Refusals::default();
-        host(&scenario, &mut refused);
-        disks_of(&scenario, &given, &mut refused);
-        jobs(&scenario, &mut refused);
-        let all = refused.0.into_iter();
+        let all = of_scenario(&scenario, &given).into_iter();
         all.map(|refusal| (refusal.key, refusal.what)).collect()
     }
 

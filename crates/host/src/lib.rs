@@ -37,12 +37,11 @@ mod processes;
 mod session;
 mod worker;
 
-pub use ask::changes;
-pub use check::{Refusal, check};
 pub use disk::{is_disk, serve as disk};
 pub use keeper::{is_keeper, keep as keeper};
-pub use session::{Interrupt, Interrupted, Outcome, Ran, Request, run};
+pub use session::Interrupt;
 
+use scenario::executor::{Error, Executor, Progress, Refusal, Request, Run};
 use scenario::model::{Arm, Scenario};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,6 +54,39 @@ pub const RUN: &str = "/run/weir-run";
 pub const CGROUP: &str = "/sys/fs/cgroup/weir-run";
 /// An environment variable that all processes of a run have, besides the three that are weir's own.
 pub const MARK: &str = "WEIR_RUN_ON_HOST";
+
+/// Is shown what a run changes for the whole machine, and says whether it may.
+pub type Agree<'a> = dyn Fn(&[String]) -> anyhow::Result<bool> + 'a;
+
+/// This machine as a place where scenarios run.
+pub struct Host<'a> {
+    /// Disks by name that lie in directories; the others are made.
+    pub disks: BTreeMap<String, PathBuf>,
+    /// The module to load, if none is loaded.
+    pub module: Option<PathBuf>,
+    /// Ends runs before their time.
+    pub interrupt: &'a Interrupt,
+    /// Asked before anything is changed.
+    pub agree: &'a Agree<'a>,
+}
+
+impl Executor for Host<'_> {
+    fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
+        check::of_scenario(scenario, &self.disks)
+    }
+
+    fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, Error> {
+        let mut refused = check::of_machine(request.arms, self.module.as_deref());
+        refused.extend(self.check(request.scenario));
+        if !refused.is_empty() {
+            return Err(Error::Refused(refused));
+        }
+        if !(self.agree)(&ask::changes(self, request))? {
+            return Err(anyhow::anyhow!("nothing was changed").into());
+        }
+        session::run(self, request, progress)
+    }
+}
 
 /// One run, as the keeper is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,79 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`'s side: one keeper for each arm and repeat, and what it says.
 
-use crate::{Plan, clean, keeper};
-use anyhow::{Context, Result, bail};
+use crate::{Host, Plan, clean, keeper};
+use anyhow::{Context, Result, anyhow};
 use runner::event::Event;
 use runner::kept::Kept;
 use runner::klog::HARMLESS_TAINT;
-use runner::result::PhaseResult;
-use scenario::model::{Arm, Scenario};
-use std::collections::BTreeMap;
+use scenario::executor::{Error, Outcome, Progress, Request, Run};
+use scenario::metric::{Figures, metrics};
+use scenario::model::Arm;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// The run was ended before its time; everything is put back.
-#[derive(Debug)]
-pub struct Interrupted;
-
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str("interrupted; everything is put back")
-    }
-}
-
-impl std::error::Error for Interrupted {}
-
-/// What to run.
-pub struct Request<'a> {
-    /// As parsed, and checked by [`crate::check()`].
-    pub scenario: &'a Scenario,
-    /// Which arms are run.
-    pub arms: &'a [Arm],
-    /// How often each.
-    pub repeat: u32,
-    /// Keep a recording of each phase, as `weir record` makes.
-    pub record: bool,
-    /// Disks by name that lie in directories; the others are made.
-    pub disks: &'a BTreeMap<String, PathBuf>,
-    /// The module to load, if none is loaded.
-    pub module: Option<&'a Path>,
-    /// Where results, samples and recordings are kept; nowhere if `None`.
-    pub out: Option<&'a Path>,
-}
-
-/// How one run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It did all it was asked to, everything is put back, and the kernel has nothing to complain
-    /// about.
-    Done,
-    /// The kernel complained while it ran. With what it said, for people.
-    Failed(String),
-    /// It could not be carried out, or not all of it could be put back. With why, for people.
-    Inconclusive(String),
-}
-
-/// What one run came to.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// Which arm it was.
-    pub arm: Arm,
-    /// Counted from 0.
-    pub repeat: u32,
-    /// What `uname -r` says.
-    pub kernel: String,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What was measured, of the phases that were completed.
-    pub phases: Vec<PhaseResult>,
-    /// Wall-clock seconds, putting back included.
-    pub seconds: f64,
-}
+/// A run needs about this long besides its phases: mkfs, layout, putting back.
+const OVERHEAD: Duration = Duration::from_secs(10);
 
 /// Ends a run before its time, from another thread.
 #[derive(Default)]
@@ -101,50 +44,55 @@ impl Interrupt {
     }
 }
 
-/// Runs the scenario in every arm, `repeat` times, one after the other. `progress` is told arm,
-/// repeat, what is done now, and how many phases are over.
+/// Runs the scenario in every arm, as often as asked, one after the other.
 ///
 /// # Errors
-/// What kept a run from beginning; [`Interrupted`]. What happens later is in its [`Outcome`].
-pub fn run(
-    request: &Request,
-    interrupt: &Interrupt,
-    progress: &mut dyn FnMut(Arm, u32, &str, usize),
-    finished: &mut dyn FnMut(&Ran),
-) -> Result<Vec<Ran>> {
-    let mut all = Vec::new();
-    for repeat in 0..request.repeat {
-        for arm in request.arms {
-            let ran = one(request, *arm, repeat, interrupt, progress)?;
-            if interrupt.is_stopped() {
-                return match ran.outcome {
-                    Outcome::Done => Err(Interrupted.into()),
-                    Outcome::Failed(why) | Outcome::Inconclusive(why) => {
-                        bail!("interrupted; {why}")
-                    }
-                };
-            }
-            finished(&ran);
-            all.push(ran);
+/// What kept a run from beginning. What happens later is in its [`Outcome`].
+pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, Error> {
+    let phases = runner::jobs::phase_times(request.scenario)?;
+    let each = OVERHEAD + phases.iter().sum::<Duration>();
+    let arms = (0..request.repeat).flat_map(|repeat| {
+        let arms = request.arms.iter();
+        arms.map(move |arm| (*arm, repeat))
+    });
+    let mut ahead = request.repeat * request.arms.len() as u32;
+    let mut runs = Vec::new();
+    for (arm, repeat) in arms {
+        ahead -= 1;
+        let mut tell = |what: &str, over: usize| {
+            let left = phases.iter().skip(over).sum::<Duration>() + each * ahead;
+            progress.stage(arm, repeat, what, left);
+        };
+        let run = one(host, request, arm, repeat, &mut tell)?;
+        if host.interrupt.is_stopped() {
+            return Err(match run.outcome {
+                Outcome::Done => Error::Interrupted,
+                Outcome::Failed(why) | Outcome::Inconclusive(why) => {
+                    anyhow!("interrupted; {why}").into()
+                }
+            });
         }
+        progress.finished(&run);
+        runs.push(run);
     }
-    Ok(all)
+    Ok(runs)
 }
 
+/// One run; `tell` is told what is done now, and how many phases are over.
 fn one(
+    host: &Host,
     request: &Request,
     arm: Arm,
     repeat: u32,
-    interrupt: &Interrupt,
-    progress: &mut dyn FnMut(Arm, u32, &str, usize),
-) -> Result<Ran> {
+    tell: &mut dyn FnMut(&str, usize),
+) -> Result<Run> {
     let begin = Instant::now();
     let plan = Plan {
         scenario: request.scenario.clone(),
         arm,
         record: request.record,
-        disks: request.disks.clone(),
-        module: request.module.map(Path::to_owned),
+        disks: host.disks.clone(),
+        module: host.module.clone(),
     };
     let mut kept = match request.out {
         Some(out) => {
@@ -163,14 +111,18 @@ fn one(
         .context("cannot start the process that keeps a run")?;
     if let Some(mut stdin) = child.stdin.take() {
         let told = writeln!(stdin, "{}", serde_json::to_string(&plan)?);
-        let mut wanted = interrupt.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = host
+            .interrupt
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if !wanted.stop {
             wanted.keeper = Some(stdin);
         }
         drop(wanted);
         told.context("telling the keeper what to run")?;
     }
-    let mut said = Said::default();
+    let mut said = Said::of(arm);
     let mut failure = None;
     for line in BufReader::new(child.stdout.take().context("the keeper's words")?).lines() {
         // Half a line is a killed keeper's last.
@@ -181,8 +133,8 @@ fn one(
             failure.get_or_insert(why);
         }
         match &event {
-            Event::Stage { text } => progress(arm, repeat, text, said.phases.len()),
-            Event::PhaseStart { phase } => progress(arm, repeat, phase, said.phases.len()),
+            Event::Stage { text } => tell(text, said.phases),
+            Event::PhaseStart { phase } => tell(phase, said.phases),
             _ => {}
         }
         said.note(event);
@@ -198,21 +150,24 @@ fn one(
     if let Some(why) = failure {
         return Err(why.context("keeping results"));
     }
-    Ok(Ran {
+    Ok(Run {
         arm,
         repeat,
         kernel: said.kernel.clone(),
         outcome: said.outcome(),
-        phases: said.phases,
+        metrics: said.metrics,
+        log: None,
         seconds: begin.elapsed().as_secs_f64(),
     })
 }
 
 /// All that matters of what was said.
-#[derive(Default)]
 struct Said {
+    arm: Arm,
     kernel: String,
-    phases: Vec<PhaseResult>,
+    /// How many phases are over.
+    phases: usize,
+    metrics: Figures,
     problems: Vec<String>,
     taint: u64,
     complaints: Vec<String>,
@@ -220,10 +175,26 @@ struct Said {
 }
 
 impl Said {
+    fn of(arm: Arm) -> Said {
+        Said {
+            arm,
+            kernel: String::new(),
+            phases: 0,
+            metrics: Figures::new(),
+            problems: Vec::new(),
+            taint: 0,
+            complaints: Vec::new(),
+            is_complete: false,
+        }
+    }
+
     fn note(&mut self, event: Event) {
         match event {
             Event::Boot { release } => self.kernel = release,
-            Event::PhaseEnd(result) => self.phases.push(*result),
+            Event::PhaseEnd(result) => {
+                self.phases += 1;
+                self.metrics.extend(metrics(self.arm, &result.measured()));
+            }
             Event::Problem { text, .. } => self.problems.push(text),
             Event::Kernel { taint, lines } => (self.taint, self.complaints) = (taint, lines),
             Event::End => self.is_complete = true,
@@ -259,7 +230,7 @@ mod tests {
     use super::*;
 
     fn outcome(events: Vec<Event>) -> Outcome {
-        let mut said = Said::default();
+        let mut said = Said::of(Arm::Weir);
         events.into_iter().for_each(|event| said.note(event));
         said.outcome()
     }

@@ -36,9 +36,9 @@ pub use cache::Cache;
 pub use exec::{Said, ScriptDisk, ScriptRequest, ScriptResult, exec};
 pub use kernel_modules::decompressed;
 pub use qemu::FailedBoot;
-pub use run::{Guest, Progress, RunRequest, run};
+pub use run::{Lab, refusals};
+pub use scenario::executor::Outcome;
 pub use scenario::model::Arm;
-pub use verdict::Outcome;
 
 /// Made for people: each error says what was wrong, where, and what to do; `{:#}` prints all of it.
 pub type Error = anyhow::Error;

@@ -568,7 +568,8 @@ pub fn available_memory() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::{Outcome, Witness};
+    use crate::verdict::Witness;
+    use scenario::executor::Outcome;
     use std::os::unix::fs::PermissionsExt;
 
     /// In place of QEMU's dynamic linker: counts the boots in `boots` and finds the channel's

@@ -10,15 +10,17 @@ use crate::cache::{Cache, source_tree};
 use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
+use crate::module;
 use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, FailedBoot, Machine};
-use crate::verdict::{Outcome, Witness};
-use crate::{Error, module};
+use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
 use guest::protocol::{Event, PlanDisk, Work};
 use runner::kept::Kept;
+use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, metrics};
-use scenario::model::{Arm, Job, Phase, Scenario};
+use scenario::model::{Arm, Scenario};
+use scenario::place::{self, Place};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -31,86 +33,58 @@ const OVERHEAD: Duration = Duration::from_secs(20);
 /// Writing back before a phase takes as long as the disk needs; beyond this the guest is given up.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What to run.
-pub struct RunRequest {
-    /// The scenario to run.
-    pub scenario: Scenario,
+/// The lab as a place where scenarios run.
+pub struct Lab {
     /// As for `--kernel`.
     pub kernel: String,
-    /// Arms to run it in.
-    pub arms: Vec<Arm>,
-    /// How often each.
-    pub repeat: u32,
     /// Guests whose clock counts instructions, one nanosecond each; the scenario has to have one CPU.
     pub count_instructions: bool,
-    /// Keep a recording of each phase, as `weir record` makes.
-    pub record: bool,
-    /// Where logs, results, samples and plans are kept; a directory in the cache if `None`.
-    pub out: Option<PathBuf>,
     /// The binary that becomes the guests' process 1; the running one if `None`.
     pub init: Option<PathBuf>,
-    /// Where kernels and the like are kept.
+    /// Where kernels and the like are kept; runs too, if they are asked for nowhere else.
     pub cache: Cache,
 }
 
-/// What one guest came to.
-#[derive(Clone, Debug)]
-pub struct Guest {
-    /// Arm of the guest.
-    pub arm: Arm,
-    /// Counted from 0.
-    pub repeat: u32,
-    /// `uname -r`, or of the kernel that was to be booted if it did not get that far.
-    pub kernel_release: String,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// By full name; of the phases that were completed.
-    pub metrics: Figures,
-    /// The console's log; the guest's other files are beside it.
-    pub log: PathBuf,
-    /// Seconds of wall-clock time.
-    pub seconds: f64,
-}
-
-/// Told what goes on, from several threads.
-pub trait Progress: Sync {
-    /// Something is fetched or built before guests can start.
-    fn preparing(&self, what: &str);
-    /// A guest has come to another stage (`mkfs slow`) or phase. About `left` remains of the whole run.
-    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration);
-    /// A guest did not boot, and is booted again.
-    fn failed_boot(&self, arm: Arm, repeat: u32, failed: &FailedBoot);
-    /// A guest has ended.
-    fn finished(&self, guest: &Guest);
-}
-
-/// Runs the scenario in every arm, `repeat` times.
-///
-/// # Errors
-/// What kept the lab from starting guests at all. What happens to a guest is in its [`Outcome`].
-pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, Error> {
-    let cache = &request.cache;
-    let spec: KernelSpec = request.kernel.parse()?;
-    let cpus = request.scenario.host.cpus;
+/// What no guest can honour of `scenario`.
+pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
+    let mut refused = place::refusals(scenario, Place::Lab);
+    let mut refuse = |key, what: String| refused.push(Refusal::new(key, what));
+    let cpus = scenario.host.cpus;
     if cpus > MOST_CPUS {
-        bail!(
-            "a guest has at most {MOST_CPUS} CPUs, the scenario asks for {cpus}: run it on the twin"
+        refuse(
+            "host.cpus",
+            format!(
+                "a guest has at most {MOST_CPUS} CPUs, the scenario asks for {cpus}: run it on the twin"
+            ),
         );
     }
-    let mut cgroups = request.scenario.cgroups.iter();
-    if let Some((path, _)) = cgroups.find(|(_, cgroup)| cgroup.copies.is_some()) {
-        bail!("the lab makes no copies of cgroup {path}: run the scenario on the twin");
+    let counts = "a guest that counts instructions has one CPU and memory of one kind";
+    if count_instructions && cpus > 1 {
+        refuse("host.cpus", counts.into());
     }
-    let mut jobs = request.scenario.jobs.iter();
-    if let Some(job) = jobs.find(|job| job.network.is_some()) {
-        bail!(
-            "the lab has no network for job {} to receive over: run the scenario on the twin",
-            job.name
-        );
+    if count_instructions && !scenario.tiers.is_empty() {
+        refuse("tier", counts.into());
     }
-    if request.count_instructions && (cpus > 1 || !request.scenario.tiers.is_empty()) {
-        bail!("a guest that counts instructions has one CPU and memory of one kind");
+    refused
+}
+
+impl Executor for Lab {
+    fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
+        refusals(scenario, self.count_instructions)
     }
+
+    fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
+        let refused = self.check(request.scenario);
+        if !refused.is_empty() {
+            return Err(executor::Error::Refused(refused));
+        }
+        Ok(run(self, request, progress)?)
+    }
+}
+
+fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>> {
+    let cache = &place.cache;
+    let spec: KernelSpec = place.kernel.parse()?;
     let lock = cache.lock()?;
     let (kernel, weir, disks, emulator) = std::thread::scope(|scope| {
         // It comes through an apt root of its own, so beside the rest.
@@ -118,7 +92,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
             progress.preparing("the emulator");
             Emulator::get(cache)
         });
-        progress.preparing(&format!("the kernel {}", request.kernel));
+        progress.preparing(&format!("the kernel {}", place.kernel));
         let kernel = Kernel::get(cache, &spec)?;
         let mut weir = None;
         if request.arms.contains(&Arm::Weir) {
@@ -130,20 +104,21 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         }
         progress.preparing("the guest's programs");
         crate::userland::archive(cache)?;
-        let (packages, _) = extras(&request.scenario);
+        let (packages, _) = extras(request.scenario);
         if !packages.is_empty() {
             crate::packages::archive(cache, &packages)?;
         }
-        let disks = disks(request, &kernel)?;
-        Ok::<_, Error>((kernel, weir, disks, joined(emulator)?))
+        let disks = disks(place, request.scenario, &kernel)?;
+        Ok::<_, anyhow::Error>((kernel, weir, disks, joined(emulator)?))
     })?;
     drop(lock);
 
-    let directory = match &request.out {
-        Some(out) => out.clone(),
+    let directory = match request.out {
+        Some(out) => out.to_owned(),
         None => cache.run_directory(&request.scenario.name)?,
     };
-    let lab = Lab {
+    let lab = Guests {
+        place,
         request,
         emulator,
         kernel,
@@ -151,7 +126,7 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
         disks,
         directory,
         progress,
-        phases: phase_times(&request.scenario)?,
+        phases: runner::jobs::phase_times(request.scenario)?,
     };
     let wanted = request.arms.len() * request.scenario.host.cpus as usize;
     // Disks of their own fill guests' memory, and with that the host's.
@@ -170,10 +145,10 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
     let fits = room / each >= request.arms.len() as u64;
     let parallel =
         fits && std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= wanted);
-    let mut guests = Vec::new();
+    let mut runs = Vec::new();
     for repeat in 0..request.repeat {
         if parallel {
-            let done: Vec<Result<Guest>> = std::thread::scope(|scope| {
+            let done: Vec<Result<Run>> = std::thread::scope(|scope| {
                 let threads: Vec<_> = request
                     .arms
                     .iter()
@@ -181,14 +156,14 @@ pub fn run(request: &RunRequest, progress: &dyn Progress) -> Result<Vec<Guest>, 
                     .collect();
                 threads.into_iter().map(joined).collect()
             });
-            guests.extend(done.into_iter().collect::<Result<Vec<_>>>()?);
+            runs.extend(done.into_iter().collect::<Result<Vec<_>>>()?);
         } else {
-            for arm in &request.arms {
-                guests.push(lab.guest(*arm, repeat)?);
+            for arm in request.arms {
+                runs.push(lab.guest(*arm, repeat)?);
             }
         }
     }
-    Ok(guests)
+    Ok(runs)
 }
 
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
@@ -207,8 +182,8 @@ fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
     }
 }
 
-fn disks(request: &RunRequest, kernel: &Kernel) -> Result<Disks> {
-    let disks = request.scenario.disks.iter().map(|disk| PlanDisk {
+fn disks(place: &Lab, scenario: &Scenario, kernel: &Kernel) -> Result<Disks> {
+    let disks = scenario.disks.iter().map(|disk| PlanDisk {
         name: disk.name.clone(),
         size: disk.size_bytes,
         filesystem: Some(disk.filesystem),
@@ -217,32 +192,14 @@ fn disks(request: &RunRequest, kernel: &Kernel) -> Result<Disks> {
         read_bandwidth: disk.read_bandwidth,
         encrypted: disk.encrypted,
     });
-    let own = request.count_instructions;
-    Disks::get(&request.cache, kernel, disks.collect(), own)
+    let own = place.count_instructions;
+    Disks::get(&place.cache, kernel, disks.collect(), own)
 }
 
-/// What each phase of this scenario nominally takes.
-fn phase_times(scenario: &Scenario) -> Result<Vec<Duration>> {
-    let times = scenario
-        .phases
-        .iter()
-        .map(|phase| phase_ms(scenario, phase).map(Duration::from_millis));
-    times
-        .collect::<Result<_, String>>()
-        .map_err(|why| anyhow!(why))
-}
-
-fn phase_ms(scenario: &Scenario, phase: &Phase) -> Result<u64, String> {
-    let jobs: Vec<&Job> = scenario
-        .jobs
-        .iter()
-        .filter(|job| phase.jobs.contains(&job.name))
-        .collect();
-    runner::jobs::nominal_ms(&jobs, phase)
-}
-
-struct Lab<'a> {
-    request: &'a RunRequest,
+/// All guests of a request.
+struct Guests<'a> {
+    place: &'a Lab,
+    request: &'a Request<'a>,
     emulator: Emulator,
     kernel: Kernel,
     weir: Option<PathBuf>,
@@ -253,10 +210,10 @@ struct Lab<'a> {
     phases: Vec<Duration>,
 }
 
-impl Lab<'_> {
+impl Guests<'_> {
     /// Boots one guest and sees it through.
-    fn guest(&self, arm: Arm, repeat: u32) -> Result<Guest> {
-        let scenario = &self.request.scenario;
+    fn guest(&self, arm: Arm, repeat: u32) -> Result<Run> {
+        let scenario = self.request.scenario;
         let directory = self
             .directory
             .join(format!("{}-{}", arm.name(), repeat + 1));
@@ -275,10 +232,10 @@ impl Lab<'_> {
             packages: &packages,
             drivers: &drivers,
             files: &[],
-            init: self.request.init.as_deref(),
+            init: self.place.init.as_deref(),
         };
         let initramfs = initramfs(
-            &self.request.cache,
+            &self.place.cache,
             &self.kernel,
             contents,
             Some(&directory.join("plan.json")),
@@ -294,7 +251,7 @@ impl Lab<'_> {
             cpus: scenario.host.cpus,
             possible_cpus: scenario.host.cpus,
             drives: &self.disks.drives(),
-            count_instructions: self.request.count_instructions,
+            count_instructions: self.place.count_instructions,
             instrumented: self.kernel.is_instrumented(),
             append: "",
             console: &log,
@@ -324,20 +281,20 @@ impl Lab<'_> {
         if let Some(error) = failure {
             return Err(error.context(format!("keeping results in {}", directory.display())));
         }
-        let guest = Guest {
+        let run = Run {
             arm,
             repeat,
-            kernel_release: witness
+            kernel: witness
                 .release
                 .clone()
                 .unwrap_or_else(|| self.kernel.release.clone()),
             outcome: witness.outcome(&end, &log),
             metrics: figures,
-            log,
+            log: Some(log),
             seconds: start.elapsed().as_secs_f64(),
         };
-        self.progress.finished(&guest);
-        Ok(guest)
+        self.progress.finished(&run);
+        Ok(run)
     }
 
     /// Says what a guest does now; `phases` of its phases are over.
@@ -351,7 +308,7 @@ impl Lab<'_> {
 
 /// Takes what one guest says.
 struct Listener<'a> {
-    lab: &'a Lab<'a>,
+    lab: &'a Guests<'a>,
     arm: Arm,
     repeat: u32,
     record: Kept,
@@ -382,6 +339,7 @@ impl qemu::Listener for Listener<'_> {
     }
 
     fn failed_boot(&mut self, failed: &FailedBoot) {
-        self.lab.progress.failed_boot(self.arm, self.repeat, failed);
+        let said = failed.to_string();
+        self.lab.progress.note(self.arm, self.repeat, &said);
     }
 }

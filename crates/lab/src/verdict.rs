@@ -5,18 +5,8 @@ use crate::qemu::End;
 use crate::tool::tail;
 use guest::protocol::Event;
 use runner::klog::{HARMLESS_TAINT, troubles};
+use scenario::executor::Outcome;
 use std::path::Path;
-
-/// What became of a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It did all it was asked to, and its kernel has nothing to complain about.
-    Done,
-    /// Something is wrong: with the kernel, or with what was run. With what happened, for people.
-    Failed(String),
-    /// Inconclusive: it hung, died, or could not do what was asked. With what happened, in words.
-    Inconclusive(String),
-}
 
 /// Collects from the events what decides the outcome.
 #[derive(Debug, Default)]

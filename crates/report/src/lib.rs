@@ -37,33 +37,9 @@ pub use perfetto::perfetto;
 pub use stats::Summary;
 pub use table::{markdown, plain, terminal};
 
-use scenario::metric::Figures;
+pub use scenario::executor::{Outcome, Run};
 use scenario::model::{Arm, Scenario};
 use std::collections::BTreeMap;
-
-/// How one guest ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It ran to the end and its kernel did not complain.
-    Done,
-    /// Something broke (an oops, a warning, a death): what, and where its log is, for people.
-    Failed(String),
-    /// It cannot be told (a hang, a missing result): why, and where its log is, for people.
-    Inconclusive(String),
-}
-
-/// One guest's result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    /// With the module or without.
-    pub arm: Arm,
-    /// Release of the kernel (`uname -r`).
-    pub kernel: String,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// By full name, `ARM.PHASE.SUBJECT.METRIC`.
-    pub metrics: Figures,
-}
 
 /// Of an expectation or of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,13 @@
 
 use crate::cgroups;
 use crate::site::Site;
-use anyhow::{Context, Result, bail};
-use scenario::model::{Job, Phase};
+use anyhow::{Context, Result, anyhow, bail};
+use scenario::model::{Job, Phase, Scenario};
 use serde_json::Value;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the
 /// phase's duration, after its `ramp_time` if it has one.
@@ -41,6 +42,20 @@ pub fn nominal_ms(jobs: &[&Job], phase: &Phase) -> Result<u64, String> {
     jobs.iter().try_fold(0, |end, job| {
         Ok(end.max(delay_ms(job, phase) + runtime_ms(job, phase)?))
     })
+}
+
+/// What each phase of `scenario` takes if everything goes as it says.
+///
+/// # Errors
+/// As for [`runtime_ms`].
+pub fn phase_times(scenario: &Scenario) -> Result<Vec<Duration>> {
+    let time = |phase: &Phase| {
+        let jobs = scenario.jobs.iter();
+        let jobs: Vec<&Job> = jobs.filter(|job| phase.jobs.contains(&job.name)).collect();
+        nominal_ms(&jobs, phase).map(Duration::from_millis)
+    };
+    let times: Result<_, String> = scenario.phases.iter().map(time).collect();
+    times.map_err(|why| anyhow!(why))
 }
 
 /// When the job starts, in milliseconds after the phase.

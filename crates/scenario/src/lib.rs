@@ -17,8 +17,10 @@
 //! [`parse`] is the language, one function per section; [`expect`] the little expression language
 //! of expectations; [`measured`] what a run measures and [`metric`] the figures that come of it;
 //! [`fio`] the option names fio knows;
-//! [`io_max`] a cgroup file that names disks.
+//! [`io_max`] a cgroup file that names disks; [`executor`] what runs a scenario, and [`place`] which
+//! keys are honoured where.
 
+pub mod executor;
 pub mod expect;
 pub mod fio;
 pub mod io_max;
@@ -26,6 +28,7 @@ pub mod measured;
 pub mod metric;
 pub mod model;
 mod parse;
+pub mod place;
 
 use config::problem::Problems;
 use std::path::Path;

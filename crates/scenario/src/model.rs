@@ -9,6 +9,7 @@ mod memory;
 
 pub use memory::{Agent, Backing, ENGINES, Memory, Pattern, Tier, node_lists};
 
+pub use config::reader::Key;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,6 +41,9 @@ pub struct Scenario {
     /// What moves memory between tiers, if anything does.
     #[serde(default)]
     pub agent: Option<Agent>,
+    /// All keys of the file, to be refused where they cannot be honoured.
+    #[serde(skip)]
+    pub keys: Vec<Key>,
 }
 
 impl Scenario {
@@ -255,6 +259,8 @@ impl Arm {
 /// One thing a run must show: `ARM.PHASE.METRIC` against a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expect {
+    /// Which `[[expect]]` of the file it is of, counted from 0.
+    pub index: usize,
     /// Flat metric name, `ARM.PHASE.SUBJECT.METRIC`.
     pub metric: String,
     /// Which side of `bound` is met.

@@ -18,7 +18,9 @@ pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, P
     let known = &[
         "title", "host", "tier", "twin", "disk", "cgroup", "job", "phase", "expect", "agent",
     ];
-    reader::read(file, text, known, |root| sections(name, root))
+    let mut scenario = reader::read(file, text, known, |root| sections(name, root))?;
+    scenario.keys = reader::keys(text);
+    Ok(scenario)
 }
 
 fn sections(name: &str, root: &Table) -> Scenario {
@@ -41,6 +43,7 @@ fn sections(name: &str, root: &Table) -> Scenario {
         phases: Vec::new(),
         expects: Vec::new(),
         twin: host::twin(root),
+        keys: Vec::new(),
     };
     scenario.jobs = workload::jobs(root, &scenario);
     scenario.phases = workload::phases(root, &scenario);
@@ -79,7 +82,8 @@ fn name(table: &Table, taken: &[&str]) -> String {
 
 fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
     let mut expects = Vec::new();
-    for table in root.tables("expect", &["metric", "arm", "phase", "at_least", "at_most"]) {
+    let tables = root.tables("expect", &["metric", "arm", "phase", "at_least", "at_most"]);
+    for (index, table) in tables.into_iter().enumerate() {
         let Some(subject) = table.required("metric", "metric = \"victim.iops\"") else {
             continue;
         };
@@ -105,6 +109,7 @@ fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
             };
             match expect::bound(&words, &metric, scenario) {
                 Ok(bound) => expects.push(Expect {
+                    index,
                     metric: metric.to_string(),
                     op,
                     text: format!("{metric} {sign} {words}"),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
-use crate::run::in_lab;
-use crate::twin::in_twin;
+use crate::run::{blamed, in_lab};
+use crate::twin::Twin;
 use crate::{counted, output};
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table};
 use report::Report;
+use scenario::executor::{Executor, Request};
 use scenario::metric::Unit;
 use scenario::model::{Arm, Scenario};
 use std::collections::BTreeMap;
@@ -101,11 +102,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counted::machine(&mut scenario);
     }
     // First, because it refuses at once what it cannot run.
-    let twin = in_twin(&args.scenario, &scenario, &Arm::ALL, 1, args.seed, None)?;
+    let request = Request {
+        scenario: &scenario,
+        arms: &Arm::ALL,
+        repeat: 1,
+        record: false,
+        out: None,
+    };
+    let twin = Twin { seed: args.seed }.run(&request, &());
+    let twin = twin.map_err(|error| blamed(error, &args.scenario))?;
     let twin = Report::new(&scenario, &Arm::ALL, &twin);
     let lab = match &args.lab {
         Some(path) => earlier(path)?,
-        None => from_guests(args, &scenario)?,
+        None => from_guests(args, &request)?,
     };
     let pairs = pairs(&scenario, lab, &twin);
     if pairs.is_empty() {
@@ -140,17 +149,15 @@ fn error(pairs: &[Pair]) -> Option<(f64, usize)> {
     (!errors.is_empty()).then(|| (sum / errors.len() as f64, errors.len()))
 }
 
-fn from_guests(args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>> {
-    let runs = in_lab(
-        scenario,
-        &args.kernel,
-        &Arm::ALL,
-        args.repeat,
-        args.count_instructions,
-        false,
-        args.out.clone(),
-    )?;
-    let report = Report::new(scenario, &Arm::ALL, &runs);
+fn from_guests(args: &Args, request: &Request) -> Result<BTreeMap<String, Lab>> {
+    let request = Request {
+        repeat: args.repeat,
+        out: args.out.as_deref(),
+        ..*request
+    };
+    let runs = in_lab(&args.kernel, args.count_instructions, &request)
+        .map_err(|error| blamed(error, &args.scenario))?;
+    let report = Report::new(request.scenario, &Arm::ALL, &runs);
     if let Some(trouble) = report.troubles.first() {
         bail!("{trouble}");
     }

@@ -2,14 +2,12 @@
 //! Scenarios on this machine: `weir run --on host`.
 
 use crate::host::System;
-use crate::output;
-use crate::progress::{Lines, Spinners};
+use crate::{output, progress};
 use ::host::clean::LeftOver;
-use ::host::{Interrupt, Interrupted, Ran, Request};
-use anyhow::{Context, Result, anyhow, bail};
-use config::problem::{Problem, Problems};
-use lab::{Guest, Progress};
-use scenario::model::{Arm, Scenario};
+use ::host::{Host, Interrupt};
+use anyhow::{Context, Result, bail};
+use scenario::executor::{self, Executor, Refusal, Request, Run};
+use scenario::model::Scenario;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
@@ -17,34 +15,6 @@ use std::io::{IsTerminal, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Exit status of a run that was interrupted: 128 + SIGINT.
-pub const INTERRUPTED: u8 = 130;
-/// A run needs about this long besides its phases: mkfs, layout, putting back.
-const OVERHEAD: Duration = Duration::from_secs(10);
-
-/// What to run.
-pub struct Run<'a> {
-    /// The scenario's file.
-    pub path: &'a Path,
-    /// The scenario as parsed.
-    pub scenario: &'a Scenario,
-    /// Which arms are run.
-    pub arms: &'a [Arm],
-    /// How often each.
-    pub repeat: u32,
-    /// Keep a recording of each phase.
-    pub record: bool,
-    /// Disks by name that are directories.
-    pub disks: BTreeMap<String, PathBuf>,
-    /// The module, if not the installed one.
-    pub module: Option<PathBuf>,
-    /// Where results are kept.
-    pub out: Option<&'a Path>,
-    /// Do not ask.
-    pub yes: bool,
-}
 
 /// Reads a disk, `NAME=DIRECTORY`.
 pub fn disk(text: &str) -> Result<(String, PathBuf)> {
@@ -69,27 +39,26 @@ pub fn clean_up() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks, asks, runs; `None` if it was interrupted.
-pub fn on_host(run: &Run) -> Result<Option<Vec<Guest>>> {
-    let module = match &run.module {
-        Some(path) => Some(std::path::absolute(path)?),
-        None => System::here()?.installed_module(),
+/// Puts back what an earlier run has left, checks, asks, runs.
+pub fn on_host(
+    disks: &[(String, PathBuf)],
+    module: Option<&Path>,
+    yes: bool,
+    request: &Request,
+) -> Result<Vec<Run>, executor::Error> {
+    let interrupt = Arc::new(Interrupt::default());
+    let host = Host {
+        disks: disks.iter().cloned().collect(),
+        module: match module {
+            Some(path) => Some(std::path::absolute(path).context("--module")?),
+            None => System::here()?.installed_module(),
+        },
+        interrupt: &interrupt,
+        agree: &|changes| Ok(yes || agreed(changes)?),
     };
-    let module = module.as_deref();
     if nix::unistd::geteuid().is_root() && ::host::clean::left_over()? == LeftOver::PutBack {
         output::note("weir: what a killed run had left is put back");
     }
-    refuse(run, module)?;
-    if !run.yes && !agreed(&::host::changes(run.scenario, run.arms, &run.disks, module))? {
-        bail!("nothing was changed");
-    }
-    let phases = phase_times(run.scenario)?;
-    let progress: Box<dyn Progress> = if std::io::stderr().is_terminal() {
-        Box::new(Spinners::new(run.arms, run.repeat))
-    } else {
-        Box::new(Lines::new(run.repeat))
-    };
-    let interrupt = Arc::new(Interrupt::default());
     let stop = interrupt.clone();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("watching for ctrl-c")?;
     std::thread::spawn(move || {
@@ -97,60 +66,18 @@ pub fn on_host(run: &Run) -> Result<Option<Vec<Guest>>> {
             stop.stop();
         }
     });
-    let request = Request {
-        scenario: run.scenario,
-        arms: run.arms,
-        repeat: run.repeat,
-        record: run.record,
-        disks: &run.disks,
-        module,
-        out: run.out,
-    };
-    let mut tell = |arm: Arm, repeat: u32, what: &str, over: usize| {
-        let one = OVERHEAD + phases.iter().sum::<Duration>();
-        let before = run.arms.iter().position(|other| *other == arm).unwrap_or(0);
-        let ahead =
-            (run.arms.len() - before - 1) + run.arms.len() * (run.repeat - repeat - 1) as usize;
-        let left = phases.iter().skip(over).sum::<Duration>() + one * ahead as u32;
-        progress.stage(arm, repeat, what, left);
-    };
-    let mut finished = |ran: &Ran| progress.finished(&as_guest(ran));
-    let ran = ::host::run(&request, &interrupt, &mut tell, &mut finished);
-    if let Err(error) = &ran {
-        if error.is::<Interrupted>() {
-            output::note(format_args!("weir: {error}"));
-            return Ok(None);
-        }
-    }
-    Ok(Some(ran?.iter().map(as_guest).collect()))
+    host.run(request, &*progress::shown(request))
 }
 
-/// All that this machine cannot honour, with the lines of the scenario that are to blame.
-fn refuse(run: &Run, module: Option<&Path>) -> Result<()> {
-    let refusals = ::host::check(run.scenario, run.arms, &run.disks, module);
-    if refusals.is_empty() {
-        return Ok(());
-    }
-    let text = config::text(run.path, "scenario")?;
-    let mut problems: Vec<Problem> = refusals
-        .into_iter()
-        .map(|refusal| match refusal.key.is_empty() {
-            true => Problem {
-                file: "this machine".into(),
-                line: 0,
-                key: String::new(),
-                what: refusal.what,
-            },
-            false => Problem {
-                file: run.path.display().to_string(),
-                line: config::reader::line_of(&text, &refusal.key),
-                key: refusal.key,
-                what: refusal.what,
-            },
-        })
-        .collect();
-    problems.sort_by_key(|problem| problem.line);
-    Err(Problems(problems).into())
+/// All that this machine cannot honour of `scenario`.
+pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
+    let host = Host {
+        disks: BTreeMap::new(),
+        module: None,
+        interrupt: &Interrupt::default(),
+        agree: &|_| Ok(false),
+    };
+    host.check(scenario)
 }
 
 /// Shows what others on this machine will notice, and asks.
@@ -168,39 +95,6 @@ fn agreed(changes: &[String]) -> Result<bool> {
         .read_line(&mut answer)
         .context("reading the answer")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-fn phase_times(scenario: &Scenario) -> Result<Vec<Duration>> {
-    let time = |phase: &scenario::model::Phase| {
-        let jobs = scenario
-            .jobs
-            .iter()
-            .filter(|job| phase.jobs.contains(&job.name));
-        runner::jobs::nominal_ms(&jobs.collect::<Vec<_>>(), phase).map(Duration::from_millis)
-    };
-    let times: Result<_, String> = scenario.phases.iter().map(time).collect();
-    times.map_err(|why| anyhow!(why))
-}
-
-/// A run as guests are reported.
-fn as_guest(ran: &Ran) -> Guest {
-    let metrics = ran
-        .phases
-        .iter()
-        .flat_map(|phase| scenario::metric::metrics(ran.arm, &phase.measured()));
-    Guest {
-        arm: ran.arm,
-        repeat: ran.repeat,
-        kernel_release: ran.kernel.clone(),
-        outcome: match &ran.outcome {
-            ::host::Outcome::Done => lab::Outcome::Done,
-            ::host::Outcome::Failed(why) => lab::Outcome::Failed(why.clone()),
-            ::host::Outcome::Inconclusive(why) => lab::Outcome::Inconclusive(why.clone()),
-        },
-        metrics: metrics.collect(),
-        log: PathBuf::new(),
-        seconds: ran.seconds,
-    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ mod knob;
 mod search;
 
 use crate::output;
+use crate::run::blamed;
 use crate::run::colour;
-use crate::twin::{in_parallel, one_run, refused};
+use crate::twin::{in_parallel, of_model, one_run};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use knob::Knob;
 use report::{Judged, Report, Verdict};
+use scenario::executor;
 use scenario::model::{Arm, Scenario};
 use search::{Point, Scale, Search, Trial};
 use serde_json::{Value, json};
@@ -45,7 +47,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "the scenario expects nothing: add an `[[expect]]` that says what a plan is to reach"
         );
     }
-    let limit = twin::dirty_limit(&scenario).map_err(|why| refused(&args.scenario, why))?;
+    let limit = twin::dirty_limit(&scenario).map_err(|why| {
+        let refused = executor::Error::Refused(of_model(why));
+        blamed(refused, &args.scenario)
+    })?;
     let knobs = knobs(args, &scenario, limit)?;
     let plan = Plan::search(&scenario, knobs, args.seed)?;
     if args.json {

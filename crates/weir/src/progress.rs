@@ -4,23 +4,28 @@
 
 use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
-use lab::{FailedBoot, Guest, Outcome, Progress};
+use scenario::executor::{Outcome, Progress, Request, Run};
 use scenario::model::Arm;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Plain lines, for logs and pipes.
-pub struct Lines {
-    repeat: u32,
+/// How the runs of a request are shown on stderr.
+pub fn shown(request: &Request) -> Box<dyn Progress> {
+    if std::io::stderr().is_terminal() {
+        Box::new(Spinners::new(request.arms, request.repeat))
+    } else {
+        Box::new(Lines {
+            repeat: request.repeat,
+        })
+    }
 }
 
-impl Lines {
-    /// For `repeat` guests per arm.
-    pub fn new(repeat: u32) -> Lines {
-        Lines { repeat }
-    }
+/// Plain lines, for logs and pipes.
+struct Lines {
+    repeat: u32,
 }
 
 impl Progress for Lines {
@@ -36,19 +41,15 @@ impl Progress for Lines {
         ));
     }
 
-    fn failed_boot(&self, arm: Arm, repeat: u32, failed: &FailedBoot) {
+    fn note(&self, arm: Arm, repeat: u32, what: &str) {
         output::note(format_args!(
-            "weir: {}: {failed}",
+            "weir: {}: {what}",
             guest(arm, repeat, self.repeat)
         ));
     }
 
-    fn finished(&self, done: &Guest) {
-        output::note(format_args!(
-            "weir: {}: {}",
-            guest(done.arm, done.repeat, self.repeat),
-            ending(done)
-        ));
+    fn finished(&self, done: &Run) {
+        self.note(done.arm, done.repeat, &ending(done));
     }
 }
 
@@ -56,7 +57,7 @@ impl Progress for Lines {
 type End = Arc<Mutex<Option<Instant>>>;
 
 /// A line per arm that renews itself.
-pub struct Spinners {
+struct Spinners {
     repeat: u32,
     bars: MultiProgress,
     preparing: ProgressBar,
@@ -65,7 +66,7 @@ pub struct Spinners {
 
 impl Spinners {
     /// For `repeat` guests in each of `arms`.
-    pub fn new(arms: &[Arm], repeat: u32) -> Spinners {
+    fn new(arms: &[Arm], repeat: u32) -> Spinners {
         let bars = MultiProgress::new();
         let spinner = |end: End| {
             let bar = bars.add(ProgressBar::new_spinner());
@@ -122,26 +123,20 @@ impl Progress for Spinners {
         }
     }
 
-    fn failed_boot(&self, arm: Arm, repeat: u32, failed: &FailedBoot) {
-        let line = format!("{}: {failed}", guest(arm, repeat, self.repeat));
+    fn note(&self, arm: Arm, repeat: u32, what: &str) {
+        let line = format!("{}: {what}", guest(arm, repeat, self.repeat));
         self.bars
             .suspend(|| output::note(format_args!("weir: {line}")));
     }
 
-    fn finished(&self, done: &Guest) {
+    fn finished(&self, done: &Run) {
         if let Some((bar, _)) = self.arms.get(&done.arm) {
             if done.repeat + 1 == self.repeat {
                 bar.finish_and_clear();
             }
         }
         if done.outcome != Outcome::Done {
-            let line = format!(
-                "{}: {}",
-                guest(done.arm, done.repeat, self.repeat),
-                ending(done)
-            );
-            self.bars
-                .suspend(|| output::note(format_args!("weir: {line}")));
+            self.note(done.arm, done.repeat, &ending(done));
         }
     }
 }
@@ -155,7 +150,7 @@ fn guest(arm: Arm, repeat: u32, of: u32) -> String {
     }
 }
 
-fn ending(guest: &Guest) -> String {
+fn ending(guest: &Run) -> String {
     match &guest.outcome {
         Outcome::Done => format!("done in {:.0} s", guest.seconds),
         Outcome::Failed(why) => format!("failed: {why}"),

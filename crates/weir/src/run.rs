@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`: a scenario from file to verdict.
 
-use crate::progress::{Lines, Spinners};
-use crate::twin::in_twin;
-use crate::{counted, here, output};
+use crate::twin::Twin;
+use crate::{counted, here, output, progress};
 use anyhow::{Context, Result, bail};
-use lab::{Cache, Progress, RunRequest};
-use report::{Outcome, Report, Run};
-use scenario::model::{Arm, Scenario};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lab::{Cache, Lab};
+use report::Report;
+use scenario::executor::{self, Executor, Request, Run};
+use scenario::model::Arm;
+use scenario::place::Place;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +25,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel, on a model of one, or on this machine
-    #[arg(long, value_enum, default_value_t = Place::Lab)]
+    #[arg(long, value_parser = place(), default_value = "lab")]
     on: Place,
     /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug,
     /// debug-kcsan, or the path of a vmlinuz
@@ -72,12 +74,13 @@ pub struct Args {
     scenario: Option<PathBuf>,
 }
 
-/// Where scenarios can run.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Place {
-    Lab,
-    Twin,
-    Host,
+/// Exit status of a run that was interrupted: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// A place, by its name.
+pub fn place() -> impl TypedValueParser<Value = Place> {
+    PossibleValuesParser::new(Place::ALL.map(Place::name))
+        .try_map(|name| Place::from_name(&name).ok_or("no such place"))
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -102,37 +105,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Arms::Weir => vec![Arm::Weir],
         Arms::Both => Arm::ALL.to_vec(),
     };
-    let runs = match args.on {
-        Place::Lab => in_lab(
-            &scenario,
-            &args.kernel,
-            &arms,
-            args.repeat,
-            args.count_instructions,
-            args.record,
-            args.out.clone(),
-        )?,
-        Place::Twin => {
-            let record = args.out.as_deref().filter(|_| args.record);
-            in_twin(path, &scenario, &arms, args.repeat, args.seed, record)?
+    let request = Request {
+        scenario: &scenario,
+        arms: &arms,
+        repeat: args.repeat,
+        record: args.record,
+        out: args.out.as_deref(),
+    };
+    let ran = match args.on {
+        Place::Lab => in_lab(&args.kernel, args.count_instructions, &request),
+        Place::Twin => Twin { seed: args.seed }.run(&request, &()),
+        Place::Host => here::on_host(&args.disks, args.module.as_deref(), args.yes, &request),
+    };
+    let runs = match ran {
+        Err(error @ executor::Error::Interrupted) => {
+            output::note(format_args!("weir: {error}"));
+            return Ok(ExitCode::from(INTERRUPTED));
         }
-        Place::Host => {
-            let run = here::Run {
-                path,
-                scenario: &scenario,
-                arms: &arms,
-                repeat: args.repeat,
-                record: args.record,
-                disks: args.disks.iter().cloned().collect(),
-                module: args.module.clone(),
-                out: args.out.as_deref(),
-                yes: args.yes,
-            };
-            match here::on_host(&run)? {
-                Some(runs) => runs.into_iter().map(from_guest).collect(),
-                None => return Ok(ExitCode::from(here::INTERRUPTED)),
-            }
-        }
+        ran => ran.map_err(|error| blamed(error, path))?,
     };
     let report = Report::new(&scenario, &arms, &runs);
     let json = format!("{:#}\n", report::json(&report));
@@ -173,48 +163,29 @@ fn misplaced(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs `scenario` in guests, `repeat` times in each arm.
+/// Runs what is asked for in guests.
 pub fn in_lab(
-    scenario: &Scenario,
     kernel: &str,
-    arms: &[Arm],
-    repeat: u32,
     count_instructions: bool,
-    record: bool,
-    out: Option<PathBuf>,
-) -> Result<Vec<Run>> {
-    let request = RunRequest {
-        scenario: scenario.clone(),
+    request: &Request,
+) -> Result<Vec<Run>, executor::Error> {
+    let lab = Lab {
         kernel: kernel.to_owned(),
-        arms: arms.to_vec(),
-        repeat,
         count_instructions,
-        record,
-        out,
         init: None,
         cache: Cache::discover()?,
     };
-    let progress: Box<dyn Progress> = if std::io::stderr().is_terminal() {
-        Box::new(Spinners::new(arms, repeat))
-    } else {
-        Box::new(Lines::new(repeat))
-    };
-    let guests = lab::run(&request, progress.as_ref())?;
-    Ok(guests.into_iter().map(from_guest).collect())
+    lab.run(request, &*progress::shown(request))
 }
 
-/// The lab's result as the report takes it.
-fn from_guest(guest: lab::Guest) -> Run {
-    let outcome = match guest.outcome {
-        lab::Outcome::Done => Outcome::Done,
-        lab::Outcome::Failed(why) => Outcome::Failed(why),
-        lab::Outcome::Inconclusive(why) => Outcome::Inconclusive(why),
-    };
-    Run {
-        arm: guest.arm,
-        kernel: guest.kernel_release,
-        outcome,
-        metrics: guest.metrics,
+/// With the lines of the scenario at `path` that are to blame.
+pub fn blamed(error: executor::Error, path: &Path) -> anyhow::Error {
+    match error {
+        executor::Error::Refused(refusals) => match executor::problems(path, refusals) {
+            Ok(problems) | Err(problems) => problems.into(),
+        },
+        executor::Error::Other(error) => error,
+        interrupted => interrupted.into(),
     }
 }
 

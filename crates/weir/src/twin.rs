@@ -3,50 +3,67 @@
 
 use crate::output;
 use crate::twin_record;
-use anyhow::{Error, Result, anyhow};
-use config::problem::{Problem, Problems};
+use anyhow::{Result, anyhow};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use report::{Outcome, Run};
+use scenario::executor::{self, Executor, Outcome, Progress, Refusal, Request, Run};
 use scenario::model::{Arm, Scenario};
-use std::path::Path;
+use scenario::place::{self, Place};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What stands for `uname -r`.
 const KERNEL: &str = "twin of 6.12";
 
-/// Runs `scenario` in each arm, `repeat` times. What the twin does not model is refused.
-pub fn in_twin(
-    path: &Path,
-    scenario: &Scenario,
-    arms: &[Arm],
-    repeat: u32,
-    seed: u64,
-    record: Option<&Path>,
-) -> Result<Vec<Run>> {
-    let wanted: Vec<(Arm, u64)> = (0..u64::from(repeat))
-        .flat_map(|round| arms.iter().map(move |arm| (*arm, seed.wrapping_add(round))))
-        .collect();
-    let results = in_parallel(&wanted, |(arm, seed)| {
-        twin::run_and_watch(scenario, *arm, *seed, record.is_some())
-    })?;
-    let (mut runs, mut events) = (Vec::new(), 0);
-    for (index, ((arm, _), result)) in wanted.iter().zip(results).enumerate() {
-        match result {
-            Ok(outcome) => {
-                events += outcome.events;
-                if let Some(out) = record {
-                    let name = format!("{}-{}", arm.name(), index / arms.len() + 1);
-                    twin_record::keep(&out.join(name), KERNEL, scenario, &outcome.watched)?;
-                }
-                runs.push(from_twin(*arm, outcome));
-            }
-            Err(refusals) => return Err(refused(path, refusals)),
-        }
+/// The twin as a place where scenarios run.
+pub struct Twin {
+    /// Of the random numbers; each repeat takes the next.
+    pub seed: u64,
+}
+
+impl Executor for Twin {
+    fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
+        let mut refused = of_model(twin::dirty_limit(scenario).err().unwrap_or_default());
+        let of_table = place::refusals(scenario, Place::Twin).into_iter();
+        let new: Vec<Refusal> = of_table
+            .filter(|one| refused.iter().all(|other| other.key != one.key))
+            .collect();
+        refused.extend(new);
+        refused
     }
-    note_cost(events)?;
-    Ok(runs)
+
+    fn run(&self, request: &Request, _: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
+        let refused = self.check(request.scenario);
+        if !refused.is_empty() {
+            return Err(executor::Error::Refused(refused));
+        }
+        let wanted: Vec<(Arm, u32)> = (0..request.repeat)
+            .flat_map(|repeat| request.arms.iter().map(move |arm| (*arm, repeat)))
+            .collect();
+        let record = request.out.filter(|_| request.record);
+        let results = in_parallel(&wanted, |(arm, repeat)| {
+            let seed = self.seed.wrapping_add(u64::from(*repeat));
+            twin::run_and_watch(request.scenario, *arm, seed, record.is_some())
+        })?;
+        let (mut runs, mut events) = (Vec::new(), 0);
+        for ((arm, repeat), result) in wanted.into_iter().zip(results) {
+            let outcome = result.map_err(|why| executor::Error::Refused(of_model(why)))?;
+            events += outcome.events;
+            if let Some(out) = record {
+                let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
+                twin_record::keep(&directory, KERNEL, request.scenario, &outcome.watched)?;
+            }
+            runs.push(from_twin(arm, repeat, outcome));
+        }
+        note_cost(events)?;
+        Ok(runs)
+    }
+}
+
+/// What the model refuses.
+pub fn of_model(refusals: Vec<twin::Refusal>) -> Vec<Refusal> {
+    let refusals = refusals.into_iter();
+    refusals.map(|(key, what)| Refusal { key, what }).collect()
 }
 
 /// What it took. Beside the results, which are the same every time: this is not.
@@ -64,43 +81,22 @@ fn note_cost(events: u64) -> Result<()> {
 
 /// A run of a scenario that is made up, so that no line of a file is to blame if it is refused.
 pub fn one_run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Run> {
-    let outcome = twin::run(scenario, arm, seed).map_err(|refusals| {
-        let told: Vec<String> = refusals
-            .iter()
-            .map(|(key, why)| format!("key `{key}`: {why}"))
-            .collect();
-        anyhow!("{}", told.join("\n"))
-    })?;
-    Ok(from_twin(arm, outcome))
+    let outcome =
+        twin::run(scenario, arm, seed).map_err(|why| executor::Error::Refused(of_model(why)))?;
+    Ok(from_twin(arm, 0, outcome))
 }
 
 /// The twin's result as the report takes it.
-fn from_twin(arm: Arm, outcome: twin::Outcome) -> Run {
+fn from_twin(arm: Arm, repeat: u32, outcome: twin::Outcome) -> Run {
     Run {
         arm,
+        repeat,
         kernel: KERNEL.into(),
         outcome: Outcome::Done,
         metrics: outcome.metrics,
+        log: None,
+        seconds: 0.0,
     }
-}
-
-/// Refusals, with the lines that the keys to blame are on.
-pub fn refused(path: &Path, refusals: Vec<twin::Refusal>) -> Error {
-    let text = match config::text(path, "scenario") {
-        Ok(text) => text,
-        Err(why) => return why.into(),
-    };
-    let mut problems: Vec<Problem> = refusals
-        .into_iter()
-        .map(|(key, what)| Problem {
-            file: path.display().to_string(),
-            line: config::reader::line_of(&text, &key),
-            key,
-            what,
-        })
-        .collect();
-    problems.sort_by_key(|problem| problem.line);
-    Problems(problems).into()
 }
 
 /// `work` on each of `items`, in their order, on as many threads as there are CPUs.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guests for real: a stock kernel from the archive, booted in QEMU, and what becomes of it.
 
-use lab::{Arm, Cache, FailedBoot, Guest, Outcome, Progress, RunRequest};
+use lab::{Arm, Cache, Lab, Outcome};
+use scenario::executor::{Executor, Request};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -326,41 +327,29 @@ fn no_guest_outlives_weir() {
     panic!("QEMU {} still runs", guests[0]);
 }
 
-struct Quiet;
-
-impl Progress for Quiet {
-    fn preparing(&self, _: &str) {}
-    fn stage(&self, arm: Arm, _: u32, what: &str, _: Duration) {
-        println!("{}: {what}", arm.name());
-    }
-    fn failed_boot(&self, _: Arm, _: u32, _: &FailedBoot) {}
-    fn finished(&self, _: &Guest) {}
-}
-
 #[test]
 fn a_scenario_is_measured_in_both_arms() {
     let scenario = scenario::parse("short", "short.toml", include_str!("../data/short.toml"))
         .expect("a valid scenario");
     let out = tempfile::tempdir().expect("a directory");
-    let guests = lab::run(
-        &RunRequest {
-            scenario,
-            kernel: "debian:6.12".into(),
-            arms: vec![Arm::Stock, Arm::Weir],
-            repeat: 1,
-            count_instructions: false,
-            record: true,
-            out: Some(out.path().to_path_buf()),
-            init: Some(WEIR.into()),
-            cache: Cache::discover().expect("a cache"),
-        },
-        &Quiet,
-    )
-    .expect("a run");
+    let lab = Lab {
+        kernel: "debian:6.12".into(),
+        count_instructions: false,
+        init: Some(WEIR.into()),
+        cache: Cache::discover().expect("a cache"),
+    };
+    let request = Request {
+        scenario: &scenario,
+        arms: &Arm::ALL,
+        repeat: 1,
+        record: true,
+        out: Some(out.path()),
+    };
+    let guests = lab.run(&request, &()).expect("a run");
     assert_eq!(guests.len(), 2);
     for guest in &guests {
         assert_eq!(guest.outcome, Outcome::Done);
-        assert!(guest.kernel_release.starts_with("6.12."));
+        assert!(guest.kernel.starts_with("6.12."));
         let arm = guest.arm.name();
         let value = |name: &str| {
             let name = format!("{arm}.{name}");
