@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir check`: is a scenario valid?
 
-use crate::output;
+use crate::run::place;
+use crate::twin::Twin;
+use crate::{here, output};
 use anyhow::Result;
+use config::problem::Problems;
+use scenario::executor::{self, Executor};
+use scenario::model::Scenario;
+use scenario::place::Place;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check a scenario without running it
 ///
 /// Every problem is printed as FILE:LINE: key: what is wrong and what would be right. Exit status:
-/// 0 valid, 1 refused.
+/// 0 valid, 1 refused. With --on also every key that this place cannot honour, as this machine is.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// Refuse each key, too, that this place cannot honour
+    #[arg(long, value_parser = place())]
+    on: Option<Place>,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -21,7 +30,11 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let result = scenario::load(&args.scenario);
+    let loaded = scenario::load(&args.scenario);
+    let result = match args.on {
+        Some(place) => loaded.and_then(|scenario| honoured(args, place, scenario)),
+        None => loaded,
+    };
     if args.json {
         let problems = result
             .as_ref()
@@ -44,4 +57,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// The scenario, if `place` honours all of its keys.
+fn honoured(args: &Args, place: Place, scenario: Scenario) -> Result<Scenario, Problems> {
+    let refused = match place {
+        Place::Lab => lab::refusals(&scenario, false),
+        Place::Twin => Twin { seed: 1 }.check(&scenario),
+        Place::Host => here::refusals(&scenario),
+    };
+    if refused.is_empty() {
+        return Ok(scenario);
+    }
+    let mut problems = executor::problems(&args.scenario, refused)?;
+    for problem in &mut problems.0 {
+        problem.what = format!("not on {}: {}", place.name(), problem.what);
+    }
+    Err(problems)
 }

@@ -57,6 +57,46 @@ fn check_refuses_with_file_line_and_key() {
 }
 
 #[test]
+fn check_names_what_a_place_does_not_honour() {
+    let shared = std::fs::read_to_string(shipped("dirty-knobs")).expect("readable");
+    let text = shared.replace(
+        "[cgroup.noisy]",
+        "[cgroup.noisy]\ncopies = 2\n\"cpu.weight\" = 50",
+    );
+    let line = |text: &str, key: &str| {
+        let index = text.lines().position(|line| line.contains(key));
+        index.expect("there") + 1
+    };
+    let file = scenario(&text);
+    let name = file.path().display();
+    let copies = line(&text, "copies =");
+    let lab = format!(
+        "{name}:{copies}: key `cgroup.noisy.copies`: not on lab: the lab makes no copies of a \
+         cgroup: run the scenario on the twin\n"
+    );
+    let host = format!("{name}:{copies}: key `cgroup.noisy.copies`: not on host: only the twin");
+    let twin = format!(
+        "{name}:{}: key `cgroup.noisy.\"cpu.weight\"`: not on twin: the twin does not model \
+         `cpu.weight`\n",
+        copies + 1
+    );
+    let check = |place: &str| {
+        let mut command = weir();
+        command.args(["check", "--on", place]).arg(file.path());
+        command.assert().code(1)
+    };
+    check("lab").stderr(diff(lab));
+    check("twin").stderr(diff(twin));
+    check("host").stderr(contains(host));
+    weir().arg("check").arg(file.path()).assert().code(0);
+    let plain = shipped("dirty-knobs");
+    weir()
+        .args(["check", "--on", "lab", &plain])
+        .assert()
+        .code(0);
+}
+
+#[test]
 fn check_tells_programs_the_same() {
     let file = scenario("title = 3\n[host]\nmemory = \"2G\"\ncpus = 2\n");
     let output = weir()

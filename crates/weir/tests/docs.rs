@@ -145,6 +145,40 @@ fn prose_is_wrapped() {
     assert_eq!(wide, Vec::<String>::new());
 }
 
+/// Rows of the tables that have a column *where*: their section, keys, and that column.
+fn rows_with_places(page: &str) -> Vec<(String, Vec<String>, String)> {
+    let (mut section, mut is_wanted, mut rows) = (String::new(), false, Vec::new());
+    for line in page.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            section = heading.into();
+        }
+        let cells: Vec<&str> = line.split('|').collect();
+        let [_, keys, .., places, _] = cells[..] else {
+            is_wanted = false;
+            continue;
+        };
+        if places == "where" {
+            is_wanted = true;
+        } else if is_wanted && !keys.starts_with('-') {
+            let keys = keys.split('`').skip(1).step_by(2).map(str::to_owned);
+            let places = places.strip_suffix(", arm `weir`").unwrap_or(places);
+            rows.push((section.clone(), keys.collect(), places.to_owned()));
+        }
+    }
+    rows
+}
+
+#[test]
+fn scenarios_say_which_place_honours_a_key() {
+    let code = scenario::place::ROWS.iter().map(|row| {
+        let keys = row.keys().into_iter().map(str::to_owned);
+        (row.section.to_owned(), keys.collect(), row.places())
+    });
+    let code: Vec<(String, Vec<String>, String)> = code.collect();
+    let page = rows_with_places(&read("docs/scenarios.md"));
+    assert_eq!(page, code, "docs/scenarios.md and scenario::place::ROWS");
+}
+
 /// As GitHub makes it of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter_map(|c| match c {
