@@ -4,49 +4,49 @@
 //! A discrete-event simulation in integers: tasks dirty pages, flushers submit them, disks write
 //! them, and the throttle paces the tasks by what it finds. A run of a minute takes a fraction of a
 //! second and is the same every time, so hosts of any size can be tried, and knobs be searched.
-//! Each mechanism is a file that says at its top what it models, with an example in numbers:
+//! Each mechanism is a file that says at its top what it models, with an example in numbers.
 //!
-//! | file | what |
+//! The modelled kernel is a stack of layers, named as the kernel names them. Each owns the one
+//! below it ([`layer`]): calls go down, events go up, through [`host`]:
+//!
+//! | layer | what |
 //! | --- | --- |
-//! | [`domain`] | limits, freerun, the smoothed limit, of the host and of each cgroup |
-//! | [`share`] | what part of a domain's limit each disk is entitled to |
-//! | [`controller`] | position ratio, base rate, bandwidth, how long a pause is |
-//! | [`throttle`] | a writer's pass |
-//! | [`flusher`] | background, periodic and sync writeback |
-//! | [`device`] | a disk, who gets room in its queue, limits and weights |
-//! | [`journal`] | commits, and who waits for them |
-//! | [`task`], [`fio`] | fio's processes and options |
-//! | [`memory`] | tiers of memory, who holds it, what reading it costs, and the agent that moves it |
-//! | [`ram`] | what memory is free, and who waits when little is |
-//! | [`psi`] | pressure stall information |
-//! | [`weir`] | the module: which counts the policy is handed, what its answer does, and who waits for whose weight |
-//! | [`setup`], [`run`] | from a scenario, and to its figures |
+//! | [`task`] | fio's processes, their options and syscalls |
+//! | [`writeback`], [`vmscan`] | the throttle, flushers, reclaim |
+//! | [`weir`] | the module: which counts the policy is handed, and what its answer does |
+//! | [`jbd2`] | commits, and who waits for them |
+//! | [`blk`] | a disk, who gets room in its queue, limits and weights |
+//! | [`mm`] | pages, cgroups, the dirty limits and rates they make |
+//! | [`sched`] | CPUs, pressure stall information |
+//! | [`sim`] | clock, event queue, random numbers |
+//!
+//! Beside it are [`memory`], tiers of memory and who holds it, and [`probe`], who looks at it all.
+//! [`setup`] makes a host of a scenario, [`run`] figures of its phases.
 //!
 //! weir's decisions are made by `policy/`, the code the module is made of. What is not modelled is
 //! refused by key ([`setup`]) and listed in `docs/twin.md`, with how far off the twin is.
 
-mod clock;
-mod controller;
-mod device;
-mod domain;
-mod fio;
-mod flusher;
-mod journal;
-mod latency;
-mod memory;
-mod pages;
-mod psi;
-mod ram;
-mod random;
-mod run;
-mod setup;
-mod share;
-mod task;
-mod throttle;
-mod watch;
-mod weir;
-mod world;
+#[macro_use]
+mod layer;
 
+mod blk;
+mod host;
+mod jbd2;
+mod machine;
+mod memory;
+mod mm;
+mod probe;
+mod run;
+mod sched;
+mod setup;
+mod sim;
+mod task;
+mod trace;
+mod vmscan;
+mod weir;
+mod writeback;
+
+pub use probe::Watched;
 pub use run::{Outcome, run, run_and_watch};
 pub use setup::{Refusal, dirty_limit};
-pub use watch::{Seen, Watched};
+pub use trace::BalanceDirtyPages;

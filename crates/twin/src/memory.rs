@@ -24,8 +24,8 @@ pub mod holder;
 pub mod record;
 pub mod tier;
 
-use crate::clock::{MS, Ns};
-use crate::domain::PAGE;
+use crate::mm::domain::PAGE;
+use crate::sim::clock::{MS, Ns};
 use agent::Agent;
 use holder::Holder;
 use policy::tier::Tiers;

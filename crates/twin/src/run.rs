@@ -3,15 +3,16 @@
 
 mod measure;
 
-use crate::clock::{MS, Ns, SECOND};
-use crate::pages::Pages;
-use crate::psi::Pressure;
-use crate::ram::Reclaimed;
+use crate::host::Host;
+use crate::mm::File;
+use crate::mm::zone::Reclaimed;
+use crate::probe::Watched;
+use crate::sched::psi::Pressure;
 use crate::setup::{self, Plan, Refusal};
+use crate::sim::clock::{MS, Ns, SECOND};
 use crate::task::Job;
-use crate::watch::Watched;
+use crate::task::latency::Latencies;
 use crate::weir::Stats;
-use crate::world::{File, World};
 use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Phase, Scenario};
 use std::collections::BTreeMap;
@@ -54,33 +55,36 @@ pub fn run_and_watch(
     watch: bool,
 ) -> Result<Outcome, Vec<Refusal>> {
     let plan = setup::plan(scenario)?;
-    let mut world = plan.world(scenario, arm, seed);
-    world.watched = watch.then(Vec::new);
-    let begin = world.now;
-    lay_out(&mut world, &plan, scenario);
+    let mut host = plan.host(scenario, arm, seed);
+    if watch {
+        host.probe.watches(&mut host.tasks);
+    }
+    let begin = host.tasks.now;
+    lay_out(&mut host, &plan, scenario);
     let (mut figures, mut files) = (Figures::new(), BTreeMap::new());
     for phase in &scenario.phases {
         if phase.clean {
-            world.sync(PATIENCE);
+            host.sync(PATIENCE);
         }
         for (path, knobs) in &phase.set {
-            let index = world.cgroups.iter().position(|cgroup| cgroup.path == *path);
-            if let (Some(index), Some(weir)) = (index, &mut world.weir) {
+            let tasks = &mut host.tasks;
+            let index = tasks.cgroups.iter().position(|cgroup| cgroup.path == *path);
+            if let (Some(index), Some(weir)) = (index, &mut tasks.weir) {
                 for (file, value) in knobs {
                     let _ = setup::knob(&mut weir.groups[index], file, value);
                 }
             }
         }
-        world.weir_starts();
-        world.watch_phase(&phase.name);
-        run_phase(&mut world, &plan, scenario, phase, &mut files);
-        figures.extend(metrics(arm, &measure::phase(&mut world, scenario, phase)));
+        host.tasks.weir_starts();
+        host.probe.begins_phase(&phase.name, &mut host.tasks);
+        let span = run_phase(&mut host, &plan, scenario, phase, &mut files);
+        figures.extend(metrics(arm, &measure::phase(&host, &span, scenario, phase)));
     }
     Ok(Outcome {
         metrics: figures,
-        events: world.handled,
-        simulated: world.now - begin,
-        watched: world.watched.unwrap_or_default(),
+        events: host.tasks.handled,
+        simulated: host.tasks.now - begin,
+        watched: host.probe.ends(&mut host.tasks),
     })
 }
 
@@ -88,19 +92,20 @@ pub fn run_and_watch(
 /// bandwidth was bounded. What is left of that is who has completed how much, and, if the scenario
 /// says how fast that went, what the kernel learnt: its pace, and from a file that did not fit
 /// below freerun also what one writer may have.
-fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
-    let (limit, background) = world.sysctl.levels(world.dirtyable(), None);
+fn lay_out(host: &mut Host, plan: &Plan, scenario: &Scenario) {
+    let tasks = &mut host.tasks;
+    let (limit, background) = tasks.sysctl.levels(tasks.dirtyable(), None);
     for phase in &scenario.phases {
         for (index, work) in plan.works.iter().enumerate() {
             let Some(work) = work else { continue };
             if work.holds == 0 && phase.jobs.contains(&scenario.jobs[index].name) {
                 let pages = work.ops * work.op_pages;
                 for process in 0..work.processes {
-                    let wb = plan.writeback(world, scenario, index, process);
-                    world.completed(wb, pages);
+                    let wb = plan.writeback(tasks, scenario, index, process);
+                    tasks.completed(wb, pages);
                     if let Some(pace) = plan.laid_out_at {
                         let throttled = pages > policy::arith::freerun(limit, background);
-                        world.wbs[wb].rates.learn(pace, pages, throttled);
+                        tasks.wbs[wb].rates.learn(pace, pages, throttled);
                     }
                 }
             }
@@ -108,20 +113,10 @@ fn lay_out(world: &mut World, plan: &Plan, scenario: &Scenario) {
     }
 }
 
-/// What is counted from a phase's beginning.
-struct Before {
-    at: Ns,
-    written: Vec<u64>,
-    pressure: Vec<Pressure>,
-    reclaimed: Reclaimed,
-    flushers: Ns,
-    cleaned: Vec<u64>,
-    stats: Vec<Stats>,
-}
-
-/// What a phase was, besides its jobs.
-pub(crate) struct Span {
+/// What is counted, since the host began or over a phase.
+struct Span {
     elapsed: Ns,
+    /// By disk, bytes.
     written: Vec<u64>,
     /// By group of tasks, the host first.
     pressure: Vec<Pressure>,
@@ -132,89 +127,57 @@ pub(crate) struct Span {
     stats: Vec<Stats>,
 }
 
-impl World {
-    fn mark(&mut self) -> Before {
-        self.psi.average(self.now);
-        Before {
-            at: self.now,
-            written: self.devices.iter().map(|device| device.written).collect(),
-            pressure: self.psi.totals(),
-            reclaimed: self.ram.reclaimed,
-            flushers: self.flushers_cpu_time(),
-            cleaned: self
-                .cgroups
-                .iter()
-                .map(|cgroup| cgroup.subtree.written)
-                .collect(),
-            stats: self
-                .weir
-                .iter()
-                .flat_map(|weir| &weir.groups)
-                .map(|group| group.stats)
-                .collect(),
-        }
-    }
-
-    fn since(&mut self, before: &Before) -> Span {
-        let now = self.mark();
-        Span {
-            elapsed: (now.at - before.at).max(1),
-            written: now
-                .written
-                .iter()
-                .zip(&before.written)
-                .map(|(now, then)| now - then)
-                .collect(),
-            pressure: now
-                .pressure
-                .iter()
-                .zip(&before.pressure)
-                .map(|(now, then)| now.since(then))
-                .collect(),
-            reclaimed: now.reclaimed.since(&before.reclaimed),
-            flushers: now.flushers - before.flushers,
-            cleaned: now
-                .cleaned
-                .iter()
-                .zip(&before.cleaned)
-                .map(|(now, then)| now - then)
-                .collect(),
-            stats: now
-                .stats
-                .iter()
-                .zip(&before.stats)
-                .map(|(now, then)| now.since(then))
-                .collect(),
-        }
-    }
+/// What each of `now` is more than `then`.
+fn each<T>(now: &[T], then: &[T], since: impl Fn(&T, &T) -> T) -> Vec<T> {
+    let both = now.iter().zip(then);
+    both.map(|(now, then)| since(now, then)).collect()
 }
 
-impl Stats {
-    fn since(&self, before: &Stats) -> Stats {
-        Stats {
-            passes: self.passes - before.passes,
-            admitted: self.admitted - before.admitted,
-            held: self.held - before.held,
-            throttled: self.throttled - before.throttled,
-            throttled_ns: self.throttled_ns - before.throttled_ns,
-            weight_held: self.weight_held - before.weight_held,
-            weight_held_ns: self.weight_held_ns - before.weight_held_ns,
+impl Span {
+    /// What has been counted so far.
+    fn now(host: &mut Host) -> Span {
+        let tasks = &mut host.tasks;
+        let now = tasks.now;
+        tasks.psi.average(now);
+        let groups = tasks.weir.iter().flat_map(|weir| &weir.groups);
+        let cgroups = tasks.cgroups.iter();
+        Span {
+            elapsed: now,
+            written: tasks.devices.iter().map(|device| device.written).collect(),
+            pressure: tasks.psi.totals(),
+            reclaimed: tasks.zone.reclaimed,
+            flushers: tasks.flushers_cpu_time(),
+            cleaned: cgroups.map(|cgroup| cgroup.subtree.written).collect(),
+            stats: groups.map(|group| group.stats).collect(),
+        }
+    }
+
+    fn since(&self, before: &Span) -> Span {
+        Span {
+            elapsed: (self.elapsed - before.elapsed).max(1),
+            written: each(&self.written, &before.written, |now, then| now - then),
+            pressure: each(&self.pressure, &before.pressure, Pressure::since),
+            reclaimed: self.reclaimed.since(&before.reclaimed),
+            flushers: self.flushers - before.flushers,
+            cleaned: each(&self.cleaned, &before.cleaned, |now, then| now - then),
+            stats: each(&self.stats, &before.stats, Stats::since),
         }
     }
 }
 
 /// Runs a phase; `files` are those that each job's processes had last.
 fn run_phase(
-    world: &mut World,
+    host: &mut Host,
     plan: &Plan,
     scenario: &Scenario,
     phase: &Phase,
     files: &mut BTreeMap<(usize, usize), usize>,
-) {
-    let start = world.now;
+) -> Span {
+    let tasks = &mut host.tasks;
+    let start = tasks.now;
     let mut nominal = 0;
-    let first = world.tasks.len();
-    world.jobs.clear();
+    let first = tasks.tasks.len();
+    tasks.jobs.clear();
     for (index, job) in scenario
         .jobs
         .iter()
@@ -227,65 +190,47 @@ fn run_phase(
         let begins = start + phase.delay_ms.get(&job.name).copied().unwrap_or(0) * MS;
         let ends = begins + work.ramp + work.runtime.unwrap_or(phase.duration_ms * MS);
         nominal = nominal.max(ends);
-        let (begins, ends) = (begins + world.machine.start, ends + world.machine.start);
+        let (begins, ends) = (begins + tasks.machine.start, ends + tasks.machine.start);
         let pages = if work.holds > 0 {
             0
         } else {
             work.ops * work.op_pages
         };
         let processes = work.processes;
-        let here = world.jobs.len();
-        world.jobs.push(Job {
+        let here = tasks.jobs.len();
+        tasks.jobs.push(Job {
             work,
-            latencies: crate::latency::Latencies::default(),
+            latencies: Latencies::default(),
             bytes: 0,
             runtime: 0,
             each: vec![0; processes as usize],
         });
         for number in 0..processes as usize {
-            let wb = plan.writeback(world, scenario, index, number as u32);
-            let home = setup::home(world, scenario, job, number as u32);
-            let block = world.journals[world.wbs[wb].device].new_inode();
-            world.files.push(File {
-                block,
-                transaction: 0,
-                carried: false,
-                failed: false,
-                wb: wb as u32,
-                pages: Pages::new(pages),
-                in_flight: 0,
-                unended: 0,
-                cache: Pages::new(pages),
-                cached: 0,
-                life: 0,
-                run: 0,
-                cursor: 0,
-                listed: false,
-                dirtied_at: 0,
-                synced_by: None,
-            });
-            let file = world.files.len() - 1;
+            let wb = plan.writeback(tasks, scenario, index, number as u32);
+            let home = setup::home(tasks, scenario, job, number as u32);
+            let device = tasks.wbs[wb].device;
+            let block = tasks.journals[device].new_inode();
+            tasks.files.push(File::new(wb, block, pages));
+            let file = tasks.files.len() - 1;
             if let Some(before) = files.insert((index, number), file) {
-                world.invalidates(before);
+                tasks.invalidates(before);
             }
-            world.start_task((here, number), (file, home), (begins, ends));
+            tasks.start_task((here, number), (file, home), (begins, ends));
         }
     }
-    let holders = setup::holders(scenario, phase, start, |path| world.cgroup(path));
-    nominal = holders
-        .iter()
-        .map(|holder| holder.ends)
-        .fold(nominal, Ns::max);
-    world.memory_starts(holders);
-    world.start_sampling();
-    let before = world.mark();
-    while world.busy > 0 && world.step(nominal + SLACK) {}
-    let span = world.since(&before);
-    world.span = Some(span);
-    world.stop_sampling();
-    for index in first..world.tasks.len() {
-        world.give_up(index);
+    let holders = setup::holders(scenario, phase, start, |path| tasks.cgroup(path));
+    let ends = holders.iter().map(|holder| holder.ends);
+    nominal = ends.fold(nominal, Ns::max);
+    host.memory.starts(holders, tasks);
+    host.probe.starts_sampling(tasks);
+    let before = Span::now(host);
+    while host.tasks.busy > 0 && host.step(nominal + SLACK) {}
+    let span = Span::now(host).since(&before);
+    host.probe.stops_sampling();
+    for index in first..host.tasks.tasks.len() {
+        host.tasks.give_up(index);
     }
     #[cfg(any(test, debug_assertions))]
-    world.check(true);
+    host.check(true);
+    span
 }

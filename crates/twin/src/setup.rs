@@ -10,13 +10,13 @@ mod memory;
 pub use host::home;
 pub use memory::holders;
 
-use crate::clock::{HZ, Ns};
-use crate::domain::{Level, PAGE, Sysctl};
-use crate::fio::{self, Work};
-use crate::flusher::cost_of_1024;
-use crate::ram::Marks;
+use crate::machine::Machine;
+use crate::mm::domain::{Level, PAGE, Sysctl};
+use crate::mm::zone::Watermarks;
+use crate::sim::clock::{HZ, Ns};
+use crate::task::fio::{self, Work};
 use crate::weir::Group;
-use crate::world::Machine;
+use crate::writeback::flusher::cost_of_1024;
 use knobs::Knob;
 use scenario::model::Scenario;
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ pub struct Plan {
     /// By job, in file order; none of a job that reads memory.
     pub works: Vec<Option<Work>>,
     machine: Machine,
+    /// Pages that can be dirty at all, while no task holds memory of its own.
+    dirtyable: u64,
+    marks: Watermarks,
     sysctl: Sysctl,
     /// Pages per second at which files were laid out, if the scenario says what flushers or disks
     /// can do.
@@ -73,7 +76,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
         .collect();
     cgroups(scenario, &mut refusals);
     disks::refusals(scenario, &works, &mut refusals);
-    let (sysctl, times) = sysctls(&scenario.host.sysctl, &mut refusals);
+    let sysctl = sysctls(&scenario.host.sysctl, &mut refusals);
     holders::refusals(scenario, &works, &mut refusals);
     let twin = &scenario.twin;
     // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let
@@ -102,12 +105,10 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
             look: twin.look_ns.unwrap_or(0),
             start: twin.start_ns.unwrap_or(0),
             scan: twin.scan_ns.unwrap_or(SCAN),
-            marks: Marks::new(scenario.host.memory_bytes),
             flush_1024: cost_of_1024(twin.flusher_bandwidth.unwrap_or(FLUSHER)),
-            dirtyable: (scenario.host.memory_bytes - kept - others) / PAGE,
-            expire: times.0,
-            periodic: times.1,
         },
+        dirtyable: (scenario.host.memory_bytes - kept - others) / PAGE,
+        marks: Watermarks::new(scenario.host.memory_bytes),
         sysctl,
         laid_out_at: [twin.flusher_bandwidth, twin.disk_bandwidth]
             .into_iter()
@@ -123,7 +124,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
 /// As [`plan`].
 pub fn dirty_limit(scenario: &Scenario) -> Result<u64, Vec<Refusal>> {
     let plan = plan(scenario)?;
-    Ok(plan.sysctl.levels(plan.machine.dirtyable, None).0 * PAGE)
+    Ok(plan.sysctl.levels(plan.dirtyable, None).0 * PAGE)
 }
 
 fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
@@ -179,15 +180,14 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn sysctls(
-    sysctls: &BTreeMap<String, String>,
-    refusals: &mut Vec<Refusal>,
-) -> (Sysctl, (u64, u64)) {
+fn sysctls(sysctls: &BTreeMap<String, String>, refusals: &mut Vec<Refusal>) -> Sysctl {
     let mut sysctl = Sysctl {
         limit: Level::Percent(20),
         background: Level::Percent(10),
+        dirty_expire_interval: 30 * HZ,
+        dirty_writeback_interval: 5 * HZ,
     };
-    let (mut expire, mut periodic) = (30 * HZ, 5 * HZ);
+    let ticks = |centiseconds: u64| centiseconds.saturating_mul(HZ) / 100;
     for (name, text) in sysctls {
         let Ok(value) = text.parse::<u64>() else {
             refusals.push((
@@ -201,17 +201,17 @@ fn sysctls(
             "vm.dirty_background_bytes" => sysctl.background = Level::Bytes(value),
             "vm.dirty_ratio" => sysctl.limit = Level::Percent(value),
             "vm.dirty_background_ratio" => sysctl.background = Level::Percent(value),
-            "vm.dirty_expire_centisecs" => expire = value.saturating_mul(HZ) / 100,
+            "vm.dirty_expire_centisecs" => sysctl.dirty_expire_interval = ticks(value),
             // Off, as it is here: the model's kernel moves nothing by itself.
             "kernel.numa_balancing" if value == 0 => {}
-            "vm.dirty_writeback_centisecs" => periodic = value.saturating_mul(HZ) / 100,
+            "vm.dirty_writeback_centisecs" => sysctl.dirty_writeback_interval = ticks(value),
             _ => refusals.push((
                 format!("host.sysctl.{}", quoted(name)),
                 format!("the twin does not model `{name}`"),
             )),
         }
     }
-    (sysctl, (expire, periodic))
+    sysctl
 }
 
 fn quoted(name: &str) -> String {

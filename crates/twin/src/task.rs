@@ -2,7 +2,7 @@
 //! A task: one process of a fio job, writing or reading through the page cache.
 //!
 //! An operation costs CPU time for the call and for each page; who wants the same CPU takes turns
-//! (turns.rs). Pages become dirty in stretches that end where the throttle is to be passed, where
+//! (sched/rq.rs). Pages become dirty in stretches that end where the throttle is to be passed, where
 //! the operation or the file ends, or after a tick. Between operations it may wait: for its rate
 //! (fio keeps to a schedule from its start, and catches up without pausing when it is late), or to
 //! think. Its time is up when an operation ends after it.
@@ -11,27 +11,31 @@
 //! CPU.
 //!
 //! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Mappings:
-//! fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs.
+//! fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs. What is
+//! complete, and goes up: completion.rs.
 
+mod completion;
 mod fault;
+pub mod fio;
+pub mod latency;
 mod operation;
 mod pass;
 mod read;
 mod reclaim;
 mod stretch;
 mod sync;
-mod turns;
 
-use crate::clock::{Ns, Ticks};
-use crate::fio::Work;
-use crate::latency::Latencies;
-use crate::psi::Doing;
-use crate::random::Shuffle;
-use crate::throttle::{Passed, Sleeper};
-use crate::world::{Event, World};
+use crate::mm::Dirtier;
+use crate::sched::psi::PsiFlags;
+use crate::sim::Event;
+use crate::sim::clock::Ns;
+use crate::sim::random::Shuffle;
+use crate::writeback::Writeback;
+use crate::writeback::throttle::Passed;
+use fio::Work;
+use latency::Latencies;
 use read::Reader;
 use sync::Step;
-pub use turns::SLICE;
 
 /// A job in a phase, with what its processes have done.
 #[derive(Clone, Debug)]
@@ -87,26 +91,10 @@ pub struct Task {
     /// Pages of its own, and how often in a row it found no more.
     pub held: u64,
     vain: u32,
-    /// Whose throttle it passes.
-    pub wb: u32,
-    cpu: u16,
-    pressure: u32,
-    doing: Doing,
+    /// What the throttle keeps of it.
+    pub dirtier: Dirtier,
     state: State,
-    /// Pages dirtied since its last pass.
-    pub dirtied: u64,
-    /// Pages after which it passes again.
-    pub allowed: u64,
-    /// Its clock in the throttle.
-    pub paused_at: Ticks,
-    /// What it finds when it wakes.
-    pub sleeper: Sleeper,
-    /// When its sleep ends.
-    pub wakes_at: Ns,
     pass_began: Ns,
-    /// Until when the weight holds it, and the end of the step before.
-    pub held_until: Ns,
-    pub held_since: Ns,
     pauses: u64,
     /// It has slept since it last wrote.
     is_cold: bool,
@@ -119,8 +107,6 @@ pub struct Task {
     since_thought: u64,
     /// What it receives has come from then on and has not been taken.
     received_from: Ns,
-    /// It is in line for its CPU.
-    waits_for_cpu: bool,
     start: Ns,
     measured_from: Ns,
     end: Ns,
@@ -139,26 +125,33 @@ impl Task {
     pub fn bytes(&self, jobs: &[Job]) -> u64 {
         jobs[self.job].each[self.number]
     }
-
-    /// A free-running pass has ended.
-    pub fn freed(&mut self, now: Ticks, allowed: u64) {
-        (self.paused_at, self.dirtied, self.allowed) = (now, 0, allowed);
-    }
-
-    /// A pause would be too short: it is credited instead, unless the task is a light one.
-    pub fn not_worth_it(&mut self, now: Ticks, period: Ticks, pause: i64, dirtied: u64) {
-        if pause < -(crate::clock::HZ as i64) {
-            (self.paused_at, self.dirtied) = (now, 0);
-        } else if period > 0 {
-            self.paused_at += period;
-            self.dirtied = 0;
-        } else if self.allowed <= dirtied {
-            self.allowed += dirtied;
-        }
-    }
 }
 
-impl World {
+/// Processes of jobs.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    writeback: Writeback,
+    /// Tasks, of this and earlier phases.
+    pub tasks: Vec<Task>,
+    /// Jobs of this phase.
+    pub jobs: Vec<Job>,
+    /// Tasks that have not ended.
+    pub busy: u32,
+}
+
+above!(Tasks.writeback: Writeback);
+
+impl Tasks {
+    /// None yet.
+    pub fn new(writeback: Writeback) -> Tasks {
+        Tasks {
+            tasks: Vec::new(),
+            jobs: Vec::new(),
+            busy: 0,
+            writeback,
+        }
+    }
+
     /// Starts process `number` of a job on `file` in the cgroup `home` at the time `start`; it is
     /// measured after its ramp, until `end`.
     pub fn start_task(
@@ -173,7 +166,9 @@ impl World {
             .reads
             .then(|| Box::new(Reader::new(ops * work.op_pages)));
         let key = self.random.next();
-        let index = self.tasks.len();
+        let (index, wb) = (self.tasks.len(), self.files[file].wb);
+        let pressure = self.cgroups[home].pressure;
+        self.adds_task(pressure);
         self.tasks.push(Task {
             job,
             number,
@@ -181,19 +176,9 @@ impl World {
             home,
             held: 0,
             vain: 0,
-            wb: self.files[file].wb,
-            cpu: (index % self.machine.cpus as usize) as u16,
-            pressure: self.cgroups[home].pressure,
-            doing: Doing::Nothing,
+            dirtier: Dirtier::new(index, wb),
             state: State::Idle,
-            dirtied: 0,
-            allowed: crate::controller::WORTH,
-            paused_at: 0,
-            sleeper: Sleeper::default(),
-            wakes_at: 0,
             pass_began: 0,
-            held_until: 0,
-            held_since: 0,
             pauses: 0,
             is_cold: true,
             op_left: 0,
@@ -202,7 +187,6 @@ impl World {
             ops: 0,
             since_thought: 0,
             received_from: start,
-            waits_for_cpu: false,
             start,
             measured_from: start + ramp,
             end,
@@ -210,32 +194,10 @@ impl World {
             reader,
         });
         self.busy += 1;
-        self.plan(start, Event::Task(index as u32));
+        self.schedule(start, Event::Task(index as u32));
     }
 
-    fn task_does(&mut self, index: usize, doing: Doing) {
-        let computes = |doing| matches!(doing, Doing::Running | Doing::Reclaiming);
-        if !computes(doing) {
-            self.leaves_cpu(index);
-        }
-        let task = &mut self.tasks[index];
-        if computes(doing) && !computes(task.doing) {
-            self.psi.turn(
-                task.cpu,
-                task.pressure,
-                task.doing,
-                Doing::Nothing,
-                self.now,
-            );
-            task.doing = Doing::Nothing;
-            task.cpu = self.psi.place(task.cpu);
-        }
-        self.psi
-            .turn(task.cpu, task.pressure, task.doing, doing, self.now);
-        task.doing = doing;
-    }
-
-    /// What was planned for a task happens.
+    /// What was scheduled for a task happens.
     pub fn task_goes_on(&mut self, index: usize) {
         if self.tasks[index].state == State::Over || !self.has_cpu(index) {
             return;
@@ -252,14 +214,13 @@ impl World {
                 }
             }
             State::Throttled => {
-                self.saw_wake(index);
-                let task = &mut self.tasks[index];
-                let sleeper = task.sleeper;
-                let pages = task.dirtied;
-                (task.paused_at, task.dirtied, task.allowed) =
-                    (sleeper.paused_at, 0, sleeper.pages);
-                if sleeper.again {
-                    task.dirtied = pages;
+                let now = self.now;
+                if let Some(trace) = &mut self.trace {
+                    trace.wakes.push((now, index as u32));
+                }
+                let dirtier = &mut self.tasks[index].dirtier;
+                dirtier.woke();
+                if dirtier.sleeper.again {
                     if self.looks_again(index) == Passed::Sleep {
                         return;
                     }
@@ -293,10 +254,10 @@ impl World {
                 }
             }
             if let Some(until) = self.waits_until(index) {
-                self.task_does(index, Doing::Nothing);
+                self.task_does(index, PsiFlags::Nothing);
                 self.tasks[index].state = State::Idle;
                 self.tasks[index].is_cold = true;
-                self.plan(until, Event::Task(index as u32));
+                self.schedule(until, Event::Task(index as u32));
                 return;
             }
             if self.now >= self.tasks[index].end {
@@ -319,34 +280,35 @@ impl World {
         let stamped = self.stamps(index, file, grows);
         if !stamped {
             self.operation_begins(index, self.now);
-            self.task_does(index, Doing::Waiting);
+            self.task_does(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Stamping;
             self.tasks[index].is_cold = true;
         }
         stamped
     }
 
-    /// Whether a task waits for that; its phase may have ended meanwhile.
-    pub(crate) fn is_stamping(&self, index: usize) -> bool {
-        self.tasks[index].state == State::Stamping
-    }
-
     /// The file whose time stamp a task's write() stores, and whether that gives it blocks.
-    pub(crate) fn stamp_of(&self, index: usize) -> (usize, bool) {
+    fn stamp_of(&self, index: usize) -> (usize, bool) {
         let task = &self.tasks[index];
         let work = &self.jobs[task.job].work;
         (task.file, work.grows && task.ops < work.ops)
     }
 
-    pub(crate) fn task_ends(&mut self, index: usize) {
-        self.task_does(index, Doing::Nothing);
+    fn task_ends(&mut self, index: usize) {
+        self.task_does(index, PsiFlags::Nothing);
         self.gives_back(index);
         let task = &mut self.tasks[index];
-        task.state = State::Over;
-        self.cpus[usize::from(task.cpu)].left += std::mem::take(&mut task.dirtied);
+        let (file, state) = (task.file, std::mem::replace(&mut task.state, State::Over));
+        let leaks = std::mem::take(&mut task.dirtier.nr_dirtied);
         let job = &mut self.jobs[task.job];
-        job.runtime = job.runtime.max(self.now.saturating_sub(task.measured_from));
-        let (file, unlink) = (task.file, job.work.unlink);
+        let runtime = self.writeback.now.saturating_sub(task.measured_from);
+        job.runtime = job.runtime.max(runtime);
+        let unlink = job.work.unlink;
+        let cpu = self.entities[index].cpu;
+        self.cpus[usize::from(cpu)].dirty_throttle_leaks += leaks;
+        if state == State::Stamping {
+            self.stamps_no_more(index, file);
+        }
         if unlink {
             self.drop_file(file);
         }

@@ -11,9 +11,9 @@ mod beat;
 mod pass;
 mod weight;
 
-use crate::clock::Ns;
-use crate::ram::Reclaimed;
-use crate::world::World;
+use crate::jbd2::Jbd2;
+use crate::mm::zone::Reclaimed;
+use crate::sim::clock::Ns;
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
 use policy::floor::FloorPass;
@@ -37,6 +37,21 @@ pub struct Stats {
     pub weight_held: u64,
     /// Time in them.
     pub weight_held_ns: Ns,
+}
+
+impl Stats {
+    /// What it has grown by since it was `before`.
+    pub fn since(&self, before: &Stats) -> Stats {
+        Stats {
+            passes: self.passes - before.passes,
+            admitted: self.admitted - before.admitted,
+            held: self.held - before.held,
+            throttled: self.throttled - before.throttled,
+            throttled_ns: self.throttled_ns - before.throttled_ns,
+            weight_held: self.weight_held - before.weight_held,
+            weight_held_ns: self.weight_held_ns - before.weight_held_ns,
+        }
+    }
 }
 
 /// What the module knows of one cgroup.
@@ -149,7 +164,22 @@ impl Weir {
     }
 }
 
-impl World {
+/// Where the module's probes are, if it is loaded.
+#[derive(Clone, Debug)]
+pub struct Hooks {
+    jbd2: Jbd2,
+    /// In arm weir.
+    pub weir: Option<Weir>,
+}
+
+above!(Hooks.jbd2: Jbd2);
+
+impl Hooks {
+    /// A kernel without the module.
+    pub fn new(jbd2: Jbd2) -> Hooks {
+        Hooks { jbd2, weir: None }
+    }
+
     /// A cgroup's ceiling, in pages.
     fn ceiling(&self, cgroup: usize) -> Option<u64> {
         let group = self.weir.as_ref()?.groups.get(cgroup)?;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use twin::{Seen, Watched};
+use twin::{BalanceDirtyPages, Watched};
 
 /// KiB of a page.
 const PAGE_KIB: u64 = 4;
@@ -81,17 +81,17 @@ fn events(scenario: &Scenario, phase: &Watched) -> Vec<Event> {
     events
 }
 
-fn pause(scenario: &Scenario, seen: &Seen) -> Pause {
+fn pause(scenario: &Scenario, seen: &BalanceDirtyPages) -> Pause {
     Pause {
         bdi: scenario.disks[seen.device].name.clone(),
         cgroup: inode(seen.cgroup),
         limit: seen.limit,
         setpoint: seen.setpoint,
         dirty: seen.dirty,
-        bdi_setpoint: seen.device_setpoint,
-        bdi_dirty: seen.device_dirty,
-        dirty_ratelimit: seen.base * PAGE_KIB,
-        task_ratelimit: seen.rate * PAGE_KIB,
+        bdi_setpoint: seen.bdi_setpoint,
+        bdi_dirty: seen.bdi_dirty,
+        dirty_ratelimit: seen.dirty_ratelimit * PAGE_KIB,
+        task_ratelimit: seen.task_ratelimit * PAGE_KIB,
         dirtied: seen.dirtied,
         pause_ms: seen.pause_ms,
         period_ms: seen.period_ms,

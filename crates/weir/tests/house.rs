@@ -59,13 +59,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ),
     ("report", &[]),
     ("scenario", &[]),
-    (
-        "twin",
-        &[
-            "device", "flusher", "journal", "memory", "ram", "run", "setup", "task", "throttle",
-            "watch", "weir", "world",
-        ],
-    ),
+    ("twin", &[]),
     ("weir", &[]),
 ];
 

@@ -12,9 +12,10 @@
 //! takes 95 seconds and a few more.
 
 use super::{BEAT, COLD, HOT, Heat, Memory};
-use crate::clock::{Ns, SECOND};
-use crate::domain::PAGE;
-use crate::world::{Cgroup, Event, World};
+use crate::mm::domain::PAGE;
+use crate::sim::Event;
+use crate::sim::clock::{Ns, SECOND};
+use crate::task::Tasks;
 use policy::tier::{Group, Move, Room, Settings};
 
 /// What the engine in use can tell apart.
@@ -62,13 +63,15 @@ impl Agent {
     }
 }
 
-impl World {
+impl Memory {
     /// The agent looks, and changes its mind about what is still to be moved.
-    pub fn agent_looks(&mut self) {
-        let Some(moves) = self.moves() else { return };
+    pub fn agent_looks(&mut self, tasks: &mut Tasks) {
+        let Some(moves) = self.moves(tasks) else {
+            return;
+        };
         let mut down = Vec::new();
         let mut up = Vec::new();
-        for upper in 0..self.memory.tiers.len() - 1 {
+        for upper in 0..self.tiers.len() - 1 {
             for (index, its) in moves.iter().enumerate() {
                 let order = |from, to, pages| Order {
                     cgroup: index + 1,
@@ -83,31 +86,31 @@ impl World {
         // The lowest boundary first: what goes down there makes room for what comes from above.
         down.reverse();
         down.extend(up);
-        if let Some(agent) = &mut self.memory.agent {
+        if let Some(agent) = &mut self.agent {
             agent.orders = down;
-            let next = self.now + agent.interval;
-            if self.memory.is_held() {
-                self.plan(next, Event::Agent);
+            let next = tasks.now + agent.interval;
+            if self.is_held() {
+                tasks.schedule(next, Event::Agent);
             }
         }
     }
 
     /// What the policy says now.
-    fn moves(&self) -> Option<Vec<Move>> {
-        let (agent, tiers) = (self.memory.agent.as_ref()?, self.memory.budgeted?);
+    fn moves(&self, tasks: &Tasks) -> Option<Vec<Move>> {
+        let (agent, tiers) = (self.agent.as_ref()?, self.budgeted?);
         let mut room = Room::default();
-        for (index, tier) in self.memory.tiers.iter().enumerate() {
+        for (index, tier) in self.tiers.iter().enumerate() {
             room.free[index] = tier.free;
             room.headroom[index] = agent.headroom[index];
         }
-        let groups = self.groups(agent.engine);
+        let groups = self.groups(tasks, agent.engine);
         Some(policy::tier::plan(&tiers, &room, &agent.settings, &groups))
     }
 
     /// What of each cgroup but the root may lie in the fastest tier, if there are budgets.
-    pub fn budgets(&self) -> Option<Vec<u64>> {
-        let tiers = self.memory.budgeted?;
-        let groups = self.groups(Engine::default());
+    pub fn budgets(&self, tasks: &Tasks) -> Option<Vec<u64>> {
+        let tiers = self.budgeted?;
+        let groups = self.groups(tasks, Engine::default());
         let strict = Settings {
             band: 0,
             step: 0,
@@ -118,38 +121,36 @@ impl World {
     }
 
     /// The root has no limits; what lies in it directly is left alone.
-    fn groups(&self, engine: Engine) -> Vec<Group> {
-        let held = self.held_in_tiers();
-        (1..self.cgroups.len())
-            .map(|index| self.group(index, &held[index], engine))
+    fn groups(&self, tasks: &Tasks, engine: Engine) -> Vec<Group> {
+        let held = self.held_in_tiers(&tasks.cgroups);
+        let held = held.iter().enumerate().skip(1);
+        held.map(|(index, held)| group(tasks, index, held, engine))
             .collect()
     }
+}
 
-    fn group(&self, index: usize, held: &[Heat], engine: Engine) -> Group {
-        let cgroup: &Cgroup = &self.cgroups[index];
-        let ratio = self
-            .weir
-            .as_ref()
-            .map(|weir| weir.groups[index].toptier_ratio);
-        let mut group = Group {
-            min: cgroup.min,
-            low: cgroup.low,
-            high: cgroup.high,
-            max: cgroup.max,
-            ratio: ratio.unwrap_or(policy::tier::BY_CAPACITY),
-            heat_known: u32::from(engine.knows_heat),
-            parent: match cgroup.parent {
-                Some(parent @ 1..) => parent as u32 - 1,
-                _ => policy::tier::NO_PARENT,
-            },
-            ..Group::default()
-        };
-        for (tier, heat) in held.iter().enumerate() {
-            group.held[tier] = heat[HOT] + heat[COLD];
-            group.hot[tier] = heat[HOT];
-        }
-        group
+fn group(tasks: &Tasks, index: usize, held: &[Heat], engine: Engine) -> Group {
+    let cgroup = &tasks.cgroups[index];
+    let weir = tasks.weir.as_ref();
+    let ratio = weir.map(|weir| weir.groups[index].toptier_ratio);
+    let mut group = Group {
+        min: cgroup.min,
+        low: cgroup.low,
+        high: cgroup.high,
+        max: cgroup.max,
+        ratio: ratio.unwrap_or(policy::tier::BY_CAPACITY),
+        heat_known: u32::from(engine.knows_heat),
+        parent: match cgroup.parent {
+            Some(parent @ 1..) => parent as u32 - 1,
+            _ => policy::tier::NO_PARENT,
+        },
+        ..Group::default()
+    };
+    for (tier, heat) in held.iter().enumerate() {
+        group.held[tier] = heat[HOT] + heat[COLD];
+        group.hot[tier] = heat[HOT];
     }
+    group
 }
 
 impl Memory {

@@ -3,59 +3,55 @@
 //! the end all is free again.
 
 use super::holder::Holder;
-use super::{BEAT, Heat};
-use crate::world::{Event, World};
+use super::{BEAT, Heat, Memory};
+use crate::mm::Cgroup;
+use crate::sim::Event;
+use crate::task::Tasks;
 
-impl World {
+impl Memory {
     /// A phase with `holders` begins.
-    pub fn memory_starts(&mut self, holders: Vec<Holder>) {
+    pub fn starts(&mut self, holders: Vec<Holder>, tasks: &mut Tasks) {
         if holders.is_empty() {
             return;
         }
+        let now = tasks.now;
         let begins = holders.iter().map(|holder| holder.begins);
-        let span = (self.now, begins.max().unwrap_or(self.now), holders[0].ends);
-        self.busy += holders.len() as u32;
-        self.memory.holders = holders;
-        self.memory.record.starts(span, self.cgroups.len());
-        self.plan(self.now + BEAT, Event::Memory);
-        if let Some(agent) = &self.memory.agent {
-            self.plan(self.now + agent.interval, Event::Agent);
+        let span = (now, begins.max().unwrap_or(now), holders[0].ends);
+        tasks.busy += holders.len() as u32;
+        self.holders = holders;
+        self.record.starts(span, tasks.cgroups.len());
+        tasks.schedule(now + BEAT, Event::Memory);
+        if let Some(agent) = &self.agent {
+            tasks.schedule(now + agent.interval, Event::Agent);
         }
     }
 
-    /// Brings the memory forward.
-    pub fn memory_beats(&mut self) {
-        self.busy -= self.memory.beats(self.now);
-        if self.memory.record.is_due(self.now) {
-            let held = self.held_in_tiers();
-            self.memory
-                .record
-                .sees(self.now, &held, self.memory.migrated);
+    /// Goes on, every 10 ms.
+    pub fn goes_on(&mut self, tasks: &mut Tasks) {
+        let now = tasks.now;
+        tasks.busy -= self.beats(now);
+        if self.record.is_due(now) {
+            let held = self.held_in_tiers(&tasks.cgroups);
+            self.record.sees(now, &held, self.migrated);
         }
         if cfg!(any(test, debug_assertions)) {
-            self.memory.check();
+            self.check();
         }
-        if self.memory.is_held() {
-            self.plan(self.now + BEAT, Event::Memory);
+        if self.is_held() {
+            tasks.schedule(now + BEAT, Event::Memory);
         }
-    }
-
-    /// The cgroup at `path`, which the scenario has; the root if it has not.
-    pub fn cgroup(&self, path: &str) -> usize {
-        let found = self.cgroups.iter().position(|cgroup| cgroup.path == path);
-        found.unwrap_or(0)
     }
 
     /// What each cgroup and those below it hold, by tier.
-    pub fn held_in_tiers(&self) -> Vec<Vec<Heat>> {
-        let mut all = vec![vec![[0; 2]; self.memory.tiers.len()]; self.cgroups.len()];
-        for holder in &self.memory.holders {
+    pub fn held_in_tiers(&self, cgroups: &[Cgroup]) -> Vec<Vec<Heat>> {
+        let mut all = vec![vec![[0; 2]; self.tiers.len()]; cgroups.len()];
+        for holder in &self.holders {
             let mut next = Some(holder.cgroup);
             while let Some(at) = next {
                 for (sum, held) in all[at].iter_mut().zip(&holder.held) {
                     (0..2).for_each(|heat| sum[heat] += held[heat]);
                 }
-                next = self.cgroups[at].parent;
+                next = cgroups[at].parent;
             }
         }
         all

@@ -11,7 +11,7 @@
 //! million a second.
 
 use super::{BEAT, COLD, HOT, Heat, part};
-use crate::clock::{Ns, SECOND};
+use crate::sim::clock::{Ns, SECOND};
 
 /// One, with what it has done.
 #[derive(Clone, Debug)]

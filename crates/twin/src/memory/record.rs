@@ -2,7 +2,7 @@
 //! Samples of the tiers, ten times a second, as the lab takes them.
 
 use super::{BEAT, COLD, HOT, Heat};
-use crate::clock::{MS, Ns};
+use crate::sim::clock::{MS, Ns};
 
 /// Time between two samples.
 const LOOK: Ns = 100 * MS;

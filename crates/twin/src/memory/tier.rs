@@ -10,7 +10,7 @@
 //! / B), whose end is that cost. So it stays finite when more is asked for than there is, and is
 //! stable at any load: who waits longer asks for less.
 
-use crate::clock::{Ns, SECOND};
+use crate::sim::clock::{Ns, SECOND};
 
 /// A kind of memory; pages.
 #[derive(Clone, Debug, Default)]

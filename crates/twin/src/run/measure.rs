@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a phase on the model measured, as every place that runs scenarios says it.
 
-use crate::clock::SECOND;
-use crate::domain::PAGE;
+use super::Span;
+use crate::host::Host as Model;
 use crate::memory::HOT;
 use crate::memory::holder::Holder;
 use crate::memory::record::Held;
-use crate::psi::Pressure;
+use crate::mm::domain::PAGE;
+use crate::sched::psi::Pressure;
+use crate::sim::clock::SECOND;
 use crate::task::Job;
 use crate::weir::Stats;
-use crate::world::World;
 use policy::UNLIMITED;
 use scenario::measured::{self, Host, Latency, Measured, MemoryJob, Place, Tiers};
 use scenario::model::{Phase, Scenario};
 use std::collections::BTreeMap;
 
 /// Of the phase that has just ended.
-pub(super) fn phase(world: &mut World, scenario: &Scenario, phase: &Phase) -> Measured {
-    let Some(span) = world.span.take() else {
-        return Measured::default();
-    };
+pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phase) -> Measured {
+    let Model {
+        tasks,
+        memory,
+        probe,
+    } = host;
     let running = || {
         let jobs = scenario.jobs.iter();
         jobs.filter(|job| phase.jobs.contains(&job.name))
     };
     let jobs = running().filter(|job| job.memory.is_none());
-    let jobs = jobs.zip(&world.jobs);
+    let jobs = jobs.zip(&tasks.jobs);
     let readers = running().filter(|job| job.memory.is_some());
-    let has_tiers = !world.memory.tiers.is_empty();
-    let holders = world.memory.holders.iter().take_while(|_| has_tiers);
-    let budgets = world.budgets().filter(|_| has_tiers);
+    let has_tiers = !memory.tiers.is_empty();
+    let holders = memory.holders.iter().take_while(|_| has_tiers);
+    let budgets = memory.budgets(tasks).filter(|_| has_tiers);
     let mut cgroups = BTreeMap::new();
-    for (index, cgroup) in world.cgroups.iter().enumerate().skip(1) {
+    for (index, cgroup) in tasks.cgroups.iter().enumerate().skip(1) {
         // Of copies, only what they come to together.
         if !scenario.cgroups.contains_key(&cgroup.path) {
             continue;
@@ -39,12 +42,12 @@ pub(super) fn phase(world: &mut World, scenario: &Scenario, phase: &Phase) -> Me
         let budget = budgets.as_ref().map(|budgets| budgets[index - 1]);
         let stats = span.stats.get(index);
         let of = measured::Cgroup {
-            held: bytes(&world.samples.cgroups[index]),
+            held: bytes(&probe.samples.cgroups[index]),
             pressure: Some(pressure(span.pressure[cgroup.pressure as usize])),
             written: Some(span.cleaned[index] * PAGE),
-            stat: stats.map_or_else(BTreeMap::new, |stats| stat(world, index, stats)),
+            stat: stats.map_or_else(BTreeMap::new, |stats| stat(host, index, stats)),
             places: match has_tiers {
-                true => places(world, index, budget),
+                true => places(host, index, budget),
                 false => Vec::new(),
             },
         };
@@ -65,16 +68,16 @@ pub(super) fn phase(world: &mut World, scenario: &Scenario, phase: &Phase) -> Me
             .map(|(disk, written)| (disk.name.clone(), *written))
             .collect(),
         host: Host {
-            held: bytes(&world.samples.held),
-            writeback: bytes(&world.samples.writeback),
+            held: bytes(&probe.samples.held),
+            writeback: bytes(&probe.samples.writeback),
             pressure: pressure(span.pressure[0]),
             flusher_ns: span.flushers,
             allocstalls: span.reclaimed.stalls,
-            kswapd_scanned: span.reclaimed.kswapd_scanned,
+            kswapd_scanned: span.reclaimed.pgscan_kswapd,
             oom_kills: span.reclaimed.kills,
         },
         cgroups,
-        tiers: has_tiers.then(|| tiers(world)),
+        tiers: has_tiers.then(|| tiers(host)),
     }
 }
 
@@ -123,8 +126,8 @@ fn memory_job(holder: &Holder) -> MemoryJob {
 
 /// Of what `memory.dirty_stat` says, what is modelled. A cgroup that the module has no need to know
 /// of has no counts.
-fn stat(world: &World, index: usize, stats: &Stats) -> BTreeMap<&'static str, u64> {
-    let weir = world.weir.as_ref();
+fn stat(host: &Model, index: usize, stats: &Stats) -> BTreeMap<&'static str, u64> {
+    let weir = host.tasks.weir.as_ref();
     let known = weir.is_some_and(|weir| weir.groups[index].known);
     let modelled = [
         ("nr_passes", stats.passes),
@@ -143,8 +146,8 @@ fn stat(world: &World, index: usize, stats: &Stats) -> BTreeMap<&'static str, u6
     modelled.into_iter().map(counted).collect()
 }
 
-fn tiers(world: &World) -> Tiers {
-    let record = &world.memory.record;
+fn tiers(host: &Model) -> Tiers {
+    let record = &host.memory.record;
     let migrated = record.looks.iter().zip(&record.migrated);
     Tiers {
         last_start_ns: record.last_start(),
@@ -154,8 +157,8 @@ fn tiers(world: &World) -> Tiers {
     }
 }
 
-fn places(world: &World, index: usize, budget: Option<u64>) -> Vec<Place> {
-    let record = &world.memory.record;
+fn places(host: &Model, index: usize, budget: Option<u64>) -> Vec<Place> {
+    let record = &host.memory.record;
     let budget = budget.filter(|pages| *pages != UNLIMITED);
     let place = |(at, held): (&u64, &Held)| Place {
         at_ns: *at,

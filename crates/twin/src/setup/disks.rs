@@ -2,11 +2,11 @@
 //! Disks, from a scenario: their speed, filesystem, and how cgroups share them.
 
 use super::Refusal;
-use crate::clock::{Ns, SECOND};
-use crate::device::{DEFAULT_WEIGHT, Device, Limit, Traits, Vary, Weights};
-use crate::fio::Work;
-use crate::random::Random;
-use crate::world::Cgroup;
+use crate::blk::{DEFAULT_WEIGHT, Device, Limit, Traits, Vary, Weights};
+use crate::mm::Cgroup;
+use crate::sim::clock::{Ns, SECOND};
+use crate::sim::random::Random;
+use crate::task::fio::Work;
 use scenario::io_max::io_max;
 use scenario::model::{Disk, Filesystem, Scenario};
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 //! whom it would kill, is not modelled.
 
 use super::{Refusal, memory};
-use crate::domain::PAGE;
-use crate::fio::Work;
+use crate::mm::domain::PAGE;
+use crate::task::fio::Work;
 use scenario::model::{Cgroup, Phase, Scenario};
 
 /// Those that do not.

@@ -3,16 +3,15 @@
 //! to.
 
 use super::{Plan, disks, knob, memory};
-use crate::clock::{Ns, SECOND};
-use crate::controller::Rates;
-use crate::domain::{Domain, PAGE};
-use crate::flusher::Flusher;
-use crate::journal::Journal;
-use crate::psi::HOST;
-use crate::ram::lru::Lru;
-use crate::share::Share;
+use crate::host::Host;
+use crate::jbd2::Journal;
+use crate::mm::Cgroup;
+use crate::mm::domain::PAGE;
+use crate::sched::psi::HOST;
+use crate::sim::Event;
+use crate::sim::clock::{Ns, SECOND};
+use crate::task::Tasks;
 use crate::weir::{Group, Weir};
-use crate::world::{Cgroup, Counts, Event, Wb, World};
 use scenario::model::{Arm, Filesystem, Job, Scenario};
 
 /// Simulated time begins here, so that no clock is at 0.
@@ -20,21 +19,23 @@ const BEGIN: Ns = 100 * SECOND;
 
 impl Plan {
     /// The host as it is before the first phase.
-    pub fn world(&self, scenario: &Scenario, arm: Arm, seed: u64) -> World {
-        let mut world = World::new(self.machine, self.sysctl, seed, BEGIN);
-        world.cgroups.push(cgroup(String::new(), None, HOST));
+    pub fn host(&self, scenario: &Scenario, arm: Arm, seed: u64) -> Host {
+        let memory = (self.dirtyable, self.marks);
+        let mut host = Host::new(self.machine, memory, self.sysctl, seed, BEGIN);
+        let tasks = &mut host.tasks;
+        tasks.cgroups.push(Cgroup::new(String::new(), None, HOST));
         let mut weir = Weir::default();
         weir.groups.push(Group::default());
         // A path comes before those below it; a parent that is not in the file is made too.
         for (path, settings) in &scenario.cgroups {
-            let first = make(&mut world, path);
-            let above = world.cgroups[first].pressure;
-            world.cgroups[first].pressure = world.psi.add(above, BEGIN);
+            let first = make(tasks, path);
+            let above = tasks.cgroups[first].pressure;
+            tasks.cgroups[first].pressure = tasks.psi.add(above, BEGIN);
             let all: Vec<usize> = match settings.copies {
                 None => vec![first],
-                Some(copies) => (0..copies).map(|n| copy(&mut world, first, n)).collect(),
+                Some(copies) => (0..copies).map(|n| copy(tasks, first, n)).collect(),
             };
-            weir.groups.resize(world.cgroups.len(), Group::default());
+            weir.groups.resize(tasks.cgroups.len(), Group::default());
             let pages = |file: &str| {
                 let bytes = settings
                     .files
@@ -45,7 +46,7 @@ impl Plan {
                     .map(|bytes| bytes / PAGE)
             };
             for index in all {
-                let cgroup = &mut world.cgroups[index];
+                let cgroup = &mut tasks.cgroups[index];
                 cgroup.max = pages("memory.max").unwrap_or(u64::MAX);
                 cgroup.high = pages("memory.high").unwrap_or(u64::MAX);
                 cgroup.min = pages("memory.min").unwrap_or(0);
@@ -57,123 +58,78 @@ impl Plan {
             }
         }
         let option = |name: &str| {
-            scenario
-                .host
-                .weir
-                .get(name)
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0)
+            let text = scenario.host.weir.get(name);
+            text.and_then(|text| text.parse().ok()).unwrap_or(0)
         };
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
-        world.samples.cgroups = vec![Vec::new(); world.cgroups.len()];
-        for disk in &scenario.disks {
-            let device = disks::device(scenario, disk, &world.cgroups, &mut world.random);
-            world.devices.push(device);
-            world
-                .journals
-                .push(Journal::new(disks::commit_interval(scenario, disk)));
+        for (number, disk) in scenario.disks.iter().enumerate() {
+            let mut random = tasks.random.clone();
+            let device = disks::device(scenario, disk, &tasks.cgroups, &mut random);
+            tasks.random = random;
+            tasks.devices.push(device);
+            let commits = disks::commit_interval(scenario, disk);
+            tasks.journals.push(Journal::new(commits));
             if let Some(every) = scenario.twin.stall_every_ns.filter(|every| *every > 0) {
-                let number = world.devices.len() as u32 - 1;
-                world.plan(every.saturating_add(BEGIN), Event::Stall(number));
+                let at = every.saturating_add(BEGIN);
+                tasks.schedule(at, Event::Stall(number as u32));
             }
         }
-        world.memory = memory::memory(scenario, arm);
         if arm == Arm::Weir {
-            world.weir = Some(weir);
-            world.weir_arms();
+            tasks.weir = Some(weir);
+            tasks.weir_arms();
         }
-        world
+        host.memory = memory::memory(scenario, arm);
+        host
     }
 
-    /// The writeback that the file of a job's process belongs to, made if it is the first to need
-    /// it.
+    /// The writeback that the file of a job's process belongs to.
     pub fn writeback(
         &self,
-        world: &mut World,
+        tasks: &mut Tasks,
         scenario: &Scenario,
         job: usize,
         process: u32,
     ) -> usize {
         let job = &scenario.jobs[job];
-        let device = scenario
-            .disks
-            .iter()
-            .position(|disk| disk.name == job.disk)
-            .unwrap_or(0);
+        let mut disks = scenario.disks.iter();
+        let device = disks.position(|disk| disk.name == job.disk).unwrap_or(0);
         // Without cgroup writeback a disk has one for all.
         let cgroup = match scenario.disks[device].filesystem {
             Filesystem::Vfat => 0,
-            _ => home(world, scenario, job, process),
+            _ => home(tasks, scenario, job, process),
         };
-        if let Some(found) = world.wb_of.get(&(cgroup, device)) {
-            return *found;
-        }
-        world.wb_of.insert((cgroup, device), world.wbs.len());
-        let now = world.tick();
-        world.wbs.push(Wb {
-            cgroup,
-            device,
-            counts: Counts::default(),
-            rates: Rates::new(now),
-            share: Share::default(),
-            cgroup_share: Share::default(),
-            exceeded: false,
-            measuring: false,
-            files_in_flight: 0,
-            flusher: Flusher::new(now),
-        });
-        world.wbs.len() - 1
+        tasks.wb(cgroup, device)
     }
 }
 
 /// The cgroup that a job's process is in.
-pub fn home(world: &mut World, scenario: &Scenario, job: &Job, process: u32) -> usize {
+pub fn home(tasks: &mut Tasks, scenario: &Scenario, job: &Job, process: u32) -> usize {
     let Some(path) = &job.cgroup else { return 0 };
     match scenario.cgroups[path].copies {
-        None => make(world, path),
+        None => make(tasks, path),
         // They were made right after it.
-        Some(copies) => make(world, path) + 1 + (process % copies) as usize,
+        Some(copies) => make(tasks, path) + 1 + (process % copies) as usize,
     }
 }
 
-fn make(world: &mut World, path: &str) -> usize {
-    if let Some(found) = world.cgroups.iter().position(|cgroup| cgroup.path == path) {
+fn make(tasks: &mut Tasks, path: &str) -> usize {
+    if let Some(found) = tasks.cgroups.iter().position(|cgroup| cgroup.path == path) {
         return found;
     }
     let parent = path
         .rsplit_once('/')
-        .map_or(0, |(parent, _)| make(world, parent));
-    let pressure = world.cgroups[parent].pressure;
-    world
+        .map_or(0, |(parent, _)| make(tasks, parent));
+    let pressure = tasks.cgroups[parent].pressure;
+    tasks
         .cgroups
-        .push(cgroup(path.into(), Some(parent), pressure));
-    world.cgroups.len() - 1
+        .push(Cgroup::new(path.into(), Some(parent), pressure));
+    tasks.cgroups.len() - 1
 }
 
 /// The n-th of a kind, below `first`.
-fn copy(world: &mut World, first: usize, n: u32) -> usize {
-    let path = format!("{}/{n}", world.cgroups[first].path);
-    let pressure = world.cgroups[first].pressure;
-    world.cgroups.push(cgroup(path, Some(first), pressure));
-    world.cgroups.len() - 1
-}
-
-fn cgroup(path: String, parent: Option<usize>, pressure: u32) -> Cgroup {
-    Cgroup {
-        path,
-        parent,
-        counts: Counts::default(),
-        subtree: Counts::default(),
-        believed: Counts::default(),
-        file: 0,
-        line: Lru::default(),
-        anonymous: 0,
-        believed_file: 0,
-        max: u64::MAX,
-        high: u64::MAX,
-        min: 0,
-        low: 0,
-        domain: Domain::default(),
-        pressure,
-    }
+fn copy(tasks: &mut Tasks, first: usize, n: u32) -> usize {
+    let path = format!("{}/{n}", tasks.cgroups[first].path);
+    let pressure = tasks.cgroups[first].pressure;
+    tasks.cgroups.push(Cgroup::new(path, Some(first), pressure));
+    tasks.cgroups.len() - 1
 }

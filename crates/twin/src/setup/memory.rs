@@ -2,12 +2,12 @@
 //! Tiers, jobs that hold memory, and the agent, from a scenario.
 
 use super::Refusal;
-use crate::clock::{MS, Ns, SECOND};
-use crate::domain::PAGE;
 use crate::memory::agent::{Agent, Engine};
 use crate::memory::holder::Holder;
 use crate::memory::tier::Tier;
 use crate::memory::{BEAT, Costs, Memory};
+use crate::mm::domain::PAGE;
+use crate::sim::clock::{MS, Ns, SECOND};
 use policy::tier::{Settings, Tiers};
 use scenario::model::{Arm, Job, Pattern, Phase, Scenario};
 

@@ -6,15 +6,14 @@
 //! such a writer, from the moment on that its flusher is at work, below freerun too. What it reads
 //! is there at once then, as the lab's disks have it that bound writes alone.
 
-use super::State;
-use crate::device::Waiter;
-use crate::psi::Doing;
-use crate::world::World;
+use super::{State, Tasks};
+use crate::blk::Waiter;
+use crate::sched::psi::PsiFlags;
 
 /// Pages from the one it met on.
 const AHEAD: u64 = 16;
 
-impl World {
+impl Tasks {
     /// How many of `count` pages from `at` on a task can write to at once: none if it has to read
     /// first.
     pub(super) fn mapped(&self, index: usize, at: u64, count: u64) -> u64 {
@@ -31,18 +30,23 @@ impl World {
     /// Reads, if there is a slot; else waits for one.
     pub(super) fn faults(&mut self, index: usize) {
         let task = &self.tasks[index];
-        let (file, wb, cpu, at) = (task.file, task.wb as usize, task.cpu, task.op_at);
+        let (file, wb, cpu, at) = (
+            task.file,
+            task.dirtier.wb as usize,
+            self.entities[index].cpu,
+            task.op_at,
+        );
         let device = self.wbs[wb].device;
-        let lane = self.devices[device].lane(wb, cpu);
-        if !self.devices[device].has_room(lane) {
-            self.devices[device].wait(Waiter::Task(index as u32), lane);
-            self.task_does(index, Doing::Waiting);
+        let hctx = self.devices[device].hctx(wb, cpu);
+        if !self.devices[device].has_room(hctx) {
+            self.devices[device].wait(Waiter::Task(index as u32), hctx);
+            self.task_does(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Faulting;
             self.tasks[index].is_cold = true;
             return;
         }
         let left = self.files[file].cache.size() - at;
-        let pages = AHEAD.min(left).min(self.ram.at_once());
+        let pages = AHEAD.min(left).min(self.zone.at_once());
         if pages == 0 {
             return self.reclaims(index);
         }

@@ -2,11 +2,11 @@
 //! Operations of a task: where each is in the file, what it counts for, and when the next may
 //! begin.
 
-use super::{State, Task};
-use crate::clock::{Ns, SECOND};
-use crate::fio::Work;
-use crate::psi::Doing;
-use crate::world::{Event, World};
+use super::{State, Task, Tasks};
+use crate::sched::psi::PsiFlags;
+use crate::sim::Event;
+use crate::sim::clock::{Ns, SECOND};
+use crate::task::fio::Work;
 
 impl Task {
     /// The first page of an operation, by how many came before.
@@ -17,7 +17,7 @@ impl Task {
     }
 }
 
-impl World {
+impl Tasks {
     pub(super) fn operation_begins(&mut self, index: usize, at: Ns) {
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
@@ -36,7 +36,7 @@ impl World {
         if at >= task.measured_from {
             job.latencies
                 .add(at - task.op_began.max(task.measured_from), 1);
-            let bytes = job.work.op_pages * crate::domain::PAGE;
+            let bytes = job.work.op_pages * crate::mm::domain::PAGE;
             job.bytes += bytes;
             job.each[task.number] += bytes;
         }
@@ -44,10 +44,10 @@ impl World {
 
     /// Operations, the first of which has begun, that wait for nothing but a CPU and take so much
     /// of it each: as many as there are until a tick is over or something has to be looked at.
-    /// Plans what follows.
-    pub(super) fn operates(&mut self, index: usize, each: Ns, has_next: impl Fn(&World) -> bool) {
-        self.task_does(index, Doing::Running);
-        let cpu = self.tasks[index].cpu;
+    /// Schedules what follows.
+    pub(super) fn operates(&mut self, index: usize, each: Ns, has_next: impl Fn(&Tasks) -> bool) {
+        self.task_does(index, PsiFlags::Running);
+        let cpu = self.entities[index].cpu;
         let start = self.now.max(self.cpus[usize::from(cpu)].free_at);
         let most = self.turn_left(index);
         let mut time = 0;
@@ -67,22 +67,23 @@ impl World {
         }
         self.tasks[index].state = State::Writing(false);
         let over = self.takes_cpu(cpu, time);
-        self.plan(over, Event::Task(index as u32));
+        self.schedule(over, Event::Task(index as u32));
     }
 
     /// When the next operation may begin, if not now.
     pub(super) fn waits_until(&mut self, index: usize) -> Option<Ns> {
+        let now = self.now;
         let task = &mut self.tasks[index];
         let work = &self.jobs[task.job].work;
-        let mut until = self.now;
+        let mut until = now;
         if let Some((time, after)) = work.think {
             if task.since_thought >= after {
                 task.since_thought = 0;
-                until = self.now + time;
+                until = now + time;
             }
         }
         if let Some(rate) = work.rate {
-            let bytes = u128::from(task.ops * work.op_pages * crate::domain::PAGE);
+            let bytes = u128::from(task.ops * work.op_pages * crate::mm::domain::PAGE);
             let due = (bytes * u128::from(SECOND) / u128::from(rate)) as Ns;
             until = until.max(task.start + due);
         }
@@ -91,7 +92,7 @@ impl World {
         }
         // A process that waits beyond its end does so no longer than that.
         let until = until.min(task.end);
-        (until > self.now).then_some(until)
+        (until > now).then_some(until)
     }
 
     /// Whether the operation after the one under way is of the same round, or that makes no

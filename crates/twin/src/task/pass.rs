@@ -2,25 +2,32 @@
 //! A task meets the throttle: past the module, if it is there, into the kernel's pass, and out
 //! again.
 
-use super::State;
-use crate::clock::{HZ, MS, wake_at};
-use crate::psi::Doing;
-use crate::throttle::Passed;
-use crate::world::{Event, World};
+use super::{State, Tasks};
+use crate::sched::psi::PsiFlags;
+use crate::sim::Event;
+use crate::sim::clock::{HZ, MS, wake_at};
+use crate::writeback::throttle::Passed;
 use policy::weight::ROUND_MS;
 
-impl World {
+impl Tasks {
     /// Enters the throttle.
     pub(super) fn passes(&mut self, index: usize) -> Passed {
-        self.tasks[index].pass_began = self.now;
-        self.tasks[index].pauses = 0;
-        if self.weir.is_some() {
-            if self.weir_admits(index) {
+        let task = &mut self.tasks[index];
+        task.pass_began = self.writeback.now;
+        task.pauses = 0;
+        if self.writeback.weir.is_some() {
+            let dirtier = &mut task.dirtier;
+            let is_admitted = self.writeback.weir_admits(dirtier);
+            let is_held = !is_admitted && self.writeback.weir_holds(dirtier);
+            // Who does not come to the kernel's pass starts background writeback all the same, if
+            // it is due.
+            if (is_admitted || is_held) && self.writeback.weir_over_background() {
+                self.writeback.wake_flusher(dirtier.wb as usize);
+            }
+            if is_admitted {
                 return Passed::Go;
             }
-            if self.weir_holds(index) {
-                let wb = self.tasks[index].wb as usize;
-                self.weir_wakes_flusher(wb);
+            if is_held {
                 return self.sleeps_held(index);
             }
         }
@@ -29,17 +36,18 @@ impl World {
 
     /// Once more, after a pause that did not do.
     pub(super) fn looks_again(&mut self, index: usize) -> Passed {
-        let passed = self.pass(index);
+        let dirtier = &mut self.tasks[index].dirtier;
+        let passed = self.writeback.balance_dirty_pages(dirtier);
         match passed {
             Passed::Go => self.leaves_pass(index),
             Passed::Sleep => {
-                self.task_does(index, Doing::Waiting);
+                self.task_does(index, PsiFlags::Iowait);
                 let task = &mut self.tasks[index];
                 task.pauses += 1;
                 task.is_cold = true;
                 task.state = State::Throttled;
-                let at = task.wakes_at;
-                self.plan_wake(at, Event::Task(index as u32));
+                let at = task.dirtier.wakes_at;
+                self.schedule_timer(at, Event::Task(index as u32));
             }
         }
         passed
@@ -50,31 +58,34 @@ impl World {
         if self.weir.is_none() {
             return;
         }
-        let task = &self.tasks[index];
-        let (pauses, time) = (task.pauses, self.now - task.pass_began);
+        let task = &mut self.tasks[index];
+        let (pauses, time) = (task.pauses, self.writeback.now - task.pass_began);
+        let dirtier = &mut task.dirtier;
         if pauses > 0 {
-            self.weir_counts_pauses(index, pauses, time);
+            self.writeback.weir_counts_pauses(dirtier.wb, pauses, time);
         }
-        self.weir_shortens(index, if pauses > 0 { time.max(1) } else { 0 });
+        let asleep = if pauses > 0 { time.max(1) } else { 0 };
+        self.writeback.weir_shortens(dirtier, asleep);
     }
 
     /// The next step of a wait for its cgroup's weight.
     fn sleeps_held(&mut self, index: usize) -> Passed {
         let now = self.now;
-        self.task_does(index, Doing::Waiting);
+        self.task_does(index, PsiFlags::Iowait);
         let task = &mut self.tasks[index];
         task.state = State::Held;
         task.is_cold = true;
-        task.held_since = now;
-        let step = ((task.held_until - now) / MS + 1).min(ROUND_MS);
+        task.dirtier.held_since = now;
+        let step = ((task.dirtier.held_until - now) / MS + 1).min(ROUND_MS);
         let until = wake_at(now, (step * HZ).div_ceil(1000));
-        self.plan_wake(until, Event::Task(index as u32));
+        self.schedule_timer(until, Event::Task(index as u32));
         Passed::Sleep
     }
 
     /// A step has ended: another, or the kernel's own pass.
     pub(super) fn is_held(&mut self, index: usize) -> Passed {
-        if self.weir_still_holds(index) && self.now < self.tasks[index].held_until {
+        let dirtier = &self.tasks[index].dirtier;
+        if self.writeback.weir_still_holds(dirtier) && self.now < dirtier.held_until {
             return self.sleeps_held(index);
         }
         self.tasks[index].pass_began = self.now;

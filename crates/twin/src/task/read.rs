@@ -10,11 +10,10 @@
 //! Example. 4 KiB in order: pages 0..4 are asked for; at page 1, 4..12; at 4, 12..28; at 12,
 //! 28..60; and from there 32 more each 32 pages.
 
-use super::State;
-use crate::device::{Request, What};
-use crate::pages::Pages;
-use crate::psi::Doing;
-use crate::world::World;
+use super::{State, Tasks};
+use crate::blk::{Request, What};
+use crate::mm::xarray::Pages;
+use crate::sched::psi::PsiFlags;
 use std::collections::VecDeque;
 
 /// Pages that are read ahead at most: `read_ahead_kb` is 128.
@@ -86,23 +85,23 @@ impl Reader {
     }
 }
 
-impl World {
-    /// Reads until it has to wait or something has to be looked at, and plans what follows.
+impl Tasks {
+    /// Reads until it has to wait or something has to be looked at, and schedules what follows.
     pub(super) fn reads(&mut self, index: usize) {
         if self.tasks[index].op_left == 0 {
             self.operation_begins(index, self.now);
         }
-        if self.ram.at_once() == 0 {
+        if self.zone.at_once() == 0 {
             return self.reclaims(index);
         }
         if !self.asks(index) {
-            self.task_does(index, Doing::Waiting);
+            self.task_does(index, PsiFlags::Iowait);
             self.tasks[index].state = State::Reading;
             self.tasks[index].is_cold = true;
             return;
         }
         let each = self.machine.call + self.tasks[index].op_left * self.machine.page;
-        self.operates(index, each, |world| world.has_next(index));
+        self.operates(index, each, |tasks| tasks.has_next(index));
     }
 
     /// Asks for what the operation needs, and more ahead; true if all it needs is there.
@@ -111,17 +110,17 @@ impl World {
         let work = &self.jobs[task.job].work;
         let (at, count, in_order) = (task.op_at, task.op_left, !work.random);
         let round = task.ops / work.ops;
-        let (file, wb) = (task.file, task.wb as usize);
+        let (file, wb) = (task.file, task.dirtier.wb as usize);
         let reader = task.reader.as_mut().expect("a reader");
         if reader.round != round {
             **reader = Reader::new(reader.size);
             reader.round = round;
             self.uncaches(file);
         }
-        let reader = self.tasks[index].reader.as_mut().expect("a reader");
         let device = self.wbs[wb].device;
-        let (lane, cgroup) = (0, self.wbs[wb].cgroup as u32);
+        let (hctx, cgroup) = (0, self.wbs[wb].cgroup as u32);
         let largest = self.devices[device].largest;
+        let reader = self.tasks[index].reader.as_mut().expect("a reader");
         let mut parts = Vec::new();
         // What it needs may be followed by what is to be read ahead.
         while let Some((start, pages)) = reader.wants(at, count, in_order) {
@@ -135,7 +134,7 @@ impl World {
             let request = Request {
                 what: What::Read(index as u32),
                 pages: pages as u32,
-                lane,
+                hctx,
                 cgroup,
             };
             self.submits(device, request);
@@ -158,7 +157,8 @@ impl World {
     }
 
     /// A request of a reader is complete, or has `failed`: then fio stops.
-    pub(crate) fn pages_are_read(&mut self, index: usize, failed: bool) {
+    pub(super) fn pages_are_read(&mut self, index: usize, failed: bool) {
+        let waits = self.entities[index].doing == PsiFlags::Iowait;
         let task = &mut self.tasks[index];
         let reader = task.reader.as_mut().expect("a reader");
         let Some((start, count)) = reader.coming.pop_front() else {
@@ -166,7 +166,7 @@ impl World {
         };
         reader.here.set(start, count, u64::MAX);
         // Once it has been woken, it may be in line for a CPU while more is read.
-        let sleeps = task.state == State::Reading && task.doing == Doing::Waiting;
+        let sleeps = waits && task.state == State::Reading;
         let goes_on = sleeps && reader.has(task.op_at, task.op_left);
         let file = task.file;
         if task.state != State::Over {

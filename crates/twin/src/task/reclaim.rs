@@ -5,14 +5,13 @@
 //! A task with memory of its own (fio's `null` engine: `iodepth` buffers of `bs`, filled before it
 //! begins) takes it page by page, and frees it at its end.
 
-use super::{State, Task};
-use crate::clock::{TICK, wake_at};
-use crate::psi::Doing;
-use crate::ram::BATCH;
-use crate::ram::kswapd::PATIENCE;
-use crate::world::{Event, World};
+use super::{State, Task, Tasks};
+use crate::mm::zone::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
+use crate::sched::psi::PsiFlags;
+use crate::sim::Event;
+use crate::sim::clock::{TICK, wake_at};
 
-impl World {
+impl Tasks {
     /// Whether a task has yet to take memory of its own.
     pub(super) fn must_take(&self, index: usize) -> bool {
         let task = &self.tasks[index];
@@ -28,22 +27,23 @@ impl World {
         }
         let left = self.jobs[task.job].work.holds - task.held;
         let within = (TICK / self.machine.page.max(1)).max(1);
-        let plenty = self.ram.free.saturating_sub(self.ram.marks.low);
+        let plenty = self.zone.free.saturating_sub(self.zone.marks.low);
         let pages = left
             .min(within)
-            .min(plenty.max(BATCH))
-            .min(self.ram.at_once());
+            .min(plenty.max(SWAP_CLUSTER_MAX))
+            .min(self.zone.at_once());
         if pages == 0 {
             return self.reclaims(index);
         }
-        self.task_does(index, Doing::Running);
+        self.task_does(index, PsiFlags::Running);
         let task = &mut self.tasks[index];
         task.held += pages;
         task.state = State::Idle;
-        let (cpu, cgroup) = (task.cpu, task.home);
+        let cgroup = task.home;
         self.holds(cgroup, pages);
-        let over = self.takes_cpu(cpu, pages * self.machine.page);
-        self.plan(over, Event::Task(index as u32));
+        let (cpu, time) = (self.entities[index].cpu, pages * self.machine.page);
+        let over = self.takes_cpu(cpu, time);
+        self.schedule(over, Event::Task(index as u32));
     }
 
     /// Lets go of it.
@@ -56,7 +56,7 @@ impl World {
     /// How many of `count` pages of a file from `at` on it can write to without looking for memory
     /// first, after `taken` others.
     pub(super) fn writable(&self, file: usize, at: u64, count: u64, taken: u64) -> u64 {
-        let at_once = self.ram.at_once().saturating_sub(taken);
+        let at_once = self.zone.at_once().saturating_sub(taken);
         if count <= at_once {
             return count;
         }
@@ -68,16 +68,16 @@ impl World {
 
     /// Looks for clean pages, unless there are free ones by now.
     pub(super) fn reclaims(&mut self, index: usize) {
-        if self.ram.at_once() > 0 {
+        if self.zone.at_once() > 0 {
             self.tasks[index].vain = 0;
             self.tasks[index].state = State::Found;
             return self.task_goes_on(index);
         }
-        let look = self.reclaim(BATCH);
-        self.ram.reclaimed.stalls += 1;
-        self.ram.reclaimed.direct_scanned += look.scanned;
-        self.task_does(index, Doing::Reclaiming);
-        let cpu = self.tasks[index].cpu;
+        let look = self.reclaim(SWAP_CLUSTER_MAX);
+        self.zone.reclaimed.stalls += 1;
+        self.zone.reclaimed.pgscan_direct += look.scanned;
+        self.task_does(index, PsiFlags::MemstallRunning);
+        let cpu = self.entities[index].cpu;
         let time = self.machine.call + look.scanned * self.machine.scan;
         let over = self.takes_cpu(cpu, time);
         let task = &mut self.tasks[index];
@@ -85,31 +85,42 @@ impl World {
         task.state = State::Found;
         if look.taken > 0 {
             task.vain = 0;
-            self.ram.may_hope();
+            self.zone.may_hope();
         } else {
             // The second time around counts as well.
-            self.ram.reclaimed.stalls += 1;
+            self.writeback.zone.reclaimed.stalls += 1;
             task.vain += 1;
             task.state = State::Short;
-            if task.vain > PATIENCE {
+            if task.vain > MAX_RECLAIM_RETRIES {
                 task.vain = 0;
                 self.kills();
             }
         }
-        self.plan(over, Event::Task(index as u32));
+        self.schedule(over, Event::Task(index as u32));
     }
 
     /// It has found none: after the time that took it waits for a tick, goes around once more, and
     /// waits for another.
     pub(super) fn waits_for_memory(&mut self, index: usize) {
-        self.task_does(index, Doing::Stalled);
+        self.task_does(index, PsiFlags::Memstall);
         self.tasks[index].state = State::Scarce;
-        self.plan_wake(wake_at(wake_at(self.now, 1), 1), Event::Task(index as u32));
+        let at = wake_at(wake_at(self.now, 1), 1);
+        self.schedule_timer(at, Event::Task(index as u32));
     }
 
     /// An operation of the null engine: nothing but the call.
     pub(super) fn does_nothing(&mut self, index: usize) {
         self.operation_begins(index, self.now);
         self.operates(index, self.machine.call.max(1), |_| true);
+    }
+
+    /// Kills the task that holds most, if one holds memory.
+    fn kills(&mut self) {
+        let tasks = self.tasks.iter().enumerate();
+        let most = tasks.max_by_key(|(index, task)| (task.held, std::cmp::Reverse(*index)));
+        if let Some((index, _)) = most.filter(|(_, task)| task.held > 0) {
+            self.zone.reclaimed.kills += 1;
+            self.task_ends(index);
+        }
     }
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A stretch of writing: as far as a task gets without anything having to be looked at.
 
-use super::State;
-use crate::clock::Ns;
-use crate::psi::Doing;
-use crate::world::{Event, World};
+use super::{State, Tasks};
+use crate::sched::psi::PsiFlags;
+use crate::sim::Event;
+use crate::sim::clock::Ns;
 
 /// Pages that a CPU takes from the host's at a time: in guests of 2 GiB each 31st write of a page
 /// took longer (`pcp->batch`).
 const LIST: u64 = 31;
 
-impl World {
-    /// Writes until something has to be looked at, and plans what follows.
+impl Tasks {
+    /// Writes until something has to be looked at, and schedules what follows.
     pub(super) fn stretch(&mut self, index: usize) {
-        self.task_does(index, Doing::Running);
-        let cpu = usize::from(self.tasks[index].cpu);
+        self.task_does(index, PsiFlags::Running);
+        let cpu = usize::from(self.entities[index].cpu);
         let (call, page) = (self.machine.call, self.machine.page);
         let start = self.now.max(self.cpus[cpu].free_at);
         let most = self.turn_left(index);
@@ -56,7 +56,7 @@ impl World {
             if fresh > 0 {
                 self.dirtied(file, fresh);
             }
-            self.cpus[cpu].unseen += fresh;
+            self.cpus[cpu].bdp_ratelimits += fresh;
             if pages > 0 && at != first + pages {
                 self.caches(file, first, pages);
                 pages = 0;
@@ -66,7 +66,7 @@ impl World {
             }
             pages += went;
             let task = &mut self.tasks[index];
-            task.dirtied += fresh;
+            task.dirtier.nr_dirtied += fresh;
             task.op_left -= went;
             task.op_at += went;
             if fresh >= allowed {
@@ -90,40 +90,43 @@ impl World {
         time += self.refills(cpu, self.files[file].cached.saturating_sub(cached));
         self.tasks[index].state = next;
         let over = self.takes_cpu(cpu as u16, time);
-        self.plan(over, Event::Task(index as u32));
+        self.schedule(over, Event::Task(index as u32));
     }
 
     /// What it takes to fill the CPU's own list of free pages again, of which `pages` were taken.
     fn refills(&mut self, cpu: usize, pages: u64) -> Ns {
-        let taken = &mut self.cpus[cpu].taken;
+        let refill = self.machine.refill;
+        let taken = &mut self.cpus[cpu].pcp_taken;
         *taken += pages;
         let refills = *taken / LIST;
         *taken %= LIST;
-        refills * self.machine.refill
+        refills * refill
     }
 
     /// Pages that may become dirty before the task passes; with 0 it passes after the next page
     /// whatever becomes of it.
     fn allowed_now(&self, index: usize, cpu: usize) -> u64 {
-        let task = &self.tasks[index];
+        let task = &self.tasks[index].dirtier;
         let most = if self.wbs[task.wb as usize].exceeded {
-            task.allowed.min(8)
+            task.nr_dirtied_pause.min(8)
         } else {
-            task.allowed
+            task.nr_dirtied_pause
         };
         let cpu = &self.cpus[cpu];
-        let left = most.saturating_sub(task.dirtied).saturating_sub(cpu.left);
-        left.min(self.unseen_most.saturating_sub(cpu.unseen))
+        let left = most.saturating_sub(task.nr_dirtied);
+        left.saturating_sub(cpu.dirty_throttle_leaks)
+            .min(self.ratelimit_pages.saturating_sub(cpu.bdp_ratelimits))
     }
 
     /// Before a pass: the CPU's count begins anew, and the task answers for those who have ended
     /// there.
     fn answers(&mut self, index: usize, cpu: usize) {
-        let cpu = &mut self.cpus[cpu];
-        let task = &mut self.tasks[index];
-        cpu.unseen = 0;
-        let takes = cpu.left.min(task.allowed.saturating_sub(task.dirtied));
-        cpu.left -= takes;
-        task.dirtied += takes;
+        let cpu = &mut self.writeback.cpus[cpu];
+        let task = &mut self.tasks[index].dirtier;
+        cpu.bdp_ratelimits = 0;
+        let room = task.nr_dirtied_pause.saturating_sub(task.nr_dirtied);
+        let takes = cpu.dirty_throttle_leaks.min(room);
+        cpu.dirty_throttle_leaks -= takes;
+        task.nr_dirtied += takes;
     }
 }

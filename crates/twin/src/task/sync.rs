@@ -3,7 +3,7 @@
 //! for the filesystem.
 //!
 //! It needs slots of the disk as a flusher does, and waits in turn for them. Then it has the
-//! journal commit the file's inode (journal.rs), and waits for that, too; fdatasync of a file that
+//! journal commit the file's inode (jbd2.rs), and waits for that, too; fdatasync of a file that
 //! has its blocks does without. `posix_fadvise(DONTNEED)`, which fio calls as it opens a file, puts
 //! pages in line as well (`__filemap_fdatawrite_range`). What could not be written is an error of
 //! the next fsync, and fio stops at an error.
@@ -11,11 +11,10 @@
 //! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the
 //! journal's three, so 16 a second; with a flusher's 32 pages in front of each of them one second.
 
-use super::State;
-use crate::device::{BIO, Request, Waiter, What};
-use crate::flusher::REQUEST;
-use crate::psi::Doing;
-use crate::world::{Event, World};
+use super::{State, Tasks};
+use crate::blk::{BIO, REQUEST, Request, Waiter, What};
+use crate::sched::psi::PsiFlags;
+use crate::sim::Event;
 
 /// How far a task is with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub enum Step {
     Forget,
 }
 
-impl World {
+impl Tasks {
     /// Whether fio calls for it now that an operation has ended.
     pub(super) fn must_sync(&self, index: usize) -> bool {
         let task = &self.tasks[index];
@@ -58,7 +57,11 @@ impl World {
     /// Goes on with it.
     pub(super) fn syncs(&mut self, index: usize, step: Step) {
         let task = &self.tasks[index];
-        let (file, wb, cpu) = (task.file, task.wb as usize, task.cpu);
+        let (file, wb, cpu) = (
+            task.file,
+            task.dirtier.wb as usize,
+            self.entities[index].cpu,
+        );
         let device = self.wbs[wb].device;
         let work = &self.jobs[task.job].work;
         let maps = work.maps;
@@ -67,22 +70,22 @@ impl World {
             Step::Pages | Step::Forget if self.must_write(file, step) => {
                 self.tasks[index].state = State::Syncing(step);
                 if !self.puts_in_line(index, device) {
-                    let lane = self.devices[device].lane(wb, cpu);
-                    self.devices[device].wait(Waiter::Task(index as u32), lane);
-                    self.task_does(index, Doing::Waiting);
+                    let hctx = self.devices[device].hctx(wb, cpu);
+                    self.devices[device].wait(Waiter::Task(index as u32), hctx);
+                    self.task_does(index, PsiFlags::Iowait);
                 }
             }
             Step::Pages | Step::InFlight if self.files[file].in_flight > 0 => {
                 self.tasks[index].state = State::Syncing(Step::InFlight);
                 self.tasks[index].is_cold = true;
                 self.files[file].synced_by = Some(index as u32);
-                self.task_does(index, Doing::Waiting);
+                self.task_does(index, PsiFlags::Iowait);
             }
             Step::Pages | Step::InFlight if commits && self.syncs_inode(index, file) => {
                 self.tasks[index].state = State::Syncing(Step::Commit);
                 self.tasks[index].is_cold = true;
                 // The kernel counts this wait as one for a commit, not for I/O.
-                self.task_does(index, Doing::Nothing);
+                self.task_does(index, PsiFlags::Nothing);
             }
             Step::Forget => {
                 // Pages that are mapped stay.
@@ -103,13 +106,13 @@ impl World {
     /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
     /// it.
     fn puts_in_line(&mut self, index: usize, device: usize) -> bool {
-        let (file, cpu) = (self.tasks[index].file, self.tasks[index].cpu);
+        let (file, cpu) = (self.tasks[index].file, self.entities[index].cpu);
         let wb = self.files[file].wb;
-        let (lane, cgroup) = (
-            self.devices[device].lane(wb as usize, cpu),
+        let (hctx, cgroup) = (
+            self.devices[device].hctx(wb as usize, cpu),
             self.wbs[wb as usize].cgroup,
         );
-        let most = self.takes(device, cgroup, lane, BIO);
+        let most = self.takes(device, cgroup, hctx, BIO);
         if most == 0 {
             return false;
         }
@@ -125,19 +128,20 @@ impl World {
                 last: true,
             },
             pages: pages as u32,
-            lane,
+            hctx,
             cgroup: cgroup as u32,
         };
         self.submits(device, request);
-        self.task_does(index, Doing::Running);
+        self.task_does(index, PsiFlags::Running);
         let cost = REQUEST + (pages * self.machine.flush_1024).div_ceil(1024);
-        let over = self.takes_cpu(self.tasks[index].cpu, cost);
-        self.plan(over, Event::Task(index as u32));
+        let cpu = self.entities[index].cpu;
+        let over = self.takes_cpu(cpu, cost);
+        self.schedule(over, Event::Task(index as u32));
         true
     }
 
     /// A task that waits for a slot may look whether there is one, unless it has ended meanwhile.
-    pub(crate) fn task_is_let_in(&mut self, index: usize) {
+    pub(super) fn task_is_let_in(&mut self, index: usize) {
         match self.tasks[index].state {
             State::Syncing(step @ (Step::Pages | Step::Forget)) => self.syncs(index, step),
             State::Faulting => self.task_goes_on(index),

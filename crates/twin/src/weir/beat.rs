@@ -3,8 +3,9 @@
 //! drain is measured, fifty times a second the holders of floors are counted while the host is
 //! above its background level.
 
-use crate::clock::{MS, Ns, SECOND};
-use crate::world::{Event, World};
+use super::Hooks;
+use crate::sim::Event;
+use crate::sim::clock::{MS, Ns, SECOND};
 use policy::ceiling::Memory;
 use policy::drain::Beat;
 use policy::floor::{Caps, Pool};
@@ -14,7 +15,7 @@ use policy::reserve;
 const BEAT: Ns = BEAT_MS * MS;
 const RECOUNT: Ns = RECOUNT_MS * MS;
 
-impl World {
+impl Hooks {
     /// Begins to beat, or takes over knobs that have just changed.
     pub fn weir_starts(&mut self) {
         let Some(weir) = &mut self.weir else { return };
@@ -23,13 +24,13 @@ impl World {
             let mut bound = false;
             while let Some(at) = next {
                 bound |= weir.groups[at].has_knob();
-                next = self.cgroups[at].parent.filter(|parent| *parent != 0);
+                next = self.jbd2.cgroups[at].parent.filter(|parent| *parent != 0);
             }
             weir.groups[index].known |= bound && index != 0;
         }
         for index in (1..weir.groups.len()).rev() {
             if let (true, Some(parent @ 1..)) =
-                (weir.groups[index].known, self.cgroups[index].parent)
+                (weir.groups[index].known, self.jbd2.cgroups[index].parent)
             {
                 weir.groups[parent].known = true;
             }
@@ -40,14 +41,14 @@ impl World {
     /// The first beat, and with it all others.
     pub fn weir_arms(&mut self) {
         self.weir_starts();
-        self.plan(self.now + BEAT, Event::Beat);
-        self.plan(self.now + RECOUNT, Event::Recount);
+        self.schedule_after(BEAT, Event::Beat);
+        self.schedule_after(RECOUNT, Event::Recount);
     }
 
     /// Does one beat, as the module every 200 ms.
     pub fn weir_beats(&mut self) {
         self.weir_evaluates();
-        self.plan(self.now + BEAT, Event::Beat);
+        self.schedule_after(BEAT, Event::Beat);
     }
 
     fn weir_evaluates(&mut self) {
@@ -84,7 +85,7 @@ impl World {
 
     fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {
         let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable());
-        let (reclaimed, stalled) = (self.ram.reclaimed, self.psi.memory_percent());
+        let (reclaimed, stalled) = (self.zone.reclaimed, self.psi.memory_percent());
         let Some(weir) = &mut self.weir else { return };
         if weir.seconds == 0 && weir.drain.limit == 0 {
             return;
@@ -98,9 +99,9 @@ impl World {
             return;
         }
         let (kswapd_scanned, kswapd_taken, direct_scanned) = (
-            reclaimed.kswapd_scanned - before.kswapd_scanned,
-            reclaimed.kswapd_taken - before.kswapd_taken,
-            reclaimed.direct_scanned - before.direct_scanned,
+            reclaimed.pgscan_kswapd - before.pgscan_kswapd,
+            reclaimed.pgsteal_kswapd - before.pgsteal_kswapd,
+            reclaimed.pgscan_direct - before.pgscan_direct,
         );
         let before = if weir.drain.limit == 0 {
             thresh
@@ -129,7 +130,7 @@ impl World {
             weir.drain.limit
         };
         if after < before {
-            self.domain.limit = self.domain.limit.min(after);
+            self.domain.dirty_limit = self.domain.dirty_limit.min(after);
         }
     }
 
@@ -196,7 +197,7 @@ impl World {
                 .collect();
             covered.into_iter().for_each(|index| self.weir_tells(index));
         }
-        self.plan(self.now + RECOUNT, Event::Recount);
+        self.schedule_after(RECOUNT, Event::Recount);
     }
 
     /// Tells the floors above what a cgroup holds, as `take()` in `kmod/tree.c` does.
@@ -207,7 +208,7 @@ impl World {
         let below_root = |at: &usize| *at != 0;
         let mut next = Some(cgroup);
         while let Some(at) = next.filter(below_root) {
-            next = self.cgroups[at].parent;
+            next = self.jbd2.cgroups[at].parent;
             let group = &mut weir.groups[at];
             if at == cgroup {
                 change -= std::mem::replace(&mut group.told, held) as i64;

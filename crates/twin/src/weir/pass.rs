@@ -2,10 +2,10 @@
 //! What the module's probes do to a pass: leave it out below a floor, amend the limits it finds,
 //! and have the task look again sooner.
 
-use super::Weir;
-use crate::clock::Ns;
-use crate::domain::View;
-use crate::world::World;
+use super::{Hooks, Weir};
+use crate::mm::Dirtier;
+use crate::mm::domain::Dtc;
+use crate::sim::clock::Ns;
 use policy::ceiling::{self, Limits};
 use policy::drain;
 use policy::floor::Verdict;
@@ -22,10 +22,10 @@ fn facts(kind: Pass, cgroup: bool) -> Facts {
     }
 }
 
-impl World {
+impl Hooks {
     /// At the entry of a pass: true if it is left out, and the task goes on.
-    pub fn weir_admits(&mut self, task: usize) -> bool {
-        let wb = self.tasks[task].wb as usize;
+    pub fn weir_admits(&mut self, task: &mut Dirtier) -> bool {
+        let wb = task.wb as usize;
         let index = self.wbs[wb].cgroup;
         match self
             .weir
@@ -49,18 +49,14 @@ impl World {
             return false;
         }
         weir.groups[index].stats.admitted += 1;
-        self.tasks[task].freed(now, pass.poll());
-        self.weir_wakes_flusher(wb);
+        task.freed(now, pass.poll());
         true
     }
 
-    /// Who does not come to the kernel's pass starts background writeback all the same, if it is
-    /// due.
-    pub fn weir_wakes_flusher(&mut self, wb: usize) {
+    /// Whether the host is above its background level as the module amends it.
+    pub fn weir_over_background(&self) -> bool {
         let limits = self.weir.as_ref().map(Weir::host_limits);
-        if limits.is_some_and(|limits| self.counts.dirty > limits.bg_thresh) {
-            self.wake_flusher(wb);
-        }
+        limits.is_some_and(|limits| self.counts.dirty > limits.bg_thresh)
     }
 
     /// The host's limits in a pass on `wb`.
@@ -97,7 +93,7 @@ impl World {
         wb: usize,
         kind: Pass,
         avail: u64,
-        host: &View,
+        host: &Dtc,
         limits: &mut Limits,
     ) {
         let index = self.wbs[wb].cgroup;
@@ -137,20 +133,20 @@ impl World {
 
     /// After a pass, in which the task was `asleep` for so long: under a ceiling or a weight it
     /// looks again sooner.
-    pub fn weir_shortens(&mut self, task: usize, asleep: Ns) {
-        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
-        let mut allowed = self.tasks[task].allowed;
+    pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns) {
+        let cgroup = self.wbs[task.wb as usize].cgroup;
+        let mut allowed = task.nr_dirtied_pause;
         for (at, ceiling, counts) in self.ceilings(cgroup) {
             let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
             allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
         }
-        self.tasks[task].allowed = allowed;
+        task.nr_dirtied_pause = allowed;
         self.weir_leaves(task, asleep);
     }
 
     /// A pass that paused has ended.
-    pub fn weir_counts_pauses(&mut self, task: usize, pauses: u64, time: Ns) {
-        let cgroup = self.wbs[self.tasks[task].wb as usize].cgroup;
+    pub fn weir_counts_pauses(&mut self, wb: u32, pauses: u64, time: Ns) {
+        let cgroup = self.wbs[wb as usize].cgroup;
         if let Some(group) = self
             .weir
             .as_mut()

@@ -10,10 +10,10 @@
 //! The module makes the group of a cgroup that has none at the beat after its first pass; so does
 //! this.
 
-use crate::clock::{HZ, MS, Ns, Ticks};
-use crate::weir::Group;
-use crate::world::Cgroup;
-use crate::world::World;
+use super::{Group, Hooks};
+use crate::mm::Cgroup;
+use crate::mm::Dirtier;
+use crate::sim::clock::{HZ, MS, Ns, Ticks};
 use policy::UNLIMITED;
 use policy::floor::{FloorPass, Verdict};
 use policy::names::FORGET_MS;
@@ -105,7 +105,7 @@ impl Weights {
     }
 }
 
-impl World {
+impl Hooks {
     /// A cgroup without a group has a pass.
     pub(super) fn weir_meets(&mut self, cgroup: usize) {
         if let Some(weir) = self.weir.as_mut().filter(|weir| weir.weights.enabled) {
@@ -167,13 +167,13 @@ impl World {
     }
 
     /// Whether a pass of a task is to be held first; for how long is fixed with it.
-    pub fn weir_holds(&mut self, task: usize) -> bool {
-        let wb = self.tasks[task].wb as usize;
+    pub fn weir_holds(&mut self, task: &mut Dirtier) -> bool {
+        let wb = task.wb as usize;
         if !self.is_weighed(wb) {
             return false;
         }
         let wait = self.pays(wb);
-        self.tasks[task].held_until = self.now + wait * MS;
+        task.held_until = self.now + wait * MS;
         let cgroup = self.wbs[wb].cgroup;
         if let (true, Some(weir)) = (wait > 0, &mut self.weir) {
             weir.groups[cgroup].stats.weight_held += 1;
@@ -182,10 +182,10 @@ impl World {
     }
 
     /// A step of a wait has ended; is there a reason to wait for still?
-    pub fn weir_still_holds(&mut self, task: usize) -> bool {
-        let wb = self.tasks[task].wb as usize;
+    pub fn weir_still_holds(&mut self, task: &Dirtier) -> bool {
+        let wb = task.wb as usize;
         let cgroup = self.wbs[wb].cgroup;
-        let slept = self.now - self.tasks[task].held_since;
+        let slept = self.now - task.held_since;
         if let Some(weir) = &mut self.weir {
             weir.groups[cgroup].stats.weight_held_ns += slept;
         }
@@ -209,8 +209,8 @@ impl World {
 
     /// A kernel's pass ends in which a task was `asleep`: it competes, and if it pays it looks
     /// again soon.
-    pub(super) fn weir_leaves(&mut self, task: usize, asleep: Ns) {
-        let wb = self.tasks[task].wb as usize;
+    pub(super) fn weir_leaves(&mut self, task: &mut Dirtier, asleep: Ns) {
+        let wb = task.wb as usize;
         if !self.is_weighed(wb) {
             return;
         }
@@ -219,8 +219,7 @@ impl World {
         }
         if let Some(weir) = &mut self.weir {
             let price = weir.weights.account(wb).price;
-            let task = &mut self.tasks[task];
-            task.allowed = weight::poll(price, task.allowed);
+            task.nr_dirtied_pause = weight::poll(price, task.nr_dirtied_pause);
         }
     }
 
@@ -229,7 +228,7 @@ impl World {
         let (now, tick) = (self.now, self.tick());
         let Some(weir) = &mut self.weir else { return };
         let mut divided = vec![false; weir.groups.len()];
-        for (group, cgroup) in weir.groups.iter().zip(&self.cgroups) {
+        for (group, cgroup) in weir.groups.iter().zip(&self.jbd2.cgroups) {
             if let (true, Some(parent)) = (group.weight != WEIGHT_DEFAULT, cgroup.parent) {
                 divided[parent] = true;
             }
@@ -244,13 +243,13 @@ impl World {
         for stranger in std::mem::take(&mut weir.weights.strangers) {
             let mut next = stranger;
             while next != 0 && !std::mem::replace(&mut weir.groups[next].known, true) {
-                next = self.cgroups[next].parent.unwrap_or(0);
+                next = self.jbd2.cgroups[next].parent.unwrap_or(0);
             }
         }
         weir.weights
             .accounts
-            .resize(self.wbs.len(), Account::default());
-        weir.weights.paces.resize(self.devices.len(), 0);
+            .resize(self.jbd2.wbs.len(), Account::default());
+        weir.weights.paces.resize(self.jbd2.devices.len(), 0);
         for disk in 0..self.devices.len() {
             self.weir_runs(disk, elapsed, tick);
         }
@@ -258,7 +257,7 @@ impl World {
 
     /// The rounds of one disk.
     fn weir_runs(&mut self, disk: usize, elapsed: u64, now: Ticks) {
-        let (wbs, cgroups) = (&self.wbs, &self.cgroups);
+        let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
         let Some(weir) = &mut self.weir else { return };
         let (weights, groups) = (&mut weir.weights, &weir.groups);
         let mut members: Vec<(usize, usize)> = Vec::new();

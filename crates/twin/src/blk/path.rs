@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The way of a request: through the limits of its cgroups, nearest first, into the disk's line,
+//! and out of it.
+//!
+//! A limit sees it whole, whatever its size; the line takes parts. Where there are limits, pages
+//! come to the line without a task that could wait for a slot, so they wait by themselves.
+
+use super::{Blk, Done, Request, Waiter, What};
+use crate::sim::Event;
+use crate::sim::clock::wake_at;
+
+impl Blk {
+    /// How many pages of `left` a flusher or a task hands over at once: none if it has to wait for
+    /// a slot.
+    pub fn takes(&self, device: usize, cgroup: usize, hctx: u32, left: u64) -> u64 {
+        let disk = &self.devices[device];
+        if self.limit_from(device, cgroup, false).is_some() {
+            left
+        } else if disk.has_room(hctx) {
+            left.min(disk.largest)
+        } else {
+            0
+        }
+    }
+
+    /// A request is submitted.
+    pub fn submits(&mut self, device: usize, request: Request) {
+        self.comes_to(device, request, request.cgroup as usize);
+    }
+
+    /// The nearest cgroup from `cgroup` up that has a limit.
+    fn limit_from(&self, device: usize, cgroup: usize, is_read: bool) -> Option<usize> {
+        let disk = &self.devices[device];
+        if !disk.has_limits() {
+            return None;
+        }
+        let mut path = std::iter::successors(Some(cgroup), |at| self.cgroups[*at].parent);
+        path.find(|at| disk.is_limited(*at, is_read))
+    }
+
+    fn comes_to(&mut self, device: usize, request: Request, cgroup: usize) {
+        let is_read = request.is_read();
+        let Some(at) = self.limit_from(device, cgroup, is_read) else {
+            return self.goes_in_line(device, request);
+        };
+        let limit = self.devices[device].limit(at, is_read);
+        if limit.is_some_and(|limit| limit.add(request)) {
+            self.lets_through(device, at, is_read);
+        }
+    }
+
+    /// A limit lets through who may go now, and looks again when the next may.
+    pub fn lets_through(&mut self, device: usize, cgroup: usize, is_read: bool) {
+        let now = self.tick();
+        while let Some(next) = self.devices[device]
+            .limit(cgroup, is_read)
+            .and_then(|limit| limit.next(now))
+        {
+            match next {
+                Ok(request) => match self.cgroups[cgroup].parent {
+                    Some(parent) => self.comes_to(device, request, parent),
+                    None => self.goes_in_line(device, request),
+                },
+                Err(ticks) => {
+                    let event = Event::Limit(device as u32, cgroup as u32, is_read);
+                    let at = wake_at(self.now, ticks);
+                    return self.schedule(at, event);
+                }
+            }
+        }
+    }
+
+    /// As far as there are slots; the rest waits for them.
+    pub fn goes_in_line(&mut self, device: usize, mut request: Request) {
+        loop {
+            let disk = &mut self.devices[device];
+            if request.has_slot() && !disk.has_room(request.hctx) {
+                return disk.wait(Waiter::Pages(request), request.hctx);
+            }
+            match self.part_goes_in_line(device, request) {
+                Some(rest) => request = rest,
+                None => return,
+            }
+        }
+    }
+
+    /// One request of the disk's size; returns the rest.
+    fn part_goes_in_line(&mut self, device: usize, request: Request) -> Option<Request> {
+        let now = self.now;
+        let disk = &mut self.devices[device];
+        let pages = request.pages.min(disk.largest as u32);
+        let mut part = Request { pages, ..request };
+        if let (What::Pages { last, .. }, true) = (&mut part.what, request.pages > pages) {
+            *last = false;
+        }
+        if let Some(due) = disk.submit(part, now) {
+            self.schedule(due, Event::Complete(device as u32));
+        }
+        (request.pages > pages).then(|| Request {
+            pages: request.pages - pages,
+            ..request
+        })
+    }
+
+    /// The first in a queue is complete, if nothing has come before it.
+    pub fn request_completes(&mut self, device: usize) -> Option<Done> {
+        let now = self.now;
+        let due = match self.devices[device].complete(now) {
+            Ok(done) => {
+                if let Some(next) = done.next {
+                    self.schedule(next, Event::Complete(device as u32));
+                }
+                return Some(done);
+            }
+            Err(due) => due,
+        };
+        self.schedule(due, Event::Complete(device as u32));
+        None
+    }
+
+    /// A server commits what is written some time after it has taken it; a disk gives it back.
+    pub fn server_takes(&mut self, device: usize, request: Request) -> Option<Request> {
+        let now = self.now;
+        match self.devices[device].commits(request, now) {
+            Err(request) => return Some(request),
+            Ok(None) => {}
+            Ok(Some(at)) => self.schedule(at, Event::Commit(device as u32)),
+        }
+        None
+    }
+
+    /// A disk stands still from now on, for a while.
+    pub fn disk_stands_still(&mut self, device: usize) {
+        let now = self.now;
+        if let Some(again) = self.devices[device].stands_still(now) {
+            self.schedule(again, Event::Stall(device as u32));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory: which pages are free, in the page cache, dirty, under writeback; of whom; and what
+//! limits that makes.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | [`zone`] | free pages and watermarks |
+//! | [`lru`], `reclaim.rs` | the page cache in the order it came, and taking clean pages of it |
+//! | [`xarray`] | which pages of a file are marked |
+//! | [`state`] | cgroups, writebacks, files |
+//! | `account.rs` | counting pages on their way |
+//! | [`domain`] | limits, freerun, the smoothed limit, of the host and of each cgroup |
+//! | [`fprop`] | what part of a domain's limit each disk is entitled to |
+//! | [`ratelimit`] | position ratio, base rate, bandwidth, how long a pause is |
+
+mod account;
+pub mod domain;
+pub mod fprop;
+pub mod lru;
+pub mod ratelimit;
+mod reclaim;
+pub mod state;
+pub mod xarray;
+pub mod zone;
+
+pub use reclaim::Look;
+pub use state::{Cgroup, Counts, Dirtier, File, Sleeper, Wb};
+
+use crate::sched::Sched;
+use crate::sim::Event;
+use crate::sim::clock::SECOND;
+use domain::{Sysctl, WbDomain};
+use std::collections::BTreeMap;
+use zone::{Watermarks, Zone};
+
+/// The host's memory.
+#[derive(Clone, Debug)]
+pub struct Mm {
+    sched: Sched,
+    /// Free pages, page cache, kswapd.
+    pub zone: Zone,
+    /// Sysctls of the host.
+    pub sysctl: Sysctl,
+    /// The host's domain.
+    pub domain: WbDomain,
+    /// Pages of the whole host.
+    pub counts: Counts,
+    /// The root first.
+    pub cgroups: Vec<Cgroup>,
+    /// Writebacks, made when first needed.
+    pub wbs: Vec<Wb>,
+    /// Which one is whose: by cgroup and disk.
+    pub wb_of: BTreeMap<(usize, usize), usize>,
+    /// Files of all jobs.
+    pub files: Vec<File>,
+}
+
+above!(Mm.sched: Sched);
+
+impl Mm {
+    /// Memory of which `dirtyable` pages can be dirty while no task holds any.
+    pub fn new(dirtyable: u64, marks: Watermarks, sysctl: Sysctl, sched: Sched) -> Mm {
+        let (dirty_limit, _) = sysctl.levels(dirtyable, None);
+        let mut mm = Mm {
+            zone: Zone::new(dirtyable, marks),
+            sysctl,
+            domain: WbDomain {
+                dirty_limit,
+                ..WbDomain::default()
+            },
+            counts: Counts::default(),
+            cgroups: Vec::new(),
+            wbs: Vec::new(),
+            wb_of: BTreeMap::new(),
+            files: Vec::new(),
+            sched,
+        };
+        mm.schedule_after(0, Event::Refresh);
+        mm
+    }
+
+    /// Brings what the kernel believes of cgroups up to date, every two seconds.
+    pub fn flushes_stats(&mut self) {
+        for cgroup in &mut self.cgroups {
+            cgroup.flushed = cgroup.counts;
+            cgroup.flushed_file = cgroup.file;
+        }
+        self.schedule_after(2 * SECOND, Event::Refresh);
+    }
+
+    /// Pages that can be dirty at all.
+    pub fn dirtyable(&self) -> u64 {
+        self.zone.dirtyable()
+    }
+
+    /// The disk that a file is on.
+    pub fn device_of(&self, file: usize) -> usize {
+        self.wbs[self.files[file].wb as usize].device
+    }
+
+    /// The cgroup at `path`, which the scenario has; the root if it has not.
+    pub fn cgroup(&self, path: &str) -> usize {
+        let found = self.cgroups.iter().position(|cgroup| cgroup.path == path);
+        found.unwrap_or(0)
+    }
+}

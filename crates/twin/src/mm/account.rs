@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pages on their way: dirtied, in flight, written or dropped, each time counted for the host, the
+//! cgroups on the path and the writeback, so that what was dirtied is always written, dirty, in
+//! flight or dropped.
+
+use super::domain::Dtc;
+use super::{Counts, Mm};
+
+impl Mm {
+    /// Applies `change` to all that count a page of `wb`.
+    pub fn count(&mut self, wb: usize, change: impl Fn(&mut Counts)) {
+        change(&mut self.counts);
+        change(&mut self.wbs[wb].counts);
+        let mut next = Some(self.wbs[wb].cgroup);
+        if let Some(own) = next {
+            change(&mut self.cgroups[own].counts);
+        }
+        while let Some(index) = next {
+            let cgroup = &mut self.cgroups[index];
+            change(&mut cgroup.subtree);
+            next = cgroup.parent;
+        }
+    }
+
+    /// `pages` of a file go in flight.
+    pub fn in_flight(&mut self, file: usize, pages: u64) {
+        let wb = self.files[file].wb as usize;
+        self.count(wb, |counts| {
+            counts.dirty -= pages;
+            counts.writeback += pages;
+        });
+        if self.files[file].in_flight == 0 {
+            self.wbs[wb].writeback_inodes += 1;
+        }
+        self.files[file].in_flight += pages;
+    }
+
+    /// All dirty pages of a file are forgotten.
+    pub fn drop_file(&mut self, file: usize) {
+        let wb = self.files[file].wb as usize;
+        let pages = self.files[file].pages.drop_all();
+        self.count(wb, |counts| {
+            counts.dirty -= pages;
+            counts.dropped += pages;
+        });
+        self.uncaches(file);
+    }
+
+    /// `pages` of `wb` count as completed in both domains.
+    pub fn completed(&mut self, wb: usize, pages: u64) {
+        let now = self.tick();
+        let wb = &mut self.wbs[wb];
+        self.domain.completions.add(&mut wb.completions, pages, now);
+        if wb.cgroup != 0 {
+            let domain = &mut self.cgroups[wb.cgroup].domain;
+            domain
+                .completions
+                .add(&mut wb.memcg_completions, pages, now);
+        }
+    }
+
+    /// What part of the host's limit a writeback is entitled to.
+    pub fn fraction(&mut self, wb: usize) -> (u64, u64) {
+        let now = self.tick();
+        let completions = &mut self.wbs[wb].completions;
+        self.domain.completions.fraction(completions, now)
+    }
+
+    /// And of its cgroup's.
+    pub fn memcg_fraction(&mut self, wb: usize) -> (u64, u64) {
+        let now = self.tick();
+        let wb = &mut self.wbs[wb];
+        let domain = &mut self.cgroups[wb.cgroup].domain;
+        domain.completions.fraction(&mut wb.memcg_completions, now)
+    }
+
+    /// The writeback learns from what happened since it last did; a writer's pass gives what it
+    /// found.
+    pub fn adapt(&mut self, wb: usize, views: &[(Dtc, u64)]) {
+        let now = self.tick();
+        let cgroup = self.wbs[wb].cgroup;
+        for (index, (view, _)) in views.iter().enumerate() {
+            let domain = if index == 0 {
+                &mut self.domain
+            } else {
+                &mut self.cgroups[cgroup].domain
+            };
+            domain.update_dirty_limit(view.limits.thresh, view.limits.dirty, now);
+        }
+        // Moved before the base rates are, which go by them.
+        let limits = [
+            self.domain.dirty_limit,
+            self.cgroups[cgroup].domain.dirty_limit,
+        ];
+        let mut smoothed = [(); 2].map(|()| None);
+        for (index, (view, position)) in views.iter().enumerate() {
+            let mut view = *view;
+            view.limits.dom_limit = limits[index];
+            smoothed[index] = Some((view, *position));
+        }
+        let views: Vec<(Dtc, u64)> = smoothed.into_iter().flatten().collect();
+        let wb = &mut self.wbs[wb];
+        wb.rates
+            .adapt(wb.counts.dirtied, wb.counts.written, now, &views);
+    }
+
+    /// What `memory.max` and `memory.high` from a cgroup up still leave it.
+    pub fn headroom(&self, cgroup: usize) -> u64 {
+        let mut least = u64::MAX;
+        let mut next = cgroup;
+        while let Some(parent) = self.cgroups[next].parent {
+            let cgroup = &self.cgroups[next];
+            let used = cgroup.file + cgroup.anonymous;
+            least = least.min(cgroup.max.min(cgroup.high).saturating_sub(used));
+            next = parent;
+        }
+        least
+    }
+
+    /// The conservation of pages.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check_counts(&self) {
+        let sum =
+            |pick: fn(&Counts) -> u64| self.wbs.iter().map(|wb| pick(&wb.counts)).sum::<u64>();
+        assert_eq!(sum(|c| c.dirty), self.counts.dirty);
+        assert_eq!(sum(|c| c.writeback), self.counts.writeback);
+        let all = self
+            .cgroups
+            .iter()
+            .map(|c| &c.counts)
+            .chain(self.wbs.iter().map(|wb| &wb.counts));
+        all.for_each(|counts| assert!(counts.is_even(), "{counts:?}"));
+        if let Some(root) = self.cgroups.first() {
+            assert_eq!(root.subtree, self.counts, "the root's subtree is the host");
+        }
+        let files = self
+            .files
+            .iter()
+            .map(|file| file.pages.dirty())
+            .sum::<u64>();
+        assert_eq!(files, self.counts.dirty);
+    }
+}

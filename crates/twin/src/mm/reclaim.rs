@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Looking for clean pages of a cgroup: what kswapd, tasks and `memory.max` do.
+
+use super::Mm;
+
+/// How far a look for clean pages came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Pages that were looked at.
+    pub scanned: u64,
+    /// Clean ones, which are free now.
+    pub taken: u64,
+}
+
+impl Mm {
+    /// Looks for `wanted` clean pages of a cgroup's own.
+    pub fn takes_from(&mut self, index: usize, wanted: u64) -> Look {
+        let cgroup = &mut self.cgroups[index];
+        let clean = cgroup.file.saturating_sub(cgroup.counts.held());
+        let (mut look, mut line) = (Look::default(), std::mem::take(&mut cgroup.lruvec));
+        if clean == 0 {
+            look.scanned = wanted.min(cgroup.file);
+        }
+        let wanted = wanted.min(clean);
+        let mut runs = line.len();
+        while look.taken < wanted && runs > 0 {
+            runs -= 1;
+            let Some(mut run) = line.pop() else { break };
+            let file = &mut self.files[run.file as usize];
+            if file.invalidate_seq != run.life {
+                continue;
+            }
+            while run.pages > 0 && look.taken < wanted {
+                let (is_dirty, alike) = file.pages.alike(run.start, run.end());
+                // Which ones are in flight is not known, only how many.
+                let held = file.pages.dirty() + file.in_flight;
+                let pages = match file.cached.saturating_sub(held) {
+                    clean @ 1.. if !is_dirty => alike.min(wanted - look.taken).min(clean),
+                    _ => {
+                        line.push(&mut file.run, (run.file, run.life), run.start, alike);
+                        look.scanned += alike;
+                        run.skip(alike);
+                        continue;
+                    }
+                };
+                file.cache.clear(run.start, pages);
+                file.cached -= pages;
+                look.scanned += pages;
+                look.taken += pages;
+                run.skip(pages);
+            }
+            if run.pages > 0 {
+                line.put_back(run);
+            }
+        }
+        let cgroup = &mut self.cgroups[index];
+        cgroup.lruvec = line;
+        cgroup.file -= look.taken;
+        self.zone.cache -= look.taken;
+        self.zone.free += look.taken;
+        look
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What counts pages: cgroups, writebacks, files, tasks.
+
+use super::domain::WbDomain;
+use super::fprop::FpropLocal;
+use super::lru::Lru;
+use super::ratelimit::{DIRTY_POLL_THRESH, Rates};
+use super::xarray::Pages;
+use crate::sim::clock::{HZ, Ns, Ticks};
+
+/// Pages by what has become of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Dirty, not yet in flight.
+    pub dirty: u64,
+    /// Pages in writeback.
+    pub writeback: u64,
+    /// Pages ever dirtied.
+    pub dirtied: u64,
+    /// Pages ever written.
+    pub written: u64,
+    /// Forgotten before they were written.
+    pub dropped: u64,
+}
+
+impl Counts {
+    /// Dirty and in flight.
+    pub fn held(&self) -> u64 {
+        self.dirty + self.writeback
+    }
+
+    /// Whether nothing has been lost or made up.
+    #[cfg(any(test, debug_assertions))]
+    pub fn is_even(&self) -> bool {
+        self.dirtied == self.written + self.dirty + self.writeback + self.dropped
+    }
+}
+
+/// A cgroup; the first is the root.
+#[derive(Clone, Debug)]
+pub struct Cgroup {
+    /// Below the root; empty for it.
+    pub path: String,
+    /// Not for the root.
+    pub parent: Option<usize>,
+    /// Its own pages.
+    pub counts: Counts,
+    /// Its and its descendants'.
+    pub subtree: Counts,
+    /// What the kernel believes of them: the counts at the last refresh.
+    pub flushed: Counts,
+    /// Pages of page cache charged to it.
+    pub file: u64,
+    /// The same in the order it came.
+    pub lruvec: Lru,
+    /// Memory that is its tasks' own, and those of cgroups below it.
+    pub anonymous: u64,
+    /// As the kernel believes.
+    pub flushed_file: u64,
+    /// In pages, `u64::MAX` without one; `memory.max`.
+    pub max: u64,
+    /// `memory.high` in pages.
+    pub high: u64,
+    /// `memory.min` in pages.
+    pub min: u64,
+    /// `memory.low` in pages.
+    pub low: u64,
+    /// Its domain; the root has none.
+    pub domain: WbDomain,
+    /// Whose pressure its tasks count for first.
+    pub pressure: u32,
+}
+
+impl Cgroup {
+    /// One without pages and limits.
+    pub fn new(path: String, parent: Option<usize>, pressure: u32) -> Cgroup {
+        Cgroup {
+            path,
+            parent,
+            counts: Counts::default(),
+            subtree: Counts::default(),
+            flushed: Counts::default(),
+            file: 0,
+            lruvec: Lru::default(),
+            anonymous: 0,
+            flushed_file: 0,
+            max: u64::MAX,
+            high: u64::MAX,
+            min: 0,
+            low: 0,
+            domain: WbDomain::default(),
+            pressure,
+        }
+    }
+}
+
+/// The writeback of one cgroup on one disk.
+#[derive(Clone, Debug)]
+pub struct Wb {
+    /// Index of the owning cgroup.
+    pub cgroup: usize,
+    /// Index of the disk.
+    pub device: usize,
+    /// Pages of this writeback.
+    pub counts: Counts,
+    /// What the controller has learnt.
+    pub rates: Rates,
+    /// Of the host's completions.
+    pub completions: FpropLocal,
+    /// Of the cgroup's.
+    pub memcg_completions: FpropLocal,
+    /// A writer found it over its share.
+    pub exceeded: bool,
+    /// A measurement of bandwidth is scheduled.
+    pub measuring: bool,
+    /// Files with pages in flight.
+    pub writeback_inodes: u32,
+}
+
+impl Wb {
+    /// One that is first needed at `now`.
+    pub fn new(cgroup: usize, device: usize, now: Ticks) -> Wb {
+        Wb {
+            cgroup,
+            device,
+            counts: Counts::default(),
+            rates: Rates::new(now),
+            completions: FpropLocal::default(),
+            memcg_completions: FpropLocal::default(),
+            exceeded: false,
+            measuring: false,
+            writeback_inodes: 0,
+        }
+    }
+}
+
+/// A file and its pages.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Index of the owning writeback.
+    pub wb: u32,
+    /// What is dirty.
+    pub pages: Pages,
+    /// Pages in flight.
+    pub in_flight: u64,
+    /// Of these, written as parts of a bio that has more.
+    pub unended: u64,
+    /// What is in the cache.
+    pub cache: Pages,
+    /// How many pages that are.
+    pub cached: u64,
+    /// How often all that was in the cache has been forgotten.
+    pub invalidate_seq: u16,
+    /// Where in its cgroup's line its last pages are.
+    pub run: u64,
+    /// Where writeback goes on.
+    pub writeback_index: u64,
+    /// On one of its flusher's lists.
+    pub listed: bool,
+    /// When the first of its dirty pages was dirtied.
+    pub dirtied_when: Ticks,
+    /// Which block of its filesystem its inode is in.
+    pub block: u32,
+    /// The last transaction that its inode was in.
+    pub transaction: u64,
+    /// A commit waits until none is in flight.
+    pub carried: bool,
+    /// Some of its pages could not be written.
+    pub failed: bool,
+    /// A task that waits until none is in flight.
+    pub synced_by: Option<u32>,
+}
+
+impl File {
+    /// One of `pages` pages, none of which is in the cache, with its inode in `block`.
+    pub fn new(wb: usize, block: u32, pages: u64) -> File {
+        File {
+            wb: wb as u32,
+            pages: Pages::new(pages),
+            in_flight: 0,
+            unended: 0,
+            cache: Pages::new(pages),
+            cached: 0,
+            invalidate_seq: 0,
+            run: 0,
+            writeback_index: 0,
+            listed: false,
+            dirtied_when: 0,
+            block,
+            transaction: 0,
+            carried: false,
+            failed: false,
+            synced_by: None,
+        }
+    }
+}
+
+/// What a sleeper finds when it wakes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sleeper {
+    /// `dirty_paused_when` after the sleep, in ticks.
+    pub dirty_paused_when: Ticks,
+    /// Pages until its next pass.
+    pub nr_dirtied_pause: u64,
+    /// It may not go yet.
+    pub again: bool,
+}
+
+/// What the throttle keeps of a task that dirties pages.
+#[derive(Clone, Debug)]
+pub struct Dirtier {
+    /// Number of the task.
+    pub pid: u32,
+    /// Whose throttle it passes.
+    pub wb: u32,
+    /// Pages dirtied since its last pass.
+    pub nr_dirtied: u64,
+    /// Pages after which it passes again.
+    pub nr_dirtied_pause: u64,
+    /// Its clock in the throttle.
+    pub dirty_paused_when: Ticks,
+    /// What it finds when it wakes.
+    pub sleeper: Sleeper,
+    /// When its sleep ends.
+    pub wakes_at: Ns,
+    /// Until when the weight holds it.
+    pub held_until: Ns,
+    /// The end of the step of that before.
+    pub held_since: Ns,
+}
+
+impl Dirtier {
+    /// A task that has dirtied nothing.
+    pub fn new(pid: usize, wb: u32) -> Dirtier {
+        Dirtier {
+            pid: pid as u32,
+            wb,
+            nr_dirtied: 0,
+            nr_dirtied_pause: DIRTY_POLL_THRESH,
+            dirty_paused_when: 0,
+            sleeper: Sleeper::default(),
+            wakes_at: 0,
+            held_until: 0,
+            held_since: 0,
+        }
+    }
+
+    /// A free-running pass has ended.
+    pub fn freed(&mut self, now: Ticks, pages: u64) {
+        (
+            self.dirty_paused_when,
+            self.nr_dirtied,
+            self.nr_dirtied_pause,
+        ) = (now, 0, pages);
+    }
+
+    /// A pause would be too short: it is credited instead, unless the task is a light one.
+    pub fn not_worth_it(&mut self, now: Ticks, period: Ticks, pause: i64) {
+        if pause < -(HZ as i64) {
+            (self.dirty_paused_when, self.nr_dirtied) = (now, 0);
+        } else if period > 0 {
+            self.dirty_paused_when += period;
+            self.nr_dirtied = 0;
+        } else if self.nr_dirtied_pause <= self.nr_dirtied {
+            self.nr_dirtied_pause += self.nr_dirtied;
+        }
+    }
+
+    /// Its sleep has ended.
+    pub fn woke(&mut self) {
+        self.dirty_paused_when = self.sleeper.dirty_paused_when;
+        self.nr_dirtied_pause = self.sleeper.nr_dirtied_pause;
+        if !self.sleeper.again {
+            self.nr_dirtied = 0;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulation itself: what time it is, and what happens next.
+//!
+//! Events are ordered by time, and those of one time by when they were scheduled, but for timers of
+//! the kernel's, which count whole ticks: they come first then, and in the opposite order. The
+//! order is total, so a run is the same every time and everywhere. All state is integers.
+
+pub mod clock;
+pub mod random;
+
+use clock::{Ns, Ticks, ticks};
+use random::Random;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A task goes on.
+    Task(u32),
+    /// A flusher goes on, if nothing else has woken it since it was scheduled with this number.
+    Flusher(u32, u32),
+    /// The first request of a disk is complete.
+    Complete(u32),
+    /// A server commits what it has taken.
+    Commit(u32),
+    /// A limit of a cgroup on a disk, of reads or of writes, may let more through.
+    Limit(u32, u32, bool),
+    /// A disk stands still.
+    Stall(u32),
+    /// A filesystem's journal is due.
+    Journal(u32),
+    /// A writeback's bandwidth is measured anew.
+    Bandwidth(u32),
+    /// The kernel brings the cgroups' counts up to date.
+    Refresh,
+    /// Pressure is averaged.
+    Pressure,
+    /// kswapd goes on.
+    Kswapd,
+    /// weir's module evaluates its knobs.
+    Beat,
+    /// weir counts the holders of floors.
+    Recount,
+    /// The sampler looks at the host, as the lab does.
+    Sample,
+    /// The sampler has finished.
+    Sampled,
+    /// Memory is touched, read and moved.
+    Memory,
+    /// weir's agent looks at the tiers.
+    Agent,
+}
+
+/// Of events at the same time, timers of whole ticks come before this, others after.
+const TIMERS: u64 = 1 << 63;
+
+/// Clock, event queue and random numbers of a run.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    /// What time it is.
+    pub now: Ns,
+    scheduled: u64,
+    events: BinaryHeap<Reverse<(Ns, u64, Event)>>,
+    /// How many events there were.
+    pub handled: u64,
+    /// Random numbers of the run.
+    pub random: Random,
+}
+
+impl Sim {
+    /// Nothing is scheduled at the time `now`.
+    pub fn new(seed: u64, now: Ns) -> Sim {
+        Sim {
+            now,
+            scheduled: 0,
+            events: BinaryHeap::new(),
+            handled: 0,
+            random: Random::new(seed),
+        }
+    }
+
+    /// The tick it is.
+    pub fn tick(&self) -> Ticks {
+        ticks(self.now)
+    }
+
+    /// Has an event happen at a time.
+    pub fn schedule(&mut self, at: Ns, event: Event) {
+        debug_assert!(at >= self.now, "scheduled in the past");
+        self.scheduled += 1;
+        let place = TIMERS + self.scheduled;
+        self.events.push(Reverse((at, place, event)));
+    }
+
+    /// Has an event happen after a time.
+    pub fn schedule_after(&mut self, time: Ns, event: Event) {
+        self.schedule(self.now + time, event);
+    }
+
+    /// Has a sleep of whole ticks end at a time. Of those that end in one tick the last to begin
+    /// ends first: the kernel's timers of a tick are a list that is added to, and taken from, at
+    /// its head (`enqueue_timer`). All come before what happens at that time besides: a program's
+    /// own sleep, say, has 50 us of slack.
+    pub fn schedule_timer(&mut self, at: Ns, event: Event) {
+        debug_assert!(at > self.now, "scheduled in the past");
+        self.scheduled += 1;
+        let place = TIMERS - self.scheduled;
+        self.events.push(Reverse((at, place, event)));
+    }
+
+    /// The next event, at whose time it is now, unless it is later than `end`: then it is `end`.
+    pub fn next(&mut self, end: Ns) -> Option<Event> {
+        let is_due = |Reverse((at, ..)): &Reverse<(Ns, u64, Event)>| *at <= end;
+        if !self.events.peek().is_some_and(is_due) {
+            self.now = end;
+            return None;
+        }
+        let Reverse((at, _, event)) = self.events.pop()?;
+        self.now = at;
+        self.handled += 1;
+        Some(event)
+    }
+}

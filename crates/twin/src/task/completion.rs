@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The way up: a disk has completed a request, and whoever it was of learns of it, and then whoever
+//! waited for the room it leaves.
+
+use super::Tasks;
+use crate::blk::{Done, Waiter, What};
+
+impl Tasks {
+    /// The first request of a disk is complete, unless another has come before it.
+    pub fn request_ends(&mut self, device: usize) {
+        let Some(Done {
+            request, failed, ..
+        }) = self.request_completes(device)
+        else {
+            return;
+        };
+        match request.what {
+            What::Read(task) => return self.pages_are_read(task as usize, failed),
+            What::Journal => return self.journal_is_written(device),
+            What::Pages { file, .. } => self.files[file as usize].failed |= failed,
+        }
+        if let Some(request) = self.server_takes(device, request) {
+            self.end_page_writeback(request);
+        }
+        self.wakes_waiters(device, request.hctx);
+    }
+
+    /// A server commits what it has taken.
+    pub fn server_commits(&mut self, device: usize) {
+        for request in self.devices[device].committed() {
+            self.end_page_writeback(request);
+        }
+    }
+
+    /// A slot of `hctx` has become free.
+    fn wakes_waiters(&mut self, device: usize, hctx: u32) {
+        let (mut woken, has_slot) = self.devices[device].woken(hctx);
+        woken.sort_by_key(|waiter| match waiter {
+            Waiter::Flusher(wb) => self.flushers[*wb as usize].used,
+            _ => 0,
+        });
+        let mut flushers = 0;
+        for waiter in woken {
+            match waiter {
+                Waiter::Flusher(wb) => {
+                    self.flusher_is_woken(wb as usize, flushers, has_slot);
+                    flushers += 1;
+                }
+                Waiter::Task(task) => self.task_is_let_in(task as usize),
+                Waiter::Pages(request) => self.goes_in_line(device, request),
+            }
+        }
+    }
+}

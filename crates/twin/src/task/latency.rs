@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Latencies of a job, kept as fio keeps them, so that percentiles have the same steps: exact below
+//! 128 ns, then 64 buckets for each doubling, each named by its middle. The longest is kept
+//! exactly.
+
+use crate::sim::clock::Ns;
+
+const BUCKETS: usize = 64;
+const BITS: u32 = 6;
+
+/// How often which latency was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    counts: Vec<u64>,
+    total: u64,
+    longest: Ns,
+}
+
+impl Latencies {
+    /// `count` operations took `ns` each.
+    pub fn add(&mut self, ns: Ns, count: u64) {
+        let bucket = bucket(ns);
+        if self.counts.len() <= bucket {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += count;
+        self.total += count;
+        self.longest = self.longest.max(ns);
+    }
+
+    /// How many there were.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The longest latency counted.
+    pub fn longest(&self) -> Ns {
+        self.longest
+    }
+
+    /// What `percent` of all are not longer than; `None` if there were none.
+    pub fn percentile(&self, percent: u64) -> Option<Ns> {
+        let wanted = (self.total * percent).div_ceil(100).max(1);
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.map(middle)
+    }
+}
+
+fn bucket(ns: Ns) -> usize {
+    let magnitude = 64 - ns.leading_zeros();
+    if magnitude <= BITS + 1 {
+        return ns as usize;
+    }
+    let shift = magnitude - BITS - 1;
+    ((shift as usize + 1) * BUCKETS) + ((ns >> shift) as usize & (BUCKETS - 1))
+}
+
+fn middle(bucket: usize) -> Ns {
+    if bucket < 2 * BUCKETS {
+        return bucket as Ns;
+    }
+    let shift = (bucket / BUCKETS - 1) as u32;
+    let base = ((BUCKETS + bucket % BUCKETS) as Ns) << shift;
+    base + (1 << shift) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_fios() {
+        for (ns, named) in [
+            (100, 100),
+            (358_400, 358_400 + 2_048),
+            (208_000_000, 208_666_624),
+            (3_729_563, 3_719_168),
+        ] {
+            let middle = middle(bucket(ns));
+            assert!(middle.abs_diff(ns) * 128 <= ns, "{ns}: {middle}");
+            assert!(
+                middle.abs_diff(named) * 64 <= ns,
+                "{ns}: {middle}, fio {named}"
+            );
+        }
+    }
+
+    #[test]
+    fn percentiles_and_the_longest() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.percentile(99), None);
+        latencies.add(100, 98);
+        latencies.add(1_000_000, 2);
+        assert_eq!(latencies.percentile(50), Some(100));
+        assert!(latencies.percentile(99).is_some_and(|ns| ns > 900_000));
+        assert_eq!((latencies.total(), latencies.longest()), (100, 1_000_000));
+    }
+}

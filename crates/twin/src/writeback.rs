@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Writeback: who throttles tasks that dirty pages, and who writes the pages.
+//!
+//! A dirty page goes down here once, from its task ([`Writeback::dirtied`]) to its flusher and the
+//! disk, and up once, when it is written ([`Writeback::end_page_writeback`]).
+
+pub mod flusher;
+pub mod throttle;
+mod work;
+
+use crate::blk::{Request, What};
+use crate::mm::Wb;
+use crate::mm::domain::BANDWIDTH_INTERVAL;
+use crate::sim::Event;
+use crate::sim::clock::wake_at;
+use crate::trace::Trace;
+use crate::weir::Hooks;
+use flusher::Flusher;
+
+/// The host's flushers and its throttle.
+#[derive(Clone, Debug)]
+pub struct Writeback {
+    hooks: Hooks,
+    /// By writeback.
+    pub flushers: Vec<Flusher>,
+    /// Everything is to be written, limits or not.
+    pub syncing: bool,
+    /// Pages a CPU may dirty unseen.
+    pub ratelimit_pages: u64,
+    /// What was traced, if anything is.
+    pub trace: Option<Trace>,
+}
+
+above!(Writeback.hooks: Hooks);
+
+impl Writeback {
+    /// Nothing is dirty.
+    pub fn new(hooks: Hooks) -> Writeback {
+        let (thresh, _) = hooks.sysctl.levels(hooks.dirtyable(), None);
+        Writeback {
+            flushers: Vec::new(),
+            syncing: false,
+            ratelimit_pages: (thresh / (u64::from(hooks.machine.cpus) * 32)).max(16),
+            trace: None,
+            hooks,
+        }
+    }
+
+    /// The writeback of a cgroup on a disk, made if this is the first to need it.
+    pub fn wb(&mut self, cgroup: usize, device: usize) -> usize {
+        if let Some(found) = self.wb_of.get(&(cgroup, device)) {
+            return *found;
+        }
+        let (index, now) = (self.wbs.len(), self.tick());
+        self.wb_of.insert((cgroup, device), index);
+        self.wbs.push(Wb::new(cgroup, device, now));
+        self.flushers.push(Flusher::new(now));
+        index
+    }
+
+    /// `pages` of a file have become dirty.
+    pub fn dirtied(&mut self, file: usize, pages: u64) {
+        let wb = self.files[file].wb as usize;
+        self.count(wb, |counts| {
+            counts.dirty += pages;
+            counts.dirtied += pages;
+        });
+        if !self.files[file].listed {
+            self.files[file].listed = true;
+            self.files[file].dirtied_when = self.tick();
+            self.list_dirty(wb, file as u32);
+        }
+    }
+
+    /// A request of pages is written.
+    pub fn end_page_writeback(&mut self, request: Request) {
+        let What::Pages { wb, file, last } = request.what else {
+            return;
+        };
+        let (owner, file) = (wb as usize, file as usize);
+        // The kernel splits a bio into chained ones, and its pages are written when all of these
+        // are.
+        let unended = &mut self.files[file].unended;
+        *unended += u64::from(request.pages);
+        if !last {
+            return;
+        }
+        let pages = std::mem::take(unended);
+        self.count(owner, |counts| {
+            counts.writeback -= pages;
+            counts.written += pages;
+        });
+        self.completed(owner, pages);
+        let written = &mut self.files[file];
+        written.in_flight -= pages;
+        if written.in_flight > 0 {
+            return;
+        }
+        let waits = written.synced_by.take();
+        let wb = &mut self.wbs[owner];
+        wb.writeback_inodes -= 1;
+        let device = wb.device;
+        if !std::mem::replace(&mut wb.measuring, true) {
+            let at = wake_at(self.now, BANDWIDTH_INTERVAL);
+            self.schedule(at, Event::Bandwidth(owner as u32));
+        }
+        if let Some(task) = waits {
+            self.schedule_after(0, Event::Task(task));
+        }
+        self.file_is_clean(device, file as u32);
+    }
+
+    /// Measures a writeback's bandwidth, some time after it was last at work.
+    pub fn measure_bandwidth(&mut self, wb: usize) {
+        self.wbs[wb].measuring = false;
+        self.adapt(wb, &[]);
+    }
+
+    /// Has everything written back that is dirty.
+    pub fn starts_sync(&mut self) {
+        self.syncing = true;
+        (0..self.wbs.len()).for_each(|wb| self.wake_flusher(wb));
+    }
+}

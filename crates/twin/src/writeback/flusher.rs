@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The flusher: one per cgroup and disk, writes dirty files back.
+//!
+//! It is woken when a task is throttled or finds the host above its background level, and every
+//! five seconds while anything is dirty. Then it does *periodic* work, on files that have been
+//! dirty for 30 s, and *background* work until the host and its cgroup are below their background
+//! levels and it holds less than its share of them. (A sync makes it write everything; so does who
+//! looks for memory and finds only dirty pages, each time as much as is dirty then.)
+//!
+//! Files wait in a queue, those with pages left over first. Each gets a turn of half a second's
+//! worth of writing, a whole number of 4 MiB: pages are taken from where the last turn ended, once
+//! around the file, as bios of up to 8 MiB of pages that follow each other. After 100 ms it looks
+//! again whether to go on.
+//!
+//! A page costs it CPU time, which bounds what it submits (encryption is done here); and each
+//! request needs a slot in the disk's line. Waiting for that is waiting for I/O.
+//!
+//! What comes next is decided in work.rs.
+//!
+//! Example. At 256 KiB/s half a second is 32 pages, so a turn is 1,024: 16 s without a look at
+//! levels.
+
+use super::Writeback;
+use crate::blk::{BIO, BIO_COST, REQUEST, Request, Waiter, What};
+use crate::mm::domain::PAGE;
+use crate::sched::psi::PsiFlags;
+use crate::sched::{Kthread, SLICE};
+use crate::sim::Event;
+use crate::sim::clock::{Ns, SECOND, TICK, Ticks};
+use std::collections::VecDeque;
+
+/// From being woken to running.
+const WAKE: Ns = 20_000;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WbReason {
+    /// All that is there.
+    Sync,
+    /// As much as is there, because memory is wanted.
+    Vmscan,
+    /// What was dirtied up to then.
+    Periodic { before: Ticks },
+    /// Until below the background levels.
+    Background,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WbWritebackWork {
+    pub reason: WbReason,
+    pub nr_pages: u64,
+    /// The files were queued since it began.
+    pub queued: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WritebackControl {
+    pub file: u32,
+    pub pages: u64,
+    pub nr_to_write: u64,
+    /// Where it began, to go around once.
+    pub origin: u64,
+    pub wrapped: bool,
+}
+
+/// The worker that writes one writeback's dirty pages.
+#[derive(Clone, Debug, Default)]
+pub struct Flusher {
+    thread: Kthread,
+    /// Working, or about to.
+    active: bool,
+    /// Which scheduled event is still meant.
+    number: u32,
+    /// A look is scheduled.
+    dozing: bool,
+    pub(super) work: Option<WbWritebackWork>,
+    /// Dirty files, the longest dirty first.
+    pub(super) b_dirty: VecDeque<u32>,
+    /// To be written in this round.
+    pub(super) b_io: VecDeque<u32>,
+    /// With pages left after their turn.
+    pub(super) b_more_io: VecDeque<u32>,
+    /// A task in reclaim found only dirty pages.
+    pub(super) vmscan: bool,
+    /// When the round began, and whether anything was written in it.
+    pub(super) began: Option<(Ticks, bool)>,
+    pub(super) turn: Option<WritebackControl>,
+    /// Marked as in flight, not yet in line: of which file.
+    bio: Option<(u32, u64)>,
+    pub(super) last_old_flush: Ticks,
+    /// On a CPU without a sleep.
+    runs_since: Ns,
+    /// CPU time it has used.
+    pub cpu_time: Ns,
+    /// Of it, what counts when it is woken together with others.
+    pub used: Ns,
+}
+
+impl Flusher {
+    /// One that is first needed at `now`.
+    pub fn new(now: Ticks) -> Flusher {
+        Flusher {
+            last_old_flush: now,
+            ..Flusher::default()
+        }
+    }
+
+    /// Pages marked as in flight that are not in line yet.
+    #[cfg(any(test, debug_assertions))]
+    pub fn in_hand(&self) -> u64 {
+        self.bio.map_or(0, |(_, pages)| pages)
+    }
+}
+
+impl Writeback {
+    /// A file of `wb` has its first dirty page.
+    pub fn list_dirty(&mut self, wb: usize, file: u32) {
+        self.flushers[wb].b_dirty.push_back(file);
+        self.doze(wb);
+    }
+
+    /// Has the flusher look in five seconds.
+    fn doze(&mut self, wb: usize) {
+        let periodic = self.sysctl.dirty_writeback_interval;
+        let flusher = &mut self.flushers[wb];
+        if flusher.active || flusher.dozing || periodic == 0 {
+            return;
+        }
+        flusher.dozing = true;
+        flusher.number += 1;
+        let event = Event::Flusher(wb as u32, flusher.number);
+        self.schedule_after(periodic * TICK, event);
+    }
+
+    /// Wakes the flusher, unless it is at work.
+    pub fn wake_flusher(&mut self, wb: usize) {
+        let flusher = &mut self.flushers[wb];
+        if !flusher.active {
+            flusher.active = true;
+            let device = &self.devices[self.wbs[wb].device];
+            let used = device.joins(self.flushers[wb].used);
+            self.flushers[wb].used = used;
+            self.flusher_again(wb, WAKE);
+        }
+    }
+
+    /// Wakes it to write all that is dirty now.
+    pub fn has_all_written(&mut self, wb: usize) {
+        if self.wbs[wb].counts.dirty > 0 {
+            self.flushers[wb].vmscan = true;
+            self.wake_flusher(wb);
+        }
+    }
+
+    /// Has it go on after a time.
+    fn flusher_again(&mut self, wb: usize, after: Ns) {
+        let flusher = &mut self.flushers[wb];
+        flusher.dozing = false;
+        flusher.number += 1;
+        let event = Event::Flusher(wb as u32, flusher.number);
+        self.schedule_after(after, event);
+    }
+
+    fn flusher_does(&mut self, wb: usize, doing: PsiFlags) {
+        let now = self.now;
+        let flusher = &mut self.flushers[wb];
+        let moves = doing == PsiFlags::Running
+            && match flusher.thread.doing {
+                PsiFlags::Nothing => true,
+                // Who waits for a CPU's slot stays there. Not seen, but so guests of two CPUs
+                // share their disk (docs/experiments/0015-twin-accuracy.md).
+                PsiFlags::Iowait => false,
+                _ => self.hooks.is_shared(&flusher.thread),
+            };
+        if doing == PsiFlags::Running && flusher.thread.doing != PsiFlags::Running {
+            flusher.runs_since = now;
+        }
+        self.hooks.kthread_does(&mut flusher.thread, doing, moves);
+    }
+
+    /// Uses CPU time, then goes on.
+    fn flusher_computes(&mut self, wb: usize, cost: Ns) {
+        self.flusher_does(wb, PsiFlags::Running);
+        let flusher = &mut self.flushers[wb];
+        flusher.cpu_time += cost;
+        // Who has slept is not behind; who runs on shares the CPU.
+        let others = match self.hooks.now < flusher.runs_since + SLICE {
+            true => 1,
+            false => u64::from(self.hooks.psi.running(flusher.thread.cpu)),
+        };
+        self.flusher_again(wb, cost * others);
+    }
+
+    /// It is woken as a slot has become free, after `before` others: it has one, or looks for one.
+    pub fn flusher_is_woken(&mut self, wb: usize, before: u64, has_slot: bool) {
+        let page = self.machine.flush_1024 / 1024;
+        let used = self.flushers[wb].used;
+        let device = self.wbs[wb].device;
+        let device = &mut self.devices[device];
+        let (used, turn) = (device.charges(used, before == 0), device.turn(page));
+        self.flushers[wb].used = used;
+        if has_slot {
+            // Those of a hctx are on one CPU.
+            let cpus = u64::from(self.machine.cpus);
+            self.flusher_is_let_in(wb, before / cpus * turn);
+        } else {
+            self.flusher_again(wb, before * turn);
+        }
+    }
+
+    /// There is a slot for one request; it goes on when others have had their turn on its CPU.
+    fn flusher_is_let_in(&mut self, wb: usize, others: Ns) {
+        self.submit(wb);
+        self.flusher_computes(wb, REQUEST);
+        self.flusher_again(wb, REQUEST + others);
+    }
+
+    /// Hands over the next part of the bio; false if there is no slot for it.
+    fn submit(&mut self, wb: usize) -> bool {
+        let device = self.wbs[wb].device;
+        let Some((file, left)) = self.flushers[wb].bio else {
+            return true;
+        };
+        let (hctx, cgroup) = (self.flusher_hctx(wb), self.wbs[wb].cgroup);
+        let pages = self.takes(device, cgroup, hctx, left);
+        if pages == 0 {
+            return false;
+        }
+        let request = Request {
+            what: What::Pages {
+                wb: wb as u32,
+                file,
+                last: left == pages,
+            },
+            pages: pages as u32,
+            hctx,
+            cgroup: cgroup as u32,
+        };
+        self.submits(device, request);
+        self.flushers[wb].used += REQUEST;
+        self.flushers[wb].bio = (left > pages).then_some((file, left - pages));
+        true
+    }
+
+    fn flusher_hctx(&self, wb: usize) -> u32 {
+        let device = &self.devices[self.wbs[wb].device];
+        device.hctx(wb, self.flushers[wb].thread.cpu)
+    }
+
+    /// The flusher's next step.
+    pub fn flusher_goes_on(&mut self, wb: usize, number: u32) {
+        if self.flushers[wb].number != number {
+            return;
+        }
+        self.flushers[wb].active = true;
+        self.flushers[wb].dozing = false;
+        loop {
+            let flusher = &self.flushers[wb];
+            if flusher.bio.is_some() {
+                if self.submit(wb) {
+                    return self.flusher_computes(wb, REQUEST);
+                }
+                let hctx = self.flusher_hctx(wb);
+                let device = self.wbs[wb].device;
+                self.devices[device].wait(Waiter::Flusher(wb as u32), hctx);
+                return self.flusher_does(wb, PsiFlags::Iowait);
+            }
+            if flusher.turn.is_some() {
+                if let Some(cost) = self.take_pages(wb) {
+                    self.flusher_computes(wb, cost);
+                    return;
+                }
+                self.end_turn(wb);
+            } else if !self.begin_turn(wb) && !self.begin_work(wb) {
+                self.flusher_does(wb, PsiFlags::Nothing);
+                self.flushers[wb].active = false;
+                if self.wbs[wb].counts.dirty > 0 {
+                    self.doze(wb);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Makes a bio of the next pages of the file whose turn it is; `None` if the turn is over.
+    fn take_pages(&mut self, wb: usize) -> Option<Ns> {
+        let flusher = &mut self.flushers[wb];
+        let turn = flusher.turn.as_mut()?;
+        let file = &mut self.hooks.files[turn.file as usize];
+        if turn.nr_to_write == 0 {
+            return None;
+        }
+        let (start, mut pages) = file
+            .pages
+            .next_run(file.writeback_index, turn.nr_to_write.min(BIO))?;
+        turn.wrapped |= start < file.writeback_index;
+        if turn.wrapped {
+            if start >= turn.origin {
+                return None;
+            }
+            pages = pages.min(turn.origin - start);
+        }
+        file.pages.clear(start, pages);
+        file.writeback_index = start + pages;
+        turn.nr_to_write -= pages;
+        let index = turn.file;
+        flusher.bio = Some((index, pages));
+        let cost = BIO_COST + (pages * self.hooks.machine.flush_1024).div_ceil(1024);
+        flusher.used += cost;
+        self.in_flight(index as usize, pages);
+        Some(cost)
+    }
+
+    /// CPU time of all flushers so far.
+    pub fn flushers_cpu_time(&self) -> Ns {
+        self.flushers.iter().map(|flusher| flusher.cpu_time).sum()
+    }
+}
+
+/// What `bandwidth` bytes per second leave for 1,024 pages.
+pub fn cost_of_1024(bandwidth: u64) -> Ns {
+    (1024 * PAGE * SECOND) / bandwidth.max(1)
+}
