@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How figures are computed that are more than a count.
+
+use crate::measured::{Cgroup, Job, Measured, Place, Pressure, Tiers};
+
+/// A cgroup no further than this from its budget has come to rest, in percent.
+const NEAR: f64 = 2.0;
+
+impl Measured {
+    pub(super) fn per_second(&self, bytes: u64) -> f64 {
+        bytes as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
+    }
+
+    pub(super) fn percent(&self, ns: u64) -> f64 {
+        ns as f64 / self.elapsed_ns.max(1) as f64 * 100.0
+    }
+
+    pub(super) fn pressure(&self) -> &Pressure {
+        &self.host.pressure
+    }
+}
+
+pub(super) fn spread(job: &Job) -> Option<f64> {
+    let all: u128 = job.each.iter().map(|bytes| u128::from(*bytes)).sum();
+    let (least, most) = (job.each.iter().min()?, job.each.iter().max()?);
+    let mean = all as f64 / job.each.len() as f64;
+    (job.each.len() > 1 && all > 0).then(|| (most - least) as f64 / mean * 100.0)
+}
+
+pub(super) fn jain(job: &Job) -> Option<f64> {
+    // In pages, so that squares fit.
+    let pages = || job.each.iter().map(|bytes| u128::from(bytes >> 12));
+    let sum: u128 = pages().sum();
+    let squares: u128 = pages().map(|pages| pages * pages).sum();
+    let all = job.each.len();
+    (all > 1 && job.each.iter().any(|bytes| *bytes > 0))
+        .then(|| (sum * sum) as f64 / (all as u128 * squares) as f64)
+}
+
+pub(super) fn max(bytes: &[u64]) -> Option<f64> {
+    bytes.iter().max().map(|most| *most as f64)
+}
+
+pub(super) fn middle(bytes: &[u64]) -> Option<f64> {
+    median(bytes.iter().map(|bytes| *bytes as f64))
+}
+
+/// The middle value, or the mean of the two middle ones.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        1 => Some(values[middle]),
+        _ if middle == 0 => None,
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+impl Tiers {
+    fn counts(&self, at_ns: u64) -> bool {
+        (self.mark_ns..=self.end_ns).contains(&at_ns)
+    }
+}
+
+pub(super) fn migrated(of: &Measured) -> Option<f64> {
+    let tiers = of.tiers.as_ref()?;
+    let mut counted = tiers.migrated.iter().filter(|(at, _)| tiers.counts(*at));
+    let first = counted.next()?;
+    let last = counted.next_back()?;
+    let minutes = (last.0 - first.0).max(1) as f64 / 60e9;
+    Some((last.1 - first.1) as f64 / minutes)
+}
+
+/// A median over the part of a phase that counts.
+pub(super) fn late(
+    of: &Measured,
+    cgroup: &Cgroup,
+    value: fn(&Place) -> Option<f64>,
+) -> Option<f64> {
+    let tiers = of.tiers.as_ref()?;
+    let counted = cgroup.places.iter().filter(|at| tiers.counts(at.at_ns));
+    median(counted.filter_map(value))
+}
+
+/// From the last job's start until the cgroup is near its budget and stays there, in nanoseconds.
+pub(super) fn settled(of: &Measured, cgroup: &Cgroup) -> Option<f64> {
+    let tiers = of.tiers.as_ref()?;
+    let since = |at: &&Place| (tiers.last_start_ns..=tiers.end_ns).contains(&at.at_ns);
+    let errors: Vec<(u64, f64)> = cgroup
+        .places
+        .iter()
+        .filter(since)
+        .filter_map(|place| Some((place.at_ns, place.error()?)))
+        .collect();
+    let first = errors.first()?.0;
+    let rest = errors.iter().rev().take_while(|(_, error)| *error <= NEAR);
+    let from = match rest.last() {
+        // Near from the first look on: it was so when the job began.
+        Some((at, _)) if *at == first => tiers.last_start_ns,
+        Some((at, _)) => *at,
+        None => tiers.end_ns,
+    };
+    Some((from - tiers.last_start_ns) as f64)
+}

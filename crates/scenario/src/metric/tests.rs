@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Units, names, and what figures come to.
+
+use super::compute::{jain, spread};
+use super::*;
+use crate::measured::{Place, Tiers};
+
+const MIB: u64 = 1 << 20;
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn a_name_has_one_unit_and_every_key_of_dirty_stat_is_there() {
+    for row in table() {
+        assert_eq!(Unit::of(row.name), row.unit, "{}", row.name);
+        assert!(!row.name.contains('.'), "{}", row.name);
+    }
+    for key in knobs::stat_keys() {
+        assert!(
+            table().iter().any(|row| row.name == key.name),
+            "{}",
+            key.name
+        );
+    }
+    assert_eq!(Unit::of("weir.p.cgroup/a.b/c.floor"), Unit::Bytes);
+    assert_eq!(Unit::of("stock.p.host.dirty_max_bytes"), Unit::Bytes);
+    assert_eq!(
+        Unit::of("weir.p.cgroup/a.throttled_usec"),
+        Unit::Microseconds
+    );
+}
+
+#[test]
+fn rates_and_percentages_are_of_the_phase() {
+    let mut of = Measured {
+        phase: "p".into(),
+        elapsed_ns: 10 * SECOND,
+        disks: BTreeMap::from([("d".into(), 40), ("e".into(), 60)]),
+        ..Measured::default()
+    };
+    of.host.pressure.io_some_ns = SECOND;
+    of.host.held = vec![3, 1, 8, 2];
+    let all = metrics(Arm::Stock, &of);
+    let value = |name: &str| all[&format!("stock.p.{name}")].value;
+    assert_eq!(value("disk/d.bw_bytes"), 4.0);
+    assert_eq!(value("host.disk_bw_bytes"), 10.0);
+    assert_eq!(value("host.io_some_pct"), 10.0);
+    assert_eq!(
+        (
+            value("host.dirty_max_bytes"),
+            value("host.dirty_median_bytes")
+        ),
+        (8.0, 2.5)
+    );
+    assert!(!all.contains_key("stock.p.host.ops_per_sec"), "no tiers");
+}
+
+#[test]
+fn shares_of_processes_are_compared() {
+    let job = |each: &[u64]| Job {
+        each: each.to_vec(),
+        ..Job::default()
+    };
+    assert_eq!(spread(&job(&[4096, 4096])), Some(0.0));
+    assert_eq!(jain(&job(&[4096, 4096])), Some(1.0));
+    assert_eq!(spread(&job(&[0, 8192])), Some(200.0));
+    assert_eq!(jain(&job(&[0, 8192])), Some(0.5));
+    assert_eq!((spread(&job(&[1])), jain(&job(&[0, 0]))), (None, None));
+}
+
+/// The last job starts at 10 s, counting begins at 20 s, the end is at 30 s; a look every 5 s.
+fn tiered(held: [[u64; 2]; 7], budget: Option<u64>) -> Figures {
+    let places = (0..).zip(held).map(|(look, [top, low])| Place {
+        at_ns: look * 5 * SECOND,
+        top: top * MIB,
+        low: low * MIB,
+        budget: budget.map(|mib| mib * MIB),
+    });
+    let moved = [(0, 0), (20, 1000), (25, 1006), (30, 1015), (35, 9999)];
+    let cgroup = Cgroup {
+        places: places.collect(),
+        ..Cgroup::default()
+    };
+    let tiers = Tiers {
+        last_start_ns: 10 * SECOND,
+        mark_ns: 20 * SECOND,
+        end_ns: 30 * SECOND,
+        migrated: moved
+            .map(|(at, pages)| (at * SECOND, pages * 4096))
+            .to_vec(),
+    };
+    let of = Measured {
+        phase: "p".into(),
+        cgroups: BTreeMap::from([("a".into(), cgroup)]),
+        tiers: Some(tiers),
+        ..Measured::default()
+    };
+    metrics(Arm::Weir, &of)
+}
+
+fn value(all: &Figures, name: &str) -> f64 {
+    all[&format!("weir.p.{name}")].value
+}
+
+#[test]
+fn rest_begins_when_it_lasts() {
+    let held = [
+        [0, 0],
+        [340, 0],
+        [340, 0],
+        [268, 72],
+        [300, 40],
+        [267, 73],
+        [265, 75],
+    ];
+    let all = tiered(held, Some(265));
+    // Near at 15 s, but it did not last.
+    assert_eq!(value(&all, "cgroup/a.settle_ns"), 15e9);
+    assert_eq!(value(&all, "cgroup/a.toptier_bytes"), (267 * MIB) as f64);
+    assert_eq!(value(&all, "cgroup/a.lowtier_bytes"), (73 * MIB) as f64);
+    // 15 pages in ten seconds.
+    assert_eq!(
+        value(&all, "host.migrated_bytes_per_min"),
+        15.0 * 4096.0 * 6.0
+    );
+}
+
+#[test]
+fn a_cgroup_that_never_rests_took_all_of_the_time() {
+    let all = tiered([[340, 0]; 7], Some(265));
+    assert_eq!(value(&all, "cgroup/a.settle_ns"), 20e9);
+    assert!(value(&all, "cgroup/a.budget_error_pct") > 28.0);
+}
+
+#[test]
+fn below_the_budget_only_counts_what_could_come_up() {
+    let all = tiered([[200, 0]; 7], Some(265));
+    assert_eq!(value(&all, "cgroup/a.budget_error_pct"), 0.0);
+    assert_eq!(value(&all, "cgroup/a.settle_ns"), 0.0);
+    let all = tiered([[159, 181]; 7], Some(265));
+    assert_eq!(value(&all, "cgroup/a.budget_error_pct"), 40.0);
+    assert_eq!(value(&all, "cgroup/a.toptier_pct"), 159.0 * 100.0 / 340.0);
+}
+
+#[test]
+fn without_a_budget_there_is_no_error() {
+    let all = tiered([[340, 0]; 7], None);
+    assert!(!all.contains_key("weir.p.cgroup/a.settle_ns"));
+    assert!(!all.contains_key("weir.p.cgroup/a.budget_error_pct"));
+    assert_eq!(value(&all, "cgroup/a.toptier_pct"), 100.0);
+}
