@@ -12,24 +12,30 @@
 //! initramfs are files without a name, handed over as open descriptors: they vanish with the last
 //! process that has them open, however that one ends.
 
+mod arguments;
+mod end;
+mod images;
+#[cfg(test)]
+mod tests;
+
+pub use end::{End, FailedBoot};
+pub use images::{Drive, available_memory};
+
 use crate::emulator::Emulator;
-use crate::madt;
 use crate::monitor::Monitor;
-use crate::numa;
-use crate::tsc;
 use crate::watchdog::Silence;
 use anyhow::{Context, Result, bail};
+use arguments::{Inherited, arguments, drive_id, madt_file};
 use guest::protocol::Event;
+use images::images;
 use nix::sys::signal::Signal;
 use scenario::model::Tier;
-use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -66,16 +72,6 @@ const FEW_CPUS: u32 = 8;
 /// The same where one thread emulates them all.
 const FEW_CPUS_IN_TURN: u32 = 2;
 
-/// A disk of the machine, a sparse image of its size.
-pub struct Drive {
-    /// Size in bytes.
-    pub size: u64,
-    /// Bytes per second, or as fast as it goes.
-    pub write_bandwidth: Option<u64>,
-    /// Bytes per second, or as fast as it goes.
-    pub read_bandwidth: Option<u64>,
-}
-
 /// What to boot.
 pub struct Machine<'a> {
     /// What emulates it.
@@ -106,59 +102,6 @@ pub struct Machine<'a> {
     pub console: &'a Path,
     /// Where disk images may be made when memory is too scarce for them.
     pub scratch: &'a Path,
-}
-
-/// How a guest ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It said everything it had to say.
-    Complete,
-    /// QEMU ended before that.
-    Died(String),
-    /// Before its disks were ready, its kernel said that a CPU's timer interrupts do not come.
-    TimerLost,
-    /// Nothing was heard for so long.
-    Silent(Duration),
-    /// It was still busy when its time was up.
-    Deadline,
-    /// It said something that is not an event.
-    Garbled(String),
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            End::Complete => write!(out, "it ended"),
-            End::Died(status) => write!(out, "QEMU ended: {status}"),
-            End::TimerLost => write!(out, "a CPU's timer is silent"),
-            End::Silent(silence) => write!(out, "nothing heard for {} s", silence.as_secs()),
-            End::Deadline => write!(out, "its time was up"),
-            End::Garbled(text) => write!(out, "it said something unreadable ({text})"),
-        }
-    }
-}
-
-/// A boot that failed before script or scenario began, and after which the guest is booted again.
-#[derive(Clone, Debug)]
-pub struct FailedBoot {
-    /// Counted from 1.
-    pub number: u32,
-    /// How it ended.
-    pub end: End,
-    /// Where its console's output is kept.
-    pub log: PathBuf,
-}
-
-impl fmt::Display for FailedBoot {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "boot {} of {BOOTS} failed before anything was run ({}; see {}), booting again",
-            self.number,
-            self.end,
-            self.log.display()
-        )
-    }
 }
 
 /// Told what happens to a guest.
@@ -385,348 +328,5 @@ fn listen(
                 return Ok(End::Garbled(format!("{error}: {shown}")));
             }
         }
-    }
-}
-
-/// What QEMU is given as open descriptors, besides the initramfs.
-struct Inherited<'a> {
-    images: &'a [File],
-    console: &'a File,
-    madt: Option<&'a File>,
-    channel: &'a UnixStream,
-    monitor: &'a UnixStream,
-}
-
-/// A file without a name.
-fn madt_file(possible_cpus: u32) -> Result<File> {
-    let mut file = tempfile::tempfile().context("making a file for an ACPI table")?;
-    file.write_all(&madt::table(possible_cpus))
-        .context("writing an ACPI table")?;
-    Ok(file)
-}
-
-/// QEMU refers to files it inherits by these paths.
-fn path_of(file: &File) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
-}
-
-/// The name of a drive, the same in arguments and in the monitor's commands.
-fn drive_id(index: usize) -> String {
-    format!("disk{index}")
-}
-
-fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsString>> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut add = |option: &str, value: &dyn AsRef<std::ffi::OsStr>| {
-        arguments.push(option.into());
-        arguments.push(value.as_ref().into());
-    };
-    add("-name", &"weir-lab");
-    let hmat = if machine.tiers.is_empty() {
-        ""
-    } else {
-        ",hmat=on"
-    };
-    add("-M", &format!("q35{hmat}"));
-    if machine.count_instructions {
-        // One instruction takes one nanosecond of virtual time, and time that nothing runs in is
-        // skipped.
-        add("-accel", &"tcg,thread=single");
-        add("-icount", &"shift=0,sleep=off");
-    } else {
-        add("-accel", &"tcg,thread=multi");
-    }
-    let mut cpu = "max".to_owned();
-    // Counting, a string instruction is one for each of its rounds: a page copied byte by byte
-    // would be 4,096. Without these two Linux and the C library copy by words.
-    if machine.count_instructions {
-        cpu += ",-erms,-fsrm";
-    }
-    // While a kernel with KASAN identifies its CPU, it forgets for an instant that its page tables
-    // have five levels, and reports whatever an interrupt reads then as a wild access.
-    if machine.instrumented {
-        cpu += ",-la57";
-    }
-    add("-cpu", &cpu);
-    match inherited.madt {
-        // Sockets make firmware switch to x2APIC, whose numbers have more than eight bits.
-        Some(table) => {
-            let (cpus, possible) = (machine.cpus, machine.possible_cpus);
-            add(
-                "-smp",
-                &format!("{cpus},maxcpus={possible},sockets={possible},cores=1,threads=1"),
-            );
-            add(
-                "-acpitable",
-                &format!("sig=APIC,rev=3,data={}", path_of(table)),
-            );
-        }
-        None => add("-smp", &machine.cpus.to_string()),
-    }
-    add(
-        "-m",
-        &numa::memory(machine.memory, machine.tiers, machine.dimm),
-    );
-    add("-display", &"none");
-    add("-kernel", &machine.image);
-    add("-initrd", &path_of(&machine.initramfs));
-    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
-    // no_timer_check: on a busy machine the kernel finds the emulated timer wanting while it boots,
-    // and stops there.
-    let mut append = "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check".to_owned();
-    // Counting, the frequency is 1 GHz and the kernel finds it. reliable: nor need it compare the
-    // counter with a slower clock later, which a busy host distorts as much.
-    if let Some(khz) = tsc::khz().filter(|_| !machine.count_instructions) {
-        append += &format!(" tsc_early_khz={khz} tsc=reliable");
-    }
-    if inherited.madt.is_some() {
-        append += &format!(" {}", madt::kernel_options(machine.cpus));
-    }
-    add("-append", &format!("{append} {}", machine.append));
-    add(
-        "-chardev",
-        &format!("file,id=console,path={}", path_of(inherited.console)),
-    );
-    add("-serial", &"chardev:console");
-    for (id, socket) in [
-        ("channel", inherited.channel),
-        ("monitor", inherited.monitor),
-    ] {
-        add(
-            "-chardev",
-            &format!("socket,id={id},fd={}", socket.as_raw_fd()),
-        );
-    }
-    add("-serial", &"chardev:channel");
-    add("-mon", &"chardev=monitor,mode=control");
-    for (index, image) in inherited.images.iter().enumerate() {
-        let id = drive_id(index);
-        add(
-            "-drive",
-            &format!(
-                "if=none,id={id},format=raw,cache=unsafe,aio=threads,discard=unmap,werror=report,rerror=report,file={}",
-                path_of(image)
-            ),
-        );
-        add(
-            "-device",
-            &format!("virtio-blk-pci,drive={id},serial=weir-{index}"),
-        );
-    }
-    let tiers = numa::arguments(machine.tiers, machine.cpus, machine.dimm)?;
-    arguments.extend(tiers.into_iter().map(OsString::from));
-    arguments.push("-nodefaults".into());
-    arguments.push("-no-reboot".into());
-    Ok(arguments)
-}
-
-/// Sparse images without a name: in memory if that has room for all of them, full, beside the
-/// guest; else on disk.
-fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Vec<File>> {
-    let total: u64 = drives.iter().map(|drive| drive.size).sum();
-    let tmpfs = Path::new("/dev/shm");
-    let fits = room(tmpfs).is_ok_and(|room| room > total)
-        && available_memory().is_some_and(|room| room > total + memory);
-    let place = if fits { tmpfs } else { scratch };
-    if !fits {
-        let room = room(place)?;
-        if room < total {
-            bail!(
-                "the guest's disks may grow to {} MiB, but {} has {} MiB left: free some space, or make the disks smaller",
-                total >> 20,
-                place.display(),
-                room >> 20
-            );
-        }
-    }
-    drives
-        .iter()
-        .map(|drive| {
-            let image = tempfile::tempfile_in(place)?;
-            image.set_len(drive.size)?;
-            Ok(image)
-        })
-        .collect::<std::io::Result<_>>()
-        .with_context(|| format!("making disk images in {}", place.display()))
-}
-
-/// Free space of a filesystem, in bytes.
-fn room(path: &Path) -> Result<u64> {
-    let stat = nix::sys::statvfs::statvfs(path).with_context(|| format!("{}", path.display()))?;
-    Ok(stat.blocks_available() * stat.fragment_size())
-}
-
-/// Memory the host can give away without swapping, in bytes.
-pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verdict::Witness;
-    use scenario::executor::Outcome;
-    use std::os::unix::fs::PermissionsExt;
-
-    /// In place of QEMU's dynamic linker: counts the boots in `boots` and finds the channel's
-    /// socket.
-    const FAKE: &str = r#"#!/bin/bash
-cd "${0%/*}" || exit 9
-echo boot >>boots
-mapfile -t seen <boots
-boot=${#seen[@]}
-all=$*
-channel=${all#*socket,id=channel,fd=}
-channel=${channel%% *}
-says() { echo "$1" >&"$channel"; }
-hello='{"event":"boot","release":"6.12"}'
-echo "console of boot $boot"
-"#;
-
-    #[derive(Default)]
-    struct Heard {
-        events: u32,
-        failed: Vec<String>,
-        witness: Witness,
-    }
-
-    impl Listener for Heard {
-        fn event(&mut self, event: Event) {
-            self.events += 1;
-            self.witness.note(&event);
-        }
-        fn failed_boot(&mut self, failed: &FailedBoot) {
-            let console = std::fs::read_to_string(&failed.log).unwrap();
-            let name = failed.log.file_name().unwrap().to_string_lossy();
-            let end = &failed.end;
-            self.failed
-                .push(format!("{}: {end}, {name}: {console}", failed.number));
-        }
-    }
-
-    /// What becomes of an emulator that does this, and how often it was started.
-    fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
-        let root = tempfile::tempdir().unwrap();
-        let bin = root.path().join("lib/x86_64-linux-gnu");
-        std::fs::create_dir_all(&bin).unwrap();
-        let program = bin.join("ld-linux-x86-64.so.2");
-        std::fs::write(&program, format!("{FAKE}{does}\n")).unwrap();
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
-        let console = root.path().join("console.log");
-        std::fs::write(root.path().join("console.boot-2.log"), "of an earlier run").unwrap();
-        let machine = Machine {
-            emulator: &Emulator::at(root.path().into()),
-            image: Path::new("/nonexistent"),
-            initramfs: tempfile::tempfile().unwrap(),
-            memory: 1 << 30,
-            tiers: &[],
-            dimm: false,
-            cpus: 1,
-            possible_cpus: 1,
-            drives: &[],
-            count_instructions: false,
-            instrumented: false,
-            append: "",
-            console: &console,
-            scratch: root.path(),
-        };
-        let patience = Patience {
-            boot: Duration::from_secs(1),
-            later: Duration::from_secs(3),
-        };
-        let mut heard = Heard::default();
-        let limit = Duration::from_secs(60);
-        let end = boot_within(&machine, limit, patience, &mut heard).unwrap();
-        let boots = std::fs::read_to_string(bin.join("boots")).unwrap();
-        (end, heard, boots.lines().count(), root)
-    }
-
-    fn kept(root: &tempfile::TempDir, name: &str) -> Option<String> {
-        std::fs::read_to_string(root.path().join(name)).ok()
-    }
-
-    #[test]
-    fn a_guest_that_hangs_or_dies_before_its_first_word_is_booted_again() {
-        let (end, heard, boots, root) = booted(
-            r#"case $boot in
-            1) exec sleep 1000 ;;
-            2) exit 3 ;;
-            *) says "$hello"; says '{"event":"end"}'; exec sleep 1000 ;;
-            esac"#,
-        );
-        assert_eq!((end, heard.events, boots), (End::Complete, 1, 3));
-        assert_eq!(
-            heard.failed,
-            [
-                "1: nothing heard for 1 s, console.boot-1.log: console of boot 1\n",
-                "2: QEMU ended: exit status: 3, console.boot-2.log: console of boot 2\n",
-            ]
-        );
-        assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
-    }
-
-    #[test]
-    fn a_guest_that_lost_a_timer_before_its_disks_were_ready_is_booted_again() {
-        let (end, heard, boots, _root) = booted(
-            r#"says "$hello"
-            case $boot in
-            1) echo "rcu: rcu_preempt kthread timer wakeup didn't happen for 5251 jiffies!"
-               exec sleep 1000 ;;
-            *) says '{"event":"end"}'; exec sleep 1000 ;;
-            esac"#,
-        );
-        assert_eq!((end, boots), (End::Complete, 2));
-        assert_eq!(heard.failed.len(), 1);
-        assert!(heard.failed[0].starts_with("1: a CPU's timer is silent"));
-    }
-
-    #[test]
-    fn three_failed_boots_are_enough() {
-        for (does, end) in [
-            ("exec sleep 1000", End::Silent(Duration::from_secs(1))),
-            // A guest that is busy and says nothing.
-            ("while :; do :; done", End::Silent(Duration::from_secs(1))),
-            ("exit 3", End::Died("exit status: 3".into())),
-        ] {
-            let (got, heard, boots, root) = booted(does);
-            assert_eq!((&got, heard.events, boots), (&end, 0, 3), "{does}");
-            assert_eq!(heard.failed.len(), 2, "{does}");
-            assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
-            let outcome = heard
-                .witness
-                .outcome(&got, &root.path().join("console.log"));
-            assert!(matches!(outcome, Outcome::Inconclusive(_)), "{outcome:?}");
-        }
-    }
-
-    #[test]
-    fn a_guest_that_said_anything_is_never_booted_again() {
-        for (does, end) in [
-            (
-                "says \"$hello\"; exec sleep 1000",
-                End::Silent(Duration::from_secs(3)),
-            ),
-            (
-                "says \"$hello\"; exit 3",
-                End::Died("exit status: 3".into()),
-            ),
-            (
-                "says '{\"event\":\"beat\"}'; exit 3",
-                End::Died("exit status: 3".into()),
-            ),
-        ] {
-            let (got, heard, boots, root) = booted(does);
-            assert_eq!((got, heard.events, boots), (end, 1, 1), "{does}");
-            assert!(heard.failed.is_empty(), "{does}");
-            let stale = kept(&root, "console.boot-2.log");
-            assert_eq!(stale, None, "the log of an earlier run is still there");
-        }
-        let (end, _, boots, _root) = booted("says nonsense; exec sleep 1000");
-        assert!(matches!(end, End::Garbled(_)), "{end:?}");
-        assert_eq!(boots, 1);
     }
 }

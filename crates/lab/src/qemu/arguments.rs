@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! QEMU's command line.
+
+use super::Machine;
+use crate::{madt, numa, tsc};
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+/// What QEMU is given as open descriptors, besides the initramfs.
+pub(super) struct Inherited<'a> {
+    pub(super) images: &'a [File],
+    pub(super) console: &'a File,
+    pub(super) madt: Option<&'a File>,
+    pub(super) channel: &'a UnixStream,
+    pub(super) monitor: &'a UnixStream,
+}
+
+/// A file without a name.
+pub(super) fn madt_file(possible_cpus: u32) -> Result<File> {
+    let mut file = tempfile::tempfile().context("making a file for an ACPI table")?;
+    file.write_all(&madt::table(possible_cpus))
+        .context("writing an ACPI table")?;
+    Ok(file)
+}
+
+/// QEMU refers to files it inherits by these paths.
+fn path_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// The name of a drive, the same in arguments and in the monitor's commands.
+pub(super) fn drive_id(index: usize) -> String {
+    format!("disk{index}")
+}
+
+pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |option: &str, value: &dyn AsRef<std::ffi::OsStr>| {
+        arguments.push(option.into());
+        arguments.push(value.as_ref().into());
+    };
+    add("-name", &"weir-lab");
+    let hmat = if machine.tiers.is_empty() {
+        ""
+    } else {
+        ",hmat=on"
+    };
+    add("-M", &format!("q35{hmat}"));
+    if machine.count_instructions {
+        // One instruction takes one nanosecond of virtual time, and time that nothing runs in is
+        // skipped.
+        add("-accel", &"tcg,thread=single");
+        add("-icount", &"shift=0,sleep=off");
+    } else {
+        add("-accel", &"tcg,thread=multi");
+    }
+    let mut cpu = "max".to_owned();
+    // Counting, a string instruction is one for each of its rounds: a page copied byte by byte
+    // would be 4,096. Without these two Linux and the C library copy by words.
+    if machine.count_instructions {
+        cpu += ",-erms,-fsrm";
+    }
+    // While a kernel with KASAN identifies its CPU, it forgets for an instant that its page tables
+    // have five levels, and reports whatever an interrupt reads then as a wild access.
+    if machine.instrumented {
+        cpu += ",-la57";
+    }
+    add("-cpu", &cpu);
+    match inherited.madt {
+        // Sockets make firmware switch to x2APIC, whose numbers have more than eight bits.
+        Some(table) => {
+            let (cpus, possible) = (machine.cpus, machine.possible_cpus);
+            add(
+                "-smp",
+                &format!("{cpus},maxcpus={possible},sockets={possible},cores=1,threads=1"),
+            );
+            add(
+                "-acpitable",
+                &format!("sig=APIC,rev=3,data={}", path_of(table)),
+            );
+        }
+        None => add("-smp", &machine.cpus.to_string()),
+    }
+    add(
+        "-m",
+        &numa::memory(machine.memory, machine.tiers, machine.dimm),
+    );
+    add("-display", &"none");
+    add("-kernel", &machine.image);
+    add("-initrd", &path_of(&machine.initramfs));
+    // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
+    // no_timer_check: on a busy machine the kernel finds the emulated timer wanting while it boots,
+    // and stops there.
+    let mut append = "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check".to_owned();
+    // Counting, the frequency is 1 GHz and the kernel finds it. reliable: nor need it compare the
+    // counter with a slower clock later, which a busy host distorts as much.
+    if let Some(khz) = tsc::khz().filter(|_| !machine.count_instructions) {
+        append += &format!(" tsc_early_khz={khz} tsc=reliable");
+    }
+    if inherited.madt.is_some() {
+        append += &format!(" {}", madt::kernel_options(machine.cpus));
+    }
+    add("-append", &format!("{append} {}", machine.append));
+    add(
+        "-chardev",
+        &format!("file,id=console,path={}", path_of(inherited.console)),
+    );
+    add("-serial", &"chardev:console");
+    for (id, socket) in [
+        ("channel", inherited.channel),
+        ("monitor", inherited.monitor),
+    ] {
+        add(
+            "-chardev",
+            &format!("socket,id={id},fd={}", socket.as_raw_fd()),
+        );
+    }
+    add("-serial", &"chardev:channel");
+    add("-mon", &"chardev=monitor,mode=control");
+    for (index, image) in inherited.images.iter().enumerate() {
+        let id = drive_id(index);
+        add(
+            "-drive",
+            &format!(
+                "if=none,id={id},format=raw,cache=unsafe,aio=threads,discard=unmap,werror=report,rerror=report,file={}",
+                path_of(image)
+            ),
+        );
+        add(
+            "-device",
+            &format!("virtio-blk-pci,drive={id},serial=weir-{index}"),
+        );
+    }
+    let tiers = numa::arguments(machine.tiers, machine.cpus, machine.dimm)?;
+    arguments.extend(tiers.into_iter().map(OsString::from));
+    arguments.push("-nodefaults".into());
+    arguments.push("-no-reboot".into());
+    Ok(arguments)
+}

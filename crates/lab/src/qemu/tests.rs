@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Guests that do not boot, with a script in place of QEMU.
+
+use super::*;
+use crate::verdict::Witness;
+use scenario::executor::Outcome;
+use std::os::unix::fs::PermissionsExt;
+
+/// In place of QEMU's dynamic linker: counts the boots in `boots` and finds the channel's
+/// socket.
+const FAKE: &str = r#"#!/bin/bash
+cd "${0%/*}" || exit 9
+echo boot >>boots
+mapfile -t seen <boots
+boot=${#seen[@]}
+all=$*
+channel=${all#*socket,id=channel,fd=}
+channel=${channel%% *}
+says() { echo "$1" >&"$channel"; }
+hello='{"event":"boot","release":"6.12"}'
+echo "console of boot $boot"
+"#;
+
+#[derive(Default)]
+struct Heard {
+    events: u32,
+    failed: Vec<String>,
+    witness: Witness,
+}
+
+impl Listener for Heard {
+    fn event(&mut self, event: Event) {
+        self.events += 1;
+        self.witness.note(&event);
+    }
+    fn failed_boot(&mut self, failed: &FailedBoot) {
+        let console = std::fs::read_to_string(&failed.log).unwrap();
+        let name = failed.log.file_name().unwrap().to_string_lossy();
+        let end = &failed.end;
+        self.failed
+            .push(format!("{}: {end}, {name}: {console}", failed.number));
+    }
+}
+
+/// What becomes of an emulator that does this, and how often it was started.
+fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
+    let root = tempfile::tempdir().unwrap();
+    let bin = root.path().join("lib/x86_64-linux-gnu");
+    std::fs::create_dir_all(&bin).unwrap();
+    let program = bin.join("ld-linux-x86-64.so.2");
+    std::fs::write(&program, format!("{FAKE}{does}\n")).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let console = root.path().join("console.log");
+    std::fs::write(root.path().join("console.boot-2.log"), "of an earlier run").unwrap();
+    let machine = Machine {
+        emulator: &Emulator::at(root.path().into()),
+        image: Path::new("/nonexistent"),
+        initramfs: tempfile::tempfile().unwrap(),
+        memory: 1 << 30,
+        tiers: &[],
+        dimm: false,
+        cpus: 1,
+        possible_cpus: 1,
+        drives: &[],
+        count_instructions: false,
+        instrumented: false,
+        append: "",
+        console: &console,
+        scratch: root.path(),
+    };
+    let patience = Patience {
+        boot: Duration::from_secs(1),
+        later: Duration::from_secs(3),
+    };
+    let mut heard = Heard::default();
+    let limit = Duration::from_secs(60);
+    let end = boot_within(&machine, limit, patience, &mut heard).unwrap();
+    let boots = std::fs::read_to_string(bin.join("boots")).unwrap();
+    (end, heard, boots.lines().count(), root)
+}
+
+fn kept(root: &tempfile::TempDir, name: &str) -> Option<String> {
+    std::fs::read_to_string(root.path().join(name)).ok()
+}
+
+#[test]
+fn a_guest_that_hangs_or_dies_before_its_first_word_is_booted_again() {
+    let (end, heard, boots, root) = booted(
+        r#"case $boot in
+            1) exec sleep 1000 ;;
+            2) exit 3 ;;
+            *) says "$hello"; says '{"event":"end"}'; exec sleep 1000 ;;
+            esac"#,
+    );
+    assert_eq!((end, heard.events, boots), (End::Complete, 1, 3));
+    assert_eq!(
+        heard.failed,
+        [
+            "1: nothing heard for 1 s, console.boot-1.log: console of boot 1\n",
+            "2: QEMU ended: exit status: 3, console.boot-2.log: console of boot 2\n",
+        ]
+    );
+    assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
+}
+
+#[test]
+fn a_guest_that_lost_a_timer_before_its_disks_were_ready_is_booted_again() {
+    let (end, heard, boots, _root) = booted(
+        r#"says "$hello"
+            case $boot in
+            1) echo "rcu: rcu_preempt kthread timer wakeup didn't happen for 5251 jiffies!"
+               exec sleep 1000 ;;
+            *) says '{"event":"end"}'; exec sleep 1000 ;;
+            esac"#,
+    );
+    assert_eq!((end, boots), (End::Complete, 2));
+    assert_eq!(heard.failed.len(), 1);
+    assert!(heard.failed[0].starts_with("1: a CPU's timer is silent"));
+}
+
+#[test]
+fn three_failed_boots_are_enough() {
+    for (does, end) in [
+        ("exec sleep 1000", End::Silent(Duration::from_secs(1))),
+        // A guest that is busy and says nothing.
+        ("while :; do :; done", End::Silent(Duration::from_secs(1))),
+        ("exit 3", End::Died("exit status: 3".into())),
+    ] {
+        let (got, heard, boots, root) = booted(does);
+        assert_eq!((&got, heard.events, boots), (&end, 0, 3), "{does}");
+        assert_eq!(heard.failed.len(), 2, "{does}");
+        assert_eq!(kept(&root, "console.log").unwrap(), "console of boot 3\n");
+        let outcome = heard
+            .witness
+            .outcome(&got, &root.path().join("console.log"));
+        assert!(matches!(outcome, Outcome::Inconclusive(_)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_guest_that_said_anything_is_never_booted_again() {
+    for (does, end) in [
+        (
+            "says \"$hello\"; exec sleep 1000",
+            End::Silent(Duration::from_secs(3)),
+        ),
+        (
+            "says \"$hello\"; exit 3",
+            End::Died("exit status: 3".into()),
+        ),
+        (
+            "says '{\"event\":\"beat\"}'; exit 3",
+            End::Died("exit status: 3".into()),
+        ),
+    ] {
+        let (got, heard, boots, root) = booted(does);
+        assert_eq!((got, heard.events, boots), (end, 1, 1), "{does}");
+        assert!(heard.failed.is_empty(), "{does}");
+        let stale = kept(&root, "console.boot-2.log");
+        assert_eq!(stale, None, "the log of an earlier run is still there");
+    }
+    let (end, _, boots, _root) = booted("says nonsense; exec sleep 1000");
+    assert!(matches!(end, End::Garbled(_)), "{end:?}");
+    assert_eq!(boots, 1);
+}
