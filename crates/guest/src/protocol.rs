@@ -2,11 +2,8 @@
 //! What lab and guest say to each other: a [`Plan`] goes in as `/plan.json` of the initramfs,
 //! [`Event`]s come out as JSON lines on the second serial port.
 
-pub use runner::event::Event;
-pub use runner::result::{
-    BeforeAfter, DiskBytes, PhaseResult, Pressure, Series, TierSamples, TierSeries,
-};
 use scenario::model::{Arm, Filesystem, Scenario};
+pub use scenario::rundir::Event;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -3,12 +3,12 @@
 
 use crate::{Host, Plan, clean, keeper};
 use anyhow::{Context, Result, anyhow};
-use runner::event::Event;
-use runner::kept::Kept;
 use runner::klog::HARMLESS_TAINT;
 use scenario::executor::{Error, Outcome, Progress, Request, Run};
 use scenario::metric::{Figures, metrics};
 use scenario::model::Arm;
+use scenario::place::Place;
+use scenario::rundir::{About, Event, Kept};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
@@ -97,9 +97,8 @@ fn one(
     let mut kept = match request.out {
         Some(out) => {
             let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
-            std::fs::create_dir_all(&directory)
-                .with_context(|| format!("making {}", directory.display()))?;
-            Some(Kept::create(&directory)?)
+            let about = About::now(request, arm, repeat, Place::Host);
+            Some(Kept::create(&directory, about)?)
         }
         None => None,
     };

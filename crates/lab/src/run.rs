@@ -16,13 +16,12 @@ use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
 use guest::protocol::{Event, PlanDisk, Work};
-use runner::kept::Kept;
 use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Scenario};
 use scenario::place::{self, Place};
+use scenario::rundir::{About, Kept};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -217,8 +216,8 @@ impl Guests<'_> {
         let directory = self
             .directory
             .join(format!("{}-{}", arm.name(), repeat + 1));
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("making {}", directory.display()))?;
+        let about = About::now(self.request, arm, repeat, Place::Lab);
+        let record = Kept::create(&directory, about)?;
         let (packages, drivers) = extras(scenario);
         let contents = Contents {
             disks: &self.disks,
@@ -261,7 +260,7 @@ impl Guests<'_> {
             lab: self,
             arm,
             repeat,
-            record: Kept::create(&directory)?,
+            record,
             witness: Witness::default(),
             figures: BTreeMap::new(),
             failure: None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The way out: whatever takes lines of text, a serial port or a pipe.
 
-use crate::event::{BEAT_MS, Event};
+use scenario::rundir::{BEAT_MS, Event};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::{Arc, Mutex, PoisonError};

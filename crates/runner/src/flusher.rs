@@ -42,8 +42,8 @@ impl Flushers {
     }
 
     /// CPU time spent flushing since the first look.
-    pub fn microseconds(&self) -> u64 {
-        self.ticks * (1_000_000 / TICKS_PER_SECOND)
+    pub fn nanoseconds(&self) -> u64 {
+        self.ticks * (1_000_000_000 / TICKS_PER_SECOND)
     }
 }
 

@@ -8,7 +8,7 @@
 //! KCSAN also reports races of the kernel's own, and a stock kernel has many. Its reports count
 //! only if weir's code is involved: see [`troubles`].
 
-use crate::event::Event;
+use scenario::rundir::Event;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;

@@ -2,24 +2,20 @@
 //! Runs a scenario on the kernel it finds itself on: in a guest of the lab, or on a host.
 //!
 //! The caller of [`run`] has made the place where it happens, a [`Site`]: cgroup v2, mounted disks,
-//! a directory for temporary files. What goes on is told as [`event::Event`]s through a
-//! [`Channel`], what was measured is raw ([`result::PhaseResult`]): figures are computed elsewhere,
-//! alike for all places.
+//! a directory for temporary files. What goes on is told as [`Event`](scenario::rundir::Event)s
+//! through a [`Channel`]. What was measured is raw: figures are computed elsewhere, alike for all
+//! places.
 
 pub mod channel;
 pub mod disks;
-pub mod event;
 pub mod jobs;
-pub mod kept;
 pub mod klog;
 pub mod memory;
-pub mod result;
 pub mod system;
 
 mod cgroups;
 mod flusher;
 mod limits;
-mod measured;
 mod phases;
 mod record;
 mod sample;

@@ -25,28 +25,8 @@ mod program;
 mod reader;
 mod region;
 
-use serde::{Deserialize, Serialize};
-
 pub use program::{is_asked, main};
+pub use scenario::rundir::MemoryReport as Report;
 
 /// The program's name, which weir is started by: in guests there is a link, too.
 pub const PROGRAM: &str = "weir-memory";
-
-/// What the program has to say in the end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// Reads and writes in the time that counts.
-    pub ops: u64,
-    /// How long that was.
-    pub milliseconds: u64,
-    /// Hot pages on each node; all pages are hot if all are read alike.
-    pub hot: Vec<u64>,
-    /// The other pages.
-    pub cold: Vec<u64>,
-    /// Hot pages that are on no node: swapped out, or being moved just then.
-    pub hot_nowhere: u64,
-    /// Pages that did not hold what they should, when read or in the end.
-    pub corrupt_pages: u64,
-    /// Bytes in huge pages.
-    pub huge_bytes: u64,
-}

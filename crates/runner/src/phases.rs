@@ -16,7 +16,6 @@
 //! would slow.
 
 use crate::channel::Channel;
-use crate::event::Event;
 use crate::jobs;
 use crate::limits::Lifted;
 use crate::record::Recorder;
@@ -26,6 +25,7 @@ use crate::site::Site;
 use crate::{cgroups, system, tiers, weir_agent};
 use anyhow::{Context, Result, anyhow, bail};
 use scenario::model::{Arm, Job, Phase, Scenario};
+use scenario::rundir::Event;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;

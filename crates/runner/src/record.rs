@@ -6,7 +6,6 @@
 //! the channel then.
 
 use crate::channel::Channel;
-use crate::event::Event;
 use crate::site::Site;
 use crate::system;
 use anyhow::{Context, Result, anyhow};
@@ -14,6 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use observe::live::{self, Look, Target};
 use observe::recording::Recording;
+use scenario::rundir::Event;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,9 +11,9 @@
 
 use crate::cgroups::flat_key;
 use crate::flusher::Flushers;
-use crate::result::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
 use crate::site::Disk;
 use anyhow::{Context, Result};
+use scenario::rundir::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const FLUSHERS: usize = 20;
 const COARSE: usize = 40;
 const SECTOR: u64 = 512;
 /// On x86-64, which is what the lab boots.
-const PAGE_KIB: u64 = 4;
+const PAGE: u64 = 4096;
 
 /// What is watched.
 pub struct Watched {
@@ -112,8 +112,8 @@ impl Watch {
             let before = self.before.cgroup_pressure.get(&path);
             let before = before.copied().unwrap_or_default();
             let lost = Pressure {
-                io_some_us: after.io_some_us - before.io_some_us,
-                io_full_us: after.io_full_us - before.io_full_us,
+                io_some_ns: after.io_some_ns - before.io_some_ns,
+                io_full_ns: after.io_full_ns - before.io_full_ns,
                 ..Pressure::default()
             };
             (path, lost)
@@ -124,18 +124,18 @@ impl Watch {
         });
         Ok(PhaseResult {
             phase: phase.to_owned(),
-            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
             jobs: BTreeMap::new(),
             samples,
             disks: disks.collect(),
             cgroup_pressure: cgroup_pressure.collect(),
             pressure: Pressure {
-                io_some_us: after.pressure.io_some_us - self.before.pressure.io_some_us,
-                io_full_us: after.pressure.io_full_us - self.before.pressure.io_full_us,
-                mem_some_us: after.pressure.mem_some_us - self.before.pressure.mem_some_us,
-                mem_full_us: after.pressure.mem_full_us - self.before.pressure.mem_full_us,
+                io_some_ns: after.pressure.io_some_ns - self.before.pressure.io_some_ns,
+                io_full_ns: after.pressure.io_full_ns - self.before.pressure.io_full_ns,
+                mem_some_ns: after.pressure.mem_some_ns - self.before.pressure.mem_some_ns,
+                mem_full_ns: after.pressure.mem_full_ns - self.before.pressure.mem_full_ns,
             },
-            flusher_cpu_us: flushers.microseconds(),
+            flusher_cpu_ns: flushers.nanoseconds(),
             events: events.collect(),
             dirty_stat: dirty_stat.collect(),
             written: written.collect(),
@@ -152,10 +152,10 @@ impl Counters {
             counters.disks.insert(name.clone(), disk_bytes(disk)?);
         }
         counters.pressure = Pressure {
-            io_some_us: stall(Path::new(IO), "some")?,
-            io_full_us: stall(Path::new(IO), "full")?,
-            mem_some_us: stall(Path::new(MEMORY), "some")?,
-            mem_full_us: stall(Path::new(MEMORY), "full")?,
+            io_some_ns: stall(Path::new(IO), "some")?,
+            io_full_ns: stall(Path::new(IO), "full")?,
+            mem_some_ns: stall(Path::new(MEMORY), "some")?,
+            mem_full_ns: stall(Path::new(MEMORY), "full")?,
         };
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
         counters.events = events(&vmstat);
@@ -170,8 +170,8 @@ impl Counters {
             counters.written.insert(path.clone(), written(&text));
             let file = directory.join("io.pressure");
             let pressure = Pressure {
-                io_some_us: stall(&file, "some")?,
-                io_full_us: stall(&file, "full")?,
+                io_some_ns: stall(&file, "some")?,
+                io_full_ns: stall(&file, "full")?,
                 ..Pressure::default()
             };
             counters.cgroup_pressure.insert(path.clone(), pressure);
@@ -227,12 +227,14 @@ fn disk_bytes(disk: &Disk) -> Result<DiskBytes> {
 const IO: &str = "/proc/pressure/io";
 const MEMORY: &str = "/proc/pressure/memory";
 
-/// The `total=` of a line of a file of pressure, microseconds.
+/// The `total=` of a line of a file of pressure, in nanoseconds.
 fn stall(file: &Path, line: &str) -> Result<u64> {
     let name = file.display();
     let text =
         fs::read_to_string(file).with_context(|| format!("{name} (is PSI switched off?)"))?;
-    total(&text, line).with_context(|| format!("{name}: no total in its line `{line}`"))
+    let us = total(&text, line);
+    let us = us.with_context(|| format!("{name}: no total in its line `{line}`"))?;
+    Ok(us * 1000)
 }
 
 fn total(text: &str, line: &str) -> Option<u64> {
@@ -259,19 +261,18 @@ fn sample(
         .collect();
     let mut next = start;
     for round in 0.. {
-        let mut add = |subject: &str, kib: Option<u64>| {
-            if let Some(kib) = kib {
+        let mut add = |subject: &str, bytes: Option<u64>| {
+            if let Some(bytes) = bytes {
                 let series = series.entry(subject.to_owned()).or_default();
-                series
-                    .at_ms
-                    .push(u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX));
-                series.dirty_kib.push(kib);
+                let ns = u64::try_from(start.elapsed().as_nanos());
+                series.at_ns.push(ns.unwrap_or(u64::MAX));
+                series.dirty_bytes.push(bytes);
             }
         };
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         add(
             "host",
-            sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE_KIB),
+            sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE),
         );
         for ((path, directory), precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
@@ -280,15 +281,15 @@ fn sample(
                 false => continue,
             };
             let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
-            add(path, sum(&text, keys.0, keys.1).map(|bytes| bytes / 1024));
+            add(path, sum(&text, keys.0, keys.1));
         }
         if let Some(host) = series.get_mut("host") {
-            for (kib, key) in [
-                (&mut host.writeback_kib, "nr_writeback"),
-                (&mut host.limit_kib, "nr_dirty_threshold"),
-                (&mut host.background_kib, "nr_dirty_background_threshold"),
+            for (series, key) in [
+                (&mut host.writeback_bytes, "nr_writeback"),
+                (&mut host.limit_bytes, "nr_dirty_threshold"),
+                (&mut host.background_bytes, "nr_dirty_background_threshold"),
             ] {
-                kib.extend(flat_key(&vmstat, key).map(|pages| pages * PAGE_KIB));
+                series.extend(flat_key(&vmstat, key).map(|pages| pages * PAGE));
             }
         }
         let over = stop.load(Ordering::Relaxed);

@@ -12,10 +12,10 @@
 
 use crate::jobs;
 use crate::memory::job as memory;
-use crate::result::PhaseResult;
 use crate::site::Site;
 use anyhow::{Result, bail};
 use scenario::model::{Job, Phase};
+use scenario::rundir::PhaseResult;
 use std::time::{Duration, Instant};
 
 /// fio needs a moment to start and to end; a job that takes longer than this sleeps in a write.

@@ -8,8 +8,8 @@
 //! that is measured here.
 
 use crate::cgroups::flat_key;
-use crate::result::{TierSamples, TierSeries};
 use anyhow::{Result, anyhow};
+use scenario::rundir::{TierSamples, TierSeries};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(500);
+/// On x86-64, which is what the lab boots.
+const PAGE: u64 = 4096;
 /// What lies on LRU lists; the rest of a cgroup's memory cannot be moved.
 const LISTS: &[&str] = &[
     "inactive_anon",
@@ -56,15 +58,15 @@ impl Watch {
             .sampler
             .join()
             .map_err(|_| anyhow!("the thread that watches tiers panicked"))?;
-        let since = |at: Instant| ms(at.saturating_duration_since(self.start));
-        (samples.last_start_ms, samples.mark_ms, samples.end_ms) =
+        let since = |at: Instant| ns(at.saturating_duration_since(self.start));
+        (samples.last_start_ns, samples.mark_ns, samples.end_ns) =
             (since(last_start), since(mark), since(end));
         Ok(samples)
     }
 }
 
-fn ms(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn sample(
@@ -82,7 +84,7 @@ fn sample(
     while !stop.load(Ordering::Relaxed) {
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         if let Some(pages) = flat_key(&vmstat, "pgmigrate_success") {
-            samples.migrated.push((ms(start.elapsed()), pages));
+            samples.migrated.push((ns(start.elapsed()), pages * PAGE));
         }
         for (path, directory) in cgroups {
             let read = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();
@@ -95,7 +97,7 @@ fn sample(
                 .iter()
                 .filter_map(|file| read(file).trim().parse().ok());
             let series = series.entry(path.clone()).or_default();
-            series.at_ms.push(ms(start.elapsed()));
+            series.at_ns.push(ns(start.elapsed()));
             series.node_bytes.push(nodes);
             series.budget_bytes.push(budget.min());
         }

@@ -16,7 +16,7 @@
 //! How it is built: [`config`] reads TOML and collects problems;
 //! [`parse`] is the language, one function per section; [`expect`] the little expression language
 //! of expectations; [`measured`] what a run measures and [`metric`] the figures that come of it;
-//! [`fio`] the option names fio knows;
+//! [`rundir`] what a run leaves in a directory; [`fio`] the option names fio knows;
 //! [`io_max`] a cgroup file that names disks; [`executor`] what runs a scenario, and [`place`] which
 //! keys are honoured where.
 
@@ -29,6 +29,7 @@ pub mod metric;
 pub mod model;
 mod parse;
 pub mod place;
+pub mod rundir;
 
 use config::problem::Problems;
 use std::path::Path;

@@ -6,9 +6,11 @@ use crate::executor::Refusal;
 use crate::metric::{Name, Places, table};
 use crate::model::Scenario;
 use knobs::Knob;
+use serde::{Deserialize, Serialize};
 
 /// Where scenarios run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Place {
     /// QEMU guests that boot a stock distribution kernel.
     Lab,

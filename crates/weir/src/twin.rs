@@ -9,6 +9,7 @@ use nix::sys::time::TimeValLike;
 use scenario::executor::{self, Executor, Outcome, Progress, Refusal, Request, Run};
 use scenario::model::{Arm, Scenario};
 use scenario::place::{self, Place};
+use scenario::rundir::About;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -51,7 +52,14 @@ impl Executor for Twin {
             events += outcome.events;
             if let Some(out) = record {
                 let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
-                twin_record::keep(&directory, KERNEL, request.scenario, &outcome.watched)?;
+                let about = About::now(request, arm, repeat, Place::Twin);
+                twin_record::keep(
+                    &directory,
+                    about,
+                    KERNEL,
+                    request.scenario,
+                    &outcome.watched,
+                )?;
             }
             runs.push(from_twin(arm, repeat, outcome));
         }

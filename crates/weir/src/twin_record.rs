@@ -2,49 +2,44 @@
 //! A watched run of the twin, kept as the lab keeps a guest's: `results.jsonl` and a recording of
 //! each phase, so that whatever reads those reads this.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use observe::Observation;
 use observe::cgroup::Cgroup;
-use observe::host::Device;
+use observe::host::{Device, PAGE};
 use observe::recording::{Recording, Samples};
 use observe::trace::event::{Event, Limits, Pause, WOKE, What};
-use runner::event::Event as Said;
-use runner::result::{PhaseResult, Series};
 use scenario::model::Scenario;
+use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 use twin::{BalanceDirtyPages, Watched};
 
-/// KiB of a page.
-const PAGE_KIB: u64 = 4;
+/// KiB of a page, in which the kernel's events have rates.
+const PAGE_KIB: u64 = PAGE >> 10;
 
 /// Keeps what was watched in `directory`.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn keep(directory: &Path, kernel: &str, scenario: &Scenario, phases: &[Watched]) -> Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
-    let mut results = String::new();
-    let mut say = |event: &Said| -> Result<()> {
-        Ok(writeln!(results, "{}", serde_json::to_string(event)?)?)
-    };
-    say(&Said::Boot {
+pub fn keep(
+    directory: &Path,
+    about: About,
+    kernel: &str,
+    scenario: &Scenario,
+    phases: &[Watched],
+) -> Result<()> {
+    let mut kept = Kept::create(directory, about)?;
+    kept.keep(&Said::Boot {
         release: kernel.into(),
     })?;
     for phase in phases {
         let file = directory.join(format!("{}.weir", phase.phase));
-        if file.exists() {
-            fs::remove_file(&file).with_context(|| format!("{}", file.display()))?;
-        }
         let mut recording = Recording::create(&file, kernel)?;
         recording.round(&mut events(scenario, phase), &mut samples(phase))?;
         recording.finish(end(scenario, phase))?;
-        say(&Said::PhaseEnd(Box::new(result(phase))))?;
+        kept.keep(&Said::PhaseEnd(Box::new(result(phase))))?;
     }
-    let path = directory.join("results.jsonl");
-    fs::write(&path, results).with_context(|| format!("cannot write {}", path.display()))
+    Ok(())
 }
 
 /// The root's directory has inode 1.
@@ -172,22 +167,21 @@ fn end(scenario: &Scenario, phase: &Watched) -> Observation {
 }
 
 fn result(phase: &Watched) -> PhaseResult {
-    let ms = |at: u64| u32::try_from((at - phase.span.0) / 1_000_000).unwrap_or(u32::MAX);
     let mut samples = BTreeMap::new();
     for (path, series) in &phase.cgroups {
         if path.is_empty() {
             continue;
         }
         let series = Series {
-            at_ms: series.iter().map(|(at, _)| ms(*at)).collect(),
-            dirty_kib: series.iter().map(|(_, pages)| pages * PAGE_KIB).collect(),
+            at_ns: series.iter().map(|(at, _)| at - phase.span.0).collect(),
+            dirty_bytes: series.iter().map(|(_, pages)| pages * PAGE).collect(),
             ..Series::default()
         };
         samples.insert(path.clone(), series);
     }
     PhaseResult {
         phase: phase.phase.clone(),
-        elapsed_ms: (phase.span.1 - phase.span.0) / 1_000_000,
+        elapsed_ns: phase.span.1 - phase.span.0,
         samples,
         ..PhaseResult::default()
     }

@@ -11,20 +11,16 @@ use observe::host::PAGE;
 use observe::observation::content;
 use observe::plausible::MOST_BYTES;
 use observe::trace::event::Limits;
-use runner::event::Event;
-use runner::result::{PhaseResult, Series as Sampled};
+use scenario::rundir::{Event, PhaseResult, RESULTS, Series as Sampled};
 use std::fs;
 use std::path::Path;
-
-/// KiB of a page, in which the kernel counts and series do not.
-const PAGE_KIB: u64 = PAGE >> 10;
 
 /// What is drawn of a guest's directory.
 ///
 /// # Errors
 /// It is none, no phase came to its end, or a file in it cannot be read.
 pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
-    let path = directory.join("results.jsonl");
+    let path = directory.join(RESULTS);
     if !path.is_file() {
         bail!("{name} {}", what_it_is(directory));
     }
@@ -71,22 +67,22 @@ pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
 fn is_plausible(result: &PhaseResult) -> bool {
     let mut sizes = result.samples.values().flat_map(|sampled| {
         let Sampled {
-            dirty_kib,
-            writeback_kib,
-            background_kib,
-            limit_kib,
+            dirty_bytes,
+            writeback_bytes,
+            background_bytes,
+            limit_bytes,
             ..
         } = sampled;
-        [dirty_kib, writeback_kib, background_kib, limit_kib].map(|kib| kib.iter())
+        [dirty_bytes, writeback_bytes, background_bytes, limit_bytes].map(|bytes| bytes.iter())
     });
-    sizes.all(|mut kib| kib.all(|kib| *kib <= MOST_BYTES >> 10))
+    sizes.all(|mut bytes| bytes.all(|bytes| *bytes <= MOST_BYTES))
 }
 
 /// Why a directory is not one guest's.
 fn what_it_is(directory: &Path) -> String {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut guests: Vec<String> = entries
-        .filter(|entry| entry.path().join("results.jsonl").is_file())
+        .filter(|entry| entry.path().join(RESULTS).is_file())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     guests.sort();
@@ -118,18 +114,18 @@ fn phase(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
         && result
             .samples
             .get("host")
-            .is_some_and(|host| host.limit_kib.is_empty())
+            .is_some_and(|host| host.limit_bytes.is_empty())
     {
         phase
             .missing
             .push("the host's limits: an older weir ran this".into());
     }
-    phase.seconds = phase.seconds.max(result.elapsed_ms as f64 / 1000.0);
+    phase.seconds = phase.seconds.max(result.elapsed_ns as f64 / 1e9);
     for (subject, sampled) in &result.samples {
         if subject != "host" {
             phase.cgroups.push(Cgroup {
                 path: format!("/{subject}"),
-                held: series(sampled, &sampled.dirty_kib),
+                held: series(sampled, &sampled.dirty_bytes),
             });
         } else if phase.host.held.is_empty() {
             phase.host = levels(sampled);
@@ -138,28 +134,28 @@ fn phase(directory: &Path, result: &PhaseResult) -> Result<Timeline> {
     Ok(phase)
 }
 
-fn series(sampled: &Sampled, kib: &[u64]) -> super::Series {
-    let bytes = kib.iter().map(|kib| (kib << 10) as f64);
-    let seconds = sampled.at_ms.iter().map(|ms| f64::from(*ms) / 1000.0);
+fn series(sampled: &Sampled, bytes: &[u64]) -> super::Series {
+    let bytes = bytes.iter().map(|bytes| *bytes as f64);
+    let seconds = sampled.at_ns.iter().map(|ns| *ns as f64 / 1e9);
     seconds.zip(bytes).collect()
 }
 
 fn levels(sampled: &Sampled) -> Levels {
-    let levels = sampled.background_kib.iter().zip(&sampled.limit_kib);
+    let levels = sampled.background_bytes.iter().zip(&sampled.limit_bytes);
     let of = |level: fn(&Limits) -> u64| -> Vec<u64> {
         let limits = levels.clone().map(|(background, limit)| Limits {
-            background: background / PAGE_KIB,
-            thresh: limit / PAGE_KIB,
+            background: background / PAGE,
+            thresh: limit / PAGE,
             ..Limits::default()
         });
-        limits.map(|limits| level(&limits) * PAGE_KIB).collect()
+        limits.map(|limits| level(&limits) * PAGE).collect()
     };
     Levels {
-        held: series(sampled, &sampled.dirty_kib),
-        writeback: series(sampled, &sampled.writeback_kib),
-        background: series(sampled, &sampled.background_kib),
+        held: series(sampled, &sampled.dirty_bytes),
+        writeback: series(sampled, &sampled.writeback_bytes),
+        background: series(sampled, &sampled.background_bytes),
         setpoint: series(sampled, &of(Limits::setpoint)),
         freerun: series(sampled, &of(Limits::freerun)),
-        limit: series(sampled, &sampled.limit_kib),
+        limit: series(sampled, &sampled.limit_bytes),
     }
 }

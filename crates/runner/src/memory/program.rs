@@ -90,7 +90,7 @@ fn measure(ops: &AtomicU64) -> Report {
     }
     Report {
         ops: ops.load(Ordering::Relaxed) - from.1,
-        milliseconds: u64::try_from(from.0.elapsed().as_millis()).unwrap_or(u64::MAX),
+        elapsed_ns: u64::try_from(from.0.elapsed().as_nanos()).unwrap_or(u64::MAX),
         ..Report::default()
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured, raw: nothing here is computed but differences of counters.
 
-use crate::memory::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -10,22 +9,22 @@ use std::collections::BTreeMap;
 pub struct PhaseResult {
     /// The phase's name.
     pub phase: String,
-    /// Length in milliseconds, from the first job's start to the last job's end.
-    pub elapsed_ms: u64,
+    /// Length in nanoseconds, from the first job's start to the last job's end.
+    pub elapsed_ns: u64,
     /// By job name: the first element of fio's `jobs` array (`--output-format=json+`).
     pub jobs: BTreeMap<String, serde_json::Value>,
     /// `host` or a cgroup path to its samples.
     pub samples: BTreeMap<String, Series>,
     /// By disk name: bytes written and read over the phase.
     pub disks: BTreeMap<String, DiskBytes>,
-    /// Stall time over the phase, microseconds.
+    /// Stall time over the phase, nanoseconds.
     pub pressure: Pressure,
     /// By cgroup path, of I/O only.
     #[serde(default)]
     pub cgroup_pressure: BTreeMap<String, Pressure>,
-    /// CPU time of flushers, microseconds.
+    /// CPU time of flushers, nanoseconds.
     #[serde(default)]
-    pub flusher_cpu_us: u64,
+    pub flusher_cpu_ns: u64,
     /// Counters of `/proc/vmstat` over the phase, by their names there.
     #[serde(default)]
     pub events: BTreeMap<String, u64>,
@@ -36,25 +35,25 @@ pub struct PhaseResult {
     pub written: BTreeMap<String, u64>,
     /// By job name: what jobs that read memory say of themselves.
     #[serde(default)]
-    pub memory: BTreeMap<String, Report>,
+    pub memory: BTreeMap<String, MemoryReport>,
     /// Where memory lay, on a host with tiers.
     #[serde(default)]
     pub tiers: Option<TierSamples>,
 }
 
-/// Where memory lay over a phase; times are milliseconds since it began.
+/// Where memory lay over a phase; times are nanoseconds since it began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierSamples {
     /// Nodes of the fastest tier.
     pub top_nodes: Vec<usize>,
     /// When the last job was started.
-    pub last_start_ms: u32,
+    pub last_start_ns: u64,
     /// When the time that counts began.
-    pub mark_ms: u32,
+    pub mark_ns: u64,
     /// When the first job was told to end.
-    pub end_ms: u32,
-    /// When, and how many pages had been migrated since the host booted.
-    pub migrated: Vec<(u32, u64)>,
+    pub end_ns: u64,
+    /// When, and how many bytes had been migrated since the host booted.
+    pub migrated: Vec<(u64, u64)>,
     /// By cgroup path.
     pub cgroups: BTreeMap<String, TierSeries>,
 }
@@ -62,8 +61,8 @@ pub struct TierSamples {
 /// Where a cgroup's memory lay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierSeries {
-    /// Time of each sample, in milliseconds.
-    pub at_ms: Vec<u32>,
+    /// Time of each sample.
+    pub at_ns: Vec<u64>,
     /// How much was on each node.
     pub node_bytes: Vec<Vec<u64>>,
     /// How much was allowed in the fastest tier, if anything was said.
@@ -73,19 +72,19 @@ pub struct TierSeries {
 /// Dirty + writeback of one subject over a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// When, in milliseconds since the phase began.
-    pub at_ms: Vec<u32>,
-    /// How much, in KiB (compact; the kernel counts pages).
-    pub dirty_kib: Vec<u64>,
-    /// How much of it in writeback, in KiB; of the host only.
+    /// When, in nanoseconds since the phase began.
+    pub at_ns: Vec<u64>,
+    /// How much, in bytes.
+    pub dirty_bytes: Vec<u64>,
+    /// How much of it in writeback; of the host only.
     #[serde(default)]
-    pub writeback_kib: Vec<u64>,
-    /// The limit, in KiB; of the host only.
+    pub writeback_bytes: Vec<u64>,
+    /// The limit; of the host only.
     #[serde(default)]
-    pub limit_kib: Vec<u64>,
-    /// Where the flusher starts, in KiB; of the host only.
+    pub limit_bytes: Vec<u64>,
+    /// Where the flusher starts; of the host only.
     #[serde(default)]
-    pub background_kib: Vec<u64>,
+    pub background_bytes: Vec<u64>,
 }
 
 /// Bytes moved by a block device.
@@ -97,18 +96,18 @@ pub struct DiskBytes {
     pub read: u64,
 }
 
-/// Totals of `/proc/pressure/*` over a phase, in microseconds.
+/// Totals of `/proc/pressure/*` over a phase, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// `some` of `io`.
-    pub io_some_us: u64,
+    pub io_some_ns: u64,
     /// `full` of `io`.
-    pub io_full_us: u64,
+    pub io_full_ns: u64,
     /// `some` of `memory`.
     #[serde(default)]
-    pub mem_some_us: u64,
+    pub mem_some_ns: u64,
     /// `full` of `memory`.
-    pub mem_full_us: u64,
+    pub mem_full_ns: u64,
 }
 
 /// A flat-keyed file read twice.
@@ -118,4 +117,23 @@ pub struct BeforeAfter {
     pub before: String,
     /// At its end.
     pub after: String,
+}
+
+/// What the program of a job that reads memory has to say in the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// Reads and writes in the time that counts.
+    pub ops: u64,
+    /// How long that was, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Hot pages on each node; all pages are hot if all are read alike.
+    pub hot: Vec<u64>,
+    /// The other pages.
+    pub cold: Vec<u64>,
+    /// Hot pages that are on no node: swapped out, or being moved just then.
+    pub hot_nowhere: u64,
+    /// Pages that did not hold what they should, when read or in the end.
+    pub corrupt_pages: u64,
+    /// Bytes in huge pages.
+    pub huge_bytes: u64,
 }

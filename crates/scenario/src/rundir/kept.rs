@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is kept of a run: `results.jsonl` with its events, `PHASE.csv` with samples, `PHASE.weir`
-//! with recordings.
+//! Writes what is kept of a run.
 
-use crate::event::Event;
-use crate::result::PhaseResult;
+use super::{About, Event, PhaseResult, RESULTS};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,12 +17,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Begins, in a directory that is there.
+    /// Makes the directory and begins in it.
     ///
     /// # Errors
     /// Files cannot be written there.
-    pub fn create(directory: &Path) -> Result<Kept> {
-        let path = directory.join("results.jsonl");
+    pub fn create(directory: &Path, about: About) -> Result<Kept> {
+        fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+        let path = directory.join(RESULTS);
         let results = File::create(&path).with_context(|| format!("{}", path.display()))?;
         // Recordings are written part by part: those of an earlier run in this directory would
         // grow.
@@ -33,10 +32,12 @@ impl Kept {
                 fs::remove_file(entry.path())?;
             }
         }
-        Ok(Kept {
+        let mut kept = Kept {
             directory: directory.to_path_buf(),
             results,
-        })
+        };
+        kept.keep(&Event::About(about))?;
+        Ok(kept)
     }
 
     /// Keeps what is worth it of an event.
@@ -66,10 +67,10 @@ impl Kept {
 
 /// All samples of a phase, one line each.
 fn csv(result: &PhaseResult) -> Result<String> {
-    let mut text = String::from("ms,subject,dirty_bytes\n");
+    let mut text = String::from("ns,subject,dirty_bytes\n");
     for (subject, series) in &result.samples {
-        for (ms, kib) in series.at_ms.iter().zip(&series.dirty_kib) {
-            writeln!(text, "{ms},{subject},{}", kib * 1024)?;
+        for (ns, bytes) in series.at_ns.iter().zip(&series.dirty_bytes) {
+            writeln!(text, "{ns},{subject},{bytes}")?;
         }
     }
     Ok(text)

@@ -3,17 +3,55 @@
 //! that dies in the middle leaves everything it said before readable, and a transcript can be kept
 //! and read by people.
 
-use crate::result::PhaseResult;
+use super::PhaseResult;
+use crate::executor::Request;
+use crate::model::Arm;
+use crate::place::Place;
 use serde::{Deserialize, Serialize};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A run says [`Event::Beat`] this often, in milliseconds.
 pub const BEAT_MS: u64 = 5_000;
+
+/// Which run it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The scenario's title.
+    pub title: String,
+    /// With the module or without.
+    pub arm: Arm,
+    /// Counted from 0.
+    pub repeat: u32,
+    /// Where it was run.
+    pub place: Place,
+    /// When it began, in seconds since 1970.
+    pub begun: u64,
+}
+
+impl About {
+    /// A run of `request` that begins now.
+    pub fn now(request: &Request, arm: Arm, repeat: u32, place: Place) -> About {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        About {
+            scenario: request.scenario.name.clone(),
+            title: request.scenario.title.clone(),
+            arm,
+            repeat,
+            place,
+            begun: since.map_or(0, |since| since.as_secs()),
+        }
+    }
+}
 
 /// One line of what a run says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// First of all; says which kernel this really is.
+    /// Which run it is: the first line of what is kept.
+    About(About),
+    /// First of all that is said; says which kernel this really is.
     Boot {
         /// Release of the kernel (`uname -r`).
         release: String,

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What was measured on a kernel, in nanoseconds and bytes, for [`scenario::metric`].
+//! What was measured on a kernel, as [`crate::metric`] takes it.
 
-use crate::memory::Report;
-use crate::result::{BeforeAfter, PhaseResult, Pressure, TierSamples, TierSeries};
-use scenario::measured::{self, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
+use super::{BeforeAfter, MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
+use crate::measured::{self, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-const MS: u64 = 1_000_000;
-const PAGE: u64 = 4096;
 
 impl PhaseResult {
     /// The same in the units of all places where scenarios run.
@@ -22,14 +18,14 @@ impl PhaseResult {
         };
         let samples = self.samples.get("host");
         let host = Host {
-            held: samples.map_or_else(Vec::new, |of| in_bytes(&of.dirty_kib)),
-            writeback: samples.map_or_else(Vec::new, |of| in_bytes(&of.writeback_kib)),
+            held: samples.map_or_else(Vec::new, |of| of.dirty_bytes.clone()),
+            writeback: samples.map_or_else(Vec::new, |of| of.writeback_bytes.clone()),
             pressure: measured::Pressure {
-                mem_some_ns: Some(self.pressure.mem_some_us * 1000),
-                mem_full_ns: Some(self.pressure.mem_full_us * 1000),
+                mem_some_ns: Some(self.pressure.mem_some_ns),
+                mem_full_ns: Some(self.pressure.mem_full_ns),
                 ..io(&self.pressure)
             },
-            flusher_ns: self.flusher_cpu_us * 1000,
+            flusher_ns: self.flusher_cpu_ns,
             allocstalls: events("allocstall"),
             kswapd_scanned: events("pgscan_kswapd"),
             oom_kills: events("oom_kill"),
@@ -41,7 +37,7 @@ impl PhaseResult {
         });
         Measured {
             phase: self.phase.clone(),
-            elapsed_ns: self.elapsed_ms * MS,
+            elapsed_ns: self.elapsed_ns,
             jobs: mapped(&self.jobs, job),
             memory: memory.collect(),
             disks: mapped(&self.disks, |disk| disk.written),
@@ -54,7 +50,7 @@ impl PhaseResult {
     fn cgroups(&self) -> BTreeMap<String, measured::Cgroup> {
         let mut cgroups = BTreeMap::<String, measured::Cgroup>::new();
         for (path, series) in self.samples.iter().filter(|(path, _)| *path != "host") {
-            cgroups.entry(path.clone()).or_default().held = in_bytes(&series.dirty_kib);
+            cgroups.entry(path.clone()).or_default().held = series.dirty_bytes.clone();
         }
         for (path, bytes) in &self.written {
             cgroups.entry(path.clone()).or_default().written = Some(*bytes);
@@ -78,14 +74,10 @@ fn mapped<A, B>(map: &BTreeMap<String, A>, of: fn(&A) -> B) -> BTreeMap<String, 
     map.iter().map(|(name, a)| (name.clone(), of(a))).collect()
 }
 
-fn in_bytes(kib: &[u64]) -> Vec<u64> {
-    kib.iter().map(|kib| kib << 10).collect()
-}
-
 fn io(pressure: &Pressure) -> measured::Pressure {
     measured::Pressure {
-        io_some_ns: pressure.io_some_us * 1000,
-        io_full_ns: pressure.io_full_us * 1000,
+        io_some_ns: pressure.io_some_ns,
+        io_full_ns: pressure.io_full_ns,
         ..measured::Pressure::default()
     }
 }
@@ -118,7 +110,7 @@ fn memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
     let (top, low) = split(&report.hot, top_nodes);
     MemoryJob {
         ops: report.ops,
-        elapsed_ns: report.milliseconds * MS,
+        elapsed_ns: report.elapsed_ns,
         hot_low: low + report.hot_nowhere,
         hot: top + low + report.hot_nowhere,
         corrupt: report.corrupt_pages,
@@ -132,25 +124,21 @@ fn split(nodes: &[u64], top_nodes: &[usize]) -> (u64, u64) {
 }
 
 fn when(tiers: &TierSamples) -> Tiers {
-    let ns = |ms: u32| u64::from(ms) * MS;
-    let migrated = tiers.migrated.iter();
     Tiers {
-        last_start_ns: ns(tiers.last_start_ms),
-        mark_ns: ns(tiers.mark_ms),
-        end_ns: ns(tiers.end_ms),
-        migrated: migrated
-            .map(|(at, pages)| (ns(*at), pages * PAGE))
-            .collect(),
+        last_start_ns: tiers.last_start_ns,
+        mark_ns: tiers.mark_ns,
+        end_ns: tiers.end_ns,
+        migrated: tiers.migrated.clone(),
     }
 }
 
 fn places(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
-    let samples = series.at_ms.iter().zip(&series.node_bytes);
+    let samples = series.at_ns.iter().zip(&series.node_bytes);
     let samples = samples.zip(&series.budget_bytes);
-    let place = |((at_ms, nodes), budget): ((&u32, &Vec<u64>), &Option<u64>)| {
+    let place = |((at_ns, nodes), budget): ((&u64, &Vec<u64>), &Option<u64>)| {
         let (top, low) = split(nodes, &tiers.top_nodes);
         Place {
-            at_ns: u64::from(*at_ms) * MS,
+            at_ns: *at_ns,
             top,
             low,
             budget: *budget,
@@ -177,9 +165,9 @@ fn stat(texts: &BeforeAfter) -> BTreeMap<&'static str, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
-    use scenario::metric::{Figure, Figures, Unit, metrics};
-    use scenario::model::Arm;
+    use crate::metric::{Figure, Figures, Unit, metrics};
+    use crate::model::Arm;
+    use crate::rundir::Event;
 
     /// What a real guest said: tests/data/short.toml of crates/weir, arm weir, Debian's 6.12 cloud
     /// kernel.
@@ -249,7 +237,7 @@ mod tests {
     fn hot_pages_that_are_nowhere_are_not_in_fast_memory() {
         let report = Report {
             ops: 3000,
-            milliseconds: 1500,
+            elapsed_ns: 1_500_000_000,
             hot: vec![90, 8],
             hot_nowhere: 2,
             ..Report::default()
@@ -257,7 +245,7 @@ mod tests {
         let job = memory_job(&report, &[0]);
         assert_eq!(
             (job.hot_low, job.hot, job.elapsed_ns),
-            (10, 100, 1_500 * MS)
+            (10, 100, 1_500_000_000)
         );
     }
 
