@@ -7,6 +7,7 @@
 //! Two runs share their axes: what looks twice as high is twice as high.
 
 mod axis;
+mod figures;
 mod pictures;
 mod svg;
 mod table;
@@ -30,9 +31,17 @@ line. Arrow keys, +, - and Escape do the same in a picture that has the focus.</
 /// The page of one or two runs.
 pub fn html(runs: &[&Timeline]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    let title = escape(&format!("weir report: {}", names.join(" beside ")));
-    let mut body = format!("<h1>{title}</h1>\n");
-    body += &columns(runs.iter().map(|run| head(run, runs.len() > 1)));
+    let title = escape(&names.join(" beside "));
+    let mut titles: Vec<&str> = runs.iter().map(|run| run.title.as_str()).collect();
+    titles.dedup();
+    titles.retain(|title| !title.is_empty());
+    let heading = match titles[..] {
+        [] => "weir report".to_owned(),
+        _ => escape(&titles.join(" beside ")),
+    };
+    let mut body = format!("<h1>{heading}</h1>\n");
+    body += &columns(runs.iter().map(|run| head(run)));
+    body += &figures::figures(runs);
     let seconds = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
     for (index, picture) in pictures(runs).iter().enumerate() {
         body += &section(index, picture, runs, seconds);
@@ -57,11 +66,8 @@ fn columns(parts: impl Iterator<Item = String>) -> String {
     format!("<div class=\"columns\">\n{parts}</div>\n")
 }
 
-fn head(run: &Timeline, is_named: bool) -> String {
-    let mut out = String::new();
-    if is_named {
-        out += &format!("<h2>{}</h2>\n", escape(&run.name));
-    }
+fn head(run: &Timeline) -> String {
+    let mut out = format!("<h2>{}</h2>\n", escape(&run.name));
     out += &format!("<p>{}</p>\n", escape(&run.source));
     out += "<dl>\n";
     for (name, value) in &run.facts {

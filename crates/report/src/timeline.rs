@@ -16,9 +16,11 @@ mod progress;
 mod seen;
 mod share;
 
-pub use lab::phases;
+pub use lab::{date, phases};
 pub use seen::recorded;
 pub use share::shares;
+
+use scenario::metric::Unit;
 
 /// Values over time, by time; one that is no number breaks the line.
 pub type Series = Vec<(f64, f64)>;
@@ -26,8 +28,10 @@ pub type Series = Vec<(f64, f64)>;
 /// A run over time, from any source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// What to call it: its file.
+    /// What to call it: scenario, arm, kernel and date, or its file and date.
     pub name: String,
+    /// One line from the scenario; empty without one.
+    pub title: String,
     /// What it is.
     pub source: String,
     /// Length of the run.
@@ -54,6 +58,21 @@ pub struct Timeline {
     pub pressure: Vec<(&'static str, Series)>,
     /// Cgroups with dirty pages.
     pub cgroups: Vec<Cgroup>,
+    /// What it came to.
+    pub figures: Vec<Figure>,
+}
+
+/// A number that runs are compared by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Of which phase; empty without phases.
+    pub phase: String,
+    /// What was measured, as in `victim.iops`.
+    pub name: String,
+    /// How much it is.
+    pub value: f64,
+    /// What it counts.
+    pub unit: Unit,
 }
 
 /// Pages of the host, in bytes, and the levels the throttle steers by.
@@ -229,6 +248,11 @@ impl Timeline {
                 None => self.cgroups.push(cgroup),
             }
         }
+        let figures = next.figures.into_iter();
+        self.figures.extend(figures.map(|figure| Figure {
+            phase: phase.into(),
+            ..figure
+        }));
         if !next.verdict.is_empty() {
             self.verdict += &format!("Phase {phase}:\n{}\n", next.verdict);
         }

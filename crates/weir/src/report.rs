@@ -115,10 +115,14 @@ fn in_words(args: &Args) -> Result<ExitCode> {
 }
 
 fn open(path: &Path) -> Result<Timeline> {
-    let name = path.display().to_string();
     if path.is_dir() {
-        timeline::phases(&name, path)
-    } else {
-        Ok(timeline::recorded(&name, &Observation::open(path)?))
+        return timeline::phases(path);
     }
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let mut name = name.to_string_lossy().into_owned();
+    let made = path.metadata().and_then(|about| about.modified());
+    if let Ok(made) = made {
+        name += &format!(", {}", timeline::date(made));
+    }
+    Ok(timeline::recorded(&name, &Observation::open(path)?))
 }

@@ -53,13 +53,7 @@ impl Executor for Twin {
             if let Some(out) = record {
                 let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
                 let about = About::now(request, arm, repeat, Place::Twin);
-                twin_record::keep(
-                    &directory,
-                    about,
-                    KERNEL,
-                    request.scenario,
-                    &outcome.watched,
-                )?;
+                twin_record::keep(&directory, about, KERNEL, request.scenario, &outcome)?;
             }
             runs.push(from_twin(arm, repeat, outcome));
         }

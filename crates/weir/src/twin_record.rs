@@ -12,7 +12,7 @@ use scenario::model::Scenario;
 use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use twin::{BalanceDirtyPages, Watched};
+use twin::{BalanceDirtyPages, Outcome, Watched};
 
 /// KiB of a page, in which the kernel's events have rates.
 const PAGE_KIB: u64 = PAGE >> 10;
@@ -26,20 +26,25 @@ pub fn keep(
     about: About,
     kernel: &str,
     scenario: &Scenario,
-    phases: &[Watched],
+    outcome: &Outcome,
 ) -> Result<()> {
     let mut kept = Kept::create(directory, about)?;
     kept.keep(&Said::Boot {
         release: kernel.into(),
     })?;
-    for phase in phases {
+    for phase in &outcome.watched {
         let file = directory.join(format!("{}.weir", phase.phase));
         let mut recording = Recording::create(&file, kernel)?;
         recording.round(&mut events(scenario, phase), &mut samples(phase))?;
         recording.finish(end(scenario, phase))?;
         kept.keep(&Said::PhaseEnd(Box::new(result(phase))))?;
     }
-    Ok(())
+    let figures = outcome.metrics.iter();
+    kept.keep(&Said::Figures {
+        figures: figures
+            .map(|(name, figure)| (name.clone(), figure.value))
+            .collect(),
+    })
 }
 
 /// The root's directory has inode 1.

@@ -38,7 +38,11 @@ fn two_runs_of_the_twin_are_drawn() {
         .success();
     let text = std::fs::read_to_string(&page).expect("written");
     for wanted in [
-        "twin of 6.12",
+        "<h1>One noisy writer, one victim",
+        "<h2>dirty-knobs, stock, twin of 6.12, 20",
+        "<h2>dirty-knobs, weir, twin of 6.12, 20",
+        "<th scope=\"row\">victim.iops</th><td>",
+        "difference</th>",
         "Dirty pages of the host",
         "Progress of the tasks",
         "Pauses, ",
@@ -53,6 +57,7 @@ fn two_runs_of_the_twin_are_drawn() {
         assert!(text.contains(wanted), "{wanted}");
     }
     assert!(!text.contains("Pressure of the host"));
+    assert!(!text.contains("overflow-x"), "all that is wide is wrapped");
     weir()
         .arg("report")
         .arg(stock.join("contended.weir"))

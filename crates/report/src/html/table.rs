@@ -8,6 +8,8 @@ use crate::timeline::Timeline;
 
 /// Rows of the table of tasks; those that lost most.
 const TASKS: usize = 100;
+/// Characters of a cell beyond which it may be broken: a name, no number.
+const LONG: usize = 16;
 
 /// What a panel's series come to.
 pub(super) fn numbers(panel: &Panel) -> String {
@@ -67,6 +69,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
             out += &match (index, scope) {
                 (_, "col") => format!("<th scope=\"col\">{cell}</th>"),
                 (0, _) => format!("<th scope=\"row\">{cell}</th>"),
+                _ if cell.len() > LONG => format!("<td class=\"long\">{cell}</td>"),
                 _ => format!("<td>{cell}</td>"),
             };
         }
@@ -75,7 +78,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let head: Vec<String> = head.iter().map(|name| name.to_string()).collect();
     let rows: String = rows.map(|row| cells(&row, "row")).collect();
     format!(
-        "<div class=\"scroll\"><table>\n<thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
+        "<table>\n<thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n",
         cells(&head, "col")
     )
 }

@@ -3,7 +3,7 @@
 //! its phases one after the other. `results.jsonl` has samples of dirty pages; a phase that was run
 //! with `--record` has a recording beside it, `PHASE.weir`, with everything else.
 
-use super::{Cgroup, Levels, Timeline, recorded};
+use super::{Cgroup, Figure, Levels, Timeline, recorded};
 use crate::format::digits;
 use anyhow::{Context, Result, bail};
 use observe::Observation;
@@ -11,47 +11,63 @@ use observe::host::PAGE;
 use observe::observation::content;
 use observe::plausible::MOST_BYTES;
 use observe::trace::event::Limits;
+use scenario::metric::{self, Name, Unit, metrics};
+use scenario::model::Arm;
 use scenario::rundir::{Event, PhaseResult, RESULTS, Series as Sampled};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is drawn of a guest's directory.
+/// What is drawn of a run's directory.
 ///
 /// # Errors
 /// It is none, no phase came to its end, or a file in it cannot be read.
-pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
-    let path = directory.join(RESULTS);
+pub fn phases(directory: &Path) -> Result<Timeline> {
+    let (name, path) = (directory.display(), directory.join(RESULTS));
     if !path.is_file() {
         bail!("{name} {}", what_it_is(directory));
     }
     let text = String::from_utf8(content(&path)?)
         .with_context(|| format!("{} is no text", path.display()))?;
     let mut run = Timeline {
-        name: name.into(),
+        name: name.to_string(),
         ..Timeline::default()
     };
+    let (mut about, mut kernel) = (None, String::new());
     let mut lengths = Vec::new();
     for (number, line) in text.lines().enumerate() {
+        let place = || format!("{}:{}", path.display(), number + 1);
         let event: Event = serde_json::from_str(line).with_context(|| {
             format!(
-                "{}:{}: not what weir run writes",
-                path.display(),
-                number + 1
+                "{}: not what weir run writes: if an older weir did, run it again",
+                place()
             )
         })?;
         match event {
-            Event::Boot { release } => run.source = format!("a run of weir run: {release}"),
+            Event::About(said) => about = Some(said),
+            Event::Boot { release } => kernel = release,
             Event::PhaseEnd(result) => {
                 if !is_plausible(&result) {
-                    bail!(
-                        "{}:{}: a sample has an impossible size",
-                        path.display(),
-                        number + 1
-                    );
+                    bail!("{}: a sample has an impossible size", place());
                 }
-                let phase = phase(directory, &result)?;
+                let mut phase = phase(directory, &result)?;
+                let arm = about.as_ref().map_or(Arm::Stock, |about| about.arm);
+                // A model's result has none but samples.
+                if !result.disks.is_empty() {
+                    let measured = metrics(arm, &result.measured());
+                    phase
+                        .figures
+                        .splice(0..0, measured.iter().filter_map(figure));
+                }
                 lengths.push(format!("{} {} s", result.phase, digits(phase.seconds)));
                 run.then(&result.phase, phase);
+            }
+            Event::Figures { figures } => {
+                run.figures
+                    .extend(figures.iter().filter_map(|(name, value)| {
+                        let (value, unit) = (*value, Unit::of(name));
+                        figure((name, &metric::Figure { value, unit }))
+                    }))
             }
             _ => {}
         }
@@ -59,8 +75,44 @@ pub fn phases(name: &str, directory: &Path) -> Result<Timeline> {
     if run.phases.is_empty() {
         bail!("{name}: no phase of this run came to its end");
     }
-    run.facts.push(("phases".into(), lengths.join(", ")));
+    let mut facts = vec![("kernel".to_owned(), kernel.clone())];
+    if let Some(about) = about {
+        let arm = match about.repeat {
+            0 => about.arm.name().to_owned(),
+            repeat => format!("{} {}", about.arm.name(), repeat + 1),
+        };
+        let begun = date(UNIX_EPOCH + Duration::from_secs(about.begun));
+        run.name = format!("{}, {arm}, {kernel}, {begun}", about.scenario);
+        run.title = about.title;
+        facts.extend([
+            ("scenario".to_owned(), about.scenario),
+            ("arm".to_owned(), arm),
+            ("run on".to_owned(), about.place.name().to_owned()),
+            ("begun".to_owned(), begun),
+        ]);
+    }
+    facts.push(("phases".into(), lengths.join(", ")));
+    run.facts.splice(0..0, facts);
+    run.source = format!("a run of weir run, kept in {name}");
     Ok(run)
+}
+
+/// As in `2026-11-23 15:48 UTC`.
+pub fn date(at: SystemTime) -> String {
+    let text = humantime::format_rfc3339_seconds(at).to_string();
+    let (day, time) = text.split_once('T').unwrap_or((&text, ""));
+    format!("{day} {} UTC", time.get(..5).unwrap_or(time))
+}
+
+/// A metric by its full name, as it is compared: arms are what is compared.
+fn figure((name, figure): (&String, &metric::Figure)) -> Option<Figure> {
+    let name = Name::split(name)?;
+    Some(Figure {
+        phase: name.phase,
+        name: format!("{}.{}", name.subject, name.metric),
+        value: figure.value,
+        unit: figure.unit,
+    })
 }
 
 /// The samples are of sizes that a machine can have.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A timeline from what was observed: a recording, or another program's trace.
 
-use super::{Domain, Loss, Series, Task, Timeline, To, progress};
+use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress};
 use crate::format::digits;
 use observe::Observation;
 use observe::diagnosis::{decide, diagnose};
@@ -10,6 +10,7 @@ use observe::live::Target;
 use observe::observation::Pressure;
 use observe::stall::{Kind, Stall};
 use observe::trace::event::{Limits, Pause, Rate, What};
+use scenario::metric::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pressure is what was lost in so many nanoseconds or more: less is too coarse.
@@ -50,7 +51,40 @@ pub fn recorded(name: &str, seen: &Observation) -> Timeline {
     }
     // A pause that was announced and not slept took nothing.
     run.losses.retain(|loss| loss.seconds > 0.0);
+    run.figures = figures(&run);
     run
+}
+
+/// What tasks lost, to what.
+fn figures(run: &Timeline) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut add = |name: String, value, unit| {
+        figures.push(Figure {
+            phase: String::new(),
+            name,
+            value,
+            unit,
+        });
+    };
+    for to in To::ALL {
+        let losses = || run.losses.iter().filter(|loss| loss.to == to);
+        if losses().next().is_some() {
+            let all: f64 = losses().map(|loss| loss.seconds).sum();
+            let longest = losses().map(|loss| loss.seconds).fold(0.0, f64::max);
+            add(
+                format!("{}, count", to.name()),
+                losses().count() as f64,
+                Unit::Count,
+            );
+            add(format!("{}, all", to.name()), all * 1e9, Unit::Nanoseconds);
+            add(
+                format!("{}, longest", to.name()),
+                longest * 1e9,
+                Unit::Nanoseconds,
+            );
+        }
+    }
+    figures
 }
 
 impl super::Levels {

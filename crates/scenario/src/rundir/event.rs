@@ -8,6 +8,7 @@ use crate::executor::Request;
 use crate::model::Arm;
 use crate::place::Place;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A run says [`Event::Beat`] this often, in milliseconds.
@@ -83,6 +84,11 @@ pub enum Event {
     },
     /// A phase has ended.
     PhaseEnd(Box<PhaseResult>),
+    /// What a model came to, by full name: it has no raw results to compute that from.
+    Figures {
+        /// Figures of all phases.
+        figures: BTreeMap<String, f64>,
+    },
     /// A part of a phase's recording; they come in their order, before the phase's end.
     Recording {
         /// The phase's name.

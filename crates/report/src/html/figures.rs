@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What runs came to, side by side, and by how much they differ.
+
+use super::text::escape;
+use crate::format::{ratio, value};
+use crate::timeline::Timeline;
+use scenario::metric::{Unit, table};
+use std::fmt::Write;
+
+/// Figures of all runs by phase, the difference in the last column where there are two.
+pub(super) fn figures(runs: &[&Timeline]) -> String {
+    let mut names: Vec<(&str, &str, Unit)> = Vec::new();
+    for figure in runs.iter().flat_map(|run| &run.figures) {
+        let name = (figure.phase.as_str(), figure.name.as_str(), figure.unit);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    // Phase by phase, though a second run may bring more names of the first.
+    let order = |phase: &str| names.iter().position(|(other, ..)| *other == phase);
+    let mut sorted = names.clone();
+    sorted.sort_by_key(|(phase, name, _)| (order(phase), place(name)));
+    let (mut rows, mut phase, mut nothing) = (String::new(), "", 0);
+    for (of, name, unit) in sorted {
+        let values: Vec<Option<f64>> = runs.iter().map(|run| find(run, of, name)).collect();
+        if values.iter().all(|value| value.unwrap_or(0.0) == 0.0) {
+            nothing += 1;
+            continue;
+        }
+        if of != phase {
+            phase = of;
+            let wide = runs.len() + 1 + usize::from(runs.len() == 2);
+            let _ = writeln!(
+                rows,
+                "<tr><th scope=\"rowgroup\" colspan=\"{wide}\">{}</th></tr>",
+                escape(of)
+            );
+        }
+        rows += &row(name, &values, unit);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut head = String::from("<th scope=\"col\"></th>");
+    for run in runs {
+        let _ = write!(head, "<th scope=\"col\">{}</th>", escape(&run.name));
+    }
+    if runs.len() == 2 {
+        head += "<th scope=\"col\">difference</th>";
+    }
+    let left_out = match nothing {
+        0 => String::new(),
+        _ => format!("<p class=\"small\">{nothing} more are 0 or not measured.</p>\n"),
+    };
+    format!(
+        "<section>\n<h2>Figures</h2>\n<table class=\"figures\">\n<thead><tr>{head}</tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table>\n{left_out}</section>\n"
+    )
+}
+
+/// Jobs come first and the module's counters last, as in the table of `weir run`.
+fn place(name: &str) -> usize {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let subjects = ["host.", "disk/", "cgroup/"];
+    let subject = subjects.iter().position(|start| name.starts_with(start));
+    match table().iter().any(|row| row.name == last && row.weir_only) {
+        true => subjects.len() + 1,
+        false => subject.map_or(0, |subject| subject + 1),
+    }
+}
+
+fn find(run: &Timeline, phase: &str, name: &str) -> Option<f64> {
+    let mut all = run.figures.iter();
+    let found = all.find(|figure| figure.phase == phase && figure.name == name);
+    found.map(|figure| figure.value)
+}
+
+fn row(name: &str, values: &[Option<f64>], unit: Unit) -> String {
+    let mut cells = format!("<th scope=\"row\">{}</th>", escape(name));
+    for one in values {
+        let shown = one.map_or("-".into(), |one| value(one, unit));
+        let _ = write!(cells, "<td>{shown}</td>");
+    }
+    if let [first, second] = values {
+        let shown = match (first, second) {
+            (Some(first), Some(second)) => difference(*first, *second, unit),
+            _ => "-".into(),
+        };
+        let _ = write!(cells, "<td>{shown}</td>");
+    }
+    format!("<tr>{cells}</tr>\n")
+}
+
+/// `+86.0 (3.18x)`, `-2.0 points`, `=`.
+fn difference(first: f64, second: f64, unit: Unit) -> String {
+    let by = second - first;
+    if by == 0.0 {
+        return "=".into();
+    }
+    let sign = if by > 0.0 { "+" } else { "" };
+    match unit {
+        Unit::Percent if by.abs() < 0.05 => "=".into(),
+        Unit::Percent => format!("{sign}{by:.1} points"),
+        _ if first == 0.0 || second == 0.0 => format!("{sign}{}", value(by, unit)),
+        _ => format!("{sign}{} ({})", value(by, unit), ratio(second, first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_have_a_sign_and_a_unit() {
+        assert_eq!(difference(39.3, 125.0, Unit::Iops), "+85.7 (3.18x)");
+        assert_eq!(difference(2e9, 1e9, Unit::Nanoseconds), "-1.00 s (0.50x)");
+        assert_eq!(difference(40.0, 35.5, Unit::Percent), "-4.5 points");
+        assert_eq!(difference(0.0, 4096.0, Unit::Bytes), "+4.00 KiB");
+        assert_eq!(difference(7.0, 7.0, Unit::Count), "=");
+    }
+}
