@@ -57,22 +57,22 @@ static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
  * lets whoever comes next on that CPU answer for them.  They must not count as
  * this cgroup's, or a neighbour of many short-lived writers would eat up its
  * floor.  The task's own I/O accounting knows better; what it said at the last
- * pass is kept in a small table, one word per slot: pid and page count.  A task
- * whose slot another took is believed what the pass reports.
+ * report is kept in a small table, one word per slot: pid and page count.  A task
+ * that is not there is believed what it has dirtied in all its life.
  */
-static u64 dirtied_by_current(u64 reported)
+u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 {
 #ifdef CONFIG_TASK_IO_ACCOUNTING
-	static atomic64_t last[1024];
-	atomic64_t *slot = &last[hash_ptr(current, 10)];
+	atomic64_t *slot = &reporters->last[hash_ptr(current, WEIR_REPORTERS_BITS)];
 	u32 pages = current->ioac.write_bytes >> PAGE_SHIFT;
 	u64 before = atomic64_xchg(slot, (u64)current->pid << 32 | pages);
-	u64 own = pages - (u32)before;
 
-	if (before >> 32 == current->pid && own < reported)
-		return own;
-#endif
+	if (before >> 32 == current->pid)
+		pages -= (u32)before;
+	return min_t(u64, pages, reported);
+#else
 	return reported;
+#endif
 }
 
 /*
@@ -84,7 +84,8 @@ static u64 dirtied_by_current(u64 reported)
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted)
 {
-	u64 dirtied = dirtied_by_current(reported);
+	static struct weir_reporters reporters;
+	u64 dirtied = weir_dirtied_by_current(&reporters, reported);
 	u64 in_wb = newly_dirtied(group, wb);
 
 	raw_spin_lock(&floored->lock);

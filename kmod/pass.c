@@ -117,7 +117,7 @@ static void shorten_poll(struct weir_group *group,
 
 /* After the kernel's function: count, and schedule the task's next look. */
 static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
-		  unsigned long pages_dirtied, u64 start_ns)
+		  unsigned long pages_dirtied, u64 start_ns, bool refused)
 {
 	u64 slept_ns = seen->pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
@@ -125,7 +125,7 @@ static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 
 	/* what the kernel leaves on the task comes again with its next pass */
 	weir_weight_leave(wb, pages_dirtied - min_t(u64, pages_dirtied, left),
-			  slept_ns);
+			  slept_ns, refused);
 	if (!group)
 		return;
 	if (seen->pauses) {
@@ -153,7 +153,7 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	rcu_read_lock();
 	weir_events_leave(seen);
 	if (!seen->unwatched)
-		leave(seen, wb, pages_dirtied, start_ns);
+		leave(seen, wb, pages_dirtied, start_ns, ret == -EAGAIN);
 	rcu_read_unlock();
 	/* the kernel let it go by the room of the host, which is not its own */
 	if (seen->released)

@@ -13,19 +13,20 @@
  * then each is given its portion.
  *
  * Bounds.  A beat makes STEPS steps and then at most one more path's; a step is
- * one level of one member's path.  A round that does not end in a beat goes on
- * with the next, members keep their portions meanwhile, and the contests behind
- * it wait.  Amounts are per elapsed time, so a late round only reacts later.
- * With 4,096 steps of about 50 ns that is 0.2 ms of every 200, and 400 members
- * three levels deep have a round every beat.
+ * one level of one member's path, of which there are 16 at most (weight.c).  Joining
+ * takes half of them at most, so that rounds go on however fast members come and
+ * go.  A round that does not end in a beat goes on with the next, members keep
+ * their portions meanwhile, and the contests behind it wait.  Amounts are per
+ * elapsed time, so a late round only reacts later.  With 4,096 steps of about
+ * 50 ns that is 0.2 ms of every 200; 400 members three levels deep have a round
+ * every beat, 1,000 members 16 levels deep one in three seconds.
  *
  * Locks.  Lists and rounds are under weir_lock, but for the list of those that
  * are to join: a pass puts an account there, under joining_lock, and
  * group->lock around it keeps a group that is dropped from getting there again.
  *
  * A round checks for every member that its contest is still its scope's.  So
- * whoever makes or unmakes a division moves nobody, and one who does it all the
- * time costs only its own members their rounds.
+ * whoever makes or unmakes a division moves nobody.
  *
  * Example.  A (400) has children B (100) and C (300); D has 100.  B and D compete
  * for a disk: A has 4/5 on behalf of B, which gets all of it, D 1/5.  When C begins
@@ -409,7 +410,7 @@ static bool has_children(const struct weir_group *group)
 
 /*
  * Set the levels on a member's path, once a round: at each division, its child
- * pays for what nobody below it does (weight.c).  Not further down than LEVELS,
+ * is charged with what its subtree dirties (weight.c).  Not further down than LEVELS,
  * where neighbours can only be one tenant's.
  */
 static void give_levels(struct weir_group *group, const struct weir_contest *contest)
@@ -544,7 +545,7 @@ void weir_weights_round(void)
 	lockdep_assert_held(&weir_lock);
 	beat_ns = ktime_get_ns();
 	steps = STEPS;
-	while (steps > 0 && (account = next_to_join()))
+	while (steps > STEPS / 2 && (account = next_to_join()))
 		join(account);
 	while (steps > 0 && (contest = list_first_entry_or_null(&line,
 								struct weir_contest, node))) {

@@ -5,6 +5,7 @@
 
 #include <linux/list.h>
 #include <linux/types.h>
+#include "policy/policy.h"
 
 struct bdi_writeback;
 struct weir_group;
@@ -33,9 +34,7 @@ struct weir_account {
 	u64 queued;		/* dirty + writeback, last seen */
 	unsigned long seen;	/* jiffies; 0: never */
 	unsigned long noted;	/* jiffies when @paid and @written were; 0: never */
-	u64 ahead;		/* recorded on the wb, in no pass yet */
-	u64 passed;		/* dirtied by tasks, lately */
-	u64 unpaid;		/* of that, on wbs of other cgroups */
+	struct weir_arrears arrears;
 	unsigned long slept;	/* jiffies of the last sleep; 0: none */
 	/* set by rounds, read without a lock */
 	u32 portion;
@@ -52,9 +51,8 @@ struct weir_account {
 };
 
 /*
- * What tasks below a cgroup dirtied on one device and no account there has paid
- * for, where the cgroup competes with siblings by weight.  Under group->lock
- * unless said otherwise.
+ * What tasks of a cgroup and below dirtied on one device, together, where the
+ * cgroup competes with siblings by weight.  Under group->lock unless said otherwise.
  */
 struct weir_level {
 	u64 bdi_id;		/* 0: unused; read without a lock */
@@ -113,7 +111,7 @@ u32 weir_weight_portion_now(const struct weir_group *group);
 
 /* weight.c: writers wait for the time their pages cost */
 bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
-void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns);
+void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused);
 
 #else
 
@@ -127,7 +125,7 @@ static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
 static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }
 static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
-static inline void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns) { }
+static inline void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused) { }
 
 #endif
 #endif

@@ -43,7 +43,7 @@ static u32 ratio_of(struct cgroup_subsys_state *css)
 {
 	const struct weir_group *group = weir_group_find(css);
 
-	return group ? group->tier_ratio : WEIR_TIER_BY_CAPACITY;
+	return group ? READ_ONCE(group->tier_ratio) : WEIR_TIER_BY_CAPACITY;
 }
 
 static void print_pages(struct seq_file *seq, u64 pages)
@@ -82,23 +82,32 @@ static int show_ratio(struct seq_file *seq, void *unused)
 	return 0;
 }
 
+/* Who may set it.  Under weir_lock: the ratio must not change until it is set. */
+static int may_set_ratio(struct kernfs_open_file *of, u32 ratio)
+{
+	struct weir_tiers tiers;
+
+	weir_tiers_now(&tiers);
+	if (weir_tier_raises(&tiers, ratio_of(of_css(of)), ratio) &&
+	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
+		return -EPERM;
+	return 0;
+}
+
 /* No hook depends on it, so there is nothing to undo. */
 static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 			   loff_t offset)
 {
 	struct cgroup_subsys_state *css = of_css(of);
 	struct weir_group *group;
-	struct weir_tiers tiers;
 	u32 ratio;
-	int err = 0;
+	int err;
 
 	if (weir_parse_ratio(text, len, &ratio) != WEIR_PARSED)
 		return -EINVAL;
+	/* who may not set it, makes nothing */
 	spin_lock(&weir_lock);
-	weir_tiers_now(&tiers);
-	if (weir_tier_raises(&tiers, ratio_of(css), ratio) &&
-	    !file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE))
-		err = -EPERM;
+	err = may_set_ratio(of, ratio);
 	spin_unlock(&weir_lock);
 	if (!err && ratio != WEIR_TIER_BY_CAPACITY)
 		err = weir_group_make(css);
@@ -106,10 +115,12 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 		return err;
 	spin_lock(&weir_lock);
 	group = weir_group_find(css);
-	if (group)
-		WRITE_ONCE(group->tier_ratio, ratio);
-	else if (ratio != WEIR_TIER_BY_CAPACITY)
+	if (!group && ratio != WEIR_TIER_BY_CAPACITY)
 		err = -ENODEV;
+	else
+		err = may_set_ratio(of, ratio);
+	if (group && !err)
+		WRITE_ONCE(group->tier_ratio, ratio);
 	spin_unlock(&weir_lock);
 	return err ?: len;
 }
@@ -201,11 +212,14 @@ static int show_tier_stat(struct seq_file *seq, void *unused)
 		return -ENOMEM;
 	spin_lock(&weir_lock);
 	weir_tiers_now(&tiers);
-	for (tier = 0; tier < tiers.count; tier++) {
+	for (tier = 0; tier < tiers.count; tier++)
 		nodes[tier] = *weir_tier_nodes(tier);
-		budget[tier] = upto(&tiers, css, tier);
-	}
 	spin_unlock(&weir_lock);
+	/* anybody may read this, of a cgroup of any depth: nobody waits for it */
+	rcu_read_lock();
+	for (tier = 0; tier < tiers.count; tier++)
+		budget[tier] = upto(&tiers, css, tier);
+	rcu_read_unlock();
 	for (tier = 0; tier < tiers.count; tier++) {
 		seq_printf(seq, "tier%u nodes=%*pbl capacity=%llu bytes=%llu budget=",
 			   tier, nodemask_pr_args(&nodes[tier]),

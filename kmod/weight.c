@@ -8,13 +8,14 @@
  * kernel's own pass.
  *
  * Whoever owns a subtree can have its tasks write to files of another cgroup in
- * it, or replace cgroups or tasks before they have paid.  So what a task dirtied
- * that its cgroup's wb did not record, or that is more than the cgroup can owe,
- * is paid for by each ancestor that competes by weight (a level), at the price of
- * its portion.  Only writers of cgroups that do so wait for it: a quarter or more
- * of what they dirty.  This is so in the root's division alone; within others it
- * is among a tenant's own.  A pass of a cgroup that weir has no record of yet is
- * its nearest ancestor's.
+ * it, or replace cgroups or tasks before they have paid.  So each ancestor that
+ * competes by weight (a level) is charged with all that its subtree dirties, at
+ * the price of its portion: what accounts below it pay for comes to that portion
+ * at most, so it owes only what they evaded.  For its debt wait the writers of
+ * cgroups that evade (policy/arrears.c), and nobody else.  This is so in the root's
+ * division alone; below it the members of a division are not protected from what
+ * another member evades.  A pass of a cgroup that weir has no record of yet, or
+ * that is more than DEEPEST levels down, is that of its nearest ancestor.
  *
  * weir adds a wait to the throttle, it lets nobody past it, so the limits of the
  * host, of the cgroup and of the device hold as before.  The kernel counts the
@@ -39,10 +40,13 @@
 
 /* A pause in writing after which what was dirtied before is not charged. */
 #define FORGET_JIFFIES	msecs_to_jiffies(WEIR_FORGET_MS)
-/* What tasks of a cgroup may have dirtied and made no pass for: 64 times 32 pages. */
-#define AHEAD_MOST	2048ULL
-/* Of what tasks of a cgroup dirtied, that many pages and more are remembered. */
-#define LATELY		1024
+/* The deepest level of the hierarchy that has accounts: a pass, a round walk the path. */
+#define DEEPEST		16
+/* Weir's own mark in wb->dirty_exceeded; the kernel writes 0 and 1, and reads whether it is 0. */
+#define OWING		2
+
+/* What each task had dirtied at its last report to an account. */
+static struct weir_reporters reporters;
 
 /* What a pass goes by; all of it is read with no lock held. */
 struct look {
@@ -53,6 +57,16 @@ struct look {
 	u64 now_ns;
 	struct weir_limits limits;
 };
+
+/* Who pays for a pass on @wb, or NULL.  Under RCU. */
+static struct weir_group *payer(struct bdi_writeback *wb)
+{
+	struct weir_group *group = weir_group_nearest(wb->memcg_css);
+
+	while (group && group->css->cgroup->level > DEEPEST)
+		group = group->parent;
+	return group;
+}
 
 static struct look look(struct bdi_writeback *wb)
 {
@@ -87,19 +101,21 @@ static u64 note(struct weir_account *account, const struct look *now)
 {
 	bool first = !account->noted ||
 		     time_after(jiffies, account->noted + FORGET_JIFFIES);
-	u64 pages = 0;
+	u64 pages;
 
-	/* a look on another CPU may have been the later one; a wb made anew starts from 0 */
-	if (!first) {
-		pages = now->dirtied - min(now->dirtied, account->paid);
+	/* of what was dirtied before the first look, this task's part */
+	pages = first ? min_t(u64, now->dirtied, max(current->nr_dirtied, 0)) :
+			weir_arrears_newly(now->dirtied, account->paid);
+	if (!first && !pages && now->dirtied < account->paid)
+		return 0;
+	if (!first)
 		account->cleaned += now->written - min(now->written, account->written);
-		account->dirtied += pages;
-	}
+	account->dirtied += pages;
 	account->paid = now->dirtied;
 	account->written = now->written;
 	account->queued = now->queued;
 	account->noted = jiffies ?: 1;
-	account->ahead = min(account->ahead + pages, AHEAD_MOST);
+	weir_arrears_record(&account->arrears, pages);
 	return pages;
 }
 
@@ -108,35 +124,23 @@ static u64 pay(struct weir_account *account, const struct look *now, u64 pages)
 {
 	struct weir_turn turn = turn_of(account, now->host, &now->limits);
 
+	weir_arrears_forgive(&account->arrears,
+			     weir_turn_forgiven(&turn, account->due_ns,
+						now->now_ns, pages));
 	account->price_ns = weir_turn_price_ns(&turn);
 	account->due_ns = weir_turn_pay(&turn, account->due_ns, now->now_ns, pages);
 	return weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
 }
 
-/*
- * Of @pages that a price was to be paid for, those that the most that a cgroup can
- * owe left out: it was paid until @before_ns.
- */
-static u64 forgiven(const struct weir_account *account, u64 before_ns, u64 pages)
-{
-	u64 covered;
-
-	if (!account->price_ns || account->due_ns < before_ns)
-		return 0;
-	covered = div64_u64(account->due_ns - before_ns, account->price_ns);
-	return pages - min(pages, covered);
-}
-
-/* The same for a level. */
-static u64 pay_level(struct weir_group *group, u64 bdi_id, const struct look *now,
-		     u64 pages)
+/* The same for a level; false if there is none.  @wait_ms grows to what is owed. */
+static bool pay_level(struct weir_group *group, u64 bdi_id, const struct look *now,
+		      u64 pages, u64 *wait_ms)
 {
 	struct weir_level *level;
 	unsigned long flags;
-	u64 wait_ms = 0;
 
 	if (!weir_share_level(group, bdi_id))
-		return 0;
+		return false;
 	raw_spin_lock_irqsave(&group->lock, flags);
 	level = weir_share_level(group, bdi_id);
 	if (level) {
@@ -150,59 +154,50 @@ static u64 pay_level(struct weir_group *group, u64 bdi_id, const struct look *no
 		};
 
 		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->now_ns, pages);
-		wait_ms = weir_turn_wait_ms(&turn, level->due_ns, now->now_ns);
+		*wait_ms = max(*wait_ms, weir_turn_wait_ms(&turn, level->due_ns,
+							   now->now_ns));
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
-	return wait_ms;
+	return level;
 }
 
-/* Pay for @pages at all levels from @group upwards; the longest wait, in ms. */
-static u64 pay_levels(struct weir_group *group, u64 bdi_id, const struct look *now,
-		      u64 pages)
+/* Pay for @pages at all levels from @group upwards; false if there are none. */
+static bool pay_levels(struct weir_group *group, u64 bdi_id, const struct look *now,
+		       u64 pages, u64 *wait_ms)
 {
-	u64 wait_ms = 0;
+	bool paid = false;
 
 	for (; group; group = group->parent)
-		wait_ms = max(wait_ms, pay_level(group, bdi_id, now, pages));
-	return wait_ms;
+		paid |= pay_level(group, bdi_id, now, pages, wait_ms);
+	return paid;
 }
 
-/* Do tasks dirty what their account does not pay for, or is it too early to tell? */
-static bool evades(const struct weir_account *account)
-{
-	return 4 * account->unpaid >= account->passed;
-}
-
-/* Before a pass on @wb of @group, or of one below it that has no record. */
+/* Before a pass on @wb of @group, or of one below it that has no account. */
 static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb)
 {
 	bool own = group->css == wb->memcg_css;
+	u64 pages = 0, wait_ms = 0, level_ms = 0;
 	struct weir_account *account;
 	struct look now = look(wb);
-	u64 wait_ms = 0, level_ms;
-	bool levels = !own;
 	unsigned long flags;
-	u64 left_out = 0;
+	bool evades = !own;
 
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_enlist(group, wb->bdi->id);
 	if (account) {
-		u64 pages = own ? note(account, &now) : 0;
-		u64 before_ns = account->due_ns;
-
+		pages = own ? note(account, &now) : 0;
 		wait_ms = pay(account, &now, pages);
-		left_out = forgiven(account, before_ns, pages);
-		account->unpaid += left_out;
-		levels |= evades(account);
+		evades |= weir_arrears_evades(&account->arrears);
 		WRITE_ONCE(account->seen, jiffies ?: 1);
 		if (wait_ms)
 			WRITE_ONCE(account->slept, jiffies ?: 1);
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
-	if (!levels && !left_out)
-		return wait_ms;
-	level_ms = pay_levels(group, wb->bdi->id, &now, left_out);
-	return levels ? max(wait_ms, level_ms) : wait_ms;
+	/* more devices than accounts: what it dirties, levels alone are charged with */
+	evades |= !account;
+	if (evades || pages)
+		pay_levels(group, wb->bdi->id, &now, pages, &level_ms);
+	return evades ? max(wait_ms, level_ms) : wait_ms;
 }
 
 /* How long is a pass on @wb to wait, in ms?  0 if its cgroup is in no division. */
@@ -212,7 +207,7 @@ static u64 pay_pass(struct bdi_writeback *wb)
 	u64 wait_ms = 0;
 
 	rcu_read_lock();
-	group = weir_group_nearest(wb->memcg_css);
+	group = payer(wb);
 	if (group && weir_share_scope(group))
 		wait_ms = pay_pass_of(group, wb);
 	if (wait_ms && READ_ONCE(weir_observe)) {
@@ -224,29 +219,12 @@ static u64 pay_pass(struct bdi_writeback *wb)
 }
 
 /*
- * Of @pages that a task dirtied, those its cgroup's wb has not recorded.  An @own
- * account's; any other has none.
- */
-static u64 unpaid(struct weir_account *account, bool own, u64 pages)
-{
-	u64 recorded = own ? min(account->ahead, pages) : 0;
-
-	account->ahead -= recorded;
-	account->passed += pages;
-	account->unpaid += pages - recorded;
-	if (account->passed >= LATELY) {
-		account->passed /= 2;
-		account->unpaid /= 2;
-	}
-	return pages - recorded;
-}
-
-/*
- * A task of @group slept in the throttle for @slept_ns, or not: then it competes.
- * Copies the account, if there is one.
+ * A task of @group slept in the throttle for @slept_ns; it competes if that is more
+ * than 0, or if it was @refused because it may not sleep.  Copies the account, if
+ * there is one.
  */
 static bool note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns,
-		       struct weir_account *copy)
+		       bool refused, struct weir_account *copy)
 {
 	struct weir_account *account;
 	unsigned long flags;
@@ -256,10 +234,12 @@ static bool note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns,
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_account(group, bdi_id);
 	if (account) {
-		if (slept_ns)
+		if (slept_ns || refused)
 			WRITE_ONCE(account->slept, jiffies ?: 1);
 		account->asleep_ns += slept_ns;
 		copy->price_ns = account->price_ns;
+		copy->due_ns = account->due_ns;
+		copy->arrears = account->arrears;
 		copy->portion = READ_ONCE(account->portion);
 		copy->nested = READ_ONCE(account->nested);
 		copy->behind = READ_ONCE(account->behind);
@@ -304,6 +284,12 @@ static bool is_held(struct weir_group *group, struct bdi_writeback *wb,
 	       !admitted(group, wb);
 }
 
+/* The kernel gives way to it: real-time, deadline, or boosted to that. */
+static bool is_urgent(void)
+{
+	return current->prio < MAX_RT_PRIO;
+}
+
 /* A step of a wait has taken @slept_ns; true if there is to be another. */
 static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 {
@@ -312,14 +298,14 @@ static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 	bool held = false;
 
 	rcu_read_lock();
-	group = weir_group_nearest(wb->memcg_css);
+	group = payer(wb);
 	if (group) {
 		this_cpu_add(group->stats->weight_held_ns, slept_ns);
-		note_sleep(group, wb->bdi->id, slept_ns, &account);
+		note_sleep(group, wb->bdi->id, slept_ns, false, &account);
 		held = is_held(group, wb, &account);
 	}
 	rcu_read_unlock();
-	return held && !fatal_signal_pending(current);
+	return held && !is_urgent() && !fatal_signal_pending(current);
 }
 
 static void count_wait(struct bdi_writeback *wb)
@@ -327,7 +313,7 @@ static void count_wait(struct bdi_writeback *wb)
 	struct weir_group *group;
 
 	rcu_read_lock();
-	group = weir_group_nearest(wb->memcg_css);
+	group = payer(wb);
 	if (group)
 		weir_count(group, weight_held);
 	rcu_read_unlock();
@@ -347,14 +333,20 @@ static void tell_device(struct bdi_writeback *wb)
 }
 
 /*
- * Let the kernel look at tasks of @wb after 8 pages, as where a limit is exceeded.
- * A new task is looked at after 32 otherwise, and its cgroup owes already.  Cleared
- * with the first pass that ends without a pause.
+ * Let the kernel look at tasks of @wb after 8 pages, as where a limit is exceeded:
+ * a new task is looked at after 32 otherwise, and its cgroup owes already.  Weir
+ * takes back no mark but its own, and only when the cgroup owes nothing.
  */
 static void look_sooner(struct bdi_writeback *wb)
 {
 	if (!READ_ONCE(wb->dirty_exceeded))
-		WRITE_ONCE(wb->dirty_exceeded, 1);
+		WRITE_ONCE(wb->dirty_exceeded, OWING);
+}
+
+static void look_later(struct bdi_writeback *wb)
+{
+	if (READ_ONCE(wb->dirty_exceeded) == OWING)
+		WRITE_ONCE(wb->dirty_exceeded, 0);
 }
 
 static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
@@ -375,6 +367,9 @@ static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
 		before_ns = now_ns;
 		now_ns = ktime_get_ns();
 	} while (goes_on(wb, now_ns - before_ns) && now_ns < until_ns);
+	/* nobody is to find the mark when weir is gone */
+	if (!weir_acting())
+		look_later(wb);
 }
 
 /*
@@ -386,7 +381,7 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 {
 	u64 wait_ms;
 
-	if (!weir_share_any() || current->prio < MAX_RT_PRIO ||
+	if (!weir_share_any() || is_urgent() ||
 	    current->flags & PF_LOCAL_THROTTLE)
 		return true;
 	wait_ms = pay_pass(wb);
@@ -399,14 +394,11 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 	return true;
 }
 
-/* The kernel has let its task go without a pause: nothing is exceeded. */
-static void look_later(struct bdi_writeback *wb)
-{
-	if (READ_ONCE(wb->dirty_exceeded))
-		WRITE_ONCE(wb->dirty_exceeded, 0);
-}
-
-/* Pay for @pages that a task dirtied, as far as its cgroup's wb did not record them. */
+/*
+ * A task dirtied @pages: those that its cgroup's wb did not record are charged to
+ * levels, and to the account itself if it is not its own wb's, or if nobody above
+ * competes for it.
+ */
 static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 pages)
 {
 	bool own = group->css == wb->memcg_css;
@@ -417,40 +409,51 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
 		.limits = weir_host_limits(),
 	};
 	unsigned long flags;
+	u64 wait_ms = 0;
+	bool paid;
 
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_account(group, wb->bdi->id);
-	if (account) {
-		pages = unpaid(account, own, pages);
-		if (!own)
-			pay(account, &now, pages);
-	}
+	if (account)
+		pages = weir_arrears_report(&account->arrears, own, pages);
 	raw_spin_unlock_irqrestore(&group->lock, flags);
-	if (pages)
-		pay_levels(group, wb->bdi->id, &now, pages);
+	if (!pages)
+		return;
+	paid = pay_levels(group, wb->bdi->id, &now, pages, &wait_ms);
+	if (own && paid)
+		return;
+	raw_spin_lock_irqsave(&group->lock, flags);
+	account = weir_share_account(group, wb->bdi->id);
+	if (account)
+		pay(account, &now, pages);
+	raw_spin_unlock_irqrestore(&group->lock, flags);
 }
 
 /*
  * A kernel's pass on @wb ends.  The task slept in it for @slept_ns, or not at all,
- * and had dirtied @pages.  If it pays, it must not dirty much more before the next
- * one.  Under RCU.
+ * or was @refused because it may not sleep.  The kernel took @pages off it that it
+ * had dirtied.  If it pays, it must not dirty much more before the next one.  Under
+ * RCU.
  */
-void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns)
+void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused)
 {
 	struct weir_account account;
 	struct weir_group *group;
+	bool owes = false;
 
-	if (!weir_share_any())
-		return;
-	if (!slept_ns)
-		look_later(wb);
-	group = weir_group_nearest(wb->memcg_css);
-	if (!group || !weir_share_scope(group))
-		return;
-	pay_unpaid(group, wb, pages);
-	if (note_sleep(group, wb->bdi->id, slept_ns, &account) &&
-	    !READ_ONCE(weir_observe))
+	group = weir_share_any() ? payer(wb) : NULL;
+	if (group && weir_share_scope(group)) {
+		if (pages)
+			pay_unpaid(group, wb, weir_dirtied_by_current(&reporters, pages));
+		owes = note_sleep(group, wb->bdi->id, slept_ns, refused, &account);
+	}
+	if (owes && !READ_ONCE(weir_observe))
 		current->nr_dirtied_pause =
 			weir_turn_poll(account.price_ns,
 				       current->nr_dirtied_pause);
+	if (owes)
+		owes = account.due_ns > ktime_get_ns() ||
+		       weir_arrears_evades(&account.arrears);
+	if (!owes)
+		look_later(wb);
 }

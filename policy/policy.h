@@ -287,10 +287,29 @@ weir_u64 weir_weight_pace(weir_u64 pace, weir_u64 written, weir_u64 elapsed_ms);
 weir_u64 weir_turn_price_ns(const struct weir_turn *turn);
 weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 		       weir_u64 now_ns, weir_u64 pages);
+weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
+			    weir_u64 now_ns, weir_u64 pages);
 int weir_turn_holds(const struct weir_turn *turn);
 weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 			   weir_u64 now_ns);
 weir_u64 weir_turn_poll(weir_u64 price_ns, weir_u64 stock_poll);
+
+/* arrears.c: what tasks of a cgroup dirtied and its account did not pay for. */
+
+struct weir_arrears {
+	weir_u64 ahead;		/* recorded on the wb, reported by no task yet */
+	weir_u64 passed;	/* reported by tasks, lately */
+	weir_u64 unpaid;	/* of that, not recorded; and what was forgiven */
+};
+
+/* What tasks of a cgroup may have dirtied and not reported: 64 times 32 pages. */
+#define WEIR_AHEAD_MOST		2048ULL
+
+weir_u64 weir_arrears_newly(weir_u64 recorded, weir_u64 paid);
+void weir_arrears_record(struct weir_arrears *arrears, weir_u64 pages);
+weir_u64 weir_arrears_report(struct weir_arrears *arrears, int own, weir_u64 pages);
+void weir_arrears_forgive(struct weir_arrears *arrears, weir_u64 pages);
+int weir_arrears_evades(const struct weir_arrears *arrears);
 
 /* share.c: who competes in a division, and who is furthest behind. */
 

@@ -157,21 +157,53 @@ static weir_u64 savings_ns(const struct weir_turn *turn)
 	return rounds_8 * ROUND_NS / EASE_ONE;
 }
 
-/* Pay for @pages: it was paid until @due_ns; until when is it now? */
+/* The most that may be owed, and what is paid until @due_ns at least. */
+static weir_u64 most_ns(weir_u64 now_ns)
+{
+	return now_ns + WEIR_DEBT_ROUNDS * ROUND_NS;
+}
+
+static weir_u64 start_ns(const struct weir_turn *turn, weir_u64 due_ns,
+			 weir_u64 now_ns)
+{
+	weir_u64 saved_ns = savings_ns(turn);
+
+	return due_ns + saved_ns < now_ns ? now_ns - saved_ns : due_ns;
+}
+
+/*
+ * Of @pages that are to be paid for, those that the most that can be owed leaves
+ * out.  Asked before weir_turn_pay(), with the same arguments.
+ */
+weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
+			    weir_u64 now_ns, weir_u64 pages)
+{
+	weir_u64 price_ns = weir_turn_price_ns(turn);
+	weir_u64 most = most_ns(now_ns), covered;
+
+	due_ns = start_ns(turn, due_ns, now_ns);
+	pages = weir_saturate(pages);
+	if (!price_ns)
+		return 0;
+	covered = due_ns < most ? (most - due_ns) / price_ns : 0;
+	return pages > covered ? pages - covered : 0;
+}
+
+/*
+ * Pay for @pages: it was paid until @due_ns; until when is it now?  Never less
+ * than it was, though looks from several CPUs come in any order.
+ */
 weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 		       weir_u64 now_ns, weir_u64 pages)
 {
-	weir_u64 price_ns = weir_turn_price_ns(turn);
-	weir_u64 saved_ns = savings_ns(turn);
-	weir_u64 most_ns = now_ns + WEIR_DEBT_ROUNDS * ROUND_NS;
+	weir_u64 most = most_ns(now_ns);
 
-	if (due_ns + saved_ns < now_ns)
-		due_ns = now_ns - saved_ns;
-	if (due_ns > most_ns)
-		return most_ns;
-	if (price_ns && weir_saturate(pages) > (most_ns - due_ns) / price_ns)
-		return most_ns;
-	return due_ns + weir_saturate(pages) * price_ns;
+	due_ns = start_ns(turn, due_ns, now_ns);
+	if (due_ns >= most)
+		return due_ns;
+	if (weir_turn_forgiven(turn, due_ns, now_ns, pages))
+		return most;
+	return due_ns + weir_saturate(pages) * weir_turn_price_ns(turn);
 }
 
 /*

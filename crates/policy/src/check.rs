@@ -6,6 +6,7 @@
 //! where the edges are, and the fuzzer, which has no idea and finds others. What the fuzzer keeps
 //! in `fuzz/corpus` is replayed by `cargo test`, with no fuzzer needed.
 
+use crate::arrears::{AHEAD_MOST, Arrears};
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
 use crate::credit::{CREDIT_WINDOW_MS, Credit};
 use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
@@ -116,6 +117,7 @@ pub enum Case {
         pages: u64,
         stock_poll: u64,
     },
+    Arrears(Vec<(u8, u16)>),
     Budgets {
         tiers: Tiers,
         ratio: u32,
@@ -247,6 +249,7 @@ impl Case {
                 pages,
                 stock_poll,
             } => check_turn(turn, *due_ns, *now_ns, *pages, *stock_poll),
+            Case::Arrears(steps) => check_arrears(steps),
             Case::Contest {
                 members,
                 asleep_us,

@@ -34,6 +34,11 @@ const weir_u64 weir_layout_floor_pass[] = {
 	AT(weir_floor_pass, cgroup_domain), AT(weir_floor_pass, capped),
 };
 
+const weir_u64 weir_layout_arrears[] = {
+	sizeof(struct weir_arrears),
+	AT(weir_arrears, ahead), AT(weir_arrears, passed), AT(weir_arrears, unpaid),
+};
+
 const weir_u64 weir_layout_credit[] = {
 	sizeof(struct weir_credit),
 	AT(weir_credit, window_start_ms), AT(weir_credit, now_pages),
@@ -179,7 +184,7 @@ const weir_u64 weir_layout_tier_constants[] = {
 const weir_u64 weir_layout_weight_constants[] = {
 	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_PORTION_ONE,
 	WEIR_ROUND_MS, WEIR_WAIT_MIN_MS, WEIR_DEBT_ROUNDS,
-	WEIR_WAIT_MOST_MS, WEIR_COMPETES_MS,
+	WEIR_WAIT_MOST_MS, WEIR_AHEAD_MOST, WEIR_COMPETES_MS,
 	WEIR_BEAT_MS, WEIR_RECOUNT_MS, WEIR_FORGET_MS,
 };
 

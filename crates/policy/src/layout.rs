@@ -3,7 +3,7 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share, tier, weight,
+    arrears, ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -13,6 +13,7 @@ mod c {
         pub static weir_layout_floor_caps: [u64; 4];
         pub static weir_layout_floor_pool: [u64; 3];
         pub static weir_layout_floor_pass: [u64; 11];
+        pub static weir_layout_arrears: [u64; 4];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
@@ -34,7 +35,7 @@ mod c {
         pub static weir_layout_turn: [u64; 9];
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
-        pub static weir_layout_weight_constants: [u64; 12];
+        pub static weir_layout_weight_constants: [u64; 13];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -184,6 +185,7 @@ fn structs_agree_with_the_header() {
         host_thresh,
         host_bg_thresh
     );
+    assert_layout!(weir_layout_arrears, arrears::Arrears, ahead, passed, unpaid);
     assert_layout!(
         weir_layout_contender,
         share::Contender,
@@ -207,6 +209,7 @@ fn constants_of_weights_agree_with_the_header() {
         weight::WAIT_MIN_MS,
         weight::DEBT_ROUNDS,
         weight::WAIT_MOST_MS,
+        arrears::AHEAD_MOST,
         share::COMPETES_MS,
         names::BEAT_MS,
         names::RECOUNT_MS,

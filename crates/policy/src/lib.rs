@@ -10,6 +10,7 @@
 //! input and never panics: out-of-range counts saturate.
 
 pub mod arith;
+pub mod arrears;
 pub mod ceiling;
 #[cfg(any(test, feature = "check"))]
 pub mod check;

@@ -9,6 +9,7 @@ mod c {
         pub safe fn weir_weight_pace(pace: u64, written: u64, elapsed_ms: u64) -> u64;
         pub fn weir_turn_price_ns(turn: *const Turn) -> u64;
         pub fn weir_turn_pay(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
+        pub fn weir_turn_forgiven(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
         pub fn weir_turn_holds(turn: *const Turn) -> i32;
         pub fn weir_turn_wait_ms(turn: *const Turn, due_ns: u64, now_ns: u64) -> u64;
         pub safe fn weir_turn_poll(price_ns: u64, stock_poll: u64) -> u64;
@@ -78,6 +79,13 @@ impl Turn {
     pub fn pay(&self, due_ns: u64, now_ns: u64, pages: u64) -> u64 {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_turn_pay(self, due_ns, now_ns, pages) }
+    }
+
+    /// Of `pages` to be paid for, those that the most that can be owed leaves out; to be asked
+    /// before [`Turn::pay`].
+    pub fn forgiven(&self, due_ns: u64, now_ns: u64, pages: u64) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_turn_forgiven(self, due_ns, now_ns, pages) }
     }
 
     /// Whether writers of the cgroup may be held at all.

@@ -48,9 +48,20 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     let paid = turn.pay(due_ns, now_ns, pages);
     let round = 1_000_000 * ROUND_MS;
     assert!(
-        paid <= now_ns + weight::DEBT_ROUNDS * round,
+        paid <= due_ns.max(now_ns + weight::DEBT_ROUNDS * round),
         "nobody is stopped"
     );
+    assert!(paid >= due_ns, "what was paid stays paid");
+    let forgiven = turn.forgiven(due_ns, now_ns, pages);
+    assert!(forgiven <= pages.min(PAGES_MAX) && (price > 0 || forgiven == 0));
+    if price > 0 && due_ns >= now_ns {
+        let covered = u128::from(paid - due_ns) / u128::from(price);
+        let asked = u128::from(pages.min(PAGES_MAX));
+        assert!(
+            covered + u128::from(forgiven) + 1 >= asked,
+            "each page is paid for or forgiven"
+        );
+    }
     assert!(
         paid.saturating_add(weight::DEBT_ROUNDS * round) >= now_ns,
         "nobody saves up"
@@ -71,6 +82,30 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     }
     let poll = weight::poll(price, stock_poll);
     assert!(poll >= 1 && poll <= stock_poll.max(1));
+}
+
+/// Whatever tasks and wbs say: what is reported is recorded or returned, and what is remembered is
+/// bounded.
+pub(super) fn check_arrears(steps: &[(u8, u16)]) {
+    let mut arrears = Arrears::default();
+    let (mut recorded, mut reported, mut returned) = (0u64, 0, 0);
+    for &(step, pages) in steps {
+        let pages = u64::from(pages);
+        match step % 4 {
+            0 => {
+                arrears.record(pages);
+                recorded += pages;
+            }
+            1 | 2 => {
+                returned += arrears.report(step % 4 == 1, pages);
+                reported += pages;
+            }
+            _ => arrears.forgive(pages),
+        }
+        assert!(arrears.ahead <= AHEAD_MOST, "bounded");
+        assert!(arrears.passed < 1_024, "only what was lately counts");
+    }
+    assert!(reported - returned <= recorded, "no page vouches twice");
 }
 
 /// At least one cgroup is not held, none is behind another that is behind it, and what the root

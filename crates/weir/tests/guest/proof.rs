@@ -144,9 +144,9 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
     passes(kernel, &words(&options), "hostile.sh", arguments);
 }
 
-fn sleeping_writer(kernel: &str, options: &str, rounds: &str) {
+fn sleeping_writer(kernel: &str, options: &str, arguments: &[&str]) {
     let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {options}");
-    passes(kernel, &words(&options), "sleeping-writer.sh", &[rounds]);
+    passes(kernel, &words(&options), "sleeping-writer.sh", arguments);
 }
 
 #[test]
@@ -159,49 +159,45 @@ fn a_hostile_tenant_does_no_harm() {
 #[test]
 fn a_writer_may_lose_what_it_sleeps_on_6_12() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
-    sleeping_writer("debian:6.12", &options, "2");
+    sleeping_writer("debian:6.12", &options, &["2"]);
 }
 
 #[test]
 #[ignore = "two minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_6_1() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
-    sleeping_writer("debian:6.1", &options, "2");
+    sleeping_writer("debian:6.1", &options, &["2"]);
 }
 
 #[test]
 #[ignore = "two minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_7_3() {
-    let options =
-        format!("{POISON} --memory 1G --timeout 15m --disk d=1G,ext4,1M/s --disk u=96M,none,1M/s");
-    // No round with the module counts there: 20 ms into its removal the writer is in another pass.
-    let arguments = ["2", "cgroup", "controller", "task", "device"];
-    passes(
-        "debian:7.3",
-        &words(&options),
-        "sleeping-writer.sh",
-        &arguments,
-    );
+    let options = format!("{POISON} --memory 1G --timeout 15m");
+    sleeping_writer("debian:7.3", &options, &["2"]);
 }
 
 #[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_12() {
     let options = format!("{POISON} --memory 1G --timeout 120m");
-    sleeping_writer("debian:6.12", &options, "50");
+    sleeping_writer("debian:6.12", &options, &["50"]);
 }
 
 #[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_1() {
     let options = format!("{POISON} --memory 1G --timeout 120m");
-    sleeping_writer("debian:6.1", &options, "50");
+    sleeping_writer("debian:6.1", &options, &["50"]);
 }
 
 #[test]
 #[ignore = "an hour or more, and the debug kernel: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_the_debug_kernel() {
-    sleeping_writer("debug", "--memory 2G --timeout 240m", "50");
+    // An emulated clock runs away from so slow a kernel: its writers are awake again before the
+    // script has removed anything.  A disk that can be pulled keeps time by no counted instruction.
+    let options = "--count-instructions --memory 2G --timeout 240m";
+    let arguments = ["50", "cgroup", "controller", "task", "module"];
+    sleeping_writer("debug", options, &arguments);
 }
 
 #[test]

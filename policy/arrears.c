@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Arrears: what tasks of a cgroup dirtied and its account did not pay for.
+ *
+ * Model.  A wb records dirtied pages by the inode's cgroup, a pass reports them by
+ * the task's.  For a cgroup's own files the two agree: what its wb recorded waits
+ * for its tasks' reports.  What is reported and was not recorded was dirtied in
+ * another cgroup's file.  What was recorded but is more than a cgroup can owe is
+ * not paid for either.  A cgroup of which that is a quarter or more, lately, evades.
+ *
+ * Example.  A wb records 100 pages.  Its tasks report 60, then 60 more: 20 of them
+ * were dirtied elsewhere, 20 of 120 is not evading.  Tasks that report 60 each
+ * time while 30 are recorded evade.
+ */
+#include "policy.h"
+
+/* Of what was reported, that much and more is remembered. */
+#define LATELY		1024ULL
+/* A cgroup evades if one page in so many is unpaid. */
+#define EVADES_PART	4ULL
+
+/*
+ * Pages newly recorded on a wb: it has recorded @recorded since it was made, and
+ * was paid for up to @paid.  A look on another CPU may have been the later one; a
+ * larger step back is a wb made anew, which starts from 0.
+ */
+weir_u64 weir_arrears_newly(weir_u64 recorded, weir_u64 paid)
+{
+	if (recorded >= paid)
+		return recorded - paid;
+	return paid - recorded < WEIR_AHEAD_MOST ? 0 : recorded;
+}
+
+/* The cgroup's wb recorded @pages, and its account is to pay for them. */
+void weir_arrears_record(struct weir_arrears *arrears, weir_u64 pages)
+{
+	weir_u64 ahead = weir_add(arrears->ahead, pages);
+
+	arrears->ahead = ahead < WEIR_AHEAD_MOST ? ahead : WEIR_AHEAD_MOST;
+}
+
+/*
+ * A task reports @pages, in a pass on its cgroup's @own wb or one that stands in
+ * for it; returns those that nothing recorded.
+ */
+weir_u64 weir_arrears_report(struct weir_arrears *arrears, int own, weir_u64 pages)
+{
+	weir_u64 recorded = 0;
+
+	pages = weir_saturate(pages);
+	if (own)
+		recorded = arrears->ahead < pages ? arrears->ahead : pages;
+	arrears->ahead -= recorded;
+	arrears->passed += pages;
+	arrears->unpaid += pages - recorded;
+	while (arrears->passed >= LATELY) {
+		arrears->passed /= 2;
+		arrears->unpaid /= 2;
+	}
+	return pages - recorded;
+}
+
+/* Of the pages that were recorded, @pages are more than the cgroup can owe. */
+void weir_arrears_forgive(struct weir_arrears *arrears, weir_u64 pages)
+{
+	arrears->unpaid = weir_saturate(weir_add(arrears->unpaid, pages));
+}
+
+/* Does the cgroup evade?  True, too, as long as it is too early to tell. */
+int weir_arrears_evades(const struct weir_arrears *arrears)
+{
+	return EVADES_PART * arrears->unpaid >= arrears->passed;
+}
