@@ -79,7 +79,7 @@ static void settle(struct weir_seen *seen)
 		return;
 	this_cpu_inc(group->stats->by[seen->by].pauses);
 	this_cpu_add(group->stats->by[seen->by].ns,
-		     ktime_get_mono_fast_ns() - seen->since_ns);
+		     ktime_get_ns() - seen->since_ns);
 }
 
 /* The pass returns.  Under RCU. */
@@ -135,7 +135,7 @@ static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 		.judged_by = seen->judged_by,
 	};
 	seen->by = weir_pause_by(&facts);
-	seen->since_ns = ktime_get_mono_fast_ns();
+	seen->since_ns = ktime_get_ns();
 	seen->paused = true;
 	if (trace_dirty_pause_enabled())
 		trace_pause(seen, wb, thresh, dirty, dirtied, pause);

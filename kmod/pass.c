@@ -119,7 +119,7 @@ static void shorten_poll(struct weir_group *group,
 static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 		  unsigned long pages_dirtied, u64 start_ns, bool refused)
 {
-	u64 slept_ns = seen->pauses ? ktime_get_mono_fast_ns() - start_ns : 0;
+	u64 slept_ns = seen->pauses ? ktime_get_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
 	u64 left = max(current->nr_dirtied, 0);
 
@@ -145,7 +145,7 @@ static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
 {
-	u64 start_ns = ktime_get_mono_fast_ns();
+	u64 start_ns = ktime_get_ns();
 	int ret;
 
 	weir_events_enter(seen);

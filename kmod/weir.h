@@ -184,7 +184,7 @@ void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
 static inline u64 weir_now_ms(void)
 {
-	return ktime_get_mono_fast_ns() / NSEC_PER_MSEC;
+	return ktime_get_ns() / NSEC_PER_MSEC;
 }
 
 /* Not removed: rmdir marks a css at once and takes it offline some time later. */

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# weight-evaded.sh [SECONDS]: a tenant that shuffles its tasks and cgroups gets no more of a disk.
+# weight-evaded.sh [SECONDS [ACTION...]]: a tenant that shuffles its tasks and cgroups gets no more of a disk.
 #
 # "bulk" (200) and "tenant" (100) write as fast as they can.  While the tenant
 #   stays      its eight writers stay where they are
 #   moves      all writers go from one of its cgroups to the other, ten times a second
 #   replaces   the memory controller of its children goes and comes back, five times a second: each
 #              time they are new to the kernel, and owe nothing
+#   digs       the same with twenty writers 1,000 levels down: what a round has to walk
 # bulk is to get what it gets while the tenant stays, and at least half of the disk.
 #
 # Wants a disk "d" with ext4, slow, and to count instructions.
 . /tap.sh
 seconds=${1:-15}
+[ $# -eq 0 ] || shift
 root=/sys/fs/cgroup
 cd $root || exit 1
 
@@ -20,6 +22,26 @@ set_up() {
 	mkdir bulk tenant tenant/a tenant/b || return 1
 	echo "+memory +io" >tenant/cgroup.subtree_control
 	insmod /weir.ko && echo 200 >bulk/memory.dirty_weight
+}
+# a chain of cgroups below tenant, and twenty at its end
+dig() {
+	deep=tenant/c
+	mkdir $deep || return 1
+	for _ in $(seq 1000); do
+		echo "+memory +io" >$deep/cgroup.subtree_control || return 1
+		deep=$deep/c
+		mkdir $deep || return 1
+	done
+	echo "+memory +io" >$deep/cgroup.subtree_control
+	for i in $(seq 20); do
+		mkdir $deep/$i || return 1
+	done
+}
+digs() {
+	echo -memory >$deep/cgroup.subtree_control
+	usleep 50000
+	echo +memory >$deep/cgroup.subtree_control
+	usleep 50000
 }
 # as long as there is /tmp/going: writes CGROUP NAME
 writes() {
@@ -54,9 +76,15 @@ written() { # CGROUP
 share() { # ACTION
 	touch /tmp/going
 	(writes bulk bulk) &
-	for i in 1 2 3 4 5 6 7 8; do
-		(writes tenant/a tenant$i) &
-	done
+	if [ "$1" = digs ]; then
+		for i in $(seq 20); do
+			(writes $deep/"$i" tenant"$i") &
+		done
+	else
+		for i in 1 2 3 4 5 6 7 8; do
+			(writes tenant/a tenant$i) &
+		done
+	fi
 	sleep 3
 	bulk=$(written bulk)
 	tenant=$(written tenant)
@@ -74,7 +102,8 @@ share() { # ACTION
 }
 
 ok "set up" set_up
-for action in stays moves replaces; do
+for action in ${*:-stays moves replaces digs}; do
+	[ $action != digs ] || ok "digs" dig
 	share $action
 	ok "bulk's part of 1,000 while the tenant $action: $(cat /tmp/share.$action)" \
 		between 500 "$(cat /tmp/share.$action)" 1000

@@ -23,7 +23,6 @@ const TROUBLE: &[&str] = &[
     "general protection fault",
     "KASAN",
     "UBSAN",
-    "KCSAN",
     "possible circular locking",
     "possible recursive locking",
     "inconsistent lock state",
@@ -234,6 +233,7 @@ mod tests {
             "weir: loading out-of-tree module taints kernel.",
             "EXT4-fs (vda): mounted filesystem with ordered data mode.",
             "DEBUG_PAGEALLOC is off",
+            "kcsan: non-strict mode configured - use CONFIG_KCSAN_STRICT=y to see all data races",
             "kmemleak: Kernel memory leak detector initialized (mem pool available: 15747)",
         ] {
             assert!(!is_trouble(line), "{line}");
