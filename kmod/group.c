@@ -95,6 +95,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&group->lock);
 	INIT_LIST_HEAD(&group->floors);
+	weir_weight_made(group);
 	return group;
 }
 

@@ -148,6 +148,7 @@ struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id)
 		if (account->bdi_id)
 			continue;
 		account->group = group;
+		account->due_ns = group->share.made_ns;
 		WRITE_ONCE(account->bdi_id, bdi_id);
 		raw_spin_lock(&joining_lock);
 		list_add_tail(&account->node, &joining);
@@ -189,6 +190,12 @@ static void release(struct weir_account *account)
 	WRITE_ONCE(account->portion, 0);
 	*account = (struct weir_account) {};
 	raw_spin_unlock_irqrestore(&group->lock, flags);
+}
+
+/* A device that the root divides, or 0.  Without a lock, so one of late. */
+u64 weir_share_contested(int i)
+{
+	return READ_ONCE(root_contests[i].bdi_id);
 }
 
 static struct weir_contest *find_contest(struct weir_share *scope, u64 bdi_id)
@@ -488,7 +495,7 @@ static void end_round(struct weir_contest *contest)
 		WRITE_ONCE(contest->behind->behind, 1);
 	if (list_empty(&contest->members)) {
 		list_del(&contest->node);
-		contest->bdi_id = 0;
+		WRITE_ONCE(contest->bdi_id, 0);
 	} else {
 		list_move_tail(&contest->node, &line);
 	}
@@ -563,6 +570,12 @@ void weir_weights_round(void)
 			return;
 		end_round(contest);
 	}
+}
+
+/* A group was made.  Its cgroup has saved nothing for what it dirties. */
+void weir_weight_made(struct weir_group *group)
+{
+	group->share.made_ns = ktime_get_ns();
 }
 
 /*

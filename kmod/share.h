@@ -85,6 +85,7 @@ struct weir_contest {
 
 /* Of a cgroup; all 0 at first. */
 struct weir_share {
+	u64 made_ns;		/* nothing was saved before */
 	u32 weighted;		/* children whose weight is not the default */
 	bool gone;		/* under group->lock: enters no list any more */
 	struct weir_account accounts[WEIR_ACCOUNTS];
@@ -102,9 +103,11 @@ struct weir_share *weir_share_scope(struct weir_group *group);
 struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id);
 struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id);
 struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id);
+u64 weir_share_contested(int i);
 
 /* For the rest of the module. */
 void weir_weight_changed(struct weir_group *group, u32 old, u32 now);
+void weir_weight_made(struct weir_group *group);
 void weir_weight_drop(struct weir_group *group);
 void weir_weights_round(void);
 u32 weir_weight_portion_now(const struct weir_group *group);
@@ -121,6 +124,7 @@ static inline bool weir_share_any(void) { return false; }
 static inline struct weir_share *
 weir_share_scope(struct weir_group *group) { return NULL; }
 static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 now) { }
+static inline void weir_weight_made(struct weir_group *group) { }
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
 static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }

@@ -46,6 +46,17 @@ static unsigned long no_location(unsigned long address)
 	return 0;
 }
 
+static struct backing_dev_info *no_bdi(u64 id)
+{
+	return NULL;
+}
+
+static struct bdi_writeback *no_wb(struct backing_dev_info *bdi,
+				   struct cgroup_subsys_state *css)
+{
+	return NULL;
+}
+
 DEFINE_STATIC_CALL(weir_lookup, no_lookup);
 DEFINE_STATIC_CALL(weir_add, no_add);
 DEFINE_STATIC_CALL(weir_remove, no_remove);
@@ -53,6 +64,8 @@ DEFINE_STATIC_CALL(weir_start, no_start);
 DEFINE_STATIC_CALL(weir_state, no_state);
 DEFINE_STATIC_CALL(weir_host_limits_of, host_limits_unknown);
 DEFINE_STATIC_CALL(weir_location, no_location);
+DEFINE_STATIC_CALL(weir_bdi, no_bdi);
+DEFINE_STATIC_CALL(weir_wb, no_wb);
 
 static unsigned long find_lookup(void)
 {
@@ -124,6 +137,16 @@ int weir_symbols_find(void)
 		return -ENOENT;
 	static_call_update(weir_location,
 			   (unsigned long (*)(unsigned long))address);
+	address = weir_symbol_required("bdi_get_by_id");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_bdi, (struct backing_dev_info *(*)(u64))address);
+	address = weir_symbol_required("wb_get_lookup");
+	if (!address)
+		return -ENOENT;
+	static_call_update(weir_wb,
+			   (struct bdi_writeback *(*)(struct backing_dev_info *,
+						      struct cgroup_subsys_state *))address);
 	return weir_hooks_find();
 }
 
@@ -151,6 +174,21 @@ void weir_start_background(struct bdi_writeback *wb)
 unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
 {
 	return static_call(weir_state)(memcg, item);
+}
+
+/*
+ * What the cgroup of @css has on a device, referenced, or NULL: it has dirtied
+ * nothing there, or the device is gone.  May sleep.
+ */
+struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css)
+{
+	struct backing_dev_info *bdi = static_call(weir_bdi)(bdi_id);
+	struct bdi_writeback *wb = bdi ? static_call(weir_wb)(bdi, css) : NULL;
+
+	/* the wb holds its device */
+	if (bdi)
+		bdi_put(bdi);
+	return wb;
 }
 
 void weir_global_limits(unsigned long *background, unsigned long *limit)

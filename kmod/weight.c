@@ -30,6 +30,11 @@
  * gives way to does not wait: a real-time or deadline task, one that is boosted
  * to that, one that cleans pages by dirtying some.
  *
+ * A task's count of dirtied pages is not of one device.  One that ends each pass on
+ * an idle device would pay nowhere else, so while a sixteenth of what passes on a
+ * device report is not recorded there, they pay for the cgroup's other contested
+ * devices, too.
+ *
  * A wait keeps nothing but the wb: the group is looked up anew after each step.
  */
 #include "weir.h"
@@ -58,10 +63,10 @@ struct look {
 	struct weir_limits limits;
 };
 
-/* Who pays for a pass on @wb, or NULL.  Under RCU. */
-static struct weir_group *payer(struct bdi_writeback *wb)
+/* Who pays for pages that tasks of @css dirty, or NULL.  Under RCU. */
+static struct weir_group *payer(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = weir_group_nearest(wb->memcg_css);
+	struct weir_group *group = weir_group_nearest(css);
 
 	while (group && group->css->cgroup->level > DEEPEST)
 		group = group->parent;
@@ -172,8 +177,14 @@ static bool pay_levels(struct weir_group *group, u64 bdi_id, const struct look *
 	return paid;
 }
 
-/* Before a pass on @wb of @group, or of one below it that has no account. */
-static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb)
+/*
+ * Before a pass of @group, or of one below it that has no account, pay for what is
+ * new on @wb.  The pass may be on another device, @elsewhere: the cgroup competes
+ * for this one then without sleeping.  @strays tells whether passes here are about
+ * pages of other devices.
+ */
+static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb,
+		       bool elsewhere, bool *strays)
 {
 	bool own = group->css == wb->memcg_css;
 	u64 pages = 0, wait_ms = 0, level_ms = 0;
@@ -182,14 +193,16 @@ static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb)
 	unsigned long flags;
 	bool evades = !own;
 
+	*strays = true;
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_enlist(group, wb->bdi->id);
 	if (account) {
 		pages = own ? note(account, &now) : 0;
 		wait_ms = pay(account, &now, pages);
 		evades |= weir_arrears_evades(&account->arrears);
+		*strays = !own || weir_arrears_strays(&account->arrears);
 		WRITE_ONCE(account->seen, jiffies ?: 1);
-		if (wait_ms)
+		if (wait_ms || (elsewhere && pages))
 			WRITE_ONCE(account->slept, jiffies ?: 1);
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
@@ -200,22 +213,71 @@ static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb)
 	return evades ? max(wait_ms, level_ms) : wait_ms;
 }
 
-/* How long is a pass on @wb to wait, in ms?  0 if its cgroup is in no division. */
-static u64 pay_pass(struct bdi_writeback *wb)
+/* The same, if the cgroup of @css is in a division: how long is it to wait, in ms? */
+static u64 pay_pass(struct bdi_writeback *wb, struct cgroup_subsys_state *css,
+		    bool elsewhere, bool *strays)
 {
 	struct weir_group *group;
 	u64 wait_ms = 0;
 
 	rcu_read_lock();
-	group = payer(wb);
+	group = payer(css);
 	if (group && weir_share_scope(group))
-		wait_ms = pay_pass_of(group, wb);
+		wait_ms = pay_pass_of(group, wb, elsewhere, strays);
 	if (wait_ms && READ_ONCE(weir_observe)) {
 		weir_count(group, would_wait);
 		wait_ms = 0;
 	}
 	rcu_read_unlock();
 	return wait_ms;
+}
+
+/*
+ * The cgroup whose tasks' pages a pass on @wb is about, referenced; NULL if it is
+ * gone.  A filesystem without cgroup writeback has the root's wb alone.
+ */
+static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
+{
+	struct cgroup_subsys_state *css = wb->memcg_css;
+
+	rcu_read_lock();
+	if (!css->parent)
+		css = task_css(current, memory_cgrp_id);
+	if (!css_tryget(css))
+		css = NULL;
+	rcu_read_unlock();
+	return css;
+}
+
+/*
+ * Pay for what the cgroup has dirtied on other devices that the root divides.
+ * Returns the wb to wait on, referenced, if that is for longer than @wait_ms, which
+ * is set to it, or NULL.
+ */
+static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_ms)
+{
+	struct cgroup_subsys_state *css = css_of_pass(wb);
+	struct bdi_writeback *longest = NULL, *other;
+	bool strays;
+	u64 id, ms;
+	int i;
+
+	for (i = 0; css && i < WEIR_ROOT_CONTESTS; i++) {
+		id = weir_share_contested(i);
+		other = id && id != wb->bdi->id ? weir_wb_of(id, css) : NULL;
+		if (!other)
+			continue;
+		ms = pay_pass(other, css, true, &strays);
+		if (ms > *wait_ms) {
+			*wait_ms = ms;
+			swap(longest, other);
+		}
+		if (other)
+			wb_put(other);
+	}
+	if (css)
+		css_put(css);
+	return longest;
 }
 
 /*
@@ -298,7 +360,7 @@ static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 	bool held = false;
 
 	rcu_read_lock();
-	group = payer(wb);
+	group = payer(wb->memcg_css);
 	if (group) {
 		this_cpu_add(group->stats->weight_held_ns, slept_ns);
 		note_sleep(group, wb->bdi->id, slept_ns, false, &account);
@@ -313,7 +375,7 @@ static void count_wait(struct bdi_writeback *wb)
 	struct weir_group *group;
 
 	rcu_read_lock();
-	group = payer(wb);
+	group = payer(wb->memcg_css);
 	if (group)
 		weir_count(group, weight_held);
 	rcu_read_unlock();
@@ -379,19 +441,38 @@ static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
  */
 bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 {
+	struct bdi_writeback *other = NULL;
+	/* whom no cgroup writeback tells apart dirty nothing that is theirs here */
+	bool strays = !wb->memcg_css->parent && current->nr_dirtied;
 	u64 wait_ms;
 
 	if (!weir_share_any() || is_urgent() ||
 	    current->flags & PF_LOCAL_THROTTLE)
 		return true;
-	wait_ms = pay_pass(wb);
-	if (!wait_ms)
-		return true;
-	weir_wake_flusher(wb);
-	if (flags & BDP_ASYNC)
-		return false;
-	sleep_for(wb, wait_ms);
-	return true;
+	wait_ms = pay_pass(wb, wb->memcg_css, false, &strays);
+	if (strays)
+		other = pay_elsewhere(wb, &wait_ms);
+	if (wait_ms) {
+		weir_wake_flusher(other ?: wb);
+		if (!(flags & BDP_ASYNC))
+			sleep_for(other ?: wb, wait_ms);
+	}
+	if (other)
+		wb_put(other);
+	return !wait_ms || !(flags & BDP_ASYNC);
+}
+
+/* Of @pages that a task reports, those that none of its cgroup's wbs recorded. */
+static u64 not_recorded(struct weir_group *group, struct weir_account *account, u64 pages)
+{
+	u64 strayed = weir_arrears_match(&account->arrears, pages);
+	u64 rest = strayed;
+	int i;
+
+	for (i = 0; rest && i < WEIR_ACCOUNTS; i++)
+		rest = weir_arrears_match(&group->share.accounts[i].arrears, rest);
+	weir_arrears_report(&account->arrears, pages, strayed, rest);
+	return rest;
 }
 
 /*
@@ -414,8 +495,8 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
 
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_account(group, wb->bdi->id);
-	if (account)
-		pages = weir_arrears_report(&account->arrears, own, pages);
+	if (account && own)
+		pages = not_recorded(group, account, pages);
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	if (!pages)
 		return;
@@ -441,7 +522,7 @@ void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool r
 	struct weir_group *group;
 	bool owes = false;
 
-	group = weir_share_any() ? payer(wb) : NULL;
+	group = weir_share_any() ? payer(wb->memcg_css) : NULL;
 	if (group && weir_share_scope(group)) {
 		if (pages)
 			pay_unpaid(group, wb, weir_dirtied_by_current(&reporters, pages));

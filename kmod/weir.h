@@ -32,6 +32,7 @@ int weir_remove_files(struct cftype *files);
 void weir_start_background(struct bdi_writeback *wb);
 unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
 void weir_global_limits(unsigned long *background, unsigned long *limit);
+struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
 
 /* hook.c: two functions of the kernel, replaced by wrappers */
 int weir_hooks_find(void);

@@ -299,7 +299,8 @@ weir_u64 weir_turn_poll(weir_u64 price_ns, weir_u64 stock_poll);
 struct weir_arrears {
 	weir_u64 ahead;		/* recorded on the wb, reported by no task yet */
 	weir_u64 passed;	/* reported by tasks, lately */
-	weir_u64 unpaid;	/* of that, not recorded; and what was forgiven */
+	weir_u64 strayed;	/* of that, not recorded on this device */
+	weir_u64 unpaid;	/* of that, recorded on none; and what was forgiven */
 };
 
 /* What tasks of a cgroup may have dirtied and not reported: 64 times 32 pages. */
@@ -307,9 +308,12 @@ struct weir_arrears {
 
 weir_u64 weir_arrears_newly(weir_u64 recorded, weir_u64 paid);
 void weir_arrears_record(struct weir_arrears *arrears, weir_u64 pages);
-weir_u64 weir_arrears_report(struct weir_arrears *arrears, int own, weir_u64 pages);
+weir_u64 weir_arrears_match(struct weir_arrears *arrears, weir_u64 pages);
+void weir_arrears_report(struct weir_arrears *arrears, weir_u64 pages, weir_u64 strayed,
+			 weir_u64 unpaid);
 void weir_arrears_forgive(struct weir_arrears *arrears, weir_u64 pages);
 int weir_arrears_evades(const struct weir_arrears *arrears);
+int weir_arrears_strays(const struct weir_arrears *arrears);
 
 /* share.c: who competes in a division, and who is furthest behind. */
 

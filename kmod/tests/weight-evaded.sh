@@ -6,10 +6,12 @@
 #   moves      all writers go from one of its cgroups to the other, ten times a second
 #   replaces   the memory controller of its children goes and comes back, five times a second: each
 #              time they are new to the kernel, and owe nothing
-#   digs       the same with twenty writers 1,000 levels down: what a round has to walk
+#   strays     each writer dirties 28 pages there and 64 on an idle disk, so that its passes are
+#              about the idle one
+#   digs       the same as replaces, with twenty writers 1,000 levels down: what a round has to walk
 # bulk is to get what it gets while the tenant stays, and at least half of the disk.
 #
-# Wants a disk "d" with ext4, slow, and to count instructions.
+# Wants a disk "d" with ext4, slow, one "u", fast, and to count instructions.
 . /tap.sh
 seconds=${1:-15}
 [ $# -eq 0 ] || shift
@@ -53,6 +55,9 @@ writes() {
 stays() {
 	sleep 1
 }
+strays() {
+	sleep 1
+}
 moves() {
 	for to in b a; do
 		for task in $(cat tenant/a/cgroup.procs tenant/b/cgroup.procs); do
@@ -67,9 +72,24 @@ replaces() {
 	echo +memory >tenant/cgroup.subtree_control
 	usleep 100000
 }
+writes_astray() {
+	echo 0 >$root/"$1"/cgroup.procs
+	awk -v slow=/mnt/d/"$2" -v fast=/mnt/u/"$2" 'BEGIN {
+		page = sprintf("%4096s", "")
+		while ((getline line <"/tmp/going") >= 0) {
+			close("/tmp/going")
+			for (i = 0; i < 92; i++) {
+				file = i < 28 ? slow : fast
+				printf "%s", page >file
+				fflush(file)
+			}
+		}
+	}'
+}
 # 4 KiB pages of the disk that bulk's and all writers' files took
 written() { # CGROUP
-	awk '{ for (i = 2; i <= NF; i++) if (sub("^wbytes=", "", $i)) sum += $i }
+	awk -v disk="$(cat "/sys/class/block/$(basename "$(readlink -f /dev/weir/d)")/dev")" \
+		'$1 == disk { for (i = 2; i <= NF; i++) if (sub("^wbytes=", "", $i)) sum += $i }
 		END { printf "%d\n", sum / 1024 }' "$1"/io.stat
 }
 # what of 1,000 bytes are bulk's
@@ -81,8 +101,10 @@ share() { # ACTION
 			(writes $deep/"$i" tenant"$i") &
 		done
 	else
+		how=writes
+		[ "$1" != strays ] || how=writes_astray
 		for i in 1 2 3 4 5 6 7 8; do
-			(writes tenant/a tenant$i) &
+			($how tenant/a tenant$i) &
 		done
 	fi
 	sleep 3
@@ -96,13 +118,14 @@ share() { # ACTION
 	tenant=$(($(written tenant) - tenant))
 	rm /tmp/going
 	wait
+	rm -f /mnt/d/* /mnt/u/* 2>/dev/null
 	sync
 	echo "# $1: bulk $bulk KiB, tenant $tenant KiB"
 	echo $((1000 * bulk / (bulk + tenant))) >/tmp/share.$1
 }
 
 ok "set up" set_up
-for action in ${*:-stays moves replaces digs}; do
+for action in ${*:-stays moves replaces strays digs}; do
 	[ $action != digs ] || ok "digs" dig
 	share $action
 	ok "bulk's part of 1,000 while the tenant $action: $(cat /tmp/share.$action)" \

@@ -6,9 +6,11 @@ mod c {
     unsafe extern "C" {
         pub safe fn weir_arrears_newly(recorded: u64, paid: u64) -> u64;
         pub fn weir_arrears_record(arrears: *mut Arrears, pages: u64);
-        pub fn weir_arrears_report(arrears: *mut Arrears, own: i32, pages: u64) -> u64;
+        pub fn weir_arrears_match(arrears: *mut Arrears, pages: u64) -> u64;
+        pub fn weir_arrears_report(arrears: *mut Arrears, pages: u64, strayed: u64, unpaid: u64);
         pub fn weir_arrears_forgive(arrears: *mut Arrears, pages: u64);
         pub fn weir_arrears_evades(arrears: *const Arrears) -> i32;
+        pub fn weir_arrears_strays(arrears: *const Arrears) -> i32;
     }
 }
 
@@ -30,7 +32,9 @@ pub struct Arrears {
     pub ahead: u64,
     /// Reported by its tasks, lately.
     pub passed: u64,
-    /// Of that, not recorded; and what was forgiven.
+    /// Of that, not recorded on this device.
+    pub strayed: u64,
+    /// Of that, recorded on no device; and what was forgiven.
     pub unpaid: u64,
 }
 
@@ -41,11 +45,17 @@ impl Arrears {
         unsafe { c::weir_arrears_record(self, pages) }
     }
 
-    /// A task reports `pages`, in a pass on its cgroup's `own` wb or not. Returns those that nothing
-    /// recorded.
-    pub fn report(&mut self, own: bool, pages: u64) -> u64 {
+    /// Of `pages` that a task reports, those that the wb did not record.
+    pub fn vouch(&mut self, pages: u64) -> u64 {
         // SAFETY: the pointer is valid and exclusive for the call.
-        unsafe { c::weir_arrears_report(self, own.into(), pages) }
+        unsafe { c::weir_arrears_match(self, pages) }
+    }
+
+    /// A task reported `pages` in a pass on the wb, which had not recorded `strayed` of them; no wb
+    /// of the cgroup had recorded `unpaid`.
+    pub fn report(&mut self, pages: u64, strayed: u64, unpaid: u64) {
+        // SAFETY: the pointer is valid and exclusive for the call.
+        unsafe { c::weir_arrears_report(self, pages, strayed, unpaid) }
     }
 
     /// Of what was recorded, `pages` are more than the cgroup can owe.
@@ -54,11 +64,18 @@ impl Arrears {
         unsafe { c::weir_arrears_forgive(self, pages) }
     }
 
-    /// Whether a quarter or more of what the cgroup dirtied lately is not paid for. True as long as
+    /// Whether a sixteenth or more of what the cgroup dirtied lately is not paid for. True as long as
     /// nothing was reported.
     pub fn evades(&self) -> bool {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_arrears_evades(self) != 0 }
+    }
+
+    /// Whether a sixteenth or more of what passes on this device reported lately is not recorded
+    /// there. True as long as nothing was reported.
+    pub fn strays(&self) -> bool {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_arrears_strays(self) != 0 }
     }
 }
 
@@ -66,39 +83,49 @@ impl Arrears {
 mod tests {
     use super::*;
 
+    /// A pass of a task that dirtied `pages`; returns what nothing recorded.
+    fn pass(arrears: &mut Arrears, pages: u64) -> u64 {
+        let unpaid = arrears.vouch(pages);
+        arrears.report(pages, unpaid, unpaid);
+        unpaid
+    }
+
     #[test]
     fn the_example_at_the_top_of_the_c_file() {
         let mut honest = Arrears::default();
         honest.record(100);
-        assert_eq!((honest.report(true, 60), honest.report(true, 60)), (0, 20));
+        assert_eq!((pass(&mut honest, 60), pass(&mut honest, 44)), (0, 4));
         assert!(!honest.evades());
         let mut other = Arrears::default();
         for _ in 0..100 {
-            other.record(30);
-            assert_eq!(other.report(true, 60), 30);
+            other.record(50);
+            assert_eq!(pass(&mut other, 60), 10);
             assert!(other.evades());
         }
     }
 
     #[test]
-    fn a_wb_that_stands_in_vouches_for_nothing() {
-        let mut arrears = Arrears::default();
-        arrears.record(100);
-        assert_eq!(arrears.report(false, 60), 60);
-        assert_eq!(arrears.ahead, 100);
+    fn what_another_device_recorded_vouches_once() {
+        let (mut here, mut there) = (Arrears::default(), Arrears::default());
+        here.record(1);
+        there.record(31);
+        let rest = here.vouch(32);
+        assert_eq!((rest, there.vouch(rest), there.vouch(rest)), (31, 0, 31));
+        here.report(32, rest, 0);
+        assert!(here.strays() && !here.evades());
     }
 
     #[test]
     fn who_reforms_is_believed_soon() {
         let mut arrears = Arrears::default();
-        arrears.report(true, 10_000);
+        arrears.report(10_000, 10_000, 10_000);
         assert!(arrears.evades());
         let needed = (0..).find(|_| {
             arrears.record(32);
-            arrears.report(true, 32);
+            pass(&mut arrears, 32);
             !arrears.evades()
         });
-        assert!(needed < Some(100), "{needed:?} passes of 32 pages");
+        assert!(needed < Some(200), "{needed:?} passes of 32 pages");
     }
 
     #[test]

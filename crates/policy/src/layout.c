@@ -36,7 +36,8 @@ const weir_u64 weir_layout_floor_pass[] = {
 
 const weir_u64 weir_layout_arrears[] = {
 	sizeof(struct weir_arrears),
-	AT(weir_arrears, ahead), AT(weir_arrears, passed), AT(weir_arrears, unpaid),
+	AT(weir_arrears, ahead), AT(weir_arrears, passed), AT(weir_arrears, strayed),
+	AT(weir_arrears, unpaid),
 };
 
 const weir_u64 weir_layout_credit[] = {

@@ -13,7 +13,7 @@ mod c {
         pub static weir_layout_floor_caps: [u64; 4];
         pub static weir_layout_floor_pool: [u64; 3];
         pub static weir_layout_floor_pass: [u64; 11];
-        pub static weir_layout_arrears: [u64; 4];
+        pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
@@ -185,7 +185,14 @@ fn structs_agree_with_the_header() {
         host_thresh,
         host_bg_thresh
     );
-    assert_layout!(weir_layout_arrears, arrears::Arrears, ahead, passed, unpaid);
+    assert_layout!(
+        weir_layout_arrears,
+        arrears::Arrears,
+        ahead,
+        passed,
+        strayed,
+        unpaid
+    );
     assert_layout!(
         weir_layout_contender,
         share::Contender,

@@ -97,7 +97,9 @@ pub(super) fn check_arrears(steps: &[(u8, u16)]) {
                 recorded += pages;
             }
             1 | 2 => {
-                returned += arrears.report(step % 4 == 1, pages);
+                let unpaid = arrears.vouch(pages);
+                arrears.report(pages, unpaid, unpaid);
+                returned += unpaid;
                 reported += pages;
             }
             _ => arrears.forgive(pages),

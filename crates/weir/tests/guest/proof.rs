@@ -306,7 +306,7 @@ fn chaos_on_a_stock_kernel() {
 #[test]
 #[ignore = "two minutes: make proof"]
 fn a_tenant_that_shuffles_gets_no_more() {
-    let options = "--count-instructions --disk d=1G,ext4,4M/s";
+    let options = "--count-instructions --disk d=1G,ext4,4M/s --disk u=2G,ext4,64M/s";
     passes("debian:6.12", &words(options), "weight-evaded.sh", &[]);
 }
 
