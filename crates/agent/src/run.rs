@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use config::problem::Problems;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use observe::cgroup;
+use observe::read::cgroup;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;

@@ -23,6 +23,7 @@ mod drain;
 mod group;
 mod held_back;
 mod holders;
+pub mod interval;
 mod limit;
 mod remedy;
 mod verdict;
@@ -32,9 +33,10 @@ pub use decide::Domain;
 pub use remedy::Remedy;
 pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
 
-use crate::live::Target;
-use crate::observation::Observation;
-use crate::trace::event::WOKE;
+use crate::model::cgroup::shown;
+use crate::model::event::WOKE;
+use crate::model::observation::Observation;
+use crate::model::target::Target;
 use group::Group;
 pub(crate) use group::throttled_by_cgroup;
 use std::collections::BTreeMap;
@@ -255,39 +257,4 @@ fn throttled(
     verdict.culprit = culprit;
     verdict.because = because;
     verdict.remedies = remedy::throttle(seen, group, domain, &derived, top.as_deref());
-}
-
-/// The cgroup above, empty for the root; nothing above the root.
-pub(crate) fn parent(path: &str) -> Option<&str> {
-    if path.is_empty() {
-        return None;
-    }
-    Some(path.rsplit_once('/').map_or("", |(parent, _)| parent))
-}
-
-/// A cgroup and all above it, the root last.
-pub(crate) fn path_up(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| parent(path))
-}
-
-/// Stands for the path of a cgroup that only its directory's inode is known of, as in `inode:75`.
-const INODE: &str = "inode:";
-
-/// A cgroup's path for people.
-pub(crate) fn shown(path: &str) -> String {
-    if path.starts_with(INODE) {
-        path.into()
-    } else {
-        format!("/{path}")
-    }
-}
-
-/// Bytes as a text such as `31.2 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
-    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes >= 1 << shift {
-            return format!("{:.1} {unit}", bytes as f64 / (1u64 << shift) as f64);
-        }
-    }
-    format!("{bytes} B")
 }

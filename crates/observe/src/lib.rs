@@ -7,28 +7,22 @@
 //! text ────┘
 //! ```
 //!
-//! [`recording`] keeps a look as a file. [`live`] looks at the running kernel, [`trace`] reads what
-//! others recorded; both end in an [`Observation`], and [`diagnosis`] judges it without looking at
-//! anything else. A file lacks what only the running kernel can tell, and the diagnosis says so.
+//! [`recording`] keeps a look as a file. [`live`] looks at the running kernel, others' recordings
+//! are read; both end in an [`Observation`], and [`diagnosis`] judges it without looking at anything
+//! else. A file lacks what only the running kernel can tell, and the diagnosis says so.
+//!
+//! Layers: `collect` uses [`read`], and all use [`model`]; [`diagnosis`] uses nothing else.
 
-mod bytes;
-pub mod cgroup;
+mod collect;
 pub mod diagnosis;
-mod dirty_stat;
-pub mod host;
-pub mod interval;
-pub mod live;
-pub mod observation;
-pub mod plausible;
-pub mod recording;
-pub mod stall;
-mod tasks;
-pub mod trace;
-mod tracefs;
-mod wait;
-pub mod watch;
+pub mod model;
+pub mod read;
 
-pub use dirty_stat::DirtyStat;
-pub use observation::Observation;
-pub use tasks::Waits;
-pub use wait::Wait;
+pub use collect::{live, watch};
+pub use diagnosis::interval;
+pub use model::dirty_stat::DirtyStat;
+pub use model::observation::Observation;
+pub use model::target::Target;
+pub use model::wait::{Wait, Waits};
+pub use model::{bounds, cgroup, event, host, observation, stall, trace};
+pub use read::recording;

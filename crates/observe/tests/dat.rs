@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! trace.dat in both versions, made here byte by byte, whole and cut at every place.
 
+use observe::event::What;
 use observe::trace::Trace;
-use observe::trace::event::What;
 use proptest::prelude::*;
 use std::io::Write;
 

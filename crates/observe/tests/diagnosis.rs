@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Each cause, from numbers like those of the staged stalls in guests.
 
+use observe::Target;
 use observe::cgroup::{Cgroup, Io, IoMax};
 use observe::diagnosis::{Cause, Diagnosis, Verdict, diagnose};
+use observe::event::{Limits, Pause};
 use observe::host::{Device, Host};
-use observe::live::Target;
 use observe::observation::Flushers;
 use observe::stall::{Kind, Stall, Throttled};
-use observe::trace::event::{Limits, Pause};
 use observe::{DirtyStat, Observation, Wait};
 use std::collections::BTreeMap;
 

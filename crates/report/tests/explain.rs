@@ -2,8 +2,8 @@
 //! What people read of a diagnosis, word by word, from a trace that trace-cmd recorded.
 
 use observe::Observation;
+use observe::Target;
 use observe::diagnosis::diagnose;
-use observe::live::Target;
 use observe::trace::Trace;
 
 /// A stock 6.12, host's limit 32 MiB, one writer at 500 KiB/s beside one without limit.

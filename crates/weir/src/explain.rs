@@ -5,8 +5,9 @@ use crate::host::System;
 use crate::output;
 use anyhow::{Context, Result};
 use observe::Observation;
+use observe::Target;
 use observe::diagnosis::{Cause, Diagnosis, diagnose};
-use observe::live::{self, Look, Target};
+use observe::live::{self, Look};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,7 +66,7 @@ fn watch(args: &Args) -> Result<(Observation, Target)> {
     let target = args
         .target
         .as_deref()
-        .map_or(Ok(Target::Host), Target::find)?;
+        .map_or(Ok(Target::Host), live::find)?;
     let stop = stop_on_signals()?;
     let mut seen = live::look(
         &target,

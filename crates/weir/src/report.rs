@@ -4,8 +4,8 @@
 use crate::output;
 use anyhow::{Result, bail};
 use observe::Observation;
+use observe::Target;
 use observe::diagnosis::diagnose;
-use observe::live::Target;
 use report::timeline::{self, Timeline};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -5,9 +5,9 @@
 use anyhow::Result;
 use observe::Observation;
 use observe::cgroup::Cgroup;
+use observe::event::{Event, Limits, Pause, WOKE, What};
 use observe::host::{Device, PAGE};
 use observe::recording::{Recording, Samples};
-use observe::trace::event::{Event, Limits, Pause, WOKE, What};
 use scenario::model::Scenario;
 use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,8 @@
 
 use crate::family::Family;
 use crate::tree::Place;
-use observe::cgroup::{self, Want};
+use observe::cgroup::Cgroup;
+use observe::read::cgroup::{self, Want};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -152,7 +153,7 @@ impl Table {
         self.add_knobs(&place.directory, &path, &seen);
     }
 
-    fn add_knobs(&mut self, directory: &Path, path: &Arc<str>, seen: &cgroup::Cgroup) {
+    fn add_knobs(&mut self, directory: &Path, path: &Arc<str>, seen: &Cgroup) {
         let labels = [(CGROUP, path)];
         let floor = seen.dirty_min.filter(|floor| *floor > 0);
         if floor.is_none() && seen.weight.is_none() && seen.ceilings.is_empty() {

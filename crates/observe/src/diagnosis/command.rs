@@ -2,8 +2,8 @@
 //! A cgroup's file as a shell takes it. The user who makes a cgroup chooses its name, and what is
 //! printed is typed by root.
 
-use super::INODE;
-use crate::cgroup::ROOT;
+use crate::model::cgroup::INODE;
+use crate::model::cgroup::ROOT;
 
 /// The file of a cgroup, by the cgroup's path, or by its inode where that is all there is.
 pub(super) fn cgroup_file(path: &str, file: &str) -> String {

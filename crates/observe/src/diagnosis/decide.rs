@@ -15,9 +15,9 @@
 //! weir's own event, where the module is loaded and a knob is set, names the domain; it is
 //! believed.
 
-use crate::observation::Observation;
-use crate::stall::{Stall, Throttled};
-use crate::trace::event::Limits;
+use crate::model::event::Limits;
+use crate::model::observation::Observation;
+use crate::model::stall::{Stall, Throttled};
 use serde::Serialize;
 
 /// Whose limit decided a pause.
@@ -101,10 +101,10 @@ fn is_near(one: u64, other: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::Cgroup;
-    use crate::host::Device;
-    use crate::stall::Kind;
-    use crate::trace::event::Pause;
+    use crate::model::cgroup::Cgroup;
+    use crate::model::event::Pause;
+    use crate::model::host::Device;
+    use crate::model::stall::Kind;
 
     const HOST: Limits = Limits {
         dirty: 7000,

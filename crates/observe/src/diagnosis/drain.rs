@@ -3,10 +3,11 @@
 
 use super::group::Group;
 use super::limit::Derived;
-use super::{shown, size};
-use crate::cgroup::Cgroup;
-use crate::host::PAGE;
-use crate::observation::Observation;
+use crate::model::cgroup::Cgroup;
+use crate::model::cgroup::shown;
+use crate::model::host::PAGE;
+use crate::model::observation::Observation;
+use crate::model::text::size;
 
 /// Of the time; a device busy longer is what writers wait for.
 const BOUND: f64 = 0.6;

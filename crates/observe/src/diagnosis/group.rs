@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who is judged together, and what they lost.
 
+use super::Lost;
 use super::decide::{self, Domain};
 use super::limit;
-use super::{INODE, Lost};
-use crate::live::Target;
-use crate::observation::Observation;
-use crate::stall::{Kind, Stall, Throttled};
-use crate::tasks::Waits;
-use crate::wait::Wait;
+use crate::model::cgroup::INODE;
+use crate::model::observation::Observation;
+use crate::model::stall::{Kind, Stall, Throttled};
+use crate::model::target::Target;
+use crate::model::wait::Wait;
+use crate::model::wait::Waits;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks of a cgroup, or of a process.

@@ -7,9 +7,10 @@
 //! be of 8 MiB, which at 262144 a second is after 32 s, and nothing is seen to be written before.
 
 use super::group::Group;
-use super::{path_up, shown, size};
-use crate::cgroup::Cgroup;
-use crate::observation::Observation;
+use crate::model::cgroup::Cgroup;
+use crate::model::cgroup::{path_up, shown};
+use crate::model::observation::Observation;
+use crate::model::text::size;
 
 /// A limit on writing that is in the way.
 pub struct HeldBack {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who holds the dirty pages.
 
+use super::MOST_VERDICTS;
 use super::verdict::Holder;
-use super::{INODE, MOST_VERDICTS, parent, shown};
-use crate::cgroup::Cgroup;
-use crate::host::PAGE;
-use crate::observation::Observation;
-use crate::stall::Kind;
+use crate::model::cgroup::Cgroup;
+use crate::model::cgroup::{INODE, parent, shown};
+use crate::model::host::PAGE;
+use crate::model::observation::Observation;
+use crate::model::stall::Kind;
 use std::collections::BTreeMap;
 
 /// Who holds the host's dirty pages, most first; descendants count for themselves. A trace, or a

@@ -12,10 +12,11 @@
 
 use super::decide::Domain;
 use super::group::Group;
-use super::{path_up, shown, size};
-use crate::host::PAGE;
-use crate::observation::Observation;
-use crate::stall::Throttled;
+use crate::model::cgroup::{path_up, shown};
+use crate::model::host::PAGE;
+use crate::model::observation::Observation;
+use crate::model::stall::Throttled;
+use crate::model::text::size;
 use knobs::Knob;
 
 /// A limit and its derivation.

@@ -12,9 +12,10 @@ use super::decide::Domain;
 use super::group::Group;
 use super::held_back::HeldBack;
 use super::limit::{Binding, Derived};
-use super::{shown, size};
-use crate::host::PAGE;
-use crate::observation::Observation;
+use crate::model::cgroup::{path_up, shown};
+use crate::model::host::PAGE;
+use crate::model::observation::Observation;
+use crate::model::text::size;
 use knobs::Knob;
 use policy::UNLIMITED;
 use policy::floor::{Caps, Pool};
@@ -133,7 +134,7 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         memory_max: max / PAGE,
         memory_min: 0,
     };
-    let cap = super::path_up(&path)
+    let cap = path_up(&path)
         .filter_map(|path| Some(caps(seen.cgroup_at(path)?.max?).own()))
         .min()
         .unwrap_or(UNLIMITED);

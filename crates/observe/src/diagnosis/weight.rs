@@ -9,9 +9,9 @@
 use super::command::cgroup_file;
 use super::group::Group;
 use super::remedy::{Remedy, echo, floor};
-use super::{parent, path_up, shown};
-use crate::cgroup::Cgroup;
-use crate::observation::Observation;
+use crate::model::cgroup::Cgroup;
+use crate::model::cgroup::{parent, path_up, shown};
+use crate::model::observation::Observation;
 use knobs::Knob;
 
 /// Siblings that are told.

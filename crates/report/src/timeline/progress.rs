@@ -5,8 +5,8 @@
 
 use super::Series;
 use observe::Observation;
+use observe::event::{Pause, What};
 use observe::host::PAGE;
-use observe::trace::event::{Pause, What};
 use std::collections::BTreeMap;
 
 /// Stated beside the picture.

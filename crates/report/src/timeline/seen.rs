@@ -4,12 +4,12 @@
 use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress};
 use crate::format::digits;
 use observe::Observation;
+use observe::Target;
 use observe::diagnosis::{decide, diagnose};
+use observe::event::{Limits, Pause, Rate, What};
 use observe::host::PAGE;
-use observe::live::Target;
-use observe::observation::Pressure;
+use observe::host::Pressure;
 use observe::stall::{Kind, Stall};
-use observe::trace::event::{Limits, Pause, Rate, What};
 use scenario::metric::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A look at the running kernel for some time.
+
+use super::tasks::{self, Tasks};
+use super::tracefs::Tracefs;
+use crate::model::cgroup::{ROOT, subtract};
+use crate::model::host::{self as devices_of, Host};
+use crate::model::observation::Observation;
+use crate::model::target::Target;
+use crate::model::trace::Trace;
+use crate::read::cgroup::Want;
+use crate::read::recording::{Recording, Samples};
+use crate::read::{cgroup, host};
+use anyhow::{Context, Result, bail};
+use nix::time::{ClockId, clock_gettime};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two rounds: taking events, looking at tasks and at the host's counters.
+const ROUND: Duration = Duration::from_millis(100);
+/// While that is recorded, which may last for hours: with a thousand tasks some two million
+/// instructions each.
+const RECORDED_ROUND: Duration = Duration::from_millis(400);
+/// More events than these are not kept in memory: the look ends early then.
+const MOST_EVENTS: usize = 4_000_000;
+
+/// Whom a cgroup's path, absolute or below the root, or a process's id names.
+///
+/// # Errors
+/// There is no such cgroup or process.
+pub fn find(text: &str) -> Result<Target> {
+    cgroup::mounted(Path::new("/"))?;
+    if let Ok(process) = text.parse() {
+        let home = tasks::home_of(Path::new("/"), process)
+            .with_context(|| format!("there is no process {process}"))?;
+        return Ok(Target::Process(process, home));
+    }
+    let below = below(text);
+    let directory = Path::new(ROOT).join(&below);
+    if below.split('/').any(|part| part == "..") || !directory.join("cgroup.procs").is_file() {
+        bail!("there is no cgroup {below} below {ROOT}");
+    }
+    Ok(Target::Cgroup(below))
+}
+
+fn directory(target: &Target) -> PathBuf {
+    let below = match target {
+        Target::Host => "",
+        Target::Cgroup(path) | Target::Process(_, path) => path,
+    };
+    Path::new(ROOT).join(below)
+}
+
+/// A cgroup's path below the root, as cgroups are called everywhere else: `db` for
+/// `/sys/fs/cgroup//db/`, or `./db`.
+fn below(text: &str) -> String {
+    let path = Path::new(text);
+    let path = path.strip_prefix(ROOT).unwrap_or(path);
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => name.to_str(),
+        Component::ParentDir => Some(".."),
+        _ => None,
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// How a look is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// For how long.
+    pub time: Duration,
+    /// Bytes of the kernel's buffer for each CPU. What it has no room for is lost, and counted.
+    pub buffer: u64,
+}
+
+impl Look {
+    /// A thousand throttled writers fill it between two rounds: it is emptied when it is half full.
+    pub const BUFFER: u64 = 1 << 20;
+
+    /// For so long, with the usual buffer.
+    pub fn lasting(time: Duration) -> Look {
+        Look {
+            time,
+            buffer: Look::BUFFER,
+        }
+    }
+}
+
+/// Looks until the time or `stop` is set. With a recording, events and samples go there and not
+/// into memory, and what it returns has only the rest.
+///
+/// # Errors
+/// Events cannot be had, or the recording cannot be written.
+pub fn look(
+    target: &Target,
+    look: Look,
+    stop: &AtomicBool,
+    mut recording: Option<&mut Recording>,
+) -> Result<Observation> {
+    let here = Path::new("/");
+    cgroup::mounted(here)?;
+    let mut tracing = Tracefs::start(Path::new("/sys/kernel"), look.buffer)?;
+    let mut trace = Trace::default();
+    let mut blind = tracing
+        .blind
+        .iter()
+        .map(|why| format!("when pauses end cannot be seen ({why}): times are the announced ones"))
+        .collect::<Vec<_>>();
+    let process = match target {
+        Target::Process(process, _) => Some(*process),
+        Target::Host | Target::Cgroup(_) => None,
+    };
+    let mut watched = Tasks::new(&directory(target), process);
+    let time = look.time;
+    let before = (cgroup::all(here, Want::TOTALS), host::devices(here));
+    let mut samples = Samples::default();
+    let round = match recording {
+        Some(_) => RECORDED_ROUND,
+        None => ROUND,
+    };
+    let start = Instant::now();
+    let begin = now_ns();
+    // Reading all for the first time took a while, in which tasks were paused, too.
+    tracing.poll(&mut trace)?;
+    trace.seen.extend(tracing.enabled.iter().cloned());
+    trace.begin(begin);
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        watched.look();
+        samples.limits.push((now_ns(), host::limits(here)));
+        tracing.poll(&mut trace)?;
+        if let Some(recording) = recording.as_deref_mut() {
+            samples.pressure.push((now_ns(), host::pressure(here)));
+            let born = watched.born().into_iter();
+            samples.progress.extend(born.filter(|(ns, _)| *ns > begin));
+            samples.progress.push((now_ns(), watched.progress()));
+            recording.round(&mut trace.events, &mut samples)?;
+            if recording.is_full() {
+                blind.push("ended early: a longer recording could not be read".into());
+                break;
+            }
+        } else if trace.events.len() > MOST_EVENTS {
+            blind.push(format!("ended after {MOST_EVENTS} events"));
+            break;
+        }
+        // Between rounds a buffer that fills up is emptied, so that nothing is lost for want of
+        // room.
+        let next = (start.elapsed() + round).min(time);
+        while start.elapsed() < next && tracing.wait(next.saturating_sub(start.elapsed()))? {
+            tracing.poll(&mut trace)?;
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let end = (now_ns(), host::limits(here));
+    tracing.finish(&mut trace)?;
+    trace.end(end);
+    if let Some(recording) = recording {
+        recording.round(&mut trace.events, &mut samples)?;
+    }
+    let (mut cgroups, mut devices) = (cgroup::all(here, Want::ALL), host::devices(here));
+    subtract(&mut cgroups, &before.0);
+    devices_of::subtract(&mut devices, &before.1);
+    blind.extend(gone(here, target));
+    let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
+    trace.names = watched.names();
+    Ok(Observation {
+        is_live: true,
+        seconds,
+        limits: samples.limits,
+        host: Some(Host::read(here)),
+        cgroups,
+        devices,
+        waits: watched.waits,
+        homes: watched.homes,
+        flushers: watched.flushers,
+        weir: state.map(|state| state.trim().to_string()),
+        blind,
+        ..Observation::of(trace)
+    })
+}
+
+/// Says so if it is not there any more.
+fn gone(root: &Path, target: &Target) -> Option<String> {
+    let top = root.join(ROOT.trim_start_matches('/'));
+    match target {
+        Target::Cgroup(path) if !top.join(path).is_dir() => Some(format!(
+            "the cgroup /{path} was removed meanwhile: its files could not be read"
+        )),
+        Target::Process(process, _) if !root.join(format!("proc/{process}")).is_dir() => {
+            Some(format!("process {process} has ended meanwhile"))
+        }
+        _ => None,
+    }
+}
+
+/// The clock that events carry.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
+    u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(now.tv_nsec()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_is_found_however_its_path_is_typed() {
+        for (typed, path) in [
+            ("db", "db"),
+            ("/db", "db"),
+            ("./a//db/.", "a/db"),
+            ("/sys/fs/cgroup/a b/db/", "a b/db"),
+            ("/sys/fs/cgroupdb", "sys/fs/cgroupdb"),
+            ("/sys/fs/cgroup", ""),
+            ("a/../db", "a/../db"),
+        ] {
+            assert_eq!(below(typed), path, "{typed}");
+        }
+    }
+
+    #[test]
+    fn who_is_gone_is_told() {
+        let root = tempfile::tempdir().expect("made");
+        std::fs::create_dir_all(root.path().join("sys/fs/cgroup/db")).expect("made");
+        let gone = |target| gone(root.path(), &target);
+        assert_eq!(gone(Target::Host), None);
+        assert_eq!(gone(Target::Cgroup("db".into())), None);
+        let said = gone(Target::Cgroup("web".into())).expect("gone");
+        assert!(said.starts_with("the cgroup /web was removed"), "{said}");
+        let said = gone(Target::Process(7, "db".into())).expect("gone");
+        assert_eq!(said, "process 7 has ended meanwhile");
+    }
+}

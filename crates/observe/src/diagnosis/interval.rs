@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A slice of time as figures by cgroup and by device: what `weir top` shows.
+//!
+//! Whatever can be had of descendants is added up, as the cgroup files do it. Where figures come
+//! from:
+//!
+//! * out: `io.stat`, bytes written to any device, direct writes too. In: out, and by how much the
+//!   dirty pages grew. Example: 2 MiB written in 2 s while dirty + writeback grew by 6 MiB: in 4
+//!   MiB/s, out 1 MiB/s. No file counts what a cgroup dirties; dirty files that were deleted make
+//!   the growth smaller;
+//! * limit: the kernel's own for the cgroup, computed from the files as the kernel does: the host's
+//!   part of what the cgroup could have dirty. Example: 32 MiB of 1.9 GiB is 1.6 %; page cache 20
+//!   MiB and 34 MiB left to its `memory.max`: 0.9 MiB;
+//! * floor, ceiling: in force, as the module says it; without a record there, as written;
+//! * throttled: seconds really slept in each second, by events; by the module's count where those
+//!   cannot be had.
+
+use super::{Cause, Verdict};
+use crate::model::cgroup::Cgroup;
+use crate::model::cgroup::{path_up, shown};
+use crate::model::host::{Device, PAGE};
+use crate::model::observation::Observation;
+use crate::model::stall::Kind;
+use crate::model::target::Target;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Cgroups with a verdict at most; a reader cannot use more.
+const MOST_VERDICTS: usize = 100;
+
+/// What happened between two looks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Interval {
+    /// How long it was.
+    pub seconds: f64,
+    /// All of them together.
+    pub host: HostRow,
+    /// The root first, then as found.
+    pub cgroups: Vec<CgroupRow>,
+    /// Devices, in the order found.
+    pub devices: Vec<DeviceRow>,
+    /// State of weir's module, if it is loaded.
+    pub weir: Option<String>,
+    /// Records the buffers had no room for: times are too low.
+    pub lost_events: u64,
+    /// What could not be seen, for people.
+    pub notes: Vec<String>,
+}
+
+/// The host's pages and limits in bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HostRow {
+    /// Bytes of dirty pages.
+    pub dirty_bytes: u64,
+    /// Pages being written.
+    pub writeback_bytes: u64,
+    /// Writers are held from here on.
+    pub freerun_bytes: u64,
+    /// The host's dirty limit.
+    pub limit_bytes: u64,
+}
+
+/// A cgroup with its descendants; nothing is what cannot be known there.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CgroupRow {
+    /// `/` for the root.
+    pub cgroup: String,
+    /// Bytes of dirty pages.
+    pub dirty_bytes: Option<u64>,
+    /// Pages being written.
+    pub writeback_bytes: Option<u64>,
+    /// The cgroup's floor in force.
+    pub floor_bytes: Option<u64>,
+    /// The tightest ceiling on its path.
+    pub ceiling_bytes: Option<u64>,
+    /// The kernel's own limit for it.
+    pub limit_bytes: Option<u64>,
+    /// Bytes dirtied per second.
+    pub in_bytes_per_second: Option<f64>,
+    /// Bytes written per second.
+    pub out_bytes_per_second: Option<f64>,
+    /// Slept in the throttle, of all its tasks together.
+    pub throttled_seconds_per_second: Option<f64>,
+    /// Waited for its weight, of all its tasks together.
+    pub weight_held_seconds_per_second: Option<f64>,
+    /// Why its tasks, or those of the descendant that lost most, stalled.
+    pub stall: Option<StallRow>,
+}
+
+/// Who stalls whom.
+#[derive(Clone, Debug, Serialize)]
+pub struct StallRow {
+    /// The cgroup that lost the time: the row's, or below it.
+    pub victim: String,
+    /// What the time was lost to.
+    pub cause: Cause,
+    /// Because of whom, or of which device.
+    pub culprit: Option<String>,
+    /// In a sentence.
+    pub because: String,
+    /// What to type, if a knob changes it.
+    pub command: Option<String>,
+    /// Seconds that were lost.
+    pub lost_seconds: f64,
+}
+
+/// A device; nothing is what cannot be known there.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DeviceRow {
+    /// The device's number, as in `254:0`.
+    pub device: String,
+    /// `vda`, if it is a disk.
+    pub disk: Option<String>,
+    /// Where, if it is mounted.
+    pub mounted_at: Option<String>,
+    /// Filesystem on it.
+    pub filesystem: Option<String>,
+    /// Bytes of dirty pages.
+    pub dirty_bytes: Option<u64>,
+    /// Pages being written.
+    pub writeback_bytes: Option<u64>,
+    /// Its share of the host's limit.
+    pub limit_bytes: Option<u64>,
+    /// Bytes dirtied per second.
+    pub in_bytes_per_second: Option<f64>,
+    /// Bytes written per second.
+    pub out_bytes_per_second: f64,
+    /// Bytes read per second.
+    pub read_bytes_per_second: f64,
+    /// Part of the time in which it had work.
+    pub busy: f64,
+    /// Slept in the throttle for it, of all tasks together.
+    pub throttled_seconds_per_second: Option<f64>,
+}
+
+impl Interval {
+    /// Of what was seen.
+    pub fn of(seen: &Observation) -> Interval {
+        let (_, limits) = seen.limits.last().copied().unwrap_or_default();
+        let host = HostRow {
+            dirty_bytes: limits.dirty * PAGE,
+            writeback_bytes: limits.writeback * PAGE,
+            freerun_bytes: limits.freerun() * PAGE,
+            limit_bytes: limits.thresh * PAGE,
+        };
+        let mut interval = Interval {
+            seconds: seen.seconds,
+            cgroups: cgroups(seen),
+            devices: devices(seen),
+            weir: seen.weir.clone(),
+            lost_events: seen.lost,
+            notes: seen.blind.clone(),
+            host,
+        };
+        if seen.lost > 0 {
+            let note = format!("{} events were lost: times are too low", seen.lost);
+            interval.notes.push(note);
+        }
+        interval
+    }
+}
+
+fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
+    let by_path: BTreeMap<&str, &Cgroup> = seen
+        .cgroups
+        .iter()
+        .map(|cgroup| (cgroup.path.as_str(), cgroup))
+        .collect();
+    let throttled = throttled(seen);
+    let stalls = stalls(seen);
+    let per_second = |of: f64| of / seen.seconds.max(1e-9);
+    let row = |cgroup: &Cgroup| {
+        let name = shown(&cgroup.path);
+        let has_memory = |value: u64| cgroup.has_memory.then_some(value);
+        let out = cgroup.has_io.then(|| per_second(cgroup.written() as f64));
+        let stat = cgroup.stat;
+        CgroupRow {
+            dirty_bytes: has_memory(cgroup.dirty),
+            writeback_bytes: has_memory(cgroup.writeback),
+            floor_bytes: stat
+                .map(|stat| stat.floor)
+                .or(cgroup.dirty_min)
+                .filter(|floor| *floor > 0),
+            ceiling_bytes: stat.and_then(|stat| stat.ceiling),
+            limit_bytes: limit(seen, &by_path, cgroup),
+            in_bytes_per_second: out
+                .zip(cgroup.grown)
+                .map(|(out, grown)| (out + per_second(grown as f64)).max(0.0)),
+            out_bytes_per_second: out,
+            throttled_seconds_per_second: match &throttled {
+                Some(seconds) => Some(per_second(
+                    seconds.get(cgroup.path.as_str()).copied().unwrap_or(0.0),
+                )),
+                None => stat.map(|stat| per_second(stat.throttled_usec as f64 / 1e6)),
+            },
+            weight_held_seconds_per_second: stat
+                .map(|stat| per_second(stat.weight_held_usec as f64 / 1e6)),
+            stall: stalls.get(cgroup.path.as_str()).cloned(),
+            cgroup: name,
+        }
+    };
+    seen.cgroups.iter().map(row).collect()
+}
+
+/// Throttled seconds by cgroup, descendants' included; nothing if pauses are not seen.
+fn throttled(seen: &Observation) -> Option<BTreeMap<String, f64>> {
+    if !seen.seen.contains("balance_dirty_pages") {
+        return None;
+    }
+    let mut throttled: BTreeMap<String, f64> = BTreeMap::new();
+    for (home, seconds) in super::throttled_by_cgroup(seen) {
+        for path in path_up(&home) {
+            *throttled.entry(path.into()).or_default() += seconds;
+        }
+    }
+    Some(throttled)
+}
+
+/// By cgroup: why it, or the descendant that lost most, stalled.
+fn stalls(seen: &Observation) -> BTreeMap<String, StallRow> {
+    let diagnosis = super::diagnose_most(seen, &Target::Host, MOST_VERDICTS);
+    let mut stalls: BTreeMap<String, StallRow> = BTreeMap::new();
+    let is_stall = |verdict: &&Verdict| verdict.cause != Cause::Nothing;
+    for verdict in diagnosis.verdicts.iter().filter(is_stall) {
+        let path = verdict.cgroup.trim_start_matches('/');
+        for path in path_up(path) {
+            // They come with the longest first.
+            stalls.entry(path.into()).or_insert_with(|| StallRow {
+                victim: verdict.cgroup.clone(),
+                cause: verdict.cause,
+                culprit: verdict.culprit.clone(),
+                because: verdict.because.clone(),
+                command: verdict
+                    .remedies
+                    .first()
+                    .map(|remedy| remedy.command.clone()),
+                lost_seconds: verdict.lost.seconds,
+            });
+        }
+    }
+    stalls
+}
+
+/// The kernel's own limit for a cgroup; the host's for the root.
+fn limit(seen: &Observation, by_path: &BTreeMap<&str, &Cgroup>, cgroup: &Cgroup) -> Option<u64> {
+    let (_, limits) = seen.limits.last()?;
+    let host_limit = limits.thresh * PAGE;
+    if cgroup.path.is_empty() {
+        return Some(host_limit);
+    }
+    let host = seen.host.as_ref().filter(|_| cgroup.has_memory)?;
+    let dirtyable = host.dirtyable * PAGE;
+    let part = if host.dirty_bytes > 0 {
+        host_limit as f64 / dirtyable.max(PAGE) as f64
+    } else {
+        host.dirty_ratio as f64 / 100.0
+    };
+    let room = path_up(&cgroup.path)
+        .filter_map(|path| {
+            let above = by_path.get(path)?;
+            let most = above.max.into_iter().chain(above.high).min()?;
+            Some(most.saturating_sub(above.current))
+        })
+        .min()
+        .unwrap_or(u64::MAX);
+    let clean = cgroup.file.saturating_sub(cgroup.dirty + cgroup.writeback);
+    let elsewhere = dirtyable
+        .saturating_sub((limits.dirty + limits.writeback) * PAGE)
+        .saturating_sub(clean);
+    let could = cgroup.file.saturating_add(room.min(elsewhere));
+    Some((could as f64 * part) as u64)
+}
+
+fn devices(seen: &Observation) -> Vec<DeviceRow> {
+    let mut throttled: BTreeMap<&str, f64> = BTreeMap::new();
+    for stall in &seen.stalls {
+        if let Kind::Throttle(pause) = &stall.kind {
+            *throttled.entry(&pause.pause.bdi).or_default() += stall.length_ns() as f64 / 1e9;
+        }
+    }
+    let pauses_are_seen = seen.seen.contains("balance_dirty_pages");
+    let per_second = |of: f64| of / seen.seconds.max(1e-9);
+    let row = |device: &Device| {
+        let pages = device.writeback;
+        DeviceRow {
+            device: device.bdi.clone(),
+            disk: device.disk.clone(),
+            mounted_at: device.mounted_at.clone(),
+            filesystem: device.filesystem.clone(),
+            dirty_bytes: pages.map(|pages| pages.dirty),
+            writeback_bytes: pages.map(|pages| pages.writeback),
+            limit_bytes: pages.map(|pages| pages.limit),
+            in_bytes_per_second: pages.map(|pages| per_second(pages.dirtied as f64)),
+            out_bytes_per_second: per_second(device.written as f64),
+            read_bytes_per_second: per_second(device.read as f64),
+            busy: per_second(device.busy_ms as f64 / 1000.0).min(1.0),
+            throttled_seconds_per_second: pauses_are_seen.then(|| {
+                let seconds = throttled.get(device.bdi.as_str());
+                per_second(seconds.copied().unwrap_or(0.0))
+            }),
+        }
+    };
+    seen.devices.iter().map(row).collect()
+}

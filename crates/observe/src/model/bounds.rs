@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Bounds on untrusted input. Readers drop what exceeds them.
+//!
+//! A file may be damaged or foreign. What exceeds a bound counts as damage where it is read, so
+//! code that computes with the rest need not check each step for overflow.
+//!
+//! Only single numbers are bounded. A file has millions of them, so sums are in floating point, or
+//! saturate.
+
+use super::cgroup::{Cgroup, Io, IoMax};
+use super::dirty_stat::DirtyStat;
+use super::event::{Event, Limits, Pause, Rate, What};
+use super::host::{Device, Host, PAGE, Pressure, Writeback};
+use super::observation::{Flushers, Progress};
+use knobs::Knob;
+
+/// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can
+/// have.
+pub const MOST_BYTES: u64 = 1 << 56;
+/// A time. Clocks of traces may count from 1970; this is in 2116.
+pub const MOST_NS: u64 = 1 << 62;
+/// Running totals of microseconds and of operations, which tasks add to side by side.
+const MOST_COUNTED: u64 = 1 << 62;
+/// A whole device, as a part by weight in 1/10000.
+const WHOLE_DEVICE: u64 = 10_000;
+
+/// What was read, that may be nonsense.
+pub(crate) trait Plausible {
+    /// All its numbers can be.
+    fn is_plausible(&self) -> bool;
+}
+
+/// A limit as it is written somewhere: one above everything is none.
+pub(crate) fn limit(bytes: u64) -> Option<u64> {
+    (bytes <= MOST_BYTES).then_some(bytes)
+}
+
+fn all<const N: usize>(numbers: [u64; N], most: u64) -> bool {
+    numbers.iter().all(|number| *number <= most)
+}
+
+fn pages<const N: usize>(numbers: [u64; N]) -> bool {
+    all(numbers, MOST_BYTES / PAGE)
+}
+
+fn kib<const N: usize>(numbers: [u64; N]) -> bool {
+    all(numbers, MOST_BYTES >> 10)
+}
+
+pub(crate) fn seconds(number: f64) -> bool {
+    (0.0..=MOST_COUNTED as f64).contains(&number)
+}
+
+pub(crate) fn counted<const N: usize>(numbers: [u64; N]) -> bool {
+    all(numbers, MOST_COUNTED)
+}
+
+impl Plausible for Event {
+    fn is_plausible(&self) -> bool {
+        self.ns <= MOST_NS
+            && match &self.what {
+                What::Pause(pause) => pause.is_plausible(),
+                What::Limits(limits) => limits.is_plausible(),
+                What::Rate(rate) => rate.is_plausible(),
+                What::ReclaimSlept(us) => *us <= MOST_NS / 1000,
+                What::DecidedBy(_)
+                | What::Woke
+                | What::SwitchedOut(_)
+                | What::SwitchedIn
+                | What::ReclaimBegan
+                | What::ReclaimEnded
+                | What::SyncBegan
+                | What::SyncEnded => true,
+            }
+    }
+}
+
+impl Plausible for Pause {
+    fn is_plausible(&self) -> bool {
+        let Pause {
+            bdi: _,
+            cgroup: _,
+            limit,
+            setpoint,
+            dirty,
+            bdi_setpoint,
+            bdi_dirty,
+            dirty_ratelimit,
+            task_ratelimit,
+            dirtied,
+            pause_ms,
+            period_ms,
+        } = self;
+        pages([*limit, *setpoint, *dirty, *bdi_setpoint, *bdi_dirty])
+            && pages([*dirtied])
+            && kib([*dirty_ratelimit, *task_ratelimit])
+            && all([pause_ms.unsigned_abs(), *period_ms], MOST_NS / 1_000_000)
+    }
+}
+
+impl Plausible for Limits {
+    fn is_plausible(&self) -> bool {
+        let Limits {
+            dirty,
+            writeback,
+            background,
+            thresh,
+        } = *self;
+        pages([dirty, writeback, background, thresh])
+    }
+}
+
+impl Plausible for Rate {
+    fn is_plausible(&self) -> bool {
+        kib([self.written, self.dirtied])
+    }
+}
+
+impl Plausible for Pressure {
+    fn is_plausible(&self) -> bool {
+        let Pressure {
+            io_some,
+            io_full,
+            memory_some,
+            memory_full,
+        } = *self;
+        all([io_some, io_full, memory_some, memory_full], MOST_NS / 1000)
+    }
+}
+
+impl Plausible for Progress {
+    fn is_plausible(&self) -> bool {
+        self.values().all(|bytes| *bytes <= MOST_BYTES)
+    }
+}
+
+/// A sample and its time.
+impl<T: Plausible> Plausible for (u64, T) {
+    fn is_plausible(&self) -> bool {
+        self.0 <= MOST_NS && self.1.is_plausible()
+    }
+}
+
+impl Plausible for Host {
+    fn is_plausible(&self) -> bool {
+        let Host {
+            dirty_bytes,
+            dirty_ratio,
+            background_bytes,
+            background_ratio,
+            dirtyable,
+            memory,
+        } = *self;
+        all([dirty_bytes, background_bytes, memory], MOST_BYTES)
+            && all([dirty_ratio, background_ratio], 100)
+            && pages([dirtyable])
+    }
+}
+
+impl Plausible for Device {
+    fn is_plausible(&self) -> bool {
+        let Device {
+            bdi: _,
+            min_ratio,
+            max_ratio,
+            strict: _,
+            filesystem: _,
+            mounted_at: _,
+            busy_ms,
+            written,
+            read,
+            disk: _,
+            writeback,
+        } = self;
+        all([*min_ratio, *max_ratio], 100)
+            && counted([*busy_ms])
+            && all([*written, *read], MOST_BYTES)
+            && writeback.is_none_or(|writeback| writeback.is_plausible())
+    }
+}
+
+impl Plausible for Writeback {
+    fn is_plausible(&self) -> bool {
+        let Writeback {
+            dirty,
+            writeback,
+            limit,
+            dirtied,
+        } = *self;
+        all([dirty, writeback, limit, dirtied], MOST_BYTES)
+    }
+}
+
+impl Plausible for Cgroup {
+    fn is_plausible(&self) -> bool {
+        let Cgroup {
+            path: _,
+            inode: _,
+            dirty,
+            writeback,
+            file,
+            current,
+            max,
+            high,
+            min,
+            io_max,
+            io_latency: _,
+            io,
+            io_pressure,
+            memory_pressure,
+            cpu_pressure,
+            dirty_min,
+            ceilings: _,
+            weight,
+            stat,
+            grown,
+            has_memory: _,
+            has_io: _,
+        } = self;
+        let limits = [max, high, dirty_min].map(|limit| limit.unwrap_or(0));
+        all([*dirty, *writeback, *file, *current, *min], MOST_BYTES)
+            && all(limits, MOST_BYTES)
+            && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
+            && counted([*io_pressure, *memory_pressure, *cpu_pressure])
+            && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
+            && stat.is_none_or(|stat| stat.is_plausible())
+            && io.values().all(Plausible::is_plausible)
+            && io_max.values().all(Plausible::is_plausible)
+    }
+}
+
+impl Plausible for Io {
+    fn is_plausible(&self) -> bool {
+        all([self.written, self.read], MOST_BYTES) && counted([self.writes])
+    }
+}
+
+impl Plausible for IoMax {
+    fn is_plausible(&self) -> bool {
+        let limits = [self.wbps, self.rbps, self.wiops].map(|limit| limit.unwrap_or(0));
+        all(limits, MOST_BYTES)
+    }
+}
+
+impl Plausible for DirtyStat {
+    fn is_plausible(&self) -> bool {
+        let DirtyStat {
+            floor,
+            ceiling,
+            weight_portion,
+            throttled_usec,
+            weight_held,
+            weight_held_usec,
+        } = *self;
+        all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
+            && weight_portion <= WHOLE_DEVICE
+            && counted([throttled_usec, weight_held, weight_held_usec])
+    }
+}
+
+impl Plausible for Flushers {
+    fn is_plausible(&self) -> bool {
+        let Flushers {
+            looks,
+            ran,
+            in_journal,
+            in_reclaim,
+            idle,
+        } = *self;
+        counted([looks]) && all([ran, in_journal, in_reclaim, idle], looks)
+    }
+}

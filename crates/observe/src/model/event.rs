@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's events as this crate uses them, whatever they were read from.
+
+use policy::arith;
+use serde::{Deserialize, Serialize};
+
+/// Name of the return probe that a live look places, without its group.
+pub const WOKE: &str = "throttle_woke";
+
+/// One thing that happened to one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// On the trace's clock.
+    pub ns: u64,
+    /// The task's id (a thread's, not its process').
+    pub task: u32,
+    /// What the event reports.
+    pub what: What,
+}
+
+/// What an event reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum What {
+    /// `writeback:balance_dirty_pages`: the throttle looked at the task; with `pause_ms` > 0 it
+    /// announces a pause, which need not be slept.
+    Pause(Pause),
+    /// `weir:dirty_pause`, by the module: which domain decided the pause announced just before.
+    DecidedBy(String),
+    /// The throttle's sleep has ended: a return probe of weir's on `io_schedule_timeout()`.
+    Woke,
+    /// `sched:sched_switch`: the task stopped running; true if to wait, false if to run again
+    /// later.
+    SwitchedOut(bool),
+    /// `sched:sched_switch`: it runs again.
+    SwitchedIn,
+    /// `writeback:global_dirty_state`: the host's limits, computed in the task's pass.
+    Limits(Limits),
+    /// `writeback:bdi_dirty_ratelimit`: what a cgroup's flusher writes to a device.
+    Rate(Rate),
+    /// `vmscan:mm_vmscan_throttled`: reclaim put the task to sleep, for so many microseconds.
+    ReclaimSlept(u64),
+    /// Direct or cgroup reclaim begins.
+    ReclaimBegan,
+    /// Direct or cgroup reclaim ends.
+    ReclaimEnded,
+    /// `ext4:ext4_sync_file_enter`: fsync begins.
+    SyncBegan,
+    /// `ext4:ext4_sync_file_exit`: fsync ends.
+    SyncEnded,
+}
+
+/// Fields of `writeback:balance_dirty_pages`; pages, milliseconds, KiB/s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pause {
+    /// `254:0`; the kernel's name of the device.
+    pub bdi: String,
+    /// Inode of the cgroup directory of the writeback domain, 1 for the root.
+    pub cgroup: u64,
+    /// The host's smoothed limit, whatever domain decided.
+    pub limit: u64,
+    /// Half way between `limit` and the freerun level of the domain that decided.
+    pub setpoint: u64,
+    /// Dirty + writeback of the domain that decided.
+    pub dirty: u64,
+    /// The device's share of the setpoint.
+    pub bdi_setpoint: u64,
+    /// The device's dirty + writeback, of the task's cgroup.
+    pub bdi_dirty: u64,
+    /// The base rate.
+    pub dirty_ratelimit: u64,
+    /// What the task is held to.
+    pub task_ratelimit: u64,
+    /// Pages since its last look.
+    pub dirtied: u64,
+    /// To be slept; negative or zero if not at all.
+    pub pause_ms: i64,
+    /// How long dirtying that much is to take at that rate; zero where that is less than a tick.
+    #[serde(default)]
+    pub period_ms: u64,
+}
+
+impl Pause {
+    /// Where the domain that decided begins to hold writers, (background + limit) / 2. The event
+    /// does not name the domain; this number tells it. Example: limit 8192, setpoint 7168: the
+    /// domain runs freely up to 2 * 7168 - 8192 = 6144 pages.
+    pub fn freerun(&self) -> u64 {
+        (2 * self.setpoint).saturating_sub(self.limit)
+    }
+
+    /// Pages that `next`, the same task's next look, counts again. After a look the kernel begins
+    /// anew to count what the task dirties, but not if its rate was 0 (it looks again after the
+    /// pause, before it returns to the task) nor if dirtying takes no time that is worth a pause.
+    pub fn counted_again_in(&self, next: &Pause) -> u64 {
+        let looks_again = self.pause_ms > 0 && self.task_ratelimit == 0;
+        let goes_on = (-1000..=0).contains(&self.pause_ms) && self.period_ms == 0;
+        if looks_again && next.dirtied == self.dirtied || goes_on && next.dirtied >= self.dirtied {
+            self.dirtied
+        } else {
+            0
+        }
+    }
+}
+
+/// Fields of `writeback:global_dirty_state`, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Of the host.
+    pub dirty: u64,
+    /// Of the host.
+    pub writeback: u64,
+    /// Where the flusher starts.
+    pub background: u64,
+    /// The host's limit.
+    pub thresh: u64,
+}
+
+impl Limits {
+    /// Where the host's domain begins to hold writers.
+    pub fn freerun(&self) -> u64 {
+        arith::freerun(self.thresh, self.background)
+    }
+
+    /// What the throttle aims at in the host's domain.
+    pub fn setpoint(&self) -> u64 {
+        arith::setpoint(self.freerun(), self.thresh)
+    }
+}
+
+/// Fields of `writeback:bdi_dirty_ratelimit`, in KiB/s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Name of the device.
+    pub bdi: String,
+    /// Inode of the cgroup's directory.
+    pub cgroup: u64,
+    /// Smoothed rate of what is written back.
+    pub written: u64,
+    /// Rate of what is dirtied.
+    pub dirtied: u64,
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! All that is known of a stretch of time, from a live look or from a file. A file has the events
+//! and nothing else; what it lacks stays empty, and the diagnosis has to say so.
+
+use super::cgroup::Cgroup;
+use super::event::{Event, Limits, Rate, What};
+use super::host::{Device, Host, Pressure};
+use super::stall::{self, Stall};
+use super::trace::Trace;
+use super::wait::Waits;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was seen of a host, live or from a file.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// From the running kernel, not from a file.
+    pub is_live: bool,
+    /// Length of the observation.
+    pub seconds: f64,
+    /// By their beginning.
+    pub stalls: Vec<Stall>,
+    /// Names of tasks, by id.
+    pub names: BTreeMap<u32, String>,
+    /// Events there could have been; without their system.
+    pub seen: BTreeSet<String>,
+    /// Records the buffer had no room for.
+    pub lost: u64,
+    /// What could not be seen, for people.
+    pub blind: Vec<String>,
+    /// All events, as they came: for pictures.
+    pub events: Vec<Event>,
+    /// The host's limits and pages over time.
+    pub limits: Vec<(u64, Limits)>,
+    /// The host's pressure over time; in recordings only.
+    pub pressure: Vec<(u64, Pressure)>,
+    /// Bytes that tasks had dirtied since they began, over time; in recordings only.
+    pub progress: Vec<(u64, Progress)>,
+    /// The last of each device and cgroup.
+    pub rates: Vec<Rate>,
+    /// Settings of the host.
+    pub host: Option<Host>,
+    /// At the end, with what happened meanwhile.
+    pub cgroups: Vec<Cgroup>,
+    /// At the end, with what happened meanwhile.
+    pub devices: Vec<Device>,
+    /// Cgroup path to what its tasks slept for, from looking at them now and then.
+    pub waits: BTreeMap<String, Waits>,
+    /// Task to its cgroup's path.
+    pub homes: BTreeMap<u32, String>,
+    /// Looks at flushers.
+    pub flushers: Flushers,
+    /// State of weir's module, if it is loaded.
+    pub weir: Option<String>,
+    /// It is installed for this kernel, loaded or not.
+    pub weir_is_installed: bool,
+}
+
+/// Bytes that each of some tasks has dirtied since it began.
+pub type Progress = BTreeMap<u32, u64>;
+
+/// What flushers were found doing, in numbers of looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flushers {
+    /// All of them.
+    pub looks: u64,
+    /// Looks that found a flusher running.
+    pub ran: u64,
+    /// Waiting for the journal.
+    pub in_journal: u64,
+    /// Waiting for memory.
+    #[serde(default)]
+    pub in_reclaim: u64,
+    /// Looks that found a flusher idle.
+    pub idle: u64,
+}
+
+impl Observation {
+    /// What a trace alone tells.
+    pub fn of(trace: Trace) -> Observation {
+        let first = trace.events.first().map_or(0, |event| event.ns);
+        let last = trace.events.last().map_or(0, |event| event.ns);
+        let mut rates: BTreeMap<(String, u64), Rate> = BTreeMap::new();
+        let mut limits = Vec::new();
+        for event in &trace.events {
+            match &event.what {
+                What::Rate(rate) => {
+                    rates.insert((rate.bdi.clone(), rate.cgroup), rate.clone());
+                }
+                What::Limits(now) => limits.push((event.ns, *now)),
+                _ => {}
+            }
+        }
+        Observation {
+            seconds: (last - first) as f64 / 1e9,
+            stalls: stall::all(&trace),
+            names: trace.names,
+            seen: trace.seen,
+            lost: trace.lost,
+            blind: trace.damage,
+            events: trace.events,
+            limits,
+            rates: rates.into_values().collect(),
+            ..Observation::default()
+        }
+    }
+
+    /// The first and the last moment of which anything is known.
+    pub fn span(&self) -> (u64, u64) {
+        let times = || {
+            let ends = [self.events.first(), self.events.last()];
+            let events = ends.into_iter().flatten().map(|event| event.ns);
+            events
+                .chain(self.limits.iter().map(|(ns, _)| *ns))
+                .chain(self.pressure.iter().map(|(ns, _)| *ns))
+        };
+        (times().min().unwrap_or(0), times().max().unwrap_or(0))
+    }
+
+    /// A cgroup by its directory's inode.
+    pub fn cgroup_of(&self, inode: u64) -> Option<&Cgroup> {
+        self.cgroups.iter().find(|cgroup| cgroup.inode == inode)
+    }
+
+    /// A cgroup by its path.
+    pub fn cgroup_at(&self, path: &str) -> Option<&Cgroup> {
+        self.cgroups.iter().find(|cgroup| cgroup.path == path)
+    }
+
+    /// What a task is called.
+    pub fn name_of(&self, task: u32) -> &str {
+        self.names.get(&task).map_or("?", String::as_str)
+    }
+}

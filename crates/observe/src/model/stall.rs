@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From events to stalls: what began with one event and ended with another.
+//!
+//! A pause that the throttle announces is slept only if the task goes to sleep: an asynchronous
+//! writer (io_uring) is told to come back instead. So its length is taken from what shows the end:
+//! weir's own probe, or a recorded `sched_switch`. Example: announced 100 ms at 7.000 s, woke at
+//! 7.113 s: 113 ms, of which 13 were waiting for a CPU.
+
+use super::event::{Event, Limits, Pause, WOKE, What};
+use super::trace::Trace;
+use std::collections::{BTreeMap, HashMap};
+
+/// Time a task lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stall {
+    /// When it began, on the trace's clock.
+    pub ns: u64,
+    /// Id of the stalled task.
+    pub task: u32,
+    /// What the task waited for.
+    pub kind: Kind,
+    /// How long, if its end was seen.
+    pub slept_ns: Option<u64>,
+}
+
+/// Why a task lost time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// In the throttle.
+    Throttle(Box<Throttled>),
+    /// In direct or cgroup reclaim.
+    Reclaim,
+    /// In fsync (ext4).
+    Sync,
+}
+
+/// One pause in the throttle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Throttled {
+    /// The pause as the event announced it.
+    pub pause: Pause,
+    /// Which domain decided, where weir's module said so.
+    pub by: Option<String>,
+    /// The host's limits in the same pass, where the trace has them.
+    pub host: Option<Limits>,
+}
+
+impl Stall {
+    /// How long; what was announced where the end was not seen.
+    pub fn length_ns(&self) -> u64 {
+        self.slept_ns.unwrap_or(match &self.kind {
+            Kind::Throttle(throttled) => {
+                u64::try_from(throttled.pause.pause_ms).unwrap_or(0) * 1_000_000
+            }
+            Kind::Reclaim | Kind::Sync => 0,
+        })
+    }
+}
+
+/// Two events of one pass are not further apart.
+const SAME_PASS_NS: u64 = 1_000_000;
+/// From the throttle's event to the switch that begins its sleep, on a slow machine.
+const FALLS_ASLEEP_NS: u64 = 5_000_000;
+
+/// A task between events.
+#[derive(Default)]
+struct Task {
+    /// Index of its pause that has not ended.
+    paused: Option<usize>,
+    /// It was switched out to sleep since.
+    is_out: bool,
+    /// `weir:dirty_pause` came before the kernel's own event; they come in either order.
+    decided: Option<(u64, String)>,
+    limits: Option<(u64, Limits)>,
+    reclaims_since: Option<u64>,
+    syncs_since: Option<u64>,
+}
+
+/// All stalls of a trace, by their beginning.
+pub fn all(trace: &Trace) -> Vec<Stall> {
+    let ends_are_seen = trace.seen.contains(WOKE);
+    let switches = trace.seen.contains("sched_switch") && !ends_are_seen;
+    let spans_of_reclaim = trace
+        .seen
+        .iter()
+        .any(|event| event.ends_with("reclaim_begin"));
+    let mut tasks: HashMap<u32, Task> = HashMap::new();
+    let mut stalls: Vec<Stall> = Vec::new();
+    for event in &trace.events {
+        let task = tasks.entry(event.task).or_default();
+        match &event.what {
+            What::Pause(pause) => {
+                if let Some(before) = task.paused.take().filter(|_| ends_are_seen || switches) {
+                    // It was back without having slept.
+                    stalls[before].slept_ns = Some(0);
+                }
+                let near = |ns: u64| event.ns.saturating_sub(ns) < SAME_PASS_NS;
+                let by = task
+                    .decided
+                    .take()
+                    .filter(|(ns, _)| near(*ns))
+                    .map(|(_, by)| by);
+                if pause.pause_ms <= 0 {
+                    continue;
+                }
+                task.paused = Some(stalls.len());
+                task.is_out = false;
+                let host = task
+                    .limits
+                    .filter(|(ns, _)| near(*ns))
+                    .map(|(_, limits)| limits);
+                let kind = Kind::Throttle(Box::new(Throttled {
+                    pause: pause.clone(),
+                    by,
+                    host,
+                }));
+                stalls.push(Stall {
+                    ns: event.ns,
+                    task: event.task,
+                    kind,
+                    slept_ns: None,
+                });
+            }
+            What::DecidedBy(by) => match task.paused.map(|at| &mut stalls[at]) {
+                Some(Stall {
+                    ns,
+                    kind: Kind::Throttle(throttled),
+                    ..
+                }) if throttled.by.is_none() && event.ns.saturating_sub(*ns) < SAME_PASS_NS => {
+                    throttled.by = Some(by.clone());
+                }
+                _ => task.decided = Some((event.ns, by.clone())),
+            },
+            What::Woke => {
+                if let Some(at) = task.paused.take() {
+                    stalls[at].slept_ns = Some(event.ns - stalls[at].ns);
+                }
+            }
+            What::SwitchedOut(true) if switches => {
+                task.is_out = task
+                    .paused
+                    .is_some_and(|at| event.ns - stalls[at].ns < FALLS_ASLEEP_NS);
+            }
+            What::SwitchedIn if switches && task.is_out => {
+                if let Some(at) = task.paused.take() {
+                    stalls[at].slept_ns = Some(event.ns - stalls[at].ns);
+                }
+                task.is_out = false;
+            }
+            What::Limits(limits) => task.limits = Some((event.ns, *limits)),
+            What::ReclaimBegan => task.reclaims_since = Some(event.ns),
+            What::ReclaimEnded => span(
+                task.reclaims_since.take(),
+                event,
+                Kind::Reclaim,
+                &mut stalls,
+            ),
+            What::ReclaimSlept(us) if !spans_of_reclaim => {
+                let begin = event.ns.saturating_sub(us * 1000);
+                span(Some(begin), event, Kind::Reclaim, &mut stalls);
+            }
+            What::SyncBegan => task.syncs_since = Some(event.ns),
+            What::SyncEnded => span(task.syncs_since.take(), event, Kind::Sync, &mut stalls),
+            What::SwitchedOut(_) | What::SwitchedIn | What::ReclaimSlept(_) | What::Rate(_) => {}
+        }
+    }
+    still_asleep(trace, &tasks, ends_are_seen || switches, &mut stalls);
+    stalls.sort_by_key(|stall| stall.ns);
+    stalls
+}
+
+fn span(since: Option<u64>, end: &Event, kind: Kind, stalls: &mut Vec<Stall>) {
+    if let Some(ns) = since {
+        stalls.push(Stall {
+            ns,
+            task: end.task,
+            kind,
+            slept_ns: Some(end.ns - ns),
+        });
+    }
+}
+
+/// What had not ended when the trace did counts up to there.
+fn still_asleep(
+    trace: &Trace,
+    tasks: &HashMap<u32, Task>,
+    ends_are_seen: bool,
+    stalls: &mut Vec<Stall>,
+) {
+    let Some(end) = trace.events.last().map(|event| event.ns) else {
+        return;
+    };
+    for (id, task) in tasks {
+        if let Some(at) = task.paused.filter(|_| ends_are_seen) {
+            let stall = &mut stalls[at];
+            stall.slept_ns = Some(stall.length_ns().min(end - stall.ns));
+        }
+        for (since, kind) in [
+            (task.reclaims_since, Kind::Reclaim),
+            (task.syncs_since, Kind::Sync),
+        ] {
+            if let Some(ns) = since {
+                stalls.push(Stall {
+                    ns,
+                    task: *id,
+                    kind,
+                    slept_ns: Some(end - ns),
+                });
+            }
+        }
+    }
+}
+
+/// What has begun and not ended at `ns`, as if it began there: for readers of a trace in slices. Of
+/// a pause what was announced and not slept yet is left. Example: 100 ms announced at 7.000 s, cut
+/// at 7.060 s: the slice before has 60 ms, the next begins with a pause of 40 ms, and its real end
+/// counts.
+pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
+    let ends_are_seen = trace.seen.contains(WOKE);
+    let mut pauses: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+    let mut spans: BTreeMap<(u32, bool), &Event> = BTreeMap::new();
+    for event in &trace.events {
+        match &event.what {
+            What::Pause(pause) if pause.pause_ms > 0 && ends_are_seen => {
+                let kept = pauses.entry(event.task).or_default();
+                kept.retain(|before| {
+                    matches!(before.what, What::DecidedBy(_))
+                        && event.ns.saturating_sub(before.ns) < SAME_PASS_NS
+                });
+                kept.push(event);
+            }
+            What::Pause(_) | What::Woke => {
+                pauses.remove(&event.task);
+            }
+            What::DecidedBy(_) => pauses.entry(event.task).or_default().push(event),
+            What::ReclaimBegan => {
+                spans.insert((event.task, true), event);
+            }
+            What::ReclaimEnded => {
+                spans.remove(&(event.task, true));
+            }
+            What::SyncBegan => {
+                spans.insert((event.task, false), event);
+            }
+            What::SyncEnded => {
+                spans.remove(&(event.task, false));
+            }
+            _ => {}
+        }
+    }
+    let mut carried: Vec<Event> = spans.into_values().cloned().collect();
+    for events in pauses.into_values() {
+        let left = events.iter().find_map(|event| match &event.what {
+            What::Pause(pause) => {
+                let passed = i64::try_from(ns.saturating_sub(event.ns) / 1_000_000).ok()?;
+                Some(pause.pause_ms - passed).filter(|left| *left > 0)
+            }
+            _ => None,
+        });
+        let Some(left) = left else { continue };
+        carried.extend(events.into_iter().cloned().map(|mut event| {
+            if let What::Pause(pause) = &mut event.what {
+                pause.pause_ms = left;
+            }
+            event
+        }));
+    }
+    for event in &mut carried {
+        event.ns = ns;
+    }
+    carried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(events: &[(u64, u32, What)], seen: &[&str]) -> Trace {
+        Trace {
+            events: events
+                .iter()
+                .map(|(ms, task, what)| Event {
+                    ns: ms * 1_000_000,
+                    task: *task,
+                    what: what.clone(),
+                })
+                .collect(),
+            seen: seen.iter().map(|name| name.to_string()).collect(),
+            ..Trace::default()
+        }
+    }
+
+    fn pause(ms: i64) -> What {
+        What::Pause(Pause {
+            pause_ms: ms,
+            ..Pause::default()
+        })
+    }
+
+    fn lengths(stalls: &[Stall]) -> Vec<Option<u64>> {
+        stalls
+            .iter()
+            .map(|stall| stall.slept_ns.map(|ns| ns / 1_000_000))
+            .collect()
+    }
+
+    #[test]
+    fn a_pause_lasts_until_the_task_runs_again() {
+        let events = [
+            (0, 1, pause(100)),
+            (5, 2, pause(10)),
+            (113, 1, What::Woke),
+            (120, 2, What::Woke),
+            (130, 1, pause(-3)),
+        ];
+        assert_eq!(
+            lengths(&all(&trace(&events, &[WOKE]))),
+            [Some(113), Some(115)]
+        );
+    }
+
+    #[test]
+    fn an_announced_pause_may_not_be_slept() {
+        let events = [(0, 1, pause(100)), (1, 1, pause(100)), (90, 1, What::Woke)];
+        assert_eq!(lengths(&all(&trace(&events, &[WOKE]))), [Some(0), Some(89)]);
+        // Without anything that shows the end, only the announcement is known.
+        let stalls = all(&trace(&events[..2], &[]));
+        assert_eq!(lengths(&stalls), [None, None]);
+        assert_eq!(stalls[0].length_ns(), 100_000_000);
+    }
+
+    #[test]
+    fn switches_show_the_end_too() {
+        let events = [
+            (0, 1, pause(100)),
+            (1, 1, What::SwitchedOut(true)),
+            (50, 2, What::SwitchedIn),
+            (104, 1, What::SwitchedIn),
+            (200, 1, pause(100)),
+            (260, 1, What::SwitchedOut(true)),
+            (300, 1, What::SwitchedIn),
+        ];
+        let stalls = all(&trace(&events, &["sched_switch"]));
+        assert_eq!(
+            lengths(&stalls),
+            [Some(104), Some(100)],
+            "the second was not slept in the throttle"
+        );
+    }
+
+    #[test]
+    fn who_decided_comes_before_or_after() {
+        let by = |name: &str| What::DecidedBy(name.into());
+        for events in [
+            [(0, 1, pause(9)), (0, 1, by("host")), (9, 1, What::Woke)],
+            [(0, 1, by("host")), (0, 1, pause(9)), (9, 1, What::Woke)],
+        ] {
+            let stalls = all(&trace(&events, &[WOKE]));
+            let Kind::Throttle(throttled) = &stalls[0].kind else {
+                panic!()
+            };
+            assert_eq!(throttled.by.as_deref(), Some("host"));
+        }
+    }
+
+    #[test]
+    fn what_has_not_ended_counts_to_the_end() {
+        let events = [
+            (0, 1, pause(100)),
+            (10, 2, What::ReclaimBegan),
+            (40, 3, What::SyncBegan),
+            (60, 3, What::SyncEnded),
+        ];
+        let stalls = all(&trace(&events, &[WOKE]));
+        let kinds: Vec<_> = stalls
+            .iter()
+            .map(|stall| (stall.task, stall.length_ns() / 1_000_000))
+            .collect();
+        assert_eq!(kinds, [(1, 60), (2, 50), (3, 20)]);
+    }
+
+    #[test]
+    fn slices_add_up() {
+        let by = What::DecidedBy("host".into());
+        let mut first = trace(
+            &[
+                (0, 1, pause(100)),
+                (10, 1, What::Woke),
+                (20, 1, by),
+                (20, 1, pause(100)),
+                (25, 2, What::ReclaimBegan),
+                (30, 3, pause(10)),
+                // the end of the slice
+                (60, 0, What::Limits(Limits::default())),
+            ],
+            &[WOKE],
+        );
+        let next = carried(&first, 60_000_000);
+        let mut events: Vec<_> = next
+            .iter()
+            .map(|event| (event.task, event.what.clone()))
+            .collect();
+        events.sort_by_key(|event| event.0);
+        assert_eq!(
+            events,
+            [
+                (1, What::DecidedBy("host".into())),
+                (1, pause(60)),
+                (2, What::ReclaimBegan)
+            ]
+        );
+        let total = |trace: &Trace| {
+            all(trace)
+                .iter()
+                .filter(|stall| stall.task == 1)
+                .map(|stall| stall.length_ns() / 1_000_000)
+                .sum::<u64>()
+        };
+        assert_eq!(total(&first), 50);
+        let mut second = trace(&[(115, 1, What::Woke)], &[WOKE]);
+        second.events.splice(0..0, next);
+        assert_eq!(total(&second), 55);
+        // Without ends the announcement counts, whole and once.
+        first.seen.clear();
+        assert_eq!(carried(&first, 60_000_000).len(), 1);
+    }
+}

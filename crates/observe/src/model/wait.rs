@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a task sleeps for, told from the kernel function it sleeps in and the system call it is in.
+//!
+//! Events give exact times but only for what has events. A look tells everything else, one at a
+//! time: a task that is found in the journal in 30 of 100 looks spent about 30 % of the time there.
+//! It takes `/proc/PID/wchan` and `/proc/PID/syscall`, not `/proc/PID/stack`: the kernel names the
+//! function of a task that it keeps asleep meanwhile, but walks a whole stack while the task may
+//! wake up, and up to 6.9 warns if it then meets a return probe there, ours or another program's.
+//!
+//! The function decides where it says enough. A wait for a page (`folio_wait_bit_common`) does not:
+//! in fsync it is for writing, in read() for reading.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Sleeps that were seen, in task-seconds.
+pub type Waits = BTreeMap<Wait, f64>;
+
+/// What a sleeping task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// The throttle, `balance_dirty_pages()`.
+    Throttle,
+    /// Its cgroup's weight, in weir's module.
+    Weight,
+    /// Memory that reclaim has to free first.
+    Reclaim,
+    /// The filesystem's journal or log.
+    Journal,
+    /// fsync and the like: its data being written.
+    Sync,
+    /// A read from a disk.
+    Read,
+    /// A write to a disk that is not writeback: direct I/O, a full queue.
+    Write,
+    /// A lock that another task holds.
+    Lock,
+    /// Something else, uninterruptibly.
+    Other,
+}
+
+/// Functions, or how they begin, that say enough.
+const FUNCTIONS: &[(Wait, &[&str])] = &[
+    (Wait::Weight, &["weir_weight_wait"]),
+    (
+        Wait::Throttle,
+        &["balance_dirty_pages", "io_schedule_timeout"],
+    ),
+    (
+        Wait::Reclaim,
+        &[
+            "reclaim_throttle",
+            "shrink_",
+            "try_to_free_",
+            "do_try_to_free_pages",
+            "mem_cgroup_handle_over_high",
+            "__mem_cgroup_handle_over_high",
+        ],
+    ),
+    (
+        Wait::Journal,
+        &[
+            "jbd2_",
+            "__jbd2_",
+            "wait_transaction_locked",
+            "add_transaction_credits",
+            "start_this_handle",
+            "do_get_write_access",
+            "xlog_",
+            "xfs_log_",
+            "btrfs_commit_transaction",
+            "btrfs_sync_log",
+            "wait_current_trans",
+            "wait_for_commit",
+        ],
+    ),
+];
+
+// Numbers of system calls on x86-64, which is what weir runs on.
+const READS: &[i64] = &[0, 17, 19, 295, 327];
+const WRITES: &[i64] = &[1, 18, 20, 296, 328];
+const SYNCS: &[i64] = &[26, 74, 75, 162, 277, 306];
+
+/// From the texts of `wchan` and `syscall`.
+pub fn classify(wchan: &str, syscall: &str) -> Wait {
+    let known = FUNCTIONS
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| wchan.starts_with(name)));
+    if let Some((kind, _)) = known {
+        return *kind;
+    }
+    // What sleeps in these themselves waits for the inode's lock: the lock's functions do not
+    // count.
+    if wchan.ends_with("_write_iter") || wchan.ends_with("_read_iter") {
+        return Wait::Lock;
+    }
+    let number = syscall.split_whitespace().next();
+    let number = number.and_then(|number| number.parse().ok()).unwrap_or(-1);
+    match number {
+        number if SYNCS.contains(&number) => Wait::Sync,
+        number if READS.contains(&number) => Wait::Read,
+        // Writing into a page that is just being written.
+        number if WRITES.contains(&number) && wchan.starts_with("folio_wait") => Wait::Sync,
+        number if WRITES.contains(&number) => Wait::Write,
+        _ => Wait::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_and_calls_of_real_kernels() {
+        for (wchan, syscall, kind) in [
+            ("balance_dirty_pages", "1 0x3 0x7f 0x1000", Wait::Throttle),
+            ("weir_weight_wait", "1 0x3 0x7f 0x1000", Wait::Weight),
+            ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
+            ("folio_wait_bit_common", "74 0x3", Wait::Sync),
+            ("folio_wait_bit_common", "0 0x3", Wait::Read),
+            ("folio_wait_bit_common", "1 0x3", Wait::Sync),
+            ("blk_io_schedule", "17 0x3", Wait::Read),
+            ("blk_io_schedule", "18 0x3", Wait::Write),
+            ("ext4_buffered_write_iter", "1 0x3", Wait::Lock),
+            ("reclaim_throttle", "1 0x3", Wait::Reclaim),
+            ("msleep", "35 0x3", Wait::Other),
+            ("0", "running", Wait::Other),
+            ("", "", Wait::Other),
+        ] {
+            assert_eq!(classify(wchan, syscall), kind, "{wchan} in {syscall}");
+        }
+    }
+}

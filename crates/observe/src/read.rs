@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From files: those of the kernel, and recordings of any kind.
+
+pub(crate) mod bytes;
+pub mod cgroup;
+mod device;
+mod dirty_stat;
+pub(crate) mod file;
+pub mod host;
+pub mod recording;
+pub(crate) mod trace;
+
+pub use file::content;

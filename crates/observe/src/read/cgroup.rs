@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cgroups, from their files.
+
+use super::dirty_stat;
+use super::host::total;
+use crate::model::bounds::{self, MOST_BYTES};
+use crate::model::cgroup::{Cgroup, Io, IoMax, ROOT};
+use anyhow::{Result, bail};
+use knobs::Knob;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The directory of the cgroups of the machine whose root directory this is.
+///
+/// # Errors
+/// It has no cgroup v2 there.
+pub fn mounted(root: &Path) -> Result<PathBuf> {
+    let directory = root.join(ROOT.trim_start_matches('/'));
+    match fs::metadata(directory.join("cgroup.controllers")) {
+        Ok(_) => Ok(directory),
+        Err(why) if why.kind() == ErrorKind::PermissionDenied => {
+            bail!("cgroups cannot be read: no permission for {ROOT}")
+        }
+        Err(_) => bail!(
+            "no cgroup2 is mounted at {ROOT}: boot with systemd.unified_cgroup_hierarchy=1, or mount it there"
+        ),
+    }
+}
+
+/// What is read of each cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// What it holds. Reading that makes the kernel add up its counters, which changes how well it
+    /// throttles.
+    pub memory: bool,
+    /// Its pressure, and its targets in `io.latency`.
+    pub pressure: bool,
+    /// What it may hold, holds of it in all, and may do at most.
+    pub limits: bool,
+}
+
+impl Want {
+    /// All there is.
+    pub const ALL: Want = Want {
+        memory: true,
+        pressure: true,
+        limits: true,
+    };
+    /// What only ever grows.
+    pub const TOTALS: Want = Want {
+        memory: false,
+        ..Want::ALL
+    };
+}
+
+/// All cgroups of the machine whose root directory this is.
+pub fn all(root: &Path, want: Want) -> Vec<Cgroup> {
+    let mut found = Vec::new();
+    let top = root.join(ROOT.trim_start_matches('/'));
+    walk(&top, &top, want, &mut found);
+    dirty_stat::read(&top, &mut found);
+    found
+}
+
+fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
+    // One that is gone meanwhile is left out.
+    let Ok(metadata) = fs::metadata(directory) else {
+        return;
+    };
+    let mut cgroup = at(directory, want);
+    let path = directory.strip_prefix(top).unwrap_or(directory);
+    cgroup.path = path.to_string_lossy().into_owned();
+    cgroup.inode = metadata.ino();
+    found.push(cgroup);
+    // Two links are its own: it has no directories, and listing its files takes longer than the
+    // rest.
+    if metadata.nlink() == 2 {
+        return;
+    }
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(top, &entry.path(), want, found);
+        }
+    }
+}
+
+/// What the files in a cgroup's directory say; of one that is gone, nothing. Neither its path nor
+/// its inode.
+pub fn at(directory: &Path, want: Want) -> Cgroup {
+    read_one(&|file| fs::read_to_string(directory.join(file)).ok(), want)
+}
+
+fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
+    let read = |name: &str| file(name).unwrap_or_default();
+    let pressure = |name: &str| {
+        if want.pressure {
+            total(&read(name), "some")
+        } else {
+            0
+        }
+    };
+    let limit = |name: &str| {
+        if want.limits {
+            read(name)
+        } else {
+            String::new()
+        }
+    };
+    let mut cgroup = Cgroup {
+        current: number(&limit("memory.current")).unwrap_or(0),
+        max: number(&limit("memory.max")).and_then(bounds::limit),
+        high: number(&limit("memory.high")).and_then(bounds::limit),
+        min: number(&limit("memory.min")).unwrap_or(0).min(MOST_BYTES),
+        io_pressure: pressure("io.pressure"),
+        memory_pressure: pressure("memory.pressure"),
+        cpu_pressure: pressure("cpu.pressure"),
+        dirty_min: number(&read(Knob::DirtyMin.file())).map(|floor| floor.min(MOST_BYTES)),
+        weight: number(&read(Knob::DirtyWeight.file()))
+            .filter(|weight| *weight != Knob::DirtyWeight.default()),
+        ..Cgroup::default()
+    };
+    for knob in [Knob::DirtyBytes, Knob::DirtyRatio] {
+        let value = read(knob.file()).trim().to_string();
+        if !value.is_empty() && !knob.is_default(&value) {
+            cgroup.ceilings.push(format!("{} = {value}", knob.file()));
+        }
+    }
+    if let Some(stat) = want.memory.then(|| file("memory.stat")).flatten() {
+        let key = |name: &str| flat(&stat, name);
+        cgroup.has_memory = true;
+        cgroup.dirty = key("file_dirty");
+        cgroup.writeback = key("file_writeback");
+        cgroup.file = key("active_file") + key("inactive_file");
+    }
+    for (device, values) in nested(&limit("io.max")) {
+        let value = |key: &str| {
+            let value = values.get(key).and_then(|value| value.parse().ok());
+            value.and_then(bounds::limit)
+        };
+        cgroup.io_max.insert(
+            device,
+            IoMax {
+                wbps: value("wbps"),
+                wiops: value("wiops"),
+                rbps: value("rbps"),
+            },
+        );
+    }
+    if want.pressure && want.limits {
+        cgroup.io_latency = nested(&read("io.latency")).into_keys().collect();
+    }
+    let io = file("io.stat");
+    cgroup.has_io = io.is_some();
+    for (device, values) in nested(&io.unwrap_or_default()) {
+        let sum = |key: &str| {
+            values
+                .get(key)
+                .and_then(|value| value.parse().ok())
+                .unwrap_or(0)
+        };
+        cgroup.io.insert(
+            device,
+            Io {
+                written: sum("wbytes"),
+                read: sum("rbytes"),
+                writes: sum("wios"),
+            },
+        );
+    }
+    cgroup
+}
+
+/// A number; nothing for `max` and for what is not there.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+pub(crate) fn flat(text: &str, key: &str) -> u64 {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value.and_then(number).unwrap_or(0)
+}
+
+/// `254:0 rbps=max wbps=1048576`, by device.
+fn nested(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(device, values)| {
+            let values = values
+                .split_whitespace()
+                .filter_map(|value| value.split_once('='));
+            (
+                device.to_string(),
+                values
+                    .map(|(key, value)| (key.into(), value.into()))
+                    .collect(),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn laid_out(file: &str) -> Option<String> {
+        let text = match file {
+            "memory.max" | "memory.dirty_bytes" => "max\n",
+            "memory.high" => "67108864\n",
+            "memory.stat" => {
+                "anon 5\nfile 9\nfile_dirty 4096\nfile_writeback 8192\nactive_file 1\ninactive_file 2\n"
+            }
+            "io.max" => "254:0 rbps=max wbps=1048576 riops=max wiops=max\n",
+            "io.stat" => "254:0 rbytes=10 wbytes=100 rios=1 wios=2 dbytes=0 dios=0\n",
+            "io.pressure" => {
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=777\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
+            }
+            "memory.dirty_ratio" => "5\n",
+            _ => "",
+        };
+        Some(text.into())
+    }
+
+    #[test]
+    fn files_are_understood() {
+        let cgroup = read_one(&laid_out, Want::ALL);
+        assert_eq!(
+            (cgroup.dirty, cgroup.writeback, cgroup.file),
+            (4096, 8192, 3)
+        );
+        assert_eq!(
+            (cgroup.max, cgroup.high, cgroup.io_pressure),
+            (None, Some(64 << 20), 777)
+        );
+        assert_eq!(cgroup.io_max["254:0"].wbps, Some(1 << 20));
+        assert_eq!(cgroup.io["254:0"].written, 100);
+        assert_eq!(cgroup.ceilings, ["memory.dirty_ratio = 5"]);
+        assert_eq!(cgroup.dirty_min, None);
+    }
+
+    #[test]
+    fn totals_become_what_happened_meanwhile() {
+        let mut now = [read_one(&laid_out, Want::TOTALS)];
+        let mut before = now.clone();
+        before[0].io_pressure = 700;
+        before[0].io.get_mut("254:0").expect("there").written = 40;
+        crate::model::cgroup::subtract(&mut now, &before);
+        assert_eq!((now[0].io_pressure, now[0].io["254:0"].written), (77, 60));
+        assert_eq!(now[0].dirty, 0, "not asked for");
+    }
+}

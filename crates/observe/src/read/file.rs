@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Observations from files of any kind.
+
+use super::recording;
+use crate::model::observation::Observation;
+use crate::model::text::size;
+use crate::model::trace::Trace;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// A file larger than this is refused: it is not read piece by piece.
+pub(crate) const LARGEST: u64 = 2 << 30;
+
+impl Observation {
+    /// From a file: a recording, `trace.dat`, or text of ftrace, trace-cmd or perf.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none of these.
+    pub fn open(path: &Path) -> Result<Observation> {
+        let bytes = content(path)?;
+        let seen = if recording::is_recording(&bytes) {
+            recording::read(&bytes)
+        } else {
+            Trace::read(&bytes).map(Observation::of)
+        };
+        seen.with_context(|| format!("{} cannot be used", path.display()))
+    }
+}
+
+/// All of a file or a pipe.
+///
+/// # Errors
+/// It cannot be read, or has more than is held in memory.
+pub fn content(path: &Path) -> Result<Vec<u8>> {
+    up_to(LARGEST, path)
+}
+
+fn up_to(largest: u64, path: &Path) -> Result<Vec<u8>> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let metadata = file
+        .metadata()
+        .with_context(|| format!("cannot read {name}"))?;
+    let kind = metadata.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        bail!("{name} is a device, not a file");
+    }
+    // A pipe does not say how much there is.
+    let mut bytes = Vec::new();
+    if metadata.len() <= largest {
+        file.take(largest + 1)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("cannot read {name}"))?;
+    }
+    if metadata.len().max(bytes.len() as u64) > largest {
+        bail!(
+            "{name} has more than {}: cut it first, with `trace-cmd split`, or with `head` if it is text",
+            size(largest)
+        );
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+    use std::io::Write;
+
+    #[test]
+    fn what_is_too_large_is_refused_whether_it_says_so_or_not() {
+        let directory = tempfile::tempdir().expect("made");
+        let (file, pipe) = (directory.path().join("file"), directory.path().join("pipe"));
+        std::fs::write(&file, "twelve bytes").expect("written");
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("made");
+        for largest in [12, 11] {
+            let path = pipe.clone();
+            let writer = std::thread::spawn(move || {
+                let mut pipe = File::options().write(true).open(path).expect("opened");
+                pipe.write_all(b"twelve bytes").expect("written");
+            });
+            for path in [&file, &pipe] {
+                let got = up_to(largest, path).map_err(|why| why.to_string());
+                match largest {
+                    12 => assert_eq!(got.as_deref(), Ok(&b"twelve bytes"[..])),
+                    _ => assert!(got.expect_err("refused").contains("more than 11 B: cut it")),
+                }
+            }
+            writer.join().expect("ended");
+        }
+    }
+}

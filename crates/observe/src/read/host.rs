@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The host's limits and dirty pages, from /proc and /sys.
+
+pub use super::device::devices;
+
+use crate::model::event::Limits;
+use crate::model::host::{Host, Pressure};
+use std::fs;
+use std::path::Path;
+
+/// `/proc/vmstat`: limits as the kernel computes them now.
+pub fn limits(root: &Path) -> Limits {
+    limits_in(&text(&root.join("proc/vmstat")))
+}
+
+fn limits_in(vmstat: &str) -> Limits {
+    let mut limits = Limits::default();
+    for (key, value) in vmstat.lines().filter_map(|line| line.split_once(' ')) {
+        let slot = match key {
+            "nr_dirty" => &mut limits.dirty,
+            "nr_writeback" => &mut limits.writeback,
+            "nr_dirty_threshold" => &mut limits.thresh,
+            "nr_dirty_background_threshold" => &mut limits.background,
+            _ => continue,
+        };
+        *slot = value.parse().unwrap_or(0);
+    }
+    limits
+}
+
+/// `/proc/pressure`: what tasks lost so far, nothing where the kernel does not count it.
+pub fn pressure(root: &Path) -> Pressure {
+    let read = |file: &str| text(&root.join("proc/pressure").join(file));
+    let (io, memory) = (read("io"), read("memory"));
+    Pressure {
+        io_some: total(&io, "some"),
+        io_full: total(&io, "full"),
+        memory_some: total(&memory, "some"),
+        memory_full: total(&memory, "full"),
+    }
+}
+
+/// The running total of a line of a pressure file, in microseconds.
+pub(crate) fn total(text: &str, line: &str) -> u64 {
+    text.lines()
+        .find(|text| text.starts_with(line))
+        .and_then(|text| text.rsplit_once("total=")?.1.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+impl Host {
+    /// As the machine with this root directory is now.
+    pub fn read(root: &Path) -> Host {
+        let setting = |name: &str| number(&root.join("proc/sys/vm").join(name));
+        let memory = text(&root.join("proc/meminfo"));
+        let memory = memory.lines().find_map(|line| {
+            line.strip_prefix("MemTotal:")?
+                .trim()
+                .strip_suffix(" kB")?
+                .parse::<u64>()
+                .ok()
+        });
+        Host {
+            dirty_bytes: setting("dirty_bytes"),
+            dirty_ratio: setting("dirty_ratio"),
+            background_bytes: setting("dirty_background_bytes"),
+            background_ratio: setting("dirty_background_ratio"),
+            dirtyable: dirtyable(&text(&root.join("proc/zoneinfo"))),
+            memory: memory.unwrap_or(0) << 10,
+        }
+    }
+}
+
+/// Free pages and page cache, less what the kernel holds in reserve in each zone: its high
+/// watermark and the most it protects from other zones' users.
+fn dirtyable(zoneinfo: &str) -> u64 {
+    let (mut free, mut cache, mut reserve) = (0u64, 0u64, 0u64);
+    let (mut high, mut managed, mut protected) = (0, 0, 0);
+    let mut zone_over = |high: &mut u64, managed: &mut u64, protected: &mut u64| {
+        reserve += (*high + *protected).min(*managed);
+        (*high, *managed, *protected) = (0, 0, 0);
+    };
+    for line in zoneinfo.lines() {
+        let mut words = line.split_whitespace();
+        let value = |words: &mut std::str::SplitWhitespace| {
+            words
+                .next()
+                .and_then(|word| word.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        match words.next() {
+            Some("Node") => zone_over(&mut high, &mut managed, &mut protected),
+            Some("pages") if words.next() == Some("free") => free += value(&mut words),
+            Some("high") => high = value(&mut words),
+            Some("managed") => managed = value(&mut words),
+            Some("protection:") => {
+                let numbers = line
+                    .split(|c: char| !c.is_ascii_digit())
+                    .filter_map(|word| word.parse().ok());
+                protected = numbers.max().unwrap_or(0);
+            }
+            // Counted for a node, printed with its first zone.
+            Some("nr_inactive_file" | "nr_active_file") => cache += value(&mut words),
+            _ => {}
+        }
+    }
+    zone_over(&mut high, &mut managed, &mut protected);
+    free.saturating_sub(reserve) + cache
+}
+
+/// A file's, empty if it cannot be had.
+pub(super) fn text(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_default()
+}
+
+pub(super) fn number(file: &Path) -> u64 {
+    text(file).trim().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dirtyable_memory_is_free_and_cache_less_reserves() {
+        let zones = "Node 0, zone      DMA\n  per-node stats\n      nr_inactive_file 100\n      nr_active_file 50\n  \
+            pages free     1000\n        boost    0\n        min      5\n        low      7\n        high     9\n        managed  3000\n        \
+            protection: (0, 400, 400)\nNode 0, zone    DMA32\n  pages free     5000\n        high     91\n        managed  9000\n        \
+            protection: (0, 0, 0)\n      nr_free_pages 5000\n";
+        assert_eq!(dirtyable(zones), 6000 - 409 - 91 + 150);
+    }
+
+    #[test]
+    fn limits_are_found_in_vmstat() {
+        let text = "nr_dirty 5\nnr_writeback 6\nnr_writeback_temp 9\nnr_dirty_threshold 7\nnr_dirty_background_threshold 8\n";
+        assert_eq!(
+            limits_in(text),
+            Limits {
+                dirty: 5,
+                writeback: 6,
+                background: 8,
+                thresh: 7
+            }
+        );
+    }
+}

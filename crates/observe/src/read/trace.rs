@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Traces: the kernel's events of a stretch of time, from a live kernel or from another program's
+//! file.
+//!
+//! Whatever the source, the result is one [`Trace`].
+
+mod dat;
+pub(crate) mod decode;
+mod format;
+mod ring;
+mod text;
+
+use crate::model::trace::Trace;
+use anyhow::{Result, bail};
+use decode::Lacks;
+use format::Format;
+use std::collections::HashMap;
+
+impl Trace {
+    /// From a file's content: `trace.dat`, or text of ftrace, trace-cmd or perf.
+    ///
+    /// # Errors
+    /// It is none of the kinds that are understood.
+    pub fn read(bytes: &[u8]) -> Result<Trace> {
+        if bytes.is_empty() {
+            bail!("it is empty");
+        }
+        if dat::is_dat(bytes) {
+            return dat::read(bytes);
+        }
+        if bytes.starts_with(b"PERFILE2") {
+            bail!("it is a perf.data file: make text of it, with `perf script -i FILE`");
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => text::read(text),
+            _ => bail!("it is neither a trace.dat file nor text"),
+        }
+    }
+}
+
+/// Formats of the events that are understood, by id.
+#[derive(Default)]
+pub(crate) struct Formats(HashMap<u16, Format>);
+
+impl Formats {
+    /// Keeps the format in `text` if its event is understood.
+    pub fn add(&mut self, text: &str) -> Result<()> {
+        let format = Format::parse(text)?;
+        if decode::is_known(&format.name) {
+            self.0.insert(format.id, format);
+        }
+        Ok(())
+    }
+
+    /// Decodes a page of the ring buffer into `trace`; true if all of it was fine.
+    pub fn page(&self, bytes: &[u8], trace: &mut Trace) -> Result<bool> {
+        let mut lacks = None;
+        let read = ring::page(bytes, &mut |raw| {
+            let [low, high, ..] = *raw.bytes else { return };
+            let Some(format) = self.0.get(&u16::from_le_bytes([low, high])) else {
+                return;
+            };
+            let record = format.record(raw.bytes);
+            let task = decode::Fields::number(&record, "common_pid");
+            let task = task.and_then(|task| u32::try_from(task).ok()).unwrap_or(0);
+            if let Err(Lacks(field)) =
+                decode::decode(&format.name, raw.ns, task, &record, &mut trace.events)
+            {
+                lacks = Some((format.name.clone(), field));
+            }
+            if !trace.seen.contains(&format.name) {
+                trace.seen.insert(format.name.clone());
+            }
+        });
+        trace.lost = trace.lost.saturating_add(read.lost);
+        match lacks {
+            Some((event, field)) => bail!("its event {event} has no field `{field}`"),
+            None => Ok(!read.damaged),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_trace_is_refused() {
+        for (bytes, why) in [
+            (&b""[..], "it is empty"),
+            (b"PERFILE2\0\0", "make text of it, with `perf script"),
+            (b"\x7fELF\0\0", "neither a trace.dat file nor text"),
+            (b"<html>", "no event in it"),
+        ] {
+            let error = format!("{:#}", Trace::read(bytes).expect_err("refused"));
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Trace::read(&bytes);
+            let mut dat = b"\x17\x08\x44tracing".to_vec();
+            dat.extend(&bytes);
+            let _ = Trace::read(&dat);
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "[a-z0-9 .:=\\-\\[\\]()]{0,80}\n[ -~]{0,80}") {
+            let _ = Trace::read(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From named fields to events.
+//!
+//! A ring buffer's record and a line of text both come as named fields ([`Fields`]); [`decode`] is
+//! the one place that knows what they are called. Text prints some fields under other names than
+//! the record has; both are looked for.
+
+use crate::model::event::{Event, Limits, Pause, Rate, WOKE, What};
+use std::collections::BTreeMap;
+
+/// Named fields of one record.
+pub trait Fields {
+    /// The field `name` as a number.
+    fn number(&self, name: &str) -> Option<i64>;
+    /// The field `name` as text.
+    fn text(&self, name: &str) -> Option<String>;
+}
+
+/// Events this crate understands, as `system/name`. The two of weir's own are left out where there
+/// is no such probe or module.
+pub const KNOWN: &[&str] = &[
+    "writeback/balance_dirty_pages",
+    "writeback/global_dirty_state",
+    "writeback/bdi_dirty_ratelimit",
+    "vmscan/mm_vmscan_throttled",
+    "vmscan/mm_vmscan_direct_reclaim_begin",
+    "vmscan/mm_vmscan_direct_reclaim_end",
+    "vmscan/mm_vmscan_memcg_reclaim_begin",
+    "vmscan/mm_vmscan_memcg_reclaim_end",
+    "ext4/ext4_sync_file_enter",
+    "ext4/ext4_sync_file_exit",
+    "sched/sched_switch",
+    "weir/dirty_pause",
+];
+
+/// A field that a record of an event must have, and has not.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lacks(pub &'static str);
+
+/// Whether an event of this name is understood.
+pub fn is_known(name: &str) -> bool {
+    name == WOKE
+        || KNOWN
+            .iter()
+            .any(|known| known.rsplit('/').next() == Some(name))
+}
+
+/// Adds what a record says to `out`; nothing for an event that is not understood.
+///
+/// # Errors
+/// The record lacks a field.
+pub fn decode(
+    name: &str,
+    ns: u64,
+    task: u32,
+    fields: &dyn Fields,
+    out: &mut Vec<Event>,
+) -> Result<(), Lacks> {
+    let what = match name {
+        "balance_dirty_pages" => What::Pause(pause(fields)?),
+        "dirty_pause" => What::DecidedBy(by(fields)?),
+        "global_dirty_state" => What::Limits(Limits {
+            dirty: count(fields, &["nr_dirty", "dirty"])?,
+            writeback: count(fields, &["nr_writeback", "writeback"])?,
+            background: count(fields, &["background_thresh", "bg_thresh"])?,
+            thresh: count(fields, &["dirty_thresh", "thresh"])?,
+        }),
+        "bdi_dirty_ratelimit" => What::Rate(Rate {
+            bdi: fields.text("bdi").ok_or(Lacks("bdi"))?,
+            cgroup: count(fields, &["cgroup_ino"])?,
+            written: count(fields, &["avg_write_bw", "awrite_bw"])?,
+            dirtied: count(fields, &["dirty_rate"])?,
+        }),
+        "mm_vmscan_throttled" => What::ReclaimSlept(count(
+            fields,
+            // The kernel's text spells the field otherwise than its format does.
+            &["usec_delayed", "usect_delayed"],
+        )?),
+        "mm_vmscan_direct_reclaim_begin" | "mm_vmscan_memcg_reclaim_begin" => What::ReclaimBegan,
+        "mm_vmscan_direct_reclaim_end" | "mm_vmscan_memcg_reclaim_end" => What::ReclaimEnded,
+        "ext4_sync_file_enter" => What::SyncBegan,
+        "ext4_sync_file_exit" => What::SyncEnded,
+        WOKE => What::Woke,
+        "sched_switch" => {
+            let id = |name| Ok(u32::try_from(count(fields, &[name])?).unwrap_or(0));
+            // A record has the state as bits, 0 for running; text as a letter, R for running.
+            let runs = fields.text("prev_state").map_or_else(
+                || fields.number("prev_state") == Some(0),
+                |letter| letter.starts_with('R'),
+            );
+            out.push(Event {
+                ns,
+                task: id("prev_pid")?,
+                what: What::SwitchedOut(!runs),
+            });
+            out.push(Event {
+                ns,
+                task: id("next_pid")?,
+                what: What::SwitchedIn,
+            });
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    out.push(Event { ns, task, what });
+    Ok(())
+}
+
+fn pause(fields: &dyn Fields) -> Result<Pause, Lacks> {
+    Ok(Pause {
+        bdi: fields.text("bdi").ok_or(Lacks("bdi"))?,
+        // Without cgroup writeback in the kernel there is no such field, and one domain.
+        cgroup: count(fields, &["cgroup_ino"]).unwrap_or(1),
+        limit: count(fields, &["limit"])?,
+        setpoint: count(fields, &["setpoint"])?,
+        dirty: count(fields, &["dirty"])?,
+        // renamed in 6.16
+        bdi_setpoint: count(fields, &["bdi_setpoint", "wb_setpoint"])?,
+        bdi_dirty: count(fields, &["bdi_dirty", "wb_dirty"])?,
+        dirty_ratelimit: count(fields, &["dirty_ratelimit"])?,
+        task_ratelimit: count(fields, &["task_ratelimit"])?,
+        dirtied: count(fields, &["dirtied"])?,
+        pause_ms: fields.number("pause").ok_or(Lacks("pause"))?,
+        period_ms: count(fields, &["period"])?,
+    })
+}
+
+/// The domain's name: text in a line of text, the module's number for it in a record.
+fn by(fields: &dyn Fields) -> Result<String, Lacks> {
+    match fields.number("by").and_then(|n| u32::try_from(n).ok()) {
+        Some(number) => Ok(policy::names::decider(number).unwrap_or("unknown").into()),
+        None => fields.text("by").ok_or(Lacks("by")),
+    }
+}
+
+/// The first of these fields that is there; what is negative counts as nothing.
+fn count(fields: &dyn Fields, names: &[&'static str]) -> Result<u64, Lacks> {
+    names
+        .iter()
+        .find_map(|name| fields.number(name))
+        .map(|n| u64::try_from(n).unwrap_or(0))
+        .ok_or(Lacks(names[0]))
+}
+
+/// Fields as text prints them, `name=value`.
+impl Fields for BTreeMap<&str, &str> {
+    fn number(&self, name: &str) -> Option<i64> {
+        self.get(name)?.parse().ok()
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(|text| text.to_string())
+    }
+}
