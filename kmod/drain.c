@@ -11,7 +11,7 @@
  * as the others are, and that directory is for reading.
  */
 #include "weir.h"
-#include <linux/moduleparam.h>
+#include <linux/module.h>
 #include <linux/psi.h>
 #include <linux/sched/loadavg.h>
 #include <linux/vmstat.h>
@@ -23,6 +23,7 @@ MODULE_PARM_DESC(drain_tighten, "drain_seconds may also lower the limits, for sl
 
 static struct weir_drain drain;		/* the beat's */
 static bool ready;			/* set_seconds() may hook */
+static bool closed;			/* nothing can be switched on any more */
 static u64 stock;			/* what drain.limit is instead of */
 
 /* What flows are counted from. */
@@ -190,6 +191,8 @@ static int set_seconds(const char *text, const struct kernel_param *param)
 		return err;
 	if (value > WEIR_DRAIN_SECONDS_MAX)
 		return -ERANGE;
+	if (value && closed)
+		return -ENODEV;
 	/* switching off never fails; the kernel lets in one writer at a time */
 	err = ready && value ? weir_arm() : 0;
 	if (!err)
@@ -210,10 +213,24 @@ int weir_drain_create(void)
 {
 	int err;
 
+	kernel_param_lock(THIS_MODULE);
 	ready = true;
 	err = seconds ? weir_arm() : 0;
+	kernel_param_unlock(THIS_MODULE);
 	if (err)
 		pr_err("refusing to load: drain_seconds is given, but hooks do not work (error %d)\n",
 		       err);
 	return err;
+}
+
+/*
+ * The beat is about to end.  The parameter's file is there until the module's
+ * memory is freed, and a write to it holds no reference: wait for the one under
+ * way, which may be about to queue a beat, and let none do so any more.
+ */
+void weir_drain_close(void)
+{
+	kernel_param_lock(THIS_MODULE);
+	closed = true;
+	kernel_param_unlock(THIS_MODULE);
 }

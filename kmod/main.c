@@ -103,6 +103,7 @@ static int start(void)
 	return 0;
 
 no_drain:
+	weir_drain_close();
 	weir_tier_remove();
 no_tiers:
 	/* the files were there to be written to for a moment */
@@ -137,6 +138,7 @@ static void __exit weir_exit(void)
 	weir_status_remove();
 	if (weir_off)
 		return;
+	weir_drain_close();
 	/* no lock is held here that a file's write takes: removal waits for them */
 	weir_tier_remove();
 	weir_files_remove();

@@ -329,6 +329,7 @@ void weir_limits_lowered(u64 limit);
 /* drain.c: the host's limits by what its disks drain */
 #ifdef WEIR_DRAIN
 int weir_drain_create(void);
+void weir_drain_close(void);
 bool weir_drain_wanted(void);
 void weir_drain_beat(u64 thresh, u64 bg_thresh);
 void weir_drain_end(void);
@@ -341,6 +342,7 @@ u64 weir_drain_rate(void);
 bool weir_drain_scarce(void);
 #else
 static inline int weir_drain_create(void) { return 0; }
+static inline void weir_drain_close(void) { }
 static inline bool weir_drain_wanted(void) { return false; }
 static inline void weir_drain_beat(u64 thresh, u64 bg_thresh) { }
 static inline void weir_drain_end(void) { }
