@@ -253,10 +253,12 @@ static void unset_surely(struct hook *hook)
 
 /*
  * Unhook all and wait until no task is in this module's code.  The limits let a
- * task go after the pause that it is in, at most 200 ms.  One on a strictlimit
- * device, such as a FUSE filesystem whose server does not answer, stays until
- * the device is below its limit or the task is killed.  Every ten seconds the
- * log names such tasks.
+ * task go after the pause that it is in, at most 200 ms; they are hooked for it
+ * if they are not.  One on a strictlimit device, such as a FUSE filesystem whose
+ * server does not answer, stays until the device is below its limit or the task
+ * is killed; so does any task while the limits cannot be hooked, or
+ * kernel.ftrace_enabled=0 silences them.  Every ten seconds the log names such
+ * tasks.
  */
 void weir_hooks_drain(void)
 {
@@ -264,6 +266,9 @@ void weir_hooks_drain(void)
 
 	unset_surely(&hooks[PASS]);
 	synchronize_rcu_tasks();
+	/* may fail: then they leave when the kernel lets them */
+	if (tasks_inside())
+		set(&hooks[LIMITS]);
 	for (waited = 1; tasks_inside(); waited++) {
 		if (waited % TELL_AFTER_JIFFIES == 0)
 			weir_events_show();

@@ -190,6 +190,12 @@ fn nothing_is_amended_while_blind_on_6_1() {
 }
 
 #[test]
+fn a_refused_load_waits_for_nobody() {
+    let options = ["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,1M/s"];
+    passes("debian:6.12", "settle.sh", &options, &[]);
+}
+
+#[test]
 fn off_registers_nothing() {
     passes("debian:6.12", "off.sh", &[], &[]);
 }
