@@ -200,9 +200,10 @@ void weir_events_show(void)
 	for (i = 0; i < ARRAY_SIZE(buckets) && left; i++) {
 		raw_spin_lock(&buckets[i].lock);
 		hlist_for_each_entry(seen, &buckets[i].tasks, node) {
-			if (!left--)
+			if (!left)
 				break;
-			pr_info("unloading waits for task %d (%s), which sleeps in the throttle\n",
+			left--;
+			pr_info("unloading waits for task %d (%s), which sleeps in the throttle (is kernel.ftrace_enabled 1?)\n",
 				task_pid_nr(seen->task), seen->task->comm);
 		}
 		raw_spin_unlock(&buckets[i].lock);
