@@ -3,8 +3,8 @@
  * What a cgroup does on each device: the credit of floors.
  *
  * A group remembers the last devices its tasks wrote to, and those of cgroups
- * below it that have no group yet.  One more takes the place of an earlier one,
- * as if that had been clean.
+ * below it that have no group yet.  One more takes the place of an earlier one:
+ * then its first pass counts for what it reports, and no more.
  */
 #include "weir.h"
 #include <linux/hash.h>
@@ -30,22 +30,35 @@ struct weir_device *weir_device_of(struct weir_group *group,
 	*device = (struct weir_device) {
 		.bdi_id = wb->bdi->id,
 		.css_serial = css_serial,
+		/* ids begin with 1 */
+		.again = device->bdi_id != 0,
 	};
 	return device;
 }
 
 /* Pages newly dirtied in this wb since the group's last pass on it. */
-static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
+static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb,
+			 u64 reported)
 {
 	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
 	struct weir_device *device;
+	bool again;
 	u64 before;
 
 	raw_spin_lock(&group->lock);
 	device = weir_device_of(group, wb);
+	again = device->again;
 	before = device->wb_dirtied;
 	device->wb_dirtied = now;
 	raw_spin_unlock(&group->lock);
+	/*
+	 * What the wb has recorded since it was made vouches for pages once.  A
+	 * place that was another's may be this wb's for the second time: who
+	 * writes to more devices in turn than there are places would have old
+	 * pages vouch for new ones of others each time around.
+	 */
+	if (!before && again)
+		return min(now, reported);
 	/* a wb made anew starts from zero */
 	return now >= before ? now - before : now;
 }
@@ -86,7 +99,7 @@ void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 {
 	static struct weir_reporters reporters;
 	u64 dirtied = weir_dirtied_by_current(&reporters, reported);
-	u64 in_wb = newly_dirtied(group, wb);
+	u64 in_wb = newly_dirtied(group, wb, reported);
 
 	raw_spin_lock(&floored->lock);
 	floored->credit.most_ahead = READ_ONCE(floored->floor);

@@ -125,6 +125,7 @@ struct weir_device {
 	u64 bdi_id;
 	u64 css_serial;
 	u64 wb_dirtied;		/* WB_DIRTIED, last seen for the credit */
+	bool again;		/* the place was another's before */
 };
 
 /* What a subtree told, or a change of it. */
