@@ -301,11 +301,13 @@ static bool is_done(struct weir_group *group)
 /* One cgroup of the walk; returns what that took, in reads.  Under weir_lock. */
 static u32 group_visit(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = weir_group_find(css), *parent;
+	struct weir_group *group, *parent;
 	u32 cost = VISIT_COST + css->cgroup->level;
 
-	if (!css->parent)
-		return cost;
+	/* about to be freed: no group has it, and the walk cannot stop at it */
+	if (!css->parent || percpu_ref_is_zero(&css->refcnt))
+		return 1;
+	group = weir_group_find(css);
 	if (!group) {
 		parent = weir_group_find(css->parent);
 		if (!parent || !weir_tree_bound(parent))
@@ -320,11 +322,12 @@ static u32 group_visit(struct cgroup_subsys_state *css)
 		weir_evaluate(group);
 		cost += weir_count_cost();
 	}
-	while (group && is_done(group)) {
+	/* the rest of a long chain of removed ones is for the next round */
+	while (group && cost < CHUNK_READS && is_done(group)) {
+		cost += weir_count_cost() + group->css->cgroup->level;
 		parent = group->parent;
 		drop(group);
 		group = parent;
-		cost += weir_count_cost();
 	}
 	return cost;
 }
