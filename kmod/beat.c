@@ -127,23 +127,29 @@ static void total(const struct weir_floor_pool *pool)
 	weir_reserve_watch();
 }
 
-/*
- * Evaluate the floor and the base of the ratio of one group, and what its
- * subtree holds.  The caller holds weir_lock.
- */
-void weir_evaluate(struct weir_group *group)
+/* Evaluate the floor of one group, if it has one.  The caller holds weir_lock. */
+void weir_floor_evaluate(struct weir_group *group)
 {
 	struct weir_floor_pool all;
 
-	weir_tree_update(group);
-	if (READ_ONCE(group->ceiling.ratio_percent))
-		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
 	if (!group->dirty_min_bytes && !group->floor_wanted)
 		return;
 	wish(group);
 	all = pool();
 	scale(group, &all);
 	total(&all);
+}
+
+/*
+ * Evaluate the floor and the base of the ratio of one group, and what its
+ * subtree holds.  The caller holds weir_lock.
+ */
+void weir_evaluate(struct weir_group *group)
+{
+	weir_tree_update(group);
+	if (READ_ONCE(group->ceiling.ratio_percent))
+		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
+	weir_floor_evaluate(group);
 }
 
 /* Evaluate every floor within the host's present limits.  Under weir_lock. */

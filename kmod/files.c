@@ -20,6 +20,7 @@
  *   ENODATA     hooks have no effect: kernel.ftrace_enabled is 0
  *   EAGAIN      hooks could not be placed at the moment; write again
  *   EPROTO      hooks see other limits than the kernel reports
+ *   EINTR       the writer was killed
  *
  * A write evaluates its own cgroup; what follows for others comes with the next
  * beat, 200 ms later at most on a host of a thousand cgroups (group.c).  Reading
@@ -53,7 +54,8 @@ static u64 get(const struct weir_group *group, enum weir_knob knob)
 	}
 }
 
-static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value)
+static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
+		     u64 avail)
 {
 	bool had = weir_group_has_any(group);
 
@@ -70,7 +72,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value)
 		break;
 	default:
 		/* what the ratio is of, before a pass can ask */
-		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
+		WRITE_ONCE(group->avail, avail);
 		WRITE_ONCE(group->ceiling.ratio_percent, value);
 	}
 	weir_group_knobs_changed(group, had);
@@ -83,8 +85,12 @@ static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 	       file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE);
 }
 
-/* Set under weir_lock, or leave everything as it was. */
-static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
+/*
+ * Set under weir_lock, or leave everything as it was.  @avail: what a ratio is
+ * of.
+ */
+static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
+		    u64 avail)
 {
 	struct weir_group *group = weir_group_find(of_css(of));
 	u64 old = get(group, knob);
@@ -93,12 +99,32 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
 	if (!may_set(of, knob, old, value))
 		return -EPERM;
-	knob_put(group, knob, value);
+	knob_put(group, knob, value, avail);
 	if (knob == WEIR_KNOB_DIRTY_MIN && value > old)
 		weir_floors_evaluate();
 	else
-		weir_evaluate(group);
+		weir_floor_evaluate(group);
 	return 0;
+}
+
+/*
+ * What the subtree holds, and what a ratio is of: before weir_lock is taken, as
+ * it takes the longer the deeper the cgroup is.
+ */
+static u64 look(struct cgroup_subsys_state *css, enum weir_knob knob)
+{
+	struct weir_group *group;
+	u64 avail = 0;
+
+	rcu_read_lock();
+	group = weir_group_find(css);
+	if (group) {
+		weir_tree_update(group);
+		if (knob == WEIR_KNOB_DIRTY_RATIO)
+			avail = weir_memory_dirtyable(group);
+	}
+	rcu_read_unlock();
+	return avail;
 }
 
 /*
@@ -130,11 +156,15 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 	enum weir_knob knob = of_cft(of)->private;
 	u64 value = 0;
 	int err = knob_parse(knob, text, len, &value) ?: prepare(of, knob, value);
+	u64 avail;
 
 	if (err)
 		return err;
-	spin_lock(&weir_lock);
-	err = knob_set(of, knob, value);
+	avail = look(of_css(of), knob);
+	err = weir_lock_to_write();
+	if (err)
+		return err;
+	err = knob_set(of, knob, value, avail);
 	spin_unlock(&weir_lock);
 	if (!err && value != weir_knob_unset(knob))
 		weir_beat_now();

@@ -10,8 +10,9 @@
  *
  * weir_lock serialises everything but lookups and counting.  It is a spinlock, as
  * tenants take it, too: a task that is out of its cpu.max may lose the CPU while
- * it holds a mutex.  A pass finds a group by its css under RCU and never keeps it across a sleep: rmdir frees the group
- * of a cgroup whose tasks still sleep in the throttle, only the css stays.
+ * it holds a mutex.  A pass finds a group by its css under RCU and never keeps it
+ * across a sleep: rmdir frees the group of a cgroup whose tasks still sleep in the
+ * throttle, only the css stays.
  *
  * The beat visits cgroups by a walk over the whole hierarchy that goes on where
  * it stopped: each turn has a budget in reads of counters, so one turn takes
@@ -25,6 +26,7 @@
 #include "weir.h"
 #include <linux/hashtable.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 /* One tenant may have many cgroups, and everybody's passes look here. */
@@ -61,6 +63,24 @@ struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
 			return group;
 	}
 	return NULL;
+}
+
+/*
+ * Take weir_lock for a task that writes a file; -EINTR if it is killed.  Any
+ * number of a tenant's tasks may write, and each may hold the lock for as long as
+ * the path of a cgroup thousands deep takes.  So they sleep for a tick instead of
+ * spinning behind each other: only the beat and the recount spin, behind one of
+ * them at most.  There is no order among those who wait; each tick all have the
+ * same chance.
+ */
+int weir_lock_to_write(void)
+{
+	while (!spin_trylock(&weir_lock)) {
+		schedule_timeout_killable(1);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
+	return 0;
 }
 
 static void free_now(struct weir_group *group)
@@ -122,15 +142,19 @@ static struct cgroup_subsys_state *topmost(struct cgroup_subsys_state *css)
 
 /*
  * Make the group of @css, and those of its ancestors, if need be.  Takes
- * weir_lock, but not while it allocates: -ENOMEM, or -ENODEV if the cgroup goes.
+ * weir_lock, but not while it allocates: -ENOMEM, -ENODEV if the cgroup goes,
+ * -EINTR if the task is killed.
  */
 int weir_group_make(struct cgroup_subsys_state *css)
 {
 	struct cgroup_subsys_state *missing;
 	struct weir_group *group;
+	int err;
 
 	for (;;) {
-		spin_lock(&weir_lock);
+		err = weir_lock_to_write();
+		if (err)
+			return err;
 		missing = topmost(css);
 		spin_unlock(&weir_lock);
 		if (!missing)
@@ -140,16 +164,20 @@ int weir_group_make(struct cgroup_subsys_state *css)
 		group = allocate(missing, GFP_KERNEL_ACCOUNT);
 		if (!group)
 			return -ENOMEM;
-		spin_lock(&weir_lock);
-		if (topmost(css) == missing) {
-			insert(group);
-			group = NULL;
+		err = weir_lock_to_write();
+		if (!err) {
+			if (topmost(css) == missing) {
+				insert(group);
+				group = NULL;
+			}
+			spin_unlock(&weir_lock);
 		}
-		spin_unlock(&weir_lock);
 		if (group) {
 			css_put(group->css);
 			free_now(group);
 		}
+		if (err)
+			return err;
 	}
 }
 

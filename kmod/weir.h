@@ -174,6 +174,7 @@ extern unsigned int weir_group_count;
 extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
 extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 
+int weir_lock_to_write(void);
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
 int weir_group_make(struct cgroup_subsys_state *css);
 void weir_group_wanted(struct cgroup_subsys_state *css);
@@ -386,6 +387,7 @@ int weir_arm(void);
 void weir_beat_start(void);
 void weir_beat_now(void);
 void weir_evaluate(struct weir_group *group);
+void weir_floor_evaluate(struct weir_group *group);
 void weir_floors_evaluate(void);
 int weir_beat_create(void);
 void weir_beat_remove(void);
