@@ -189,6 +189,9 @@ static void rest(void)
 	weir_drain_end();
 	weir_groups_rest();
 	weir_groups_walk(BEAT_READS);
+	/* with no group this was the last for now, wherever it got to */
+	if (!READ_ONCE(weir_group_count))
+		weir_groups_stay();
 }
 
 static void beat(struct work_struct *work)

@@ -227,10 +227,16 @@ void weir_group_wanted(struct cgroup_subsys_state *css)
 		return;
 	for (i = 0; i < ARRAY_SIZE(wanted); i++) {
 		if (!READ_ONCE(wanted[i]) && !cmpxchg(&wanted[i], NULL, css))
-			return;
+			break;
 	}
-	/* the next pass asks again */
-	css_put(css);
+	/*
+	 * No place: the next pass asks again.  No beat that would take it, since
+	 * this pass began: weir_groups_rest() comes after what ends acting, so it
+	 * has seen the entry, or this sees that.
+	 */
+	if (i == ARRAY_SIZE(wanted) ||
+	    (!weir_acting() && cmpxchg(&wanted[i], css, NULL) == css))
+		css_put(css);
 }
 
 static void take_wanted(void (*take)(struct cgroup_subsys_state *css))
@@ -258,6 +264,14 @@ void weir_groups_make_wanted(void)
 void weir_groups_rest(void)
 {
 	take_wanted(NULL);
+}
+
+/* The next walk begins anew, if there is one: hold no cgroup for it. */
+void weir_groups_stay(void)
+{
+	if (visited)
+		css_put(visited);
+	visited = NULL;
 }
 
 static bool holds_pages(struct cgroup_subsys_state *css)
@@ -428,14 +442,16 @@ void weir_groups_recount(u32 budget)
 	}
 }
 
-/* Forget all cgroups, children before their parents.  Nothing is hooked. */
+/*
+ * Forget all cgroups, children before their parents.  Nothing is hooked, nobody
+ * recounts: the list is read without the lock.
+ */
 void weir_groups_drop_all(void)
 {
 	struct weir_group *group, *next;
 
 	weir_groups_rest();
-	if (visited)
-		css_put(visited);
+	weir_groups_stay();
 	while (!list_empty(&all_groups)) {
 		list_for_each_entry_safe(group, next, &all_groups, all) {
 			spin_lock(&weir_lock);

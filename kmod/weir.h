@@ -181,6 +181,7 @@ void weir_group_wanted(struct cgroup_subsys_state *css);
 void weir_group_knobs_changed(struct weir_group *group, bool had);
 void weir_groups_make_wanted(void);
 void weir_groups_rest(void);
+void weir_groups_stay(void);
 void weir_groups_walk(u32 budget);
 void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
