@@ -434,7 +434,8 @@ void weir_groups_recount(u32 budget)
 	for (spent = 0; left-- && spent < budget; spent += VISIT_COST) {
 		group = list_first_entry(&all_groups, struct weir_group, all);
 		list_move_tail(&group->all, &all_groups);
-		if (!(group->told.dirty + group->told.writeback) ||
+		if (!(READ_ONCE(group->told.dirty) +
+		      READ_ONCE(group->told.writeback)) ||
 		    !weir_tree_floored(group))
 			continue;
 		weir_tree_update(group);

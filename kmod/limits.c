@@ -266,8 +266,8 @@ void weir_limits(void *dtc)
 	} else if (READ_ONCE(proof.task) == current) {
 		proof.thresh = FIELD(dtc, thresh);
 		proof.bg_thresh = FIELD(dtc, bg_thresh);
-		proof.avail = FIELD(dtc, avail);
-		proof.domain = POINTER(dtc, dom);
+		WRITE_ONCE(proof.avail, FIELD(dtc, avail));
+		WRITE_ONCE(proof.domain, POINTER(dtc, dom));
 		proof.seen = true;
 	}
 }
@@ -275,7 +275,7 @@ void weir_limits(void *dtc)
 /* The host's dirtyable memory, as of the last proof. */
 u64 weir_limits_dirtyable(void)
 {
-	return proof.avail;
+	return READ_ONCE(proof.avail);
 }
 
 /*
@@ -285,9 +285,11 @@ u64 weir_limits_dirtyable(void)
  */
 void weir_limits_lowered(u64 limit)
 {
-	if (!READ_ONCE(weir_observe) && proof.domain &&
-	    READ_ONCE(proof.domain->dirty_limit) > limit)
-		WRITE_ONCE(proof.domain->dirty_limit, limit);
+	struct wb_domain *domain = READ_ONCE(proof.domain);
+
+	if (!READ_ONCE(weir_observe) && domain &&
+	    READ_ONCE(domain->dirty_limit) > limit)
+		WRITE_ONCE(domain->dirty_limit, limit);
 }
 
 /*

@@ -73,9 +73,8 @@ static void main_settle(void)
 	/* proving at load let tasks in, too */
 	weir_hooks_close();
 	weir_hooks_drain();
-	weir_groups_drop_all();
-	/* dropping a floor evaluates the others, which recount */
 	weir_reserve_end();
+	weir_groups_drop_all();
 	rcu_barrier();
 	weir_counts_remove();
 }

@@ -25,6 +25,7 @@
 #define RECOUNT_READS	(1 << 14)
 
 static atomic64_t unused_total;
+static bool ended;
 
 /* The group's floor now reserves @unused pages beyond what it covers. */
 void weir_reserve_note(struct weir_group *group, u64 unused)
@@ -76,13 +77,17 @@ static DECLARE_DELAYED_WORK(recount_work, recount);
 /* Floors were evaluated: recount as long as there are any. */
 void weir_reserve_watch(void)
 {
-	if (READ_ONCE(weir_pool.floors_total))
+	if (!ended && READ_ONCE(weir_pool.floors_total))
 		queue_delayed_work(system_unbound_wq, &recount_work,
 				   RECOUNT_JIFFIES);
 }
 
-/* Stop recounting: there is no group any more. */
+/*
+ * Stop recounting for good.  Only the caller drops groups now, and that evaluates
+ * floors.
+ */
 void weir_reserve_end(void)
 {
+	ended = true;
 	cancel_delayed_work_sync(&recount_work);
 }

@@ -52,14 +52,14 @@ static ssize_t name##_show(struct kobject *kobj,			\
 }									\
 static struct kobj_attribute name##_attr = __ATTR_RO(name)
 
-NUMBER(groups, weir_group_count);
+NUMBER(groups, READ_ONCE(weir_group_count));
 NUMBER(hooked, weir_hooks_armed());
 NUMBER(missed, weir_passes_unseen());
 NUMBER(misfit, weir_hooks_misfit());
 NUMBER(beat_age_ms, weir_beat_age_ms());
-NUMBER(limit_bytes, weir_pool.host_thresh << PAGE_SHIFT);
-NUMBER(floors_wanted_bytes, weir_pool.floors_wanted << PAGE_SHIFT);
-NUMBER(floors_bytes, weir_pool.floors_total << PAGE_SHIFT);
+NUMBER(limit_bytes, READ_ONCE(weir_pool.host_thresh) << PAGE_SHIFT);
+NUMBER(floors_wanted_bytes, READ_ONCE(weir_pool.floors_wanted) << PAGE_SHIFT);
+NUMBER(floors_bytes, READ_ONCE(weir_pool.floors_total) << PAGE_SHIFT);
 NUMBER(unused_bytes, weir_host().unused << PAGE_SHIFT);
 NUMBER(limit_in_force_bytes, weir_host_limits().thresh << PAGE_SHIFT);
 NUMBER(drain_bytes_per_sec, weir_drain_rate() << PAGE_SHIFT);

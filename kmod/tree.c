@@ -72,8 +72,9 @@ static void tree_tell(struct weir_group *group, const struct weir_counts *own,
 		change.dirty = own->dirty - group->told.dirty;
 		change.writeback = own->writeback - group->told.writeback;
 		change.claim = change.dirty + change.writeback;
-		group->told.dirty = own->dirty;
-		group->told.writeback = own->writeback;
+		/* read without the lock by weir_groups_recount() */
+		WRITE_ONCE(group->told.dirty, own->dirty);
+		WRITE_ONCE(group->told.writeback, own->writeback);
 		group->left = leaves;
 		take(group, &change);
 	}

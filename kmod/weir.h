@@ -194,7 +194,7 @@ static inline u64 weir_now_ms(void)
 /* Not removed: rmdir marks a css at once and takes it offline some time later. */
 static inline bool weir_css_alive(struct cgroup_subsys_state *css)
 {
-	return (css->flags & CSS_ONLINE) && !css_is_dying(css);
+	return (READ_ONCE(css->flags) & CSS_ONLINE) && !css_is_dying(css);
 }
 
 static inline bool weir_group_has_ceiling(const struct weir_group *group)
