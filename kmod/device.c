@@ -69,9 +69,12 @@ static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb,
  * What a pass reports may include pages of tasks that have exited: the kernel
  * lets whoever comes next on that CPU answer for them.  They must not count as
  * this cgroup's, or a neighbour of many short-lived writers would eat up its
- * floor.  The task's own I/O accounting knows better; what it said at the last
- * report is kept in a small table, one word per slot: pid and page count.  A task
- * that is not there is believed what it has dirtied in all its life.
+ * floor; half of them would, too, only twice as slowly.  The task's own I/O
+ * accounting knows better; what it said at the last report is kept in a small
+ * table, one word per slot: pid and page count.  A task that is not there is
+ * believed what it has dirtied in all its life.
+ *
+ * Tasks of the floor's own cgroups answer when they exit (weir_device_exit()).
  */
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 {
@@ -88,6 +91,37 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 #endif
 }
 
+/* Of floors: what tasks have said when it was last asked. */
+static struct weir_reporters reporters;
+
+/*
+ * The current task exits.  What it dirtied since its last pass the floor's next
+ * pass reports: whoever the kernel lets answer for it, its cgroup did it.
+ * Otherwise a cgroup whose tasks each rewrite less of another's file than makes
+ * them look would have a floor without an end.
+ *
+ * Example.  100 tasks below a floor rewrite 16 pages each of another cgroup's file
+ * and exit.  The kernel adds 16 to the next writer's pages, 100 times; weir adds
+ * 1,600 to what the next pass below the floor reports, and they are foreign.
+ */
+void weir_device_exit(void)
+{
+	struct weir_group *group;
+
+	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) || current->nr_dirtied <= 0 ||
+	    !weir_acting() || READ_ONCE(weir_observe))
+		return;
+	rcu_read_lock();
+	group = weir_tree_nearest(rcu_dereference(current->cgroups)->
+				  subsys[memory_cgrp_id]);
+	group = weir_tree_floored(group);
+	if (group)
+		atomic64_add(weir_dirtied_by_current(&reporters,
+						     current->nr_dirtied),
+			     &group->by_dead);
+	rcu_read_unlock();
+}
+
 /*
  * Account a pass of the group on @wb in the credit of @floored, the next floor
  * from it upwards.  Its pages are charged if a floor admits it; otherwise the
@@ -97,14 +131,14 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted)
 {
-	static struct weir_reporters reporters;
 	u64 dirtied = weir_dirtied_by_current(&reporters, reported);
+	u64 by_dead = atomic64_xchg(&floored->by_dead, 0);
 	u64 in_wb = newly_dirtied(group, wb, reported);
 
 	raw_spin_lock(&floored->lock);
 	floored->credit.most_ahead = READ_ONCE(floored->floor);
 	weir_credit_charge(&floored->credit, weir_now_ms(),
-			   admitted ? dirtied : 0, in_wb);
+			   by_dead + (admitted ? dirtied : 0), in_wb);
 	raw_spin_unlock(&floored->lock);
 }
 

@@ -28,8 +28,8 @@ static struct bucket {
 	struct hlist_head tasks;
 } buckets[1 << BUCKET_BITS];
 
-static struct tracepoint *pauses;
-static bool listening;
+static struct tracepoint *pauses, *exits;
+static bool listening, listening_to_exits;
 
 static struct bucket *bucket_of(struct task_struct *task)
 {
@@ -174,6 +174,24 @@ static void on_pause_dtc(void *unused, struct bdi_writeback *wb,
 		    dirtied, pause);
 }
 
+/* The two forms of sched:sched_process_exit, called by the task that exits. */
+static void on_exit_task(void *unused, struct task_struct *task)
+{
+	weir_device_exit();
+}
+
+static void on_exit_with_group(void *unused, struct task_struct *task,
+			       bool group_dead)
+{
+	weir_device_exit();
+}
+
+static void *exit_probe(void)
+{
+	return weir_layout.exit_with_group ? (void *)on_exit_with_group :
+					     (void *)on_exit_task;
+}
+
 static void *pause_probe(void)
 {
 	return weir_layout.pause_with_dtc ? (void *)on_pause_dtc :
@@ -214,6 +232,8 @@ static void look_for(struct tracepoint *tracepoint, void *unused)
 {
 	if (!strcmp(tracepoint->name, "balance_dirty_pages"))
 		pauses = tracepoint;
+	if (!strcmp(tracepoint->name, "sched_process_exit"))
+		exits = tracepoint;
 }
 
 /* Find the kernel's tracepoint; -ENOENT, with a message, if there is none. */
@@ -239,6 +259,10 @@ int weir_events_arm(void)
 		return 0;
 	err = tracepoint_probe_register(pauses, pause_probe(), NULL);
 	listening = !err;
+	/* without it floors do not count what exited tasks had not reported */
+	if (!err && exits && weir_layout.exit_known)
+		listening_to_exits =
+			!tracepoint_probe_register(exits, exit_probe(), NULL);
 	return err;
 }
 
@@ -248,6 +272,9 @@ void weir_events_disarm(void)
 	if (!listening)
 		return;
 	tracepoint_probe_unregister(pauses, pause_probe(), NULL);
+	if (listening_to_exits)
+		tracepoint_probe_unregister(exits, exit_probe(), NULL);
+	listening_to_exits = false;
 	tracepoint_synchronize_unregister();
 	listening = false;
 }

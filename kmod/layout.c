@@ -91,6 +91,21 @@ static int check_tracepoint(const struct weir_btf *btf)
 	return err;
 }
 
+/*
+ * sched_process_exit also says whether the whole process ends since "exit: move
+ * and extend sched_process_exit() tracepoint" (6.16).  Nobody listens to any other.
+ */
+static void read_exit(const struct weir_btf *btf)
+{
+	static const char callback[] = "btf_trace_sched_process_exit";
+	static const char *const params[] = { "*", "task_struct", "1" };
+
+	weir_layout.exit_with_group =
+		!weir_btf_tracepoint_takes(btf, callback, params, 3);
+	weir_layout.exit_known = weir_layout.exit_with_group ||
+		!weir_btf_tracepoint_takes(btf, callback, params, 2);
+}
+
 static int read_dtc(const struct weir_btf *btf)
 {
 	static const struct {
@@ -228,6 +243,7 @@ int weir_layout_read(void)
 	      check_tracepoint(&btf) ?: read_dtc(&btf) ?:
 	      read_counters(&btf);
 	read_last_sleep(&btf);
+	read_exit(&btf);
 	weir_btf_free(&btf);
 	return err;
 }

@@ -77,10 +77,16 @@ struct weir_layout {
 	u32 dtc_dom, dtc_gdtc, dtc_wb, dtc_avail, dtc_dirty, dtc_thresh,
 	    dtc_bg_thresh;
 	u32 stat_dirty, stat_writeback;	/* in memcg_vmstats_percpu */
+	/* the same counters in memcg_vmstats, from its arrays' begin */
+	u32 flushed_dirty, flushed_writeback;
+	/* these arrays; read only where pages are handed to the parent */
+	u32 flushed_all, flushed_pending, flushed_own;
+	bool reparents;			/* pages of removed cgroups, to the parent */
 	/* when a writer last slept, for blk-wbt; 0 if not there */
 	u32 bdi_last_sleep;		/* in backing_dev_info */
 	u32 wb_last_sleep;		/* in bdi_writeback, before */
 	bool pause_with_dtc;		/* what its tracepoint passes */
+	bool exit_known, exit_with_group;	/* the same of sched_process_exit */
 };
 
 extern struct weir_layout weir_layout;
@@ -91,6 +97,17 @@ int weir_counts_create(void);
 void weir_counts_remove(void);
 u32 weir_count_cost(void);
 struct weir_counts weir_count_memcg(struct mem_cgroup *memcg);
+
+/* What a removed child's counters keep for pages that are its parent's. */
+struct weir_inherited {
+	s64 dirty;
+	s64 writeback;
+};
+
+bool weir_count_inherited(struct cgroup_subsys_state *css,
+			  struct weir_inherited *inherited, u32 *cost);
+struct weir_counts weir_count_own(struct mem_cgroup *memcg,
+				  const struct weir_inherited *inherited);
 u64 weir_count_wb(struct bdi_writeback *wb, u64 known);
 u64 weir_count_host(void);
 
@@ -144,11 +161,14 @@ struct weir_group {
 	u32 children;			/* groups whose parent this is */
 	raw_spinlock_t lock;			/* up to next_device */
 	bool left;				/* tells its path nothing more */
+	struct weir_inherited inherited;
+	bool handed;			/* its pages are the parent's now */
 	/* own pages as last told to the path, and what the subtree told */
 	struct weir_counts told;
 	struct weir_tally subtree;
 	s64 beyond;				/* of the claims, told to the parent */
 	struct weir_credit credit;		/* of a floor, for all it covers */
+	atomic64_t by_dead;		/* what exited tasks are yet to report to it */
 	struct weir_device devices[WEIR_DEVICES];
 	u32 next_device;
 	/* knobs, as written */
@@ -226,6 +246,7 @@ u64 weir_device_foreign(struct weir_group *group);
 #define WEIR_REPORTERS_BITS	10
 struct weir_reporters { atomic64_t last[1 << WEIR_REPORTERS_BITS]; };
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported);
+void weir_device_exit(void);
 
 /*
  * What one trip of a task through the throttle has seen so far, on that task's
@@ -262,6 +283,7 @@ struct weir_counts weir_tree_update(struct weir_group *group);
 struct weir_counts weir_tree_uncounted(struct weir_group *group,
 				       struct cgroup_subsys_state *css);
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
+u32 weir_tree_inherit(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);

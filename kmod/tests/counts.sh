@@ -34,6 +34,7 @@ sync
 before=$(stat b foreign)
 dirty /mnt/d/shared 4 b
 ok "rewritten pages stay with their owner" between 4194304 "$(stat a dirty)" 4300000
-ok "and are b's foreign pages, under its floor" between 3500000 "$(stat b foreign)" $((before + 4500000))
+# and on each disk above a task exited with less than 80 pages that it had not reported
+ok "and are b's foreign pages, under its floor" between 3500000 "$(stat b foreign)" $((before + 5500000))
 ok "b's own count stays small" between 0 "$(stat b dirty)" 65536
 finish
