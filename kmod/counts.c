@@ -13,6 +13,27 @@
  * It counts by the folio's owner, on every filesystem, and does not include
  * descendants.  docs/experiments/0003-counting-dirty-pages.md has the
  * measurements behind the choice.
+ *
+ * Removed cgroups.  Since 7.1 the kernel makes the folios of a removed cgroup its
+ * parent's, but leaves the counters: the words keep +N for ever, and cleaning
+ * takes N off the parent's.  What a cgroup owns is then its words and what it
+ * inherited: what the words of its removed children keep, those long freed
+ * included.  The folded totals tell it, as folding goes up the tree and forgets
+ * nobody.  For a cgroup with living and removed children
+ *
+ *   inherited = all + pending - own - the sum of all of its living children
+ *
+ * where `all` is the subtree's total, `pending` is what children have folded and
+ * the cgroup is yet to take up, and `own` is what was folded of its own words.
+ * Of removed children that are not freed yet, what is not folded is added.
+ *
+ * Example.  C below P dirties 500 pages and is removed; 100 are cleaned.  C's
+ * words keep +500, P's -100.  Folded, P has all = 400, pending = 0, own = -100:
+ * it inherited 500 and owns 400.
+ *
+ * None of this needs a notice of the removal, or a look at the child before it.
+ * A removed child's own removed children are missed by what they have not folded
+ * yet, for 2 s at most.
  */
 #include "weir.h"
 #include <linux/slab.h>
@@ -41,10 +62,10 @@ void weir_counts_remove(void)
 }
 
 /*
- * The cgroup's own dirty pages and pages in writeback.  One walk for both, over
+ * The words of dirty pages and pages in writeback.  One walk for both, over
  * plain offsets: with 256 CPUs the walk is most of what a pass costs.
  */
-struct weir_counts weir_count_memcg(struct mem_cgroup *memcg)
+static struct weir_inherited words_of(struct mem_cgroup *memcg)
 {
 	/* the kernel's type is private; only the address matters */
 	unsigned long words = (unsigned long)memcg->vmstats_percpu;
@@ -64,11 +85,104 @@ struct weir_counts weir_count_memcg(struct mem_cgroup *memcg)
 		dirty += data_race(*(long *)(dirty_at + offset));
 		writeback += data_race(*(long *)(writeback_at + offset));
 	}
+	return (struct weir_inherited) {
+		.dirty = dirty,
+		.writeback = writeback,
+	};
+}
+
+/* The cgroup's own pages, of which it inherited some. */
+struct weir_counts weir_count_own(struct mem_cgroup *memcg,
+				  const struct weir_inherited *inherited)
+{
+	struct weir_inherited words = words_of(memcg);
+
+	words.dirty += READ_ONCE(inherited->dirty);
+	words.writeback += READ_ONCE(inherited->writeback);
 	/* a page dirtied on one CPU and cleaned on another, seen half */
 	return (struct weir_counts) {
-		.dirty = max(dirty, 0L),
-		.writeback = max(writeback, 0L),
+		.dirty = max(words.dirty, 0LL),
+		.writeback = max(words.writeback, 0LL),
 	};
+}
+
+/* The same of one that has not inherited any, or for which that does not matter. */
+struct weir_counts weir_count_memcg(struct mem_cgroup *memcg)
+{
+	static const struct weir_inherited nothing;
+
+	return weir_count_own(memcg, &nothing);
+}
+
+static s64 flushed(struct mem_cgroup *memcg, u32 array, u32 counter)
+{
+	return READ_ONCE(*(long *)((void *)memcg->vmstats + array + counter));
+}
+
+/* Add what children have folded, or are said to have, and was not their own. */
+static void add_folded(struct weir_inherited *sum, struct mem_cgroup *memcg,
+		       u32 array, int times)
+{
+	sum->dirty += times * flushed(memcg, array, weir_layout.flushed_dirty);
+	sum->writeback +=
+		times * flushed(memcg, array, weir_layout.flushed_writeback);
+}
+
+/* Folded by the cgroup's children, ever, or about to be taken up. */
+static struct weir_inherited by_children(struct mem_cgroup *memcg)
+{
+	struct weir_inherited sum = {};
+
+	add_folded(&sum, memcg, weir_layout.flushed_all, 1);
+	add_folded(&sum, memcg, weir_layout.flushed_pending, 1);
+	add_folded(&sum, memcg, weir_layout.flushed_own, -1);
+	return sum;
+}
+
+static void add_child(struct weir_inherited *sum,
+		      struct cgroup_subsys_state *child)
+{
+	struct mem_cgroup *memcg = mem_cgroup_from_css(child);
+	struct weir_inherited words;
+
+	/* cleared once the kernel has made its folios the parent's */
+	if (READ_ONCE(child->flags) & CSS_ONLINE) {
+		add_folded(sum, memcg, weir_layout.flushed_all, -1);
+		return;
+	}
+	words = words_of(memcg);
+	sum->dirty += words.dirty;
+	sum->writeback += words.writeback;
+	add_folded(sum, memcg, weir_layout.flushed_own, -1);
+	add_folded(sum, memcg, weir_layout.flushed_pending, 1);
+}
+
+/*
+ * What @css inherited; false if what is read changed meanwhile, three times.
+ * Under RCU.  @cost: in reads.
+ */
+bool weir_count_inherited(struct cgroup_subsys_state *css,
+			  struct weir_inherited *inherited, u32 *cost)
+{
+	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
+	struct weir_inherited before, after;
+	struct cgroup_subsys_state *child;
+	int tries;
+
+	for (tries = 0; tries < 3; tries++) {
+		before = by_children(memcg);
+		*inherited = before;
+		list_for_each_entry_rcu(child, &css->children, sibling) {
+			add_child(inherited, child);
+			*cost += 2;
+		}
+		/* folding on the way up comes by here */
+		after = by_children(memcg);
+		if (after.dirty == before.dirty &&
+		    after.writeback == before.writeback)
+			return true;
+	}
+	return false;
 }
 
 /* Reads that one weir_count_memcg() takes, the unit of the beat's budget. */

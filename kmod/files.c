@@ -119,6 +119,7 @@ static u64 look(struct cgroup_subsys_state *css, enum weir_knob knob)
 	rcu_read_lock();
 	group = weir_group_find(css);
 	if (group) {
+		weir_tree_inherit(group);
 		weir_tree_update(group);
 		if (knob == WEIR_KNOB_DIRTY_RATIO)
 			avail = weir_memory_dirtyable(group);
@@ -203,12 +204,23 @@ static u64 bytes(u64 pages)
 	return pages << PAGE_SHIFT;
 }
 
+static struct weir_counts without_group(struct cgroup_subsys_state *css)
+{
+	struct weir_inherited inherited = {};
+	u32 cost = 0;
+
+	if (weir_layout.reparents &&
+	    !weir_count_inherited(css, &inherited, &cost))
+		inherited = (struct weir_inherited) {};
+	return weir_count_own(mem_cgroup_from_css(css), &inherited);
+}
+
 /* What the cgroup holds, and what its knobs and those above it come to. */
 static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
 		   u64 *stat)
 {
 	struct weir_counts own = group ? weir_tree_update(group) :
-				 weir_count_memcg(mem_cgroup_from_css(css));
+				 without_group(css);
 	struct weir_counts subtree = group ? weir_tree_counts(group) : own;
 	/* a new cgroup's own group comes with the next beat */
 	struct weir_group *judged_by = weir_tree_nearest(css);

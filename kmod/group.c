@@ -337,7 +337,33 @@ static bool is_done(struct weir_group *group)
 	end_knobs(group);
 	if (group->children)
 		return false;
-	return !holds_pages(group->css) || !weir_tree_bound(group);
+	if (!weir_tree_bound(group))
+		return true;
+	return weir_layout.reparents ? group->handed : !holds_pages(group->css);
+}
+
+/*
+ * The cgroup inherits from its removed children, and they have no pages any more,
+ * in this order: pages may count twice for a moment, but not for nobody.  Outside
+ * of weir_lock, as there may be many children; nobody but the beat drops groups.
+ */
+static u32 inherit(struct cgroup_subsys_state *css)
+{
+	struct weir_group *group = weir_group_find(css), *removed;
+	struct cgroup_subsys_state *child;
+	u32 cost;
+
+	if (!group || !weir_tree_bound(group))
+		return 0;
+	cost = weir_tree_inherit(group);
+	list_for_each_entry_rcu(child, &css->children, sibling) {
+		if (READ_ONCE(child->flags) & CSS_ONLINE)
+			continue;
+		removed = weir_group_find(child);
+		if (removed)
+			WRITE_ONCE(removed->handed, true);
+	}
+	return cost;
 }
 
 /* One cgroup of the walk; returns what that took, in reads.  Under weir_lock. */
@@ -355,7 +381,8 @@ static u32 group_visit(struct cgroup_subsys_state *css)
 		if (!parent || !weir_tree_bound(parent))
 			return cost;
 		cost += weir_count_cost();
-		if (weir_css_alive(css) || holds_pages(css)) {
+		if (weir_css_alive(css) ||
+		    (!weir_layout.reparents && holds_pages(css))) {
 			group = make_now(css, true);
 			cost += MAKE_COST;
 		}
@@ -398,6 +425,11 @@ void weir_groups_walk(u32 budget)
 			css_put(held);
 		held = NULL;
 		chunk += group_visit(pos);
+		if (weir_layout.reparents) {
+			spin_unlock(&weir_lock);
+			chunk += inherit(pos);
+			spin_lock(&weir_lock);
+		}
 		if (chunk < CHUNK_READS || !css_tryget(pos))
 			continue;
 		held = pos;

@@ -183,6 +183,36 @@ static int read_counter(struct mem_cgroup *fake, int item, const char *label,
 	return 0;
 }
 
+/*
+ * Since "mm: vmscan: prepare for reparenting traditional LRU folios" (7.1) and
+ * what follows it: counts.c.
+ */
+static int read_flushed(const struct weir_btf *btf,
+			const struct weir_member *total,
+			const struct weir_member *percpu)
+{
+	struct weir_member pending, own;
+
+	weir_layout.reparents = weir_symbol("lru_reparent_memcg");
+	if (!weir_layout.reparents)
+		return 0;
+	if (weir_btf_member(btf, "memcg_vmstats", "state_pending", &pending) ||
+	    weir_btf_member(btf, "memcg_vmstats", "state_local", &own) ||
+	    pending.size_bytes != total->size_bytes ||
+	    own.size_bytes != total->size_bytes) {
+		pr_err("refusing to load: memcg_vmstats.state_pending and memcg_vmstats.state_local are not the arrays weir knows\n");
+		return -ENOENT;
+	}
+	weir_layout.flushed_all = total->offset_bytes;
+	weir_layout.flushed_pending = pending.offset_bytes;
+	weir_layout.flushed_own = own.offset_bytes;
+	weir_layout.flushed_dirty =
+		weir_layout.stat_dirty - percpu->offset_bytes;
+	weir_layout.flushed_writeback =
+		weir_layout.stat_writeback - percpu->offset_bytes;
+	return 0;
+}
+
 static int read_counters(const struct weir_btf *btf)
 {
 	struct weir_member total, percpu;
@@ -207,7 +237,8 @@ static int read_counters(const struct weir_btf *btf)
 		err = read_counter(fake, NR_FILE_DIRTY, "dirty pages", &total,
 				   &percpu, &weir_layout.stat_dirty) ?:
 		      read_counter(fake, NR_WRITEBACK, "pages in writeback",
-				   &total, &percpu, &weir_layout.stat_writeback);
+				   &total, &percpu, &weir_layout.stat_writeback) ?:
+		      read_flushed(btf, &total, &percpu);
 	}
 	kfree(stats);
 	kfree(fake);

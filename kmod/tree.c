@@ -21,9 +21,10 @@
  * order in which changes are summed up, so each level is changed under its lock,
  * one at a time.
  *
- * A removed cgroup keeps its group until it is clean: its pages are still the
- * subtree's.  A cgroup made since the last beat has none yet; its writers are
- * judged by the nearest ancestor that has.
+ * A removed cgroup keeps its group until it is clean, or until its pages have
+ * become its parent's (counts.c): they are still the subtree's.  A cgroup made
+ * since the last beat has none yet; its writers are judged by the nearest
+ * ancestor that has.
  *
  * Example.  A (ceiling 64M) has children B and C.  B told 3,000 pages, C 5,000:
  * A's sum is 8,000.  A writer of B makes a pass and B now holds 3,400: 400 go
@@ -90,11 +91,32 @@ static void tree_tell(struct weir_group *group, const struct weir_counts *own,
 /* Tell the path what has changed; returns the cgroup's own pages. */
 struct weir_counts weir_tree_update(struct weir_group *group)
 {
-	struct weir_counts own =
-		weir_count_memcg(mem_cgroup_from_css(group->css));
+	struct weir_counts own = {};
 
+	if (!READ_ONCE(group->handed))
+		own = weir_count_own(mem_cgroup_from_css(group->css),
+				     &group->inherited);
 	tree_tell(group, &own, false);
 	return own;
+}
+
+/*
+ * See what pages of removed children are the cgroup's now; returns the cost, in
+ * reads.  Under RCU.
+ */
+u32 weir_tree_inherit(struct weir_group *group)
+{
+	struct weir_inherited inherited;
+	u32 cost = 0;
+
+	if (!weir_layout.reparents)
+		return 0;
+	if (weir_count_inherited(group->css, &inherited, &cost)) {
+		WRITE_ONCE(group->inherited.dirty, inherited.dirty);
+		WRITE_ONCE(group->inherited.writeback, inherited.writeback);
+	}
+	weir_tree_update(group);
+	return cost;
 }
 
 /*

@@ -66,11 +66,13 @@ on_each_kernel! {
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     what_does_not_fit_is_named: "refusals.sh", &["--make", "WEIR_FAULTS=y"], &[];
     shares_follow_weights: "weight.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
+    the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
     faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
     |
     ceilings_bound_subtrees: "hierarchy.sh", &["--disk", EXT4, "--disk", "e=1G,ext4,32M/s"], &[];
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--disk", EXT4], &[];
     cgroups_and_loads_may_storm: "storm.sh", &["--disk", EXT4], &["2", "100"];
+    the_removed_leave_nothing: "reparent.sh", &["--disk", "d=1G,ext4"], &[];
     waits_for_weights_end: "weight-wait.sh", &["--cpus", "1", "--count-instructions", "--package", "util-linux", "--disk", "d=1G,ext4,6M/s"], &[];
     limits_follow_the_drain: "drain.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
 }
