@@ -282,7 +282,7 @@ static int takes(const struct weir_btf *btf, const struct btf_type *proto,
 				return -EINVAL;
 			continue;
 		}
-		if (params[i][0] == '4' || params[i][0] == '8') {
+		if (strchr("148", params[i][0])) {
 			if (kind != BTF_KIND_INT || got->size != params[i][0] - '0')
 				return -EINVAL;
 			continue;
@@ -297,8 +297,8 @@ static int takes(const struct weir_btf *btf, const struct btf_type *proto,
 
 /*
  * Does @function exist with exactly these parameters?  Each of @params is a
- * struct name, for a pointer to it, or "4" or "8", for an integer of that many
- * bytes.  A function whose arguments the compiler changed fails here: its
+ * struct name, for a pointer to it, or "1", "4" or "8", for an integer of that
+ * many bytes.  A function whose arguments the compiler changed fails here: its
  * entry is missing from BTF or shows another list.
  */
 int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
