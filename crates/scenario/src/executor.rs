@@ -49,7 +49,7 @@ pub struct Run {
     pub metrics: Figures,
     /// The console's log, of a guest.
     pub log: Option<PathBuf>,
-    /// Wall-clock seconds.
+    /// Seconds by the wall clock.
     pub seconds: f64,
 }
 
@@ -107,7 +107,7 @@ pub enum Error {
     /// The place cannot honour the scenario.
     #[error("{}", listed(.0))]
     Refused(Vec<Refusal>),
-    /// Somebody ended the run, and everything is put back.
+    /// The user ended the run, and everything is put back.
     #[error("interrupted; everything is put back")]
     Interrupted,
     /// Anything else, for people: what was wrong, where, and what to do.

@@ -156,3 +156,20 @@ impl Place {
         Some(off as f64 * 100.0 / budget.max(1) as f64)
     }
 }
+
+/// `memory.dirty_stat` over a phase: counters by how much they grew, levels as they were at the
+/// end. A level that is `max` is left out.
+pub fn stat(
+    before: &BTreeMap<&str, u64>,
+    after: &BTreeMap<&str, u64>,
+) -> BTreeMap<&'static str, u64> {
+    let value = |key: &knobs::StatKey| {
+        let after = *after.get(key.name)?;
+        let value = match key.kind {
+            knobs::Kind::Counter => after.saturating_sub(*before.get(key.name).unwrap_or(&0)),
+            knobs::Kind::Level => after,
+        };
+        (value != knobs::UNLIMITED).then_some((key.name, value))
+    };
+    knobs::stat_keys().iter().filter_map(value).collect()
+}

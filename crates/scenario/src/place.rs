@@ -16,7 +16,7 @@ pub enum Place {
     Lab,
     /// A model of one.
     Twin,
-    /// This machine.
+    /// The machine that weir runs on.
     Host,
 }
 
@@ -68,7 +68,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// The keys.
+    /// Keys of the row.
     pub fn keys(&self) -> Vec<&'static str> {
         match self.keys {
             KNOBS => Knob::ALL.map(Knob::file).into(),

@@ -26,7 +26,7 @@ pub struct Host {
     pub tasks: Tasks,
     /// Tiers, and who holds memory in them.
     pub memory: Memory,
-    /// The sampler.
+    /// Samples of the host.
     pub probe: Probe,
 }
 

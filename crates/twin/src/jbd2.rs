@@ -115,14 +115,14 @@ impl Journal {
 #[derive(Clone, Debug)]
 pub struct Jbd2 {
     blk: Blk,
-    /// By disk.
+    /// Journals by disk.
     pub journals: Vec<Journal>,
 }
 
 above!(Jbd2.blk: Blk);
 
 impl Jbd2 {
-    /// None yet.
+    /// A host without journals.
     pub fn new(blk: Blk) -> Jbd2 {
         Jbd2 {
             journals: Vec::new(),

@@ -12,7 +12,7 @@ use crate::setup::{self, Plan, Refusal};
 use crate::sim::clock::{MS, Ns, SECOND};
 use crate::task::Job;
 use crate::task::latency::Latencies;
-use crate::weir::Stats;
+use scenario::measured::stat;
 use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Phase, Scenario};
 use std::collections::BTreeMap;
@@ -124,7 +124,8 @@ struct Span {
     flushers: Ns,
     /// By cgroup: pages written for it and those below.
     cleaned: Vec<u64>,
-    stats: Vec<Stats>,
+    /// By cgroup: `memory.dirty_stat`.
+    stats: Vec<BTreeMap<&'static str, u64>>,
 }
 
 /// What each of `now` is more than `then`.
@@ -139,7 +140,6 @@ impl Span {
         let tasks = &mut host.tasks;
         let now = tasks.now;
         tasks.psi.average(now);
-        let groups = tasks.weir.iter().flat_map(|weir| &weir.groups);
         let cgroups = tasks.cgroups.iter();
         Span {
             elapsed: now,
@@ -148,7 +148,9 @@ impl Span {
             reclaimed: tasks.zone.reclaimed,
             flushers: tasks.flushers_cpu_time(),
             cleaned: cgroups.map(|cgroup| cgroup.subtree.written).collect(),
-            stats: groups.map(|group| group.stats).collect(),
+            stats: (0..tasks.cgroups.len())
+                .map(|cgroup| tasks.dirty_stat(cgroup))
+                .collect(),
         }
     }
 
@@ -160,7 +162,7 @@ impl Span {
             reclaimed: self.reclaimed.since(&before.reclaimed),
             flushers: self.flushers - before.flushers,
             cleaned: each(&self.cleaned, &before.cleaned, |now, then| now - then),
-            stats: each(&self.stats, &before.stats, Stats::since),
+            stats: each(&self.stats, &before.stats, |now, then| stat(then, now)),
         }
     }
 }

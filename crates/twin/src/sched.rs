@@ -72,7 +72,7 @@ pub struct Sched {
     sim: Sim,
     /// What takes how much CPU time.
     pub machine: Machine,
-    /// By number.
+    /// CPUs by their number.
     pub cpus: Vec<Cpu>,
     /// By number of the task.
     pub entities: Vec<Entity>,
@@ -85,7 +85,7 @@ pub struct Sched {
 above!(Sched.sim: Sim);
 
 impl Sched {
-    /// Idle CPUs.
+    /// CPUs that are idle.
     pub fn new(machine: Machine, sim: Sim) -> Sched {
         let mut sched = Sched {
             machine,

@@ -142,7 +142,7 @@ pub struct Tasks {
 above!(Tasks.writeback: Writeback);
 
 impl Tasks {
-    /// None yet.
+    /// A host without tasks.
     pub fn new(writeback: Writeback) -> Tasks {
         Tasks {
             tasks: Vec::new(),
@@ -220,6 +220,7 @@ impl Tasks {
                 }
                 let dirtier = &mut self.tasks[index].dirtier;
                 dirtier.woke();
+                self.writeback.weir_pause_ends(dirtier);
                 if dirtier.sleeper.again {
                     if self.looks_again(index) == Passed::Sleep {
                         return;

@@ -9,6 +9,7 @@
 
 mod beat;
 mod pass;
+mod stat;
 mod weight;
 
 use crate::jbd2::Jbd2;
@@ -18,41 +19,8 @@ use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
 use policy::floor::FloorPass;
 use policy::pass::Pass;
+use policy::pause::JudgedBy;
 use policy::reserve;
-
-/// What the module counts, as in `memory.dirty_stat`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stats {
-    /// Passes of the cgroup's writers.
-    pub passes: u64,
-    /// Left out below the floor.
-    pub admitted: u64,
-    /// Held by a ceiling.
-    pub held: u64,
-    /// Number of pauses slept.
-    pub throttled: u64,
-    /// Time in passes that paused.
-    pub throttled_ns: Ns,
-    /// Passes held by the weight, and for how long.
-    pub weight_held: u64,
-    /// Time in them.
-    pub weight_held_ns: Ns,
-}
-
-impl Stats {
-    /// What it has grown by since it was `before`.
-    pub fn since(&self, before: &Stats) -> Stats {
-        Stats {
-            passes: self.passes - before.passes,
-            admitted: self.admitted - before.admitted,
-            held: self.held - before.held,
-            throttled: self.throttled - before.throttled,
-            throttled_ns: self.throttled_ns - before.throttled_ns,
-            weight_held: self.weight_held - before.weight_held,
-            weight_held_ns: self.weight_held_ns - before.weight_held_ns,
-        }
-    }
-}
 
 /// What the module knows of one cgroup.
 #[derive(Clone, Debug)]
@@ -67,8 +35,7 @@ pub struct Group {
     pub weight: u32,
     /// `memory.toptier_ratio` of the cgroup.
     pub toptier_ratio: u32,
-    /// Counters of `memory.dirty_stat`.
-    pub stats: Stats,
+    stats: stat::Stats,
     floor: u64,
     avail: u64,
     unused: u64,
@@ -90,7 +57,7 @@ impl Default for Group {
             },
             weight: policy::weight::WEIGHT_DEFAULT,
             toptier_ratio: policy::tier::BY_CAPACITY,
-            stats: Stats::default(),
+            stats: stat::Stats::default(),
             floor: 0,
             avail: 0,
             unused: 0,
@@ -113,7 +80,7 @@ impl Group {
 }
 
 /// State of the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Weir {
     /// The module's records, by cgroup.
     pub groups: Vec<Group>,
@@ -124,11 +91,32 @@ pub struct Weir {
     drain: Drain,
     drain_seen: Option<(Ns, u64, Reclaimed)>,
     weights: weight::Weights,
+    /// What a cgroup's domain was judged by in the last pass.
+    judged_by: JudgedBy,
     stock: u64,
     host_thresh: u64,
     host_background: u64,
     floors_total: u64,
     unused_total: u64,
+}
+
+impl Default for Weir {
+    fn default() -> Self {
+        Weir {
+            groups: Vec::new(),
+            seconds: 0,
+            tighten: false,
+            drain: Drain::default(),
+            drain_seen: None,
+            weights: weight::Weights::default(),
+            judged_by: JudgedBy::Kernel,
+            stock: 0,
+            host_thresh: 0,
+            host_background: 0,
+            floors_total: 0,
+            unused_total: 0,
+        }
+    }
 }
 
 impl Weir {

@@ -21,7 +21,7 @@ use flusher::Flusher;
 #[derive(Clone, Debug)]
 pub struct Writeback {
     hooks: Hooks,
-    /// By writeback.
+    /// Flushers by writeback.
     pub flushers: Vec<Flusher>,
     /// Everything is to be written, limits or not.
     pub syncing: bool,

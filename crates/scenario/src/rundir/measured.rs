@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured on a kernel, as [`crate::metric`] takes it.
 
-use super::{BeforeAfter, MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
+use super::{MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
 use crate::measured::{self, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -59,7 +59,10 @@ impl PhaseResult {
             cgroups.entry(path.clone()).or_default().pressure = Some(io(pressure));
         }
         for (path, texts) in &self.dirty_stat {
-            cgroups.entry(path.clone()).or_default().stat = stat(texts);
+            cgroups.entry(path.clone()).or_default().stat = measured::stat(
+                &knobs::stat(&texts.before).collect(),
+                &knobs::stat(&texts.after).collect(),
+            );
         }
         if let Some(tiers) = &self.tiers {
             for (path, series) in &tiers.cgroups {
@@ -145,21 +148,6 @@ fn places(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
         }
     };
     samples.map(place).collect()
-}
-
-/// Counters by how much they grew, levels as they were at the end.
-fn stat(texts: &BeforeAfter) -> BTreeMap<&'static str, u64> {
-    let before: BTreeMap<&str, u64> = knobs::stat(&texts.before).collect();
-    let after: BTreeMap<&str, u64> = knobs::stat(&texts.after).collect();
-    let value = |key: &knobs::StatKey| {
-        let after = *after.get(key.name)?;
-        let value = match key.kind {
-            knobs::Kind::Counter => after.saturating_sub(*before.get(key.name).unwrap_or(&0)),
-            knobs::Kind::Level => after,
-        };
-        (value != knobs::UNLIMITED).then_some((key.name, value))
-    };
-    knobs::stat_keys().iter().filter_map(value).collect()
 }
 
 #[cfg(test)]

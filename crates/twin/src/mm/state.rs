@@ -7,6 +7,7 @@ use super::lru::Lru;
 use super::ratelimit::{DIRTY_POLL_THRESH, Rates};
 use super::xarray::Pages;
 use crate::sim::clock::{HZ, Ns, Ticks};
+use policy::pause::By;
 
 /// Pages by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -227,6 +228,10 @@ pub struct Dirtier {
     pub held_until: Ns,
     /// The end of the step of that before.
     pub held_since: Ns,
+    /// Its pass began below a floor.
+    pub below_floor: bool,
+    /// It sleeps in a pass of the module's: who decided that, and since when.
+    pub paused: Option<(By, Ns)>,
 }
 
 impl Dirtier {
@@ -242,6 +247,8 @@ impl Dirtier {
             wakes_at: 0,
             held_until: 0,
             held_since: 0,
+            below_floor: false,
+            paused: None,
         }
     }
 

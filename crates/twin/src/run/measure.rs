@@ -10,7 +10,6 @@ use crate::mm::domain::PAGE;
 use crate::sched::psi::Pressure;
 use crate::sim::clock::SECOND;
 use crate::task::Job;
-use crate::weir::Stats;
 use policy::UNLIMITED;
 use scenario::measured::{self, Host, Latency, Measured, MemoryJob, Place, Tiers};
 use scenario::model::{Phase, Scenario};
@@ -40,12 +39,11 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             continue;
         }
         let budget = budgets.as_ref().map(|budgets| budgets[index - 1]);
-        let stats = span.stats.get(index);
         let of = measured::Cgroup {
             held: bytes(&probe.samples.cgroups[index]),
             pressure: Some(pressure(span.pressure[cgroup.pressure as usize])),
             written: Some(span.cleaned[index] * PAGE),
-            stat: stats.map_or_else(BTreeMap::new, |stats| stat(host, index, stats)),
+            stat: span.stats[index].clone(),
             places: match has_tiers {
                 true => places(host, index, budget),
                 false => Vec::new(),
@@ -122,28 +120,6 @@ fn memory_job(holder: &Holder) -> MemoryJob {
         hot: holder.touched[HOT],
         corrupt: holder.lost(),
     }
-}
-
-/// Of what `memory.dirty_stat` says, what is modelled. A cgroup that the module has no need to know
-/// of has no counts.
-fn stat(host: &Model, index: usize, stats: &Stats) -> BTreeMap<&'static str, u64> {
-    let weir = host.tasks.weir.as_ref();
-    let known = weir.is_some_and(|weir| weir.groups[index].known);
-    let modelled = [
-        ("nr_passes", stats.passes),
-        ("nr_floor_admitted", stats.admitted),
-        ("nr_ceiling_held", stats.held),
-        ("nr_would_admit", 0),
-        ("nr_would_hold", 0),
-        ("nr_throttled", stats.throttled),
-        ("throttled_usec", stats.throttled_ns / 1000),
-        ("nr_weight_held", stats.weight_held),
-        ("weight_held_usec", stats.weight_held_ns / 1000),
-        ("nr_would_wait", 0),
-        ("nr_missed", 0),
-    ];
-    let counted = |(key, number)| (key, if known { number } else { 0 });
-    modelled.into_iter().map(counted).collect()
 }
 
 fn tiers(host: &Model) -> Tiers {

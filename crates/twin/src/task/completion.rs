@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way up: a disk has completed a request, and whoever it was of learns of it, and then whoever
-//! waited for the room it leaves.
+//! The way up: a disk has completed a request. Its reader, journal or writeback learns of it, and
+//! then flushers and tasks that waited for the room it leaves.
 
 use super::Tasks;
 use crate::blk::{Done, Waiter, What};

@@ -62,7 +62,7 @@ impl Tasks {
         let (pauses, time) = (task.pauses, self.writeback.now - task.pass_began);
         let dirtier = &mut task.dirtier;
         if pauses > 0 {
-            self.writeback.weir_counts_pauses(dirtier.wb, pauses, time);
+            self.writeback.weir_counts_pauses(dirtier, pauses, time);
         }
         let asleep = if pauses > 0 { time.max(1) } else { 0 };
         self.writeback.weir_shortens(dirtier, asleep);

@@ -10,6 +10,7 @@ use policy::ceiling::{self, Limits};
 use policy::drain;
 use policy::floor::Verdict;
 use policy::pass::{Facts, Pass};
+use policy::pause::JudgedBy;
 use policy::reserve;
 
 fn facts(kind: Pass, cgroup: bool) -> Facts {
@@ -38,14 +39,17 @@ impl Hooks {
                 return false;
             }
         }
+        task.below_floor = false;
         let Some(pass) = self.floor_pass(wb) else {
             return false;
         };
+        let verdict = pass.decide();
+        task.below_floor = matches!(verdict, Verdict::Admit | Verdict::HostFull);
         let now = self.tick();
         let Some(weir) = &mut self.weir else {
             return false;
         };
-        if pass.decide() != Verdict::Admit {
+        if verdict != Verdict::Admit {
             return false;
         }
         weir.groups[index].stats.admitted += 1;
@@ -84,6 +88,9 @@ impl Hooks {
         // One that has slept while a floor got room is let go.
         if floor.is_some_and(|pass| pass.decide() == Verdict::Admit) {
             limits.dirty = 0;
+            if weir.groups[cgroup].known {
+                weir.groups[cgroup].stats.released += 1;
+            }
         }
     }
 
@@ -113,9 +120,14 @@ impl Hooks {
             return;
         }
         let stock = *limits;
-        let mut judged = false;
-        for (_, ceiling, counts) in self.ceilings(index) {
-            judged |= limits.amend(ceiling, &counts, kind);
+        let mut judged_by = JudgedBy::Kernel;
+        for (at, ceiling, counts) in self.ceilings(index) {
+            if limits.amend(ceiling, &counts, kind) {
+                judged_by = match at == index {
+                    true => JudgedBy::Ceiling,
+                    false => JudgedBy::Ancestor,
+                };
+            }
         }
         let mut next = Some(index);
         while let Some(at) = next {
@@ -126,7 +138,9 @@ impl Hooks {
             next = self.cgroups[at].parent;
         }
         let Some(weir) = &mut self.weir else { return };
-        if judged && kind == Pass::Writer && limits.brake() {
+        weir.judged_by = judged_by;
+        let is_judged = judged_by != JudgedBy::Kernel && kind == Pass::Writer;
+        if is_judged && limits.brake() {
             weir.groups[index].stats.held += 1;
         }
     }
@@ -142,19 +156,5 @@ impl Hooks {
         }
         task.nr_dirtied_pause = allowed;
         self.weir_leaves(task, asleep);
-    }
-
-    /// A pass that paused has ended.
-    pub fn weir_counts_pauses(&mut self, wb: u32, pauses: u64, time: Ns) {
-        let cgroup = self.wbs[wb as usize].cgroup;
-        if let Some(group) = self
-            .weir
-            .as_mut()
-            .and_then(|weir| weir.groups.get_mut(cgroup))
-            .filter(|group| group.known)
-        {
-            group.stats.throttled += pauses;
-            group.stats.throttled_ns += time;
-        }
     }
 }

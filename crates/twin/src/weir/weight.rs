@@ -97,6 +97,12 @@ impl Weights {
         &mut self.accounts[wb]
     }
 
+    /// By writeback, what part of its disk it is due.
+    pub fn portions(&self) -> impl Iterator<Item = (usize, u32)> {
+        let accounts = self.accounts.iter().enumerate();
+        accounts.map(|(wb, account)| (wb, account.portion))
+    }
+
     /// The topmost division that a cgroup is in.
     fn scope(&self, cgroups: &[Cgroup], cgroup: usize) -> Option<usize> {
         std::iter::successors(cgroups[cgroup].parent, |at| cgroups[*at].parent)

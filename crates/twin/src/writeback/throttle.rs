@@ -23,7 +23,7 @@ use crate::trace::BalanceDirtyPages;
 use policy::ceiling::Limits;
 use policy::pass::Pass;
 
-/// Milliseconds.
+/// Milliseconds of a tick.
 const PER_TICK: i64 = (1000 / HZ) as i64;
 
 /// How a pass ends.
@@ -177,6 +177,9 @@ impl Writeback {
             again: task_ratelimit == 0 && dtc.wb_dirty > counter_error(self.machine.cpus),
         };
         task.wakes_at = wake_at(self.now, pause);
+        if pause > 0 {
+            self.weir_pauses(task, &dtc, mdtc.as_ref());
+        }
         Passed::Sleep
     }
 
