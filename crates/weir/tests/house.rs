@@ -198,6 +198,38 @@ fn modules_use_only_layers_below() {
     }
 }
 
+/// The twin's top struct hands out events; what happens is in the layers below it.
+#[test]
+fn the_twins_host_is_small() {
+    let layers = [
+        ("host", "Host"),
+        ("sim", "Sim"),
+        ("sched", "Sched"),
+        ("mm", "Mm"),
+        ("blk", "Blk"),
+        ("jbd2", "Jbd2"),
+        ("weir", "Hooks"),
+        ("writeback", "Writeback"),
+        ("task", "Tasks"),
+    ];
+    for (file, name) in layers {
+        let text = read(&Path::new(ROOT).join(format!("crates/twin/src/{file}.rs")));
+        let head = format!("pub struct {name} {{\n");
+        let (_, rest) = text
+            .split_once(&head)
+            .unwrap_or_else(|| panic!("no {name}"));
+        let fields = rest.lines().take_while(|line| *line != "}");
+        let fields = fields.filter(|line| line.ends_with(',')).count();
+        assert!(fields <= 12, "{name} has {fields} fields");
+    }
+    let sources = files("crates/twin/src", "rs");
+    let texts = sources.iter().map(|path| read(path));
+    let impls: usize = texts
+        .map(|text| text.matches("\nimpl Host {").count())
+        .sum();
+    assert_eq!(impls, 1, "of Host");
+}
+
 /// `freerun` is (background + limit) / 2, `setpoint` half way from there to the limit.
 #[test]
 fn freerun_and_setpoint_are_computed_in_policy_alone() {
