@@ -35,7 +35,7 @@ mod c {
         pub static weir_layout_turn: [u64; 9];
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
-        pub static weir_layout_weight_constants: [u64; 13];
+        pub static weir_layout_weight_constants: [u64; 14];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -220,6 +220,7 @@ fn constants_of_weights_agree_with_the_header() {
         share::COMPETES_MS,
         names::BEAT_MS,
         names::RECOUNT_MS,
+        names::DRAIN_LOOK_MS,
         names::FORGET_MS,
     ];
     assert_eq!(from_c, from_rust);

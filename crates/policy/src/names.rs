@@ -25,6 +25,8 @@ mod c {
 pub const BEAT_MS: u64 = 200;
 /// What floors leave unused is summed up at most this often between beats, in milliseconds.
 pub const RECOUNT_MS: u64 = 20;
+/// Two looks of `drain_seconds` are at least this far apart, in milliseconds.
+pub const DRAIN_LOOK_MS: u64 = 50;
 /// A writer not seen for so long is forgotten, in milliseconds.
 pub const FORGET_MS: u64 = 10_000;
 

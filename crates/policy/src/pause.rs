@@ -10,10 +10,11 @@ mod c {
 
 /// What a cgroup's domain was judged by in a pass.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub enum JudgedBy {
     /// The kernel's own limit for the cgroup.
+    #[default]
     Kernel,
     /// The cgroup's ceiling.
     Ceiling,

@@ -35,7 +35,7 @@ mod tests;
 mod throttle;
 mod vary;
 
-pub use iocost::{DEFAULT as DEFAULT_WEIGHT, Weights};
+pub use iocost::Weights;
 pub use request::{Request, Waiter, What};
 pub use throttle::Limit;
 pub use vary::Vary;
@@ -66,17 +66,7 @@ pub struct Blk {
     pub devices: Vec<Device>,
 }
 
-above!(Blk.mm: Mm);
-
-impl Blk {
-    /// No disks yet.
-    pub fn new(mm: Mm) -> Blk {
-        Blk {
-            devices: Vec::new(),
-            mm,
-        }
-    }
-}
+above!(Blk.mm: Mm, devices);
 
 /// What a disk is besides its speed.
 #[derive(Clone, Debug, Default)]

@@ -119,17 +119,9 @@ pub struct Jbd2 {
     pub journals: Vec<Journal>,
 }
 
-above!(Jbd2.blk: Blk);
+above!(Jbd2.blk: Blk, journals);
 
 impl Jbd2 {
-    /// A host without journals.
-    pub fn new(blk: Blk) -> Jbd2 {
-        Jbd2 {
-            journals: Vec::new(),
-            blk,
-        }
-    }
-
     /// A write() of a task to a file begins; false if it has to wait.
     pub fn stamps(&mut self, task: usize, file: usize, grows: bool) -> bool {
         let device = self.device_of(file);

@@ -139,19 +139,9 @@ pub struct Tasks {
     pub busy: u32,
 }
 
-above!(Tasks.writeback: Writeback);
+above!(Tasks.writeback: Writeback, tasks, jobs, busy);
 
 impl Tasks {
-    /// A host without tasks.
-    pub fn new(writeback: Writeback) -> Tasks {
-        Tasks {
-            tasks: Vec::new(),
-            jobs: Vec::new(),
-            busy: 0,
-            writeback,
-        }
-    }
-
     /// Starts process `number` of a job on `file` in the cgroup `home` at the time `start`; it is
     /// measured after its ramp, until `end`.
     pub fn start_task(

@@ -80,7 +80,7 @@ impl Group {
 }
 
 /// State of the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Weir {
     /// The module's records, by cgroup.
     pub groups: Vec<Group>,
@@ -100,26 +100,15 @@ pub struct Weir {
     unused_total: u64,
 }
 
-impl Default for Weir {
-    fn default() -> Self {
-        Weir {
-            groups: Vec::new(),
-            seconds: 0,
-            tighten: false,
-            drain: Drain::default(),
-            drain_seen: None,
-            weights: weight::Weights::default(),
-            judged_by: JudgedBy::Kernel,
-            stock: 0,
-            host_thresh: 0,
-            host_background: 0,
-            floors_total: 0,
-            unused_total: 0,
+impl Weir {
+    /// The host's limit by its drain; `stock` where that has none.
+    fn limit(&self, stock: u64) -> u64 {
+        match self.drain.limit {
+            0 => stock,
+            limit => limit,
         }
     }
-}
 
-impl Weir {
     fn drain_host(&self) -> drain::Host {
         drain::Host {
             limit: self.drain.limit,
@@ -160,14 +149,9 @@ pub struct Hooks {
     pub weir: Option<Weir>,
 }
 
-above!(Hooks.jbd2: Jbd2);
+above!(Hooks.jbd2: Jbd2, weir);
 
 impl Hooks {
-    /// A kernel without the module.
-    pub fn new(jbd2: Jbd2) -> Hooks {
-        Hooks { jbd2, weir: None }
-    }
-
     /// A cgroup's ceiling, in pages.
     fn ceiling(&self, cgroup: usize) -> Option<u64> {
         let group = self.weir.as_ref()?.groups.get(cgroup)?;
@@ -227,11 +211,7 @@ impl Hooks {
             wb_dirty: claim + beyond_folios,
             foreign: 0,
             host_dirty: self.counts.held(),
-            host_thresh: if weir.drain.limit == 0 {
-                weir.host_thresh
-            } else {
-                weir.drain.limit
-            },
+            host_thresh: weir.limit(weir.host_thresh),
             floors_total: weir.floors_total,
             strictlimit: 0,
             cgroup_domain: u32::from(index != 0),

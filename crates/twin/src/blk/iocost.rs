@@ -15,9 +15,6 @@
 
 use crate::sim::clock::Ns;
 
-/// The weight of who has none.
-pub const DEFAULT: u64 = 100;
-
 /// Weights and clocks, by cgroup; the root is 0 and its own parent.
 #[derive(Clone, Debug)]
 pub struct Weights {

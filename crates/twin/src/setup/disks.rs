@@ -2,11 +2,12 @@
 //! Disks, from a scenario: their speed, filesystem, and how cgroups share them.
 
 use super::Refusal;
-use crate::blk::{DEFAULT_WEIGHT, Device, Limit, Traits, Vary, Weights};
+use crate::blk::{Device, Limit, Traits, Vary, Weights};
 use crate::mm::Cgroup;
 use crate::sim::clock::{Ns, SECOND};
 use crate::sim::random::Random;
 use crate::task::fio::Work;
+use policy::weight::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use scenario::io_max::io_max;
 use scenario::model::{Disk, Filesystem, Scenario};
 use std::collections::BTreeMap;
@@ -104,9 +105,10 @@ pub fn cgroup_file(file: &str, value: &str, divided: bool) -> Result<(), String>
 fn weight(text: &str) -> Result<u64, String> {
     let number = text.strip_prefix("default ").unwrap_or(text).trim();
     match number.parse() {
-        Ok(weight @ 1..=10_000) => Ok(weight),
+        // Every weight of cgroup v2 has this range.
+        Ok(weight @ WEIGHT_MIN..=WEIGHT_MAX) => Ok(weight.into()),
         _ => Err(format!(
-            "`{text}` is not a weight: a whole number, 1 to 10000"
+            "`{text}` is not a weight: a whole number, {WEIGHT_MIN} to {WEIGHT_MAX}"
         )),
     }
 }
@@ -126,7 +128,10 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
         Weights::new(cgroups.iter().map(|cgroup| {
             let text = settings(&cgroup.path).and_then(|cgroup| cgroup.files.get("io.weight"));
             let weight = text.and_then(|text| weight(text).ok());
-            (cgroup.parent.unwrap_or(0), weight.unwrap_or(DEFAULT_WEIGHT))
+            (
+                cgroup.parent.unwrap_or(0),
+                weight.unwrap_or(WEIGHT_DEFAULT.into()),
+            )
         }))
     });
     let mut limits = BTreeMap::new();

@@ -5,15 +5,16 @@
 
 use super::Hooks;
 use crate::sim::Event;
-use crate::sim::clock::{MS, Ns, SECOND};
+use crate::sim::clock::{MS, Ns};
 use policy::ceiling::Memory;
 use policy::drain::Beat;
 use policy::floor::{Caps, Pool};
-use policy::names::{BEAT_MS, RECOUNT_MS};
+use policy::names::{BEAT_MS, DRAIN_LOOK_MS, RECOUNT_MS};
 use policy::reserve;
 
 const BEAT: Ns = BEAT_MS * MS;
 const RECOUNT: Ns = RECOUNT_MS * MS;
+const DRAIN_LOOK: Ns = DRAIN_LOOK_MS * MS;
 
 impl Hooks {
     /// Begins to beat, or takes over knobs that have just changed.
@@ -94,7 +95,7 @@ impl Hooks {
         let Some((then, written, before)) = weir.drain_seen.replace(seen) else {
             return;
         };
-        if now - then < SECOND / 20 {
+        if now - then < DRAIN_LOOK {
             weir.drain_seen = Some((then, written, before));
             return;
         }
@@ -103,11 +104,7 @@ impl Hooks {
             reclaimed.pgsteal_kswapd - before.pgsteal_kswapd,
             reclaimed.pgscan_direct - before.pgscan_direct,
         );
-        let before = if weir.drain.limit == 0 {
-            thresh
-        } else {
-            weir.drain.limit
-        };
+        let before = weir.limit(thresh);
         weir.drain.step(&Beat {
             seconds: weir.seconds,
             elapsed_ms: (now - then) / MS,
@@ -124,11 +121,7 @@ impl Hooks {
             tighten: u32::from(weir.tighten),
         });
         weir.stock = thresh;
-        let after = if weir.drain.limit == 0 {
-            thresh
-        } else {
-            weir.drain.limit
-        };
+        let after = weir.limit(thresh);
         if after < before {
             self.domain.dirty_limit = self.domain.dirty_limit.min(after);
         }
