@@ -139,8 +139,8 @@ static struct weir_inherited by_children(struct mem_cgroup *memcg)
 	return sum;
 }
 
-static void add_child(struct weir_inherited *sum,
-		      struct cgroup_subsys_state *child)
+static void take_off_child(struct weir_inherited *sum,
+			   struct cgroup_subsys_state *child)
 {
 	struct mem_cgroup *memcg = mem_cgroup_from_css(child);
 	struct weir_inherited words;
@@ -173,7 +173,7 @@ bool weir_count_inherited(struct cgroup_subsys_state *css,
 		before = by_children(memcg);
 		*inherited = before;
 		list_for_each_entry_rcu(child, &css->children, sibling) {
-			add_child(inherited, child);
+			take_off_child(inherited, child);
 			*cost += 2;
 		}
 		/* folding on the way up comes by here */

@@ -111,7 +111,7 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
  * What the subtree holds, and what a ratio is of: before weir_lock is taken, as
  * it takes the longer the deeper the cgroup is.
  */
-static u64 look(struct cgroup_subsys_state *css, enum weir_knob knob)
+static u64 count_for(struct cgroup_subsys_state *css, enum weir_knob knob)
 {
 	struct weir_group *group;
 	u64 avail = 0;
@@ -161,7 +161,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 
 	if (err)
 		return err;
-	avail = look(of_css(of), knob);
+	avail = count_for(of_css(of), knob);
 	err = weir_lock_to_write();
 	if (err)
 		return err;
