@@ -242,16 +242,21 @@ void weir_beat_now(void)
  */
 int weir_arm(void)
 {
+	int tries = 10;
+
 	WRITE_ONCE(asked_last, jiffies);
 	WRITE_ONCE(asked, true);
 	if (weir_acting())
 		return 0;
 	if (READ_ONCE(stopping))
 		return -ENODEV;
-	mod_delayed_work(queue, &beat_work, 0);
-	flush_delayed_work(&beat_work);
-	if (weir_acting())
-		return 0;
+	/* where CPUs are scarce, what the beat proved may be old when this runs */
+	do {
+		mod_delayed_work(queue, &beat_work, 0);
+		flush_delayed_work(&beat_work);
+		if (weir_acting())
+			return 0;
+	} while (!READ_ONCE(failure) && --tries);
 	/* nothing will be set, so nothing is to be hooked for it later */
 	WRITE_ONCE(asked, false);
 	return READ_ONCE(failure) ?: -EAGAIN;
