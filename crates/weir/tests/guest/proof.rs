@@ -204,7 +204,8 @@ fn fifty_writers_may_lose_what_they_sleep_on_the_debug_kernel() {
 #[ignore = "half an hour, and the debug kernel: make hostile"]
 fn a_hostile_tenant_on_the_debug_kernel() {
     let options = "--tier 1G --tier 1G --timeout 120m";
-    hostile("hostile-debug", "debug", options, &["600", "1", "tiers"]);
+    let arguments = ["600", "1", "tiers", "steady", "without", "stock"];
+    hostile("hostile-debug", "debug", options, &arguments);
 }
 
 #[test]
