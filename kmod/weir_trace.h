@@ -15,21 +15,15 @@
 #include <linux/tracepoint.h>
 #include "policy/policy.h"
 
-#define WEIR_BY_NAMES				\
-	{ WEIR_BY_UNKNOWN, "unknown" },		\
-	{ WEIR_BY_HOST, "host" },		\
-	{ WEIR_BY_CGROUP, "cgroup" },		\
-	{ WEIR_BY_CEILING, "ceiling" },		\
-	{ WEIR_BY_ANCESTOR, "ancestor" },	\
-	{ WEIR_BY_DEVICE, "device" }
+/* the list of deciders as __print_symbolic() takes it, without a first comma */
+#define WEIR_BY_NAME(arg, ID, name)	, { WEIR_BY_##ID, name }
+#define WEIR_BY_REST(none, ...)		__VA_ARGS__
+#define WEIR_BY_LIST(...)		WEIR_BY_REST(__VA_ARGS__)
+#define WEIR_BY_NAMES			WEIR_BY_LIST(WEIR_DECIDERS(WEIR_BY_NAME,))
 
 /* numbers, as perf and trace-cmd cannot know the enumerators */
-TRACE_DEFINE_ENUM(WEIR_BY_UNKNOWN);
-TRACE_DEFINE_ENUM(WEIR_BY_HOST);
-TRACE_DEFINE_ENUM(WEIR_BY_CGROUP);
-TRACE_DEFINE_ENUM(WEIR_BY_CEILING);
-TRACE_DEFINE_ENUM(WEIR_BY_ANCESTOR);
-TRACE_DEFINE_ENUM(WEIR_BY_DEVICE);
+#define WEIR_BY_ENUM(arg, ID, name)	TRACE_DEFINE_ENUM(WEIR_BY_##ID);
+WEIR_DECIDERS(WEIR_BY_ENUM,)
 
 TRACE_EVENT(dirty_pause,
 	TP_PROTO(u64 cgroup, const char *bdi, u32 by, u64 limit, u64 dirty,

@@ -21,14 +21,7 @@ mod c {
     }
 }
 
-/// The beat of the module, in milliseconds.
-pub const BEAT_MS: u64 = 200;
-/// What floors leave unused is summed up at most this often between beats, in milliseconds.
-pub const RECOUNT_MS: u64 = 20;
-/// Two looks of `drain_seconds` are at least this far apart, in milliseconds.
-pub const DRAIN_LOOK_MS: u64 = 50;
-/// A writer not seen for so long is forgotten, in milliseconds.
-pub const FORGET_MS: u64 = 10_000;
+include!(concat!(env!("OUT_DIR"), "/periods.rs"));
 
 /// What a key of `memory.dirty_stat` counts.
 #[repr(C)]

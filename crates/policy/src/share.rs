@@ -10,8 +10,7 @@ mod c {
     }
 }
 
-/// Who slept longer ago does not compete.
-pub const COMPETES_MS: u64 = 2_000;
+pub use crate::names::COMPETES_MS;
 
 /// A member of a division, on one device, as a round finds it.
 #[repr(C)]

@@ -24,8 +24,7 @@ pub const WEIGHT_MAX: u32 = 10_000;
 pub const WEIGHT_DEFAULT: u32 = 100;
 /// The whole device, as a portion.
 pub const PORTION_ONE: u32 = 1 << 20;
-/// How long a round is.
-pub const ROUND_MS: u64 = 200;
+pub use crate::names::ROUND_MS;
 /// The shortest wait.
 pub const WAIT_MIN_MS: u64 = 10;
 /// How many rounds a cgroup may owe, or have saved.
