@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How figures are computed that are more than a count.
 
-use crate::measured::{Cgroup, Job, Measured, Place, Pressure, Tiers};
+use crate::measured::{Cgroup, Job, Measured, MemoryJob, Place, Pressure, Tiers};
 
 /// A cgroup no further than this from its budget has come to rest, in percent.
 const NEAR: f64 = 2.0;
@@ -18,6 +18,25 @@ impl Measured {
     pub(super) fn pressure(&self) -> &Pressure {
         &self.host.pressure
     }
+}
+
+impl MemoryJob {
+    pub(super) fn per_second(&self) -> f64 {
+        self.ops as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+    }
+}
+
+impl Place {
+    pub(super) fn top_percent(&self) -> Option<f64> {
+        Some(self.top as f64 * 100.0 / (self.top + self.low).max(1) as f64)
+    }
+}
+
+/// Of all jobs that read memory, per second.
+pub(super) fn accesses(of: &Measured) -> Option<f64> {
+    let jobs = of.memory.values();
+    of.tiers.as_ref()?;
+    Some(jobs.map(MemoryJob::per_second).sum())
 }
 
 pub(super) fn spread(job: &Job) -> Option<f64> {

@@ -2,252 +2,74 @@
 //! The rows of the table.
 
 use super::Unit::{self, Bandwidth, Bytes, BytesPerMinute, Count, Iops, Nanoseconds, Percent};
-use super::compute::{jain, late, max, middle, migrated, settled, spread};
+use super::compute::{accesses, jain, late, max, middle, migrated, settled, spread};
 use super::{Metric, Value};
 use crate::measured::{Cgroup, Job, Measured, MemoryJob, Place};
 
 /// All rows but the keys of `memory.dirty_stat`.
+#[rustfmt::skip] // a table
 pub(super) const ROWS: &[Metric] = &[
     job("iops", Iops, |job| Some(job.iops), "operations per second"),
-    job(
-        "bw_bytes",
-        Bandwidth,
-        |job| Some(job.bandwidth),
-        "read and written",
-    ),
-    job(
-        "clat_p50_ns",
-        Nanoseconds,
-        |job| Some(job.latency?.p50_ns as f64),
-        LATENCY,
-    ),
-    job(
-        "clat_p99_ns",
-        Nanoseconds,
-        |job| Some(job.latency?.p99_ns as f64),
-        LATENCY,
-    ),
-    job(
-        "clat_max_ns",
-        Nanoseconds,
-        |job| Some(job.latency?.max_ns as f64),
-        LATENCY,
-    ),
-    job(
-        "total_ios",
-        Count,
-        |job| Some(job.total_ios as f64),
-        "operations",
-    ),
-    job(
-        "spread_pct",
-        Percent,
-        spread,
-        "how far apart what the fastest and the slowest process wrote, of their mean",
-    )
-    .on_the_twin(),
-    job(
-        "jain",
-        Count,
-        jain,
-        "Jain's index of what processes wrote: 1 if all wrote the same",
-    )
-    .on_the_twin(),
-    memory_job(
-        "ops_per_sec",
-        |job| job.ops as f64 * 1e9 / job.elapsed_ns.max(1) as f64,
-        "accesses per second, over the second half of the time in which all jobs run",
-    ),
-    Metric {
-        unit: Percent,
-        ..memory_job(
-            "hot_low_pct",
-            |job| 100.0 * job.hot_low as f64 / job.hot.max(1) as f64,
-            "hot pages that are not in the fastest tier in the end",
-        )
-    },
-    memory_job(
-        "corrupt_pages",
-        |job| job.corrupt as f64,
-        "pages that do not hold what was written to them, in the end",
-    ),
+    job("bw_bytes", Bandwidth, |job| Some(job.bandwidth), "read and written"),
+    job("clat_p50_ns", Nanoseconds, |job| Some(job.latency?.p50_ns as f64), LATENCY),
+    job("clat_p99_ns", Nanoseconds, |job| Some(job.latency?.p99_ns as f64), LATENCY),
+    job("clat_max_ns", Nanoseconds, |job| Some(job.latency?.max_ns as f64), LATENCY),
+    job("total_ios", Count, |job| Some(job.total_ios as f64), "operations"),
+    job("spread_pct", Percent, spread,
+        "how far apart what the fastest and the slowest process wrote, of their mean")
+        .on_the_twin(),
+    job("jain", Count, jain,
+        "Jain's index of what processes wrote: 1 if all wrote the same").on_the_twin(),
+    memory_job("ops_per_sec", MemoryJob::per_second,
+        "accesses per second, over the second half of the time in which all jobs run"),
+    Metric { unit: Percent, ..memory_job("hot_low_pct",
+        |job| 100.0 * job.hot_low as f64 / job.hot.max(1) as f64,
+        "hot pages that are not in the fastest tier in the end") },
+    memory_job("corrupt_pages", |job| job.corrupt as f64,
+        "pages that do not hold what was written to them, in the end"),
     host("dirty_max_bytes", Bytes, |of| max(&of.host.held), HELD),
-    host(
-        "dirty_median_bytes",
-        Bytes,
-        |of| middle(&of.host.held),
-        HELD,
-    ),
-    host(
-        "writeback_median_bytes",
-        Bytes,
-        |of| middle(&of.host.writeback),
-        "in writeback",
-    ),
-    host(
-        "disk_bw_bytes",
-        Bandwidth,
-        |of| Some(of.per_second(of.disks.values().sum())),
-        "written to all disks",
-    ),
-    host(
-        "flusher_cpu_pct",
-        Percent,
-        |of| Some(of.percent(of.host.flusher_ns)),
-        "CPU time of flushers, of one CPU",
-    ),
-    host(
-        "io_full_pct",
-        Percent,
-        |of| Some(of.percent(of.pressure().io_full_ns)),
-        FULL,
-    ),
-    host(
-        "io_some_pct",
-        Percent,
-        |of| Some(of.percent(of.pressure().io_some_ns)),
-        SOME,
-    ),
-    host(
-        "mem_full_pct",
-        Percent,
-        |of| Some(of.percent(of.pressure().mem_full_ns?)),
-        FULL,
-    ),
-    host(
-        "mem_some_pct",
-        Percent,
-        |of| Some(of.percent(of.pressure().mem_some_ns?)),
-        SOME,
-    ),
-    host(
-        "allocstalls",
-        Count,
-        |of| Some(of.host.allocstalls as f64),
-        "allocations that had to reclaim memory themselves first",
-    ),
-    host(
-        "kswapd_scanned",
-        Count,
-        |of| Some(of.host.kswapd_scanned as f64),
-        "pages that kswapd looked at",
-    ),
-    host(
-        "oom_kills",
-        Count,
-        |of| Some(of.host.oom_kills as f64),
-        "tasks killed for memory",
-    ),
-    host(
-        "ops_per_sec",
-        Count,
-        |of| {
-            let rates = of.memory.values();
-            let rate = |job: &MemoryJob| job.ops as f64 * 1e9 / job.elapsed_ns.max(1) as f64;
-            of.tiers.as_ref().map(|_| rates.map(rate).sum())
-        },
-        "of all jobs that read memory together",
-    )
-    .of_tiers(),
-    host(
-        "migrated_bytes_per_min",
-        BytesPerMinute,
-        migrated,
-        "moved between nodes",
-    )
-    .of_tiers(),
-    Metric::new(
-        "bw_bytes",
-        Bandwidth,
-        Value::Disk(|of, written| of.per_second(written)),
-        "written",
-    ),
-    cgroup(
-        "dirty_max_bytes",
-        Bytes,
-        |_, cgroup| max(&cgroup.held),
-        HELD,
-    ),
-    cgroup(
-        "dirty_median_bytes",
-        Bytes,
-        |_, cgroup| middle(&cgroup.held),
-        HELD,
-    ),
-    cgroup(
-        "disk_bw_bytes",
-        Bandwidth,
-        |of, cgroup| Some(of.per_second(cgroup.written?)),
-        "written to disks for it, by io.stat",
-    ),
-    cgroup(
-        "io_full_pct",
-        Percent,
-        |of, at| Some(of.percent(at.pressure?.io_full_ns)),
-        FULL,
-    ),
-    cgroup(
-        "io_some_pct",
-        Percent,
-        |of, at| Some(of.percent(at.pressure?.io_some_ns)),
-        SOME,
-    ),
-    cgroup(
-        "mem_full_pct",
-        Percent,
-        |of, at| Some(of.percent(at.pressure?.mem_full_ns?)),
-        FULL,
-    )
-    .on_the_twin(),
-    cgroup(
-        "mem_some_pct",
-        Percent,
-        |of, at| Some(of.percent(at.pressure?.mem_some_ns?)),
-        SOME,
-    )
-    .on_the_twin(),
-    cgroup(
-        "toptier_bytes",
-        Bytes,
-        |of, cgroup| late(of, cgroup, |place| Some(place.top as f64)),
-        "median of what it has in the fastest tier, over the second half",
-    )
-    .of_tiers(),
-    cgroup(
-        "lowtier_bytes",
-        Bytes,
-        |of, cgroup| late(of, cgroup, |place| Some(place.low as f64)),
-        "median of what it has in other tiers",
-    )
-    .of_tiers(),
-    cgroup(
-        "toptier_pct",
-        Percent,
-        |of, cgroup| {
-            late(of, cgroup, |at| {
-                Some(at.top as f64 * 100.0 / (at.top + at.low).max(1) as f64)
-            })
-        },
-        "median of the part of its memory that is in the fastest tier",
-    )
-    .of_tiers(),
-    cgroup(
-        "budget_error_pct",
-        Percent,
-        |of, cgroup| late(of, cgroup, Place::error),
+    host("dirty_median_bytes", Bytes, |of| middle(&of.host.held), HELD),
+    host("writeback_median_bytes", Bytes, |of| middle(&of.host.writeback), "in writeback"),
+    host("disk_bw_bytes", Bandwidth, |of| Some(of.per_second(of.disks.values().sum())),
+        "written to all disks"),
+    host("flusher_cpu_pct", Percent, |of| Some(of.percent(of.host.flusher_ns)),
+        "CPU time of flushers, of one CPU"),
+    host("io_full_pct", Percent, |of| Some(of.percent(of.pressure().io_full_ns)), FULL),
+    host("io_some_pct", Percent, |of| Some(of.percent(of.pressure().io_some_ns)), SOME),
+    host("mem_full_pct", Percent, |of| Some(of.percent(of.pressure().mem_full_ns?)), FULL),
+    host("mem_some_pct", Percent, |of| Some(of.percent(of.pressure().mem_some_ns?)), SOME),
+    host("allocstalls", Count, |of| Some(of.host.allocstalls as f64),
+        "allocations that had to reclaim memory themselves first"),
+    host("kswapd_scanned", Count, |of| Some(of.host.kswapd_scanned as f64),
+        "pages that kswapd looked at"),
+    host("oom_kills", Count, |of| Some(of.host.oom_kills as f64), "tasks killed for memory"),
+    host("ops_per_sec", Count, accesses, "of all jobs that read memory together").of_tiers(),
+    host("migrated_bytes_per_min", BytesPerMinute, migrated, "moved between nodes").of_tiers(),
+    Metric::new("bw_bytes", Bandwidth, Value::Disk(|of, written| of.per_second(written)),
+        "written"),
+    cgroup("dirty_max_bytes", Bytes, |_, cgroup| max(&cgroup.held), HELD),
+    cgroup("dirty_median_bytes", Bytes, |_, cgroup| middle(&cgroup.held), HELD),
+    cgroup("disk_bw_bytes", Bandwidth, |of, cgroup| Some(of.per_second(cgroup.written?)),
+        "written to disks for it, by io.stat"),
+    cgroup("io_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_full_ns)), FULL),
+    cgroup("io_some_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_some_ns)), SOME),
+    cgroup("mem_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.mem_full_ns?)),
+        FULL).on_the_twin(),
+    cgroup("mem_some_pct", Percent, |of, at| Some(of.percent(at.pressure?.mem_some_ns?)),
+        SOME).on_the_twin(),
+    cgroup("toptier_bytes", Bytes, |of, cgroup| late(of, cgroup, |place| Some(place.top as f64)),
+        "median of what it has in the fastest tier, over the second half").of_tiers(),
+    cgroup("lowtier_bytes", Bytes, |of, cgroup| late(of, cgroup, |place| Some(place.low as f64)),
+        "median of what it has in other tiers").of_tiers(),
+    cgroup("toptier_pct", Percent, |of, cgroup| late(of, cgroup, Place::top_percent),
+        "median of the part of its memory that is in the fastest tier").of_tiers(),
+    cgroup("budget_error_pct", Percent, |of, cgroup| late(of, cgroup, Place::error),
         "median of how far it is above its budget in the fastest tier; or below, as far as it has \
-         memory in another",
-    )
-    .of_tiers()
-    .of_weir(),
-    cgroup(
-        "settle_ns",
-        Nanoseconds,
-        settled,
-        "from the start of the last job until budget_error_pct is 2 or less and stays so",
-    )
-    .of_tiers()
-    .of_weir(),
+         memory in another")
+        .of_tiers().of_weir(),
+    cgroup("settle_ns", Nanoseconds, settled,
+        "from the start of the last job until budget_error_pct is 2 or less and stays so")
+        .of_tiers().of_weir(),
 ];
 
 const LATENCY: &str = "of writes, or of reads if there were more";
