@@ -29,4 +29,4 @@ pub mod tier;
 pub mod tree;
 mod watch;
 
-pub use run::{Options, run};
+pub use run::{Error, Options, run};

@@ -52,20 +52,37 @@ pub struct Options {
     pub root: PathBuf,
 }
 
+/// Why the agent ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The policy is refused at the start; nothing was changed.
+    #[error(transparent)]
+    Policy(#[from] Problems),
+    /// It cannot start, or go on: why, for people.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
 /// Runs until SIGTERM or SIGINT; SIGHUP reads the policy again.
 ///
 /// # Errors
-/// It cannot start, or go on. A policy that is refused at the start is a [`Problems`], and nothing
-/// was changed.
-pub fn run(options: &Options, journal: &Journal) -> Result<()> {
-    let (file, rules) = match &options.policy {
-        Some(path) => {
-            let opened: Result<_, Problems> = PolicyFile::open(path);
-            let (file, rules) = opened?;
-            (Some(file), rules)
-        }
-        None => (None, Rules::default()),
-    };
+/// It cannot start, or go on.
+pub fn run(options: &Options, journal: &Journal) -> Result<(), Error> {
+    let policy = options
+        .policy
+        .as_deref()
+        .map(PolicyFile::open)
+        .transpose()?;
+    let (file, rules) = policy.unzip();
+    Ok(go_on(options, file, rules.unwrap_or_default(), journal)?)
+}
+
+fn go_on(
+    options: &Options,
+    file: Option<PolicyFile>,
+    rules: Rules,
+    journal: &Journal,
+) -> Result<()> {
     let cgroups = cgroup::mounted(&options.root)?;
     let tree = Tree::at(&cgroups)?;
     let ledger = Ledger::open(&options.state)?;

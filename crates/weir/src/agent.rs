@@ -6,7 +6,6 @@ use agent::journal::Journal;
 use agent::metrics::Shown;
 use agent::rules::{self, Rules};
 use anyhow::Result;
-use config::problem::Problems;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,11 +81,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let journal = Journal::new(std::io::stdout(), args.json);
     match agent::run(&options, &journal) {
-        Err(why) if why.is::<Problems>() => {
-            output::note(why);
+        Err(agent::Error::Policy(problems)) => {
+            output::note(problems);
             Ok(ExitCode::from(1))
         }
-        ended => ended.map(|()| ExitCode::SUCCESS),
+        Err(agent::Error::Other(why)) => Err(why),
+        Ok(()) => Ok(ExitCode::SUCCESS),
     }
 }
 
