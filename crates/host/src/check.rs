@@ -5,7 +5,7 @@ use crate::{disk, has_module, modules, mounts, worker};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::geteuid;
 use runner::disks;
-use runner::system::CGROUP_ROOT;
+use runner::system::{CGROUP_ROOT, meminfo};
 use scenario::executor::Refusal;
 use scenario::model::{Arm, Scenario};
 use scenario::place::{self, Place};
@@ -112,7 +112,7 @@ fn host(scenario: &Scenario, refused: &mut Refusals) {
         );
     }
     // The kernel keeps some of what is installed for itself.
-    let memory = meminfo("MemTotal:");
+    let memory = meminfo("MemTotal:").unwrap_or(0);
     if scenario.host.memory_bytes / 8 * 7 > memory {
         refused.key(
             "host.memory",
@@ -132,14 +132,6 @@ fn host(scenario: &Scenario, refused: &mut Refusals) {
             );
         }
     }
-}
-
-/// Of /proc/meminfo, in bytes.
-fn meminfo(key: &str) -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(key));
-    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.unwrap_or(0u64) << 10
 }
 
 fn on_path(program: &str) -> bool {
@@ -174,7 +166,7 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
             }
         }
     }
-    let available = meminfo("MemAvailable:");
+    let available = meminfo("MemAvailable:").unwrap_or(0);
     if memory > available {
         refused.machine(format!(
             "disks of {} MiB would be made in memory, of which {} MiB are available: give some by --disk NAME=DIRECTORY, or a smaller `size`",

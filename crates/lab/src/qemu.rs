@@ -19,7 +19,7 @@ mod images;
 mod tests;
 
 pub use end::{End, FailedBoot};
-pub use images::{Drive, available_memory};
+pub use images::Drive;
 
 use crate::emulator::Emulator;
 use crate::monitor::Monitor;

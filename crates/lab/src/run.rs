@@ -16,6 +16,7 @@ use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
 use guest::protocol::{Event, PlanDisk, Work};
+use runner::system::meminfo;
 use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, metrics};
 use scenario::model::{Arm, Scenario};
@@ -132,7 +133,7 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
     let each = request.scenario.host.memory_bytes + lab.disks.memory();
     let room = match lab.disks.memory() {
         0 => u64::MAX,
-        _ => qemu::available_memory().unwrap_or(0),
+        _ => meminfo("MemAvailable:").unwrap_or(0),
     };
     if room < each {
         bail!(

@@ -17,7 +17,7 @@ mod thin;
 use crate::timeline::{Timeline, fairness_in_words};
 use axis::Axis;
 use pictures::{Panel, Picture, pictures};
-use text::escape;
+pub use text::escape;
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");

@@ -31,7 +31,7 @@ pub mod timeline;
 
 pub use explain::{explanation, losses};
 pub use format::value;
-pub use html::html;
+pub use html::{escape, html};
 pub use json::json;
 pub use perfetto::perfetto;
 pub use stats::Summary;

@@ -67,3 +67,11 @@ pub fn kernel_release() -> String {
         .map(|text| text.trim().to_owned())
         .unwrap_or_else(|error| format!("unknown ({error})"))
 }
+
+/// A line of /proc/meminfo, as `MemAvailable:`, in bytes.
+pub fn meminfo(key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}

@@ -2,6 +2,7 @@
 //! Disks of a guest: images without a name.
 
 use anyhow::{Context, Result, bail};
+use runner::system::meminfo;
 use std::fs::File;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ pub(super) fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Ve
     let total: u64 = drives.iter().map(|drive| drive.size).sum();
     let tmpfs = Path::new("/dev/shm");
     let fits = room(tmpfs).is_ok_and(|room| room > total)
-        && available_memory().is_some_and(|room| room > total + memory);
+        && meminfo("MemAvailable:").is_some_and(|room| room > total + memory);
     let place = if fits { tmpfs } else { scratch };
     if !fits {
         let room = room(place)?;
@@ -49,13 +50,4 @@ pub(super) fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Ve
 fn room(path: &Path) -> Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path).with_context(|| format!("{}", path.display()))?;
     Ok(stat.blocks_available() * stat.fragment_size())
-}
-
-/// Memory the host can give away without swapping, in bytes.
-pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }

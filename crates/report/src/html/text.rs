@@ -6,7 +6,7 @@
 use crate::format::seen;
 
 /// As text of an element or of an attribute in double quotes, in HTML and in XML.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -8,6 +8,7 @@
 
 use super::set::Setting;
 use anyhow::{Context, Result};
+use report::escape;
 use scenario::metric::Unit;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -130,7 +131,7 @@ pub fn svg(title: &str, panels: &[Panel]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"{left}\" y=\"24\" font-size=\"15\">{}</text>\n",
-        escaped(title)
+        escape(title)
     );
     if let (Some(panel), true) = (panels.first(), keys > 1) {
         for (index, (label, _)) in panel.lines().iter().enumerate() {
@@ -138,7 +139,7 @@ pub fn svg(title: &str, panels: &[Panel]) -> String {
             let _ = writeln!(
                 out,
                 "<text x=\"{left}\" y=\"{y}\" fill=\"{colour}\">{}</text>",
-                escaped(label)
+                escape(label)
             );
         }
     }
@@ -162,7 +163,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
         out,
         "<text x=\"{left}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>",
         top - 8.0,
-        escaped(&panel.name)
+        escape(&panel.name)
     );
     for quarter in 0..=4 {
         let figure = most * f64::from(quarter) / 4.0;
@@ -182,7 +183,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             x(place),
             bottom + 16.0,
-            escaped(value)
+            escape(value)
         );
     }
     if let Some((key, _)) = panel
@@ -195,7 +196,7 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             out,
             "<text x=\"{middle}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#555\">{}</text>",
             bottom + 32.0,
-            escaped(key)
+            escape(key)
         );
     }
     for (index, (label, points)) in panel.lines().iter().enumerate() {
@@ -220,17 +221,10 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"><title>{}</title></circle>",
                 x(*place),
                 y(*figure),
-                escaped(told.trim())
+                escape(told.trim())
             );
         }
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 /// Writes a file that is not there yet.
