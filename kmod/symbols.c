@@ -177,8 +177,8 @@ unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
 }
 
 /*
- * What the cgroup of @css has on a device, referenced, or NULL: it has dirtied
- * nothing there, or the device is gone.  May sleep.
+ * What the cgroup of @css, not the root, has on a device, referenced, or NULL: it
+ * has dirtied nothing there, or the device is gone.  May sleep.
  */
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css)
 {

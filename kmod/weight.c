@@ -234,7 +234,8 @@ static u64 pay_pass(struct bdi_writeback *wb, struct cgroup_subsys_state *css,
 
 /*
  * The cgroup whose tasks' pages a pass on @wb is about, referenced; NULL if it is
- * gone.  A filesystem without cgroup writeback has the root's wb alone.
+ * gone, or the root, which is not held and whose wbs nothing counts.  A filesystem
+ * without cgroup writeback has the root's wb alone.
  */
 static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
 {
@@ -243,7 +244,7 @@ static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
 	rcu_read_lock();
 	if (!css->parent)
 		css = task_css(current, memory_cgrp_id);
-	if (!css_tryget(css))
+	if (!css->parent || !css_tryget(css))
 		css = NULL;
 	rcu_read_unlock();
 	return css;
