@@ -252,6 +252,8 @@ int weir_arm(void)
 		return -ENODEV;
 	/* where CPUs are scarce, what the beat proved may be old when this runs */
 	do {
+		/* somebody else who failed meanwhile has taken it back */
+		WRITE_ONCE(asked, true);
 		mod_delayed_work(queue, &beat_work, 0);
 		flush_delayed_work(&beat_work);
 		if (weir_acting())

@@ -71,15 +71,20 @@ struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
  * the path of a cgroup thousands deep takes.  So they sleep for a tick instead of
  * spinning behind each other: only the beat and the recount spin, behind one of
  * them at most.  There is no order among those who wait; each tick all have the
- * same chance.
+ * same chance.  Who had none for a second gets in line: rmdir waits for it.
  */
 int weir_lock_to_write(void)
 {
-	while (!spin_trylock(&weir_lock)) {
+	int ticks;
+
+	for (ticks = 0; ticks < HZ; ticks++) {
+		if (spin_trylock(&weir_lock))
+			return 0;
 		schedule_timeout_killable(1);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 	}
+	spin_lock(&weir_lock);
 	return 0;
 }
 

@@ -265,7 +265,9 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_m
 
 	for (i = 0; css && i < WEIR_ROOT_CONTESTS; i++) {
 		id = weir_share_contested(i);
-		other = id && id != wb->bdi->id ? weir_wb_of(id, css) : NULL;
+		/* the root's wb may be on the same device as the cgroup's own */
+		other = id && (id != wb->bdi->id || !wb->memcg_css->parent) ?
+			weir_wb_of(id, css) : NULL;
 		if (!other)
 			continue;
 		ms = pay_pass(other, css, true, &strays);
@@ -458,8 +460,11 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 		if (!(flags & BDP_ASYNC))
 			sleep_for(other ?: wb, wait_ms);
 	}
-	if (other)
+	/* no pass there may come to take the mark back */
+	if (other) {
+		look_later(other);
 		wb_put(other);
+	}
 	return !wait_ms || !(flags & BDP_ASYNC);
 }
 
