@@ -119,7 +119,6 @@ static u64 count_for(struct cgroup_subsys_state *css, enum weir_knob knob)
 	rcu_read_lock();
 	group = weir_group_find(css);
 	if (group) {
-		weir_tree_inherit(group);
 		weir_tree_update(group);
 		if (knob == WEIR_KNOB_DIRTY_RATIO)
 			avail = weir_memory_dirtyable(group);

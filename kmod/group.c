@@ -356,11 +356,11 @@ static u32 inherit(struct cgroup_subsys_state *css)
 {
 	struct weir_group *group = weir_group_find(css), *removed;
 	struct cgroup_subsys_state *child;
-	u32 cost;
+	u32 cost = 0;
 
-	if (!group || !weir_tree_bound(group))
-		return 0;
-	cost = weir_tree_inherit(group);
+	if (!group || !weir_tree_bound(group) ||
+	    !weir_tree_inherit(group, &cost))
+		return cost;
 	list_for_each_entry_rcu(child, &css->children, sibling) {
 		if (READ_ONCE(child->flags) & CSS_ONLINE)
 			continue;

@@ -101,22 +101,23 @@ struct weir_counts weir_tree_update(struct weir_group *group)
 }
 
 /*
- * See what pages of removed children are the cgroup's now; returns the cost, in
- * reads.  Under RCU.
+ * See what pages of removed children are the cgroup's now; false if that is not
+ * known.  @cost grows by what it took, in reads.  Under RCU.
  */
-u32 weir_tree_inherit(struct weir_group *group)
+bool weir_tree_inherit(struct weir_group *group, u32 *cost)
 {
 	struct weir_inherited inherited;
-	u32 cost = 0;
+	bool known;
 
 	if (!weir_layout.reparents)
-		return 0;
-	if (weir_count_inherited(group->css, &inherited, &cost)) {
+		return true;
+	known = weir_count_inherited(group->css, &inherited, cost);
+	if (known) {
 		WRITE_ONCE(group->inherited.dirty, inherited.dirty);
 		WRITE_ONCE(group->inherited.writeback, inherited.writeback);
 	}
 	weir_tree_update(group);
-	return cost;
+	return known;
 }
 
 /*

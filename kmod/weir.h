@@ -283,7 +283,7 @@ struct weir_counts weir_tree_update(struct weir_group *group);
 struct weir_counts weir_tree_uncounted(struct weir_group *group,
 				       struct cgroup_subsys_state *css);
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
-u32 weir_tree_inherit(struct weir_group *group);
+bool weir_tree_inherit(struct weir_group *group, u32 *cost);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
