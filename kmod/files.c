@@ -161,7 +161,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 	if (err)
 		return err;
 	avail = count_for(of_css(of), knob);
-	err = weir_lock_to_write();
+	err = weir_lock_killable();
 	if (err)
 		return err;
 	err = knob_set(of, knob, value, avail);

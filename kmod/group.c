@@ -66,14 +66,15 @@ struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
 }
 
 /*
- * Take weir_lock for a task that writes a file; -EINTR if it is killed.  Any
- * number of a tenant's tasks may write, and each may hold the lock for as long as
+ * Take weir_lock for a task that uses a file; -EINTR if it is killed meanwhile.  Any
+ * number of a tenant's tasks may, and each may hold the lock for as long as
  * the path of a cgroup thousands deep takes.  So they sleep for a tick instead of
  * spinning behind each other: only the beat and the recount spin, behind one of
  * them at most.  There is no order among those who wait; each tick all have the
- * same chance.  Who had none for a second gets in line: rmdir waits for it.
+ * same chance.  Who had none for a second gets in line, where nothing kills it: rmdir
+ * waits for it.
  */
-int weir_lock_to_write(void)
+int weir_lock_killable(void)
 {
 	int ticks;
 
@@ -157,7 +158,7 @@ int weir_group_make(struct cgroup_subsys_state *css)
 	int err;
 
 	for (;;) {
-		err = weir_lock_to_write();
+		err = weir_lock_killable();
 		if (err)
 			return err;
 		missing = topmost(css);
@@ -169,7 +170,7 @@ int weir_group_make(struct cgroup_subsys_state *css)
 		group = allocate(missing, GFP_KERNEL_ACCOUNT);
 		if (!group)
 			return -ENOMEM;
-		err = weir_lock_to_write();
+		err = weir_lock_killable();
 		if (!err) {
 			if (topmost(css) == missing) {
 				insert(group);

@@ -59,8 +59,10 @@ static int show_limit(struct seq_file *seq, void *unused)
 	struct cgroup_subsys_state *css = seq_css(seq);
 	u64 pages = limit_pages(mem_cgroup_from_css(css), seq_cft(seq)->private);
 	struct weir_tiers tiers;
+	int err = weir_lock_killable();
 
-	spin_lock(&weir_lock);
+	if (err)
+		return err;
 	weir_tiers_now(&tiers);
 	pages = weir_tier_upto(&tiers, ratio_of(css), pages, 0);
 	spin_unlock(&weir_lock);
@@ -72,9 +74,9 @@ static int show_ratio(struct seq_file *seq, void *unused)
 {
 	u32 ratio;
 
-	spin_lock(&weir_lock);
+	rcu_read_lock();
 	ratio = ratio_of(seq_css(seq));
-	spin_unlock(&weir_lock);
+	rcu_read_unlock();
 	if (ratio == WEIR_TIER_BY_CAPACITY)
 		seq_puts(seq, "default\n");
 	else
@@ -106,14 +108,17 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 	if (weir_parse_ratio(text, len, &ratio) != WEIR_PARSED)
 		return -EINVAL;
 	/* who may not set it, makes nothing */
-	spin_lock(&weir_lock);
+	err = weir_lock_killable();
+	if (err)
+		return err;
 	err = may_set_ratio(of, ratio);
 	spin_unlock(&weir_lock);
 	if (!err && ratio != WEIR_TIER_BY_CAPACITY)
 		err = weir_group_make(css);
+	if (!err)
+		err = weir_lock_killable();
 	if (err)
 		return err;
-	spin_lock(&weir_lock);
 	group = weir_group_find(css);
 	if (!group && ratio != WEIR_TIER_BY_CAPACITY)
 		err = -ENODEV;
@@ -205,12 +210,17 @@ static int show_tier_stat(struct seq_file *seq, void *unused)
 	nodemask_t *nodes;
 	struct weir_tiers tiers;
 	u32 tier;
+	int err;
 
 	/* too large for the stack, where there may be 1,024 nodes */
 	nodes = kmalloc_array(WEIR_TIERS_MAX, sizeof(*nodes), GFP_KERNEL_ACCOUNT);
 	if (!nodes)
 		return -ENOMEM;
-	spin_lock(&weir_lock);
+	err = weir_lock_killable();
+	if (err) {
+		kfree(nodes);
+		return err;
+	}
 	weir_tiers_now(&tiers);
 	for (tier = 0; tier < tiers.count; tier++)
 		nodes[tier] = *weir_tier_nodes(tier);

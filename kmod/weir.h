@@ -194,7 +194,7 @@ extern unsigned int weir_group_count;
 extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
 extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 
-int weir_lock_to_write(void);
+int weir_lock_killable(void);
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
 int weir_group_make(struct cgroup_subsys_state *css);
 void weir_group_wanted(struct cgroup_subsys_state *css);
