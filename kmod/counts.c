@@ -25,15 +25,15 @@
  *
  * where `all` is the subtree's total, `pending` is what children have folded and
  * the cgroup is yet to take up, and `own` is what was folded of its own words.
- * Of removed children that are not freed yet, what is not folded is added.
+ * What a removed cgroup has not folded yet stays its own: words - own + pending.
+ * That is nothing after 2 s.
  *
- * Example.  C below P dirties 500 pages and is removed; 100 are cleaned.  C's
- * words keep +500, P's -100.  Folded, P has all = 400, pending = 0, own = -100:
- * it inherited 500 and owns 400.
+ * Example.  C below P dirties 500 pages, of which 200 are folded, and is removed;
+ * 100 are cleaned.  C's words keep +500, P's -100.  P has all = 200 and inherited
+ * 200: it owns 100, and C the 300 that are not folded.  Folded, P has all = 400,
+ * own = -100: it inherited 500 and owns 400, and C is forgotten.
  *
  * None of this needs a notice of the removal, or a look at the child before it.
- * A removed child's own removed children are missed by what they have not folded
- * yet, for 2 s at most.
  */
 #include "weir.h"
 #include <linux/slab.h>
@@ -139,50 +139,62 @@ static struct weir_inherited by_children(struct mem_cgroup *memcg)
 	return sum;
 }
 
-static void take_off_child(struct weir_inherited *sum,
-			   struct cgroup_subsys_state *child)
+/*
+ * What a removed cgroup has not folded.  Pages that are folded meanwhile may be in
+ * neither sum, or in both, for as long as it takes to read it.
+ */
+struct weir_counts weir_count_unfolded(struct mem_cgroup *memcg)
 {
-	struct mem_cgroup *memcg = mem_cgroup_from_css(child);
-	struct weir_inherited words;
+	struct weir_inherited words = words_of(memcg);
 
-	/* cleared once the kernel has made its folios the parent's */
-	if (READ_ONCE(child->flags) & CSS_ONLINE) {
-		add_folded(sum, memcg, weir_layout.flushed_all, -1);
-		return;
+	add_folded(&words, memcg, weir_layout.flushed_own, -1);
+	add_folded(&words, memcg, weir_layout.flushed_pending, 1);
+	return (struct weir_counts) {
+		.dirty = max(words.dirty, 0LL),
+		.writeback = max(words.writeback, 0LL),
+	};
+}
+
+/* Folded by living children, ever.  @cost grows by the reads it took. */
+static struct weir_inherited by_living(struct cgroup_subsys_state *css, u32 *cost)
+{
+	struct cgroup_subsys_state *child;
+	struct weir_inherited sum = {};
+	u32 nth = 0;
+
+	list_for_each_entry_rcu(child, &css->children, sibling) {
+		*cost += 2;
+		weir_rest_at(child, ++nth);
+		/* cleared once the kernel has made its folios the parent's */
+		if (READ_ONCE(child->flags) & CSS_ONLINE)
+			add_folded(&sum, mem_cgroup_from_css(child),
+				   weir_layout.flushed_all, 1);
 	}
-	words = words_of(memcg);
-	sum->dirty += words.dirty;
-	sum->writeback += words.writeback;
-	add_folded(sum, memcg, weir_layout.flushed_own, -1);
-	add_folded(sum, memcg, weir_layout.flushed_pending, 1);
+	return sum;
 }
 
 /*
- * What @css inherited; false if what is read changed meanwhile, three times.
- * Under RCU.  @cost: in reads.
+ * What @css inherited.  If children fold meanwhile it is read anew, three times at
+ * most: a tenant may have them fold at all times.  Under RCU, which is left for a
+ * moment now and then: the caller holds @css.  @cost grows by the reads it took.
  */
-bool weir_count_inherited(struct cgroup_subsys_state *css,
-			  struct weir_inherited *inherited, u32 *cost)
+struct weir_inherited weir_count_inherited(struct cgroup_subsys_state *css, u32 *cost)
 {
 	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
-	struct weir_inherited before, after;
-	struct cgroup_subsys_state *child;
-	int tries;
+	struct weir_inherited all, living, after;
+	int tries = 3;
 
-	for (tries = 0; tries < 3; tries++) {
-		before = by_children(memcg);
-		*inherited = before;
-		list_for_each_entry_rcu(child, &css->children, sibling) {
-			take_off_child(inherited, child);
-			*cost += 2;
-		}
+	do {
+		all = by_children(memcg);
+		living = by_living(css, cost);
 		/* folding on the way up comes by here */
 		after = by_children(memcg);
-		if (after.dirty == before.dirty &&
-		    after.writeback == before.writeback)
-			return true;
-	}
-	return false;
+	} while (--tries && (after.dirty != all.dirty ||
+			     after.writeback != all.writeback));
+	return (struct weir_inherited) {
+		.dirty = all.dirty - living.dirty,
+		.writeback = all.writeback - living.writeback,
+	};
 }
 
 /* Reads that one weir_count_memcg() takes, the unit of the beat's budget. */

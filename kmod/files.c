@@ -208,9 +208,8 @@ static struct weir_counts without_group(struct cgroup_subsys_state *css)
 	struct weir_inherited inherited = {};
 	u32 cost = 0;
 
-	if (weir_layout.reparents &&
-	    !weir_count_inherited(css, &inherited, &cost))
-		inherited = (struct weir_inherited) {};
+	if (weir_layout.reparents)
+		inherited = weir_count_inherited(css, &cost);
 	return weir_count_own(mem_cgroup_from_css(css), &inherited);
 }
 

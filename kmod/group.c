@@ -280,9 +280,13 @@ void weir_groups_stay(void)
 	visited = NULL;
 }
 
+/* Of a removed cgroup: does anything still count as its own? */
 static bool holds_pages(struct cgroup_subsys_state *css)
 {
-	struct weir_counts own = weir_count_memcg(mem_cgroup_from_css(css));
+	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
+	struct weir_counts own = weir_layout.reparents ?
+				 weir_count_unfolded(memcg) :
+				 weir_count_memcg(memcg);
 
 	return own.dirty + own.writeback;
 }
@@ -345,31 +349,47 @@ static bool is_done(struct weir_group *group)
 		return false;
 	if (!weir_tree_bound(group))
 		return true;
-	return weir_layout.reparents ? group->handed : !holds_pages(group->css);
+	if (weir_layout.reparents && group->pages_are != WEIR_INHERITED)
+		return false;
+	return !holds_pages(group->css);
+}
+
+/* Removed children of @css whose pages are @before are @now; returns the reads it took. */
+static u32 see_removed(struct cgroup_subsys_state *css, enum weir_pages_are before,
+		       enum weir_pages_are now)
+{
+	struct cgroup_subsys_state *child;
+	struct weir_group *group;
+	u32 nth = 0;
+
+	list_for_each_entry_rcu(child, &css->children, sibling) {
+		weir_rest_at(child, ++nth);
+		if (READ_ONCE(child->flags) & CSS_ONLINE)
+			continue;
+		group = weir_group_find(child);
+		if (group && group->pages_are == before)
+			WRITE_ONCE(group->pages_are, now);
+	}
+	return nth;
 }
 
 /*
- * The cgroup inherits from its removed children, and they have no pages any more,
- * in this order: pages may count twice for a moment, but not for nobody.  Outside
- * of weir_lock, as there may be many children; nobody but the beat drops groups.
+ * The cgroup inherits from its removed children, and they keep what they have not
+ * folded, in this order: pages may count twice until the next round, but not for
+ * nobody.  So a child that is removed meanwhile keeps all of them for that round.
+ * Outside of weir_lock, as there may be many children; nobody but the beat drops
+ * groups.
  */
 static u32 inherit(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = weir_group_find(css), *removed;
-	struct cgroup_subsys_state *child;
-	u32 cost = 0;
+	struct weir_group *group = weir_group_find(css);
+	u32 cost;
 
-	if (!group || !weir_tree_bound(group) ||
-	    !weir_tree_inherit(group, &cost))
-		return cost;
-	list_for_each_entry_rcu(child, &css->children, sibling) {
-		if (READ_ONCE(child->flags) & CSS_ONLINE)
-			continue;
-		removed = weir_group_find(child);
-		if (removed)
-			WRITE_ONCE(removed->handed, true);
-	}
-	return cost;
+	if (!group || !weir_tree_bound(group))
+		return 0;
+	cost = see_removed(css, WEIR_OWN, WEIR_REPARENTED);
+	weir_tree_inherit(group, &cost);
+	return cost + see_removed(css, WEIR_REPARENTED, WEIR_INHERITED);
 }
 
 /* One cgroup of the walk; returns what that took, in reads.  Under weir_lock. */
@@ -387,8 +407,7 @@ static u32 group_visit(struct cgroup_subsys_state *css)
 		if (!parent || !weir_tree_bound(parent))
 			return cost;
 		cost += weir_count_cost();
-		if (weir_css_alive(css) ||
-		    (!weir_layout.reparents && holds_pages(css))) {
+		if (weir_css_alive(css) || holds_pages(css)) {
 			group = make_now(css, true);
 			cost += MAKE_COST;
 		}
@@ -431,10 +450,11 @@ void weir_groups_walk(u32 budget)
 			css_put(held);
 		held = NULL;
 		chunk += group_visit(pos);
-		if (weir_layout.reparents) {
+		if (weir_layout.reparents && css_tryget(pos)) {
 			spin_unlock(&weir_lock);
 			chunk += inherit(pos);
 			spin_lock(&weir_lock);
+			css_put(pos);
 		}
 		if (chunk < CHUNK_READS || !css_tryget(pos))
 			continue;

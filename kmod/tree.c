@@ -91,33 +91,28 @@ static void tree_tell(struct weir_group *group, const struct weir_counts *own,
 /* Tell the path what has changed; returns the cgroup's own pages. */
 struct weir_counts weir_tree_update(struct weir_group *group)
 {
-	struct weir_counts own = {};
+	struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
+	struct weir_counts own;
 
-	if (!READ_ONCE(group->handed))
-		own = weir_count_own(mem_cgroup_from_css(group->css),
-				     &group->inherited);
+	if (READ_ONCE(group->pages_are) == WEIR_INHERITED)
+		own = weir_count_unfolded(memcg);
+	else
+		own = weir_count_own(memcg, &group->inherited);
 	tree_tell(group, &own, false);
 	return own;
 }
 
 /*
- * See what pages of removed children are the cgroup's now; false if that is not
- * known.  @cost grows by what it took, in reads.  Under RCU.
+ * See what pages of removed children are the cgroup's now.  @cost grows by what it
+ * took, in reads.  As weir_count_inherited().
  */
-bool weir_tree_inherit(struct weir_group *group, u32 *cost)
+void weir_tree_inherit(struct weir_group *group, u32 *cost)
 {
-	struct weir_inherited inherited;
-	bool known;
+	struct weir_inherited inherited = weir_count_inherited(group->css, cost);
 
-	if (!weir_layout.reparents)
-		return true;
-	known = weir_count_inherited(group->css, &inherited, cost);
-	if (known) {
-		WRITE_ONCE(group->inherited.dirty, inherited.dirty);
-		WRITE_ONCE(group->inherited.writeback, inherited.writeback);
-	}
+	WRITE_ONCE(group->inherited.dirty, inherited.dirty);
+	WRITE_ONCE(group->inherited.writeback, inherited.writeback);
 	weir_tree_update(group);
-	return known;
 }
 
 /*

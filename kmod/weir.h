@@ -104,8 +104,8 @@ struct weir_inherited {
 	s64 writeback;
 };
 
-bool weir_count_inherited(struct cgroup_subsys_state *css,
-			  struct weir_inherited *inherited, u32 *cost);
+struct weir_inherited weir_count_inherited(struct cgroup_subsys_state *css, u32 *cost);
+struct weir_counts weir_count_unfolded(struct mem_cgroup *memcg);
 struct weir_counts weir_count_own(struct mem_cgroup *memcg,
 				  const struct weir_inherited *inherited);
 u64 weir_count_wb(struct bdi_writeback *wb, u64 known);
@@ -152,6 +152,13 @@ struct weir_tally {
 	s64 claim;	/* of them, what no floor further down has room for */
 };
 
+/* Whose the pages of a cgroup are, as far as the beat has seen. */
+enum weir_pages_are {
+	WEIR_OWN,
+	WEIR_REPARENTED,	/* the parent's, which is yet to count them */
+	WEIR_INHERITED,		/* counted by the parent, but for what is not folded */
+};
+
 struct weir_group {
 	struct hlist_node node;
 	struct list_head all;			/* weir_lock */
@@ -162,7 +169,7 @@ struct weir_group {
 	raw_spinlock_t lock;			/* up to next_device */
 	bool left;				/* tells its path nothing more */
 	struct weir_inherited inherited;
-	bool handed;			/* its pages are the parent's now */
+	enum weir_pages_are pages_are;	/* of a removed cgroup, once reparented */
 	/* own pages as last told to the path, and what the subtree told */
 	struct weir_counts told;
 	struct weir_tally subtree;
@@ -215,6 +222,20 @@ static inline u64 weir_now_ms(void)
 static inline bool weir_css_alive(struct cgroup_subsys_state *css)
 {
 	return (READ_ONCE(css->flags) & CSS_ONLINE) && !css_is_dying(css);
+}
+
+/*
+ * Let others run, and RCU go on, at each 256th in a walk over the children of a
+ * cgroup that the caller holds.  Under RCU: @child stays in the list while it is held.
+ */
+static inline void weir_rest_at(struct cgroup_subsys_state *child, u32 nth)
+{
+	if (nth % 256 || !css_tryget(child))
+		return;
+	rcu_read_unlock();
+	cond_resched();
+	rcu_read_lock();
+	css_put(child);
 }
 
 static inline bool weir_group_has_ceiling(const struct weir_group *group)
@@ -283,7 +304,7 @@ struct weir_counts weir_tree_update(struct weir_group *group);
 struct weir_counts weir_tree_uncounted(struct weir_group *group,
 				       struct cgroup_subsys_state *css);
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
-bool weir_tree_inherit(struct weir_group *group, u32 *cost);
+void weir_tree_inherit(struct weir_group *group, u32 *cost);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
