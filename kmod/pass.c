@@ -154,6 +154,8 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	weir_events_leave(seen);
 	if (!seen->unwatched)
 		leave(seen, wb, pages_dirtied, start_ns, ret == -EAGAIN);
+	else
+		weir_weight_look_later(wb);
 	rcu_read_unlock();
 	/* the kernel let it go by the room of the host, which is not its own */
 	if (seen->released)

@@ -115,6 +115,7 @@ u32 weir_weight_portion_now(const struct weir_group *group);
 /* weight.c: writers wait for the time their pages cost */
 bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
 void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused);
+void weir_weight_look_later(struct bdi_writeback *wb);
 
 #else
 
@@ -130,6 +131,8 @@ static inline void weir_weights_round(void) { }
 static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }
 static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
 static inline void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused) { }
+
+static inline void weir_weight_look_later(struct bdi_writeback *wb) { }
 
 #endif
 #endif

@@ -408,7 +408,7 @@ static void look_sooner(struct bdi_writeback *wb)
 		WRITE_ONCE(wb->dirty_exceeded, OWING);
 }
 
-static void look_later(struct bdi_writeback *wb)
+void weir_weight_look_later(struct bdi_writeback *wb)
 {
 	if (READ_ONCE(wb->dirty_exceeded) == OWING)
 		WRITE_ONCE(wb->dirty_exceeded, 0);
@@ -432,9 +432,9 @@ static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
 		before_ns = now_ns;
 		now_ns = ktime_get_ns();
 	} while (goes_on(wb, now_ns - before_ns) && now_ns < until_ns);
-	/* nobody is to find the mark when weir is gone */
+	/* no pass of weir's takes the mark back; else the kernel's next pause does */
 	if (!weir_acting())
-		look_later(wb);
+		weir_weight_look_later(wb);
 }
 
 /*
@@ -462,7 +462,7 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 	}
 	/* no pass there may come to take the mark back */
 	if (other) {
-		look_later(other);
+		weir_weight_look_later(other);
 		wb_put(other);
 	}
 	return !wait_ms || !(flags & BDP_ASYNC);
@@ -542,5 +542,5 @@ void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool r
 		owes = account.due_ns > ktime_get_ns() ||
 		       weir_arrears_evades(&account.arrears);
 	if (!owes)
-		look_later(wb);
+		weir_weight_look_later(wb);
 }
