@@ -86,6 +86,7 @@ struct weir_contest {
 /* Of a cgroup; all 0 at first. */
 struct weir_share {
 	u64 made_ns;		/* nothing was saved before */
+	u64 clear;		/* which cgroup owed nothing on any device, and when */
 	u32 weighted;		/* children whose weight is not the default */
 	bool gone;		/* under group->lock: enters no list any more */
 	struct weir_account accounts[WEIR_ACCOUNTS];

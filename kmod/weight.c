@@ -232,10 +232,39 @@ static u64 pay_pass(struct bdi_writeback *wb, struct cgroup_subsys_state *css,
 	return wait_ms;
 }
 
+/* A cgroup and the current tick. */
+static u64 this_tick(struct cgroup_subsys_state *css)
+{
+	return css->serial_nr << 32 | (u32)jiffies;
+}
+
+/*
+ * Did a pass in this very tick find that the cgroup owes nothing on any device?  Each
+ * look takes a lock of the whole host's.
+ */
+static bool just_looked(struct cgroup_subsys_state *css)
+{
+	struct weir_group *group = payer(css);
+
+	return !group || READ_ONCE(group->share.clear) == this_tick(css);
+}
+
+static void note_clear(struct cgroup_subsys_state *css)
+{
+	struct weir_group *group;
+
+	rcu_read_lock();
+	group = payer(css);
+	if (group)
+		WRITE_ONCE(group->share.clear, this_tick(css));
+	rcu_read_unlock();
+}
+
 /*
  * The cgroup whose tasks' pages a pass on @wb is about, referenced; NULL if it is
- * gone, or the root, which is not held and whose wbs nothing counts.  A filesystem
- * without cgroup writeback has the root's wb alone.
+ * gone, if it needs no look elsewhere, or if it is the root, which is not held and
+ * whose wbs nothing counts.  A filesystem without cgroup writeback has the root's wb
+ * alone.
  */
 static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
 {
@@ -244,7 +273,7 @@ static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
 	rcu_read_lock();
 	if (!css->parent)
 		css = task_css(current, memory_cgrp_id);
-	if (!css->parent || !css_tryget(css))
+	if (!css->parent || just_looked(css) || !css_tryget(css))
 		css = NULL;
 	rcu_read_unlock();
 	return css;
@@ -259,11 +288,13 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_m
 {
 	struct cgroup_subsys_state *css = css_of_pass(wb);
 	struct bdi_writeback *longest = NULL, *other;
-	bool strays;
 	u64 id, ms;
+	bool strays;
 	int i;
 
-	for (i = 0; css && i < WEIR_ROOT_CONTESTS; i++) {
+	if (!css)
+		return NULL;
+	for (i = 0; i < WEIR_ROOT_CONTESTS; i++) {
 		id = weir_share_contested(i);
 		/* the root's wb may be on the same device as the cgroup's own */
 		other = id && (id != wb->bdi->id || !wb->memcg_css->parent) ?
@@ -278,8 +309,9 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_m
 		if (other)
 			wb_put(other);
 	}
-	if (css)
-		css_put(css);
+	if (!*wait_ms)
+		note_clear(css);
+	css_put(css);
 	return longest;
 }
 
@@ -453,7 +485,8 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 	    current->flags & PF_LOCAL_THROTTLE)
 		return true;
 	wait_ms = pay_pass(wb, wb->memcg_css, false, &strays);
-	if (strays)
+	/* a refused pass looks no further, as it may come again at once */
+	if (strays && !(wait_ms && flags & BDP_ASYNC))
 		other = pay_elsewhere(wb, &wait_ms);
 	if (wait_ms) {
 		weir_wake_flusher(other ?: wb);
