@@ -7,6 +7,10 @@
 #   task        itself: SIGKILL
 #   device      the disk that it writes to, with its backing_dev_info
 #   module      weir: rmmod, then insmod
+# astray/KIND: the same of a writer that dirties "u", but ends its passes on "d".  It sleeps in weir's
+# wait for "u", whose wb nothing but the wait holds.  Its cgroup's parent has a weight of 1 there,
+# beside a writer with 10,000.
+#
 # A round counts only if the writer slept in the throttle right before the removal, and still in
 # the same pass right after it.  Of a disk and of a module it must have slept as the removal began;
 # for disks the last lines say how often it still did after 20 ms.  A module lets it go, and it may
@@ -22,17 +26,18 @@
 . /tap.sh
 rounds=${1:-2}
 [ $# -eq 0 ] || shift
-kinds=${*:-cgroup controller task device module}
+kinds=${*:-cgroup controller task device module
+	astray/cgroup astray/controller astray/task astray/device astray/module}
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 
 # What keeps the host above its limit for seconds: 1 MB/s takes it off.
 fill=16
 
-# The frame below the scheduler's: where the task sleeps; empty if not in a throttle.
+# The frame below the scheduler's: where the task sleeps; empty if not in $throttle.
 asleep() { # PID
-	awk '/schedule/ { next }
-		/balance_dirty_pages\+|balance_dirty_pages\.|\[weir\]/ { print $2 }
+	awk -v throttle="$throttle" '/schedule/ { next }
+		$0 ~ throttle { print $2 }
 		{ exit }' "/proc/$1/stack" 2>/dev/null
 }
 switches() { # PID
@@ -60,6 +65,18 @@ settle_down() { # PID
 start() { # CGROUP FILE
 	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000' \
 		"$root/$1" "$2" 2>/dev/null &
+}
+
+start_astray() { # CGROUP FILE FILE
+	sh -c 'echo 0 >"$0/cgroup.procs" && exec awk -v slow="$1" -v idle="$2" "$3"' \
+		"$root/$1" "$2" "$3" 'BEGIN {
+			page = sprintf("%4096s", "")
+			for (i = 0; ; i = (i + 1) % 92) {
+				file = i < 28 ? slow : idle
+				printf "%s", page >file
+				fflush(file)
+			}
+		}' 2>/dev/null &
 }
 
 # A PCI disk that is pulled, and comes back: slow, as a writer whose disk is clean is let go.
@@ -109,23 +126,36 @@ remove() { # KIND PID
 	esac
 }
 
-# round KIND NUMBER: 0 if it counts, 1 if the writer did not sleep as it should, 2 if it fails
+# round KIND NUMBER [ASTRAY]: 0 if it counts, 1 if the writer did not sleep as it should, 2 if it fails
 round() {
 	place=/mnt/d
+	throttle='balance_dirty_pages[+.]|[[]weir[]]'
 	limits 314572800
 	mkdir -p $root/p/v $root/p/w
 	echo "+memory +io" >$root/p/cgroup.subtree_control
-	if [ $(($2 % 2)) -eq 0 ]; then
+	if [ "$3" ]; then
+		throttle='[[]weir[]]'
+		echo 1 >$root/p/memory.dirty_weight
+		echo 10000 >$root/keep/memory.dirty_weight
+	elif [ $(($2 % 2)) -eq 0 ]; then
 		echo 600M >$root/p/v/memory.dirty_bytes
 	else
 		echo 1 >$root/p/v/memory.dirty_weight
 		echo 10000 >$root/p/w/memory.dirty_weight
 	fi
-	[ "$1" != device ] || { disk_on && place=/mnt/gone || return 2; }
+	case $1$3 in
+	device* | *astray) disk_on && place=/mnt/gone || return 2 ;;
+	esac
 	dd if=/dev/zero of=/mnt/d/fill bs=1M count=$fill 2>/dev/null
-	start p/w /mnt/d/w
-	beside=$!
-	start p/v $place/v
+	if [ "$3" ]; then
+		start keep $place/w
+		beside=$!
+		start_astray p/v $place/v /mnt/d/v
+	else
+		start p/w /mnt/d/w
+		beside=$!
+		start p/v $place/v
+	fi
 	writer=$!
 	usleep 200000
 	limits 2097152
@@ -163,7 +193,10 @@ round() {
 	settle_down $writer
 	settle_down $beside
 	rm -f /mnt/d/fill /mnt/d/w /mnt/d/v
-	[ "$1" != device ] || disk_cleared || result=2
+	case $1$3 in
+	device*) disk_cleared || result=2 ;;
+	*astray) umount /mnt/gone || result=2 ;;
+	esac
 	for group in p/v p/w p; do
 		[ ! -d $root/$group ] || soon rmdir $root/$group || result=2
 	done
@@ -179,7 +212,7 @@ rounds_of() { # KIND
 	result=0
 	while [ $counted -lt "$rounds" ] && [ $tried -lt $((3 * rounds)) ]; do
 		tried=$((tried + 1))
-		round "$1" $tried
+		round "${1#astray/}" $tried "$(expr "$1" : '\(astray\)')"
 		case $?$result in
 		00) counted=$((counted + 1)) ;;
 		10) ;;

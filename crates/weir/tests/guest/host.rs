@@ -45,7 +45,7 @@ fn runs_on_the_host_and_leaves_nothing(kernel: &str, kills: &str) {
 
 #[test]
 fn a_scenario_on_a_host_leaves_nothing() {
-    runs_on_the_host_and_leaves_nothing("debian:6.12", "4");
+    runs_on_the_host_and_leaves_nothing("debian:6.12", "2");
 }
 
 #[test]

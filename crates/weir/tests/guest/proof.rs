@@ -159,7 +159,15 @@ fn a_hostile_tenant_does_no_harm() {
 #[test]
 fn a_writer_may_lose_what_it_sleeps_on_6_12() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
-    sleeping_writer("debian:6.12", &options, &["2"]);
+    let arguments = ["2", "cgroup", "controller", "task", "device", "module"];
+    sleeping_writer("debian:6.12", &options, &arguments);
+}
+
+#[test]
+fn a_writer_astray_may_lose_what_it_sleeps_on() {
+    let options = format!("{POISON} --memory 1G --timeout 15m");
+    let arguments = ["1", "astray/cgroup", "astray/task", "astray/device"];
+    sleeping_writer("debian:6.12", &options, &arguments);
 }
 
 #[test]
@@ -196,7 +204,16 @@ fn fifty_writers_may_lose_what_they_sleep_on_the_debug_kernel() {
     // An emulated clock runs away from so slow a kernel: its writers are awake again before the
     // script has removed anything.  A disk that can be pulled keeps time by no counted instruction.
     let options = "--count-instructions --memory 2G --timeout 240m";
-    let arguments = ["50", "cgroup", "controller", "task", "module"];
+    let arguments = [
+        "50",
+        "cgroup",
+        "controller",
+        "task",
+        "module",
+        "astray/cgroup",
+        "astray/controller",
+        "astray/task",
+    ];
     sleeping_writer("debug", options, &arguments);
 }
 
