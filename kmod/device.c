@@ -9,6 +9,10 @@
 #include "weir.h"
 #include <linux/hash.h>
 
+/* Of the word that keeps a task's last report: pages, modulo 128 GiB. */
+#define PAGES_BITS	25
+#define PAGES_MASK	(BIT(PAGES_BITS) - 1)
+
 /*
  * The place of @wb among the group's devices; another's, emptied, if it has none.
  * The caller holds group->lock.
@@ -70,22 +74,27 @@ static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb,
  * lets whoever comes next on that CPU answer for them.  They must not count as
  * this cgroup's, or a neighbour of many short-lived writers would eat up its
  * floor; half of them would, too, only twice as slowly.  The task's own I/O
- * accounting knows better; what it said at the last report is kept in a small
- * table, one word per slot: pid and page count.  A task that is not there is
- * believed what it has dirtied in all its life.
+ * accounting knows better; what it said at the last report is kept in a table by
+ * pid, one word each: whose it is, in 7 bits, and the page count, in 25.  A task that
+ * is not there is believed what it has dirtied in all its life.  Tasks share a place
+ * if a multiple of 32,768 lies between their pids: of a neighbour's tasks, a tenant
+ * with N tasks that write makes N in 32,768 be forgotten.
  *
  * Tasks of the floor's own cgroups answer when they exit (weir_device_exit()).
  */
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 {
 #ifdef CONFIG_TASK_IO_ACCOUNTING
-	atomic64_t *slot = &reporters->last[hash_ptr(current, WEIR_REPORTERS_BITS)];
-	u32 pages = current->ioac.write_bytes >> PAGE_SHIFT;
-	u64 before = atomic64_xchg(slot, (u64)current->pid << 32 | pages);
+	u32 place = current->pid & (BIT(WEIR_REPORTERS_BITS) - 1);
+	/* pids are used again, and by a tenant who forks for it within seconds */
+	u32 whose = hash_64(current->start_time + current->pid, 32 - PAGES_BITS);
+	u64 pages = current->ioac.write_bytes >> PAGE_SHIFT;
+	u32 now = whose << PAGES_BITS | (pages & PAGES_MASK);
+	u32 before = atomic_xchg(&reporters->last[place], now);
 
-	if (before >> 32 == current->pid)
-		pages -= (u32)before;
-	return min_t(u64, pages, reported);
+	if (!((before ^ now) & ~PAGES_MASK))
+		pages = min_t(u64, pages, (now - before) & PAGES_MASK);
+	return min(pages, reported);
 #else
 	return reported;
 #endif

@@ -264,8 +264,8 @@ struct weir_device *weir_device_of(struct weir_group *group,
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted);
 u64 weir_device_foreign(struct weir_group *group);
-#define WEIR_REPORTERS_BITS	10
-struct weir_reporters { atomic64_t last[1 << WEIR_REPORTERS_BITS]; };
+#define WEIR_REPORTERS_BITS	15
+struct weir_reporters { atomic_t last[1 << WEIR_REPORTERS_BITS]; };
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported);
 void weir_device_exit(void);
 

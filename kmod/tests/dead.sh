@@ -44,5 +44,16 @@ rewrites b mine
 after=$(foreign)
 echo "# foreign: $before, $after after 6.5 MB of its own dead in a file of its own"
 ok "what they write to a file of its own is not foreign" between 0 $((after - before)) 300000
+
+# pids that are used again within a moment: a task says what another has said before it
+echo 700 >/proc/sys/kernel/pid_max
+echo 64M >/sys/fs/cgroup/b/memory.dirty_min
+rewrites b shared
+before=$(foreign)
+rewrites b shared
+rewrites b shared
+after=$(foreign)
+echo "# foreign: $before, $after after 13 MB of its own dead, who share pids"
+ok "its own dead are, whatever their pids" between 11000000 $((after - before)) 15000000
 rmmod weir
 finish
