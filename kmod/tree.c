@@ -12,14 +12,8 @@
  * cgroups that make no pass.
  *
  * Cgroups never move, so the path of groups up to the root is fixed when a
- * group is made, and a sum cannot come apart: whatever order updates arrive in,
- * a group's share of it is what the group last told.
- *
- * For floors a third sum goes up the same way: of the pages that the subtree told,
- * those that claim a floor here or above.  A floor takes what it has room for out
- * of it (policy/reserve.c), so that no page counts against two.  It depends on the
- * order in which changes are summed up, so each level is changed under its lock,
- * one at a time.
+ * group is made, and a sum cannot come apart (policy/subtree.c).  Each level is
+ * changed under its lock, one at a time.
  *
  * A removed cgroup keeps its group until it is clean, or until its pages have
  * become its parent's (counts.c): they are still the subtree's.  A cgroup made
@@ -28,38 +22,22 @@
  *
  * Example.  A (ceiling 64M) has children B and C.  B told 3,000 pages, C 5,000:
  * A's sum is 8,000.  A writer of B makes a pass and B now holds 3,400: 400 go
- * to B's and A's sum.  If B has a floor of 3,100 pages and A one of 6,000, 300 of
- * B's claim A's with C's 5,000: 700 are unused.  Cost: one exact count, and a lock
- * and three additions per level.
+ * to B's and A's sum.  Cost: one exact count, and a lock and three additions per
+ * level.
  */
 #include "weir.h"
 
-/* Racing updates can make a sum briefly negative; report 0. */
-static u64 at_least_none(s64 pages)
-{
-	return pages > 0 ? pages : 0;
-}
-
 /*
  * Add @change to the sums of @group, under its lock.  What is left in it is for
- * the parent: all of it, but of what claims a floor only what finds no room here.
+ * the parent.
  */
-static void take(struct weir_group *group, struct weir_tally *change)
+static void add(struct weir_group *group, struct weir_tally *change)
 {
 	u64 floor = READ_ONCE(group->floor);
-	u64 held;
-	s64 beyond;
+	u64 foreign = floor ? weir_credit_pages(&group->credit, weir_now_ms()) : 0;
 
-	group->subtree.dirty += change->dirty;
-	group->subtree.writeback += change->writeback;
-	group->subtree.claim += change->claim;
-	held = at_least_none(group->subtree.claim);
-	if (floor)
-		held += weir_credit_pages(&group->credit, weir_now_ms());
-	weir_reserve_note(group, weir_reserve_unused(floor, held));
-	beyond = weir_reserve_beyond(floor, held);
-	change->claim = beyond - group->beyond;
-	group->beyond = beyond;
+	weir_reserve_note(group, weir_subtree_add(&group->subtree, change,
+						  floor, foreign));
 }
 
 /* Tell the path that @group holds @own. */
@@ -70,20 +48,18 @@ static void tree_tell(struct weir_group *group, const struct weir_counts *own,
 
 	raw_spin_lock(&group->lock);
 	if (!group->left) {
-		change.dirty = own->dirty - group->told.dirty;
-		change.writeback = own->writeback - group->told.writeback;
-		change.claim = change.dirty + change.writeback;
+		change = weir_subtree_change(&group->told, own);
 		/* read without the lock by weir_groups_recount() */
 		WRITE_ONCE(group->told.dirty, own->dirty);
 		WRITE_ONCE(group->told.writeback, own->writeback);
 		group->left = leaves;
-		take(group, &change);
+		add(group, &change);
 	}
 	raw_spin_unlock(&group->lock);
 	while ((group = group->parent) &&
 	       (change.dirty || change.writeback || change.claim)) {
 		raw_spin_lock(&group->lock);
-		take(group, &change);
+		add(group, &change);
 		raw_spin_unlock(&group->lock);
 	}
 }
@@ -155,15 +131,15 @@ void weir_tree_leave(struct weir_group *group)
 struct weir_counts weir_tree_counts(struct weir_group *group)
 {
 	return (struct weir_counts) {
-		.dirty = at_least_none(READ_ONCE(group->subtree.dirty)),
-		.writeback = at_least_none(READ_ONCE(group->subtree.writeback)),
+		.dirty = weir_subtree_pages(READ_ONCE(group->subtree.dirty)),
+		.writeback = weir_subtree_pages(READ_ONCE(group->subtree.writeback)),
 	};
 }
 
 /* Of those, what counts against the group's floor: what floors inside have no room for. */
 u64 weir_tree_claim(const struct weir_group *group)
 {
-	return at_least_none(READ_ONCE(group->subtree.claim));
+	return weir_subtree_pages(READ_ONCE(group->subtree.claim));
 }
 
 /* The next group with a floor, from @group upwards, or NULL. */

@@ -145,13 +145,6 @@ struct weir_device {
 	bool again;		/* the place was another's before */
 };
 
-/* What a subtree told, or a change of it. */
-struct weir_tally {
-	s64 dirty;
-	s64 writeback;
-	s64 claim;	/* of them, what no floor further down has room for */
-};
-
 /* Whose the pages of a cgroup are, as far as the beat has seen. */
 enum weir_pages_are {
 	WEIR_OWN,
@@ -172,8 +165,7 @@ struct weir_group {
 	enum weir_pages_are pages_are;	/* of a removed cgroup, once reparented */
 	/* own pages as last told to the path, and what the subtree told */
 	struct weir_counts told;
-	struct weir_tally subtree;
-	s64 beyond;				/* of the claims, told to the parent */
+	struct weir_subtree subtree;
 	struct weir_credit credit;		/* of a floor, for all it covers */
 	atomic64_t by_dead;		/* what exited tasks are yet to report to it */
 	struct weir_device devices[WEIR_DEVICES];

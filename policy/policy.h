@@ -17,6 +17,7 @@
 
 typedef unsigned long long weir_u64;	/* what the kernel calls u64 */
 typedef unsigned int weir_u32;
+typedef long long weir_s64;
 
 #define WEIR_PAGE_SHIFT		12
 #define WEIR_PAGES_MAX		0xffffffffULL
@@ -185,6 +186,29 @@ weir_u64 weir_reserve_unused(weir_u64 floor, weir_u64 claimed);
 weir_u64 weir_reserve_beyond(weir_u64 floor, weir_u64 claimed);
 int weir_host_amend(struct weir_limits *limits, const struct weir_host *host,
 		    enum weir_pass kind);
+
+/* subtree.c: what a subtree holds, summed up one level at a time. */
+
+/* What has changed, for one level to add and the next. */
+struct weir_tally {
+	weir_s64 dirty;
+	weir_s64 writeback;
+	weir_s64 claim;		/* of them, what no floor further down has room for */
+};
+
+/* The sums of one level; all 0 at first. */
+struct weir_subtree {
+	weir_s64 dirty;
+	weir_s64 writeback;
+	weir_s64 claim;
+	weir_s64 beyond;	/* of the claims, what the parent was told */
+};
+
+weir_u64 weir_subtree_pages(weir_s64 sum);
+struct weir_tally weir_subtree_change(const struct weir_counts *told,
+				      const struct weir_counts *own);
+weir_u64 weir_subtree_add(struct weir_subtree *subtree, struct weir_tally *change,
+			  weir_u64 floor, weir_u64 foreign);
 
 /* drain.c: the host's limit by what its disks drain in some seconds. */
 

@@ -106,7 +106,7 @@ impl Limits {
 
 /// A cgroup's exact counts over all its devices, in pages.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Counts {
     /// Dirty, not yet on the way to the device.

@@ -14,8 +14,9 @@ use crate::floor::{Caps, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
-use crate::reserve::Host;
+use crate::reserve::{self, Host};
 use crate::share;
+use crate::subtree::{Subtree, Tally};
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
 use crate::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_MAX};
 use crate::{PAGES_MAX, UNLIMITED, arith};
@@ -51,6 +52,10 @@ pub enum Case {
     FloorPass {
         pass: FloorPass,
         more: u64,
+    },
+    Subtrees {
+        levels: Vec<(u8, u32)>,
+        tellings: Vec<(u8, u32, u32)>,
     },
     CreditInOneWindow {
         passes: Vec<(u16, u16)>,
@@ -162,6 +167,7 @@ impl Case {
                 );
             }
             Case::FloorPass { pass, more } => check_floor_pass(pass, *more),
+            Case::Subtrees { levels, tellings } => check_subtrees(levels, tellings),
             Case::CreditInOneWindow { passes, most_ahead } => {
                 check_credit_in_one_window(passes, *most_ahead);
             }

@@ -70,6 +70,17 @@ const weir_u64 weir_layout_counts[] = {
 	AT(weir_counts, dirty), AT(weir_counts, writeback),
 };
 
+const weir_u64 weir_layout_tally[] = {
+	sizeof(struct weir_tally),
+	AT(weir_tally, dirty), AT(weir_tally, writeback), AT(weir_tally, claim),
+};
+
+const weir_u64 weir_layout_subtree[] = {
+	sizeof(struct weir_subtree),
+	AT(weir_subtree, dirty), AT(weir_subtree, writeback),
+	AT(weir_subtree, claim), AT(weir_subtree, beyond),
+};
+
 const weir_u64 weir_layout_host[] = {
 	sizeof(struct weir_host),
 	AT(weir_host, unused),

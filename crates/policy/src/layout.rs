@@ -3,7 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share, tier, weight,
+    arrears, ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share, subtree,
+    tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -20,6 +21,8 @@ mod c {
         pub static weir_layout_pause: [u64; 8];
         pub static weir_layout_limits: [u64; 5];
         pub static weir_layout_counts: [u64; 3];
+        pub static weir_layout_tally: [u64; 4];
+        pub static weir_layout_subtree: [u64; 5];
         pub static weir_layout_host: [u64; 2];
         pub static weir_layout_drain: [u64; 6];
         pub static weir_layout_drain_beat: [u64; 14];
@@ -153,6 +156,15 @@ fn structs_agree_with_the_header() {
         direct_scanned,
         memory_stall_percent,
         tighten
+    );
+    assert_layout!(weir_layout_tally, subtree::Tally, dirty, writeback, claim);
+    assert_layout!(
+        weir_layout_subtree,
+        subtree::Subtree,
+        dirty,
+        writeback,
+        claim,
+        beyond
     );
     assert_layout!(
         weir_layout_drain_host,

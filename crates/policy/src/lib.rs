@@ -25,6 +25,7 @@ pub mod pass;
 pub mod pause;
 pub mod reserve;
 pub mod share;
+pub mod subtree;
 pub mod tier;
 pub mod weight;
 

@@ -21,6 +21,7 @@ use policy::floor::FloorPass;
 use policy::pass::Pass;
 use policy::pause::JudgedBy;
 use policy::reserve;
+use policy::subtree::Subtree;
 
 /// What the module knows of one cgroup.
 #[derive(Clone, Debug)]
@@ -39,10 +40,9 @@ pub struct Group {
     floor: u64,
     avail: u64,
     unused: u64,
-    /// Own pages as last told to the path, those that claim its floor, and of them those beyond it.
-    told: u64,
-    claim: i64,
-    beyond: u64,
+    /// Own pages as last told to the path, and what the subtree told.
+    told: Counts,
+    subtree: Subtree,
     freerun: u64,
 }
 
@@ -61,9 +61,8 @@ impl Default for Group {
             floor: 0,
             avail: 0,
             unused: 0,
-            told: 0,
-            claim: 0,
-            beyond: 0,
+            told: Counts::default(),
+            subtree: Subtree::default(),
             freerun: 0,
         }
     }
@@ -202,7 +201,7 @@ impl Hooks {
         let weir = self.weir.as_ref()?;
         let index = self.wbs[wb].cgroup;
         let group = weir.groups.get(at).filter(|group| group.floor > 0)?;
-        let claim = u64::try_from(group.claim).unwrap_or(0);
+        let claim = group.subtree.claimed();
         let in_wb = self.wbs[wb].counts.held();
         let beyond_folios = in_wb.saturating_sub(self.cgroups[at].subtree.held());
         Some(FloorPass {

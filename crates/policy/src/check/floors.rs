@@ -103,6 +103,38 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
     }
 }
 
+/// In a tree of cgroups, each with a floor and an earlier one for a parent, that tell their pages in
+/// whatever order: sums are what the subtree told, and each page claims one floor at most.
+pub(super) fn check_subtrees(levels: &[(u8, u32)], tellings: &[(u8, u32, u32)]) {
+    let parent = |at: usize| (at > 0).then(|| usize::from(levels[at].0) % at);
+    let floor = |at: usize| u64::from(levels[at].1);
+    let mut sums = vec![Subtree::default(); levels.len()];
+    let mut told = vec![Counts::default(); levels.len()];
+    for &(cgroup, dirty, writeback) in tellings.iter().filter(|_| !levels.is_empty()) {
+        let cgroup = usize::from(cgroup) % levels.len();
+        let own = Counts {
+            dirty: dirty.into(),
+            writeback: writeback.into(),
+        };
+        let mut change = Tally::between(&told[cgroup], &own);
+        told[cgroup] = own;
+        for at in std::iter::successors(Some(cgroup), |at| parent(*at)) {
+            let unused = sums[at].add(&mut change, floor(at), 0);
+            assert_eq!(unused, floor(at).saturating_sub(sums[at].claimed()));
+        }
+    }
+    let mut held: Vec<u64> = told.iter().map(|own| own.dirty + own.writeback).collect();
+    let mut claims = held.clone();
+    for at in (0..levels.len()).rev() {
+        assert_eq!(sums[at].dirty + sums[at].writeback, held[at] as i64);
+        assert_eq!(sums[at].claimed(), claims[at], "of {at}");
+        if let Some(parent) = parent(at) {
+            held[parent] += held[at];
+            claims[parent] += reserve::beyond(floor(at), claims[at]);
+        }
+    }
+}
+
 /// Within a window, in whatever order wbs and tasks tell of the same pages, the foreign ones are
 /// exactly the furthest that tasks ever got ahead of the wbs; zero if they never did. A bound on
 /// how far the wbs may be ahead can only add to them.

@@ -137,6 +137,14 @@ proptest! {
     }
 
     #[test]
+    fn subtrees(
+        levels in vec((any::<u8>(), prop_oneof![Just(0), 0..3_000u32, any::<u32>()]), 1..12),
+        tellings in vec((any::<u8>(), prop_oneof![0..4_000u32, any::<u32>()], 0..4_000u32), 0..60),
+    ) {
+        Case::Subtrees { levels, tellings }.check();
+    }
+
+    #[test]
     fn credit_in_one_window(
         passes in vec(any::<(u16, u16)>(), 0..100), most_ahead in pages()
     ) {

@@ -7,8 +7,10 @@
 //! every look is for one page, so what is left is the rule by which pages fill floors, and with it
 //! the limit is never passed, by not a single page.
 
+use policy::ceiling::Counts;
 use policy::floor::{FloorPass, Pool, Verdict};
-use policy::reserve::{beyond, unused};
+use policy::reserve::unused;
+use policy::subtree::{Subtree, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -31,13 +33,18 @@ impl Tree {
 
     /// What claims each floor: own pages, and what the floors further down have no room for.
     fn claims(&self) -> Vec<u64> {
-        let mut claims = self.own.clone();
-        for cgroup in (0..CGROUPS).rev() {
-            if let Some(parent) = self.parents[cgroup] {
-                claims[parent] += beyond(self.floors[cgroup], claims[cgroup]);
+        let mut sums = [Subtree::default(); CGROUPS];
+        for (cgroup, &dirty) in self.own.iter().enumerate() {
+            let own = Counts {
+                dirty,
+                writeback: 0,
+            };
+            let mut change = Tally::between(&Counts::default(), &own);
+            for at in self.path(cgroup) {
+                sums[at].add(&mut change, self.floors[at], 0);
             }
         }
-        claims
+        sums.iter().map(Subtree::claimed).collect()
     }
 
     /// The rule that suggests itself: every floor is filled by all that its subtree holds.

@@ -6,11 +6,11 @@
 use super::Hooks;
 use crate::sim::Event;
 use crate::sim::clock::{MS, Ns};
-use policy::ceiling::Memory;
+use policy::ceiling::{Counts, Memory};
 use policy::drain::Beat;
 use policy::floor::{Caps, Pool};
 use policy::names::{BEAT_MS, DRAIN_LOOK_MS, RECOUNT_MS};
-use policy::reserve;
+use policy::subtree::Tally;
 
 const BEAT: Ns = BEAT_MS * MS;
 const RECOUNT: Ns = RECOUNT_MS * MS;
@@ -193,24 +193,21 @@ impl Hooks {
         self.schedule_after(RECOUNT, Event::Recount);
     }
 
-    /// Tells the floors above what a cgroup holds, as `take()` in `kmod/tree.c` does.
+    /// Tells the floors above what a cgroup holds, as `kmod/tree.c` does.
     pub(super) fn weir_tells(&mut self, cgroup: usize) {
-        let held = self.cgroups[cgroup].counts.held();
+        let held = &self.cgroups[cgroup].counts;
+        let own = Counts {
+            dirty: held.dirty,
+            writeback: held.writeback,
+        };
         let Some(weir) = &mut self.weir else { return };
-        let mut change = held as i64;
-        let below_root = |at: &usize| *at != 0;
+        let told = std::mem::replace(&mut weir.groups[cgroup].told, own);
+        let mut change = Tally::between(&told, &own);
         let mut next = Some(cgroup);
-        while let Some(at) = next.filter(below_root) {
+        while let Some(at) = next.filter(|at| *at != 0) {
             next = self.jbd2.cgroups[at].parent;
             let group = &mut weir.groups[at];
-            if at == cgroup {
-                change -= std::mem::replace(&mut group.told, held) as i64;
-            }
-            group.claim += change;
-            let claim = u64::try_from(group.claim).unwrap_or(0);
-            let beyond = reserve::beyond(group.floor, claim);
-            change = beyond as i64 - std::mem::replace(&mut group.beyond, beyond) as i64;
-            let unused = reserve::unused(group.floor, claim);
+            let unused = group.subtree.add(&mut change, group.floor, 0);
             weir.note_unused(at, unused);
         }
     }
