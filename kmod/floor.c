@@ -6,30 +6,25 @@
  * has room will do.  So the pass is decided by the one that has most, with what
  * the path as a whole allows: a ceiling or memory.max that is filled wins.
  *
- * What a floor covers comes from the sums of tree.c, by the folios' owners.  The
- * writer's wb counts by the inodes' owners: what it holds beyond the pages of the
- * floor's whole subtree counts too.  The pages of a cgroup that has no group yet
- * are in no sum; they are counted here, against each floor.
- *
- * Example.  A pod has a floor of 4,096 pages, its container one of 2,048.  The
- * container holds 2,500, a sidecar 1,000.  A writer in the container finds none of
- * 2,048 left, and under the pod's floor 4,096 - 1,000 - 452 = 2,644: it is admitted
- * and looked at again after 32 pages.
+ * What a floor covers comes from the sums of tree.c.  The pages of a cgroup that
+ * has no group yet are in no sum; they are counted here, against each floor.
  */
 #include "weir.h"
 
-/* The floor of @group in @pass, in which @fresh pages are in no sum. */
-static void cover(struct weir_floor_pass *pass, struct weir_group *group,
-		  struct bdi_writeback *wb, u64 fresh)
+/* What @wb's writer finds of the floor of @group, with @fresh pages in no sum. */
+static struct weir_floor_cover cover(struct weir_group *group,
+				     struct bdi_writeback *wb, u64 fresh)
 {
 	struct weir_counts all = weir_tree_counts(group);
 	u64 by_folio = all.dirty + all.writeback + fresh;
-	u64 by_inode = max(by_folio, weir_count_wb(wb, by_folio));
 
-	pass->floor = READ_ONCE(group->floor);
-	pass->memcg_dirty = weir_tree_claim(group) + fresh;
-	pass->wb_dirty = pass->memcg_dirty + by_inode - by_folio;
-	pass->foreign = weir_device_foreign(group);
+	return (struct weir_floor_cover) {
+		.floor = READ_ONCE(group->floor),
+		.claim = weir_tree_claim(group) + fresh,
+		.by_folio = by_folio,
+		.in_wb = weir_count_wb(wb, by_folio),
+		.foreign = weir_device_foreign(group),
+	};
 }
 
 /*
@@ -49,18 +44,15 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 		.strictlimit = !!(wb->bdi->capabilities & BDI_CAP_STRICTLIMIT),
 		.cgroup_domain = wb->memcg_css->parent != NULL,
 	};
-	struct weir_floor_pass roomiest;
 
 	weir_tree_fresh(group, seen);
 	pass.capped = weir_tree_full(group) ||
 		      fresh >= weir_memory_room(wb->memcg_css);
-	roomiest = pass;
 	while ((group = weir_tree_floored(group))) {
-		cover(&pass, group, wb, fresh);
-		if (!roomiest.floor ||
-		    weir_floor_unused(&pass) > weir_floor_unused(&roomiest))
-			roomiest = pass;
+		struct weir_floor_cover found = cover(group, wb, fresh);
+
+		weir_floor_cover(&pass, &found);
 		group = group->parent;
 	}
-	return roomiest;
+	return pass;
 }

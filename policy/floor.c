@@ -15,8 +15,9 @@
  *
  * What counts against a floor is the larger of two counts, plus what neither
  * can see.  The memcgs' count goes by who owns the folio, the wb's by who
- * owns the inode.  They differ on shared files, and a task that dirties a page
- * of somebody else's in a file of somebody else's is in neither; credit.c
+ * owns the inode: what the writer's wb holds beyond the pages of the floor's
+ * whole subtree counts too.  They differ on shared files, and a task that dirties
+ * a page of somebody else's in a file of somebody else's is in neither; credit.c
  * keeps those.
  *
  * Caps, each evaluated with live values:
@@ -42,6 +43,11 @@
  * pages, 50 % of the limit, so unscaled) that holds 6 MiB: 1,536 < 4,096 and
  * 8,192 < 8,192 + 4,096, so it is admitted, and looked at again after
  * 2^(log2(2,560) / 2) = 32 pages.
+ *
+ * A pod has a floor of 4,096 pages, its container one of 2,048.  The container
+ * holds 2,500, a sidecar 1,000.  A writer in the container finds none of 2,048
+ * left, and under the pod's floor 4,096 - 1,000 - 452 = 2,644: it is admitted and
+ * looked at again after 32 pages.
  */
 #include "policy.h"
 
@@ -101,6 +107,30 @@ static weir_u64 held(const struct weir_floor_pass *pass)
 	return weir_add(larger, pass->foreign);
 }
 
+/* The room that the pass finds under the floor. */
+weir_u64 weir_floor_unused(const struct weir_floor_pass *pass)
+{
+	return weir_reserve_unused(pass->floor, held(pass));
+}
+
+/*
+ * Let a floor on the writer's path decide the pass, if none does yet or if it has
+ * more room than the one that does.
+ */
+void weir_floor_cover(struct weir_floor_pass *pass,
+		      const struct weir_floor_cover *cover)
+{
+	struct weir_floor_pass other = *pass;
+
+	other.floor = cover->floor;
+	other.memcg_dirty = cover->claim;
+	other.wb_dirty = weir_add(cover->claim, weir_reserve_beyond(cover->by_folio,
+								    cover->in_wb));
+	other.foreign = cover->foreign;
+	if (!pass->floor || weir_floor_unused(&other) > weir_floor_unused(pass))
+		*pass = other;
+}
+
 /* Decide one writer's pass. */
 enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 {
@@ -113,12 +143,6 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 	if (pass->host_dirty >= weir_add(pass->host_thresh, pass->floors_total))
 		return WEIR_FLOOR_HOST_FULL;
 	return WEIR_FLOOR_ADMIT;
-}
-
-/* The room that the pass finds under the floor. */
-weir_u64 weir_floor_unused(const struct weir_floor_pass *pass)
-{
-	return weir_reserve_unused(pass->floor, held(pass));
 }
 
 /*

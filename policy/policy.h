@@ -80,6 +80,15 @@ struct weir_floor_pass {
 	weir_u32 capped;	/* a ceiling on the path, or memory, lets no floor fill more */
 };
 
+/* What a pass finds of one floor on the writer's path. */
+struct weir_floor_cover {
+	weir_u64 floor;		/* effective */
+	weir_u64 claim;		/* pages that claim it */
+	weir_u64 by_folio;	/* dirty + writeback of its subtree */
+	weir_u64 in_wb;		/* dirty + writeback of the writer's wb */
+	weir_u64 foreign;
+};
+
 enum weir_floor_verdict {
 	WEIR_FLOOR_ADMIT,	/* below the floor: no throttling in this pass */
 	WEIR_FLOOR_NONE,	/* no floor, or one that does not apply here */
@@ -94,6 +103,8 @@ enum weir_floor_verdict {
 weir_u64 weir_floor_own(const struct weir_floor_caps *caps);
 weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool);
 weir_u64 weir_floors_total(const struct weir_floor_pool *pool);
+void weir_floor_cover(struct weir_floor_pass *pass,
+		      const struct weir_floor_cover *cover);
 enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);

@@ -10,7 +10,7 @@ use crate::arrears::{AHEAD_MOST, Arrears};
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
 use crate::credit::{CREDIT_WINDOW_MS, Credit};
 use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
-use crate::floor::{Caps, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
+use crate::floor::{Caps, Cover, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
@@ -52,6 +52,10 @@ pub enum Case {
     FloorPass {
         pass: FloorPass,
         more: u64,
+    },
+    FloorCover {
+        pass: FloorPass,
+        floors: Vec<Cover>,
     },
     Subtrees {
         levels: Vec<(u8, u32)>,
@@ -167,6 +171,7 @@ impl Case {
                 );
             }
             Case::FloorPass { pass, more } => check_floor_pass(pass, *more),
+            Case::FloorCover { pass, floors } => check_floor_cover(pass, floors),
             Case::Subtrees { levels, tellings } => check_subtrees(levels, tellings),
             Case::CreditInOneWindow { passes, most_ahead } => {
                 check_credit_in_one_window(passes, *most_ahead);

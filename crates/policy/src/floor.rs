@@ -8,6 +8,7 @@ mod c {
         pub fn weir_floor_own(caps: *const Caps) -> u64;
         pub fn weir_floor_effective(own: u64, pool: *const Pool) -> u64;
         pub fn weir_floors_total(pool: *const Pool) -> u64;
+        pub fn weir_floor_cover(pass: *mut FloorPass, cover: *const Cover);
         pub fn weir_floor_decide(pass: *const FloorPass) -> Verdict;
         pub fn weir_floor_poll(pass: *const FloorPass) -> u64;
         pub fn weir_floor_unused(pass: *const FloorPass) -> u64;
@@ -93,6 +94,23 @@ pub struct FloorPass {
     pub capped: u32,
 }
 
+/// What a pass finds of one floor on the writer's path, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Cover {
+    /// The effective floor: own cap and pool scale applied.
+    pub floor: u64,
+    /// Pages that claim it.
+    pub claim: u64,
+    /// Dirty + writeback of its subtree, by who owns the folio.
+    pub by_folio: u64,
+    /// Dirty + writeback of the writer's wb, of folios of any cgroup.
+    pub in_wb: u64,
+    /// Pages dirtied below it lately that are in neither count.
+    pub foreign: u64,
+}
+
 /// What becomes of one writer's pass.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +128,13 @@ pub enum Verdict {
 }
 
 impl FloorPass {
+    /// Lets a floor on the writer's path decide the pass, if none does yet or if it has more room
+    /// than the one that does.
+    pub fn cover(&mut self, cover: &Cover) {
+        // SAFETY: the pointers are valid for the call, `self` exclusively.
+        unsafe { c::weir_floor_cover(self, cover) }
+    }
+
     /// Decides the pass.
     pub fn decide(&self) -> Verdict {
         // SAFETY: the pointer is valid for the call, and the C function returns enumerators only.
@@ -170,6 +195,51 @@ mod tests {
     fn worked_example() {
         assert_eq!(example().decide(), Verdict::Admit);
         assert_eq!(example().poll(), 32);
+    }
+
+    /// The second example there: a container in a pod.
+    #[test]
+    fn the_floor_with_most_room_decides() {
+        let container = Cover {
+            floor: 2_048,
+            claim: 2_500,
+            by_folio: 2_500,
+            in_wb: 2_500,
+            foreign: 0,
+        };
+        let pod = Cover {
+            floor: 4_096,
+            claim: 1_000 + 452,
+            by_folio: 3_500,
+            ..container
+        };
+        for path in [[container, pod], [pod, container]] {
+            let mut pass = FloorPass {
+                floor: 0,
+                ..example()
+            };
+            path.iter().for_each(|floor| pass.cover(floor));
+            assert_eq!((pass.unused(), pass.decide()), (2_644, Verdict::Admit));
+            assert_eq!(pass.poll(), 32);
+        }
+    }
+
+    #[test]
+    fn what_the_wb_holds_beyond_the_subtree_claims_the_floor_too() {
+        let cover = |in_wb| {
+            let mut pass = example();
+            pass.floor = 0;
+            pass.cover(&Cover {
+                floor: 4_096,
+                claim: 1_000,
+                by_folio: 3_000,
+                in_wb,
+                foreign: 0,
+            });
+            pass.unused()
+        };
+        assert_eq!((cover(2_999), cover(3_000)), (3_096, 3_096));
+        assert_eq!(cover(3_500), 2_596);
     }
 
     #[test]

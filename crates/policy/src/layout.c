@@ -34,6 +34,13 @@ const weir_u64 weir_layout_floor_pass[] = {
 	AT(weir_floor_pass, cgroup_domain), AT(weir_floor_pass, capped),
 };
 
+const weir_u64 weir_layout_floor_cover[] = {
+	sizeof(struct weir_floor_cover),
+	AT(weir_floor_cover, floor), AT(weir_floor_cover, claim),
+	AT(weir_floor_cover, by_folio), AT(weir_floor_cover, in_wb),
+	AT(weir_floor_cover, foreign),
+};
+
 const weir_u64 weir_layout_arrears[] = {
 	sizeof(struct weir_arrears),
 	AT(weir_arrears, ahead), AT(weir_arrears, passed), AT(weir_arrears, strayed),

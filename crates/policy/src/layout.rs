@@ -14,6 +14,7 @@ mod c {
         pub static weir_layout_floor_caps: [u64; 4];
         pub static weir_layout_floor_pool: [u64; 3];
         pub static weir_layout_floor_pass: [u64; 11];
+        pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
@@ -156,6 +157,15 @@ fn structs_agree_with_the_header() {
         direct_scanned,
         memory_stall_percent,
         tighten
+    );
+    assert_layout!(
+        weir_layout_floor_cover,
+        floor::Cover,
+        floor,
+        claim,
+        by_folio,
+        in_wb,
+        foreign
     );
     assert_layout!(weir_layout_tally, subtree::Tally, dirty, writeback, claim);
     assert_layout!(

@@ -17,7 +17,7 @@ use crate::mm::zone::Reclaimed;
 use crate::sim::clock::Ns;
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
-use policy::floor::FloorPass;
+use policy::floor::{Cover, FloorPass};
 use policy::pass::Pass;
 use policy::pause::JudgedBy;
 use policy::reserve;
@@ -186,38 +186,31 @@ impl Hooks {
         }
         let index = self.wbs[wb].cgroup;
         self.weir_tells(index);
-        let roomiest = self
-            .path(index)
-            .filter_map(|at| self.floor_pass_at(wb, at))
-            .max_by_key(FloorPass::unused)?;
-        let full = |at: usize| self.cgroups[at].subtree.held() >= self.room(at);
-        Some(FloorPass {
-            capped: u32::from(roomiest.capped != 0 || self.path(index).any(full)),
-            ..roomiest
-        })
-    }
-
-    fn floor_pass_at(&self, wb: usize, at: usize) -> Option<FloorPass> {
         let weir = self.weir.as_ref()?;
-        let index = self.wbs[wb].cgroup;
-        let group = weir.groups.get(at).filter(|group| group.floor > 0)?;
-        let claim = group.subtree.claimed();
-        let in_wb = self.wbs[wb].counts.held();
-        let beyond_folios = in_wb.saturating_sub(self.cgroups[at].subtree.held());
-        Some(FloorPass {
-            floor: group.floor,
-            memcg_dirty: claim,
-            wb_dirty: claim + beyond_folios,
-            foreign: 0,
+        let full = |at: usize| {
+            let most = self.ceiling(at).unwrap_or(policy::UNLIMITED);
+            self.cgroups[at].subtree.held() >= self.room(at).min(most)
+        };
+        let mut pass = FloorPass {
             host_dirty: self.counts.held(),
             host_thresh: weir.limit(weir.host_thresh),
             floors_total: weir.floors_total,
-            strictlimit: 0,
             cgroup_domain: u32::from(index != 0),
-            capped: u32::from(
-                self.ceilings(index)
-                    .any(|(_, ceiling, counts)| counts.dirty + counts.writeback >= ceiling),
-            ),
-        })
+            capped: u32::from(self.path(index).any(full)),
+            ..FloorPass::default()
+        };
+        for at in self.path(index) {
+            let group = &weir.groups[at];
+            if group.floor > 0 {
+                pass.cover(&Cover {
+                    floor: group.floor,
+                    claim: group.subtree.claimed(),
+                    by_folio: self.cgroups[at].subtree.held(),
+                    in_wb: self.wbs[wb].counts.held(),
+                    foreign: 0,
+                });
+            }
+        }
+        (pass.floor > 0).then_some(pass)
     }
 }

@@ -103,6 +103,44 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
     }
 }
 
+/// The floor with most room decides, whatever the order, and nothing else of the pass changes.
+pub(super) fn check_floor_cover(pass: &FloorPass, floors: &[Cover]) {
+    let found = |floors: &mut dyn Iterator<Item = &Cover>| {
+        let mut found = FloorPass { floor: 0, ..*pass };
+        floors.for_each(|floor| found.cover(floor));
+        found
+    };
+    let decides = found(&mut floors.iter());
+    let most = floors.iter().map(|floor| {
+        let elsewhere = floor.in_wb.saturating_sub(floor.by_folio);
+        let held = floor.claim.saturating_add(elsewhere);
+        floor
+            .floor
+            .saturating_sub(held.saturating_add(floor.foreign))
+    });
+    assert_eq!(
+        decides.unused(),
+        most.max().unwrap_or(0),
+        "of a claim and what the wb holds beyond the subtree"
+    );
+    assert_eq!(decides.unused(), found(&mut floors.iter().rev()).unused());
+    let FloorPass {
+        floor,
+        memcg_dirty,
+        wb_dirty,
+        foreign,
+        ..
+    } = decides;
+    let same = FloorPass {
+        floor,
+        memcg_dirty,
+        wb_dirty,
+        foreign,
+        ..*pass
+    };
+    assert_eq!(decides, same);
+}
+
 /// In a tree of cgroups, each with a floor and an earlier one for a parent, that tell their pages in
 /// whatever order: sums are what the subtree told, and each page claims one floor at most.
 pub(super) fn check_subtrees(levels: &[(u8, u32)], tellings: &[(u8, u32, u32)]) {

@@ -48,6 +48,11 @@ prop_compose! {
     }
 }
 prop_compose! {
+    fn cover()(floor in pages(), claim in pages(), by_folio in pages(), in_wb in pages(),
+               foreign in pages())
+        -> Cover { Cover { floor, claim, by_folio, in_wb, foreign } }
+}
+prop_compose! {
     fn credit()(window_start_ms in pages(), now_pages in pages(), before_pages in pages(),
                 ahead in pages(), most_ahead in pages())
         -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
@@ -134,6 +139,11 @@ proptest! {
     #[test]
     fn floor_passes(pass in floor_pass(), more in pages()) {
         Case::FloorPass { pass, more }.check();
+    }
+
+    #[test]
+    fn floors_on_a_path(pass in floor_pass(), floors in vec(cover(), 0..9)) {
+        Case::FloorCover { pass, floors }.check();
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! the limit is never passed, by not a single page.
 
 use policy::ceiling::Counts;
-use policy::floor::{FloorPass, Pool, Verdict};
+use policy::floor::{Cover, FloorPass, Pool, Verdict};
 use policy::reserve::unused;
 use policy::subtree::{Subtree, Tally};
 use proptest::collection::vec;
@@ -73,17 +73,21 @@ impl Tree {
 
     /// Whether a floor on the path admits the writer; the one that has most room decides.
     fn admits(&self, cgroup: usize, claims: &[u64]) -> bool {
-        let pass = |at: usize| FloorPass {
-            floor: self.floors[at],
-            memcg_dirty: claims[at],
+        let mut pass = FloorPass {
             host_dirty: self.host(),
             host_thresh: HOST_THRESH,
             floors_total: self.floors.iter().sum(),
             cgroup_domain: 1,
             ..FloorPass::default()
         };
-        let roomiest = self.path(cgroup).map(pass).max_by_key(FloorPass::unused);
-        roomiest.is_some_and(|pass| pass.decide() == Verdict::Admit)
+        for at in self.path(cgroup) {
+            pass.cover(&Cover {
+                floor: self.floors[at],
+                claim: claims[at],
+                ..Cover::default()
+            });
+        }
+        pass.decide() == Verdict::Admit
     }
 
     /// Writes up to `pages`, one at a time; cgroup [`CGROUPS`] stands for the others.
