@@ -7,17 +7,23 @@
  */
 #include "weir.h"
 
-/* The most that floors let a cgroup's subtree hold: the rest is for reclaim to drop. */
-u64 weir_memory_room(struct cgroup_subsys_state *css)
+/* Of a floor of @wanted, what the memory of one cgroup on its path leaves. */
+static u64 within(struct cgroup_subsys_state *css, u64 wanted)
 {
 	struct mem_cgroup *memcg = mem_cgroup_from_css(css);
 	struct weir_floor_caps caps = {
-		.wanted = WEIR_UNLIMITED,
+		.wanted = wanted,
 		.memory_max = weir_pages_max(READ_ONCE(memcg->memory.max)),
 		.memory_min = READ_ONCE(memcg->memory.min),
 	};
 
 	return weir_floor_own(&caps);
+}
+
+/* The most that floors let a cgroup's subtree hold: the rest is for reclaim to drop. */
+u64 weir_memory_room(struct cgroup_subsys_state *css)
+{
+	return within(css, WEIR_UNLIMITED);
 }
 
 /*
@@ -30,7 +36,7 @@ u64 weir_memory_floor(struct weir_group *group)
 			weir_tree_ceiling(group));
 
 	for (; group; group = group->parent)
-		floor = min(floor, weir_memory_room(group->css));
+		floor = within(group->css, floor);
 	return floor;
 }
 
@@ -40,11 +46,10 @@ static u64 headroom(struct weir_group *group)
 
 	for (; group; group = group->parent) {
 		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
-		u64 most = min(READ_ONCE(memcg->memory.max),
-			       READ_ONCE(memcg->memory.high));
-		u64 used = page_counter_read(&memcg->memory);
 
-		least = min(least, most > used ? most - used : 0);
+		least = weir_headroom(least, min(READ_ONCE(memcg->memory.max),
+						 READ_ONCE(memcg->memory.high)),
+				      page_counter_read(&memcg->memory));
 	}
 	return least;
 }

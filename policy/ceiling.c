@@ -66,7 +66,18 @@ weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail)
 }
 
 /*
- * A cgroup's dirtyable memory: its page cache and what it can still grow by,
+ * What a cgroup with @limit that has @used pages leaves of @headroom, which those
+ * below it have.  As in mem_cgroup_wb_stats().
+ */
+weir_u64 weir_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used)
+{
+	weir_u64 left = less(limit, used);
+
+	return left < headroom ? left : headroom;
+}
+
+/*
+ * A cgroup's dirtyable memory, as in mdtc_calc_avail(): its page cache and what it can still grow by,
  * which is neither more than its limits leave nor than others have clean.
  */
 weir_u64 weir_ceiling_avail(const struct weir_memory *memory)

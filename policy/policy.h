@@ -179,6 +179,7 @@ struct weir_memory {
 #define WEIR_CEILING_MIN	2ULL
 
 weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail);
+weir_u64 weir_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used);
 weir_u64 weir_ceiling_avail(const struct weir_memory *memory);
 int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind);

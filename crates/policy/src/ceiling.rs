@@ -14,6 +14,7 @@ mod c {
             counts: *const Counts,
             kind: Pass,
         ) -> i32;
+        pub safe fn weir_headroom(headroom: u64, limit: u64, used: u64) -> u64;
         pub fn weir_ceiling_avail(memory: *const Memory) -> u64;
         pub fn weir_limits_brake(limits: *const Limits) -> i32;
         pub fn weir_ceiling_freerun(ceiling: u64, stock: *const Limits) -> u64;
@@ -47,6 +48,11 @@ impl Ceiling {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_ceiling_pages(self, avail) }
     }
+}
+
+/// What a cgroup with `limit` that has `used` pages leaves of `headroom`, which those below it have.
+pub fn headroom(headroom: u64, limit: u64, used: u64) -> u64 {
+    c::weir_headroom(headroom, limit, used)
 }
 
 /// What a ratio is a share of, in pages.

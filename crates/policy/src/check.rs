@@ -77,6 +77,7 @@ pub enum Case {
         knobs: Ceiling,
         avail: u64,
     },
+    Headroom(Vec<(u64, u64)>),
     Avail(Memory),
     Amend {
         limits: Limits,
@@ -190,6 +191,13 @@ impl Case {
             }
             Case::Text(text) => check_text(text),
             Case::CeilingPages { knobs, avail } => check_ceiling_pages(knobs, *avail),
+            Case::Headroom(path) => {
+                let least = path.iter().fold(UNLIMITED, |least, &(limit, used)| {
+                    ceiling::headroom(least, limit, used)
+                });
+                let left = path.iter().map(|(limit, used)| limit.saturating_sub(*used));
+                assert_eq!(least, left.min().unwrap_or(UNLIMITED));
+            }
             Case::Avail(memory) => {
                 let avail = memory.avail();
                 assert!(avail >= memory.file, "its own page cache");

@@ -131,6 +131,15 @@ proptest! {
         Case::Floors { cgroups, host_thresh }.check();
     }
 
+    /// A floor goes through the memory of each cgroup on its path: what is left is the least of all.
+    #[test]
+    fn floors_within_memory(path in vec(caps(), 1..9), wanted in pages()) {
+        let within = |wanted, caps: &Caps| Caps { wanted, ..*caps }.own();
+        let floor = path.iter().fold(wanted, within);
+        let rooms = path.iter().map(|caps| within(UNLIMITED, caps));
+        prop_assert_eq!(floor, rooms.min().unwrap_or(UNLIMITED).min(wanted));
+    }
+
     #[test]
     fn stale_pools(own in pages(), wanted_total in pages(), host_thresh in pages()) {
         Case::StalePool { own, pool: Pool { wanted_total, host_thresh } }.check();
@@ -202,6 +211,11 @@ proptest! {
     #[test]
     fn ceilings(bytes in pages(), ratio_percent in 0..102u32, avail in pages()) {
         Case::CeilingPages { knobs: Ceiling { bytes, ratio_percent }, avail }.check();
+    }
+
+    #[test]
+    fn headrooms(path in vec((pages(), pages()), 0..9)) {
+        Case::Headroom(path).check();
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Mm {
         while let Some(parent) = self.cgroups[next].parent {
             let cgroup = &self.cgroups[next];
             let used = cgroup.file + cgroup.anonymous;
-            least = least.min(cgroup.max.min(cgroup.high).saturating_sub(used));
+            least = policy::ceiling::headroom(least, cgroup.max.min(cgroup.high), used);
             next = parent;
         }
         least

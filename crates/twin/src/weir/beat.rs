@@ -166,19 +166,24 @@ impl Hooks {
             floor = floor.min(ceiling);
         }
         for at in self.path(cgroup) {
-            floor = floor.min(self.room(at));
+            floor = self.within(at, floor);
         }
         floor
     }
 
-    /// The most that floors let a subtree hold.
-    pub(super) fn room(&self, cgroup: usize) -> u64 {
+    /// Of a floor of `wanted` pages, what the memory of one cgroup on its path leaves.
+    fn within(&self, cgroup: usize, wanted: u64) -> u64 {
         let caps = Caps {
-            wanted: policy::UNLIMITED,
+            wanted,
             memory_max: self.cgroups[cgroup].max,
             memory_min: self.cgroups[cgroup].min,
         };
         caps.own()
+    }
+
+    /// The most that floors let a subtree hold.
+    pub(super) fn room(&self, cgroup: usize) -> u64 {
+        self.within(cgroup, policy::UNLIMITED)
     }
 
     /// Counts whom floors cover, where it matters.

@@ -20,7 +20,7 @@ use crate::mm::ratelimit::ONE;
 use crate::mm::{Dirtier, Sleeper};
 use crate::sim::clock::{HZ, Ticks, wake_at};
 use crate::trace::BalanceDirtyPages;
-use policy::ceiling::Limits;
+use policy::ceiling::{Limits, Memory};
 use policy::pass::Pass;
 
 /// Milliseconds of a tick.
@@ -60,12 +60,14 @@ impl Writeback {
         }
         let cgroup = &self.cgroups[index];
         let dirty = cgroup.flushed.dirty + in_flight(kind, cgroup.flushed.writeback);
-        let clean = cgroup.flushed_file.saturating_sub(dirty);
-        let others = host
-            .avail
-            .saturating_sub(host.limits.dirty)
-            .saturating_sub(clean);
-        let avail = cgroup.flushed_file + self.headroom(index).min(others);
+        let memory = Memory {
+            file: cgroup.flushed_file,
+            dirty,
+            headroom: self.headroom(index),
+            host_avail: host.avail,
+            host_dirty: host.limits.dirty,
+        };
+        let avail = memory.avail();
         let (thresh, bg_thresh) = self.sysctl.levels(avail, Some(host.avail));
         let mut limits = Limits {
             thresh,
