@@ -89,7 +89,7 @@ void weir_weight_changed(struct weir_group *group, u32 old, u32 now)
 	WRITE_ONCE(weighted, weighted + change);
 }
 
-/* The group's largest portion of what is divided where it competes, of 10,000. */
+/* The group's largest portion of what is divided where it competes, as it is shown. */
 u32 weir_weight_portion_now(const struct weir_group *group)
 {
 	u32 portion = 0;
@@ -97,7 +97,7 @@ u32 weir_weight_portion_now(const struct weir_group *group)
 
 	for (i = 0; i < WEIR_ACCOUNTS; i++)
 		portion = max(portion, READ_ONCE(group->share.accounts[i].portion));
-	return (portion * 10000ULL + WEIR_PORTION_ONE / 2) / WEIR_PORTION_ONE;
+	return weir_weight_shown(portion);
 }
 
 /* The group's account on a device, or NULL. */

@@ -300,6 +300,8 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 #define WEIR_WEIGHT_DEFAULT	100U
 /* The whole device, as a portion. */
 #define WEIR_PORTION_ONE	(1U << 20)
+/* The same, as people read it. */
+#define WEIR_PORTION_SHOWN	10000U
 #define WEIR_WAIT_MIN_MS	10ULL
 #define WEIR_DEBT_ROUNDS	25ULL
 /* Five of the kernel's longest pauses: what a task may hold meanwhile, others wait for. */
@@ -319,6 +321,7 @@ struct weir_turn {
 
 weir_u32 weir_weight_portion(weir_u32 portion, weir_u32 weight,
 			     weir_u64 siblings);
+weir_u32 weir_weight_shown(weir_u32 portion);
 weir_u64 weir_weight_pace(weir_u64 pace, weir_u64 written, weir_u64 elapsed_ms);
 weir_u64 weir_turn_price_ns(const struct weir_turn *turn);
 weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,

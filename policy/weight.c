@@ -72,6 +72,13 @@ weir_u32 weir_weight_portion(weir_u32 portion, weir_u32 weight,
 	return part ? (weir_u32)part : 1;
 }
 
+/* A portion as people read it, rounded to the nearest of WEIR_PORTION_SHOWN parts. */
+weir_u32 weir_weight_shown(weir_u32 portion)
+{
+	return (weir_u32)(((weir_u64)portion * WEIR_PORTION_SHOWN +
+			   WEIR_PORTION_ONE / 2) / WEIR_PORTION_ONE);
+}
+
 /*
  * Pages a device cleans in a round, smoothed: it was @pace, and @written in the
  * last @elapsed_ms.  An eighth of the way each time, as a disk's cache and a

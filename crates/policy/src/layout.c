@@ -202,6 +202,7 @@ const weir_u64 weir_layout_tier_constants[] = {
 /* Enumerators and constants that are repeated in Rust. */
 const weir_u64 weir_layout_weight_constants[] = {
 	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_PORTION_ONE,
+	WEIR_PORTION_SHOWN,
 	WEIR_ROUND_MS, WEIR_WAIT_MIN_MS, WEIR_DEBT_ROUNDS,
 	WEIR_WAIT_MOST_MS, WEIR_AHEAD_MOST, WEIR_COMPETES_MS,
 	WEIR_BEAT_MS, WEIR_RECOUNT_MS, WEIR_DRAIN_LOOK_MS, WEIR_FORGET_MS,

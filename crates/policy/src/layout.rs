@@ -39,7 +39,7 @@ mod c {
         pub static weir_layout_turn: [u64; 9];
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
-        pub static weir_layout_weight_constants: [u64; 14];
+        pub static weir_layout_weight_constants: [u64; 15];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -234,6 +234,7 @@ fn constants_of_weights_agree_with_the_header() {
         weight::WEIGHT_MAX.into(),
         weight::WEIGHT_DEFAULT.into(),
         weight::PORTION_ONE.into(),
+        weight::PORTION_SHOWN.into(),
         weight::ROUND_MS,
         weight::WAIT_MIN_MS,
         weight::DEBT_ROUNDS,

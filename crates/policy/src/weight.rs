@@ -5,6 +5,7 @@
 mod c {
     use super::*;
     unsafe extern "C" {
+        pub safe fn weir_weight_shown(portion: u32) -> u32;
         pub safe fn weir_weight_portion(portion: u32, weight: u32, siblings: u64) -> u32;
         pub safe fn weir_weight_pace(pace: u64, written: u64, elapsed_ms: u64) -> u64;
         pub fn weir_turn_price_ns(turn: *const Turn) -> u64;
@@ -24,6 +25,13 @@ pub const WEIGHT_MAX: u32 = 10_000;
 pub const WEIGHT_DEFAULT: u32 = 100;
 /// The whole device, as a portion.
 pub const PORTION_ONE: u32 = 1 << 20;
+/// The whole device, as [`shown`] has it.
+pub const PORTION_SHOWN: u32 = 10_000;
+
+/// A portion as people read it, rounded to the nearest of [`PORTION_SHOWN`] parts.
+pub fn shown(portion: u32) -> u32 {
+    c::weir_weight_shown(portion)
+}
 pub use crate::names::ROUND_MS;
 /// The shortest wait.
 pub const WAIT_MIN_MS: u64 = 10;

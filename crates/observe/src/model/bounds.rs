@@ -13,6 +13,7 @@ use super::event::{Event, Limits, Pause, Rate, What};
 use super::host::{Device, Host, PAGE, Pressure, Writeback};
 use super::observation::{Flushers, Progress};
 use knobs::Knob;
+use policy::weight::PORTION_SHOWN;
 
 /// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can
 /// have.
@@ -21,8 +22,6 @@ pub const MOST_BYTES: u64 = 1 << 56;
 pub const MOST_NS: u64 = 1 << 62;
 /// Running totals of microseconds and of operations, which tasks add to side by side.
 const MOST_COUNTED: u64 = 1 << 62;
-/// A whole device, as a part by weight in 1/10000.
-const WHOLE_DEVICE: u64 = 10_000;
 
 /// What was read, that may be nonsense.
 pub(crate) trait Plausible {
@@ -253,7 +252,7 @@ impl Plausible for DirtyStat {
             weight_held_usec,
         } = *self;
         all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
-            && weight_portion <= WHOLE_DEVICE
+            && weight_portion <= PORTION_SHOWN.into()
             && counted([throttled_usec, weight_held, weight_held_usec])
     }
 }

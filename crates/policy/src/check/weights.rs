@@ -22,6 +22,12 @@ pub(super) fn check_portions(weights: &[u16], parent: u32) {
     for (weight, part) in weights.zip(parts) {
         let exact = u64::from(parent) * u64::from(weight) / siblings;
         assert_eq!(u64::from(part), exact.max(1));
+        let shown = u64::from(weight::shown(part)) * u64::from(PORTION_ONE);
+        let exact = u64::from(part) * u64::from(weight::PORTION_SHOWN);
+        assert!(
+            shown.abs_diff(exact) <= u64::from(PORTION_ONE) / 2,
+            "rounded"
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use crate::mm::domain::{Dtc, PAGE};
 use crate::sim::clock::Ns;
 use policy::UNLIMITED;
 use policy::pause::{BY_COUNT, Facts};
-use policy::weight::PORTION_ONE;
+use policy::weight;
 use std::collections::BTreeMap;
 
 /// What the module counts of a cgroup.
@@ -84,13 +84,13 @@ impl Hooks {
         stat
     }
 
-    /// The largest part of a disk that a cgroup is due by weight, in 1/10000.
+    /// The largest part of a disk that a cgroup is due by weight, as it is shown.
     fn weight_portion(&self, cgroup: usize) -> u64 {
         let weir = self.weir.iter();
         let accounts = weir.flat_map(|weir| weir.weights.portions());
         let own = accounts.filter(|(wb, _)| self.wbs[*wb].cgroup == cgroup);
         let portion = own.map(|(_, portion)| portion).max().unwrap_or(0);
-        (u64::from(portion) * 10_000 + u64::from(PORTION_ONE) / 2) / u64::from(PORTION_ONE)
+        weight::shown(portion).into()
     }
 
     fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {
