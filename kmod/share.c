@@ -148,7 +148,7 @@ struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id)
 		if (account->bdi_id)
 			continue;
 		account->group = group;
-		account->due_ns = group->share.made_ns;
+		account->bill.due_ns = group->share.made_ns;
 		WRITE_ONCE(account->bdi_id, bdi_id);
 		raw_spin_lock(&joining_lock);
 		list_add_tail(&account->node, &joining);
@@ -303,12 +303,12 @@ static void enter(struct weir_account *account, struct weir_contest *contest)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&group->lock, flags);
-	cleaned = account->cleaned;
-	dirtied = account->dirtied;
+	cleaned = account->bill.cleaned;
+	dirtied = account->bill.dirtied;
 	asleep_us = account->asleep_ns / NSEC_PER_USEC;
-	queued = account->queued;
-	account->cleaned = 0;
-	account->dirtied = 0;
+	queued = account->bill.queued;
+	account->bill.cleaned = 0;
+	account->bill.dirtied = 0;
 	account->asleep_ns = 0;
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	asleep_us = min(asleep_us, contest->elapsed_ms * USEC_PER_MSEC);

@@ -24,17 +24,10 @@ struct weir_share;
 struct weir_account {
 	u64 bdi_id;		/* 0: unused */
 	struct weir_group *group;
-	u64 paid;		/* WB_DIRTIED, up to which is paid until @due_ns */
-	u64 due_ns;
-	u64 price_ns;		/* of a page, at the last look */
-	u64 written;		/* WB_WRITTEN, last seen */
-	u64 cleaned;		/* of that, in this round */
-	u64 dirtied;		/* in this round */
+	struct weir_bill bill;	/* cleaned, dirtied: in this round */
 	u64 asleep_ns;		/* in the throttle, in this round, all tasks */
-	u64 queued;		/* dirty + writeback, last seen */
 	unsigned long seen;	/* jiffies; 0: never */
-	unsigned long noted;	/* jiffies when @paid and @written were; 0: never */
-	struct weir_arrears arrears;
+	unsigned long noted;	/* jiffies of the last look at the wb; 0: never */
 	unsigned long slept;	/* jiffies of the last sleep; 0: none */
 	/* set by rounds, read without a lock */
 	u32 portion;

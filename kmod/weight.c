@@ -55,9 +55,7 @@ static struct weir_reporters reporters;
 
 /* What a pass goes by; all of it is read with no lock held. */
 struct look {
-	u64 dirtied;		/* on the wb, since it was made */
-	u64 written;
-	u64 queued;
+	struct weir_look wb;
 	u64 host;
 	u64 now_ns;
 	struct weir_limits limits;
@@ -76,10 +74,13 @@ static struct weir_group *payer(struct cgroup_subsys_state *css)
 static struct look look(struct bdi_writeback *wb)
 {
 	return (struct look) {
-		.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]),
-		/* off by a batch per CPU, which the next look has */
-		.written = percpu_counter_read_positive(&wb->stat[WB_WRITTEN]),
-		.queued = weir_count_wb(wb, WEIR_UNLIMITED),
+		.wb = {
+			.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]),
+			/* off by a batch per CPU, which the next look has */
+			.written = percpu_counter_read_positive(&wb->stat[WB_WRITTEN]),
+			.queued = weir_count_wb(wb, WEIR_UNLIMITED),
+			.unreported = max(current->nr_dirtied, 0),
+		},
 		.host = weir_count_host(),
 		.now_ns = ktime_get_ns(),
 		.limits = weir_host_limits(),
@@ -102,26 +103,12 @@ static struct weir_turn turn_of(const struct weir_account *account, u64 host,
 }
 
 /* Note what was dirtied and cleaned since the last look; returns what was dirtied. */
-static u64 note(struct weir_account *account, const struct look *now)
+static u64 note(struct weir_account *account, struct weir_look *wb)
 {
-	bool first = !account->noted ||
-		     time_after(jiffies, account->noted + FORGET_JIFFIES);
-	u64 pages;
-
-	/* of what was dirtied before the first look, this task's part */
-	pages = first ? min_t(u64, now->dirtied, max(current->nr_dirtied, 0)) :
-			weir_arrears_newly(now->dirtied, account->paid);
-	if (!first && !pages && now->dirtied < account->paid)
-		return 0;
-	if (!first)
-		account->cleaned += now->written - min(now->written, account->written);
-	account->dirtied += pages;
-	account->paid = now->dirtied;
-	account->written = now->written;
-	account->queued = now->queued;
+	wb->first = !account->noted ||
+		    time_after(jiffies, account->noted + FORGET_JIFFIES);
 	account->noted = jiffies ?: 1;
-	weir_arrears_record(&account->arrears, pages);
-	return pages;
+	return weir_bill_note(&account->bill, wb);
 }
 
 /* Pay for @pages of the account's cgroup; how long is its writer to wait, in ms? */
@@ -129,12 +116,7 @@ static u64 pay(struct weir_account *account, const struct look *now, u64 pages)
 {
 	struct weir_turn turn = turn_of(account, now->host, &now->limits);
 
-	weir_arrears_forgive(&account->arrears,
-			     weir_turn_forgiven(&turn, account->due_ns,
-						now->now_ns, pages));
-	account->price_ns = weir_turn_price_ns(&turn);
-	account->due_ns = weir_turn_pay(&turn, account->due_ns, now->now_ns, pages);
-	return weir_turn_wait_ms(&turn, account->due_ns, now->now_ns);
+	return weir_bill_charge(&account->bill, &turn, now->now_ns, pages);
 }
 
 /* The same for a level; false if there is none.  @wait_ms grows to what is owed. */
@@ -197,10 +179,10 @@ static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb,
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_enlist(group, wb->bdi->id);
 	if (account) {
-		pages = own ? note(account, &now) : 0;
+		pages = own ? note(account, &now.wb) : 0;
 		wait_ms = pay(account, &now, pages);
-		evades |= weir_arrears_evades(&account->arrears);
-		*strays = !own || weir_arrears_strays(&account->arrears);
+		evades |= weir_arrears_evades(&account->bill.arrears);
+		*strays = !own || weir_arrears_strays(&account->bill.arrears);
 		WRITE_ONCE(account->seen, jiffies ?: 1);
 		if (wait_ms || (elsewhere && pages))
 			WRITE_ONCE(account->slept, jiffies ?: 1);
@@ -334,9 +316,7 @@ static bool note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns,
 		if (slept_ns || refused)
 			WRITE_ONCE(account->slept, jiffies ?: 1);
 		account->asleep_ns += slept_ns;
-		copy->price_ns = account->price_ns;
-		copy->due_ns = account->due_ns;
-		copy->arrears = account->arrears;
+		copy->bill = account->bill;
 		copy->portion = READ_ONCE(account->portion);
 		copy->nested = READ_ONCE(account->nested);
 		copy->behind = READ_ONCE(account->behind);
@@ -504,13 +484,14 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 /* Of @pages that a task reports, those that none of its cgroup's wbs recorded. */
 static u64 not_recorded(struct weir_group *group, struct weir_account *account, u64 pages)
 {
-	u64 strayed = weir_arrears_match(&account->arrears, pages);
+	u64 strayed = weir_arrears_match(&account->bill.arrears, pages);
 	u64 rest = strayed;
 	int i;
 
 	for (i = 0; rest && i < WEIR_ACCOUNTS; i++)
-		rest = weir_arrears_match(&group->share.accounts[i].arrears, rest);
-	weir_arrears_report(&account->arrears, pages, strayed, rest);
+		rest = weir_arrears_match(&group->share.accounts[i].bill.arrears,
+					  rest);
+	weir_arrears_report(&account->bill.arrears, pages, strayed, rest);
 	return rest;
 }
 
@@ -569,11 +550,11 @@ void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool r
 	}
 	if (owes && !READ_ONCE(weir_observe))
 		current->nr_dirtied_pause =
-			weir_turn_poll(account.price_ns,
+			weir_turn_poll(account.bill.price_ns,
 				       current->nr_dirtied_pause);
 	if (owes)
-		owes = account.due_ns > ktime_get_ns() ||
-		       weir_arrears_evades(&account.arrears);
+		owes = account.bill.due_ns > ktime_get_ns() ||
+		       weir_arrears_evades(&account.bill.arrears);
 	if (!owes)
 		weir_weight_look_later(wb);
 }

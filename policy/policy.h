@@ -354,6 +354,32 @@ void weir_arrears_forgive(struct weir_arrears *arrears, weir_u64 pages);
 int weir_arrears_evades(const struct weir_arrears *arrears);
 int weir_arrears_strays(const struct weir_arrears *arrears);
 
+/* bill.c: what a cgroup dirtied on one device, and until when it is paid. */
+
+struct weir_bill {
+	weir_u64 paid;		/* WB_DIRTIED, up to which is paid until @due_ns */
+	weir_u64 due_ns;
+	weir_u64 price_ns;	/* of a page, when last paid */
+	weir_u64 written;	/* WB_WRITTEN, last seen */
+	weir_u64 queued;	/* dirty + writeback, last seen */
+	weir_u64 cleaned;	/* the caller takes these two, now and then */
+	weir_u64 dirtied;
+	struct weir_arrears arrears;
+};
+
+/* What a pass sees of the cgroup's wb. */
+struct weir_look {
+	weir_u64 dirtied;	/* WB_DIRTIED, since it was made */
+	weir_u64 written;	/* WB_WRITTEN, the same */
+	weir_u64 queued;	/* dirty + writeback */
+	weir_u64 unreported;	/* what the pass's task dirtied, for the first look */
+	weir_u32 first;		/* ever, or after a pause */
+};
+
+weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look);
+weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
+			  weir_u64 now_ns, weir_u64 pages);
+
 /* share.c: who competes in a division, and who is furthest behind. */
 
 /* A member of a division, on one device, as a round finds it. */

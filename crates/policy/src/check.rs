@@ -7,6 +7,7 @@
 //! in `fuzz/corpus` is replayed by `cargo test`, with no fuzzer needed.
 
 use crate::arrears::{AHEAD_MOST, Arrears};
+use crate::bill::{Bill, Look};
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
 use crate::credit::{CREDIT_WINDOW_MS, Credit};
 use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
@@ -128,6 +129,10 @@ pub enum Case {
         stock_poll: u64,
     },
     Arrears(Vec<(u8, u16)>),
+    Bill {
+        turn: Turn,
+        steps: Vec<(u16, i16, u8)>,
+    },
     Budgets {
         tiers: Tiers,
         ratio: u32,
@@ -268,6 +273,7 @@ impl Case {
                 pages,
                 stock_poll,
             } => check_turn(turn, *due_ns, *now_ns, *pages, *stock_poll),
+            Case::Bill { turn, steps } => check_bill(turn, steps),
             Case::Arrears(steps) => check_arrears(steps),
             Case::Contest {
                 members,

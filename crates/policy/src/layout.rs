@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share, subtree,
-    tier, weight,
+    arrears, bill, ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share,
+    subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -16,6 +16,8 @@ mod c {
         pub static weir_layout_floor_pass: [u64; 11];
         pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
+        pub static weir_layout_bill: [u64; 9];
+        pub static weir_layout_look: [u64; 6];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
@@ -214,6 +216,27 @@ fn structs_agree_with_the_header() {
         passed,
         strayed,
         unpaid
+    );
+    assert_layout!(
+        weir_layout_bill,
+        bill::Bill,
+        paid,
+        due_ns,
+        price_ns,
+        written,
+        queued,
+        cleaned,
+        dirtied,
+        arrears
+    );
+    assert_layout!(
+        weir_layout_look,
+        bill::Look,
+        dirtied,
+        written,
+        queued,
+        unreported,
+        first
     );
     assert_layout!(
         weir_layout_contender,

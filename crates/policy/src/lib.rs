@@ -11,6 +11,7 @@
 
 pub mod arith;
 pub mod arrears;
+pub mod bill;
 pub mod ceiling;
 #[cfg(any(test, feature = "check"))]
 pub mod check;

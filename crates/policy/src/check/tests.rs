@@ -107,6 +107,11 @@ proptest! {
     }
 
     #[test]
+    fn bills(turn in turn(), steps in vec((any::<u16>(), -100..100i16, any::<u8>()), 1..60)) {
+        Case::Bill { turn, steps }.check();
+    }
+
+    #[test]
     fn arithmetic(a in pages(), b in pages(), c in pages()) {
         Case::Arith { a, b, c }.check();
     }

@@ -116,6 +116,41 @@ pub(super) fn check_arrears(steps: &[(u8, u16)]) {
     assert!(reported - returned <= recorded, "no page vouches twice");
 }
 
+/// Each page that a wb records is noted once, however late a look comes to be noted: pages dirtied,
+/// how much earlier the look was in pages, and every eighth time the first after a pause.
+pub(super) fn check_bill(turn: &Turn, steps: &[(u16, i16, u8)]) {
+    let (mut bill, mut recorded, mut noted, mut skipped) = (Bill::default(), 0, 0, 0);
+    let mut now_ns = 1 << 40;
+    for &(pages, late, luck) in steps {
+        recorded += u64::from(pages);
+        // earlier than that it is a wb made anew
+        let late = u64::from(late.unsigned_abs()) % AHEAD_MOST;
+        let seen = recorded.saturating_sub(late * u64::from(luck % 3 == 1));
+        let first = luck % 8 == 0 && seen >= bill.paid;
+        let before = bill;
+        let found = bill.note(&Look {
+            dirtied: seen,
+            written: seen / 2,
+            queued: seen - seen / 2,
+            unreported: 32,
+            first: first.into(),
+        });
+        if first {
+            assert!(found <= 32, "of the old, what the task is yet to report");
+            skipped += seen - before.paid - found.min(seen - before.paid);
+            noted += found.min(seen - before.paid);
+        } else {
+            noted += found;
+        }
+        assert_eq!(bill.dirtied, before.dirtied + found);
+        assert!(bill.paid >= before.paid, "no look takes one back");
+        assert_eq!(noted + skipped, bill.paid, "each page once");
+        let wait = bill.charge(turn, now_ns, found);
+        assert!(bill.due_ns >= before.due_ns && wait <= weight::WAIT_MOST_MS);
+        now_ns += u64::from(luck) * 1_000_000;
+    }
+}
+
 /// At least one cgroup is not held, none is behind another that is behind it, and what the root
 /// asks for is not more.
 pub(super) fn check_contest(members: &[(u64, u32)], asleep_us: u64, slept_ago_ms: u64) {

@@ -15,6 +15,7 @@ use crate::mm::Cgroup;
 use crate::mm::Dirtier;
 use crate::sim::clock::{HZ, MS, Ns, Ticks};
 use policy::UNLIMITED;
+use policy::bill::{Bill, Look};
 use policy::floor::{FloorPass, Verdict};
 use policy::names::FORGET_MS;
 use policy::share::{self, Contender, Standing};
@@ -28,21 +29,15 @@ const FINE: u64 = 256;
 /// What one cgroup's writeback on one disk has paid.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
-    due: Ns,
-    price: Ns,
+    /// What was cleaned and dirtied is since the round began.
+    bill: Bill,
     portion: u32,
     is_nested: bool,
     is_behind: bool,
     pace: u64,
     queue: u64,
-    /// What had been dirtied and written at the last look, when that was, and what was cleaned
-    /// since the round began.
-    paid: u64,
-    written: u64,
+    /// When the last look was.
     seen: Option<Ticks>,
-    cleaned: u64,
-    dirtied: u64,
-    queued: u64,
     slept: Option<Ticks>,
     /// In this round, of all its tasks; and in a round, smoothed, in microseconds.
     asleep: Ns,
@@ -64,8 +59,8 @@ impl Account {
 
     /// A round of `elapsed` milliseconds ends; returns what was cleaned in it.
     fn ends_round(&mut self, elapsed: u64) -> u64 {
-        let cleaned = std::mem::take(&mut self.cleaned);
-        let dirtied = std::mem::take(&mut self.dirtied);
+        let cleaned = std::mem::take(&mut self.bill.cleaned);
+        let dirtied = std::mem::take(&mut self.bill.dirtied);
         let asleep = (std::mem::take(&mut self.asleep) / 1000).min(elapsed * 1000);
         self.got = share::smooth(self.got, dirtied * FINE, elapsed);
         self.asleep_us = share::smooth(self.asleep_us, asleep, elapsed);
@@ -155,17 +150,16 @@ impl Hooks {
         let Some(turn) = self.turn(wb) else { return 0 };
         let Some(weir) = &mut self.weir else { return 0 };
         let account = weir.weights.account(wb);
-        let mut pages = 0;
-        if account.seen.is_some_and(|seen| tick <= seen + FORGET) {
-            pages = counts.dirtied - account.paid;
-            account.cleaned += counts.written - account.written;
-            account.dirtied += pages;
-        }
-        (account.paid, account.written) = (counts.dirtied, counts.written);
-        (account.queued, account.seen) = (counts.held(), Some(tick));
-        account.price = turn.price_ns();
-        account.due = turn.pay(account.due, now, pages);
-        let wait = turn.wait_ms(account.due, now);
+        let is_next = account.seen.is_some_and(|seen| tick <= seen + FORGET);
+        account.seen = Some(tick);
+        let pages = account.bill.note(&Look {
+            dirtied: counts.dirtied,
+            written: counts.written,
+            queued: counts.held(),
+            unreported: 0,
+            first: (!is_next).into(),
+        });
+        let wait = account.bill.charge(&turn, now, pages);
         if wait > 0 {
             account.slept = Some(tick);
         }
@@ -224,7 +218,7 @@ impl Hooks {
             self.weir_notes_sleep(wb, asleep);
         }
         if let Some(weir) = &mut self.weir {
-            let price = weir.weights.account(wb).price;
+            let price = weir.weights.account(wb).bill.price_ns;
             task.nr_dirtied_pause = weight::poll(price, task.nr_dirtied_pause);
         }
     }
@@ -319,7 +313,7 @@ impl Weights {
                 continue;
             }
             runners.push(*wb);
-            queued += account.queued;
+            queued += account.bill.queued;
             got += account.got;
             // Its own tasks are like one more child.
             let mut weight = WEIGHT_DEFAULT;

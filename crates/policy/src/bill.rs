@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a cgroup dirtied on one device, and until when it is paid; see `policy/bill.c`.
+
+use crate::arrears::Arrears;
+use crate::weight::Turn;
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_bill_note(bill: *mut Bill, look: *const Look) -> u64;
+        pub fn weir_bill_charge(bill: *mut Bill, turn: *const Turn, now_ns: u64, pages: u64)
+        -> u64;
+    }
+}
+
+/// Of one cgroup on one device, in pages and nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bill {
+    /// What its wb had recorded as dirtied, up to which is paid until `due_ns`.
+    pub paid: u64,
+    /// Until when it is paid.
+    pub due_ns: u64,
+    /// What a page cost when last paid.
+    pub price_ns: u64,
+    /// What its wb had recorded as written.
+    pub written: u64,
+    /// Dirty pages and those in writeback, last seen.
+    pub queued: u64,
+    /// Written since the caller took this.
+    pub cleaned: u64,
+    /// Dirtied since the caller took this.
+    pub dirtied: u64,
+    /// What its tasks dirtied and it did not pay for.
+    pub arrears: Arrears,
+}
+
+/// What a pass sees of the cgroup's wb, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Look {
+    /// Recorded as dirtied since the wb was made.
+    pub dirtied: u64,
+    /// Recorded as written since then.
+    pub written: u64,
+    /// Dirty pages and those in writeback.
+    pub queued: u64,
+    /// What the pass's task dirtied and is yet to report: of a first look, what is new at most.
+    pub unreported: u64,
+    /// C truth value: the first look ever, or after a pause.
+    pub first: u32,
+}
+
+impl Bill {
+    /// Notes a look. Returns the pages that are to be paid for.
+    pub fn note(&mut self, look: &Look) -> u64 {
+        // SAFETY: the pointers are valid for the call, `self` exclusively.
+        unsafe { c::weir_bill_note(self, look) }
+    }
+
+    /// Pays for `pages` at what they cost in `turn`; returns for how many milliseconds a writer is
+    /// to wait.
+    pub fn charge(&mut self, turn: &Turn, now_ns: u64, pages: u64) -> u64 {
+        // SAFETY: the pointers are valid for the call, `self` exclusively.
+        unsafe { c::weir_bill_charge(self, turn, now_ns, pages) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(dirtied: u64, written: u64) -> Look {
+        Look {
+            dirtied,
+            written,
+            unreported: 32,
+            ..Look::default()
+        }
+    }
+
+    /// The example at the top of `policy/bill.c`.
+    #[test]
+    fn worked_example() {
+        let mut bill = Bill::default();
+        let first = Look {
+            first: 1,
+            ..look(5_000, 4_000)
+        };
+        assert_eq!(bill.note(&first), 32);
+        assert_eq!(bill.note(&look(5_100, 4_060)), 100);
+        assert_eq!(bill.note(&look(5_050, 4_030)), 0, "an earlier look");
+        assert_eq!((bill.dirtied, bill.cleaned, bill.paid), (132, 60, 5_100));
+        assert_eq!(bill.arrears.ahead, 132);
+    }
+
+    #[test]
+    fn a_new_wb_owes_all_that_it_recorded_and_cleaned_nothing_yet() {
+        let mut bill = Bill {
+            paid: 1_000_000,
+            written: 900_000,
+            ..Bill::default()
+        };
+        assert_eq!(bill.note(&look(10, 5)), 10);
+        assert_eq!((bill.cleaned, bill.paid, bill.written), (0, 10, 5));
+    }
+
+    #[test]
+    fn what_is_more_than_can_be_owed_is_in_the_arrears() {
+        let turn = Turn {
+            portion: crate::weight::PORTION_ONE,
+            pace: 10,
+            host_dirty: 8_000,
+            host_thresh: 8_192,
+            host_bg_thresh: 4_096,
+            ..Turn::default()
+        };
+        let mut bill = Bill::default();
+        let wait = bill.charge(&turn, 1 << 40, 1_000_000);
+        assert_eq!(wait, crate::weight::WAIT_MOST_MS);
+        assert_eq!(bill.price_ns, turn.price_ns());
+        assert_eq!(bill.arrears.unpaid, turn.forgiven(0, 1 << 40, 1_000_000));
+        assert!(bill.arrears.evades());
+    }
+}

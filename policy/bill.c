@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The bill: what a cgroup dirtied on one device, and until when it is paid.
+ *
+ * Model.  Each pass looks at what the cgroup's wb has recorded since it was made.
+ * What is new since the look before is to be paid for, at the price of the moment
+ * (weight.c).  Looks come from several CPUs, so one may be older than the one
+ * before: it adds nothing.
+ *
+ * The first look, or the first after a pause, does not know what of the wb's count
+ * is old: of that it takes only what its own task is yet to report.
+ *
+ * Example.  A wb has recorded 5,000 pages when a task that dirtied 32 first looks:
+ * 32 are to be paid for.  The next look finds 5,100: 100.  One that read 5,050
+ * before, and comes after it: none.
+ */
+#include "policy.h"
+
+/* Note a look; returns the pages that are to be paid for. */
+weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look)
+{
+	weir_u64 pages = look->dirtied < look->unreported ? look->dirtied :
+							    look->unreported;
+
+	if (!look->first) {
+		pages = weir_arrears_newly(look->dirtied, bill->paid);
+		if (!pages && look->dirtied < bill->paid)
+			return 0;
+		if (look->written > bill->written)
+			bill->cleaned += look->written - bill->written;
+	}
+	bill->dirtied += pages;
+	bill->paid = look->dirtied;
+	bill->written = look->written;
+	bill->queued = look->queued;
+	weir_arrears_record(&bill->arrears, pages);
+	return pages;
+}
+
+/* Pay for @pages; how long is a writer to wait, in ms? */
+weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
+			  weir_u64 now_ns, weir_u64 pages)
+{
+	weir_arrears_forgive(&bill->arrears,
+			     weir_turn_forgiven(turn, bill->due_ns, now_ns, pages));
+	bill->price_ns = weir_turn_price_ns(turn);
+	bill->due_ns = weir_turn_pay(turn, bill->due_ns, now_ns, pages);
+	return weir_turn_wait_ms(turn, bill->due_ns, now_ns);
+}
