@@ -71,6 +71,8 @@ above!(Blk.mm: Mm, devices);
 /// What a disk is besides its speed.
 #[derive(Clone, Debug, Default)]
 pub struct Traits {
+    /// As events name it.
+    pub name: String,
     /// Bytes read per second, if reads have a line of their own.
     pub read_bandwidth: Option<u64>,
     /// Commits this often; 0 is no server.
@@ -168,6 +170,11 @@ impl Device {
             done: 0,
             uncommitted: Vec::new(),
         }
+    }
+
+    /// As events name it.
+    pub fn name(&self) -> &str {
+        &self.traits.name
     }
 
     /// In which hctx a writeback's requests from a CPU are.

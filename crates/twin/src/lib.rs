@@ -49,4 +49,4 @@ mod writeback;
 pub use probe::Watched;
 pub use run::{Outcome, run, run_and_watch};
 pub use setup::{Refusal, dirty_limit};
-pub use trace::BalanceDirtyPages;
+pub use trace::{inode, task_id};

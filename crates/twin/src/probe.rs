@@ -6,10 +6,10 @@
 //! is watched comes to the same.
 
 use crate::sched::psi::{HOST, PsiFlags};
-use crate::sim::Event;
+use crate::sim;
 use crate::sim::clock::{MS, Ns};
 use crate::task::Tasks;
-use crate::trace::{BalanceDirtyPages, Trace};
+use observe::event::{Event, Limits};
 
 /// A phase that was watched.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,12 +18,11 @@ pub struct Watched {
     pub phase: String,
     /// When it began and ended.
     pub span: (Ns, Ns),
-    /// In their order.
-    pub passes: Vec<BalanceDirtyPages>,
-    /// When which process woke in the throttle.
-    pub wakes: Vec<(Ns, u32)>,
+    /// Passes that did not run freely, who decided them, and who woke in the throttle, in their
+    /// order.
+    pub events: Vec<Event>,
     /// The host's pages.
-    pub levels: Vec<(Ns, Levels)>,
+    pub levels: Vec<(Ns, Limits)>,
     /// By process, the bytes it has written so far.
     pub progress: Vec<(Ns, Vec<(u32, u64)>)>,
     /// By cgroup, pages dirty and in flight.
@@ -31,19 +30,6 @@ pub struct Watched {
     /// By process: its job, by its place among the phase's, and its cgroup's path.
     pub processes: Vec<(u32, usize, String)>,
     first: usize,
-}
-
-/// Pages of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Levels {
-    /// Dirty, not in flight.
-    pub dirty: u64,
-    /// Pages in writeback.
-    pub writeback: u64,
-    /// Where flushers start.
-    pub background: u64,
-    /// The host's dirty limit.
-    pub thresh: u64,
 }
 
 /// What is looked at every 50 ms, in pages.
@@ -76,7 +62,7 @@ impl Probe {
     /// Records the run from now on.
     pub fn watches(&mut self, tasks: &mut Tasks) {
         self.watched = Some(Vec::new());
-        tasks.trace = Some(Trace::default());
+        tasks.trace = Some(Vec::new());
     }
 
     /// A phase begins, before its processes start.
@@ -102,7 +88,7 @@ impl Probe {
     fn reads_trace(&mut self, tasks: &mut Tasks) {
         let trace = tasks.trace.as_mut().map(std::mem::take);
         if let (Some(trace), Some(phase)) = (trace, self.watched.iter_mut().flatten().last()) {
-            (phase.passes, phase.wakes) = (trace.passes, trace.wakes);
+            phase.events = trace;
         }
     }
 
@@ -113,7 +99,7 @@ impl Probe {
             ..Samples::default()
         };
         self.sampling = true;
-        tasks.schedule_after(0, Event::Sample);
+        tasks.schedule_after(0, sim::Event::Sample);
     }
 
     /// The look that is scheduled will be none.
@@ -136,7 +122,7 @@ impl Probe {
             self.looker = Some(cpu);
             let look = tasks.machine.look;
             let over = tasks.takes_cpu(cpu, look);
-            tasks.schedule(over, Event::Sampled);
+            tasks.schedule(over, sim::Event::Sampled);
         }
         self.records(tasks);
         self.samples.held.push(tasks.counts.held());
@@ -144,7 +130,7 @@ impl Probe {
         for (cgroup, series) in tasks.cgroups.iter().zip(&mut self.samples.cgroups) {
             series.push(cgroup.subtree.held());
         }
-        tasks.schedule(now + 50 * MS, Event::Sample);
+        tasks.schedule(now + 50 * MS, sim::Event::Sample);
     }
 
     /// A look is over.
@@ -180,7 +166,7 @@ impl Probe {
             series.push((now, cgroup.subtree.held()));
         }
         let (thresh, background) = tasks.sysctl.levels(tasks.dirtyable(), None);
-        let levels = Levels {
+        let levels = Limits {
             dirty: tasks.counts.dirty,
             writeback: tasks.counts.writeback,
             background,

@@ -206,7 +206,11 @@ impl Tasks {
             State::Throttled => {
                 let now = self.now;
                 if let Some(trace) = &mut self.trace {
-                    trace.wakes.push((now, index as u32));
+                    trace.push(observe::event::Event {
+                        ns: now,
+                        task: crate::trace::task_id(index as u32),
+                        what: observe::event::What::Woke,
+                    });
                 }
                 let dirtier = &mut self.tasks[index].dirtier;
                 dirtier.woke();

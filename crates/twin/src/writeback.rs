@@ -13,7 +13,6 @@ use crate::mm::Wb;
 use crate::mm::domain::BANDWIDTH_INTERVAL;
 use crate::sim::Event;
 use crate::sim::clock::wake_at;
-use crate::trace::Trace;
 use crate::weir::Hooks;
 use flusher::Flusher;
 
@@ -28,7 +27,7 @@ pub struct Writeback {
     /// Pages a CPU may dirty unseen.
     pub ratelimit_pages: u64,
     /// What was traced, if anything is.
-    pub trace: Option<Trace>,
+    pub trace: Option<Vec<observe::event::Event>>,
 }
 
 above!(Writeback.hooks: Hooks);

@@ -5,6 +5,7 @@
 //! The first two are asserted by the model itself, in test builds, at every event. `make
 //! twin-random` tries many more.
 
+use observe::event::What;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use scenario::model::{Arm, Scenario};
@@ -170,8 +171,10 @@ fn holds((text, seed): (String, u64)) -> Result<(), TestCaseError> {
             text
         );
         for phase in &again.watched {
-            let asleep = phase.passes.iter().filter(|pass| pass.pause_ms > 0).count();
-            prop_assert!(phase.wakes.len() <= asleep, "{}", text);
+            let count =
+                |of: fn(&What) -> bool| phase.events.iter().filter(|event| of(&event.what)).count();
+            let asleep = count(|what| matches!(what, What::Pause(pass) if pass.pause_ms > 0));
+            prop_assert!(count(|what| *what == What::Woke) <= asleep, "{}", text);
         }
         let mut figures = once.metrics.values();
         prop_assert!(figures.all(|metric| metric.value.is_finite() && metric.value >= 0.0));

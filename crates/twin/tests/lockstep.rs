@@ -2,6 +2,7 @@
 //! Many writers whose pauses are all the longest there is: what Linux does with them, as seen in
 //! guests (docs/experiments/0016-hosts-no-lab-has.md).
 
+use observe::event::What;
 use scenario::model::{Arm, Scenario};
 use std::collections::HashMap;
 
@@ -45,17 +46,21 @@ fn who_slept_last_wakes_first() {
         .unwrap_or_else(|refusals| panic!("{refusals:?}"));
     let all = &outcome.watched[0];
     let tick = |at: u64| at / 4_000_000;
-    let mut slept = all.passes.iter().enumerate().peekable();
     let mut since = HashMap::new();
     let (mut reversed, mut same, mut last) = (0, 0, (0, 0, 0));
-    for (at, process) in &all.wakes {
-        while let Some((order, pass)) = slept.next_if(|(_, pass)| pass.at < *at) {
-            if pass.pause_ms > 0 {
-                since.insert(pass.process, (order, tick(pass.at)));
+    for (at, event) in all.events.iter().enumerate() {
+        let now = tick(event.ns);
+        match &event.what {
+            What::Pause(pass) if pass.pause_ms > 0 => {
+                since.insert(event.task, (at, now));
             }
+            _ => {}
         }
-        let (order, began) = since[process];
-        if (tick(*at), began) == (last.0, last.1) {
+        if event.what != What::Woke {
+            continue;
+        }
+        let (order, began) = since[&event.task];
+        if (now, began) == (last.0, last.1) {
             let counted = if order < last.2 {
                 &mut reversed
             } else {
@@ -63,7 +68,7 @@ fn who_slept_last_wakes_first() {
             };
             *counted += 1;
         }
-        last = (tick(*at), began, order);
+        last = (now, began, order);
     }
     assert!(reversed > 1000 && same * 20 < reversed, "{reversed} {same}");
 }

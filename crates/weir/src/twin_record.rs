@@ -5,17 +5,14 @@
 use anyhow::Result;
 use observe::Observation;
 use observe::cgroup::Cgroup;
-use observe::event::{Event, Limits, Pause, WOKE, What};
+use observe::event::{Event, WOKE, What};
 use observe::host::{Device, PAGE};
 use observe::recording::{Recording, Samples};
 use scenario::model::Scenario;
 use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use twin::{BalanceDirtyPages, Outcome, Watched};
-
-/// KiB of a page, in which the kernel's events have rates.
-const PAGE_KIB: u64 = PAGE >> 10;
+use twin::{Outcome, Watched, inode, task_id};
 
 /// Keeps what was watched in `directory`.
 ///
@@ -35,7 +32,7 @@ pub fn keep(
     for phase in &outcome.watched {
         let file = directory.join(format!("{}.weir", phase.phase));
         let mut recording = Recording::create(&file, kernel)?;
-        recording.round(&mut events(scenario, phase), &mut samples(phase))?;
+        recording.round(&mut events(phase), &mut samples(phase))?;
         recording.finish(end(scenario, phase))?;
         kept.keep(&Said::PhaseEnd(Box::new(result(phase))))?;
     }
@@ -47,75 +44,22 @@ pub fn keep(
     })
 }
 
-/// The root's directory has inode 1.
-fn inode(cgroup: usize) -> u64 {
-    cgroup as u64 + 1
-}
-
-/// Linux counts processes from 1.
-fn id(process: u32) -> u32 {
-    process + 1
-}
-
-fn events(scenario: &Scenario, phase: &Watched) -> Vec<Event> {
-    let passes = phase.passes.iter().flat_map(|seen| {
-        let by = if seen.by_cgroup { "cgroup" } else { "host" };
-        [
-            What::Pause(pause(scenario, seen)),
-            What::DecidedBy(by.into()),
-        ]
-        .map(|what| Event {
-            ns: seen.at,
-            task: id(seen.process),
-            what,
-        })
-    });
-    let wakes = phase.wakes.iter().map(|(at, process)| Event {
-        ns: *at,
-        task: id(*process),
-        what: What::Woke,
-    });
+fn events(phase: &Watched) -> Vec<Event> {
+    let mut events = phase.events.clone();
     // Who looks again after a pause wakes first and passes then, at one time.
-    let mut events: Vec<Event> = wakes.chain(passes).collect();
-    events.sort_by_key(|event| event.ns);
+    events.sort_by_key(|event| (event.ns, event.what != What::Woke));
     events
 }
 
-fn pause(scenario: &Scenario, seen: &BalanceDirtyPages) -> Pause {
-    Pause {
-        bdi: scenario.disks[seen.device].name.clone(),
-        cgroup: inode(seen.cgroup),
-        limit: seen.limit,
-        setpoint: seen.setpoint,
-        dirty: seen.dirty,
-        bdi_setpoint: seen.bdi_setpoint,
-        bdi_dirty: seen.bdi_dirty,
-        dirty_ratelimit: seen.dirty_ratelimit * PAGE_KIB,
-        task_ratelimit: seen.task_ratelimit * PAGE_KIB,
-        dirtied: seen.dirtied,
-        pause_ms: seen.pause_ms,
-        period_ms: seen.period_ms,
-    }
-}
-
 fn samples(phase: &Watched) -> Samples {
-    let limits = phase.levels.iter().map(|(at, levels)| {
-        let limits = Limits {
-            dirty: levels.dirty,
-            writeback: levels.writeback,
-            background: levels.background,
-            thresh: levels.thresh,
-        };
-        (*at, limits)
-    });
     let progress = phase.progress.iter().map(|(at, processes)| {
         let bytes = processes
             .iter()
-            .map(|(process, bytes)| (id(*process), *bytes));
+            .map(|(process, bytes)| (task_id(*process), *bytes));
         (*at, bytes.collect())
     });
     Samples {
-        limits: limits.collect(),
+        limits: phase.levels.clone(),
         pressure: Vec::new(),
         progress: progress.collect(),
     }
@@ -135,14 +79,14 @@ fn end(scenario: &Scenario, phase: &Watched) -> Observation {
         .unwrap_or_default();
     let names = phase.processes.iter().map(|(process, job, _)| {
         (
-            id(*process),
+            task_id(*process),
             running.get(*job).copied().unwrap_or("?").to_string(),
         )
     });
     let homes = phase
         .processes
         .iter()
-        .map(|(process, _, home)| (id(*process), home.clone()));
+        .map(|(process, _, home)| (task_id(*process), home.clone()));
     let cgroups = phase
         .cgroups
         .iter()

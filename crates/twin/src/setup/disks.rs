@@ -152,6 +152,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
     let twin = &scenario.twin;
     let bandwidth = disk.write_bandwidth.or(twin.disk_bandwidth).unwrap_or(1);
     let traits = Traits {
+        name: disk.name.clone(),
         read_bandwidth: read_bandwidth(scenario, disk),
         burst: twin.burst_ns.unwrap_or(0),
         stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),

@@ -19,7 +19,8 @@ use crate::mm::domain::{BANDWIDTH_INTERVAL, Dtc};
 use crate::mm::ratelimit::ONE;
 use crate::mm::{Dirtier, Sleeper};
 use crate::sim::clock::{HZ, Ticks, wake_at};
-use crate::trace::BalanceDirtyPages;
+use crate::trace::{PAGE_KIB, inode, task_id};
+use observe::event::{Event, Pause, What};
 use policy::ceiling::{Limits, Memory};
 use policy::pass::Pass;
 
@@ -198,23 +199,27 @@ impl Writeback {
         let wb = &self.hooks.wbs[task.wb as usize];
         let limit = self.hooks.domain.dirty_limit;
         let setpoint = policy::arith::setpoint(dtc.freerun(), limit);
-        trace.passes.push(BalanceDirtyPages {
-            by_cgroup,
-            at: self.hooks.now,
-            process: task.pid,
-            cgroup: wb.cgroup,
-            device: wb.device,
+        let pause = Pause {
+            bdi: self.hooks.devices[wb.device].name().into(),
+            cgroup: inode(wb.cgroup),
             limit,
             setpoint,
             dirty: dtc.limits.dirty,
             bdi_setpoint: setpoint * dtc.wb_thresh / (dtc.limits.thresh + 1),
             bdi_dirty: dtc.wb_dirty,
-            dirty_ratelimit: wb.rates.dirty_ratelimit,
-            task_ratelimit,
+            dirty_ratelimit: wb.rates.dirty_ratelimit * PAGE_KIB,
+            task_ratelimit: task_ratelimit * PAGE_KIB,
             dirtied: task.nr_dirtied,
             pause_ms: pause * PER_TICK,
             period_ms: period * PER_TICK as u64,
-        });
+        };
+        let by = if by_cgroup { "cgroup" } else { "host" };
+        let both = [What::Pause(pause), What::DecidedBy(by.into())];
+        trace.extend(both.map(|what| Event {
+            ns: self.hooks.now,
+            task: task_id(task.pid),
+            what,
+        }));
     }
 }
 
