@@ -19,7 +19,7 @@ pub struct Run {
     /// Number of pages in the run.
     pub pages: u16,
     /// How often the file had been forgotten when they came.
-    pub life: u16,
+    pub invalidate_seq: u16,
 }
 
 impl Run {
@@ -48,13 +48,13 @@ impl Lru {
     pub fn push(
         &mut self,
         last: &mut u64,
-        (file, life): (u32, u16),
+        (file, invalidate_seq): (u32, u16),
         mut start: u64,
         mut pages: u64,
     ) {
         let place = last.checked_sub(self.gone).map(|place| place as usize);
         if let Some(last) = place.and_then(|place| self.runs.get_mut(place)) {
-            if (last.file, last.life, last.end()) == (file, life, start) {
+            if (last.file, last.invalidate_seq, last.end()) == (file, invalidate_seq, start) {
                 let more = pages.min(LONGEST.saturating_sub(u64::from(last.pages)));
                 last.pages += more as u16;
                 start += more;
@@ -67,7 +67,7 @@ impl Lru {
                 start,
                 file,
                 pages: part as u16,
-                life,
+                invalidate_seq,
             });
             *last = self.gone + self.runs.len() as u64 - 1;
             start += part;
@@ -96,7 +96,10 @@ impl Lru {
     /// Pages in them, of files that have lived so often.
     #[cfg(any(test, debug_assertions))]
     pub fn pages(&self, lives: impl Fn(u32) -> u16) -> u64 {
-        let live = self.runs.iter().filter(|run| lives(run.file) == run.life);
+        let live = self
+            .runs
+            .iter()
+            .filter(|run| lives(run.file) == run.invalidate_seq);
         live.map(|run| u64::from(run.pages)).sum()
     }
 }

@@ -31,8 +31,8 @@
 use crate::mm::domain::{BANDWIDTH_INTERVAL, Dtc};
 use crate::sim::clock::{HZ, HZ_POW2, Ticks};
 
-/// One, as a position.
-pub const ONE: u64 = 1 << 10;
+/// A `pos_ratio` of 1 is 1 shifted by this.
+pub const RATELIMIT_CALC_SHIFT: u32 = 10;
 /// The longest pause.
 pub const MAX_PAUSE: Ticks = HZ / 5;
 /// A pause should be worth this many pages.
@@ -140,7 +140,7 @@ impl Rates {
     fn adapt_base(&mut self, view: &Dtc, position: u64, dirty_rate: u64) {
         let base = self.dirty_ratelimit;
         // The one more lets it grow from tiny values.
-        let task = base * position / ONE + 1;
+        let task = ((base * position) >> RATELIMIT_CALC_SHIFT) + 1;
         let balanced =
             wide(task, self.avg_write_bandwidth, dirty_rate | 1).min(self.avg_write_bandwidth);
         let step = if view.limits.dirty < view.setpoint() {
@@ -243,9 +243,10 @@ impl Rates {
 
 /// 2 at freerun, 1 at the goal, 0 at the limit.
 fn pos_ratio_polynom(goal: u64, dirty: u64, limit: u64) -> u64 {
-    let one = ONE as i64;
+    let one = 1 << RATELIMIT_CALC_SHIFT;
     let x = (goal as i64 - dirty as i64) * one / ((limit - goal) | 1) as i64;
-    let cube = ((x * x) >> 10).saturating_mul(x) >> 10;
+    let square = (x * x) >> RATELIMIT_CALC_SHIFT;
+    let cube = square.saturating_mul(x) >> RATELIMIT_CALC_SHIFT;
     (cube + one).clamp(0, 2 * one) as u64
 }
 
@@ -361,7 +362,8 @@ mod tests {
         for tick in 1..30_000 {
             let view = view(dirty);
             let position = rates.pos_ratio(&view);
-            let flow = (10 * rates.dirty_ratelimit * position / ONE / HZ).min(8_192 - dirty);
+            let rate = (10 * rates.dirty_ratelimit * position) >> RATELIMIT_CALC_SHIFT;
+            let flow = (rate / HZ).min(8_192 - dirty);
             dirtied += flow;
             written += 4;
             dirty = dirty + flow - 4;

@@ -27,7 +27,7 @@ impl Mm {
             runs -= 1;
             let Some(mut run) = line.pop() else { break };
             let file = &mut self.files[run.file as usize];
-            if file.invalidate_seq != run.life {
+            if file.invalidate_seq != run.invalidate_seq {
                 continue;
             }
             while run.pages > 0 && look.taken < wanted {
@@ -37,7 +37,12 @@ impl Mm {
                 let pages = match file.cached.saturating_sub(held) {
                     clean @ 1.. if !is_dirty => alike.min(wanted - look.taken).min(clean),
                     _ => {
-                        line.push(&mut file.run, (run.file, run.life), run.start, alike);
+                        line.push(
+                            &mut file.run,
+                            (run.file, run.invalidate_seq),
+                            run.start,
+                            alike,
+                        );
                         look.scanned += alike;
                         run.skip(alike);
                         continue;

@@ -81,7 +81,7 @@ pub(super) struct Weights {
     paces: Vec<u64>,
     round: Ns,
     /// Cgroups without a group that dirty pages.
-    strangers: Vec<usize>,
+    ungrouped: Vec<usize>,
 }
 
 impl Weights {
@@ -110,8 +110,8 @@ impl Hooks {
     /// A cgroup without a group has a pass.
     pub(super) fn weir_meets(&mut self, cgroup: usize) {
         if let Some(weir) = self.weir.as_mut().filter(|weir| weir.weights.enabled) {
-            if cgroup != 0 && !weir.weights.strangers.contains(&cgroup) {
-                weir.weights.strangers.push(cgroup);
+            if cgroup != 0 && !weir.weights.ungrouped.contains(&cgroup) {
+                weir.weights.ungrouped.push(cgroup);
             }
         }
     }
@@ -240,8 +240,8 @@ impl Hooks {
             return;
         }
         weir.weights.round = now;
-        for stranger in std::mem::take(&mut weir.weights.strangers) {
-            let mut next = stranger;
+        for cgroup in std::mem::take(&mut weir.weights.ungrouped) {
+            let mut next = cgroup;
             while next != 0 && !std::mem::replace(&mut weir.groups[next].known, true) {
                 next = self.jbd2.cgroups[next].parent.unwrap_or(0);
             }

@@ -16,7 +16,7 @@
 
 use super::Writeback;
 use crate::mm::domain::{BANDWIDTH_INTERVAL, Dtc};
-use crate::mm::ratelimit::ONE;
+use crate::mm::ratelimit::RATELIMIT_CALC_SHIFT;
 use crate::mm::{Dirtier, Sleeper};
 use crate::sim::clock::{HZ, Ticks, wake_at};
 use crate::trace::{PAGE_KIB, inode, task_id};
@@ -142,7 +142,7 @@ impl Writeback {
             self.adapt(wb, dtcs);
         }
         let rates = &self.wbs[wb].rates;
-        let task_ratelimit = rates.dirty_ratelimit * pos_ratio / ONE;
+        let task_ratelimit = (rates.dirty_ratelimit * pos_ratio) >> RATELIMIT_CALC_SHIFT;
         let plan = rates.pause(dtc.wb_dirty, task_ratelimit);
         let mut dirty_paused_when = now;
         let pause = match (HZ * task.nr_dirtied).checked_div(task_ratelimit) {
