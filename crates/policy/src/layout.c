@@ -3,6 +3,7 @@
  * How the C compiler lays out each struct that crosses into Rust: its size,
  * then the offset of every member in the order of policy.h.  layout.rs compares.
  */
+#include "reclaim.h"
 #include "tier.h"
 
 #define AT(type, member) __builtin_offsetof(struct type, member)
@@ -234,4 +235,22 @@ const weir_u64 weir_layout_constants[] = {
 	WEIR_JUDGED_BY_KERNEL, WEIR_JUDGED_BY_CEILING, WEIR_JUDGED_BY_ANCESTOR,
 	sizeof(enum weir_pass), sizeof(enum weir_floor_verdict),
 	sizeof(enum weir_parsed),
+};
+
+const weir_u64 weir_layout_reclaim_host[] = {
+	sizeof(struct weir_reclaim_host),
+	AT(weir_reclaim_host, memory), AT(weir_reclaim_host, free),
+	AT(weir_reclaim_host, headroom),
+};
+
+const weir_u64 weir_layout_reclaim_group[] = {
+	sizeof(struct weir_reclaim_group),
+	AT(weir_reclaim_group, usage), AT(weir_reclaim_group, limit),
+	AT(weir_reclaim_group, protection), AT(weir_reclaim_group, rate),
+	AT(weir_reclaim_group, stolen), AT(weir_reclaim_group, refaulted),
+	AT(weir_reclaim_group, weight), AT(weir_reclaim_group, fixed),
+};
+
+const weir_u64 weir_layout_reclaim_constants[] = {
+	WEIR_RECLAIM_WEIGHT,
 };

@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bill, ceiling, credit, drain, floor, names, parse, pass, pause, reserve, share,
-    subtree, tier, weight,
+    arrears, bill, ceiling, credit, drain, floor, names, parse, pass, pause, reclaim, reserve,
+    share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -42,6 +42,9 @@ mod c {
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
         pub static weir_layout_weight_constants: [u64; 15];
+        pub static weir_layout_reclaim_host: [u64; 4];
+        pub static weir_layout_reclaim_group: [u64; 9];
+        pub static weir_layout_reclaim_constants: [u64; 1];
         pub static weir_layout_constants: [u64; 32];
     }
 }
@@ -246,6 +249,28 @@ fn structs_agree_with_the_header() {
         asleep_us
     );
     assert_layout!(weir_layout_standing, share::Standing, got, portion, behind);
+    assert_layout!(
+        weir_layout_reclaim_host,
+        reclaim::Host,
+        memory,
+        free,
+        headroom
+    );
+    assert_layout!(
+        weir_layout_reclaim_group,
+        reclaim::Group,
+        usage,
+        limit,
+        protection,
+        rate,
+        stolen,
+        refaulted,
+        weight,
+        fixed
+    );
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let constants = unsafe { c::weir_layout_reclaim_constants };
+    assert_eq!(constants, [u64::from(reclaim::WEIGHT)]);
 }
 
 #[test]

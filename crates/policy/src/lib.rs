@@ -24,6 +24,7 @@ pub mod names;
 pub mod parse;
 pub mod pass;
 pub mod pause;
+pub mod reclaim;
 pub mod reserve;
 pub mod share;
 pub mod subtree;

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which cgroups reclaim for themselves, and how much: see `policy/reclaim.c`.
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub safe fn weir_reclaim_rate(was: u64, pages: u64, elapsed_ms: u64) -> u64;
+        pub safe fn weir_reclaim_headroom(memory: u64, headroom: u64, stalled: i32) -> u64;
+        pub fn weir_reclaim_floor(host: *const Host, group: *const Group, weights: u64) -> u64;
+        pub fn weir_reclaim_weights(groups: *const Group, count: u64) -> u64;
+        pub fn weir_reclaim_limits(
+            host: *const Host,
+            groups: *const Group,
+            count: u64,
+            limits: *mut u64,
+        );
+    }
+}
+
+/// Weight of a cgroup by default, and of all that is in no listed cgroup together.
+pub const WEIGHT: u32 = 100;
+
+/// The host's memory, in pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Host {
+    /// What the kernel manages.
+    pub memory: u64,
+    /// What is free beyond the high watermarks.
+    pub free: u64,
+    /// What of it should stay free.
+    pub headroom: u64,
+}
+
+/// A cgroup, in pages and pages per second.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Group {
+    /// What is charged to it: `memory.current`.
+    pub usage: u64,
+    /// Its `memory.high` as set by an earlier step, [`crate::UNLIMITED`] if by none.
+    pub limit: u64,
+    /// `memory.min` or `memory.low`, the larger.
+    pub protection: u64,
+    /// What it allocates in a second.
+    pub rate: u64,
+    /// What is reclaimed of it in a second.
+    pub stolen: u64,
+    /// What of that it needs again in a second.
+    pub refaulted: u64,
+    /// Its share of allocation and of memory; 0 counts as 1.
+    pub weight: u32,
+    /// Not 0 if `memory.high` is another program's, which stays as it is.
+    pub fixed: u32,
+}
+
+/// A rate in pages per second that was `was`, of `pages` in the last `elapsed_ms`.
+pub fn rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {
+    c::weir_reclaim_rate(was, pages, elapsed_ms)
+}
+
+/// Pages that should stay free after `headroom` did; `stalled` says that allocations had to reclaim.
+pub fn headroom(memory: u64, headroom: u64, stalled: bool) -> u64 {
+    c::weir_reclaim_headroom(memory, headroom, stalled.into())
+}
+
+/// Weights of all groups, and of what is in none.
+pub fn weights(groups: &[Group]) -> u64 {
+    // SAFETY: as many groups as are said.
+    unsafe { c::weir_reclaim_weights(groups.as_ptr(), groups.len() as u64) }
+}
+
+/// The limit that each group is to have now, [`crate::UNLIMITED`] for none.
+pub fn limits(host: &Host, groups: &[Group]) -> Vec<u64> {
+    let mut limits = vec![0; groups.len()];
+    // SAFETY: as many groups, and as much room for limits, as are said.
+    unsafe {
+        c::weir_reclaim_limits(
+            host,
+            groups.as_ptr(),
+            groups.len() as u64,
+            limits.as_mut_ptr(),
+        );
+    }
+    limits
+}
+
+impl Group {
+    /// What no limit of it falls below, with the [`weights`] of all groups.
+    pub fn floor(&self, host: &Host, weights: u64) -> u64 {
+        // SAFETY: both pointers are valid for the call.
+        unsafe { c::weir_reclaim_floor(host, self, weights) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PAGES_MAX, UNLIMITED};
+    use proptest::prelude::*;
+
+    fn group(usage: u64, limit: u64, rate: u64) -> Group {
+        Group {
+            usage,
+            limit,
+            rate,
+            weight: WEIGHT,
+            ..Group::default()
+        }
+    }
+
+    const HOST: Host = Host {
+        memory: 140_000,
+        free: 400,
+        headroom: 1_000,
+    };
+
+    #[test]
+    fn worked_example() {
+        let hogs = group(90_000, UNLIMITED, 12_000);
+        let writers = group(25_000, UNLIMITED, 3_000);
+        assert_eq!(weights(&[hogs, writers]), 300);
+        assert_eq!(limits(&HOST, &[hogs, writers]), [89_400, UNLIMITED]);
+
+        // At its limit, and what was missing is free: nothing changes.
+        let hogs = Group {
+            usage: 89_400,
+            limit: 89_400,
+            ..hogs
+        };
+        let host = Host {
+            free: 1_000,
+            ..HOST
+        };
+        assert_eq!(limits(&host, &[hogs, writers]), [89_400, UNLIMITED]);
+    }
+
+    #[test]
+    fn what_a_limited_group_may_still_take_is_not_free() {
+        // It has unmapped 50,000 pages, which it may map again.
+        let hogs = group(39_400, 89_400, 0);
+        let host = Host {
+            free: 51_000,
+            ..HOST
+        };
+        assert_eq!(limits(&host, &[hogs]), [89_400]);
+        // With 8,000 pages more than twice the headroom, the limit rises by an eighth of them.
+        let host = Host {
+            free: 60_000,
+            ..HOST
+        };
+        assert_eq!(limits(&host, &[hogs]), [89_400 + 1_000]);
+    }
+
+    #[test]
+    fn a_limit_is_not_below_what_is_protected_or_needed() {
+        let protected = Group {
+            protection: 89_900,
+            ..group(90_000, UNLIMITED, 12_000)
+        };
+        assert_eq!(limits(&HOST, &[protected]), [89_900]);
+        let needed = Group {
+            stolen: 8_000,
+            refaulted: 1_000,
+            ..group(40_000, UNLIMITED, 12_000)
+        };
+        // Its share is half of memory, and it holds less.
+        assert_eq!(needed.floor(&HOST, 200), 40_000);
+        assert_eq!(limits(&HOST, &[needed]), [UNLIMITED]);
+        let more = Group {
+            usage: 90_000,
+            ..needed
+        };
+        assert_eq!(more.floor(&HOST, 200), 70_000);
+        let unused = Group {
+            refaulted: 999,
+            ..needed
+        };
+        assert_eq!(unused.floor(&HOST, 200), 0);
+    }
+
+    #[test]
+    fn who_allocates_less_than_its_share_pays_nothing() {
+        let light = group(2_000, UNLIMITED, 900);
+        let all = limits(&HOST, &[group(60_000, UNLIMITED, 9_000), light]);
+        assert_eq!(all, [59_400, UNLIMITED]);
+        // The same with four times the weight of the other.
+        let heavy = Group {
+            weight: 400,
+            ..group(2_000, UNLIMITED, 5_000)
+        };
+        let all = limits(&HOST, &[group(60_000, UNLIMITED, 5_000), heavy]);
+        assert_eq!(all, [59_400, UNLIMITED]);
+    }
+
+    #[test]
+    fn a_rate_is_forgotten_in_half_a_second() {
+        assert_eq!(rate(0, 1_000, 100), 2_500);
+        let mut smooth = 10_000;
+        for _ in 0..5 {
+            smooth = rate(smooth, 0, 100);
+        }
+        assert!(smooth < 2_500, "{smooth}");
+    }
+
+    #[test]
+    fn headroom_grows_while_allocations_stall_and_shrinks_again() {
+        let least = headroom(140_000, 0, false);
+        assert_eq!(least, 2_187);
+        let mut now = least;
+        for _ in 0..20 {
+            now = headroom(140_000, now, true);
+        }
+        assert_eq!(now, 8_750);
+        for _ in 0..2_000 {
+            now = headroom(140_000, now, false);
+        }
+        assert!(now < least + 64, "{now}");
+    }
+
+    proptest! {
+        /// For any numbers: no fixed limit is touched, none falls by more than an eighth or below
+        /// its floor, and no more is taken than is missing.
+        #[test]
+        fn any_host(host: [u64; 3], all in prop::collection::vec(any::<([u64; 6], [u32; 2])>(), 0..8)) {
+            let [memory, free, headroom] = host;
+            let host = Host { memory, free, headroom };
+            let groups: Vec<Group> = all.iter().map(|(pages, flags)| Group {
+                usage: pages[0],
+                limit: if flags[1] & 2 == 0 { UNLIMITED } else { pages[1] },
+                protection: pages[2],
+                rate: pages[3],
+                stolen: pages[4],
+                refaulted: pages[5],
+                weight: flags[0],
+                fixed: flags[1] & 1,
+            }).collect();
+            let new = limits(&host, &groups);
+            let weights = weights(&groups);
+            let base = |group: &Group| match group.limit {
+                UNLIMITED => group.usage.min(PAGES_MAX),
+                limit => limit.min(PAGES_MAX),
+            };
+            for (group, new) in groups.iter().zip(&new) {
+                if group.fixed != 0 {
+                    prop_assert_eq!(*new, group.limit);
+                } else if *new < base(group) {
+                    prop_assert!(*new >= base(group) - base(group) / 8);
+                    prop_assert!(*new >= group.floor(&host, weights));
+                }
+            }
+        }
+
+        /// On a host as there are: what is taken off limits is what is missing, or all that those
+        /// who allocate beyond their shares can pay.
+        #[test]
+        fn what_is_taken_is_what_is_missing(
+            free in 0u64..5_000,
+            all in prop::collection::vec((0u64..50_000, 0u64..20_000), 1..6),
+        ) {
+            let host = Host { free, ..HOST };
+            let groups: Vec<Group> = all.iter().map(|(usage, rate)| group(*usage, UNLIMITED, *rate)).collect();
+            let taken: u64 = limits(&host, &groups).iter().zip(&groups)
+                .map(|(limit, group)| group.usage.saturating_sub(*limit)).sum();
+            prop_assert!(taken <= HOST.headroom.saturating_sub(free));
+            let total: u64 = groups.iter().map(|group| group.rate).sum();
+            let share = total / (groups.len() as u64 + 1);
+            let payers: Vec<&Group> = groups.iter().filter(|group| group.rate > share + 1).collect();
+            if let [payer] = payers[..] {
+                let missing = HOST.headroom.saturating_sub(free);
+                prop_assert!(taken + 1 >= missing.min(payer.usage / 8));
+            }
+        }
+    }
+}

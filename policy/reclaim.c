@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who pays for an empty free list: cgroups that allocate beyond their share.
+ *
+ * Model.  A task that finds no free page reclaims some itself, whoever filled the
+ * memory: a light allocator swaps a heavy one's pages out and waits for the disk.
+ * A cgroup at its memory.high reclaims of itself, before others have to.  So some
+ * memory is to stay free beyond the high watermarks, the headroom; while it does,
+ * neither kswapd nor any allocation reclaims.  What is missing of it is taken off
+ * the limits of the cgroups that allocate most.
+ *
+ * What is free is not what counts: a limited cgroup below its limit may take the
+ * difference at any moment.  The level is what would be free if all had done so,
+ *
+ *	level = free - sum(limit - usage)
+ *
+ * and so a hog that unmaps everything does not make limits rise, to be too high
+ * when it maps again.
+ *
+ * Strategy.  Below the headroom, what is missing is divided among the cgroups in
+ * proportion to what each allocates beyond its share of all allocation, by weight.
+ * One that allocates its share or less pays nothing.  All that is in no listed
+ * cgroup counts as one more, of the default weight.  Above twice the headroom,
+ * limits rise by an eighth of the rest in each step, in proportion to weights.  In
+ * between nothing changes.
+ *
+ * A limit falls by an eighth of itself in a step at most, and never below a floor:
+ * memory.min or memory.low, or, of a cgroup that needs again an eighth of what is
+ * reclaimed of it, its share of all memory by weight, as far as it holds that.
+ *
+ * Rates count what a cgroup grows by and what is reclaimed of it.  What it frees
+ * itself and takes again within one interval is not seen, nor does it empty any
+ * free list.
+ *
+ * Example.  1,000 pages of headroom, 400 free; hogs at 90,000 pages allocate
+ * 12,000 a second, writers 3,000, weights 100.  A share is 15,000 / 3 = 5,000: the
+ * hogs are 7,000 beyond it, the writers are not.  The hogs' limit is 90,000 - 600.
+ * They reach it and stay; the level is 1,000 and nothing changes any more.
+ */
+#include "reclaim.h"
+
+/* A limit falls by so much in a step: usage, or the limit, divided by this. */
+#define STEP		8
+/* Of what was reclaimed so much comes back: it is in use. */
+#define NEEDED		8
+/* Part of memory that the headroom is, at least and at most. */
+#define HEADROOM_LEAST	64
+#define HEADROOM_MOST	16
+#define MS_PER_S	1000ULL
+
+static weir_u64 least(weir_u64 a, weir_u64 b)
+{
+	return a < b ? a : b;
+}
+
+static weir_u64 most(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a : b;
+}
+
+static weir_u64 beyond(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static weir_u64 limited(const struct weir_reclaim_group *group)
+{
+	return group->limit != WEIR_UNLIMITED && !group->fixed;
+}
+
+/* What a step begins with: the limit, or what is held without one. */
+static weir_u64 base(const struct weir_reclaim_group *group)
+{
+	weir_u64 usage = weir_saturate(group->usage);
+
+	return limited(group) ? weir_saturate(group->limit) : usage;
+}
+
+static weir_u32 weight(const struct weir_reclaim_group *group)
+{
+	return group->weight ? group->weight : 1;
+}
+
+/*
+ * A rate in pages a second that was @was, of @pages in the last @elapsed_ms: a
+ * quarter of the way.  At ten steps a second that forgets in half a second.
+ */
+weir_u64 weir_reclaim_rate(weir_u64 was, weir_u64 pages, weir_u64 elapsed_ms)
+{
+	weir_u64 now = weir_saturate(pages) * MS_PER_S /
+		       (elapsed_ms ? elapsed_ms : 1);
+
+	return (3 * weir_saturate(was) + weir_saturate(now)) / 4;
+}
+
+/*
+ * The headroom that follows @headroom: a quarter more if allocations had to reclaim
+ * in spite of it, else slowly back to the least.
+ */
+weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom, int stalled)
+{
+	weir_u64 low = weir_saturate(memory) / HEADROOM_LEAST;
+	weir_u64 high = weir_saturate(memory) / HEADROOM_MOST;
+
+	headroom = most(weir_saturate(headroom), low);
+	if (stalled)
+		headroom += headroom / 4 + 1;
+	else
+		headroom -= (headroom - low) / 64;
+	return least(headroom, high);
+}
+
+/* All weights, that of what is in no group included. */
+weir_u64 weir_reclaim_weights(const struct weir_reclaim_group *groups,
+			      weir_u64 count)
+{
+	weir_u64 sum = WEIR_RECLAIM_WEIGHT;
+	weir_u64 i;
+
+	for (i = 0; i < count; i++)
+		sum = weir_add(sum, weight(&groups[i]));
+	return sum;
+}
+
+/* What no limit of a group is below. */
+weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
+			    const struct weir_reclaim_group *group,
+			    weir_u64 weights)
+{
+	weir_u64 stolen = weir_saturate(group->stolen);
+	weir_u64 floor = weir_saturate(group->protection);
+	weir_u64 share;
+
+	if (!stolen || weir_saturate(group->refaulted) < stolen / NEEDED)
+		return floor;
+	share = weir_share(weir_saturate(host->memory), weight(group),
+			   weights ? weights : 1);
+	return most(floor, least(share, weir_saturate(group->usage)));
+}
+
+/* What a group allocates beyond its share of @all. */
+static weir_u64 excess(const struct weir_reclaim_group *group, weir_u64 all,
+		       weir_u64 weights)
+{
+	weir_u64 share = weir_share(weir_saturate(all), weight(group), weights);
+
+	return beyond(weir_saturate(group->rate), share);
+}
+
+/* How far a step may bring a group's limit down. */
+static weir_u64 payable(const struct weir_reclaim_host *host,
+			const struct weir_reclaim_group *group,
+			weir_u64 weights)
+{
+	weir_u64 floor = weir_reclaim_floor(host, group, weights);
+
+	if (group->fixed)
+		return 0;
+	return least(beyond(base(group), floor), base(group) / STEP);
+}
+
+/* Take @pages off the limits of those that allocate beyond their share. */
+static void lower(const struct weir_reclaim_host *host,
+		  const struct weir_reclaim_group *groups, weir_u64 count,
+		  weir_u64 weights, weir_u64 pages, weir_u64 *limits)
+{
+	weir_u64 all = 0, sum = 0;
+	weir_u64 i;
+
+	for (i = 0; i < count; i++)
+		all = weir_add(all, weir_saturate(groups[i].rate));
+	for (i = 0; i < count; i++) {
+		if (payable(host, &groups[i], weights))
+			sum = weir_add(sum, excess(&groups[i], all, weights));
+	}
+	for (i = 0; i < count && sum; i++) {
+		weir_u64 part = weir_share(pages,
+					   excess(&groups[i], all, weights), sum);
+
+		part = least(part, payable(host, &groups[i], weights));
+		if (part)
+			limits[i] = base(&groups[i]) - part;
+	}
+}
+
+/* Give @pages back to those that are limited. */
+static void raise(const struct weir_reclaim_group *groups, weir_u64 count,
+		  weir_u64 pages, weir_u64 *limits)
+{
+	weir_u64 sum = 0;
+	weir_u64 i;
+
+	for (i = 0; i < count; i++)
+		sum += limited(&groups[i]) ? weight(&groups[i]) : 0;
+	for (i = 0; i < count && sum; i++) {
+		if (limited(&groups[i]))
+			limits[i] = base(&groups[i]) +
+				    weir_share(pages, weight(&groups[i]), sum);
+	}
+}
+
+/* The limit that each group is to have now, WEIR_UNLIMITED for none. */
+void weir_reclaim_limits(const struct weir_reclaim_host *host,
+			 const struct weir_reclaim_group *groups,
+			 weir_u64 count, weir_u64 *limits)
+{
+	weir_u64 weights = weir_reclaim_weights(groups, count);
+	weir_u64 headroom = weir_saturate(host->headroom);
+	weir_u64 free = weir_saturate(host->free);
+	weir_u64 promised = 0;
+	weir_u64 i;
+
+	for (i = 0; i < count; i++) {
+		limits[i] = groups[i].limit;
+		if (limited(&groups[i]))
+			promised = weir_add(promised,
+					    beyond(base(&groups[i]),
+						   weir_saturate(groups[i].usage)));
+	}
+	if (free < weir_add(promised, headroom))
+		lower(host, groups, count, weights,
+		      weir_add(promised, headroom) - free, limits);
+	else if (free > weir_add(promised, 2 * headroom))
+		raise(groups, count,
+		      (free - promised - 2 * headroom) / STEP, limits);
+}
