@@ -7,7 +7,7 @@ use nix::unistd::geteuid;
 use runner::disks;
 use runner::system::{CGROUP_ROOT, meminfo};
 use scenario::executor::Refusal;
-use scenario::model::{Arm, Scenario};
+use scenario::model::{Arm, Filesystem, Scenario};
 use scenario::place::{self, Place};
 use std::collections::BTreeMap;
 use std::fs;
@@ -158,6 +158,10 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
     }
     let mut memory = 0;
     for (index, disk) in scenario.disks.iter().enumerate() {
+        if disk.filesystem == Filesystem::Swap {
+            refused.key(format!("disk[{index}].filesystem"), place::SHARED);
+            continue;
+        }
         match given.get(&disk.name) {
             Some(directory) => given_disk(index, disk, directory, refused),
             None => {

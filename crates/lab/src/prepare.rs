@@ -9,6 +9,7 @@ use crate::kernel_modules::{FIRST, KernelModules};
 use crate::{packages, userland};
 use anyhow::{Context, Result, ensure};
 use guest::protocol::{DISK_MODULE_PATH, MODULE_PATH, PLAN_PATH, Plan, SCRIPT_PATH, Work};
+use scenario::model::Filesystem;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,7 @@ pub fn initramfs(
             .plan
             .iter()
             .filter_map(|disk| disk.filesystem)
+            .filter(|filesystem| *filesystem != Filesystem::Swap)
             .map(|filesystem| runner::disks::kind(filesystem).to_owned()),
     );
     names.retain(|name| modules.has(name));

@@ -25,6 +25,10 @@ const JOB: &[(&str, &str)] = &[
     ("bw_bytes", "written"),
     ("ops_per_sec", "reads/s"),
     ("hot_low_pct", "hot, low tier"),
+    ("map_p50_ns", "mapping p50"),
+    ("map_p99_ns", "mapping p99"),
+    ("fault_worst_ns", "worst fault"),
+    ("touch_bw", "touched"),
 ];
 /// Measures of a cgroup, as shown.
 const CGROUP: &[(&str, &str)] = &[

@@ -5,6 +5,7 @@ use crate::system::run;
 use anyhow::{Context, Result};
 use nix::mount::MsFlags;
 use scenario::model::Filesystem;
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -82,6 +83,7 @@ pub fn kind(filesystem: Filesystem) -> &'static str {
         Filesystem::Xfs => "xfs",
         Filesystem::Btrfs => "btrfs",
         Filesystem::Vfat => "vfat",
+        Filesystem::Swap => "swap",
     }
 }
 
@@ -97,6 +99,7 @@ pub fn mkfs(filesystem: Filesystem) -> (&'static str, &'static [&'static str]) {
         Filesystem::Xfs => ("mkfs.xfs", &["-q", "-f", "-K"]),
         Filesystem::Btrfs => ("mkfs.btrfs", &["-q", "-f", "-K"]),
         Filesystem::Vfat => ("mkfs.fat", &["-F", "32"]),
+        Filesystem::Swap => ("mkswap", &[]),
     }
 }
 
@@ -109,7 +112,8 @@ pub fn format(device: &Path, filesystem: Filesystem) -> Result<()> {
     run(Command::new(program).args(args).arg(device))
 }
 
-/// Mounts a device at a directory, which is made; `options` as after `mount -o`.
+/// Mounts a device at a directory, which is made; `options` as after `mount -o`. Swap space is
+/// switched on instead.
 ///
 /// # Errors
 /// The kernel's.
@@ -119,10 +123,21 @@ pub fn mount(
     filesystem: Filesystem,
     options: Option<&str>,
 ) -> Result<()> {
+    if filesystem == Filesystem::Swap {
+        return swap_on(device);
+    }
     std::fs::create_dir_all(at).with_context(|| format!("making {}", at.display()))?;
     let kind = kind(filesystem);
     nix::mount::mount(Some(device), at, Some(kind), MsFlags::empty(), options)
         .with_context(|| format!("mounting {kind} on {}", at.display()))
+}
+
+fn swap_on(device: &Path) -> Result<()> {
+    let path = CString::new(device.as_os_str().as_encoded_bytes())?;
+    // SAFETY: a string that ends, and no flags.
+    let done = unsafe { nix::libc::swapon(path.as_ptr(), 0) };
+    nix::errno::Errno::result(done).with_context(|| format!("swapping to {}", device.display()))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,8 +18,12 @@
 //! has to be remembered to check them; the first is a counter, which only the thread that owns the
 //! page writes, and remembers.
 //!
+//! A job that allocates ([`allocator`]) says `ready` at once, and has no pages to look for in the end.
+//!
 //! In scripts: `sleep 30 | weir-memory '{"size_bytes": 104857600}'`.
 
+mod allocator;
+mod histogram;
 pub mod job;
 mod program;
 mod reader;

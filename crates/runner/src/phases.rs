@@ -65,6 +65,12 @@ pub fn run(
         let file = PathBuf::from("/proc/sys").join(name.replace('.', "/"));
         fs::write(&file, value).with_context(|| format!("sysctl {name}: writing `{value}`"))?;
     }
+    if let Some(on) = scenario.host.lru_gen {
+        system::lru_gen(on)?;
+    }
+    if scenario.jobs.iter().any(allocates) {
+        system::lock_memory()?;
+    }
     cgroups::create(site, &scenario.cgroups)?;
     if arm == Arm::Weir {
         machine.load_module()?;
@@ -107,6 +113,12 @@ pub fn run(
         agent.as_mut().map_or(Ok(()), weir_agent::Running::check)?;
     }
     agent.map_or(Ok(()), weir_agent::Running::end)
+}
+
+fn allocates(job: &Job) -> bool {
+    job.memory
+        .as_ref()
+        .is_some_and(|memory| memory.pattern.allocates())
 }
 
 fn run_phase(

@@ -12,7 +12,9 @@
 use crate::cgroups::flat_key;
 use crate::flusher::Flushers;
 use crate::site::Disk;
+use crate::system;
 use anyhow::{Context, Result};
+use scenario::measured::Cpu;
 use scenario::rundir::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,13 +55,24 @@ struct Counters {
     disks: BTreeMap<String, DiskBytes>,
     pressure: Pressure,
     events: BTreeMap<String, u64>,
+    cpu: Cpu,
     dirty_stat: BTreeMap<String, String>,
     written: BTreeMap<String, u64>,
     cgroup_pressure: BTreeMap<String, Pressure>,
 }
 
 /// Counters of /proc/vmstat that are kept, by how their names begin: `allocstall` is one per zone.
-const EVENTS: &[&str] = &["allocstall", "oom_kill", "pgscan_kswapd"];
+const EVENTS: &[&str] = &[
+    "allocstall",
+    "nr_vmscan_",
+    "oom_kill",
+    "pgscan_direct",
+    "pgscan_kswapd",
+    "pgsteal_direct",
+    "pgsteal_kswapd",
+    "pswp",
+    "workingset_refault",
+];
 
 impl Watch {
     /// Starts to sample what is watched.
@@ -137,6 +150,10 @@ impl Watch {
             },
             flusher_cpu_ns: flushers.nanoseconds(),
             events: events.collect(),
+            cpu: Some(Cpu {
+                user_ns: after.cpu.user_ns - self.before.cpu.user_ns,
+                system_ns: after.cpu.system_ns - self.before.cpu.system_ns,
+            }),
             dirty_stat: dirty_stat.collect(),
             written: written.collect(),
             memory: BTreeMap::new(),
@@ -159,6 +176,7 @@ impl Counters {
         };
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
         counters.events = events(&vmstat);
+        counters.cpu = system::cpu()?;
         for (path, directory) in &watched.cgroups {
             if let Some(file) = dirty_stat(directory) {
                 let text =

@@ -2,6 +2,7 @@
 //! The kernel that a scenario runs on: its controllers, the module's parameters, commands.
 
 use anyhow::{Context, Result, bail};
+use scenario::measured::Cpu;
 use scenario::model::Cgroup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,6 +46,56 @@ pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
     Ok(())
 }
 
+/// Switches the multi-generational LRU on or off.
+///
+/// # Errors
+/// This kernel has none.
+pub fn lru_gen(on: bool) -> Result<()> {
+    let file = "/sys/kernel/mm/lru_gen/enabled";
+    let value = if on { "y" } else { "n" };
+    std::fs::write(file, value).with_context(|| format!("lru_gen: writing `{value}` to {file}"))
+}
+
+/// Keeps all of this process in memory, what it maps later included: jobs that allocate would have
+/// the kernel swap out the process that watches them.
+///
+/// # Errors
+/// It takes CAP_IPC_LOCK or a larger RLIMIT_MEMLOCK.
+pub fn lock_memory() -> Result<()> {
+    use nix::sys::mman::{MlockAllFlags, mlockall};
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
+        .context("locking the sampler's memory")
+}
+
+/// CPU time of all CPUs since the machine was started.
+///
+/// # Errors
+/// /proc/stat is not as the kernel documents it.
+pub fn cpu() -> Result<Cpu> {
+    let text = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    cpu_of(&text).context("/proc/stat: no line of all CPUs")
+}
+
+/// Nanoseconds of a tick of /proc/stat (`USER_HZ`, 100 a second on x86-64).
+const TICK_NS: u64 = 10_000_000;
+
+/// The first line: `cpu`, then ticks in user mode, niced, in the kernel, idle, waiting for I/O, in
+/// interrupts and in softirqs.
+fn cpu_of(text: &str) -> Option<Cpu> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .filter_map(|ticks| ticks.parse().ok())
+        .collect();
+    let [user, nice, system, _, _, irq, softirq, ..] = ticks[..] else {
+        return None;
+    };
+    Some(Cpu {
+        user_ns: (user + nice) * TICK_NS,
+        system_ns: (system + irq + softirq) * TICK_NS,
+    })
+}
+
 /// Runs a command to its end; its output becomes part of the error if it fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -74,4 +125,17 @@ pub fn meminfo(key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_count_as_the_kernels_time() {
+        let text = "cpu  10 1 20 1000 5 2 3 0 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n";
+        let cpu = cpu_of(text).expect("read");
+        assert_eq!((cpu.user_ns, cpu.system_ns), (110_000_000, 250_000_000));
+        assert_eq!(cpu_of("cpu0 1 2 3\n"), None);
+    }
 }

@@ -62,8 +62,9 @@ impl Running {
 }
 
 fn policy(agent: &Agent) -> String {
+    let reclaim = if agent.reclaim { "[reclaim]\n" } else { "" };
     format!(
-        "[tier]\nengine = \"{}\"\nlend = {}\ninterval = \"{}ms\"\n",
+        "{reclaim}[tier]\nengine = \"{}\"\nlend = {}\ninterval = \"{}ms\"\n",
         agent.engine, agent.lend, agent.interval_ms
     )
 }
@@ -78,10 +79,11 @@ mod tests {
             engine: "damon".into(),
             lend: false,
             interval_ms: 500,
+            reclaim: true,
         };
         assert_eq!(
             policy(&agent),
-            "[tier]\nengine = \"damon\"\nlend = false\ninterval = \"500ms\"\n"
+            "[reclaim]\n[tier]\nengine = \"damon\"\nlend = false\ninterval = \"500ms\"\n"
         );
     }
 }

@@ -9,7 +9,7 @@
 //! what would be right, and all of a file's errors are reported at once:
 //!
 //! ```text
-//! noisy.toml:4: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl, weir
+//! noisy.toml:4: key `host.memori`: unknown key, did you mean `memory`? known: cpus, lru_gen, memory, sysctl, weir
 //! noisy.toml:9: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`
 //! ```
 //!

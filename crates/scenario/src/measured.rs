@@ -3,6 +3,7 @@
 //!
 //! Lab and twin fill this; [`crate::metric::metrics`] alone makes figures of it.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One phase of one run.
@@ -16,6 +17,8 @@ pub struct Measured {
     pub jobs: BTreeMap<String, Job>,
     /// Jobs that read memory, by name.
     pub memory: BTreeMap<String, MemoryJob>,
+    /// Jobs that allocate memory, by name.
+    pub allocating: BTreeMap<String, AllocatingJob>,
     /// Bytes written, by disk.
     pub disks: BTreeMap<String, u64>,
     /// The whole host.
@@ -67,6 +70,42 @@ pub struct MemoryJob {
     pub corrupt: u64,
 }
 
+/// A job that maps memory, touches and unmaps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AllocatingJob {
+    /// How long the time that counts was.
+    pub elapsed_ns: u64,
+    /// Bytes touched for the first time since they were mapped.
+    pub allocated: u64,
+    /// Bytes touched, each time counted.
+    pub touched: u64,
+    /// First touches of a page; none if there was none.
+    pub fault: Option<Spread>,
+    /// Whole mappings, from mmap(2) to the first touch of the last page.
+    pub map: Option<Spread>,
+    /// The longest fault since the job began, also before the time that counts.
+    pub worst_fault_ns: u64,
+    /// Pages that did not hold what was written to them.
+    pub corrupt: u64,
+}
+
+/// How long operations of one kind took, in nanoseconds. Percentiles are exact to 1.6 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The arithmetic mean.
+    pub mean_ns: f64,
+    /// The standard deviation.
+    pub sd_ns: f64,
+    /// The median latency.
+    pub p50_ns: u64,
+    /// The 90th percentile of latencies.
+    pub p90_ns: u64,
+    /// The 99th percentile of latencies.
+    pub p99_ns: u64,
+    /// The longest latency.
+    pub max_ns: u64,
+}
+
 /// The whole host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
@@ -84,6 +123,19 @@ pub struct Host {
     pub kswapd_scanned: u64,
     /// Tasks killed for memory.
     pub oom_kills: u64,
+    /// What counters of `/proc/vmstat` grew by, by their names there; of real kernels only.
+    pub vmstat: BTreeMap<String, u64>,
+    /// CPU time of tasks and interrupts in the kernel and outside of it; of real kernels only.
+    pub cpu: Option<Cpu>,
+}
+
+/// CPU time of all CPUs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Time spent outside of the kernel.
+    pub user_ns: u64,
+    /// Time spent in the kernel, interrupts included.
+    pub system_ns: u64,
 }
 
 /// Time in which tasks were stalled.

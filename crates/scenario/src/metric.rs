@@ -18,7 +18,7 @@ mod unit;
 pub use name::Name;
 pub use unit::Unit;
 
-use crate::measured::{Cgroup, Job, Measured, MemoryJob};
+use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob};
 use crate::model::Arm;
 use rows::ROWS;
 use serde::Serialize;
@@ -33,6 +33,8 @@ pub enum Places {
     All,
     /// On the twin only.
     Twin,
+    /// In the lab and on hosts: real kernels.
+    Kernels,
 }
 
 /// A row of the table.
@@ -58,6 +60,7 @@ pub struct Metric {
 enum Value {
     Job(fn(&Job) -> Option<f64>),
     MemoryJob(fn(&MemoryJob) -> f64),
+    AllocatingJob(fn(&AllocatingJob) -> Option<f64>),
     Host(fn(&Measured) -> Option<f64>),
     Disk(fn(&Measured, u64) -> f64),
     Cgroup(fn(&Measured, &Cgroup) -> Option<f64>),
@@ -85,6 +88,13 @@ impl Metric {
         }
     }
 
+    const fn of_kernels(self) -> Metric {
+        Metric {
+            places: Places::Kernels,
+            ..self
+        }
+    }
+
     const fn of_tiers(self) -> Metric {
         Metric {
             tiered: true,
@@ -104,6 +114,7 @@ impl Metric {
         match self.value {
             Value::Job(_) => "JOB",
             Value::MemoryJob(_) => "MEMORY-JOB",
+            Value::AllocatingJob(_) => "ALLOCATING-JOB",
             Value::Host(_) => "host",
             Value::Disk(_) => "disk/NAME",
             Value::Cgroup(_) | Value::Stat => "cgroup/PATH",
@@ -164,6 +175,10 @@ pub fn metrics(arm: Arm, of: &Measured) -> Figures {
             Value::MemoryJob(value) => {
                 let jobs = of.memory.iter();
                 jobs.for_each(|(name, job)| add(name, row, Some(value(job))));
+            }
+            Value::AllocatingJob(value) => {
+                let jobs = of.allocating.iter();
+                jobs.for_each(|(name, job)| add(name, row, value(job)));
             }
             Value::Host(value) => add("host", row, value(of)),
             Value::Disk(value) => {

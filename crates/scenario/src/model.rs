@@ -38,7 +38,7 @@ pub struct Scenario {
     /// What a model of the host has to be told; lab and host have it of their own.
     #[serde(default)]
     pub twin: Twin,
-    /// What moves memory between tiers, if anything does.
+    /// What the agent does in arm `weir`, if there is one.
     #[serde(default)]
     pub agent: Option<Agent>,
     /// All keys of the file, to be refused where they cannot be honoured.
@@ -126,6 +126,9 @@ pub struct Host {
     /// Parameter of the module to the value written: arm `weir` only.
     #[serde(default)]
     pub weir: BTreeMap<String, String>,
+    /// Whether the multi-generational LRU is on; `None` leaves it as the kernel has it.
+    #[serde(default)]
+    pub lru_gen: Option<bool>,
 }
 
 /// A filesystem the lab knows how to make and mount.
@@ -140,9 +143,11 @@ pub enum Filesystem {
     Btrfs,
     /// FAT32: no cgroup writeback.
     Vfat,
+    /// None: anonymous memory is swapped out to the disk, and no job has files there.
+    Swap,
 }
 
-/// A block device with one filesystem on it, mounted at `/mnt/<name>`.
+/// A block device with one filesystem on it, mounted at `/mnt/<name>`, or with swap space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
     /// Referred to by jobs; also the mount point's last component.
@@ -180,7 +185,7 @@ pub struct Cgroup {
 }
 
 /// Who does something: a fio job, whose options carry fio's own names and value syntax, or one that
-/// reads memory.
+/// reads or allocates memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name in metrics and phases.
@@ -191,7 +196,7 @@ pub struct Job {
     pub disk: String,
     /// fio option to value, in fio's own names; empty if this is no fio job.
     pub fio: BTreeMap<String, String>,
-    /// What memory it reads, if this is no fio job.
+    /// What memory it reads or allocates, if this is no fio job.
     #[serde(default)]
     pub memory: Option<Memory>,
     /// Where its data come from, if not from its own memory. Twin only.

@@ -115,6 +115,11 @@ const TIERS: Honour =
     NoSection("the memory of a machine is what it is: run the scenario in the lab or on the twin");
 const AGENT: Honour =
     NoSection("weir starts no agent on a host: run the scenario in the lab or on the twin");
+/// Why a host refuses what would change reclaim for all that runs on it.
+pub const SHARED: &str =
+    "changes how a machine that others use reclaims memory: run the scenario in the lab";
+/// Why the twin refuses what only the lab has.
+pub const LAB: &str = "the twin does not model it: run the scenario in the lab";
 const MODEL: Honour = No("the twin does not model it: run the scenario in the lab or on a host");
 
 const fn row(
@@ -139,6 +144,7 @@ pub const ROWS: &[Row] = &[
     row("[host]", &["host"], &["cpus"], [Yes; 3]),
     row("[host]", &["host"], &["sysctl"], [Yes, If(": below"), Yes]),
     row("[host]", &["host"], &["weir"], [Yes; 3]),
+    row("[host]", &["host"], &["lru_gen"], [Yes, MODEL, No(SHARED)]),
     row("[[tier]]", &["tier"], &["name"], [Yes, Yes, TIERS]),
     row("[[tier]]", &["tier"], &["size"], [Yes, Yes, TIERS]),
     row("[[tier]]", &["tier"], &["latency"], [Yes, Yes, TIERS]),
@@ -146,11 +152,12 @@ pub const ROWS: &[Row] = &[
     row("[agent]", &["agent"], &["engine"], [Yes, Yes, AGENT]),
     row("[agent]", &["agent"], &["lend"], [Yes, Yes, AGENT]),
     row("[agent]", &["agent"], &["interval"], [Yes, Yes, AGENT]),
+    row("[agent]", &["agent"], &["reclaim"], [Yes, No(LAB), AGENT]),
     row("[[disk]]", &["disk"], &["name"], [Yes; 3]),
     row("[[disk]]", &["disk"], &["size"], [Yes, Ignores, Yes]),
     row("[[disk]]", &["disk"], &["write_bandwidth"], [Yes; 3]),
     row("[[disk]]", &["disk"], &["read_bandwidth"], [Yes; 3]),
-    row("[[disk]]", &["disk"], &["filesystem"], [Yes; 3]),
+    row("[[disk]]", &["disk"], &["filesystem"], [Yes, If(" without `swap`"), If(" without `swap`")]),
     row("[[disk]]", &["disk"], &["mount_options"], [Yes, If(": below"), Yes]),
     row("[[disk]]", &["disk"], &["encrypted"], [Yes, If(" needs `[twin] flusher`"), Yes]),
     row("[[disk]]", &["disk"], &["io_cost"], [Yes; 3]),
@@ -175,7 +182,7 @@ pub const ROWS: &[Row] = &[
         [No("the lab has no network to receive over: run the scenario on the twin"), Yes,
         No("only the twin has a network to receive over")]),
     row("[[job]]", &["job", "memory"], &["size"], [Yes; 3]),
-    row("[[job]]", &["job", "memory"], &["pattern"], [Yes; 3]),
+    row("[[job]]", &["job", "memory"], &["pattern"], [Yes, If(" without `fault`, `churn`"), Yes]),
     row("[[job]]", &["job", "memory"], &["hot"], [Yes; 3]),
     row("[[job]]", &["job", "memory"], &["hot_reads"], [Yes; 3]),
     row("[[job]]", &["job", "memory"], &["backing"], [Yes, Ignores, Yes]),
@@ -203,32 +210,36 @@ pub fn refusals(scenario: &Scenario, place: Place) -> Vec<Refusal> {
             _ => {}
         }
     }
-    if place != Place::Twin {
-        for expect in &scenario.expects {
-            let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);
-            let metrics = [&expect.metric].into_iter().chain(of_bound);
-            refused.extend(metrics.filter(|name| is_of_twin(name)).map(|name| {
-                let what = format!("only the twin measures `{name}`");
-                Refusal::new(format!("expect[{}]", expect.index), what)
-            }));
+    for expect in &scenario.expects {
+        let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);
+        for name in [&expect.metric].into_iter().chain(of_bound) {
+            let what = match measured_at(name) {
+                Places::Twin if place != Place::Twin => format!("only the twin measures `{name}`"),
+                Places::Kernels if place == Place::Twin => {
+                    format!("the twin does not measure `{name}`: run the scenario in the lab")
+                }
+                _ => continue,
+            };
+            refused.push(Refusal::new(format!("expect[{}]", expect.index), what));
         }
     }
     refused.dedup();
     refused
 }
 
-/// Whether a metric by its full name is measured on the twin only.
-fn is_of_twin(name: &str) -> bool {
+/// Where a metric by its full name is measured.
+fn measured_at(name: &str) -> Places {
     let Some(name) = Name::split(name) else {
-        return false;
+        return Places::All;
     };
-    let first = name.subject.split('/').next();
-    let mut kinds = ["host", "disk", "cgroup"].into_iter();
-    let of = kinds.find(|kind| first == Some(kind)).unwrap_or("JOB");
+    let kinds = ["host", "disk", "cgroup"];
+    let kind = |subject: &str| {
+        let first = subject.split('/').next();
+        kinds.into_iter().find(|kind| first == Some(kind))
+    };
     let mut rows = table().iter();
-    rows.any(|row| {
-        row.places == Places::Twin && row.name == name.metric && row.of().starts_with(of)
-    })
+    let row = rows.find(|row| row.name == name.metric && kind(row.of()) == kind(&name.subject));
+    row.map_or(Places::All, |row| row.places)
 }
 
 #[cfg(test)]

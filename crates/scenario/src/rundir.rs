@@ -11,7 +11,8 @@ mod result;
 pub use event::{About, BEAT_MS, Event};
 pub use kept::Kept;
 pub use result::{
-    BeforeAfter, DiskBytes, MemoryReport, PhaseResult, Pressure, Series, TierSamples, TierSeries,
+    Allocations, BeforeAfter, DiskBytes, MemoryReport, PhaseResult, Pressure, Series, TierSamples,
+    TierSeries,
 };
 
 /// The name of the file that has what a run said.

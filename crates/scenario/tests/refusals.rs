@@ -69,7 +69,7 @@ fn unknown_keys() {
     check(
         "memory = \"2G\"",
         "memori = \"2G\"",
-        r#"t.toml:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl, weir"#,
+        r#"t.toml:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, lru_gen, memory, sysctl, weir"#,
     );
     check(
         "title =",
@@ -326,7 +326,7 @@ t.toml:28: key `expect[0].metric`: `weir.again.victim.iops` cannot be measured: 
     check(
         "ext4",
         "ntfs",
-        r#"t.toml:9: key `disk[0].filesystem`: no filesystem `ntfs` here, known: btrfs, ext4, vfat, xfs"#,
+        r#"t.toml:9: key `disk[0].filesystem`: no filesystem `ntfs` here, known: btrfs, ext4, swap, vfat, xfs"#,
     );
     check(
         "\"vm.dirty_bytes\"",

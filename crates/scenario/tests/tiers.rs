@@ -69,7 +69,8 @@ fn tiers_jobs_and_the_agent_are_read() {
         Some(Agent {
             engine: "move_pages".into(),
             lend: false,
-            interval_ms: 1000
+            interval_ms: 1000,
+            reclaim: false
         })
     );
     let victim = &scenario.cgroups["victim"];
@@ -209,7 +210,7 @@ fn jobs_that_mean_nothing() {
     check(
         "pattern = \"hotcold\"",
         "pattern = \"hot\"",
-        "t.toml:24: key `job[0].memory.pattern`: no pattern `hot`, did you mean `hotcold`? known: hotcold, random",
+        "t.toml:24: key `job[0].memory.pattern`: no pattern `hot`, did you mean `hotcold`? known: churn, fault, hotcold, random",
     );
     check(
         "threads = 2",
@@ -228,7 +229,7 @@ fn an_agent_without_tiers_or_engine() {
     check(
         "weir = { tiers = \"0;1\", tier_ratio = 0 }\n",
         "",
-        "t.toml:14: key `agent`: has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`",
+        "t.toml:14: key `agent`: has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`, or has allocators reclaim by `reclaim = true`",
     );
     check(
         "engine = \"move_pages\"",

@@ -193,8 +193,11 @@ fn disk(text: &str) -> Result<ScriptDisk> {
         "xfs" => Some(Filesystem::Xfs),
         "btrfs" => Some(Filesystem::Btrfs),
         "vfat" => Some(Filesystem::Vfat),
+        "swap" => Some(Filesystem::Swap),
         other => {
-            bail!("`{text}`: unknown filesystem `{other}`, known: ext4, xfs, btrfs, vfat, none")
+            bail!(
+                "`{text}`: unknown filesystem `{other}`, known: ext4, xfs, btrfs, vfat, swap, none"
+            )
         }
     };
     Ok(ScriptDisk {
@@ -316,7 +319,7 @@ mod tests {
             ("slow=1X", "`1X` is not a size"),
             (
                 "slow=1G,ntfs",
-                "unknown filesystem `ntfs`, known: ext4, xfs, btrfs, vfat, none",
+                "unknown filesystem `ntfs`, known: ext4, xfs, btrfs, vfat, swap, none",
             ),
             ("slow=1G,ext4,256K", "say how much per second"),
         ] {

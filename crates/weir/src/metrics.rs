@@ -42,6 +42,7 @@ fn only(row: &Metric) -> Vec<&'static str> {
         (row.tiered, "hosts with tiers"),
         (row.weir_only, "arm weir"),
         (row.places == Places::Twin, "twin"),
+        (row.places == Places::Kernels, "lab, host"),
     ]
     .into_iter()
     .filter_map(|(is, only)| is.then_some(only))

@@ -46,7 +46,7 @@ fn check_refuses_with_file_line_and_key() {
     let name = file.path().display();
     let wanted = format!(
         "{name}:1: nothing would run: add at least one `[[phase]]`\n\
-         {name}:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, memory, sysctl, weir\n"
+         {name}:3: key `host.memori`: unknown key, did you mean `memory`? known: cpus, lru_gen, memory, sysctl, weir\n"
     );
     weir()
         .arg("check")

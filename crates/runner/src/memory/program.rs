@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir-memory`: what the process of a memory job does from its start to its end.
 
+use super::allocator::{Allocator, Orders};
 use super::reader::{Known, Reader};
 use super::region::Region;
 use super::{PROGRAM, Report};
@@ -40,6 +41,9 @@ fn run() -> Result<()> {
     if memory.threads == 0 || memory.writes_pct > 100 || memory.rate == Some(0) {
         bail!("`{text}`: no threads, more writes than accesses, or none at all");
     }
+    if memory.pattern.allocates() {
+        return allocate(&memory);
+    }
     let region = Region::map(&memory, arguments.next().map(PathBuf::from).as_deref())?;
     region.fill(memory.backing)?;
     if memory.backing == Backing::Shared {
@@ -59,7 +63,7 @@ fn run() -> Result<()> {
             })
             .map(|reader| scope.spawn(move || reader.run()))
             .collect();
-        let measured = measure(&ops);
+        let measured = measure(&ops, || {});
         stop.store(true, Ordering::Relaxed);
         let known: Vec<Option<Known>> = threads
             .into_iter()
@@ -79,13 +83,37 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Waits for the end of standard input; counts from the last `mark` in it, or from now.
-fn measure(ops: &AtomicU64) -> Report {
+fn allocate(memory: &Memory) -> Result<()> {
+    let orders = Orders::default();
+    let (mut report, done) = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let allocator = Allocator::new(memory, &orders)?;
+            println!("ready");
+            allocator.run()
+        });
+        let measured = measure(&AtomicU64::new(0), || {
+            orders.marks.fetch_add(1, Ordering::Relaxed);
+        });
+        orders.stop.store(true, Ordering::Relaxed);
+        let done = thread.join().map_err(|_| anyhow!("a thread panicked"))??;
+        anyhow::Ok((measured, done))
+    })?;
+    report.ops = done.touched;
+    report.corrupt_pages = done.corrupt;
+    report.allocations = Some(done.allocations);
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// Waits for the end of standard input; counts from the last `mark` in it, or from now. `marked`
+/// is called at each.
+fn measure(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
     let mut from = (Instant::now(), ops.load(Ordering::Relaxed));
     // What cannot be read any more has ended.
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         if line == "mark" {
             from = (Instant::now(), ops.load(Ordering::Relaxed));
+            marked();
         }
     }
     Report {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How figures are computed that are more than a count.
 
-use crate::measured::{Cgroup, Job, Measured, MemoryJob, Place, Pressure, Tiers};
+use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob, Place, Pressure, Tiers};
 
 /// A cgroup no further than this from its budget has come to rest, in percent.
 const NEAR: f64 = 2.0;
@@ -23,6 +23,12 @@ impl Measured {
 impl MemoryJob {
     pub(super) fn per_second(&self) -> f64 {
         self.ops as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+    }
+}
+
+impl AllocatingJob {
+    pub(super) fn per_second(&self, bytes: u64) -> f64 {
+        bytes as f64 * 1e9 / self.elapsed_ns.max(1) as f64
     }
 }
 

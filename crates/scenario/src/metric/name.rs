@@ -2,7 +2,7 @@
 //! Full names of metrics, and which of them a scenario can have.
 
 use super::{Value, table};
-use crate::model::{Arm, Scenario};
+use crate::model::{Arm, Memory, Scenario};
 use config::problem::suggest;
 
 /// A full metric name, taken apart.
@@ -106,8 +106,14 @@ impl Name {
                 phase.jobs.join(", ")
             ));
         }
-        match job.memory {
+        let allocates = |memory: &Memory| memory.pattern.allocates();
+        match &job.memory {
             None => self.check_metric(scenario, "of a job", |of| matches!(of, Value::Job(_))),
+            Some(memory) if allocates(memory) => {
+                self.check_metric(scenario, "of a job that allocates memory", |of| {
+                    matches!(of, Value::AllocatingJob(_))
+                })
+            }
             Some(_) => self.check_metric(scenario, "of a job that reads memory", |of| {
                 matches!(of, Value::MemoryJob(_))
             }),

@@ -4,7 +4,7 @@
 use super::Unit::{self, Bandwidth, Bytes, BytesPerMinute, Count, Iops, Nanoseconds, Percent};
 use super::compute::{accesses, jain, late, max, middle, migrated, settled, spread};
 use super::{Metric, Value};
-use crate::measured::{Cgroup, Job, Measured, MemoryJob, Place};
+use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob, Place};
 
 /// All rows but the keys of `memory.dirty_stat`.
 #[rustfmt::skip] // a table
@@ -27,6 +27,25 @@ pub(super) const ROWS: &[Metric] = &[
         "hot pages that are not in the fastest tier in the end") },
     memory_job("corrupt_pages", |job| job.corrupt as f64,
         "pages that do not hold what was written to them, in the end"),
+    allocating("fault_mean_ns", Nanoseconds, |job| Some(job.fault?.mean_ns), FAULT),
+    allocating("fault_sd_ns", Nanoseconds, |job| Some(job.fault?.sd_ns), FAULT),
+    allocating("fault_p50_ns", Nanoseconds, |job| Some(job.fault?.p50_ns as f64), FAULT),
+    allocating("fault_p90_ns", Nanoseconds, |job| Some(job.fault?.p90_ns as f64), FAULT),
+    allocating("fault_p99_ns", Nanoseconds, |job| Some(job.fault?.p99_ns as f64), FAULT),
+    allocating("fault_max_ns", Nanoseconds, |job| Some(job.fault?.max_ns as f64), FAULT),
+    allocating("fault_worst_ns", Nanoseconds, |job| Some(job.worst_fault_ns as f64),
+        "the longest first touch of a page since the job began, before the time that counts, too"),
+    allocating("map_mean_ns", Nanoseconds, |job| Some(job.map?.mean_ns), MAP),
+    allocating("map_p50_ns", Nanoseconds, |job| Some(job.map?.p50_ns as f64), MAP),
+    allocating("map_p90_ns", Nanoseconds, |job| Some(job.map?.p90_ns as f64), MAP),
+    allocating("map_p99_ns", Nanoseconds, |job| Some(job.map?.p99_ns as f64), MAP),
+    allocating("map_max_ns", Nanoseconds, |job| Some(job.map?.max_ns as f64), MAP),
+    allocating("alloc_bw", Bandwidth, |job| Some(job.per_second(job.allocated)),
+        "touched for the first time since it was mapped"),
+    allocating("touch_bw", Bandwidth, |job| Some(job.per_second(job.touched)),
+        "touched, each time counted"),
+    allocating("corrupt_pages", Count, |job| Some(job.corrupt as f64),
+        "pages that do not hold what was written to them"),
     host("dirty_max_bytes", Bytes, |of| max(&of.host.held), HELD),
     host("dirty_median_bytes", Bytes, |of| middle(&of.host.held), HELD),
     host("writeback_median_bytes", Bytes, |of| middle(&of.host.writeback), "in writeback"),
@@ -42,6 +61,14 @@ pub(super) const ROWS: &[Metric] = &[
         "allocations that had to reclaim memory themselves first"),
     host("kswapd_scanned", Count, |of| Some(of.host.kswapd_scanned as f64),
         "pages that kswapd looked at"),
+    vmstat!("pgscan_direct"), vmstat!("pgscan_kswapd"), vmstat!("pgsteal_direct"),
+    vmstat!("pgsteal_kswapd"), vmstat!("nr_vmscan_write"),
+    vmstat!("nr_vmscan_immediate_reclaim"), vmstat!("workingset_refault_anon"),
+    vmstat!("workingset_refault_file"), vmstat!("pswpin"), vmstat!("pswpout"),
+    host("system_cpu_pct", Percent, |of| Some(of.percent(of.host.cpu?.system_ns)), CPU)
+        .of_kernels(),
+    host("user_cpu_pct", Percent, |of| Some(of.percent(of.host.cpu?.user_ns)), CPU)
+        .of_kernels(),
     host("oom_kills", Count, |of| Some(of.host.oom_kills as f64), "tasks killed for memory"),
     host("ops_per_sec", Count, accesses, "of all jobs that read memory together").of_tiers(),
     host("migrated_bytes_per_min", BytesPerMinute, migrated, "moved between nodes").of_tiers(),
@@ -72,6 +99,24 @@ pub(super) const ROWS: &[Metric] = &[
         .of_tiers().of_weir(),
 ];
 
+/// A counter of `/proc/vmstat`, called as there.
+macro_rules! vmstat {
+    ($name:literal) => {
+        host(
+            $name,
+            Count,
+            |of| of.host.vmstat.get($name).map(|n| *n as f64),
+            VMSTAT,
+        )
+        .of_kernels()
+    };
+}
+use vmstat;
+
+const VMSTAT: &str = "of /proc/vmstat: what it grew by in the phase";
+const CPU: &str = "CPU time of all CPUs, of one CPU";
+const FAULT: &str = "of first touches of pages, in the second half of the time";
+const MAP: &str = "of mappings, from mmap(2) to the first touch of the last page";
 const LATENCY: &str = "of writes, or of reads if there were more";
 const HELD: &str = "dirty + writeback, sample by sample";
 const SOME: &str = "time in which some tasks were stalled";
@@ -92,6 +137,15 @@ const fn memory_job(
     about: &'static str,
 ) -> Metric {
     Metric::new(name, Count, Value::MemoryJob(value), about).of_tiers()
+}
+
+const fn allocating(
+    name: &'static str,
+    unit: Unit,
+    value: fn(&AllocatingJob) -> Option<f64>,
+    about: &'static str,
+) -> Metric {
+    Metric::new(name, unit, Value::AllocatingJob(value), about).of_kernels()
 }
 
 const fn host(

@@ -30,8 +30,8 @@ impl Tier {
     }
 }
 
-/// A job that fills memory and reads it at random for as long as its phase lasts. It checks all of
-/// it in the end.
+/// A job that fills memory and reads it at random for as long as its phase lasts, and checks all of
+/// it in the end; or one that allocates memory over and over ([`Pattern::allocates`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// How much, in bytes.
@@ -45,7 +45,8 @@ pub struct Memory {
     /// How many read.
     #[serde(default = "one")]
     pub threads: u32,
-    /// Accesses per second of all of them together; `None` = as fast as they can.
+    /// Accesses per second of all of them together, or mappings per second of a job that allocates;
+    /// `None` = as fast as they can.
     #[serde(default)]
     pub rate: Option<u64>,
     /// Writes in percent of all accesses.
@@ -73,7 +74,7 @@ pub enum Backing {
     Shared,
 }
 
-/// Which part of a job's memory is read how often.
+/// Which part of a job's memory is read how often, or how it is allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
@@ -87,9 +88,21 @@ pub enum Pattern {
         /// How many of all reads it gets, in percent.
         hot_reads_pct: u32,
     },
+    /// Maps memory, touches each page once and unmaps it, over and over; each fault is timed.
+    Fault,
+    /// The same, but before it unmaps the memory it goes through all of it again, checks what is
+    /// there and changes it.
+    Churn,
 }
 
-/// The agent that enforces tier budgets: arm `weir` only.
+impl Pattern {
+    /// Whether the job maps and unmaps memory all the time, rather than reading what it has.
+    pub fn allocates(self) -> bool {
+        matches!(self, Pattern::Fault | Pattern::Churn)
+    }
+}
+
+/// The agent that enforces tier budgets, or has fast allocators reclaim: arm `weir` only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     /// How it moves pages: one of [`ENGINES`].
@@ -98,6 +111,9 @@ pub struct Agent {
     pub lend: bool,
     /// How often it looks.
     pub interval_ms: u64,
+    /// Its policy has `[reclaim]`: cgroups that allocate beyond their share reclaim for themselves.
+    #[serde(default)]
+    pub reclaim: bool,
 }
 
 /// What an agent can move pages by.

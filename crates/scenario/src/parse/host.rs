@@ -26,10 +26,11 @@ pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
         cpus: 1,
         sysctl: BTreeMap::new(),
         weir: BTreeMap::new(),
+        lru_gen: None,
     };
     let Some(table) = root
         .required("host", "[host]")
-        .and_then(|v| v.table(&["memory", "cpus", "sysctl", "weir"]))
+        .and_then(|v| v.table(&["memory", "cpus", "sysctl", "weir", "lru_gen"]))
     else {
         return host;
     };
@@ -60,6 +61,7 @@ pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
             host.sysctl.insert(key.into(), text);
         }
     }
+    host.lru_gen = table.optional("lru_gen").and_then(|v| v.boolean());
     let parameters = table
         .optional("weir")
         .and_then(|v| v.entries("a table, as in `{ drain_seconds = 30 }`"));
@@ -278,6 +280,16 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         if let (Some(value), Some(..LEAST_DISK)) = (&size, size_bytes) {
             value.complain("is too small for a filesystem: at least `256M` (it is sparse: only what is written is used)");
         }
+        let filesystem = table
+            .required("filesystem", "filesystem = \"ext4\"")
+            .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
+            .unwrap_or(Filesystem::Ext4);
+        for key in ["mount_options", "encrypted"] {
+            let value = table.optional(key);
+            if let (Filesystem::Swap, Some(value)) = (filesystem, value) {
+                value.complain("swap space is not mounted, nor encrypted: leave it out");
+            }
+        }
         disks.push(Disk {
             name,
             size_bytes: size_bytes.unwrap_or_default(),
@@ -288,10 +300,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
                 .and_then(|v| v.boolean())
                 .unwrap_or(false),
             io_cost: io_cost(&table, write_bandwidth.is_some()),
-            filesystem: table
-                .required("filesystem", "filesystem = \"ext4\"")
-                .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
-                .unwrap_or(Filesystem::Ext4),
+            filesystem,
             mount_options: table
                 .optional("mount_options")
                 .and_then(|v| v.string("options as after `mount -o`, as in `\"noatime\"`"))
@@ -319,9 +328,10 @@ fn filesystem(text: &str) -> Result<Filesystem, String> {
         "xfs" => Ok(Filesystem::Xfs),
         "btrfs" => Ok(Filesystem::Btrfs),
         "vfat" => Ok(Filesystem::Vfat),
+        "swap" => Ok(Filesystem::Swap),
         other => Err(format!(
             "no filesystem `{other}` here, {}",
-            suggest(other, ["ext4", "xfs", "btrfs", "vfat"])
+            suggest(other, ["ext4", "xfs", "btrfs", "vfat", "swap"])
         )),
     }
 }

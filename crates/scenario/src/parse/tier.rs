@@ -116,16 +116,24 @@ pub(super) fn memory(job: &Table) -> Option<Memory> {
         u32::try_from(threads).ok()
     });
     let rate = table.optional("rate").and_then(|v| {
-        let rate = v.unsigned("reads per second, as in `100000`")?;
+        let rate = v.unsigned("reads or mappings per second, as in `100000`")?;
         if rate == 0 {
-            v.complain("a job that never reads measures nothing");
+            v.complain("a job that never does anything measures nothing");
         }
         Some(rate)
     });
+    let pattern = pattern(&table, size_bytes);
+    if pattern.allocates() {
+        for key in ["backing", "threads", "writes"] {
+            if let Some(value) = table.optional(key) {
+                value.complain("has no meaning for a job that allocates: leave it out");
+            }
+        }
+    }
     Some(Memory {
         size_bytes,
         backing: backing.unwrap_or(Backing::Anonymous),
-        pattern: pattern(&table, size_bytes),
+        pattern,
         threads: threads.unwrap_or(1),
         rate,
         writes_pct: percent(&table, "writes").unwrap_or(0),
@@ -140,14 +148,17 @@ fn pattern(table: &Table, size_bytes: u64) -> Pattern {
     let word = table
         .required("pattern", "pattern = \"random\"")
         .and_then(|v| {
-            v.parsed("`random` or `hotcold`", |text| match text {
-                "random" | "hotcold" => Ok(text.to_owned()),
-                _ => Err(format!(
-                    "no pattern `{}`, {}",
-                    text.escape_debug(),
-                    suggest(text, ["random", "hotcold"])
-                )),
-            })
+            v.parsed(
+                "`random`, `hotcold`, `fault` or `churn`",
+                |text| match text {
+                    "random" | "hotcold" | "fault" | "churn" => Ok(text.to_owned()),
+                    _ => Err(format!(
+                        "no pattern `{}`, {}",
+                        text.escape_debug(),
+                        suggest(text, ["random", "hotcold", "fault", "churn"])
+                    )),
+                },
+            )
         });
     if word.as_deref() != Some("hotcold") {
         for key in ["hot", "hot_reads"] {
@@ -155,7 +166,11 @@ fn pattern(table: &Table, size_bytes: u64) -> Pattern {
                 value.complain("only has a meaning with `pattern = \"hotcold\"`");
             }
         }
-        return Pattern::Random;
+        return match word.as_deref() {
+            Some("fault") => Pattern::Fault,
+            Some("churn") => Pattern::Churn,
+            _ => Pattern::Random,
+        };
     }
     let hot = table.required("hot", "hot = \"157M\"");
     let hot_bytes = hot.as_ref().and_then(amount).unwrap_or_default();
@@ -207,10 +222,14 @@ fn backing(text: &str) -> Result<Backing, String> {
 /// `[agent]`: what moves memory between tiers in arm `weir`.
 pub(super) fn agent(root: &Table, host: &Host) -> Option<Agent> {
     let value = root.optional("agent")?;
-    let table = value.table(&["engine", "lend", "interval"])?;
-    if !host.weir.contains_key("tiers") {
+    let table = value.table(&["engine", "lend", "interval", "reclaim"])?;
+    let reclaim = table
+        .optional("reclaim")
+        .and_then(|v| v.boolean())
+        .unwrap_or(false);
+    if !host.weir.contains_key("tiers") && !reclaim {
         table.complain(
-            "has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`",
+            "has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`, or has allocators reclaim by `reclaim = true`",
         );
     }
     let engine = table.optional("engine").and_then(|v| {
@@ -235,5 +254,6 @@ pub(super) fn agent(root: &Table, host: &Host) -> Option<Agent> {
             .and_then(|v| v.boolean())
             .unwrap_or(true),
         interval_ms: interval_ms.unwrap_or(INTERVAL_MS),
+        reclaim,
     })
 }

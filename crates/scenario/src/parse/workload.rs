@@ -3,7 +3,7 @@
 
 use super::{cgroup, name, tier};
 use crate::fio;
-use crate::model::{Backing, Job, Network, Phase, Scenario};
+use crate::model::{Backing, Filesystem, Job, Network, Phase, Scenario};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
@@ -23,7 +23,11 @@ fn reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
 }
 
 pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
-    let disks: Vec<&str> = scenario.disks.iter().map(|d| d.name.as_str()).collect();
+    let mounted = scenario
+        .disks
+        .iter()
+        .filter(|d| d.filesystem != Filesystem::Swap);
+    let disks: Vec<&str> = mounted.map(|d| d.name.as_str()).collect();
     let cgroups: Vec<&str> = scenario.cgroups.keys().map(String::as_str).collect();
     let mut jobs: Vec<Job> = Vec::new();
     for table in root.tables(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured on a kernel, as [`crate::metric`] takes it.
 
-use super::{MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
-use crate::measured::{self, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
+use super::{Allocations, MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
+use crate::measured::{self, AllocatingJob, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -29,17 +29,25 @@ impl PhaseResult {
             allocstalls: events("allocstall"),
             kswapd_scanned: events("pgscan_kswapd"),
             oom_kills: events("oom_kill"),
+            vmstat: self.events.clone(),
+            cpu: self.cpu,
         };
         let tiers = self.tiers.as_ref();
         let memory = tiers.iter().flat_map(|tiers| {
             let jobs = self.memory.iter();
+            let jobs = jobs.filter(|(_, report)| report.allocations.is_none());
             jobs.map(|(name, report)| (name.clone(), memory_job(report, &tiers.top_nodes)))
+        });
+        let allocating = self.memory.iter().filter_map(|(name, report)| {
+            let allocations = report.allocations.as_ref()?;
+            Some((name.clone(), allocating_job(report, allocations)))
         });
         Measured {
             phase: self.phase.clone(),
             elapsed_ns: self.elapsed_ns,
             jobs: mapped(&self.jobs, job),
             memory: memory.collect(),
+            allocating: allocating.collect(),
             disks: mapped(&self.disks, |disk| disk.written),
             host,
             cgroups: self.cgroups(),
@@ -116,6 +124,21 @@ fn memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
         elapsed_ns: report.elapsed_ns,
         hot_low: low + report.hot_nowhere,
         hot: top + low + report.hot_nowhere,
+        corrupt: report.corrupt_pages,
+    }
+}
+
+/// On x86-64, which is what the lab boots.
+const PAGE: u64 = 4096;
+
+fn allocating_job(report: &Report, allocations: &Allocations) -> AllocatingJob {
+    AllocatingJob {
+        elapsed_ns: report.elapsed_ns,
+        allocated: allocations.pages * PAGE,
+        touched: report.ops * PAGE,
+        fault: allocations.fault,
+        map: allocations.map,
+        worst_fault_ns: allocations.worst_fault_ns,
         corrupt: report.corrupt_pages,
     }
 }
@@ -235,6 +258,47 @@ mod tests {
             (job.hot_low, job.hot, job.elapsed_ns),
             (10, 100, 1_500_000_000)
         );
+    }
+
+    #[test]
+    fn a_job_that_allocates_needs_no_tiers() {
+        let spread = measured::Spread {
+            p99_ns: 7_000_000,
+            ..measured::Spread::default()
+        };
+        let allocations = Allocations {
+            pages: 256,
+            map: Some(spread),
+            worst_fault_ns: 9_000_000,
+            ..Allocations::default()
+        };
+        let report = Report {
+            ops: 512,
+            elapsed_ns: 1_000_000_000,
+            allocations: Some(allocations),
+            ..Report::default()
+        };
+        let result = PhaseResult {
+            phase: "p".into(),
+            memory: BTreeMap::from([("light".into(), report)]),
+            events: BTreeMap::from([("pgscan_direct".into(), 7)]),
+            ..PhaseResult::default()
+        };
+        let all = metrics(Arm::Stock, &result.measured());
+        let value = |name: &str| all.get(&format!("stock.p.{name}")).map(|of| of.value);
+        assert_eq!(value("light.map_p99_ns"), Some(7e6));
+        assert_eq!(value("light.fault_worst_ns"), Some(9e6));
+        assert_eq!(value("light.alloc_bw"), Some(1_048_576.0));
+        assert_eq!(value("light.touch_bw"), Some(2_097_152.0));
+        assert_eq!(value("light.fault_p99_ns"), None, "no fault was timed");
+        assert_eq!(value("light.ops_per_sec"), None);
+        assert_eq!(value("host.pgscan_direct"), Some(7.0));
+        assert_eq!(
+            value("host.pgscan_kswapd"),
+            None,
+            "the kernel has no such counter"
+        );
+        assert_eq!(value("host.system_cpu_pct"), None);
     }
 
     #[test]

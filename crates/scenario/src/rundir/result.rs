@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured, raw: nothing here is computed but differences of counters.
 
+use crate::measured::{Cpu, Spread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,7 +34,10 @@ pub struct PhaseResult {
     /// By cgroup path: bytes it and its descendants had written to disks, by `io.stat`.
     #[serde(default)]
     pub written: BTreeMap<String, u64>,
-    /// By job name: what jobs that read memory say of themselves.
+    /// CPU time of all CPUs over the phase, where it is known.
+    #[serde(default)]
+    pub cpu: Option<Cpu>,
+    /// By job name: what jobs that read or allocate memory say of themselves.
     #[serde(default)]
     pub memory: BTreeMap<String, MemoryReport>,
     /// Where memory lay, on a host with tiers.
@@ -119,7 +123,7 @@ pub struct BeforeAfter {
     pub after: String,
 }
 
-/// What the program of a job that reads memory has to say in the end.
+/// What the program of a job that reads or allocates memory has to say in the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// Reads and writes in the time that counts.
@@ -136,4 +140,20 @@ pub struct MemoryReport {
     pub corrupt_pages: u64,
     /// Bytes in huge pages.
     pub huge_bytes: u64,
+    /// Of a job that allocates; what is about where pages lie is empty then.
+    #[serde(default)]
+    pub allocations: Option<Allocations>,
+}
+
+/// What a job that allocates did in the time that counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Allocations {
+    /// Pages touched for the first time since they were mapped.
+    pub pages: u64,
+    /// How long those first touches took.
+    pub fault: Option<Spread>,
+    /// How long whole mappings took, from mmap(2) to the first touch of the last page.
+    pub map: Option<Spread>,
+    /// The longest first touch since the job began.
+    pub worst_fault_ns: u64,
 }

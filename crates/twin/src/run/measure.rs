@@ -58,6 +58,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
         jobs: jobs
             .map(|(job, done)| (job.name.clone(), job_of(done)))
             .collect(),
+        allocating: BTreeMap::new(),
         memory: readers
             .zip(holders)
             .map(|(job, holder)| (job.name.clone(), memory_job(holder)))
@@ -73,6 +74,8 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             allocstalls: span.reclaimed.stalls,
             kswapd_scanned: span.reclaimed.pgscan_kswapd,
             oom_kills: span.reclaimed.kills,
+            vmstat: BTreeMap::new(),
+            cpu: None,
         },
         cgroups,
         tiers: has_tiers.then(|| tiers(host)),

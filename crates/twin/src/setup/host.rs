@@ -95,7 +95,7 @@ impl Plan {
         let device = disks.position(|disk| disk.name == job.disk).unwrap_or(0);
         // Without cgroup writeback a disk has one for all.
         let cgroup = match scenario.disks[device].filesystem {
-            Filesystem::Vfat => 0,
+            Filesystem::Vfat | Filesystem::Swap => 0,
             _ => home(tasks, scenario, job, process),
         };
         tasks.wb(cgroup, device)

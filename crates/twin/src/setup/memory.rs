@@ -38,6 +38,13 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
             }
             continue;
         };
+        if memory.pattern.allocates() {
+            refuse(
+                key("memory.pattern"),
+                "the twin does not model allocation: run the scenario in the lab",
+            );
+            continue;
+        }
         if !tiered {
             refuse(
                 key("memory"),
@@ -213,7 +220,7 @@ pub fn holders(
             let pages = memory.size_bytes / PAGE;
             // Where all is read alike, all of it is hot.
             let (hot, hot_percent) = match memory.pattern {
-                Pattern::Random => (pages, 100),
+                Pattern::Random | Pattern::Fault | Pattern::Churn => (pages, 100),
                 Pattern::HotCold {
                     hot_bytes,
                     hot_reads_pct,

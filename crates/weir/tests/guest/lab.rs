@@ -263,7 +263,7 @@ fn what_cannot_be_run_is_refused_with_what_would_be_right() {
         ),
         (
             ["--disk", "slow=1G,ext3"],
-            "unknown filesystem `ext3`, known: ext4, xfs, btrfs, vfat, none",
+            "unknown filesystem `ext3`, known: ext4, xfs, btrfs, vfat, swap, none",
         ),
         (
             ["--file", "/etc/passwd:there"],
