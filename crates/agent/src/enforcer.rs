@@ -6,6 +6,7 @@ use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::keeper::Keeper;
 use crate::policy_file::PolicyFile;
+use crate::reclaim::settings as reclaim;
 use crate::rules::Rules;
 use crate::tier::settings::Settings;
 use config::problem::Problems;
@@ -31,6 +32,8 @@ pub struct Enforcer {
     reloads: [u64; 2],
     /// What it says of tiers, for who keeps them.
     tier: Rc<RefCell<Settings>>,
+    /// What it says of allocators, likewise.
+    reclaim: Rc<RefCell<reclaim::Settings>>,
 }
 
 impl Enforcer {
@@ -41,6 +44,7 @@ impl Enforcer {
         journal: Journal,
         scan_every: Duration,
         tier: Rc<RefCell<Settings>>,
+        reclaim: Rc<RefCell<reclaim::Settings>>,
     ) -> Enforcer {
         let mut enforcer = Enforcer {
             keeper,
@@ -53,6 +57,7 @@ impl Enforcer {
             accepted_at: now(),
             reloads: [0; 2],
             tier,
+            reclaim,
         };
         enforcer.scan();
         enforcer
@@ -72,6 +77,7 @@ impl Enforcer {
                 self.accepted_at = now();
                 self.journal.say(&Event::Policy { rules: rules.len() });
                 *self.tier.borrow_mut() = rules.tier.clone();
+                *self.reclaim.borrow_mut() = rules.reclaim.clone();
                 self.keeper.follow(rules);
             }
             Err(problems) => self.journal.say(&Event::Refused {

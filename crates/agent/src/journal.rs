@@ -115,6 +115,43 @@ pub enum Event {
         /// Why tiers cannot be kept.
         why: String,
     },
+    /// Allocations have to reclaim: limits follow.
+    ReclaimBegins,
+    /// No allocation has to reclaim any more, and no limit is set.
+    ReclaimEnds,
+    /// A cgroup that allocates beyond its share has a limit now, which follows its part.
+    Limited {
+        /// Path of the cgroup.
+        cgroup: String,
+        /// The limit that it begins with, in MiB.
+        to_mib: u64,
+    },
+    /// A cgroup would have a limit if that were not only observed.
+    WouldLimit {
+        /// Path of the cgroup.
+        cgroup: String,
+        /// What it holds, in MiB.
+        usage_mib: u64,
+        /// The limit, in MiB.
+        to_mib: u64,
+    },
+    /// A cgroup has no limit any more.
+    Unlimited {
+        /// Path of the cgroup.
+        cgroup: String,
+    },
+    /// A limit was changed by another program, and stays.
+    LimitLeft {
+        /// Path of the cgroup.
+        cgroup: String,
+        /// What it says.
+        value: String,
+    },
+    /// Allocators cannot be limited, or not as they should be.
+    Reclaim {
+        /// What is wrong with it, for people.
+        why: String,
+    },
     /// It ends, and leaves the knobs as they are.
     Ended,
 }
@@ -206,6 +243,34 @@ impl fmt::Display for Event {
             }
             Event::TiersOff => f.write_str("tiers: off"),
             Event::Tiers { why } => write!(f, "error: tiers: {why}"),
+            Event::ReclaimBegins => {
+                f.write_str("reclaim: allocations wait for it: limiting the fastest allocators")
+            }
+            Event::ReclaimEnds => f.write_str("reclaim: no allocation waits any more"),
+            Event::Limited { cgroup, to_mib } => write!(
+                f,
+                "{}: memory.high = {to_mib} MiB and following, was max (allocates beyond its share)",
+                cgroup.escape_debug()
+            ),
+            Event::WouldLimit {
+                cgroup,
+                usage_mib,
+                to_mib,
+            } => write!(
+                f,
+                "{}: memory.high would be {to_mib} MiB, usage is {usage_mib} MiB (observing)",
+                cgroup.escape_debug()
+            ),
+            Event::Unlimited { cgroup } => {
+                write!(f, "{}: memory.high = max as before", cgroup.escape_debug())
+            }
+            Event::LimitLeft { cgroup, value } => write!(
+                f,
+                "{}: memory.high stays {}: another program set it",
+                cgroup.escape_debug(),
+                value.escape_debug()
+            ),
+            Event::Reclaim { why } => write!(f, "error: reclaim: {why}"),
             Event::Ended => write!(f, "ended; knobs stay as they are"),
         }
     }

@@ -144,16 +144,20 @@ impl Ledger {
             version: VERSION,
             entries: self.entries.values().cloned().collect(),
         };
-        let directory = self.file.parent().context("it has no directory")?;
-        fs::create_dir_all(directory)?;
-        let mut name = self.file.file_name().context("it has no name")?.to_owned();
-        name.push(".new");
-        let new = directory.join(name);
-        let mut file = fs::File::create(&new)?;
-        file.write_all(serde_json::to_string(&document)?.as_bytes())?;
-        fs::rename(&new, &self.file)?;
-        Ok(())
+        replace(&self.file, &serde_json::to_string(&document)?)
     }
+}
+
+/// Puts `text` in place of what the file says, all of it at once; makes its directory.
+pub(crate) fn replace(file: &Path, text: &str) -> Result<()> {
+    let directory = file.parent().context("it has no directory")?;
+    fs::create_dir_all(directory)?;
+    let mut name = file.file_name().context("it has no name")?.to_owned();
+    name.push(".new");
+    let new = directory.join(name);
+    fs::File::create(&new)?.write_all(text.as_bytes())?;
+    fs::rename(&new, file)?;
+    Ok(())
 }
 
 fn parsed(text: &str) -> Result<Vec<Entry>> {

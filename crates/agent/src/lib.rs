@@ -6,6 +6,7 @@
 //! policy file ─► rules ─► keeper ─► memory.dirty_*        run: one thread, ticks and bells
 //!                 inotify ─┘  └─► ledger, journal
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
+//! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
 //!
@@ -14,6 +15,7 @@
 pub mod controller;
 mod enforcer;
 mod family;
+pub mod globs;
 mod http;
 pub mod journal;
 pub mod keeper;
@@ -21,6 +23,7 @@ mod knob_file;
 pub mod ledger;
 pub mod metrics;
 mod policy_file;
+pub mod reclaim;
 pub mod rules;
 pub mod run;
 mod standing;

@@ -180,7 +180,7 @@ impl Exporter {
             if only.is_empty()
                 || only
                     .iter()
-                    .any(|glob| crate::rules::matches(glob, &place.path))
+                    .any(|glob| crate::globs::matches(glob, &place.path))
             {
                 places.push(place.clone());
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy file: which cgroups get which knobs. Its section `[tier]` has an explanation of its
-//! own.
+//! The policy file: which cgroups get which knobs. Its sections `[tier]` and `[reclaim]` have
+//! explanations of their own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -20,20 +20,15 @@
 //! in a directory of a user other than root (a delegated subtree), unless it says `delegated =
 //! true`.
 
+use crate::globs::{matches, patterns};
+use crate::reclaim::settings as reclaim;
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
 use config::reader::{self, Table, Value};
-use glob::{MatchOptions, Pattern};
+use glob::Pattern;
 use knobs::Knob;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// As in a shell: `*` and `?` end at a slash.
-const AS_IN_A_SHELL: MatchOptions = MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: false,
-};
 
 /// A policy file, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +36,8 @@ pub struct Rules {
     rules: Vec<Rule>,
     /// How tiers are kept.
     pub tier: Settings,
+    /// Whether, and how, allocators are limited.
+    pub reclaim: reclaim::Settings,
 }
 
 /// A value as a rule says it.
@@ -77,14 +74,18 @@ impl Rules {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn parse(file: &str, text: &str) -> Result<Rules, Problems> {
-        reader::read(file, text, &["rule", "tier"], |root| {
+        reader::read(file, text, &["rule", "tier", "reclaim"], |root| {
             let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
             let tier = root.optional("tier");
+            let reclaim = root.optional("reclaim");
             Rules {
                 rules: tables.iter().map(rule).collect(),
                 tier: tier
                     .and_then(|tier| tier.table(settings::KEYS))
                     .map_or_else(Settings::default, |table| Settings::read(&table)),
+                reclaim: reclaim
+                    .and_then(|reclaim| reclaim.table(reclaim::KEYS))
+                    .map_or_else(Default::default, |table| reclaim::Settings::read(&table)),
             }
         })
     }
@@ -112,11 +113,6 @@ impl Rules {
     }
 }
 
-/// Whether a glob matches a cgroup's path.
-pub fn matches(glob: &Pattern, path: &str) -> bool {
-    glob.matches_with(path, AS_IN_A_SHELL)
-}
-
 fn rule(table: &Table) -> Rule {
     let cgroups = table
         .required("cgroup", "cgroup = \"/system.slice/docker-*.scope\"")
@@ -134,50 +130,6 @@ fn rule(table: &Table) -> Rule {
         delegated: delegated.unwrap_or(false),
         set,
     }
-}
-
-/// One glob or a list of them.
-fn patterns(value: &Value) -> Vec<Pattern> {
-    let wanted = "a glob on cgroup paths, or a list of them";
-    let items = if value.is_array() {
-        value.array(wanted).unwrap_or_default()
-    } else {
-        vec![value.clone()]
-    };
-    if items.is_empty() {
-        value.complain("no glob in the list: the rule would match nothing");
-    }
-    items
-        .iter()
-        .filter_map(|item| item.parsed(wanted, pattern))
-        .collect()
-}
-
-/// A glob on cgroup paths.
-///
-/// # Errors
-/// It would never match, and why.
-pub fn pattern(text: &str) -> Result<Pattern, String> {
-    let shown = text.escape_debug();
-    let never = |why: &str| Err(format!("`{shown}` would match no cgroup: {why}"));
-    if !text.starts_with('/') {
-        return never("say the path from the root of the hierarchy, as in `/system.slice/*`");
-    }
-    if text == "/" {
-        return never("the root cgroup has none of these files");
-    }
-    if text.ends_with('/') || text.split('/').any(|part| part == "." || part == "..") {
-        return never(
-            "write the path as the kernel does, without `.`, `..` and a slash at the end",
-        );
-    }
-    if text[1..].split('/').any(str::is_empty) {
-        return never("there is nothing between two of its slashes");
-    }
-    if text.contains('{') {
-        return never("there are no alternatives in braces: write a list of globs");
-    }
-    Pattern::new(text).map_err(|why| format!("`{shown}` is not a glob: {}", why.msg))
 }
 
 fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {

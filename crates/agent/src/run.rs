@@ -11,6 +11,7 @@ use crate::keeper::Keeper;
 use crate::ledger::Ledger;
 use crate::metrics::{Exporter, Published, Shown};
 use crate::policy_file::PolicyFile;
+use crate::reclaim::Reclaim;
 use crate::rules::Rules;
 use crate::tier::{self, host::Host};
 use crate::tree::Tree;
@@ -98,6 +99,7 @@ fn go_on(
         rules: rules.len(),
     });
     let settings = Rc::new(RefCell::new(rules.tier.clone()));
+    let limited = Rc::new(RefCell::new(rules.reclaim.clone()));
     let directory = options.state.parent().unwrap_or(Path::new("/"));
     let tiers = tier::keeper::Keeper::new(
         Host::at(&options.root),
@@ -106,10 +108,18 @@ fn go_on(
         directory.into(),
         journal.clone(),
     );
+    let reclaim = Reclaim::new(
+        &options.root,
+        tree.clone(),
+        Rc::clone(&limited),
+        directory,
+        journal.clone(),
+    );
     let keeper = Keeper::new(tree, rules, ledger, journal.clone());
     let every = options.scan_every;
-    let enforcer = Enforcer::start(keeper, file, journal.clone(), every, settings);
-    let mut controllers: Vec<Box<dyn Controller>> = vec![Box::new(enforcer), Box::new(tiers)];
+    let enforcer = Enforcer::start(keeper, file, journal.clone(), every, settings, limited);
+    let mut controllers: Vec<Box<dyn Controller>> =
+        vec![Box::new(enforcer), Box::new(tiers), Box::new(reclaim)];
     publish(&controllers, &exporter);
     if let Some((listener, address)) = listening {
         if !address.ip().is_loopback() {

@@ -2,9 +2,10 @@
 //! `weir agent`: keep knobs as a policy file says, and show metrics.
 
 use crate::output;
+use agent::globs;
 use agent::journal::Journal;
 use agent::metrics::Shown;
-use agent::rules::{self, Rules};
+use agent::rules::Rules;
 use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
     listen: Listen,
     /// Show cgroups that match, all if left out; can be repeated
-    #[arg(long, value_name = "GLOB", value_parser = |text: &str| rules::pattern(text).map(|_| text.to_string()))]
+    #[arg(long, value_name = "GLOB", value_parser = |text: &str| globs::pattern(text).map(|_| text.to_string()))]
     show: Vec<String>,
     /// Cgroups shown at most: those with rules first, then those nearest to the root
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -67,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let only = args
         .show
         .iter()
-        .filter_map(|glob| rules::pattern(glob).ok());
+        .filter_map(|glob| globs::pattern(glob).ok());
     let options = agent::Options {
         policy: args.policy,
         listen: args.listen.0,

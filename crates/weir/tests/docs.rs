@@ -298,7 +298,9 @@ fn every_toml_block_is_accepted() {
                 continue;
             }
             checked += 1;
-            let is_policy = code.contains("[[rule]]") || code.contains("[tier]\n");
+            let is_policy = ["[[rule]]", "[tier]\n", "[reclaim]\n"]
+                .iter()
+                .any(|section| code.contains(section));
             let args: &[&str] = match is_policy {
                 true => &["agent", "--check"],
                 false => &["check"],

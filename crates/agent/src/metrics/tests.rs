@@ -42,7 +42,7 @@ impl Bench {
         let tree = Tree::at(&root.join("sys/fs/cgroup")).expect("a hierarchy");
         let only = only
             .iter()
-            .map(|glob| crate::rules::pattern(glob).expect("valid"));
+            .map(|glob| crate::globs::pattern(glob).expect("valid"));
         let only = only.collect();
         Exporter::new(root, tree, Shown { max_cgroups, only })
     }

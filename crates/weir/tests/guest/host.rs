@@ -27,6 +27,19 @@ fn the_agent_keeps_knobs() {
     common::passes(&["--memory", "1G", "--file", &tap, &script]);
 }
 
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_limits_who_allocates_most() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{root}/crates/weir/tests/guest/reclaim.sh");
+    // Its clock counts instructions: on a busy machine a hog would not fill memory in time.
+    let words = "--count-instructions --memory 640M --disk swap=768M,swap,64M/s --timeout 60m";
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--file", &tap, &script]);
+    common::passes(&args);
+}
+
 /// A scenario on the guest as on a host: judged, refused, killed again and again. Its clock counts
 /// instructions, so that it waits for nothing.
 fn runs_on_the_host_and_leaves_nothing(kernel: &str, kills: &str) {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reclaim: has cgroups that allocate beyond their share reclaim for themselves, by `memory.high`,
+//! so that others find free memory. `policy/reclaim.c` decides which cgroup, and how much.
+//!
+//! ```text
+//! /proc/pressure/memory ─► stalled? ─► allocations reclaim? ─► every 100 ms: usage, pgsteal, zoneinfo
+//!      trigger, no poll                 allocstall grew            └─► policy::reclaim ─► memory.high
+//! ```
+//!
+//! At rest the thread sleeps in poll(2) on a trigger of the kernel: nothing is read. The trigger
+//! fires when tasks were stalled for memory for 10 ms of half a second. If allocations had to
+//! reclaim meanwhile (`allocstall`), an episode begins: a look ten times a second. It ends when no
+//! limit is set any more and no allocation has reclaimed for 5 s.
+//!
+//! A limit that its cgroup has not come near for 10 s is put back to `max`. Only a `memory.high` of
+//! `max` is ever replaced; one that another program writes meanwhile is left to that program. What
+//! is set is noted in a file first ([`saved`]), so that the next agent puts it back if this one is
+//! killed.
+//!
+//! Cgroups that hold less than a hundredth of memory are not limited, nor looked at: there is
+//! nothing to gain, and at most a hundred are left. A delegated subtree is limited as a whole, where
+//! its owner cannot write.
+
+mod candidates;
+mod host;
+mod keeper;
+mod limits;
+mod saved;
+pub mod settings;
+mod status;
+
+use crate::controller::Controller;
+use crate::family::Family;
+use crate::journal::{Event, Journal};
+use crate::tree::Tree;
+use keeper::Keeper;
+use saved::Saved;
+use settings::{Mode, Settings};
+use status::Status;
+use std::cell::RefCell;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// The file that notes what is set, in the agent's directory of state.
+const FILE: &str = "reclaim.json";
+
+/// The part of the agent that limits allocators.
+pub struct Reclaim {
+    root: PathBuf,
+    tree: Tree,
+    settings: Rc<RefCell<Settings>>,
+    /// As they were when the thread began.
+    used: Settings,
+    state: PathBuf,
+    journal: Journal,
+    running: Option<Running>,
+    status: Arc<Mutex<Status>>,
+}
+
+/// A thread at work. Dropped, it puts all limits back and ends.
+struct Running {
+    /// Its end is the thread's.
+    end: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that was said where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Reclaim {
+    /// Puts back what an agent that was killed has left; does nothing else before its first tick.
+    pub fn new(
+        root: &Path,
+        tree: Tree,
+        settings: Rc<RefCell<Settings>>,
+        directory: &Path,
+        journal: Journal,
+    ) -> Reclaim {
+        let state = directory.join(FILE);
+        match Saved::open(&state) {
+            Ok(saved) => limits::take_over(saved, &tree, &journal),
+            Err(why) => journal.say(&Event::Reclaim {
+                why: format!("{why:#}"),
+            }),
+        }
+        Reclaim {
+            root: root.into(),
+            tree,
+            settings,
+            used: Settings::default(),
+            state,
+            journal,
+            running: None,
+            status: Arc::default(),
+        }
+    }
+
+    fn start(&self) -> anyhow::Result<Running> {
+        let (end, ended) = UnixStream::pair()?;
+        let keeper = Keeper::new(
+            host::Host::at(&self.root),
+            self.tree.clone(),
+            self.used.clone(),
+            Saved::open(&self.state)?,
+            self.journal.clone(),
+            Arc::clone(&self.status),
+        )?;
+        let thread = std::thread::Builder::new()
+            .name("reclaim".into())
+            .spawn(move || keeper.run(&ended))?;
+        Ok(Running {
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Controller for Reclaim {
+    fn tick(&mut self) {
+        if *self.settings.borrow() == self.used {
+            return;
+        }
+        self.used = self.settings.borrow().clone();
+        self.running = None;
+        if self.used.mode == Mode::Off {
+            return;
+        }
+        match self.start() {
+            Ok(running) => self.running = Some(running),
+            Err(why) => self.journal.say(&Event::Reclaim {
+                why: format!("{why:#}"),
+            }),
+        }
+    }
+
+    fn families(&self) -> Arc<[Family]> {
+        if self.running.is_none() {
+            return Arc::default();
+        }
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.families()
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cgroups that can be limited, and what the kernel says of each.
+
+use crate::tree::{Place, Tree};
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+const PAGE: u64 = 4096;
+
+/// A cgroup's counters, in pages; what is counted since it was made only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// What is charged to it: `memory.current`.
+    pub usage: u64,
+    /// Reclaimed of it since it was made.
+    pub stolen: u64,
+    /// Read back of that.
+    pub refaulted: u64,
+    /// `memory.min` or `memory.low`, the larger.
+    pub protection: u64,
+}
+
+impl Reading {
+    /// What it allocated since `before`: what it grew by, and what was reclaimed of it.
+    pub fn allocated_since(&self, before: &Reading) -> u64 {
+        let stolen = self.stolen.saturating_sub(before.stolen);
+        (self.usage + stolen).saturating_sub(before.usage)
+    }
+}
+
+/// Cgroups without children that memory is charged to, and that hold `least` pages or more. A
+/// delegated subtree counts as one.
+pub fn all(tree: &Tree, least: u64) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    let root = tree.root().to_path_buf();
+    tree.walk(&root, |place| {
+        if place.is_root() {
+            return true;
+        }
+        let Some(usage) = usage(&place.directory).filter(|_| !place.delegated) else {
+            return false;
+        };
+        // What holds little has no children that hold much.
+        if usage < least {
+            return false;
+        }
+        places.push(place.clone());
+        true
+    });
+    let is_above = |place: &Place, other: &Place| {
+        let below = other.path.strip_prefix(&place.path);
+        below.is_some_and(|below| below.starts_with('/'))
+    };
+    let has_child = |place: &Place| {
+        // A child may hold too little to be in the list.
+        let entries = fs::read_dir(&place.directory).into_iter().flatten();
+        let mut children = entries.flatten().map(|entry| entry.path());
+        children.any(|child| child.join(CURRENT).exists())
+    };
+    let leaves = places.iter().filter(|place| {
+        let delegates = places.iter().all(|other| !is_above(place, other));
+        delegates && (is_foreign(tree, place) || !has_child(place))
+    });
+    leaves.cloned().collect()
+}
+
+/// Whether the cgroup's directory belongs to a user other than root's, who may make children.
+fn is_foreign(tree: &Tree, place: &Place) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let owner = |path: &Path| fs::metadata(path).map(|metadata| metadata.uid()).ok();
+    owner(&place.directory) != owner(tree.root())
+}
+
+const CURRENT: &str = "memory.current";
+
+/// Pages that are charged to the cgroup in this directory.
+pub fn usage(directory: &Path) -> Option<u64> {
+    number::<u64>(directory, CURRENT).map(|bytes| bytes / PAGE)
+}
+
+/// All counters of the cgroup in this directory; nothing if it is gone.
+pub fn read(directory: &Path) -> Option<Reading> {
+    let usage = usage(directory)?;
+    let stat = fs::read_to_string(directory.join("memory.stat")).ok()?;
+    let counter = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(' ')?.trim().parse::<u64>().ok()
+    };
+    let counter = |name| counter(name).unwrap_or(0);
+    // `max` protects all of it.
+    let protection = |file| number(directory, file).map_or(u64::MAX, |bytes: u64| bytes / PAGE);
+    Some(Reading {
+        usage,
+        stolen: counter("pgsteal"),
+        refaulted: counter("workingset_refault_anon") + counter("workingset_refault_file"),
+        protection: protection("memory.min").max(protection("memory.low")),
+    })
+}
+
+fn number<T: FromStr>(directory: &Path, file: &str) -> Option<T> {
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cgroup(root: &Path, path: &str, bytes: u64) {
+        let directory = root.join(path);
+        fs::create_dir_all(&directory).expect("made");
+        fs::write(directory.join(CURRENT), format!("{bytes}\n")).expect("written");
+    }
+
+    #[test]
+    fn leaves_that_hold_enough_are_found() {
+        let dir = tempfile::tempdir().expect("made");
+        for (path, mib) in [
+            ("a", 300),
+            ("a/x", 200),
+            ("a/y", 1),
+            ("b", 1),
+            ("c", 9),
+            ("c/z", 1),
+        ] {
+            cgroup(dir.path(), path, mib << 20);
+        }
+        // No memory controller below: its memory is its parent's.
+        cgroup(dir.path(), "d", 50 << 20);
+        fs::create_dir(dir.path().join("d/sub")).expect("made");
+        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let found: Vec<String> = all(&tree, 1024)
+            .into_iter()
+            .map(|place| place.path)
+            .collect();
+        assert_eq!(found, ["/a/x", "/d"]);
+    }
+
+    #[test]
+    fn a_reading_has_what_was_stolen_and_protected() {
+        let dir = tempfile::tempdir().expect("made");
+        cgroup(dir.path(), "", 40_960);
+        let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).expect(file);
+        write(
+            "memory.stat",
+            "pgsteal 7\npgsteal_direct 5\nworkingset_refault_anon 2\nworkingset_refault_file 1\n",
+        );
+        write("memory.min", "0\n");
+        write("memory.low", "8192\n");
+        let now = read(dir.path()).expect("read");
+        let wanted = Reading {
+            usage: 10,
+            stolen: 7,
+            refaulted: 3,
+            protection: 2,
+        };
+        assert_eq!(now, wanted);
+        write("memory.low", "max\n");
+        assert_eq!(read(dir.path()).expect("read").protection, u64::MAX);
+        let before = Reading {
+            usage: 12,
+            stolen: 1,
+            ..now
+        };
+        assert_eq!(now.allocated_since(&before), 4);
+        assert_eq!(
+            before.allocated_since(&now),
+            2,
+            "what it freed is no allocation"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel says of the whole host's memory, and the trigger that it fires.
+
+use anyhow::{Context, Result};
+use nix::libc;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Some tasks were stalled for 10 ms of half a second, the shortest window there is.
+const TRIGGER: &[u8] = b"some 10000 500000\0";
+
+/// A host below its root directory.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: PathBuf,
+}
+
+/// Memory of all zones, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What the kernel gives out.
+    pub managed: u64,
+    /// What is free beyond the high watermarks and what zones keep for allocations that can use no
+    /// other.
+    pub free: u64,
+}
+
+impl Host {
+    /// The host whose root directory is there.
+    pub fn at(root: &Path) -> Host {
+        Host { root: root.into() }
+    }
+
+    /// Sets a trigger: the file is in an exceptional condition (`POLLPRI`) once when it fires.
+    ///
+    /// # Errors
+    /// The kernel has no PSI, or it is switched off, or the agent lacks CAP_SYS_RESOURCE.
+    pub fn trigger(&self) -> Result<File> {
+        let path = self.root.join("proc/pressure/memory");
+        let set = || {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(&path)?;
+            file.write_all(TRIGGER)?;
+            Ok::<_, std::io::Error>(file)
+        };
+        set().with_context(|| {
+            format!(
+                "no trigger on {}: [reclaim] needs psi=1 and CAP_SYS_RESOURCE",
+                path.display()
+            )
+        })
+    }
+
+    /// Memory of all zones now.
+    ///
+    /// # Errors
+    /// `/proc/zoneinfo` cannot be read.
+    pub fn memory(&self) -> Result<Memory> {
+        Ok(memory(&self.text("proc/zoneinfo")?))
+    }
+
+    /// How often an allocation had to reclaim first, since the host was started.
+    ///
+    /// # Errors
+    /// `/proc/vmstat` cannot be read.
+    pub fn stalls(&self) -> Result<u64> {
+        Ok(stalls(&self.text("proc/vmstat")?))
+    }
+
+    fn text(&self, name: &str) -> Result<String> {
+        let path = self.root.join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+}
+
+/// `allocstall` of each zone.
+fn stalls(vmstat: &str) -> u64 {
+    let counters = vmstat
+        .lines()
+        .filter(|line| line.starts_with("allocstall"))
+        .filter_map(|line| line.split_once(' ')?.1.trim().parse::<u64>().ok());
+    counters.sum()
+}
+
+fn memory(zoneinfo: &str) -> Memory {
+    let mut all = Memory::default();
+    // Of the zone at hand: free pages, the high watermark.
+    let (mut free, mut high) = (0, 0);
+    for line in zoneinfo.lines().map(str::trim) {
+        let number = |key: &str| line.strip_prefix(key)?.trim().parse::<u64>().ok();
+        if let Some(pages) = number("pages free ") {
+            free = pages;
+        } else if let Some(pages) = number("high ") {
+            high = pages;
+        } else if let Some(pages) = number("managed ") {
+            all.managed += pages;
+        } else if let Some(list) = line.strip_prefix("protection: (") {
+            let pages = list.trim_end_matches(')').split(", ");
+            let kept = pages.filter_map(|pages| pages.parse::<u64>().ok()).max();
+            all.free += free.saturating_sub(high + kept.unwrap_or(0));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONEINFO: &str = "\
+Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 5
+  pages free     3000
+        boost    0
+        min      66
+        low      82
+        high     98
+        spanned  4095
+        present  3998
+        managed  3840
+        cma      0
+        protection: (0, 540, 540, 540, 540)
+      nr_free_pages 3000
+  pagesets
+    cpu: 0
+              count: 0
+              high:  63
+Node 0, zone    DMA32
+  pages free     10000
+        boost    0
+        min      900
+        low      1125
+        high     1350
+        managed  138000
+        protection: (0, 0, 0, 0, 0)
+";
+
+    #[test]
+    fn what_zones_keep_is_not_free() {
+        let memory = memory(ZONEINFO);
+        assert_eq!(memory.managed, 141_840);
+        assert_eq!(memory.free, (3000 - 98 - 540) + (10_000 - 1350));
+    }
+
+    #[test]
+    fn stalls_of_all_zones_count() {
+        let text = "allocstall_dma32 3\nallocstall_normal 4\npgscan_direct 100\n";
+        assert_eq!(stalls(text), 7);
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The thread: waits for the trigger, and steps while allocations have to reclaim.
+
+use super::candidates::{self, Reading};
+use super::host::{Host, Memory};
+use super::limits::{self, Found, Refused};
+use super::saved::Saved;
+use super::settings::{Mode, Settings};
+use super::status::Status;
+use crate::journal::{Event, Journal};
+use crate::tree::{Place, Tree};
+use anyhow::Result;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use policy::UNLIMITED;
+use policy::reclaim::{self, Group};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two steps of an episode.
+const STEP: Duration = Duration::from_millis(100);
+/// Between two looks for cgroups that are new or have grown.
+const FIND: Duration = Duration::from_secs(1);
+/// An episode ends so long after the last allocation that had to reclaim.
+const CALM: Duration = Duration::from_secs(5);
+/// A limit that was not come near for so long is put back.
+const UNUSED: Duration = Duration::from_secs(10);
+/// A cgroup is near its limit with this part of it left.
+const NEAR: u64 = 32;
+/// Part of memory that a cgroup holds at least to be limited.
+const PART: u64 = 100;
+/// Changes of a limit by less than 256 KiB are not written.
+const CHANGE: u64 = 64;
+
+/// A cgroup in an episode.
+struct Member {
+    place: Place,
+    reading: Reading,
+    group: Group,
+    /// When it was last near its limit.
+    near: Instant,
+}
+
+/// The thread's state.
+pub struct Keeper {
+    host: Host,
+    tree: Tree,
+    settings: Settings,
+    saved: Saved,
+    journal: Journal,
+    status: Arc<Mutex<Status>>,
+    trigger: File,
+    /// Cgroups of the episode, by inode.
+    members: BTreeMap<u64, Member>,
+    headroom: u64,
+    stalls: u64,
+    /// When an allocation last had to reclaim; none between episodes.
+    stalled: Option<Instant>,
+    stepped: Instant,
+    found: Option<Instant>,
+    episodes: u64,
+    steps: u64,
+    said: Option<String>,
+}
+
+impl Keeper {
+    /// Sets the trigger; nothing else is done before it fires.
+    ///
+    /// # Errors
+    /// The kernel has no such trigger for this process.
+    pub fn new(
+        host: Host,
+        tree: Tree,
+        settings: Settings,
+        saved: Saved,
+        journal: Journal,
+        status: Arc<Mutex<Status>>,
+    ) -> Result<Keeper> {
+        Ok(Keeper {
+            trigger: host.trigger()?,
+            stalls: host.stalls()?,
+            headroom: reclaim::headroom(host.memory()?.managed, 0, false),
+            host,
+            tree,
+            settings,
+            saved,
+            journal,
+            status,
+            members: BTreeMap::new(),
+            stalled: None,
+            stepped: Instant::now(),
+            found: None,
+            episodes: 0,
+            steps: 0,
+            said: None,
+        })
+    }
+
+    /// Runs until the other end of `ended` is closed; then puts all limits back.
+    pub fn run(mut self, ended: &UnixStream) {
+        while let Ok(fired) = self.wait(ended) {
+            if let Err(why) = self.look(fired) {
+                self.complain(&format!("{why:#}"));
+            }
+            self.tell();
+        }
+        for (_, member) in std::mem::take(&mut self.members) {
+            self.release(&member);
+        }
+        self.tell();
+    }
+
+    /// Whether the trigger fired; an error if it is over.
+    fn wait(&self, ended: &UnixStream) -> Result<bool, ()> {
+        let timeout = match self.stalled {
+            None => PollTimeout::NONE,
+            Some(_) => {
+                let left = (self.stepped + STEP).saturating_duration_since(Instant::now());
+                // Up to the next millisecond: rounded down it would spin through the last one.
+                let left = left + Duration::from_millis(1);
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)
+            }
+        };
+        let mut fds = [
+            PollFd::new(ended.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.trigger.as_fd(), PollFlags::POLLPRI),
+        ];
+        // A signal ends the wait early, which is as good as any other end.
+        let _ = poll(&mut fds, timeout);
+        match fds.map(|fd| fd.any() == Some(true)) {
+            [true, _] => Err(()),
+            [false, fired] => Ok(fired),
+        }
+    }
+
+    fn look(&mut self, fired: bool) -> Result<()> {
+        let stalls = self.host.stalls()?;
+        let stalled = stalls != self.stalls;
+        self.stalls = stalls;
+        let now = Instant::now();
+        match self.stalled {
+            None if fired && stalled => {
+                self.episodes += 1;
+                self.stalled = Some(now);
+                self.stepped = now;
+                self.journal.say(&Event::ReclaimBegins);
+                self.find(self.host.memory()?.managed);
+            }
+            None => {}
+            Some(_) if now < self.stepped + STEP => {
+                self.note_stall(stalled, now);
+            }
+            Some(last) => {
+                self.note_stall(stalled, now);
+                self.step(stalled, now)?;
+                let is_calm = !stalled && now - last > CALM;
+                if is_calm && self.members.values().all(|of| of.group.limit == UNLIMITED) {
+                    self.stalled = None;
+                    self.members.clear();
+                    self.journal.say(&Event::ReclaimEnds);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_stall(&mut self, stalled: bool, now: Instant) {
+        if stalled {
+            self.stalled = Some(now);
+        }
+    }
+
+    fn step(&mut self, stalled: bool, now: Instant) -> Result<()> {
+        let elapsed = now - self.stepped;
+        self.stepped = now;
+        self.steps += 1;
+        let Memory { managed, free } = self.host.memory()?;
+        self.headroom = reclaim::headroom(managed, self.headroom, stalled);
+        if self.found.is_none_or(|found| now - found >= FIND) {
+            self.find(managed);
+        }
+        self.measure(elapsed, now);
+        let host = reclaim::Host {
+            memory: managed,
+            free,
+            headroom: self.headroom,
+        };
+        let groups: Vec<Group> = self.members.values().map(|member| member.group).collect();
+        let limits = reclaim::limits(&host, &groups);
+        let inodes: Vec<u64> = self.members.keys().copied().collect();
+        for (inode, limit) in inodes.into_iter().zip(limits) {
+            self.apply(inode, limit, now);
+        }
+        Ok(())
+    }
+
+    /// Looks for cgroups that are large enough to be limited. Those that are limited stay.
+    fn find(&mut self, managed: u64) {
+        self.found = Some(Instant::now());
+        let found = candidates::all(&self.tree, managed / PART);
+        self.members.retain(|inode, member| {
+            member.group.limit != UNLIMITED || found.iter().any(|place| place.inode == *inode)
+        });
+        for place in found {
+            if self.settings.is_exempt(&place.path) || self.members.contains_key(&place.inode) {
+                continue;
+            }
+            let Some(reading) = candidates::read(&place.directory) else {
+                continue;
+            };
+            let fixed = limits::look(&place.directory, None) != Found::Own;
+            let group = Group {
+                limit: UNLIMITED,
+                weight: self.settings.weight(&place.path),
+                fixed: fixed.into(),
+                ..Group::default()
+            };
+            let member = Member {
+                reading,
+                group,
+                near: Instant::now(),
+                place,
+            };
+            self.members.insert(member.place.inode, member);
+        }
+    }
+
+    /// Reads all counters, and forgets cgroups that are gone.
+    fn measure(&mut self, elapsed: Duration, now: Instant) {
+        let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let saved = &mut self.saved;
+        self.members.retain(|_, member| {
+            let reading = candidates::read(&member.place.directory);
+            let Some(reading) = reading.filter(|_| member.place.is_there()) else {
+                // If it cannot be noted now, it will be with the next limit.
+                let _ = saved.note(&member.place, &[]);
+                return false;
+            };
+            let before = member.reading;
+            let group = &mut member.group;
+            let rate = |was, now: u64, before| reclaim::rate(was, now.saturating_sub(before), ms);
+            group.rate = reclaim::rate(group.rate, reading.allocated_since(&before), ms);
+            group.stolen = rate(group.stolen, reading.stolen, before.stolen);
+            group.refaulted = rate(group.refaulted, reading.refaulted, before.refaulted);
+            (group.usage, group.protection) = (reading.usage, reading.protection);
+            if reading.usage.saturating_add(group.limit / NEAR) >= group.limit {
+                member.near = now;
+            }
+            member.reading = reading;
+            true
+        });
+    }
+
+    fn apply(&mut self, inode: u64, limit: u64, now: Instant) {
+        let Some(member) = self.members.get_mut(&inode) else {
+            return;
+        };
+        let before = Some(member.group.limit).filter(|limit| *limit != UNLIMITED);
+        if before.is_some() && now - member.near > UNUSED {
+            if let Some(member) = self.members.remove(&inode) {
+                self.release(&member);
+            }
+            return;
+        }
+        if limit == UNLIMITED || before.is_some_and(|before| before.abs_diff(limit) < CHANGE) {
+            return;
+        }
+        let cgroup = member.place.path.clone();
+        if self.settings.mode == Mode::Observe {
+            member.group.fixed = 1;
+            let (is, bytes) = (member.group.usage, limit);
+            self.journal.say(&Event::WouldLimit {
+                cgroup,
+                usage_mib: is >> 8,
+                to_mib: bytes >> 8,
+            });
+            return;
+        }
+        match limits::set(&mut self.saved, &member.place, before, limit) {
+            Ok(()) => {
+                member.group.limit = limit;
+                if before.is_none() {
+                    member.near = now;
+                    self.journal.say(&Event::Limited {
+                        cgroup,
+                        to_mib: limit >> 8,
+                    });
+                }
+            }
+            Err(Refused::Found(Found::Foreign(value))) => {
+                member.group.limit = UNLIMITED;
+                member.group.fixed = 1;
+                self.journal.say(&Event::LimitLeft { cgroup, value });
+            }
+            Err(Refused::Found(_)) => {
+                self.members.remove(&inode);
+            }
+            Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),
+        }
+    }
+
+    /// Puts a cgroup's limit back.
+    fn release(&mut self, member: &Member) {
+        if member.group.limit == UNLIMITED {
+            return;
+        }
+        let cgroup = member.place.path.clone();
+        match limits::put_back(&mut self.saved, &member.place, member.group.limit) {
+            Ok(()) => self.journal.say(&Event::Unlimited { cgroup }),
+            Err(Refused::Found(Found::Foreign(value))) => {
+                self.journal.say(&Event::LimitLeft { cgroup, value });
+            }
+            Err(Refused::Found(_)) => {}
+            Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),
+        }
+    }
+
+    /// Says what is wrong, once.
+    fn complain(&mut self, why: &str) {
+        if self.said.as_deref() != Some(why) {
+            self.journal.say(&Event::Reclaim { why: why.into() });
+            self.said = Some(why.into());
+        }
+    }
+
+    fn tell(&self) {
+        let limited = self.members.values();
+        let limits = limited.filter(|member| member.group.limit != UNLIMITED);
+        let status = Status {
+            active: self.stalled.is_some(),
+            episodes: self.episodes,
+            steps: self.steps,
+            headroom: self.headroom,
+            limits: limits
+                .map(|member| (member.place.path.clone(), member.group.limit))
+                .collect(),
+        };
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}

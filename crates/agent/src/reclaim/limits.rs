@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Writing `memory.high`, and what keeps another program's value from being lost.
+//!
+//! A write below the usage makes the writing task reclaim the difference first. It gives up on a
+//! signal, or when reclaim finds nothing; the limit is set by then.
+
+use super::saved::Saved;
+use crate::journal::{Event, Journal};
+use crate::tree::{Place, Tree};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+const FILE: &str = "memory.high";
+/// How `memory.high` says that there is none.
+const NONE: &str = "max";
+const PAGE: u64 = 4096;
+
+/// What was found in place of the limit that was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// What was expected.
+    Own,
+    /// Another program's value, in the file's words.
+    Foreign(String),
+    /// The cgroup is gone.
+    Gone,
+}
+
+/// Whether `memory.high` says `pages`; no limit if `None`.
+pub fn look(directory: &Path, pages: Option<u64>) -> Found {
+    let Ok(text) = fs::read_to_string(directory.join(FILE)) else {
+        return Found::Gone;
+    };
+    match text.trim() {
+        text if text == words(pages) => Found::Own,
+        text => Found::Foreign(text.into()),
+    }
+}
+
+/// Writes `memory.high`; no limit if `None`.
+///
+/// # Errors
+/// The kernel's, or the cgroup is gone.
+pub fn write(directory: &Path, pages: Option<u64>) -> io::Result<()> {
+    // Not made: a directory that is no cgroup's would get one.
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(directory.join(FILE))?;
+    file.write_all(format!("{}\n", words(pages)).as_bytes())
+}
+
+fn words(pages: Option<u64>) -> String {
+    pages.map_or(NONE.into(), |pages| (pages * PAGE).to_string())
+}
+
+/// Sets the limit of a cgroup that has `before`, which is noted first.
+///
+/// # Errors
+/// What was found instead of `before`: nothing was written. Or why it cannot be.
+pub fn set(saved: &mut Saved, place: &Place, before: Option<u64>, to: u64) -> Result<(), Refused> {
+    match look(&place.directory, before) {
+        Found::Own => {}
+        other => {
+            saved.note(place, &[])?;
+            return Err(Refused::Found(other));
+        }
+    }
+    let values: Vec<u64> = before
+        .iter()
+        .chain([&to])
+        .map(|pages| pages * PAGE)
+        .collect();
+    saved.note(place, &values)?;
+    write(&place.directory, Some(to))?;
+    Ok(())
+}
+
+/// Puts a limit back to none, unless another program has changed it.
+///
+/// # Errors
+/// As for [`set`].
+pub fn put_back(saved: &mut Saved, place: &Place, limit: u64) -> Result<(), Refused> {
+    let found = look(&place.directory, Some(limit));
+    if found == Found::Own {
+        write(&place.directory, None)?;
+    }
+    saved.note(place, &[])?;
+    match found {
+        Found::Own => Ok(()),
+        other => Err(Refused::Found(other)),
+    }
+}
+
+/// Why a limit was not set.
+#[derive(Debug)]
+pub enum Refused {
+    /// Another value is there.
+    Found(Found),
+    /// It could not be noted or written.
+    Failed(anyhow::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(why: io::Error) -> Refused {
+        match why.kind() {
+            io::ErrorKind::NotFound => Refused::Found(Found::Gone),
+            _ => Refused::Failed(why.into()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Refused {
+    fn from(why: anyhow::Error) -> Refused {
+        Refused::Failed(why)
+    }
+}
+
+/// Puts back what an agent that was killed has left.
+pub fn take_over(mut saved: Saved, tree: &Tree, journal: &Journal) {
+    if saved.entries().next().is_none() {
+        return;
+    }
+    let mut there = BTreeMap::new();
+    tree.walk(tree.root(), |place| {
+        there.insert(place.inode, place.clone());
+        true
+    });
+    for entry in saved.entries() {
+        let Some(place) = there.get(&entry.inode).filter(|at| at.path == entry.cgroup) else {
+            continue;
+        };
+        let text = fs::read_to_string(place.directory.join(FILE)).unwrap_or_default();
+        let text = text.trim();
+        let is_own = text
+            .parse()
+            .is_ok_and(|bytes| entry.values.contains(&bytes));
+        let cgroup = place.path.clone();
+        match is_own.then(|| write(&place.directory, None)) {
+            Some(Ok(())) => journal.say(&Event::Unlimited { cgroup }),
+            Some(Err(why)) => journal.say(&Event::Reclaim {
+                why: format!("{cgroup}: {FILE} cannot be put back to {NONE}: {why}"),
+            }),
+            None if text == NONE => {}
+            None => journal.say(&Event::LimitLeft {
+                cgroup,
+                value: text.into(),
+            }),
+        }
+    }
+    if let Err(why) = saved.clear() {
+        journal.say(&Event::Reclaim {
+            why: format!("{why:#}"),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Cgroup {
+        dir: tempfile::TempDir,
+        place: Place,
+        saved: Saved,
+    }
+
+    fn cgroup(high: &str) -> Cgroup {
+        let dir = tempfile::tempdir().expect("made");
+        let directory = dir.path().join("a");
+        fs::create_dir(&directory).expect("made");
+        fs::write(directory.join(FILE), high).expect("written");
+        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let mut place = None;
+        tree.walk(&directory, |found| {
+            place = Some(found.clone());
+            true
+        });
+        Cgroup {
+            place: place.expect("found"),
+            saved: Saved::open(&dir.path().join("state")).expect("empty"),
+            dir,
+        }
+    }
+
+    impl Cgroup {
+        fn says(&self) -> String {
+            fs::read_to_string(self.place.directory.join(FILE)).expect("read")
+        }
+
+        /// As after SIGKILL: the next agent knows what is in the file.
+        fn next_agent(&self) {
+            let saved = Saved::open(&self.dir.path().join("state")).expect("read");
+            let tree = Tree::at(self.dir.path()).expect("a hierarchy");
+            take_over(saved, &tree, &Journal::new(std::io::sink(), false));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_set_changed_and_put_back() {
+        let mut of = cgroup("max\n");
+        set(&mut of.saved, &of.place, None, 10).expect("set");
+        assert_eq!(of.says(), "40960\n");
+        set(&mut of.saved, &of.place, Some(10), 9).expect("set");
+        put_back(&mut of.saved, &of.place, 9).expect("put back");
+        assert_eq!(of.says(), "max\n");
+        assert_eq!(of.saved.entries().count(), 0);
+    }
+
+    #[test]
+    fn a_value_of_another_program_stays() {
+        let mut of = cgroup("8192\n");
+        let refused = set(&mut of.saved, &of.place, None, 10).expect_err("refused");
+        assert!(matches!(refused, Refused::Found(Found::Foreign(value)) if value == "8192"));
+        let mut of = cgroup("max\n");
+        set(&mut of.saved, &of.place, None, 10).expect("set");
+        fs::write(of.place.directory.join(FILE), "4096\n").expect("written");
+        put_back(&mut of.saved, &of.place, 10).expect_err("left");
+        assert_eq!(of.says(), "4096\n");
+    }
+
+    #[test]
+    fn the_next_agent_puts_back_what_a_killed_one_left() {
+        let mut of = cgroup("max\n");
+        set(&mut of.saved, &of.place, None, 10).expect("set");
+        of.next_agent();
+        assert_eq!(of.says(), "max\n");
+        // Killed between the note and the write: the value before is known, too.
+        set(&mut of.saved, &of.place, None, 10).expect("set");
+        of.saved.note(&of.place, &[40_960, 36_864]).expect("noted");
+        of.next_agent();
+        assert_eq!(of.says(), "max\n");
+        // Another program's value is not.
+        of.saved.note(&of.place, &[40_960]).expect("noted");
+        fs::write(of.place.directory.join(FILE), "12288\n").expect("written");
+        of.next_agent();
+        assert_eq!(of.says(), "12288\n");
+        let saved = Saved::open(&of.dir.path().join("state")).expect("read");
+        assert_eq!(saved.entries().count(), 0);
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which limits the agent has set, in a file below /run, so that the next agent puts them back if
+//! this one is killed. Each was `max` before.
+//!
+//! The file is written before a limit is, with the value there is and the one to be: whichever of
+//! them a crash leaves in place, it is known.
+
+use crate::ledger;
+use crate::tree::Place;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+
+/// A cgroup's limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// From the root of the hierarchy.
+    pub cgroup: String,
+    /// Of the directory, which tells a cgroup from its successor.
+    pub inode: u64,
+    /// What `memory.high` may say, in bytes.
+    pub values: Vec<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    entries: Vec<Entry>,
+}
+
+/// All limits, and their file.
+#[derive(Debug)]
+pub struct Saved {
+    file: PathBuf,
+    entries: BTreeMap<u64, Entry>,
+}
+
+impl Saved {
+    /// What the file says; nothing if it is not there.
+    ///
+    /// # Errors
+    /// It is there and cannot be understood.
+    pub fn open(file: &Path) -> Result<Saved> {
+        let entries = match fs::read_to_string(file) {
+            Ok(text) => parsed(&text).with_context(|| {
+                format!(
+                    "{} does not say which limits were set: remove it, and put memory.high of cgroups that are limited \
+                     back to max by hand",
+                    file.display()
+                )
+            })?,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
+        };
+        Ok(Saved {
+            file: file.into(),
+            entries: entries
+                .into_iter()
+                .map(|entry| (entry.inode, entry))
+                .collect(),
+        })
+    }
+
+    /// All entries, by cgroup.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// Notes that the cgroup's limit is one of `values`, before it is; none of them forgets it.
+    ///
+    /// # Errors
+    /// The file cannot be written; the old one is still there.
+    pub fn note(&mut self, place: &Place, values: &[u64]) -> Result<()> {
+        match values {
+            [] => self.entries.remove(&place.inode),
+            values => self.entries.insert(
+                place.inode,
+                Entry {
+                    cgroup: place.path.clone(),
+                    inode: place.inode,
+                    values: values.into(),
+                },
+            ),
+        };
+        self.save()
+    }
+
+    /// Forgets all of them.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn clear(&mut self) -> Result<()> {
+        self.entries.clear();
+        self.save()
+    }
+
+    fn save(&self) -> Result<()> {
+        let document = Document {
+            version: VERSION,
+            entries: self.entries.values().cloned().collect(),
+        };
+        ledger::replace(&self.file, &serde_json::to_string(&document)?)
+            .with_context(|| format!("cannot write {}", self.file.display()))
+    }
+}
+
+fn parsed(text: &str) -> Result<Vec<Entry>> {
+    let document: Document = serde_json::from_str(text)?;
+    let version = document.version;
+    ensure!(version == VERSION, "version {version}, not {VERSION}");
+    Ok(document.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_comes_back_as_it_was_noted() {
+        let dir = tempfile::tempdir().expect("made");
+        let file = dir.path().join("weir/reclaim.json");
+        let place = |inode| Place {
+            directory: "/".into(),
+            path: format!("/{inode}"),
+            inode,
+            delegated: false,
+        };
+        let mut saved = Saved::open(&file).expect("nothing yet");
+        saved.note(&place(1), &[4096]).expect("written");
+        saved.note(&place(2), &[4096, 8192]).expect("written");
+        saved.note(&place(1), &[]).expect("written");
+        let again = Saved::open(&file).expect("read");
+        let entries: Vec<_> = again.entries().cloned().collect();
+        let [entry] = &entries[..] else {
+            panic!("{entries:?}")
+        };
+        assert_eq!((entry.inode, &entry.values[..]), (2, &[4096, 8192][..]));
+        fs::write(&file, "{\"version\": 2, \"entries\": []}").expect("written");
+        let why = format!("{:#}", Saved::open(&file).expect_err("refused"));
+        assert!(
+            why.contains("put memory.high") && why.contains("version 2"),
+            "{why}"
+        );
+    }
+}
