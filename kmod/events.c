@@ -230,7 +230,7 @@ void weir_events_show(void)
 
 static void look_for(struct tracepoint *tracepoint, void *unused)
 {
-	if (!strcmp(tracepoint->name, "balance_dirty_pages"))
+	if (!strcmp(tracepoint->name, WEIR_PAUSE_TRACEPOINT))
 		pauses = tracepoint;
 	if (!strcmp(tracepoint->name, "sched_process_exit"))
 		exits = tracepoint;
@@ -246,7 +246,7 @@ int weir_events_find(void)
 	for_each_kernel_tracepoint(look_for, NULL);
 	if (pauses)
 		return 0;
-	pr_err("refusing to load: this kernel has no tracepoint balance_dirty_pages\n");
+	pr_err("refusing to load: this kernel has no tracepoint " WEIR_PAUSE_TRACEPOINT "\n");
 	return -ENOENT;
 }
 

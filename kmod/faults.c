@@ -4,7 +4,7 @@
  * otherwise.
  *
  *   fault_one_in   lose one decision in this many, as a missed probe would
- *   fault_hide     a function or struct member this kernel shall not have
+ *   fault_hide     a function or a name in BTF this kernel shall not have
  *   fault_taken    a kernel that brings a memory.dirty_min of its own
  *   fault_stall    the beat does nothing, as if its workqueue were stuck
  */
@@ -18,7 +18,7 @@ MODULE_PARM_DESC(fault_one_in, "lose one decision in this many, 0 = none");
 
 static char *fault_hide;
 module_param(fault_hide, charp, 0444);
-MODULE_PARM_DESC(fault_hide, "function or member that is not to be found");
+MODULE_PARM_DESC(fault_hide, "function or name in BTF that is not to be found");
 
 static bool fault_taken;
 module_param(fault_taken, bool, 0444);
@@ -47,6 +47,19 @@ bool weir_fault(void)
 bool weir_fault_hides(const char *name)
 {
 	return fault_hide && !strcmp(fault_hide, name);
+}
+
+/* BTF as a kernel would bring it that calls what is to be hidden something else. */
+void weir_fault_rename(void *blob, size_t size)
+{
+	size_t len = fault_hide ? strlen(fault_hide) + 1 : 0;
+	char *at;
+
+	/* with the ends of the names before and after it */
+	for (at = blob + 1; len && at + len <= (char *)blob + size; at++) {
+		if (!at[-1] && !memcmp(at, fault_hide, len))
+			*at = '?';
+	}
 }
 
 static int show_taken(struct seq_file *seq, void *unused)

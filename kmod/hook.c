@@ -111,26 +111,25 @@ enum { PASS, LIMITS };
 /* What a livepatch is likelier to have comes first: then nothing is patched in vain. */
 static struct hook hooks[] = {
 	[PASS] = {
-		.function = "balance_dirty_pages",
 		.wrapper = (unsigned long)pass_wrapper,
 		.of_pass = true,
 	},
 	[LIMITS] = {
-		.function = "domain_dirty_limits",
 		.wrapper = (unsigned long)limits_wrapper,
 	},
 };
 
-/* Find both functions and their ftrace sites; a message names what is missing. */
-int weir_hooks_find(void)
+/* Find the ftrace sites of the functions at these addresses; a message names what has none. */
+int weir_hooks_find(unsigned long pass, unsigned long limits)
 {
 	unsigned long rest[ARRAY_SIZE(hooks)];
 	int i;
 
+	hooks[PASS].function = weir_function(WEIR_FUNCTION_PASS)->name;
+	hooks[PASS].address = pass;
+	hooks[LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
+	hooks[LIMITS].address = limits;
 	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
-		hooks[i].address = weir_symbol_required(hooks[i].function);
-		if (!hooks[i].address)
-			return -ENOENT;
 		rest[i] = weir_ftrace_location(hooks[i].address);
 		if (!rest[i]) {
 			pr_err("refusing to load: %s() cannot be hooked: it has no ftrace site\n",

@@ -15,120 +15,78 @@
 
 struct weir_layout weir_layout;
 
-/* The offset of a member that must exist with this size. */
-static int offset_of(const struct weir_btf *btf, const char *type,
-		     const char *name, u32 size_bytes, u32 *offset)
+/* Say what does not fit. */
+static int layout_refuse(const struct weir_need *need)
 {
-	struct weir_member member;
+	bool missing = need->fit == WEIR_MISSING;
 
-	if (weir_btf_member(btf, type, name, &member)) {
-		pr_err("refusing to load: struct %s of this kernel has no member %s\n",
-		       type, name);
-		return -ENOENT;
-	}
-	if (member.size_bytes != size_bytes) {
-		pr_err("refusing to load: member %s of struct %s is %u bytes in this kernel, weir knows it with %u\n",
-		       name, type, member.size_bytes, size_bytes);
-		return -EINVAL;
-	}
-	*offset = member.offset_bytes;
-	return 0;
-}
-
-static int check_function(const struct weir_btf *btf, const char *function,
-			  const char *const *params, u32 count)
-{
-	int err = weir_btf_function_takes(btf, function, params, count);
-
-	if (err)
+	switch (need->kind) {
+	case WEIR_NEED_FUNCTION:
 		pr_err("refusing to load: %s() %s in this kernel's BTF\n",
-		       function, err == -ENOENT ? "is missing" :
+		       need->name, missing ? "is missing" :
 		       "has other arguments than weir knows");
-	return err;
+		break;
+	case WEIR_NEED_TRACEPOINT:
+		pr_err("refusing to load: tracepoint %s %s in this kernel's BTF\n",
+		       need->name, missing ? "is missing" :
+		       "has other arguments than weir knows");
+		break;
+	case WEIR_NEED_STRUCT:
+		pr_err("refusing to load: this kernel has no struct %s\n",
+		       need->name);
+		break;
+	case WEIR_NEED_MEMBER:
+		if (missing)
+			pr_err("refusing to load: struct %s of this kernel has no member %s\n",
+			       need->of, need->name);
+		else
+			pr_err("refusing to load: member %s of struct %s is %u bytes in this kernel, weir knows it with %u\n",
+			       need->name, need->of, need->size_bytes,
+			       need->wanted_bytes);
+		break;
+	}
+	return missing ? -ENOENT : -EINVAL;
 }
 
-static int check_functions(const struct weir_btf *btf)
+/* Everything that policy/needs.c lists. */
+static int check_needs(const struct weir_btf *btf)
 {
-	static const char *const pass[] = { "bdi_writeback", "8", "4" };
-	static const char *const limits[] = { "dirty_throttle_control" };
-	static const char *const start[] = { "bdi_writeback" };
-	static const char *const state[] = { "mem_cgroup", "4" };
-	static const char *const add[] = { "cgroup_subsys", "cftype" };
-	static const char *const remove[] = { "cftype" };
+	struct weir_need need;
+	u32 i;
 
-	return check_function(btf, "balance_dirty_pages", pass, 3) ?:
-	       check_function(btf, "domain_dirty_limits", limits, 1) ?:
-	       check_function(btf, "wb_start_background_writeback", start, 1) ?:
-	       check_function(btf, "memcg_page_state", state, 2) ?:
-	       check_function(btf, "cgroup_add_dfl_cftypes", add, 2) ?:
-	       check_function(btf, "cgroup_rm_cftypes", remove, 1);
-}
-
-/*
- * Since "writeback: Fix calculations in trace_balance_dirty_pages() for cgwb"
- * (6.15) the tracepoint passes the domain, and not numbers read from it.
- */
-static int check_tracepoint(const struct weir_btf *btf)
-{
-	static const char callback[] = "btf_trace_balance_dirty_pages";
-	static const char *const numbers[] = {
-		"*", "bdi_writeback", "8", "8", "8", "8", "8", "8", "8", "8",
-		"8", "8", "8",
-	};
-	static const char *const dtc[] = {
-		"*", "bdi_writeback", "dirty_throttle_control", "8", "8", "8",
-		"8", "8", "8",
-	};
-	int err = weir_btf_tracepoint_takes(btf, callback, dtc,
-					    ARRAY_SIZE(dtc));
-
-	weir_layout.pause_with_dtc = !err;
-	if (err)
-		err = weir_btf_tracepoint_takes(btf, callback, numbers,
-						ARRAY_SIZE(numbers));
-	if (err)
-		pr_err("refusing to load: tracepoint balance_dirty_pages has other arguments in this kernel's BTF than weir knows\n");
-	return err;
-}
-
-/*
- * sched_process_exit also says whether the whole process ends since "exit: move
- * and extend sched_process_exit() tracepoint" (6.16).  Nobody listens to any other.
- */
-static void read_exit(const struct weir_btf *btf)
-{
-	static const char callback[] = "btf_trace_sched_process_exit";
-	static const char *const params[] = { "*", "task_struct", "1" };
-
-	weir_layout.exit_with_group =
-		!weir_btf_tracepoint_takes(btf, callback, params, 3);
-	weir_layout.exit_known = weir_layout.exit_with_group ||
-		!weir_btf_tracepoint_takes(btf, callback, params, 2);
-}
-
-static int read_dtc(const struct weir_btf *btf)
-{
-	static const struct {
-		const char *name;
-		u32 *offset;
-	} members[] = {
-		{ "dom", &weir_layout.dtc_dom },
-		{ "gdtc", &weir_layout.dtc_gdtc },
-		{ "wb", &weir_layout.dtc_wb },
-		{ "avail", &weir_layout.dtc_avail },
-		{ "dirty", &weir_layout.dtc_dirty },
-		{ "thresh", &weir_layout.dtc_thresh },
-		{ "bg_thresh", &weir_layout.dtc_bg_thresh },
-	};
-	int i, err;
-
-	for (i = 0; i < ARRAY_SIZE(members); i++) {
-		err = offset_of(btf, "dirty_throttle_control", members[i].name,
-				sizeof(long), members[i].offset);
-		if (err)
-			return err;
+	for (i = 0; weir_need(btf, weir_layout.reparents, i, &need); i++) {
+		if (need.fit != WEIR_FITS)
+			return layout_refuse(&need);
 	}
 	return 0;
+}
+
+static void read_tracepoints(const struct weir_btf *btf)
+{
+	int with_dtc, with_group;
+
+	weir_pause_form(btf, &with_dtc);
+	weir_layout.pause_with_dtc = with_dtc;
+	weir_layout.exit_known = weir_exit_form(btf, &with_group) == WEIR_FITS;
+	weir_layout.exit_with_group = with_group;
+}
+
+static u32 offset_of(const struct weir_btf *btf, const char *type,
+		     const char *name)
+{
+	struct weir_member member = { 0 };
+
+	weir_btf_member(btf, type, name, &member);
+	return member.offset_bytes;
+}
+
+static void read_dtc(const struct weir_btf *btf)
+{
+#define OFFSET(member)							\
+	weir_layout.dtc_##member =					\
+		offset_of(btf, "dirty_throttle_control", #member);
+	WEIR_DTC_MEMBERS(OFFSET)
+#undef OFFSET
 }
 
 /* Structs this module knows from headers must be what the kernel runs. */
@@ -136,26 +94,23 @@ static int check_public(const struct weir_btf *btf)
 {
 	static const struct {
 		const char *name;
-		int size;
+		size_t size;
 	} structs[] = {
-		{ "bdi_writeback", sizeof(struct bdi_writeback) },
-		{ "backing_dev_info", sizeof(struct backing_dev_info) },
-		{ "mem_cgroup", sizeof(struct mem_cgroup) },
-		{ "wb_domain", sizeof(struct wb_domain) },
-		{ "cftype", sizeof(struct cftype) },
-		{ "task_struct", sizeof(struct task_struct) },
+#define SIZE(name) { #name, sizeof(struct name) },
+		WEIR_STRUCTS(SIZE)
 #ifdef CONFIG_PSI
-		{ "psi_group", sizeof(struct psi_group) },
+		SIZE(psi_group)
 #endif
+#undef SIZE
 	};
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(structs); i++) {
-		int size = weir_btf_size(btf, structs[i].name);
+		long long size = weir_btf_size(btf, structs[i].name);
 
 		if (size == structs[i].size)
 			continue;
-		pr_err("refusing to load: struct %s is %d bytes in this kernel, %d in the headers this module was built with; rebuild it for the running kernel\n",
+		pr_err("refusing to load: struct %s is %lld bytes in this kernel, %zu in the headers this module was built with; rebuild it for the running kernel\n",
 		       structs[i].name, size, structs[i].size);
 		return -EINVAL;
 	}
@@ -183,51 +138,30 @@ static int read_counter(struct mem_cgroup *fake, int item, const char *label,
 	return 0;
 }
 
-/*
- * Since "mm: vmscan: prepare for reparenting traditional LRU folios" (7.1) and
- * what follows it: counts.c.
- */
-static int read_flushed(const struct weir_btf *btf,
-			const struct weir_member *total,
-			const struct weir_member *percpu)
+static void read_flushed(const struct weir_btf *btf,
+			 const struct weir_member *total,
+			 const struct weir_member *percpu)
 {
-	struct weir_member pending, own;
-
-	weir_layout.reparents = weir_symbol("lru_reparent_memcg");
-	if (!weir_layout.reparents)
-		return 0;
-	if (weir_btf_member(btf, "memcg_vmstats", "state_pending", &pending) ||
-	    weir_btf_member(btf, "memcg_vmstats", "state_local", &own) ||
-	    pending.size_bytes != total->size_bytes ||
-	    own.size_bytes != total->size_bytes) {
-		pr_err("refusing to load: memcg_vmstats.state_pending and memcg_vmstats.state_local are not the arrays weir knows\n");
-		return -ENOENT;
-	}
 	weir_layout.flushed_all = total->offset_bytes;
-	weir_layout.flushed_pending = pending.offset_bytes;
-	weir_layout.flushed_own = own.offset_bytes;
+	weir_layout.flushed_pending =
+		offset_of(btf, "memcg_vmstats", "state_pending");
+	weir_layout.flushed_own = offset_of(btf, "memcg_vmstats", "state_local");
 	weir_layout.flushed_dirty =
 		weir_layout.stat_dirty - percpu->offset_bytes;
 	weir_layout.flushed_writeback =
 		weir_layout.stat_writeback - percpu->offset_bytes;
-	return 0;
 }
 
 static int read_counters(const struct weir_btf *btf)
 {
-	struct weir_member total, percpu;
+	struct weir_member total = { 0 }, percpu = { 0 };
 	struct mem_cgroup *fake;
 	int words = weir_btf_size(btf, "memcg_vmstats") / (int)sizeof(long);
 	long *stats;
 	int i, err = -ENOMEM;
 
-	if (words <= 0 ||
-	    weir_btf_member(btf, "memcg_vmstats", "state", &total) ||
-	    weir_btf_member(btf, "memcg_vmstats_percpu", "state", &percpu) ||
-	    total.size_bytes != percpu.size_bytes) {
-		pr_err("refusing to load: memcg_vmstats.state and memcg_vmstats_percpu.state are not the arrays weir knows\n");
-		return -ENOENT;
-	}
+	weir_btf_member(btf, "memcg_vmstats", "state", &total);
+	weir_btf_member(btf, "memcg_vmstats_percpu", "state", &percpu);
 	fake = kzalloc(sizeof(*fake), GFP_KERNEL);
 	stats = kcalloc(words, sizeof(long), GFP_KERNEL);
 	if (fake && stats) {
@@ -237,8 +171,8 @@ static int read_counters(const struct weir_btf *btf)
 		err = read_counter(fake, NR_FILE_DIRTY, "dirty pages", &total,
 				   &percpu, &weir_layout.stat_dirty) ?:
 		      read_counter(fake, NR_WRITEBACK, "pages in writeback",
-				   &total, &percpu, &weir_layout.stat_writeback) ?:
-		      read_flushed(btf, &total, &percpu);
+				   &total, &percpu, &weir_layout.stat_writeback);
+		read_flushed(btf, &total, &percpu);
 	}
 	kfree(stats);
 	kfree(fake);
@@ -265,16 +199,19 @@ static void read_last_sleep(const struct weir_btf *btf)
 /* Read everything from BTF and check it; a message names what did not fit. */
 int weir_layout_read(void)
 {
-	struct weir_btf btf;
-	int err = weir_btf_load(&btf);
+	struct weir_btf_blob blob;
+	int err = weir_btf_load(&blob);
 
 	if (err)
 		return err;
-	err = check_public(&btf) ?: check_functions(&btf) ?:
-	      check_tracepoint(&btf) ?: read_dtc(&btf) ?:
-	      read_counters(&btf);
-	read_last_sleep(&btf);
-	read_exit(&btf);
-	weir_btf_free(&btf);
+	weir_layout.reparents = weir_symbol(weir_reparents());
+	err = check_needs(&blob.btf) ?: check_public(&blob.btf);
+	if (!err) {
+		read_dtc(&blob.btf);
+		read_tracepoints(&blob.btf);
+		read_last_sleep(&blob.btf);
+		err = read_counters(&blob.btf);
+	}
+	weir_btf_free(&blob);
 	return err;
 }

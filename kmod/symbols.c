@@ -69,13 +69,15 @@ DEFINE_STATIC_CALL(weir_wb, no_wb);
 
 static unsigned long find_lookup(void)
 {
-	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	struct kprobe probe = {
+		.symbol_name = weir_function(WEIR_FUNCTION_LOOKUP)->name,
+	};
 	unsigned long address;
 	int err = register_kprobe(&probe);
 
 	if (err) {
-		pr_err("refusing to load: no kprobe on kallsyms_lookup_name (error %d); is CONFIG_KPROBES on and debugfs kprobes/enabled 1?\n",
-		       err);
+		pr_err("refusing to load: no kprobe on %s (error %d); is CONFIG_KPROBES on and debugfs kprobes/enabled 1?\n",
+		       probe.symbol_name, err);
 		return 0;
 	}
 	address = (unsigned long)probe.addr;
@@ -89,9 +91,10 @@ unsigned long weir_symbol(const char *name)
 	return weir_fault_hides(name) ? 0 : static_call(weir_lookup)(name);
 }
 
-/* The same; says so, and 0, if this kernel has no such function. */
-unsigned long weir_symbol_required(const char *name)
+/* Address of a function that weir needs; says so, and 0, if there is none. */
+static unsigned long symbols_required(enum weir_function_id id)
 {
+	const char *name = weir_function(id)->name;
 	unsigned long address = weir_symbol(name);
 
 	if (!address)
@@ -103,51 +106,40 @@ unsigned long weir_symbol_required(const char *name)
 /* Find everything this module calls.  -ENOENT, with a message, if one is missing. */
 int weir_symbols_find(void)
 {
-	unsigned long address = find_lookup();
+	unsigned long at[WEIR_FUNCTION_COUNT];
+	int id;
 
-	if (!address)
+	at[WEIR_FUNCTION_LOOKUP] = find_lookup();
+	if (!at[WEIR_FUNCTION_LOOKUP])
 		return -ENOENT;
-	static_call_update(weir_lookup, (unsigned long (*)(const char *))address);
-
-	address = weir_symbol_required("cgroup_add_dfl_cftypes");
-	if (!address)
-		return -ENOENT;
+	static_call_update(weir_lookup,
+			   (unsigned long (*)(const char *))at[WEIR_FUNCTION_LOOKUP]);
+	for (id = WEIR_FUNCTION_LOOKUP + 1; id < WEIR_FUNCTION_COUNT; id++) {
+		at[id] = symbols_required(id);
+		if (!at[id])
+			return -ENOENT;
+	}
 	static_call_update(weir_add,
-			   (int (*)(struct cgroup_subsys *, struct cftype *))address);
-	address = weir_symbol_required("cgroup_rm_cftypes");
-	if (!address)
-		return -ENOENT;
-	static_call_update(weir_remove, (int (*)(struct cftype *))address);
-	address = weir_symbol_required("wb_start_background_writeback");
-	if (!address)
-		return -ENOENT;
-	static_call_update(weir_start, (void (*)(struct bdi_writeback *))address);
-	address = weir_symbol_required("memcg_page_state");
-	if (!address)
-		return -ENOENT;
+			   (int (*)(struct cgroup_subsys *,
+				    struct cftype *))at[WEIR_FUNCTION_ADD]);
+	static_call_update(weir_remove,
+			   (int (*)(struct cftype *))at[WEIR_FUNCTION_REMOVE]);
+	static_call_update(weir_start,
+			   (void (*)(struct bdi_writeback *))at[WEIR_FUNCTION_START]);
 	static_call_update(weir_state,
-			   (unsigned long (*)(struct mem_cgroup *, int))address);
-	address = weir_symbol_required("global_dirty_limits");
-	if (!address)
-		return -ENOENT;
+			   (unsigned long (*)(struct mem_cgroup *,
+					      int))at[WEIR_FUNCTION_STATE]);
 	static_call_update(weir_host_limits_of,
-			   (void (*)(unsigned long *, unsigned long *))address);
-	address = weir_symbol_required("ftrace_location");
-	if (!address)
-		return -ENOENT;
+			   (void (*)(unsigned long *,
+				     unsigned long *))at[WEIR_FUNCTION_HOST_LIMITS]);
 	static_call_update(weir_location,
-			   (unsigned long (*)(unsigned long))address);
-	address = weir_symbol_required("bdi_get_by_id");
-	if (!address)
-		return -ENOENT;
-	static_call_update(weir_bdi, (struct backing_dev_info *(*)(u64))address);
-	address = weir_symbol_required("wb_get_lookup");
-	if (!address)
-		return -ENOENT;
+			   (unsigned long (*)(unsigned long))at[WEIR_FUNCTION_LOCATION]);
+	static_call_update(weir_bdi,
+			   (struct backing_dev_info *(*)(u64))at[WEIR_FUNCTION_BDI]);
 	static_call_update(weir_wb,
 			   (struct bdi_writeback *(*)(struct backing_dev_info *,
-						      struct cgroup_subsys_state *))address);
-	return weir_hooks_find();
+						      struct cgroup_subsys_state *))at[WEIR_FUNCTION_WB]);
+	return weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS]);
 }
 
 /* The ftrace site of the function at @address, 0 if it has none. */

@@ -13,6 +13,7 @@
 #include <linux/static_call.h>
 #include <linux/page_counter.h>
 #include "policy/policy.h"
+#include "policy/needs.h"
 #include "policy/tier.h"
 #include "share.h"
 
@@ -25,7 +26,6 @@ extern bool weir_observe;
 /* symbols.c: functions the kernel does not export, called directly */
 int weir_symbols_find(void);
 unsigned long weir_symbol(const char *name);
-unsigned long weir_symbol_required(const char *name);
 unsigned long weir_ftrace_location(unsigned long address);
 int weir_add_files(struct cftype *files);
 int weir_remove_files(struct cftype *files);
@@ -35,7 +35,7 @@ void weir_global_limits(unsigned long *background, unsigned long *limit);
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
 
 /* hook.c: two functions of the kernel, replaced by wrappers */
-int weir_hooks_find(void);
+int weir_hooks_find(unsigned long pass, unsigned long limits);
 int weir_hooks_arm(const char **taken);
 extern bool weir_leaving;
 void weir_hooks_disarm(void);
@@ -47,35 +47,20 @@ int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags);
 
 /* btf.c: the running kernel's own description of its types */
-struct weir_btf {
-	void *blob;
-	const u32 *type_offsets;	/* by type id; [0] unused */
-	u32 type_count;
-	const char *types;
-	const char *strings;
-	u32 types_len;
-	u32 strings_len;
+struct weir_btf_blob {
+	struct weir_btf btf;
+	void *bytes;
+	u32 *type_offsets;
 };
 
-struct weir_member {
-	u32 offset_bytes;
-	u32 size_bytes;
-};
-
-int weir_btf_load(struct weir_btf *btf);
-void weir_btf_free(struct weir_btf *btf);
-int weir_btf_member(const struct weir_btf *btf, const char *type,
-		    const char *name, struct weir_member *member);
-int weir_btf_size(const struct weir_btf *btf, const char *type);
-int weir_btf_tracepoint_takes(const struct weir_btf *btf, const char *callback,
-			      const char *const *params, u32 count);
-int weir_btf_function_takes(const struct weir_btf *btf, const char *function,
-			    const char *const *params, u32 count);
+int weir_btf_load(struct weir_btf_blob *blob);
+void weir_btf_free(struct weir_btf_blob *blob);
 
 /* layout.c: where the private fields are */
 struct weir_layout {
-	u32 dtc_dom, dtc_gdtc, dtc_wb, dtc_avail, dtc_dirty, dtc_thresh,
-	    dtc_bg_thresh;
+#define WEIR_OFFSET(member) u32 dtc_##member;
+	WEIR_DTC_MEMBERS(WEIR_OFFSET)
+#undef WEIR_OFFSET
 	u32 stat_dirty, stat_writeback;	/* in memcg_vmstats_percpu */
 	/* the same counters in memcg_vmstats, from its arrays' begin */
 	u32 flushed_dirty, flushed_writeback;
@@ -447,12 +432,14 @@ void weir_status_remove(void);
 bool weir_fault(void);
 bool weir_fault_stalls(void);
 bool weir_fault_hides(const char *name);
+void weir_fault_rename(void *blob, size_t size);
 void weir_fault_add_taken(void);
 void weir_fault_remove_taken(void);
 #else
 static inline bool weir_fault(void) { return false; }
 static inline bool weir_fault_stalls(void) { return false; }
 static inline bool weir_fault_hides(const char *name) { return false; }
+static inline void weir_fault_rename(void *blob, size_t size) { }
 static inline void weir_fault_add_taken(void) { }
 static inline void weir_fault_remove_taken(void) { }
 #endif

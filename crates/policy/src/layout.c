@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How the C compiler lays out each struct that crosses into Rust: its size,
- * then the offset of every member in the order of policy.h.  layout.rs compares.
+ * then the offset of every member in the order of its header.  layout.rs compares.
  */
+#include "needs.h"
 #include "reclaim.h"
 #include "tier.h"
 
@@ -253,4 +254,24 @@ const weir_u64 weir_layout_reclaim_group[] = {
 
 const weir_u64 weir_layout_reclaim_constants[] = {
 	WEIR_RECLAIM_WEIGHT,
+};
+
+const weir_u64 weir_layout_btf[] = {
+	sizeof(struct weir_btf),
+	AT(weir_btf, types), AT(weir_btf, strings), AT(weir_btf, types_len),
+	AT(weir_btf, strings_len), AT(weir_btf, type_count),
+	AT(weir_btf, type_offsets),
+};
+
+const weir_u64 weir_layout_function[] = {
+	sizeof(struct weir_function),
+	AT(weir_function, name), AT(weir_function, use),
+	AT(weir_function, params),
+};
+
+const weir_u64 weir_layout_need[] = {
+	sizeof(struct weir_need),
+	AT(weir_need, kind), AT(weir_need, fit), AT(weir_need, name),
+	AT(weir_need, of), AT(weir_need, size_bytes),
+	AT(weir_need, wanted_bytes),
 };

@@ -3,13 +3,16 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bill, ceiling, credit, drain, floor, names, parse, pass, pause, reclaim, reserve,
-    share, subtree, tier, weight,
+    arrears, bill, btf, ceiling, credit, drain, floor, names, needs, parse, pass, pause, reclaim,
+    reserve, share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
 mod c {
     unsafe extern "C" {
+        pub static weir_layout_btf: [u64; 7];
+        pub static weir_layout_function: [u64; 4];
+        pub static weir_layout_need: [u64; 7];
         pub static weir_layout_pass_facts: [u64; 6];
         pub static weir_layout_floor_caps: [u64; 4];
         pub static weir_layout_floor_pool: [u64; 3];
@@ -404,4 +407,29 @@ fn tiers_agree_with_the_header() {
         size_of::<Reason>() as u64,
     ];
     assert_eq!(from_c, from_rust);
+}
+
+#[test]
+fn needs_agree_with_the_header() {
+    assert_layout!(
+        weir_layout_btf,
+        btf::Reader,
+        types,
+        strings,
+        types_len,
+        strings_len,
+        type_count,
+        type_offsets
+    );
+    assert_layout!(weir_layout_function, needs::c::Function, name, how, params);
+    assert_layout!(
+        weir_layout_need,
+        needs::c::Need,
+        kind,
+        fit,
+        name,
+        of,
+        size_bytes,
+        wanted_bytes
+    );
 }

@@ -12,6 +12,7 @@
 pub mod arith;
 pub mod arrears;
 pub mod bill;
+pub mod btf;
 pub mod ceiling;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
@@ -21,6 +22,7 @@ pub mod floor;
 #[cfg(test)]
 mod layout;
 pub mod names;
+pub mod needs;
 pub mod parse;
 pub mod pass;
 pub mod pause;

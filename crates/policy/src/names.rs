@@ -59,7 +59,7 @@ pub struct StatKey {
 }
 
 /// The text at `name`, if there is one.
-fn text(name: *const c_char) -> Option<&'static str> {
+pub(crate) fn text(name: *const c_char) -> Option<&'static str> {
     if name.is_null() {
         return None;
     }

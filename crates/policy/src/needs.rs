@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What weir needs of a kernel, judged by its BTF; see `policy/needs.c`.
+
+use crate::btf::{Btf, Reader};
+use crate::names::text;
+use std::ffi::c_char;
+
+pub(crate) mod c {
+    use super::{Fit, Kind, Reader, Use, c_char};
+    unsafe extern "C" {
+        pub safe fn weir_reparents() -> *const c_char;
+        pub safe fn weir_function(id: u32) -> *const Function;
+        pub fn weir_need(btf: *const Reader, reparents: i32, index: u32, need: *mut Need) -> i32;
+    }
+
+    #[repr(C)]
+    pub struct Function {
+        pub name: *const c_char,
+        pub how: Use,
+        pub params: [*const c_char; 4],
+    }
+
+    #[repr(C)]
+    pub struct Need {
+        pub kind: Kind,
+        pub fit: Fit,
+        pub name: *const c_char,
+        pub of: *const c_char,
+        pub size_bytes: u32,
+        pub wanted_bytes: u32,
+    }
+}
+
+/// Kernels that have this function hand the pages of a removed cgroup to its parent.
+pub fn reparents() -> &'static str {
+    text(c::weir_reparents()).unwrap_or_default()
+}
+
+/// What the module does with a function of the kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // constructed by C
+pub enum Use {
+    /// Its address is found by a kprobe.
+    Found,
+    /// It is called.
+    Called,
+    /// It is replaced, which takes an ftrace site.
+    Hooked,
+}
+
+/// A function that the module needs by its plain name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// As in `/proc/kallsyms`.
+    pub name: &'static str,
+    /// What is done with it.
+    pub how: Use,
+}
+
+/// All of them.
+pub fn functions() -> impl Iterator<Item = Function> {
+    (0..).map_while(|id| {
+        // SAFETY: null, or an element of an immutable array.
+        let function = unsafe { c::weir_function(id).as_ref() }?;
+        Some(Function {
+            name: text(function.name)?,
+            how: function.how,
+        })
+    })
+}
+
+/// What is needed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // constructed by C
+pub enum Kind {
+    /// A function, with these parameters.
+    Function,
+    /// A tracepoint, with these arguments.
+    Tracepoint,
+    /// A struct, of whatever size.
+    Struct,
+    /// A member of a struct, of a certain size.
+    Member,
+}
+
+/// Whether a kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // constructed by C
+pub enum Fit {
+    /// As weir knows it.
+    Fits,
+    /// It has none.
+    Missing,
+    /// It has another one.
+    Other,
+}
+
+/// One thing that is needed of a kernel, and what it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// What it is.
+    pub kind: Kind,
+    /// Whether the kernel has it.
+    pub fit: Fit,
+    /// What the kernel calls it.
+    pub name: &'static str,
+    /// The struct that a member is of.
+    pub of: Option<&'static str>,
+    /// Bytes of a member in this kernel.
+    pub size_bytes: u32,
+    /// Bytes that it must have.
+    pub wanted_bytes: u32,
+}
+
+/// Judges a kernel by its BTF. `reparents`: it has the function [`reparents()`].
+pub fn judge(btf: &Btf, reparents: bool) -> Vec<Need> {
+    let need = |index| {
+        let mut need = c::Need {
+            kind: Kind::Function,
+            fit: Fit::Missing,
+            name: std::ptr::null(),
+            of: std::ptr::null(),
+            size_bytes: 0,
+            wanted_bytes: 0,
+        };
+        // SAFETY: an opened and indexed reader, and a place for the answer.
+        let more = unsafe { c::weir_need(btf.reader(), reparents.into(), index, &mut need) };
+        (more != 0).then_some(Need {
+            kind: need.kind,
+            fit: need.fit,
+            name: text(need.name)?,
+            of: text(need.of),
+            size_bytes: need.size_bytes,
+            wanted_bytes: need.wanted_bytes,
+        })
+    };
+    (0..).map_while(need).collect()
+}
+
+#[cfg(test)]
+mod tests;
