@@ -18,7 +18,6 @@
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/sysfs.h>
-#include <linux/version.h>
 #include <linux/vmalloc.h>
 
 #define MOST_DISKS 16
@@ -225,7 +224,8 @@ static struct attribute *disk_attrs[] = {
 };
 ATTRIBUTE_GROUPS(disk);
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+/* Limits are given at allocation since 6.9, features of a disk with them since 6.11. */
+#ifdef HAS_QUEUE_FEATURES
 static struct gendisk *make_gendisk(struct ram_disk *disk)
 {
 	struct queue_limits limits = {
