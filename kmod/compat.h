@@ -9,6 +9,7 @@
 #ifndef WEIR_COMPAT_H
 #define WEIR_COMPAT_H
 
+#include <linux/workqueue.h>
 #include <linux/writeback.h>
 
 /*
@@ -23,5 +24,12 @@ static inline bool weir_laptop_mode(void)
 	return false;
 #endif
 }
+
+/* system_unbound_wq warns at each first use since it has this name (6.18). */
+#ifdef WEIR_HAS_SYSTEM_DFL_WQ
+#define weir_unbound_wq system_dfl_wq
+#else
+#define weir_unbound_wq system_unbound_wq
+#endif
 
 #endif

@@ -18,6 +18,7 @@
  * after the last handler that could have noted one.
  */
 #include "weir.h"
+#include "compat.h"
 #include <linux/workqueue.h>
 
 #define RECOUNT_JIFFIES	msecs_to_jiffies(WEIR_RECOUNT_MS)
@@ -68,7 +69,7 @@ static void recount(struct work_struct *work)
 		spin_unlock(&weir_lock);
 	}
 	if (READ_ONCE(weir_pool.floors_total))
-		queue_delayed_work(system_unbound_wq, to_delayed_work(work),
+		queue_delayed_work(weir_unbound_wq, to_delayed_work(work),
 				   RECOUNT_JIFFIES);
 }
 
@@ -78,7 +79,7 @@ static DECLARE_DELAYED_WORK(recount_work, recount);
 void weir_reserve_watch(void)
 {
 	if (!ended && READ_ONCE(weir_pool.floors_total))
-		queue_delayed_work(system_unbound_wq, &recount_work,
+		queue_delayed_work(weir_unbound_wq, &recount_work,
 				   RECOUNT_JIFFIES);
 }
 
