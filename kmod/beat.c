@@ -95,7 +95,8 @@ static void prove(void)
 	if (!err) {
 		WRITE_ONCE(weir_pool.host_thresh, thresh);
 		WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
-		WRITE_ONCE(weir_last_beat, jiffies);
+		/* 0 is never */
+		WRITE_ONCE(weir_last_beat, jiffies ?: 1);
 	}
 	WRITE_ONCE(weir_proven, !err);
 }
@@ -288,9 +289,12 @@ void weir_beat_remove(void)
 	weir_drain_end();
 }
 
-/* Milliseconds since hooks were last seen working. */
+/* Milliseconds since hooks were last seen working; 0 if they never were. */
 u64 weir_beat_age_ms(void)
 {
+	/* jiffies do not begin at 0 */
+	if (!READ_ONCE(weir_last_beat))
+		return 0;
 	return jiffies_to_msecs(jiffies - READ_ONCE(weir_last_beat));
 }
 

@@ -12,7 +12,8 @@
  *   groups                cgroups weir keeps a record of
  *   missed                passes whose limits weir did not see
  *   misfit                passes with unexpected arguments, left to the kernel
- *   beat_age_ms           since hooks were last seen working
+ *   beat_age_ms           since hooks were last seen working; 0 before the first
+ *                         time
  *   limit_bytes           the global dirty limit at the last beat
  *   floors_wanted_bytes   sum of all floors after each cgroup's own cap
  *   floors_bytes          the same after the pool's cap
