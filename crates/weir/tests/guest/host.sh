@@ -34,12 +34,17 @@ result $? "and says so"
 run 1 status
 says "not loaded"
 
-echo 0 >/proc/sys/kernel/ftrace_enabled
-run 1 doctor
-says "switched off, which silences the hooks"
-run 1 load
-says "kernel: weir: refusing to load"
-echo 1 >/proc/sys/kernel/ftrace_enabled
+# 7.3 takes 1 only
+if sh -c 'echo 0 >/proc/sys/kernel/ftrace_enabled' 2>/dev/null; then
+	run 1 doctor
+	says "switched off, which silences the hooks"
+	run 1 load
+	says "kernel: weir: refusing to load"
+	echo 1 >/proc/sys/kernel/ftrace_enabled
+else
+	number=$((number + 1))
+	echo "ok $number - ftrace switched off # SKIP this kernel takes kernel.ftrace_enabled=1 only"
+fi
 
 echo "this is no module" >/tmp/weir.ko
 run 1 load --module /tmp/weir.ko
