@@ -22,11 +22,11 @@ columns=(
 
 # What a test wants besides the sourced scripts and a disk "d"; its arguments after --.
 declare -A wants=(
-	[lifecycle]="" [oom]="" [storm]="-- 2 100" [contract]="--make WEIR_FAULTS=y"
+	[lifecycle]="" [oom]="" [storm]="-- 2 100" [contract]="--make WEIR_FAULTS=y" [oracle]="--make WEIR_FAULTS=y"
 	[behaviour]="--package util-linux"
 	[stacked]="--package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver nfsd --driver nfsv4"
 )
-tests=(lifecycle oom storm contract behaviour stacked)
+tests=(oracle lifecycle oom storm contract behaviour stacked)
 
 run() { # TEST KERNEL FILESYSTEM
 	local speed=32M/s options=${wants[$1]%%--\ *} arguments= out=$results/$1.$2.$3

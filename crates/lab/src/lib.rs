@@ -14,7 +14,9 @@ mod disks;
 pub mod emulator;
 mod exec;
 mod initramfs;
+mod kallsyms;
 pub mod kernel;
+mod kernel_file;
 mod kernel_modules;
 mod libraries;
 mod madt;
@@ -34,6 +36,7 @@ mod watchdog;
 
 pub use cache::Cache;
 pub use exec::{Said, ScriptDisk, ScriptRequest, ScriptResult, exec};
+pub use kernel_file::{Image, KernelFile};
 pub use kernel_modules::decompressed;
 pub use qemu::FailedBoot;
 pub use run::{Lab, refusals};

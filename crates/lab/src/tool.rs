@@ -14,6 +14,7 @@ pub const HOST_TOOLS: &[(&str, &str)] = &[
     ("xz", "xz-utils"),
     ("zstd", "zstd"),
     ("gzip", "gzip"),
+    ("lz4", "lz4"),
     ("pahole", "pahole"),
     ("make", "make"),
     ("gcc", "gcc"),

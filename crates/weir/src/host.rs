@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! weir on the machine it runs on: can it run here ([`doctor`]), loading and unloading
+//! weir on the machine it runs on: can it run here ([`doctor`]) or
+//! on another kernel ([`oracle`]), loading and unloading
 //! ([`module`]), what is in effect now ([`status`]), tiers of memory ([`tier`]).
 
 pub mod doctor;
 pub mod module;
+mod oracle;
 mod requirements;
 pub mod status;
 mod system;

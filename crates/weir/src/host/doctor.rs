@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir doctor`: can this kernel run weir, and if not, exactly why.
 
+use super::oracle;
 use super::requirements::{Check, Verdict, examine};
 use super::system::System;
 use crate::{exec, output};
 use anyhow::Result;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Can this kernel run weir, and if not, why?
@@ -16,6 +18,10 @@ pub struct Args {
     /// Ask another kernel, in a guest that boots it; as for `weir exec`
     #[arg(long)]
     kernel: Option<String>,
+    /// Ask a kernel in a file without booting it: a vmlinux, a vmlinuz, a Debian package of a
+    /// kernel, or another host's /sys/kernel/btf/vmlinux, which leaves some of it untold
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    btf: Option<PathBuf>,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -31,15 +37,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let json = if args.json { " --json" } else { "" };
         return exec::text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"));
     }
-    let system = System::here()?;
-    let checks = examine(&system);
+    let (release, checks) = match &args.btf {
+        Some(file) => oracle::examine(file)?,
+        None => {
+            let system = System::here()?;
+            let checks = examine(&system);
+            (system.release, checks)
+        }
+    };
     let verdict = sum_up(&checks);
     if args.json {
-        let report =
-            serde_json::json!({"kernel": system.release, "verdict": verdict, "checks": checks});
+        let report = serde_json::json!({"kernel": release, "verdict": verdict, "checks": checks});
         output::json(&report)?;
     } else {
-        output::print(text(&system.release, &checks))?;
+        output::print(text(&release, &checks))?;
     }
     Ok(ExitCode::from(match verdict {
         Verdict::Ok => 0,

@@ -7,22 +7,13 @@
 
 use super::system::{Content, System};
 use knobs::Knob;
+use policy::needs;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Kernel functions the module calls or hooks; without one of them it refuses to load.
-const FUNCTIONS: &[&str] = &[
-    "balance_dirty_pages",
-    "domain_dirty_limits",
-    "cgroup_add_dfl_cftypes",
-    "cgroup_rm_cftypes",
-    "ftrace_location",
-    "global_dirty_limits",
-    "kallsyms_lookup_name",
-    "memcg_page_state",
-    "wb_start_background_writeback",
-];
+/// What to do about a kernel that lacks what weir was made for.
+pub(super) const REPORT: &str = "none on this kernel: please report it with its configuration";
 
 /// What became of a requirement, or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,7 +40,7 @@ pub(super) struct Check {
     pub remedy: String,
 }
 
-fn ok(name: &'static str, seen: impl Into<String>) -> Check {
+pub(super) fn ok(name: &'static str, seen: impl Into<String>) -> Check {
     Check {
         name,
         verdict: Verdict::Ok,
@@ -58,7 +49,11 @@ fn ok(name: &'static str, seen: impl Into<String>) -> Check {
     }
 }
 
-fn fail(name: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Check {
+pub(super) fn fail(
+    name: &'static str,
+    seen: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Check {
     Check {
         name,
         verdict: Verdict::Fail,
@@ -67,7 +62,11 @@ fn fail(name: &'static str, seen: impl Into<String>, remedy: impl Into<String>) 
     }
 }
 
-fn unknown(name: &'static str, seen: impl Into<String>, remedy: impl Into<String>) -> Check {
+pub(super) fn unknown(
+    name: &'static str,
+    seen: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Check {
     Check {
         name,
         verdict: Verdict::Unknown,
@@ -226,13 +225,20 @@ fn functions(system: &System) -> Check {
             );
         }
     };
-    let names: BTreeSet<&str> = symbols
-        .lines()
-        .filter_map(|l| l.split_whitespace().nth(2))
-        .collect();
-    let missing: Vec<String> = FUNCTIONS
-        .iter()
-        .filter(|function| !names.contains(*function))
+    names(
+        symbols
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(2)),
+    )
+}
+
+/// Are all functions that the module needs among these names of a kernel?
+pub(super) fn names<'a>(names: impl Iterator<Item = &'a str>) -> Check {
+    const NAME: &str = "functions";
+    let names: BTreeSet<&str> = names.collect();
+    let missing: Vec<String> = needs::functions()
+        .map(|function| function.name)
+        .filter(|function| !names.contains(function))
         .map(|function| {
             let variant = format!("{function}.");
             match names.iter().find(|name| name.starts_with(&variant)) {
@@ -242,16 +248,10 @@ fn functions(system: &System) -> Check {
         })
         .collect();
     if missing.is_empty() {
-        return ok(
-            NAME,
-            format!("all {} the module calls or hooks", FUNCTIONS.len()),
-        );
+        let all = needs::functions().count();
+        return ok(NAME, format!("all {all} the module calls or hooks"));
     }
-    fail(
-        NAME,
-        format!("missing: {}", missing.join(", ")),
-        "none on this kernel: please report it with its configuration",
-    )
+    fail(NAME, format!("missing: {}", missing.join(", ")), REPORT)
 }
 
 fn kprobes(system: &System) -> Check {
@@ -304,30 +304,37 @@ fn ftrace(system: &System) -> Check {
     }
 }
 
-/// The probe that leaves a pass out needs the function's ftrace site: its return is otherwise
-/// optimised away.
 fn ftrace_site(system: &System) -> Check {
     const NAME: &str = "probe site";
-    const FUNCTION: &str = "balance_dirty_pages";
     let lists = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
     let found = lists
         .iter()
         .find_map(|dir| system.text(format!("{dir}/available_filter_functions")));
-    match found {
-        None => unknown(
+    let Some(list) = found else {
+        return unknown(
             NAME,
             "no list of traceable functions to be read in /sys/kernel/tracing",
             "as root: mount -t tracefs none /sys/kernel/tracing",
-        ),
-        Some(list) if list.lines().any(|line| line == FUNCTION) => {
-            ok(NAME, format!("{FUNCTION} can be traced"))
-        }
-        Some(_) => fail(
-            NAME,
-            format!("{FUNCTION} cannot be traced"),
-            "none on this kernel: please report it with its configuration",
-        ),
+        );
+    };
+    let there: BTreeSet<&str> = list.lines().collect();
+    sites(|function| there.contains(function))
+}
+
+/// Can each function that the module replaces be hooked? It calls what it has replaced past the
+/// function's ftrace site.
+pub(super) fn sites(is_there: impl Fn(&str) -> bool) -> Check {
+    const NAME: &str = "probe site";
+    let all: Vec<&str> = needs::functions()
+        .filter(|function| function.how == needs::Use::Hooked)
+        .map(|function| function.name)
+        .collect();
+    let missing: Vec<&str> = all.iter().copied().filter(|name| !is_there(name)).collect();
+    if missing.is_empty() {
+        return ok(NAME, format!("{} can be traced", all.join(" and ")));
     }
+    let missing = missing.join(" and ");
+    fail(NAME, format!("{missing} cannot be traced"), REPORT)
 }
 
 fn modules_allowed(system: &System) -> Check {

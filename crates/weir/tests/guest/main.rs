@@ -9,6 +9,7 @@ mod explain;
 mod host;
 mod lab;
 mod module;
+mod oracle;
 mod proof;
 mod rt;
 mod run;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files within files. Real kernels are read in `crates/weir/tests/guest/oracle.rs`.
+
+use super::*;
+
+const TYPES: &[u8] = b"\x9f\xeb\x01\x00 and so on";
+
+fn filter(tool: &str, bytes: &[u8]) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, bytes).unwrap();
+    let output = Command::new(tool).arg("-c").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{tool}");
+    output.stdout
+}
+
+/// A bootable image with this payload.
+fn boot_image(payload: &[u8]) -> Vec<u8> {
+    let mut image = vec![0; 1024 + 512];
+    image[SETUP_SECTORS] = 2;
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[VERSION..VERSION + 2].copy_from_slice(&0x100_u16.to_le_bytes());
+    image[0x300..0x30b].copy_from_slice(b"6.12.9-x (b");
+    image[PAYLOAD_OFFSET..PAYLOAD_OFFSET + 4].copy_from_slice(&7_u32.to_le_bytes());
+    let len = payload.len() as u32;
+    image[PAYLOAD_LEN..PAYLOAD_LEN + 4].copy_from_slice(&len.to_le_bytes());
+    image.extend([0; 7]);
+    image.extend(payload);
+    image.extend(b"behind it");
+    image
+}
+
+fn package(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let control = "Package: linux-image-x\nVersion: 1\nArchitecture: all\n\
+                   Maintainer: x <x@example.org>\nDescription: x\n";
+    for (path, bytes) in [("DEBIAN/control", control.as_bytes())].iter().chain(files) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    let to = dir.path().join("x.deb");
+    let output = Command::new("dpkg-deb")
+        .arg("-b")
+        .arg(&root)
+        .arg(&to)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    std::fs::read(to).unwrap()
+}
+
+fn open(bytes: &[u8]) -> Result<KernelFile> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    KernelFile::open(file.path())
+}
+
+#[test]
+fn btf_is_found_however_it_is_packed() {
+    let image = |tool: &str| {
+        let mut payload = filter(tool, TYPES);
+        if tool != "gzip" {
+            payload.extend((TYPES.len() as u32).to_le_bytes());
+        }
+        boot_image(&payload)
+    };
+    let kernel = image("zstd");
+    let packed = package(&[
+        ("boot/config-6.12.9-x", b"x"),
+        ("boot/vmlinuz-6.12.9-x", &kernel),
+    ]);
+    for (bytes, release) in [
+        (TYPES.to_vec(), None),
+        (filter("gzip", TYPES), None),
+        (filter("xz", TYPES), None),
+        (image("gzip"), Some("6.12.9-x")),
+        (image("xz"), Some("6.12.9-x")),
+        (kernel, Some("6.12.9-x")),
+        (packed, Some("6.12.9-x")),
+    ] {
+        let file = open(&bytes).expect("read");
+        assert_eq!(file.btf.as_deref(), Some(TYPES));
+        assert_eq!(file.release.as_deref(), release);
+        assert!(file.image.is_none());
+    }
+}
+
+#[test]
+fn what_is_no_kernel_is_refused_with_words() {
+    let why = |bytes: &[u8]| format!("{:#}", open(bytes).expect_err("refused"));
+    assert!(why(b"GIF89a").contains("neither a vmlinux, a vmlinuz"));
+    assert!(why(&package(&[("usr/share/doc/x", b"x")])).contains("a package without a kernel"));
+    assert!(why(&boot_image(TYPES)[..1100]).contains("its header does not fit its length"));
+    assert!(why(b"\x7fELF and nothing else").contains("its ELF headers"));
+    assert!(why(&filter("gzip", TYPES)[..20]).contains("gzip: "));
+    let often = (0..5).fold(TYPES.to_vec(), |bytes, _| filter("gzip", &bytes));
+    assert!(why(&often).contains("packed more often"));
+    let error = KernelFile::open(Path::new("/"))
+        .expect_err("refused")
+        .to_string();
+    assert_eq!(error, "/: a directory; name the kernel in it");
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir doctor --btf`: would the module load on a kernel that is not booted?
+//!
+//! Asked is what the module asks (`policy/needs.c`), of the kernel's own BTF and symbols. What a
+//! host sets at boot or later, as cgroup v2 and signatures, no file of a kernel tells; the module
+//! tries the rest when it is loaded. BTF alone does not tell everything either, and what it leaves
+//! open is said to be unknown.
+
+use super::requirements::{Check, REPORT, fail, names, ok, sites, unknown};
+use anyhow::Result;
+use knobs::Knob;
+use lab::{Image, KernelFile};
+use policy::btf::Btf;
+use policy::needs::{self, Fit, Kind, Need};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What to do about what BTF does not tell.
+const NAME_IMAGE: &str = "name the kernel's vmlinuz or its package instead";
+
+/// The kernel's release, or `of unknown release`, and what was found.
+pub(super) fn examine(path: &Path) -> Result<(String, Vec<Check>)> {
+    let file = KernelFile::open(path)?;
+    let checks = judge(&file);
+    let release = file.release.unwrap_or_else(|| "of unknown release".into());
+    Ok((release, checks))
+}
+
+/// A kernel in a file, read.
+struct Kernel<'a> {
+    image: Option<&'a Image>,
+    btf: Option<Btf>,
+    symbols: Option<BTreeSet<&'a str>>,
+}
+
+impl Kernel<'_> {
+    /// `None`: that there is none in BTF says nothing, some functions are left out.
+    fn has(&self, function: &str) -> Option<bool> {
+        let in_btf = self
+            .btf
+            .as_ref()
+            .is_some_and(|btf| btf.has_function(function));
+        match &self.symbols {
+            Some(symbols) => Some(symbols.contains(function)),
+            None => in_btf.then_some(true),
+        }
+    }
+}
+
+fn judge(file: &KernelFile) -> Vec<Check> {
+    let image = file.image.as_ref();
+    let kernel = Kernel {
+        image,
+        btf: file.btf.as_deref().and_then(Btf::read),
+        symbols: image.and_then(|image| Some(image.symbols()?.collect())),
+    };
+    let mut checks = vec![btf(file, &kernel), functions(&kernel)];
+    checks.extend(kernel.btf.as_ref().into_iter().flat_map(|btf| {
+        let needs = needs::judge(btf, kernel.has(needs::reparents()) == Some(true));
+        layout(&needs)
+    }));
+    checks.extend([
+        built_in(&kernel, "kprobes", "register_kprobe", "CONFIG_KPROBES"),
+        built_in(
+            &kernel,
+            "ftrace",
+            "ftrace_set_filter_ip",
+            "CONFIG_DYNAMIC_FTRACE",
+        ),
+        ftrace_sites(&kernel),
+        built_in(
+            &kernel,
+            "modules",
+            "register_module_notifier",
+            "CONFIG_MODULES",
+        ),
+        file_names(&kernel),
+    ]);
+    checks
+}
+
+fn btf(file: &KernelFile, kernel: &Kernel) -> Check {
+    const NAME: &str = "BTF";
+    match (&kernel.btf, &file.btf) {
+        (Some(btf), _) => ok(NAME, format!("{} types", btf.types())),
+        (None, Some(_)) => fail(NAME, "not BTF that the module can read", REPORT),
+        (None, None) => fail(
+            NAME,
+            "none in this kernel",
+            "take a kernel built with CONFIG_DEBUG_INFO_BTF; Debian's are",
+        ),
+    }
+}
+
+fn functions(kernel: &Kernel) -> Check {
+    match &kernel.symbols {
+        Some(symbols) => names(symbols.iter().copied()),
+        None => unknown(
+            "functions",
+            "not known from this file: whether symbols have these names, or the compiler changed them",
+            NAME_IMAGE,
+        ),
+    }
+}
+
+/// A line for each kind of thing that BTF tells.
+fn layout(needs: &[Need]) -> Vec<Check> {
+    let line = |name, kinds: &[Kind]| {
+        let of_it: Vec<&Need> = needs
+            .iter()
+            .filter(|need| kinds.contains(&need.kind))
+            .collect();
+        let wrong: Vec<String> = of_it
+            .iter()
+            .filter(|need| need.fit != Fit::Fits)
+            .map(|need| misfit(need))
+            .collect();
+        match wrong.as_slice() {
+            [] => ok(name, format!("as weir knows them ({})", of_it.len())),
+            _ => fail(name, wrong.join("; "), REPORT),
+        }
+    };
+    vec![
+        line("arguments", &[Kind::Function]),
+        line("tracepoint", &[Kind::Tracepoint]),
+        line("structs", &[Kind::Struct, Kind::Member]),
+    ]
+}
+
+/// What is wrong, in the module's words (`kmod/layout.c`).
+fn misfit(need: &Need) -> String {
+    let Need {
+        name,
+        size_bytes,
+        wanted_bytes,
+        ..
+    } = need;
+    let of = need.of.unwrap_or_default();
+    match (need.kind, need.fit) {
+        (Kind::Function, Fit::Missing) => format!("{name}() is missing (inlined, or gone)"),
+        (Kind::Function, _) => format!("{name}() has other arguments than weir knows"),
+        (Kind::Tracepoint, Fit::Missing) => format!("tracepoint {name} is missing"),
+        (Kind::Tracepoint, _) => format!("tracepoint {name} has other arguments than weir knows"),
+        (Kind::Struct, _) => format!("this kernel has no struct {name}"),
+        (Kind::Member, Fit::Missing) => format!("struct {of} of this kernel has no member {name}"),
+        (Kind::Member, _) => format!(
+            "member {name} of struct {of} is {size_bytes} bytes, weir knows it with {wanted_bytes}"
+        ),
+    }
+}
+
+/// Was it built with this option? A function says so that is there with it alone.
+fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -> Check {
+    match kernel.has(function) {
+        Some(true) => ok(name, "built in"),
+        Some(false) => fail(
+            name,
+            "not in this kernel",
+            format!("take a kernel built with {option}"),
+        ),
+        None => unknown(
+            name,
+            format!("not known from this file: whether it was built with {option}"),
+            NAME_IMAGE,
+        ),
+    }
+}
+
+fn ftrace_sites(kernel: &Kernel) -> Check {
+    let site = |function: &str| kernel.image?.has_ftrace_site(function);
+    let hooked = needs::functions().filter(|function| function.how == needs::Use::Hooked);
+    // Of a function without a symbol, the line about functions tells.
+    let mut present = hooked.filter(|function| kernel.has(function.name) != Some(false));
+    if present.all(|function| site(function.name).is_some()) {
+        return sites(|function| site(function) == Some(true));
+    }
+    unknown(
+        "probe site",
+        "not known from this file: whether ftrace can hook what the module replaces",
+        NAME_IMAGE,
+    )
+}
+
+fn file_names(kernel: &Kernel) -> Check {
+    const NAME: &str = "file names";
+    let Some(image) = kernel.image else {
+        return unknown(
+            NAME,
+            "not known from this file: whether the kernel has memory.dirty_* files of its own",
+            NAME_IMAGE,
+        );
+    };
+    let taken: Vec<&str> = Knob::DIRTY
+        .map(Knob::file)
+        .into_iter()
+        .chain([knobs::stat_file()])
+        .filter(|file| image.may_have_cgroup_file(file.split_once('.').map_or(file, |it| it.1)))
+        .collect();
+    if taken.is_empty() {
+        return ok(NAME, "the kernel has no memory.dirty_* files of its own");
+    }
+    unknown(
+        NAME,
+        format!("this kernel may have {} of its own", taken.join(", ")),
+        "boot it: weir leaves a kernel alone that can do it itself",
+    )
+}
+
+#[cfg(test)]
+#[path = "oracle_tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is said of a file that leaves things open. That kernels are judged as the module judges
+//! them is tested in guests: `tests/guest/oracle.rs`.
+
+use super::super::doctor::{sum_up, text};
+use super::super::requirements::Verdict;
+use super::*;
+
+#[test]
+fn a_file_without_btf_fails_and_the_rest_is_unknown() {
+    let checks = judge(&KernelFile::default());
+    let text = text("of unknown release", &checks);
+    assert_eq!(sum_up(&checks), Verdict::Fail, "{text}");
+    assert!(
+        text.contains("FAIL  BTF             none in this kernel"),
+        "{text}"
+    );
+    let unknown = checks
+        .iter()
+        .filter(|check| check.verdict == Verdict::Unknown);
+    let names: Vec<&str> = unknown.map(|check| check.name).collect();
+    let all = [
+        "functions",
+        "kprobes",
+        "ftrace",
+        "probe site",
+        "modules",
+        "file names",
+    ];
+    assert_eq!(names, all, "{text}");
+}
+
+#[test]
+fn what_is_no_btf_is_not_taken_for_it() {
+    let file = KernelFile {
+        btf: Some(b"\x9f\xeb\x01\x00 and nothing else".to_vec()),
+        ..KernelFile::default()
+    };
+    let checks = judge(&file);
+    assert_eq!(checks[0].seen, "not BTF that the module can read");
+    assert_eq!(sum_up(&checks), Verdict::Fail);
+}
+
+#[test]
+fn misfits_are_told_in_words() {
+    let need = |kind, fit| Need {
+        kind,
+        fit,
+        name: "it",
+        of: (kind == Kind::Member).then_some("all"),
+        size_bytes: 4,
+        wanted_bytes: 8,
+    };
+    for (kind, fit, words) in [
+        (
+            Kind::Function,
+            Fit::Missing,
+            "it() is missing (inlined, or gone)",
+        ),
+        (
+            Kind::Function,
+            Fit::Other,
+            "it() has other arguments than weir knows",
+        ),
+        (Kind::Tracepoint, Fit::Missing, "tracepoint it is missing"),
+        (Kind::Struct, Fit::Missing, "this kernel has no struct it"),
+        (
+            Kind::Member,
+            Fit::Missing,
+            "struct all of this kernel has no member it",
+        ),
+        (
+            Kind::Member,
+            Fit::Other,
+            "member it of struct all is 4 bytes, weir knows it with 8",
+        ),
+    ] {
+        assert_eq!(misfit(&need(kind, fit)), words);
+    }
+}

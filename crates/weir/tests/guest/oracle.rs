@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir doctor --btf` against the module: what it says of a kernel in a file, and what the module
+//! does on that kernel.
+
+use crate::module::passes;
+use lab::Cache;
+use lab::kernel::{Kernel, KernelSpec};
+use std::process::Command;
+
+/// The image is judged here, its BTF and the module in a guest.
+fn agrees(kernel: &str) {
+    let spec: KernelSpec = kernel.parse().expect("a kernel");
+    let cache = Cache::discover().expect("a cache");
+    let image = Kernel::get(&cache, &spec).expect("fetched");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["doctor", "--btf"])
+        .arg(&image.image)
+        .output()
+        .expect("weir runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}{output:?}");
+    assert!(
+        text.ends_with(&format!("Linux {} can run weir.\n", image.release)),
+        "{text}"
+    );
+    passes(kernel, "oracle.sh", &["--make", "WEIR_FAULTS=y"], &[]);
+}
+
+#[test]
+fn agrees_with_the_module_on_6_12() {
+    agrees("debian:6.12");
+}
+
+#[test]
+fn agrees_with_the_module_on_6_1() {
+    agrees("debian:6.1");
+}
+
+#[test]
+#[ignore = "another release's kernel: make proof"]
+fn agrees_with_the_module_on_7_3() {
+    agrees("debian:7.3");
+}
