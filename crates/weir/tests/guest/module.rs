@@ -66,7 +66,7 @@ on_each_kernel! {
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     what_does_not_fit_is_named: "refusals.sh", &["--make", "WEIR_FAULTS=y"], &[];
     shares_follow_weights: "weight.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
-    the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
+    the_dead_answer: "dead.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4"], &[];
     faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
     |
     ceilings_bound_subtrees: "hierarchy.sh", &["--disk", EXT4, "--disk", "e=1G,ext4,32M/s"], &[];
