@@ -57,6 +57,8 @@ ok "a removed child's pages still count" between 0 "$(stat pod floor_unused)" $(
 
 # two children: whoever comes first
 mkdir pod/one pod/two
+# a beat, so that what is admitted counts as theirs
+sleep 1
 dirty /mnt/d/one 24 pod/one
 ok "beyond the floor a child is throttled" between 1 "$(throttled pod/one)" 100000
 ok "as much as the floor went unthrottled" between 1 "$(admitted pod/one)" 100000000
