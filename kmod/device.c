@@ -3,8 +3,8 @@
  * What a cgroup does on each device: the credit of floors.
  *
  * A group remembers the last devices its tasks wrote to, and those of cgroups
- * below it that have no group yet.  One more takes the place of an earlier one:
- * then its first pass counts for what it reports, and no more.
+ * below it that have no group yet.  One more takes the place of an earlier one, and
+ * what that one's next pass reports is foreign.
  */
 #include "weir.h"
 #include <linux/hash.h>
@@ -40,31 +40,28 @@ struct weir_device *weir_device_of(struct weir_group *group,
 	return device;
 }
 
-/* Pages newly dirtied in this wb since the group's last pass on it. */
-static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb,
-			 u64 reported)
+/*
+ * Pages newly dirtied in this wb since the group's last pass on it; the first finds
+ * all that the wb has recorded.  That vouches for pages once: a place that was
+ * another's may be this wb's for the second time, and who writes to more devices in
+ * turn than there are places would have old pages vouch for new ones of others each
+ * time around.
+ */
+static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
 {
-	u64 now = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
+	struct weir_look look = { .begun_ns = ktime_get_ns() };
 	struct weir_device *device;
-	bool again;
-	u64 before;
+	u64 pages;
 
+	look.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
+	look.ended_ns = ktime_get_ns();
 	raw_spin_lock(&group->lock);
 	device = weir_device_of(group, wb);
-	again = device->again;
-	before = device->wb_dirtied;
-	device->wb_dirtied = now;
+	look.first = !device->recorded.ended_ns;
+	look.unreported = device->again ? 0 : WEIR_UNLIMITED;
+	pages = weir_recorded_note(&device->recorded, &look);
 	raw_spin_unlock(&group->lock);
-	/*
-	 * What the wb has recorded since it was made vouches for pages once.  A
-	 * place that was another's may be this wb's for the second time: who
-	 * writes to more devices in turn than there are places would have old
-	 * pages vouch for new ones of others each time around.
-	 */
-	if (!before && again)
-		return min(now, reported);
-	/* a wb made anew starts from zero */
-	return now >= before ? now - before : now;
+	return pages;
 }
 
 /*
@@ -133,21 +130,21 @@ void weir_device_exit(void)
 
 /*
  * Account a pass of the group on @wb in the credit of @floored, the next floor
- * from it upwards.  Its pages are charged if a floor admits it; otherwise the
- * kernel may or may not take them off the task, and only what the wb recorded
- * is noted.
+ * from it upwards.  Its pages are charged if a floor admits it.  Otherwise the
+ * kernel may or may not take them off the task: they are not taken for reported,
+ * and only what the wb recorded is noted.
  */
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted)
 {
-	u64 dirtied = weir_dirtied_by_current(&reporters, reported);
+	u64 dirtied = admitted ? weir_dirtied_by_current(&reporters, reported) : 0;
 	u64 by_dead = atomic64_xchg(&floored->by_dead, 0);
-	u64 in_wb = newly_dirtied(group, wb, reported);
+	u64 in_wb = newly_dirtied(group, wb);
 
 	raw_spin_lock(&floored->lock);
 	floored->credit.most_ahead = READ_ONCE(floored->floor);
 	weir_credit_charge(&floored->credit, weir_now_ms(),
-			   by_dead + (admitted ? dirtied : 0), in_wb);
+			   by_dead + dirtied, in_wb);
 	raw_spin_unlock(&floored->lock);
 }
 

@@ -57,7 +57,6 @@ static struct weir_reporters reporters;
 struct look {
 	struct weir_look wb;
 	u64 host;
-	u64 now_ns;
 	struct weir_limits limits;
 };
 
@@ -71,20 +70,29 @@ static struct weir_group *payer(struct cgroup_subsys_state *css)
 	return group;
 }
 
-static struct look look(struct bdi_writeback *wb)
+/* At everything but a wb. */
+static struct look look_around(void)
 {
+	u64 now_ns = ktime_get_ns();
+
 	return (struct look) {
-		.wb = {
-			.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]),
-			/* off by a batch per CPU, which the next look has */
-			.written = percpu_counter_read_positive(&wb->stat[WB_WRITTEN]),
-			.queued = weir_count_wb(wb, WEIR_UNLIMITED),
-			.unreported = max(current->nr_dirtied, 0),
-		},
+		.wb = { .begun_ns = now_ns, .ended_ns = now_ns },
 		.host = weir_count_host(),
-		.now_ns = ktime_get_ns(),
 		.limits = weir_host_limits(),
 	};
+}
+
+static struct look look(struct bdi_writeback *wb)
+{
+	struct look now = look_around();
+
+	now.wb.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
+	/* off by a batch per CPU, which the next look has */
+	now.wb.written = percpu_counter_read_positive(&wb->stat[WB_WRITTEN]);
+	now.wb.queued = weir_count_wb(wb, WEIR_UNLIMITED);
+	now.wb.unreported = max(current->nr_dirtied, 0);
+	now.wb.ended_ns = ktime_get_ns();
+	return now;
 }
 
 static struct weir_turn turn_of(const struct weir_account *account, u64 host,
@@ -116,7 +124,7 @@ static u64 pay(struct weir_account *account, const struct look *now, u64 pages)
 {
 	struct weir_turn turn = turn_of(account, now->host, &now->limits);
 
-	return weir_bill_charge(&account->bill, &turn, now->now_ns, pages);
+	return weir_bill_charge(&account->bill, &turn, now->wb.ended_ns, pages);
 }
 
 /* The same for a level; false if there is none.  @wait_ms grows to what is owed. */
@@ -140,9 +148,9 @@ static bool pay_level(struct weir_group *group, u64 bdi_id, const struct look *n
 			.host_bg_thresh = now->limits.bg_thresh,
 		};
 
-		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->now_ns, pages);
+		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->wb.ended_ns, pages);
 		*wait_ms = max(*wait_ms, weir_turn_wait_ms(&turn, level->due_ns,
-							   now->now_ns));
+							   now->wb.ended_ns));
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	return level;
@@ -504,11 +512,7 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
 {
 	bool own = group->css == wb->memcg_css;
 	struct weir_account *account;
-	struct look now = {
-		.host = weir_count_host(),
-		.now_ns = ktime_get_ns(),
-		.limits = weir_host_limits(),
-	};
+	struct look now = look_around();
 	unsigned long flags;
 	u64 wait_ms = 0;
 	bool paid;

@@ -126,7 +126,7 @@ struct weir_stats {
 struct weir_device {
 	u64 bdi_id;
 	u64 css_serial;
-	u64 wb_dirtied;		/* WB_DIRTIED, last seen for the credit */
+	struct weir_recorded recorded;	/* for the credit */
 	bool again;		/* the place was another's before */
 };
 

@@ -24,18 +24,6 @@
 /* A cgroup evades, or strays, if that is one page in so many. */
 #define PART		16ULL
 
-/*
- * Pages newly recorded on a wb: it has recorded @recorded since it was made, and
- * was paid for up to @paid.  A look on another CPU may have been the later one; a
- * larger step back is a wb made anew, which starts from 0.
- */
-weir_u64 weir_arrears_newly(weir_u64 recorded, weir_u64 paid)
-{
-	if (recorded >= paid)
-		return recorded - paid;
-	return paid - recorded < WEIR_AHEAD_MOST ? 0 : recorded;
-}
-
 /* The cgroup's wb recorded @pages, and its account is to pay for them. */
 void weir_arrears_record(struct weir_arrears *arrears, weir_u64 pages)
 {

@@ -3,34 +3,25 @@
  * The bill: what a cgroup dirtied on one device, and until when it is paid.
  *
  * Model.  Each pass looks at what the cgroup's wb has recorded since it was made.
- * What is new since the look before is to be paid for, at the price of the moment
- * (weight.c).  Looks come from several CPUs, so one may be older than the one
- * before: it adds nothing.
- *
- * The first look, or the first after a pause, does not know what of the wb's count
- * is old: of that it takes only what its own task is yet to report.
+ * What is new since the look before (recorded.c) is to be paid for, at the price of
+ * the moment (weight.c).
  *
  * Example.  A wb has recorded 5,000 pages when a task that dirtied 32 first looks:
- * 32 are to be paid for.  The next look finds 5,100: 100.  One that read 5,050
- * before, and comes after it: none.
+ * 32 are to be paid for.  The next look finds 5,100: 100.
  */
 #include "policy.h"
 
 /* Note a look; returns the pages that are to be paid for. */
 weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look)
 {
-	weir_u64 pages = look->dirtied < look->unreported ? look->dirtied :
-							    look->unreported;
+	weir_u64 pages = weir_recorded_note(&bill->recorded, look);
 
-	if (!look->first) {
-		pages = weir_arrears_newly(look->dirtied, bill->paid);
-		if (!pages && look->dirtied < bill->paid)
-			return 0;
-		if (look->written > bill->written)
-			bill->cleaned += look->written - bill->written;
-	}
+	/* said nothing */
+	if (look->dirtied < bill->recorded.pages)
+		return 0;
+	if (!look->first && look->written > bill->written)
+		bill->cleaned += look->written - bill->written;
 	bill->dirtied += pages;
-	bill->paid = look->dirtied;
 	bill->written = look->written;
 	bill->queued = look->queued;
 	weir_arrears_record(&bill->arrears, pages);

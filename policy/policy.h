@@ -109,6 +109,30 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass);
 weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 
+/* recorded.c: what a wb has newly recorded as dirtied. */
+
+/* What a pass sees of a wb. */
+struct weir_look {
+	weir_u64 begun_ns;	/* before the first count was read */
+	weir_u64 ended_ns;	/* after the last */
+	weir_u64 dirtied;	/* WB_DIRTIED, since it was made */
+	weir_u64 written;	/* WB_WRITTEN, the same */
+	weir_u64 queued;	/* dirty + writeback */
+	weir_u64 unreported;	/* what the pass's task dirtied, for the first look */
+	weir_u32 first;		/* ever, or after a pause */
+};
+
+/* All 0 at first. */
+struct weir_recorded {
+	weir_u64 pages;		/* WB_DIRTIED, as far as it is known */
+	weir_u64 ended_ns;	/* of the look that said so */
+};
+
+/* What tasks of a cgroup may have dirtied and not reported: 64 times 32 pages. */
+#define WEIR_AHEAD_MOST		2048ULL
+
+weir_u64 weir_recorded_note(struct weir_recorded *recorded, const struct weir_look *look);
+
 /* credit.c: pages that were dirtied but that no count of the cgroup shows. */
 
 struct weir_credit {
@@ -342,10 +366,6 @@ struct weir_arrears {
 	weir_u64 unpaid;	/* of that, recorded on none; and what was forgiven */
 };
 
-/* What tasks of a cgroup may have dirtied and not reported: 64 times 32 pages. */
-#define WEIR_AHEAD_MOST		2048ULL
-
-weir_u64 weir_arrears_newly(weir_u64 recorded, weir_u64 paid);
 void weir_arrears_record(struct weir_arrears *arrears, weir_u64 pages);
 weir_u64 weir_arrears_match(struct weir_arrears *arrears, weir_u64 pages);
 void weir_arrears_report(struct weir_arrears *arrears, weir_u64 pages, weir_u64 strayed,
@@ -357,7 +377,7 @@ int weir_arrears_strays(const struct weir_arrears *arrears);
 /* bill.c: what a cgroup dirtied on one device, and until when it is paid. */
 
 struct weir_bill {
-	weir_u64 paid;		/* WB_DIRTIED, up to which is paid until @due_ns */
+	struct weir_recorded recorded;	/* up to which is paid until @due_ns */
 	weir_u64 due_ns;
 	weir_u64 price_ns;	/* of a page, when last paid */
 	weir_u64 written;	/* WB_WRITTEN, last seen */
@@ -365,15 +385,6 @@ struct weir_bill {
 	weir_u64 cleaned;	/* the caller takes these two, now and then */
 	weir_u64 dirtied;
 	struct weir_arrears arrears;
-};
-
-/* What a pass sees of the cgroup's wb. */
-struct weir_look {
-	weir_u64 dirtied;	/* WB_DIRTIED, since it was made */
-	weir_u64 written;	/* WB_WRITTEN, the same */
-	weir_u64 queued;	/* dirty + writeback */
-	weir_u64 unreported;	/* what the pass's task dirtied, for the first look */
-	weir_u32 first;		/* ever, or after a pause */
 };
 
 weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look);

@@ -4,7 +4,6 @@
 mod c {
     use super::*;
     unsafe extern "C" {
-        pub safe fn weir_arrears_newly(recorded: u64, paid: u64) -> u64;
         pub fn weir_arrears_record(arrears: *mut Arrears, pages: u64);
         pub fn weir_arrears_match(arrears: *mut Arrears, pages: u64) -> u64;
         pub fn weir_arrears_report(arrears: *mut Arrears, pages: u64, strayed: u64, unpaid: u64);
@@ -12,15 +11,6 @@ mod c {
         pub fn weir_arrears_evades(arrears: *const Arrears) -> i32;
         pub fn weir_arrears_strays(arrears: *const Arrears) -> i32;
     }
-}
-
-/// The most pages that a wb may have recorded and no task reported.
-pub const AHEAD_MOST: u64 = 2_048;
-
-/// Pages newly recorded on a wb that has recorded `recorded` since it was made, and was paid for up
-/// to `paid`. Less than that is an earlier look, or, if much less, a wb made anew.
-pub fn newly(recorded: u64, paid: u64) -> u64 {
-    c::weir_arrears_newly(recorded, paid)
 }
 
 /// Of one cgroup on one device, in pages.
@@ -126,12 +116,5 @@ mod tests {
             !arrears.evades()
         });
         assert!(needed < Some(200), "{needed:?} passes of 32 pages");
-    }
-
-    #[test]
-    fn looks_of_two_cpus_charge_each_page_once() {
-        assert_eq!(newly(150, 100), 50);
-        assert_eq!(newly(100, 150), 0, "an earlier look");
-        assert_eq!(newly(10, 1_000_000), 10, "a wb made anew");
     }
 }

@@ -2,6 +2,7 @@
 //! What a cgroup dirtied on one device, and until when it is paid; see `policy/bill.c`.
 
 use crate::arrears::Arrears;
+use crate::recorded::{Look, Recorded};
 use crate::weight::Turn;
 
 mod c {
@@ -18,7 +19,7 @@ mod c {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bill {
     /// What its wb had recorded as dirtied, up to which is paid until `due_ns`.
-    pub paid: u64,
+    pub recorded: Recorded,
     /// Until when it is paid.
     pub due_ns: u64,
     /// What a page cost when last paid.
@@ -33,23 +34,6 @@ pub struct Bill {
     pub dirtied: u64,
     /// What its tasks dirtied and it did not pay for.
     pub arrears: Arrears,
-}
-
-/// What a pass sees of the cgroup's wb, in pages.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
-pub struct Look {
-    /// Recorded as dirtied since the wb was made.
-    pub dirtied: u64,
-    /// Recorded as written since then.
-    pub written: u64,
-    /// Dirty pages and those in writeback.
-    pub queued: u64,
-    /// What the pass's task dirtied and is yet to report: of a first look, what is new at most.
-    pub unreported: u64,
-    /// C truth value: the first look ever, or after a pause.
-    pub first: u32,
 }
 
 impl Bill {
@@ -71,8 +55,10 @@ impl Bill {
 mod tests {
     use super::*;
 
-    fn look(dirtied: u64, written: u64) -> Look {
+    fn look(begun_ns: u64, dirtied: u64, written: u64) -> Look {
         Look {
+            begun_ns,
+            ended_ns: begun_ns + 1,
             dirtied,
             written,
             unreported: 32,
@@ -80,30 +66,34 @@ mod tests {
         }
     }
 
-    /// The example at the top of `policy/bill.c`.
+    /// The example at the top of `policy/bill.c`, and a look that came late.
     #[test]
     fn worked_example() {
         let mut bill = Bill::default();
         let first = Look {
             first: 1,
-            ..look(5_000, 4_000)
+            ..look(1, 5_000, 4_000)
         };
         assert_eq!(bill.note(&first), 32);
-        assert_eq!(bill.note(&look(5_100, 4_060)), 100);
-        assert_eq!(bill.note(&look(5_050, 4_030)), 0, "an earlier look");
-        assert_eq!((bill.dirtied, bill.cleaned, bill.paid), (132, 60, 5_100));
-        assert_eq!(bill.arrears.ahead, 132);
+        assert_eq!(bill.note(&look(3, 5_100, 4_060)), 100);
+        assert_eq!(bill.note(&look(2, 5_050, 4_030)), 0, "an earlier look");
+        assert_eq!((bill.dirtied, bill.cleaned), (132, 60));
+        assert_eq!((bill.recorded.pages, bill.arrears.ahead), (5_100, 132));
     }
 
     #[test]
     fn a_new_wb_owes_all_that_it_recorded_and_cleaned_nothing_yet() {
         let mut bill = Bill {
-            paid: 1_000_000,
+            recorded: Recorded {
+                pages: 1_000_000,
+                ended_ns: 1,
+            },
             written: 900_000,
             ..Bill::default()
         };
-        assert_eq!(bill.note(&look(10, 5)), 10);
-        assert_eq!((bill.cleaned, bill.paid, bill.written), (0, 10, 5));
+        assert_eq!(bill.note(&look(2, 10, 5)), 10);
+        let found = (bill.cleaned, bill.recorded.pages, bill.written);
+        assert_eq!(found, (0, 10, 5));
     }
 
     #[test]

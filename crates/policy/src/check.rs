@@ -6,8 +6,8 @@
 //! where the edges are, and the fuzzer, which has no idea and finds others. What the fuzzer keeps
 //! in `fuzz/corpus` is replayed by `cargo test`, with no fuzzer needed.
 
-use crate::arrears::{AHEAD_MOST, Arrears};
-use crate::bill::{Bill, Look};
+use crate::arrears::Arrears;
+use crate::bill::Bill;
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
 use crate::credit::{CREDIT_WINDOW_MS, Credit};
 use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
@@ -15,6 +15,7 @@ use crate::floor::{Caps, Cover, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdic
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
+use crate::recorded::{AHEAD_MOST, Look};
 use crate::reserve::{self, Host};
 use crate::share;
 use crate::subtree::{Subtree, Tally};

@@ -51,15 +51,21 @@ const weir_u64 weir_layout_arrears[] = {
 
 const weir_u64 weir_layout_bill[] = {
 	sizeof(struct weir_bill),
-	AT(weir_bill, paid), AT(weir_bill, due_ns), AT(weir_bill, price_ns),
+	AT(weir_bill, recorded), AT(weir_bill, due_ns), AT(weir_bill, price_ns),
 	AT(weir_bill, written), AT(weir_bill, queued), AT(weir_bill, cleaned),
 	AT(weir_bill, dirtied), AT(weir_bill, arrears),
 };
 
+const weir_u64 weir_layout_recorded[] = {
+	sizeof(struct weir_recorded),
+	AT(weir_recorded, pages), AT(weir_recorded, ended_ns),
+};
+
 const weir_u64 weir_layout_look[] = {
 	sizeof(struct weir_look),
-	AT(weir_look, dirtied), AT(weir_look, written), AT(weir_look, queued),
-	AT(weir_look, unreported), AT(weir_look, first),
+	AT(weir_look, begun_ns), AT(weir_look, ended_ns), AT(weir_look, dirtied),
+	AT(weir_look, written), AT(weir_look, queued), AT(weir_look, unreported),
+	AT(weir_look, first),
 };
 
 const weir_u64 weir_layout_credit[] = {

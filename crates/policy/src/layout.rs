@@ -4,7 +4,7 @@
 
 use crate::{
     arrears, bill, btf, ceiling, credit, drain, floor, names, needs, parse, pass, pause, reclaim,
-    reserve, share, subtree, tier, weight,
+    recorded, reserve, share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -20,7 +20,8 @@ mod c {
         pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_bill: [u64; 9];
-        pub static weir_layout_look: [u64; 6];
+        pub static weir_layout_look: [u64; 8];
+        pub static weir_layout_recorded: [u64; 3];
         pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
@@ -226,7 +227,7 @@ fn structs_agree_with_the_header() {
     assert_layout!(
         weir_layout_bill,
         bill::Bill,
-        paid,
+        recorded,
         due_ns,
         price_ns,
         written,
@@ -235,9 +236,12 @@ fn structs_agree_with_the_header() {
         dirtied,
         arrears
     );
+    assert_layout!(weir_layout_recorded, recorded::Recorded, pages, ended_ns);
     assert_layout!(
         weir_layout_look,
-        bill::Look,
+        recorded::Look,
+        begun_ns,
+        ended_ns,
         dirtied,
         written,
         queued,
@@ -290,7 +294,7 @@ fn constants_of_weights_agree_with_the_header() {
         weight::WAIT_MIN_MS,
         weight::DEBT_ROUNDS,
         weight::WAIT_MOST_MS,
-        arrears::AHEAD_MOST,
+        recorded::AHEAD_MOST,
         share::COMPETES_MS,
         names::BEAT_MS,
         names::RECOUNT_MS,

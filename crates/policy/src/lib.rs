@@ -27,6 +27,7 @@ pub mod parse;
 pub mod pass;
 pub mod pause;
 pub mod reclaim;
+pub mod recorded;
 pub mod reserve;
 pub mod share;
 pub mod subtree;

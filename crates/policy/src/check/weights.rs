@@ -123,12 +123,17 @@ pub(super) fn check_bill(turn: &Turn, steps: &[(u16, i16, u8)]) {
     let mut now_ns = 1 << 40;
     for &(pages, late, luck) in steps {
         recorded += u64::from(pages);
-        // earlier than that it is a wb made anew
-        let late = u64::from(late.unsigned_abs()) % AHEAD_MOST;
-        let seen = recorded.saturating_sub(late * u64::from(luck % 3 == 1));
-        let first = luck % 8 == 0 && seen >= bill.paid;
+        let late = u64::from(late.unsigned_abs()) * u64::from(luck % 3 == 1);
+        let seen = recorded.saturating_sub(late);
+        let first = luck % 8 == 0 && seen >= bill.recorded.pages;
         let before = bill;
         let found = bill.note(&Look {
+            // who is late began before the last look had ended
+            begun_ns: match late {
+                0 => now_ns,
+                _ => before.recorded.ended_ns.saturating_sub(1),
+            },
+            ended_ns: now_ns + 1,
             dirtied: seen,
             written: seen / 2,
             queued: seen - seen / 2,
@@ -137,17 +142,20 @@ pub(super) fn check_bill(turn: &Turn, steps: &[(u16, i16, u8)]) {
         });
         if first {
             assert!(found <= 32, "of the old, what the task is yet to report");
-            skipped += seen - before.paid - found.min(seen - before.paid);
-            noted += found.min(seen - before.paid);
+            skipped += seen - before.recorded.pages - found.min(seen - before.recorded.pages);
+            noted += found.min(seen - before.recorded.pages);
         } else {
             noted += found;
         }
         assert_eq!(bill.dirtied, before.dirtied + found);
-        assert!(bill.paid >= before.paid, "no look takes one back");
-        assert_eq!(noted + skipped, bill.paid, "each page once");
+        assert!(
+            bill.recorded.pages >= before.recorded.pages,
+            "no look takes one back"
+        );
+        assert_eq!(noted + skipped, bill.recorded.pages, "each page once");
         let wait = bill.charge(turn, now_ns, found);
         assert!(bill.due_ns >= before.due_ns && wait <= weight::WAIT_MOST_MS);
-        now_ns += u64::from(luck) * 1_000_000;
+        now_ns += 1 + u64::from(luck) * 1_000_000;
     }
 }
 

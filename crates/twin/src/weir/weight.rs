@@ -15,9 +15,10 @@ use crate::mm::Cgroup;
 use crate::mm::Dirtier;
 use crate::sim::clock::{HZ, MS, Ns, Ticks};
 use policy::UNLIMITED;
-use policy::bill::{Bill, Look};
+use policy::bill::Bill;
 use policy::floor::{FloorPass, Verdict};
 use policy::names::FORGET_MS;
+use policy::recorded::Look;
 use policy::share::{self, Contender, Standing};
 use policy::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT};
 
@@ -153,6 +154,8 @@ impl Hooks {
         let is_next = account.seen.is_some_and(|seen| tick <= seen + FORGET);
         account.seen = Some(tick);
         let pages = account.bill.note(&Look {
+            begun_ns: now,
+            ended_ns: now,
             dirtied: counts.dirtied,
             written: counts.written,
             queued: counts.held(),

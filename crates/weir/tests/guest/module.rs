@@ -192,6 +192,20 @@ fn nothing_is_amended_while_blind_on_6_1() {
 }
 
 #[test]
+fn nothing_vouches_twice() {
+    let options = [
+        "--count-instructions",
+        "--cpus",
+        "1",
+        "--disk",
+        "d=64M,ext4",
+        "--driver",
+        "brd",
+    ];
+    passes("debian:6.12", "foreign.sh", &options, &[]);
+}
+
+#[test]
 fn a_refused_load_waits_for_nobody() {
     let options = ["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,1M/s"];
     passes("debian:6.12", "settle.sh", &options, &[]);
