@@ -114,7 +114,7 @@ struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id)
 
 static bool is_stale(const struct weir_level *level)
 {
-	return time_after(jiffies, READ_ONCE(level->given) + FORGET_JIFFIES);
+	return time_after(jiffies, READ_ONCE(level->until));
 }
 
 /* The group's level on a device, or NULL if rounds have set none of late. */
@@ -383,7 +383,7 @@ static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
 		WRITE_ONCE(unused->bdi_id, 0);
 		unused->due_ns = 0;
 		WRITE_ONCE(unused->portion, 0);
-		WRITE_ONCE(unused->given, jiffies);
+		WRITE_ONCE(unused->until, jiffies + FORGET_JIFFIES);
 		WRITE_ONCE(unused->bdi_id, bdi_id);
 	}
 	return unused;
@@ -401,7 +401,9 @@ static void give_level(struct weir_group *group, u32 portion,
 		WRITE_ONCE(level->portion, portion);
 		level->pace = contest->pace;
 		level->queue = contest->queued;
-		WRITE_ONCE(level->given, jiffies);
+		/* a tenant with thousands of members makes rounds longer */
+		WRITE_ONCE(level->until, jiffies +
+			   max(FORGET_JIFFIES, msecs_to_jiffies(3 * contest->elapsed_ms)));
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 }

@@ -50,7 +50,7 @@ struct weir_account {
 struct weir_level {
 	u64 bdi_id;		/* 0: unused; read without a lock */
 	u64 due_ns;
-	unsigned long given;	/* jiffies of the last round that set the rest */
+	unsigned long until;	/* jiffies: the rest holds till then */
 	u32 portion;
 	u64 pace;
 	u64 queue;
@@ -79,7 +79,7 @@ struct weir_contest {
 /* Of a cgroup; all 0 at first. */
 struct weir_share {
 	u64 made_ns;		/* nothing was saved before */
-	u64 clear;		/* which cgroup owed nothing on any device, and when */
+	u64 looked;		/* which cgroup looked at other devices, when, and found what */
 	u32 weighted;		/* children whose weight is not the default */
 	bool gone;		/* under group->lock: enters no list any more */
 	struct weir_account accounts[WEIR_ACCOUNTS];

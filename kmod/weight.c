@@ -222,31 +222,36 @@ static u64 pay_pass(struct bdi_writeback *wb, struct cgroup_subsys_state *css,
 	return wait_ms;
 }
 
-/* A cgroup and the current tick. */
+/* A cgroup, the current tick, and whether something is owed. */
+#define OWES	1ULL
 static u64 this_tick(struct cgroup_subsys_state *css)
 {
-	return css->serial_nr << 32 | (u32)jiffies;
+	return css->serial_nr << 32 | (u32)jiffies << 1;
 }
 
 /*
- * Did a pass in this very tick find that the cgroup owes nothing on any device?  Each
- * look takes a lock of the whole host's.
+ * Has a pass in this very tick looked at the cgroup's other devices?  Each look takes
+ * a lock of the whole host's.  Who owes and may sleep looks again, to know where; who
+ * may not is refused, which @wait_ms tells.
  */
-static bool just_looked(struct cgroup_subsys_state *css)
+static bool just_looked(struct cgroup_subsys_state *css, bool async, u64 *wait_ms)
 {
 	struct weir_group *group = payer(css);
+	u64 found = group ? READ_ONCE(group->share.looked) ^ this_tick(css) : 0;
 
-	return !group || READ_ONCE(group->share.clear) == this_tick(css);
+	if (found == OWES && async)
+		*wait_ms = 1;
+	return !found || (found == OWES && async);
 }
 
-static void note_clear(struct cgroup_subsys_state *css)
+static void note_looked(struct cgroup_subsys_state *css, bool owes)
 {
 	struct weir_group *group;
 
 	rcu_read_lock();
 	group = payer(css);
 	if (group)
-		WRITE_ONCE(group->share.clear, this_tick(css));
+		WRITE_ONCE(group->share.looked, this_tick(css) | (owes ? OWES : 0));
 	rcu_read_unlock();
 }
 
@@ -256,14 +261,15 @@ static void note_clear(struct cgroup_subsys_state *css)
  * whose wbs nothing counts.  A filesystem without cgroup writeback has the root's wb
  * alone.
  */
-static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
+static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb, bool async,
+					       u64 *wait_ms)
 {
 	struct cgroup_subsys_state *css = wb->memcg_css;
 
 	rcu_read_lock();
 	if (!css->parent)
 		css = task_css(current, memory_cgrp_id);
-	if (!css->parent || just_looked(css) || !css_tryget(css))
+	if (!css->parent || just_looked(css, async, wait_ms) || !css_tryget(css))
 		css = NULL;
 	rcu_read_unlock();
 	return css;
@@ -274,9 +280,10 @@ static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
  * Returns the wb to wait on, referenced, if that is for longer than @wait_ms, which
  * is set to it, or NULL.
  */
-static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_ms)
+static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, bool async,
+					   u64 *wait_ms)
 {
-	struct cgroup_subsys_state *css = css_of_pass(wb);
+	struct cgroup_subsys_state *css = css_of_pass(wb, async, wait_ms);
 	struct bdi_writeback *longest = NULL, *other;
 	u64 id, ms;
 	bool strays;
@@ -299,8 +306,7 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_m
 		if (other)
 			wb_put(other);
 	}
-	if (!*wait_ms)
-		note_clear(css);
+	note_looked(css, *wait_ms);
 	css_put(css);
 	return longest;
 }
@@ -467,6 +473,7 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 	struct bdi_writeback *other = NULL;
 	/* whom no cgroup writeback tells apart dirty nothing that is theirs here */
 	bool strays = !wb->memcg_css->parent && current->nr_dirtied;
+	bool async = flags & BDP_ASYNC;
 	u64 wait_ms;
 
 	if (!weir_share_any() || is_urgent() ||
@@ -474,11 +481,11 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 		return true;
 	wait_ms = pay_pass(wb, wb->memcg_css, false, &strays);
 	/* a refused pass looks no further, as it may come again at once */
-	if (strays && !(wait_ms && flags & BDP_ASYNC))
-		other = pay_elsewhere(wb, &wait_ms);
+	if (strays && !(wait_ms && async))
+		other = pay_elsewhere(wb, async, &wait_ms);
 	if (wait_ms) {
 		weir_wake_flusher(other ?: wb);
-		if (!(flags & BDP_ASYNC))
+		if (!async)
 			sleep_for(other ?: wb, wait_ms);
 	}
 	/* no pass there may come to take the mark back */
@@ -486,7 +493,7 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 		weir_weight_look_later(other);
 		wb_put(other);
 	}
-	return !wait_ms || !(flags & BDP_ASYNC);
+	return !wait_ms || !async;
 }
 
 /* Of @pages that a task reports, those that none of its cgroup's wbs recorded. */
