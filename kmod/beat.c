@@ -27,7 +27,7 @@
  * entries, of which only drain.c's has more than one function.
  *
  * Cost of a beat: BEAT_READS reads of counters, 131,072 or about 0.7 million
- * instructions, and for each floor that is set its path twice.
+ * instructions, and for each floor that is set its path once.
  */
 #include "weir.h"
 #include <linux/workqueue.h>
@@ -39,6 +39,7 @@
 #define ASKED_JIFFIES	(2 * HZ)
 
 struct weir_pool weir_pool;
+u64 weir_floors_epoch = 1;
 bool weir_proven;
 unsigned long weir_last_beat;
 
@@ -119,10 +120,16 @@ static void wish(struct weir_group *group)
 	group->floor_wanted = wanted;
 }
 
+/* What its subtree holds is counted anew if that changes what the floor covers. */
 static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
 {
-	WRITE_ONCE(group->floor,
-		   weir_floor_effective(group->floor_wanted, pool));
+	u64 floor = weir_floor_effective(group->floor_wanted, pool);
+
+	if (floor == group->floor)
+		return;
+	if (!floor != !group->floor)
+		weir_floors_epoch++;
+	WRITE_ONCE(group->floor, floor);
 	weir_tree_update(group);
 }
 

@@ -478,27 +478,52 @@ void weir_groups_walk(u32 budget)
 	visited = held;
 }
 
+/* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */
+static bool is_floored(struct weir_group *group, u32 *spent)
+{
+	if (group->unfloored == weir_floors_epoch)
+		return false;
+	*spent += group->css->cgroup->level;
+	if (weir_tree_floored(group))
+		return true;
+	group->unfloored = weir_floors_epoch;
+	return false;
+}
+
 /*
  * Count anew what floors cover, for about @budget reads, going on where the last
  * call stopped.  A group that held nothing then is passed over: it is counted
- * by its tasks' passes.  The caller holds weir_lock.
+ * by its tasks' passes.  The lock is held for CHUNK_READS reads at a time.
  */
 void weir_groups_recount(u32 budget)
 {
-	unsigned int left = weir_group_count;
 	struct weir_group *group;
-	u32 spent;
+	unsigned int left;
+	u32 spent = 0, chunk = 0;
 
-	for (spent = 0; left-- && spent < budget; spent += VISIT_COST) {
+	spin_lock(&weir_lock);
+	for (left = weir_group_count; left && !list_empty(&all_groups); left--) {
+		if (chunk >= CHUNK_READS) {
+			spent += chunk;
+			chunk = 0;
+			if (spent >= budget)
+				break;
+			spin_unlock(&weir_lock);
+			cond_resched();
+			spin_lock(&weir_lock);
+			continue;
+		}
 		group = list_first_entry(&all_groups, struct weir_group, all);
 		list_move_tail(&group->all, &all_groups);
+		chunk += VISIT_COST;
 		if (!(READ_ONCE(group->told.dirty) +
 		      READ_ONCE(group->told.writeback)) ||
-		    !weir_tree_floored(group))
+		    !is_floored(group, &chunk))
 			continue;
 		weir_tree_update(group);
-		spent += weir_count_cost() + group->css->cgroup->level;
+		chunk += weir_count_cost();
 	}
+	spin_unlock(&weir_lock);
 }
 
 /*
@@ -512,7 +537,7 @@ void weir_groups_drop_all(void)
 	weir_groups_rest();
 	weir_groups_stay();
 	while (!list_empty(&all_groups)) {
-		list_for_each_entry_safe(group, next, &all_groups, all) {
+		list_for_each_entry_safe_reverse(group, next, &all_groups, all) {
 			spin_lock(&weir_lock);
 			if (!group->children)
 				drop(group);

@@ -63,11 +63,8 @@ struct weir_limits weir_host_limits(void)
 
 static void recount(struct work_struct *work)
 {
-	if (weir_count_host() > weir_host_limits().bg_thresh) {
-		spin_lock(&weir_lock);
+	if (weir_count_host() > weir_host_limits().bg_thresh)
 		weir_groups_recount(RECOUNT_READS);
-		spin_unlock(&weir_lock);
-	}
 	if (READ_ONCE(weir_pool.floors_total))
 		queue_delayed_work(weir_unbound_wq, to_delayed_work(work),
 				   RECOUNT_JIFFIES);

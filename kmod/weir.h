@@ -163,6 +163,7 @@ struct weir_group {
 	/* evaluated by the beat and when written */
 	u64 floor_wanted;		/* after caps, before the pool's scale */
 	u64 floor;
+	u64 unfloored;			/* epoch in which no floor was on the path */
 	/* of the floor, not held when last counted */
 	atomic64_t unused;
 	u64 avail;			/* what a ratio is of */
@@ -402,6 +403,7 @@ struct weir_pool {
 #define WEIR_STALE_JIFFIES	msecs_to_jiffies(10 * WEIR_BEAT_MS)
 
 extern struct weir_pool weir_pool;
+extern u64 weir_floors_epoch;	/* changes as floors come and go; weir_lock */
 extern bool weir_proven;
 extern unsigned long weir_last_beat;	/* jiffies */
 int weir_arm(void);
