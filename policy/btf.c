@@ -64,14 +64,15 @@ struct param {
 	weir_u32 type;
 };
 
+/* Older kernels have less of the word in use, and zeros in the rest. */
 static enum kind kind_of(const struct type *type)
 {
-	return type->info >> 24 & 0x1f;
+	return type->info >> 24 & 0x7f;
 }
 
 static weir_u32 count_of(const struct type *type)
 {
-	return type->info & 0xffff;
+	return type->info & 0xffffff;
 }
 
 static int same(const char *a, const char *b)
@@ -231,13 +232,15 @@ static weir_u32 size_of(const struct weir_btf *btf, weir_u32 id)
 {
 	const struct type *type = resolve(btf, id);
 	const struct array *array;
+	weir_u64 bytes;
 
 	if (!type || kind_of(type) != ARRAY)
 		return type ? plain_size(type) : 0;
 	array = (const void *)(type + 1);
 	/* one level is all that is asked for */
 	type = resolve(btf, array->type);
-	return type ? array->count * plain_size(type) : 0;
+	bytes = type ? (weir_u64)array->count * plain_size(type) : 0;
+	return bytes > 0xffffffffU ? 0 : bytes;
 }
 
 /* Where member @name of struct @type lies. */
