@@ -180,8 +180,8 @@ mod tests {
     use crate::model::Arm;
     use crate::rundir::Event;
 
-    /// What a real guest said: tests/data/short.toml of crates/weir, arm weir, Debian's 6.12 cloud
-    /// kernel.
+    /// What a real guest said, arm weir, Debian's 6.12 cloud kernel: a floored writer of 50 writes a
+    /// second, alone and beside a reader.
     const TRANSCRIPT: &str = include_str!("testdata/short-weir.jsonl");
 
     fn events() -> Vec<Event> {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Guests for real: a stock kernel from the archive, booted in QEMU, and what becomes of it.
 
-use lab::{Arm, Cache, Lab, Outcome};
-use scenario::executor::{Executor, Request};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -325,63 +323,4 @@ fn no_guest_outlives_weir() {
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("QEMU {} still runs", guests[0]);
-}
-
-#[test]
-fn a_scenario_is_measured_in_both_arms() {
-    let scenario = scenario::parse("short", "short.toml", include_str!("../data/short.toml"))
-        .expect("a valid scenario");
-    let out = tempfile::tempdir().expect("a directory");
-    let lab = Lab {
-        kernel: "debian:6.12".into(),
-        count_instructions: false,
-        init: Some(WEIR.into()),
-        cache: Cache::discover().expect("a cache"),
-    };
-    let request = Request {
-        scenario: &scenario,
-        arms: &Arm::ALL,
-        repeat: 1,
-        record: true,
-        out: Some(out.path()),
-    };
-    let guests = lab.run(&request, &()).expect("a run");
-    assert_eq!(guests.len(), 2);
-    for guest in &guests {
-        assert_eq!(guest.outcome, Outcome::Done);
-        assert!(guest.kernel.starts_with("6.12."));
-        let arm = guest.arm.name();
-        let value = |name: &str| {
-            let name = format!("{arm}.{name}");
-            guest
-                .metrics
-                .get(&name)
-                .unwrap_or_else(|| panic!("no {name} in {:?}", guest.metrics.keys()))
-                .value
-        };
-        // fio's rate option bounds what the writer can do; a stall may keep it below.
-        assert!(value("alone.writer.iops") > 0.0 && value("alone.writer.iops") < 60.0);
-        assert!(value("alone.writer.clat_p50_ns") <= value("alone.writer.clat_p99_ns"));
-        assert!(value("alone.writer.clat_p99_ns") <= value("alone.writer.clat_max_ns"));
-        assert!(value("alone.writer.total_ios") >= 50.0);
-        assert!(value("both.reader.iops") > 0.0);
-        assert!(value("both.host.dirty_max_bytes") > 0.0);
-        assert!(value("both.cgroup/inner/writer.dirty_max_bytes") >= 0.0);
-        let kept = out.path().join(format!("{arm}-1"));
-        for name in [
-            "console.log",
-            "plan.json",
-            "results.jsonl",
-            "alone.csv",
-            "both.csv",
-            "alone.weir",
-        ] {
-            assert!(kept.join(name).is_file(), "{name} was not kept");
-        }
-        let has_counters = guest
-            .metrics
-            .keys()
-            .any(|name| name.ends_with("cgroup/inner/writer.nr_passes"));
-        assert_eq!(has_counters, guest.arm == Arm::Weir);
-    }
 }

@@ -10,7 +10,9 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
     let out = tempfile::tempdir().expect("made");
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/short.toml");
     let run = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["run", scenario, "--on", "lab", "--json", "--out"])
+        .args([
+            "run", scenario, "--on", "lab", "--record", "--json", "--out",
+        ])
         .arg(out.path())
         .output()
         .expect("runs");
@@ -49,7 +51,31 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
             );
             assert_eq!(summary["median"], summary["max"], "{name}: {summary}");
         }
-        for file in ["console.log", "results.jsonl", "plan.json", "alone.csv"] {
+        let value = |metric: &str| {
+            let name = format!("{arm}.both.{metric}");
+            let median = &json["metrics"][&name]["median"];
+            median
+                .as_f64()
+                .unwrap_or_else(|| panic!("no {name}\n{log}"))
+        };
+        // fio's rate option bounds what the writer can do; a stall may keep it below.
+        assert!(value("slow.iops") > 0.0 && value("slow.iops") < 60.0);
+        assert!(value("slow.clat_p50_ns") <= value("slow.clat_p99_ns"));
+        assert!(value("slow.clat_p99_ns") <= value("slow.clat_max_ns"));
+        assert!(value("slow.total_ios") >= 50.0);
+        assert!(value("reader.iops") > 0.0);
+        assert!(value("host.dirty_max_bytes") > 0.0);
+        assert!(value("cgroup/inner/slow.dirty_max_bytes") > 0.0);
+        let counters = &json["metrics"][format!("{arm}.both.cgroup/inner/slow.nr_passes")];
+        assert_eq!(counters.is_object(), arm == "weir", "{counters}");
+        for file in [
+            "console.log",
+            "results.jsonl",
+            "plan.json",
+            "alone.csv",
+            "both.csv",
+            "alone.weir",
+        ] {
             let path = out.path().join(format!("{arm}-1/{file}"));
             assert!(path.is_file(), "{} was not kept", path.display());
         }
