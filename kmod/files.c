@@ -237,7 +237,7 @@ static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
 		return;
 	stat[WEIR_STAT_FLOOR] = bytes(READ_ONCE(group->floor));
 	stat[WEIR_STAT_FLOOR_UNUSED] = bytes(atomic64_read(&group->unused));
-	stat[WEIR_STAT_WEIGHT_PORTION] = weir_weight_portion_now(group);
+	stat[WEIR_STAT_WEIGHT_PORTION] = weir_hweight_now(group);
 }
 
 static void counters(struct weir_group *group, u64 *stat)

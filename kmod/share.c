@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Divisions of the weight, and their rounds: who competes, and for which portion.
+ * Divisions of the weight, and their rounds: who competes, and for which hweight.
  *
  * policy/share.c says what a division and a scope is.  A contest is one scope on
  * one device.  A cgroup's account on a device becomes a member of a contest
@@ -10,13 +10,13 @@
  * Contests stand in one line.  Every beat takes them from its head: those whose
  * last round was 200 ms ago get the next.  A round has two phases: all members
  * enter, which adds up what they got and the weights of those that compete, and
- * then each is given its portion.
+ * then each is given its hweight.
  *
  * Bounds.  A beat makes STEPS steps and then at most one more path's; a step is
  * one level of one member's path, of which there are 16 at most (weight.c).  Joining
  * takes half of them at most, so that rounds go on however fast members come and
  * go.  A round that does not end in a beat goes on with the next, members keep
- * their portions meanwhile, and the contests behind it wait.  Amounts are per
+ * their hweights meanwhile, and the contests behind it wait.  Amounts are per
  * elapsed time, so a late round only reacts later.  With 4,096 steps of about
  * 50 ns that is 0.2 ms of every 200; 400 members three levels deep have a round
  * every beat, 1,000 members 16 levels deep one in three seconds.
@@ -89,15 +89,15 @@ void weir_weight_changed(struct weir_group *group, u32 old, u32 now)
 	WRITE_ONCE(weighted, weighted + change);
 }
 
-/* The group's largest portion of what is divided where it competes, as it is shown. */
-u32 weir_weight_portion_now(const struct weir_group *group)
+/* The group's largest hweight of what is divided where it competes, as it is shown. */
+u32 weir_hweight_now(const struct weir_group *group)
 {
-	u32 portion = 0;
+	u32 hweight = 0;
 	int i;
 
 	for (i = 0; i < WEIR_ACCOUNTS; i++)
-		portion = max(portion, READ_ONCE(group->share.accounts[i].portion));
-	return weir_weight_shown(portion);
+		hweight = max(hweight, READ_ONCE(group->share.accounts[i].hweight));
+	return weir_weight_shown(hweight);
 }
 
 /* The group's account on a device, or NULL. */
@@ -126,7 +126,7 @@ struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id)
 		struct weir_level *level = &group->share.levels[i];
 
 		if (READ_ONCE(level->bdi_id) == bdi_id &&
-		    READ_ONCE(level->portion) && !is_stale(level))
+		    READ_ONCE(level->hweight) && !is_stale(level))
 			return level;
 	}
 	return NULL;
@@ -187,7 +187,7 @@ static void release(struct weir_account *account)
 	raw_spin_lock_irqsave(&group->lock, flags);
 	/* these are read without the lock */
 	WRITE_ONCE(account->bdi_id, 0);
-	WRITE_ONCE(account->portion, 0);
+	WRITE_ONCE(account->hweight, 0);
 	*account = (struct weir_account) {};
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 }
@@ -327,33 +327,33 @@ static void enter(struct weir_account *account, struct weir_contest *contest)
 	add_path(group, contest);
 }
 
-/* Of the device, the part of what has @portion of @group's. */
-static u32 portion_of(struct weir_group *group, u32 portion,
+/* Of the device, the part of what has @hweight of @group's. */
+static u32 hweight_of(struct weir_group *group, u32 hweight,
 		      const struct weir_contest *contest)
 {
 	for (;; group = group->parent) {
 		steps--;
-		portion = weir_weight_portion(portion, group->weight,
+		hweight = weir_hweight(hweight, group->weight,
 					      above(group)->children_weight);
 		if (above(group) == contest->scope)
-			return portion;
+			return hweight;
 	}
 }
 
 /* A group's own tasks are like one more child of it. */
-static u32 own_portion(struct weir_group *group, const struct weir_contest *contest)
+static u32 own_hweight(struct weir_group *group, const struct weir_contest *contest)
 {
-	u32 own = weir_weight_portion(WEIR_PORTION_ONE, WEIR_WEIGHT_DEFAULT,
+	u32 own = weir_hweight(WEIR_HWEIGHT_ONE, WEIR_WEIGHT_DEFAULT,
 				      group->share.children_weight);
 
-	return portion_of(group, own, contest);
+	return hweight_of(group, own, contest);
 }
 
 static struct weir_standing standing(const struct weir_account *account)
 {
 	return (struct weir_standing) {
 		.got = account->got,
-		.portion = account->portion,
+		.hweight = account->hweight,
 		.behind = account->behind,
 	};
 }
@@ -382,14 +382,14 @@ static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
 	if (unused) {
 		WRITE_ONCE(unused->bdi_id, 0);
 		unused->due_ns = 0;
-		WRITE_ONCE(unused->portion, 0);
+		WRITE_ONCE(unused->hweight, 0);
 		WRITE_ONCE(unused->until, jiffies + FORGET_JIFFIES);
 		WRITE_ONCE(unused->bdi_id, bdi_id);
 	}
 	return unused;
 }
 
-static void give_level(struct weir_group *group, u32 portion,
+static void give_level(struct weir_group *group, u32 hweight,
 		       const struct weir_contest *contest)
 {
 	struct weir_level *level;
@@ -398,8 +398,8 @@ static void give_level(struct weir_group *group, u32 portion,
 	raw_spin_lock_irqsave(&group->lock, flags);
 	level = level_for(group, contest->bdi_id);
 	if (level) {
-		WRITE_ONCE(level->portion, portion);
-		level->pace = contest->pace;
+		WRITE_ONCE(level->hweight, hweight);
+		level->wb_rate = contest->wb_rate;
 		level->queue = contest->queued;
 		/* a tenant with thousands of members makes rounds longer */
 		WRITE_ONCE(level->until, jiffies +
@@ -433,25 +433,25 @@ static void give_levels(struct weir_group *group, const struct weir_contest *con
 		    !above(group)->weighted || !has_children(group))
 			continue;
 		give_level(group, contest->runners < 2 ? 0 :
-			   portion_of(group, WEIR_PORTION_ONE, contest), contest);
+			   hweight_of(group, WEIR_HWEIGHT_ONE, contest), contest);
 	}
 }
 
-/* Give a member its portion.  Alone in a contest, nobody has to pay. */
+/* Give a member its hweight.  Alone in a contest, nobody has to pay. */
 static void give(struct weir_account *account, struct weir_contest *contest)
 {
 	struct weir_account *least = contest->next_behind;
-	u32 portion = 0;
+	u32 hweight = 0;
 
 	if (contest->runners > 1 && account->number == contest->number)
-		portion = own_portion(account->group, contest);
+		hweight = own_hweight(account->group, contest);
 	WRITE_ONCE(account->nested, contest->scope != &root);
-	WRITE_ONCE(account->pace, contest->pace);
+	WRITE_ONCE(account->wb_rate, contest->wb_rate);
 	WRITE_ONCE(account->queue, contest->queued);
-	WRITE_ONCE(account->portion, portion);
+	WRITE_ONCE(account->hweight, hweight);
 	if (contest->scope == &root && account->number == contest->number)
 		give_levels(account->group, contest);
-	if (account->nested && portion &&
+	if (account->nested && hweight &&
 	    (!least || is_behind(account, least)))
 		contest->next_behind = account;
 }
@@ -477,13 +477,13 @@ static void turn_round(struct weir_contest *contest)
 	contest->next_behind = NULL;
 	list_splice_tail_init(&contest->visited, &contest->members);
 	if (contest->scope != &root)
-		contest->pace = contest->got / 256;
+		contest->wb_rate = contest->got / 256;
 	else if (contest->runners)
-		contest->pace = weir_weight_pace(contest->pace, contest->cleaned,
+		contest->wb_rate = weir_wb_rate(contest->wb_rate, contest->cleaned,
 						 contest->elapsed_ms);
 	else
 		/* what it cleaned while nobody wanted more says nothing */
-		contest->pace = 0;
+		contest->wb_rate = 0;
 }
 
 static void end_round(struct weir_contest *contest)
@@ -517,7 +517,7 @@ static bool stays(struct weir_account *account, struct weir_contest *contest)
 	if (weir_share_scope(account->group) == contest->scope)
 		return true;
 	share_leave(account);
-	WRITE_ONCE(account->portion, 0);
+	WRITE_ONCE(account->hweight, 0);
 	WRITE_ONCE(account->behind, 0);
 	join(account);
 	return false;

@@ -30,10 +30,10 @@ struct weir_account {
 	unsigned long noted;	/* jiffies of the last look at the wb; 0: never */
 	unsigned long slept;	/* jiffies of the last sleep; 0: none */
 	/* set by rounds, read without a lock */
-	u32 portion;
+	u32 hweight;
 	u32 nested;
 	u32 behind;
-	u64 pace;
+	u64 wb_rate;
 	u64 queue;
 	/* of rounds, under weir_lock */
 	u64 got;		/* dirtied in a round, smoothed, in 1/256 page */
@@ -51,8 +51,8 @@ struct weir_level {
 	u64 bdi_id;		/* 0: unused; read without a lock */
 	u64 due_ns;
 	unsigned long until;	/* jiffies: the rest holds till then */
-	u32 portion;
-	u64 pace;
+	u32 hweight;
+	u64 wb_rate;
 	u64 queue;
 };
 
@@ -67,7 +67,7 @@ struct weir_contest {
 	u64 number;		/* of the round, unlike any other contest's */
 	u64 since_ns;		/* the round began */
 	u64 elapsed_ms;		/* the one before took */
-	u64 pace;
+	u64 wb_rate;
 	u64 cleaned;
 	u64 queued;
 	u64 got;
@@ -104,7 +104,7 @@ void weir_weight_changed(struct weir_group *group, u32 old, u32 now);
 void weir_weight_made(struct weir_group *group);
 void weir_weight_drop(struct weir_group *group);
 void weir_weights_round(void);
-u32 weir_weight_portion_now(const struct weir_group *group);
+u32 weir_hweight_now(const struct weir_group *group);
 
 /* weight.c: writers wait for the time their pages cost */
 bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
@@ -122,7 +122,7 @@ static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 no
 static inline void weir_weight_made(struct weir_group *group) { }
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
-static inline u32 weir_weight_portion_now(const struct weir_group *group) { return 0; }
+static inline u32 weir_hweight_now(const struct weir_group *group) { return 0; }
 static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
 static inline void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused) { }
 

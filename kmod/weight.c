@@ -10,7 +10,7 @@
  * Whoever owns a subtree can have its tasks write to files of another cgroup in
  * it, or replace cgroups or tasks before they have paid.  So each ancestor that
  * competes by weight (a level) is charged with all that its subtree dirties, at
- * the price of its portion: what accounts below it pay for comes to that portion
+ * the price of its hweight: what accounts below it pay for comes to that hweight
  * at most, so it owes only what they evaded.  For its debt wait the writers of
  * cgroups that evade (policy/arrears.c), and nobody else.  This is so in the root's
  * division alone; below it the members of a division are not protected from what
@@ -99,10 +99,10 @@ static struct weir_turn turn_of(const struct weir_account *account, u64 host,
 				const struct weir_limits *limits)
 {
 	return (struct weir_turn) {
-		.portion = READ_ONCE(account->portion),
+		.hweight = READ_ONCE(account->hweight),
 		.nested = READ_ONCE(account->nested),
 		.behind = READ_ONCE(account->behind),
-		.pace = READ_ONCE(account->pace),
+		.wb_rate = READ_ONCE(account->wb_rate),
 		.queued = READ_ONCE(account->queue),
 		.host_dirty = host,
 		.host_thresh = limits->thresh,
@@ -140,8 +140,8 @@ static bool pay_level(struct weir_group *group, u64 bdi_id, const struct look *n
 	level = weir_share_level(group, bdi_id);
 	if (level) {
 		struct weir_turn turn = {
-			.portion = level->portion,
-			.pace = level->pace,
+			.hweight = level->hweight,
+			.wb_rate = level->wb_rate,
 			.queued = level->queue,
 			.host_dirty = now->host,
 			.host_thresh = now->limits.thresh,
@@ -331,7 +331,7 @@ static bool note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns,
 			WRITE_ONCE(account->slept, jiffies ?: 1);
 		account->asleep_ns += slept_ns;
 		copy->bill = account->bill;
-		copy->portion = READ_ONCE(account->portion);
+		copy->hweight = READ_ONCE(account->hweight);
 		copy->nested = READ_ONCE(account->nested);
 		copy->behind = READ_ONCE(account->behind);
 	}
@@ -354,7 +354,7 @@ static bool admitted(struct weir_group *group, struct bdi_writeback *wb)
 static bool competes(struct weir_group *group, u64 bdi_id,
 		     const struct weir_account *account)
 {
-	if (account->portion && !account->behind)
+	if (account->hweight && !account->behind)
 		return true;
 	for (; group; group = group->parent) {
 		if (weir_share_level(group, bdi_id))
@@ -561,7 +561,7 @@ void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool r
 	}
 	if (owes && !READ_ONCE(weir_observe))
 		current->nr_dirtied_pause =
-			weir_turn_poll(account.bill.price_ns,
+			weir_turn_poll(account.bill.cost_ns,
 				       current->nr_dirtied_pause);
 	if (owes)
 		owes = account.bill.due_ns > ktime_get_ns() ||

@@ -34,7 +34,7 @@ weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
 {
 	weir_arrears_forgive(&bill->arrears,
 			     weir_turn_forgiven(turn, bill->due_ns, now_ns, pages));
-	bill->price_ns = weir_turn_price_ns(turn);
+	bill->cost_ns = weir_turn_cost_ns(turn);
 	bill->due_ns = weir_turn_pay(turn, bill->due_ns, now_ns, pages);
 	return weir_turn_wait_ms(turn, bill->due_ns, now_ns);
 }

@@ -322,10 +322,10 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 #define WEIR_WEIGHT_MIN		1U
 #define WEIR_WEIGHT_MAX		10000U
 #define WEIR_WEIGHT_DEFAULT	100U
-/* The whole device, as a portion. */
-#define WEIR_PORTION_ONE	(1U << 20)
+/* The whole device, as a hweight: a weight among its siblings', times its parent's. */
+#define WEIR_HWEIGHT_ONE	(1U << 20)
 /* The same, as people read it. */
-#define WEIR_PORTION_SHOWN	10000U
+#define WEIR_HWEIGHT_SHOWN	10000U
 #define WEIR_WAIT_MIN_MS	10ULL
 #define WEIR_DEBT_ROUNDS	25ULL
 /* Five of the kernel's longest pauses: what a task may hold meanwhile, others wait for. */
@@ -333,21 +333,21 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 
 /* A look at a writer of one cgroup, on one device. */
 struct weir_turn {
-	weir_u32 portion;	/* of WEIR_PORTION_ONE; 0: the cgroup does not compete */
+	weir_u32 hweight;	/* of WEIR_HWEIGHT_ONE; 0: the cgroup does not compete */
 	weir_u32 nested;	/* in a division below the root */
-	weir_u32 behind;	/* there, the furthest behind its portion */
-	weir_u64 pace;		/* pages that the division's members get in a round */
+	weir_u32 behind;	/* there, the furthest behind its hweight */
+	weir_u64 wb_rate;	/* pages that the division's members get in a round */
 	weir_u64 queued;	/* dirty + writeback on the device, of all who compete */
 	weir_u64 host_dirty;	/* the host's dirty + writeback */
 	weir_u64 host_thresh;
 	weir_u64 host_bg_thresh;
 };
 
-weir_u32 weir_weight_portion(weir_u32 portion, weir_u32 weight,
+weir_u32 weir_hweight(weir_u32 hweight, weir_u32 weight,
 			     weir_u64 siblings);
-weir_u32 weir_weight_shown(weir_u32 portion);
-weir_u64 weir_weight_pace(weir_u64 pace, weir_u64 written, weir_u64 elapsed_ms);
-weir_u64 weir_turn_price_ns(const struct weir_turn *turn);
+weir_u32 weir_weight_shown(weir_u32 hweight);
+weir_u64 weir_wb_rate(weir_u64 wb_rate, weir_u64 written, weir_u64 elapsed_ms);
+weir_u64 weir_turn_cost_ns(const struct weir_turn *turn);
 weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 		       weir_u64 now_ns, weir_u64 pages);
 weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
@@ -355,7 +355,7 @@ weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
 int weir_turn_holds(const struct weir_turn *turn);
 weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 			   weir_u64 now_ns);
-weir_u64 weir_turn_poll(weir_u64 price_ns, weir_u64 stock_poll);
+weir_u64 weir_turn_poll(weir_u64 cost_ns, weir_u64 stock_poll);
 
 /* arrears.c: what tasks of a cgroup dirtied and its account did not pay for. */
 
@@ -379,7 +379,7 @@ int weir_arrears_strays(const struct weir_arrears *arrears);
 struct weir_bill {
 	struct weir_recorded recorded;	/* up to which is paid until @due_ns */
 	weir_u64 due_ns;
-	weir_u64 price_ns;	/* of a page, when last paid */
+	weir_u64 cost_ns;	/* of a page, when last paid */
 	weir_u64 written;	/* WB_WRITTEN, last seen */
 	weir_u64 queued;	/* dirty + writeback, last seen */
 	weir_u64 cleaned;	/* the caller takes these two, now and then */
@@ -400,10 +400,10 @@ struct weir_contender {
 	weir_u64 asleep_us;	/* of a round, smoothed; of all its tasks, at most a round */
 };
 
-/* What a member that competes got for its portion. */
+/* What a member that competes got for its hweight. */
 struct weir_standing {
 	weir_u64 got;
-	weir_u32 portion;
+	weir_u32 hweight;
 	weir_u32 behind;	/* it was the furthest behind in the round before */
 };
 

@@ -6,15 +6,15 @@
  * parent.  So a cgroup, or the root, is a division if one of its children has a
  * weight other than the default.  A writer is paced only if its cgroup is in a
  * division, and the topmost one on its path is its scope: who competes, what
- * was cleaned and which portions follow is counted among the scope's members.
+ * was cleaned and which hweights follow is counted among the scope's members.
  * The root's division is of the whole device.  One below it divides what its
  * members got together, whatever that is: outside of it nobody is paced, nor
  * counted.
  *
  * Strategy below the root.  What the members together may have is up to the
  * kernel, and it shows only while one of them takes all that the kernel gives.
- * So the member that is furthest behind its portion is not held and does not
- * pay, and the others are held to what follows from their portions of what all
+ * So the member that is furthest behind its hweight is not held and does not
+ * pay, and the others are held to what follows from their hweights of what all
  * got.  What a member
  * gets is what it dirties: over some seconds that is what its flusher cleans,
  * but a flusher turns to one wb for megabytes at a time.  Slowing a
@@ -70,9 +70,9 @@ static weir_u64 standing(const struct weir_standing *member)
 	return member->behind ? got - got / 4 : got;
 }
 
-/* Is a member further behind its portion than the other? */
+/* Is a member further behind its hweight than the other? */
 int weir_share_is_behind(const struct weir_standing *one,
 			 const struct weir_standing *other)
 {
-	return standing(one) * other->portion < standing(other) * one->portion;
+	return standing(one) * other->hweight < standing(other) * one->hweight;
 }

@@ -10,7 +10,7 @@
  * So whoever decides at which rates those who compete dirty, decides their shares.
  *
  * Strategy.  A page has a price, in time.  A cgroup pays for what it dirties, and
- * its writers wait until what is paid for has passed: with a portion p of a device
+ * its writers wait until what is paid for has passed: with a hweight p of a device
  * that cleans N pages in a round (200 ms), a page costs
  *
  *     200 ms / (p x N x ease).
@@ -22,7 +22,7 @@
  * where nobody waits; falling to 1/8 a quarter of the way above freerun.  Flushers
  * write whatever is dirty beyond the background level, so what the level is above it is
  * at the device.  Linux mostly leaves everybody alone then; and if one does not use
- * its portion, the others' pages get cheaper.
+ * its hweight, the others' pages get cheaper.
  *
  * Somebody who does not pay, a loop device or an NFS server on another filesystem,
  * may keep the host above freerun.  So that those who do are not starved for it,
@@ -33,23 +33,23 @@
  * busy CPU, and the host sinks.  What one did not use meanwhile it has saved: its
  * part of the room up to where the ease is 1, and at least a round's.  So the room
  * is filled by weight, too, and not by who comes first.  A burst, too, is paid for,
- * but nobody owes more than five seconds: a cgroup with a very small portion gets
+ * but nobody owes more than five seconds: a cgroup with a very small hweight gets
  * a few pages in that time all the same.
  *
  * All of this is for the root's division, of the whole device.  Below the root
- * (share.c) neither the host's level nor the device's pace says anything about
- * what the members together may have: there the pace is what they got, and the
+ * (share.c) neither the host's level nor the device's wb_rate says anything about
+ * what the members together may have: there the wb_rate is what they got, and the
  * ease is 1.
  *
  * Who competes: those whose tasks were put to sleep lately, by Linux or by this.
- * Portions are handed down the hierarchy as cgroup v2 does it: of what a cgroup
+ * Hweights are handed down the hierarchy as cgroup v2 does it: of what a cgroup
  * has, each child that competes, or has descendants that do, gets its weight's
  * part.  A cgroup's own tasks count as one more child of the default weight.
  *
  * Example.  Two cgroups with 100 and 400 on a disk that cleans 1,000 pages in a
  * round, the limit 8,192 pages, background 4,096, so freerun is 6,144.  At 5,632
  * pages the ease is 1: a page costs the first 1 ms, the second 0.25 ms.  The
- * second can only use half of its portion: the host sinks to 5,000 pages, the ease
+ * second can only use half of its hweight: the host sinks to 5,000 pages, the ease
  * rises to 1.6, and the first gets 300 pages in a round instead of 200.
  */
 #include "policy.h"
@@ -61,36 +61,36 @@
 #define EASE_MOST	20ULL
 
 /*
- * One level of the hierarchy: of a parent's @portion, the part of a child with
+ * One level of the hierarchy: of a parent's @hweight, the part of a child with
  * @weight, where the weights of all children that compete add up to @siblings.
  */
-weir_u32 weir_weight_portion(weir_u32 portion, weir_u32 weight,
+weir_u32 weir_hweight(weir_u32 hweight, weir_u32 weight,
 			     weir_u64 siblings)
 {
-	weir_u64 part = weir_share(portion, weight, siblings);
+	weir_u64 part = weir_share(hweight, weight, siblings);
 
 	return part ? (weir_u32)part : 1;
 }
 
-/* A portion as people read it, rounded to the nearest of WEIR_PORTION_SHOWN parts. */
-weir_u32 weir_weight_shown(weir_u32 portion)
+/* A hweight as people read it, rounded to the nearest of WEIR_HWEIGHT_SHOWN parts. */
+weir_u32 weir_weight_shown(weir_u32 hweight)
 {
-	return (weir_u32)(((weir_u64)portion * WEIR_PORTION_SHOWN +
-			   WEIR_PORTION_ONE / 2) / WEIR_PORTION_ONE);
+	return (weir_u32)(((weir_u64)hweight * WEIR_HWEIGHT_SHOWN +
+			   WEIR_HWEIGHT_ONE / 2) / WEIR_HWEIGHT_ONE);
 }
 
 /*
- * Pages a device cleans in a round, smoothed: it was @pace, and @written in the
+ * Pages a device cleans in a round, smoothed: it was @wb_rate, and @written in the
  * last @elapsed_ms.  An eighth of the way each time, as a disk's cache and a
  * journal's commit make some rounds short and others long.
  */
-weir_u64 weir_weight_pace(weir_u64 pace, weir_u64 written, weir_u64 elapsed_ms)
+weir_u64 weir_wb_rate(weir_u64 wb_rate, weir_u64 written, weir_u64 elapsed_ms)
 {
 	weir_u64 done = weir_saturate(weir_saturate(written) * WEIR_ROUND_MS /
 				      (elapsed_ms ? elapsed_ms : 1));
 
-	pace = weir_saturate(pace);
-	return pace ? (7 * pace + done + 7) / 8 : done;
+	wb_rate = weir_saturate(wb_rate);
+	return wb_rate ? (7 * wb_rate + done + 7) / 8 : done;
 }
 
 /* Where the ease is 1, and half the way from there to where it would be 0. */
@@ -111,7 +111,7 @@ static struct level level(const struct weir_turn *turn)
 	};
 }
 
-static weir_u64 ease(const struct weir_turn *turn, weir_u64 pace)
+static weir_u64 ease(const struct weir_turn *turn, weir_u64 wb_rate)
 {
 	struct level at = level(turn);
 	weir_u64 top = at.set + 2 * at.half;
@@ -121,7 +121,7 @@ static weir_u64 ease(const struct weir_turn *turn, weir_u64 pace)
 
 	if (turn->nested)
 		return EASE_ONE;
-	if (result < 2 * EASE_ONE && queued < 2 * pace &&
+	if (result < 2 * EASE_ONE && queued < 2 * wb_rate &&
 	    queued < weir_saturate(turn->host_bg_thresh) / 4)
 		result = 2 * EASE_ONE;
 	if (result > EASE_MOST)
@@ -130,19 +130,19 @@ static weir_u64 ease(const struct weir_turn *turn, weir_u64 pace)
 }
 
 /* What a page costs now, in nanoseconds; 0 for a cgroup that is not held. */
-weir_u64 weir_turn_price_ns(const struct weir_turn *turn)
+weir_u64 weir_turn_cost_ns(const struct weir_turn *turn)
 {
-	weir_u64 pace = weir_saturate(turn->pace);
-	weir_u64 pages, price_ns;
+	weir_u64 wb_rate = weir_saturate(turn->wb_rate);
+	weir_u64 pages, cost_ns;
 
 	/* what is behind must not owe for it: a debt would put it behind again */
-	if (!turn->portion || turn->behind || !pace)
+	if (!turn->hweight || turn->behind || !wb_rate)
 		return 0;
 	/* in eighths of a page, per round */
-	pages = weir_share(pace * ease(turn, pace), turn->portion,
-			   WEIR_PORTION_ONE);
-	price_ns = ROUND_NS * EASE_ONE / (pages ? pages : 1);
-	return price_ns ? price_ns : 1;
+	pages = weir_share(wb_rate * ease(turn, wb_rate), turn->hweight,
+			   WEIR_HWEIGHT_ONE);
+	cost_ns = ROUND_NS * EASE_ONE / (pages ? pages : 1);
+	return cost_ns ? cost_ns : 1;
 }
 
 /* For how long somebody may have saved: what everybody's part of the room costs. */
@@ -150,8 +150,8 @@ static weir_u64 savings_ns(const struct weir_turn *turn)
 {
 	weir_u64 set = level(turn).set;
 	weir_u64 dirty = weir_saturate(turn->host_dirty);
-	weir_u64 pace = weir_saturate(turn->pace);
-	weir_u64 eighths = pace * ease(turn, pace);
+	weir_u64 wb_rate = weir_saturate(turn->wb_rate);
+	weir_u64 eighths = wb_rate * ease(turn, wb_rate);
 	weir_u64 rounds_8;
 
 	if (turn->nested || dirty >= set || !eighths)
@@ -185,14 +185,14 @@ static weir_u64 start_ns(const struct weir_turn *turn, weir_u64 due_ns,
 weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
 			    weir_u64 now_ns, weir_u64 pages)
 {
-	weir_u64 price_ns = weir_turn_price_ns(turn);
+	weir_u64 cost_ns = weir_turn_cost_ns(turn);
 	weir_u64 most = most_ns(now_ns), covered;
 
 	due_ns = start_ns(turn, due_ns, now_ns);
 	pages = weir_saturate(pages);
-	if (!price_ns)
+	if (!cost_ns)
 		return 0;
-	covered = due_ns < most ? (most - due_ns) / price_ns : 0;
+	covered = due_ns < most ? (most - due_ns) / cost_ns : 0;
 	return pages > covered ? pages - covered : 0;
 }
 
@@ -210,7 +210,7 @@ weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
 		return due_ns;
 	if (weir_turn_forgiven(turn, due_ns, now_ns, pages))
 		return most;
-	return due_ns + weir_saturate(pages) * weir_turn_price_ns(turn);
+	return due_ns + weir_saturate(pages) * weir_turn_cost_ns(turn);
 }
 
 /*
@@ -221,7 +221,7 @@ weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
  */
 int weir_turn_holds(const struct weir_turn *turn)
 {
-	return turn->portion && !turn->behind &&
+	return turn->hweight && !turn->behind &&
 	       turn->host_dirty > turn->host_bg_thresh;
 }
 
@@ -241,9 +241,9 @@ weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 }
 
 /* Pages a task may dirty before it is looked at again: the shortest wait's worth. */
-weir_u64 weir_turn_poll(weir_u64 price_ns, weir_u64 stock_poll)
+weir_u64 weir_turn_poll(weir_u64 cost_ns, weir_u64 stock_poll)
 {
-	weir_u64 poll = price_ns ? WEIR_WAIT_MIN_MS * NS_PER_MS / price_ns :
+	weir_u64 poll = cost_ns ? WEIR_WAIT_MIN_MS * NS_PER_MS / cost_ns :
 				   stock_poll;
 
 	if (poll > stock_poll)

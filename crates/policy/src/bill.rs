@@ -23,7 +23,7 @@ pub struct Bill {
     /// Until when it is paid.
     pub due_ns: u64,
     /// What a page cost when last paid.
-    pub price_ns: u64,
+    pub cost_ns: u64,
     /// What its wb had recorded as written.
     pub written: u64,
     /// Dirty pages and those in writeback, last seen.
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn what_is_more_than_can_be_owed_is_in_the_arrears() {
         let turn = Turn {
-            portion: crate::weight::PORTION_ONE,
-            pace: 10,
+            hweight: crate::weight::HWEIGHT_ONE,
+            wb_rate: 10,
             host_dirty: 8_000,
             host_thresh: 8_192,
             host_bg_thresh: 4_096,
@@ -109,7 +109,7 @@ mod tests {
         let mut bill = Bill::default();
         let wait = bill.charge(&turn, 1 << 40, 1_000_000);
         assert_eq!(wait, crate::weight::WAIT_MOST_MS);
-        assert_eq!(bill.price_ns, turn.price_ns());
+        assert_eq!(bill.cost_ns, turn.cost_ns());
         assert_eq!(bill.arrears.unpaid, turn.forgiven(0, 1 << 40, 1_000_000));
         assert!(bill.arrears.evades());
     }

@@ -20,7 +20,7 @@ use crate::reserve::{self, Host};
 use crate::share;
 use crate::subtree::{Subtree, Tally};
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
-use crate::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_MAX};
+use crate::weight::{self, HWEIGHT_ONE, ROUND_MS, Turn, WEIGHT_MAX};
 use crate::{PAGES_MAX, UNLIMITED, arith};
 use arbitrary::{Arbitrary, Unstructured};
 use floors::*;
@@ -113,12 +113,12 @@ pub enum Case {
         limit: u64,
         stock: u64,
     },
-    Portions {
+    Hweights {
         weights: Vec<u16>,
         parent: u32,
     },
-    Pace {
-        pace: u64,
+    WbRate {
+        wb_rate: u64,
         written: u64,
         elapsed_ms: u64,
     },
@@ -254,13 +254,13 @@ impl Case {
                     "within the room"
                 );
             }
-            Case::Portions { weights, parent } => check_portions(weights, *parent),
-            &Case::Pace {
-                pace,
+            Case::Hweights { weights, parent } => check_hweights(weights, *parent),
+            &Case::WbRate {
+                wb_rate,
                 written,
                 elapsed_ms,
             } => {
-                let next = weight::pace(pace, written, elapsed_ms);
+                let next = weight::wb_rate(wb_rate, written, elapsed_ms);
                 assert!(next <= PAGES_MAX, "saturated");
                 assert!(
                     written == 0 || elapsed_ms > ROUND_MS || next > 0,

@@ -51,7 +51,7 @@ const weir_u64 weir_layout_arrears[] = {
 
 const weir_u64 weir_layout_bill[] = {
 	sizeof(struct weir_bill),
-	AT(weir_bill, recorded), AT(weir_bill, due_ns), AT(weir_bill, price_ns),
+	AT(weir_bill, recorded), AT(weir_bill, due_ns), AT(weir_bill, cost_ns),
 	AT(weir_bill, written), AT(weir_bill, queued), AT(weir_bill, cleaned),
 	AT(weir_bill, dirtied), AT(weir_bill, arrears),
 };
@@ -153,8 +153,8 @@ const weir_u64 weir_layout_pause[] = {
 
 const weir_u64 weir_layout_turn[] = {
 	sizeof(struct weir_turn),
-	AT(weir_turn, portion), AT(weir_turn, nested), AT(weir_turn, behind),
-	AT(weir_turn, pace), AT(weir_turn, queued),
+	AT(weir_turn, hweight), AT(weir_turn, nested), AT(weir_turn, behind),
+	AT(weir_turn, wb_rate), AT(weir_turn, queued),
 	AT(weir_turn, host_dirty), AT(weir_turn, host_thresh),
 	AT(weir_turn, host_bg_thresh),
 };
@@ -167,7 +167,7 @@ const weir_u64 weir_layout_contender[] = {
 
 const weir_u64 weir_layout_standing[] = {
 	sizeof(struct weir_standing),
-	AT(weir_standing, got), AT(weir_standing, portion),
+	AT(weir_standing, got), AT(weir_standing, hweight),
 	AT(weir_standing, behind),
 };
 
@@ -222,8 +222,8 @@ const weir_u64 weir_layout_tier_constants[] = {
 
 /* Enumerators and constants that are repeated in Rust. */
 const weir_u64 weir_layout_weight_constants[] = {
-	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_PORTION_ONE,
-	WEIR_PORTION_SHOWN,
+	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_HWEIGHT_ONE,
+	WEIR_HWEIGHT_SHOWN,
 	WEIR_ROUND_MS, WEIR_WAIT_MIN_MS, WEIR_DEBT_ROUNDS,
 	WEIR_WAIT_MOST_MS, WEIR_AHEAD_MOST, WEIR_COMPETES_MS,
 	WEIR_BEAT_MS, WEIR_RECOUNT_MS, WEIR_DRAIN_LOOK_MS, WEIR_FORGET_MS,

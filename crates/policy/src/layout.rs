@@ -207,10 +207,10 @@ fn structs_agree_with_the_header() {
     assert_layout!(
         weir_layout_turn,
         weight::Turn,
-        portion,
+        hweight,
         nested,
         behind,
-        pace,
+        wb_rate,
         queued,
         host_dirty,
         host_thresh,
@@ -229,7 +229,7 @@ fn structs_agree_with_the_header() {
         bill::Bill,
         recorded,
         due_ns,
-        price_ns,
+        cost_ns,
         written,
         queued,
         cleaned,
@@ -255,7 +255,7 @@ fn structs_agree_with_the_header() {
         slept_ago_ms,
         asleep_us
     );
-    assert_layout!(weir_layout_standing, share::Standing, got, portion, behind);
+    assert_layout!(weir_layout_standing, share::Standing, got, hweight, behind);
     assert_layout!(
         weir_layout_reclaim_host,
         reclaim::Host,
@@ -288,8 +288,8 @@ fn constants_of_weights_agree_with_the_header() {
         weight::WEIGHT_MIN.into(),
         weight::WEIGHT_MAX.into(),
         weight::WEIGHT_DEFAULT.into(),
-        weight::PORTION_ONE.into(),
-        weight::PORTION_SHOWN.into(),
+        weight::HWEIGHT_ONE.into(),
+        weight::HWEIGHT_SHOWN.into(),
         weight::ROUND_MS,
         weight::WAIT_MIN_MS,
         weight::DEBT_ROUNDS,

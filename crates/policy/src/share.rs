@@ -38,21 +38,21 @@ pub fn smooth(was: u64, now: u64, elapsed_ms: u64) -> u64 {
     c::weir_share_smooth(was, now, elapsed_ms)
 }
 
-/// What a member that competes got for its portion.
+/// What a member that competes got for its hweight.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Standing {
     /// In a round, smoothed.
     pub got: u64,
-    /// The cgroup's portion of the device.
-    pub portion: u32,
+    /// The cgroup's hweight of the device.
+    pub hweight: u32,
     /// Whether it was the furthest behind in the round before.
     pub behind: u32,
 }
 
 impl Standing {
-    /// Whether it is further behind its portion than the other.
+    /// Whether it is further behind its hweight than the other.
     pub fn is_behind(&self, other: &Standing) -> bool {
         // SAFETY: the pointers are valid for the call.
         unsafe { c::weir_share_is_behind(self, other) != 0 }
@@ -62,7 +62,7 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weight::{PORTION_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT, portion};
+    use crate::weight::{HWEIGHT_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT, hweight};
 
     #[test]
     fn sleeping_a_quarter_of_the_time_is_to_compete() {
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn who_got_least_for_its_portion_is_behind() {
+    fn who_got_least_for_its_hweight_is_behind() {
         let is_behind = |one: (u64, u32, u32), other: (u64, u32, u32)| {
-            let standing = |(got, portion, behind)| Standing {
+            let standing = |(got, hweight, behind)| Standing {
                 got,
-                portion,
+                hweight,
                 behind,
             };
             standing(one).is_behind(&standing(other))
@@ -104,7 +104,7 @@ mod tests {
         assert!(is_behind((300, 400, 0), (100, 100, 0)));
         assert!(!is_behind((100, 100, 0), (300, 400, 0)));
         assert!(!is_behind((400, 400, 0), (100, 100, 0)), "level");
-        assert!(is_behind((0, 1, 0), (1, PORTION_ONE, 0)));
+        assert!(is_behind((0, 1, 0), (1, HWEIGHT_ONE, 0)));
         assert!(!is_behind((u64::MAX, u32::MAX, 0), (u64::MAX, u32::MAX, 0)));
         assert!(
             is_behind((500, 400, 1), (100, 100, 0)),
@@ -134,16 +134,16 @@ mod tests {
                 })
                 .collect();
             let runners = competes.iter().filter(|competes| **competes).count();
-            let pace = (0..members.len())
+            let wb_rate = (0..members.len())
                 .filter(|i| competes[*i])
                 .map(|i| got[i])
                 .sum::<u64>()
                 / 256;
             let part =
-                |i: usize| portion(PORTION_ONE, members[i].0, sum.max(WEIGHT_DEFAULT.into()));
+                |i: usize| hweight(HWEIGHT_ONE, members[i].0, sum.max(WEIGHT_DEFAULT.into()));
             let standing = |i: usize| Standing {
                 got: got[i],
-                portion: part(i),
+                hweight: part(i),
                 behind: u32::from(marked == Some(i)),
             };
             let behind = (0..members.len()).filter(|i| competes[*i]).reduce(|a, b| {
@@ -157,13 +157,13 @@ mod tests {
             let mut wants: Vec<u64> = (0..members.len())
                 .map(|i| {
                     let turn = Turn {
-                        portion: part(i),
+                        hweight: part(i),
                         nested: 1,
                         behind: u32::from(behind == Some(i)),
-                        pace,
+                        wb_rate,
                         ..Turn::default()
                     };
-                    let price = turn.price_ns();
+                    let price = turn.cost_ns();
                     let held = runners > 1 && competes[i] && price > 0;
                     let may = if held { 200_000_000 / price } else { u64::MAX };
                     may.min(members[i].1)
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_use_its_portion_slows_nobody() {
+    fn who_does_not_use_its_hweight_slows_nobody() {
         let got = division(&[(100, u64::MAX, true), (400, 5, false)], 4);
         assert!(got[0] >= 190, "{got:?}");
     }

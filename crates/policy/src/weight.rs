@@ -5,15 +5,15 @@
 mod c {
     use super::*;
     unsafe extern "C" {
-        pub safe fn weir_weight_shown(portion: u32) -> u32;
-        pub safe fn weir_weight_portion(portion: u32, weight: u32, siblings: u64) -> u32;
-        pub safe fn weir_weight_pace(pace: u64, written: u64, elapsed_ms: u64) -> u64;
-        pub fn weir_turn_price_ns(turn: *const Turn) -> u64;
+        pub safe fn weir_weight_shown(hweight: u32) -> u32;
+        pub safe fn weir_hweight(hweight: u32, weight: u32, siblings: u64) -> u32;
+        pub safe fn weir_wb_rate(wb_rate: u64, written: u64, elapsed_ms: u64) -> u64;
+        pub fn weir_turn_cost_ns(turn: *const Turn) -> u64;
         pub fn weir_turn_pay(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
         pub fn weir_turn_forgiven(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
         pub fn weir_turn_holds(turn: *const Turn) -> i32;
         pub fn weir_turn_wait_ms(turn: *const Turn, due_ns: u64, now_ns: u64) -> u64;
-        pub safe fn weir_turn_poll(price_ns: u64, stock_poll: u64) -> u64;
+        pub safe fn weir_turn_poll(cost_ns: u64, stock_poll: u64) -> u64;
     }
 }
 
@@ -23,14 +23,14 @@ pub const WEIGHT_MIN: u32 = 1;
 pub const WEIGHT_MAX: u32 = 10_000;
 /// The weight of a cgroup that was given none.
 pub const WEIGHT_DEFAULT: u32 = 100;
-/// The whole device, as a portion.
-pub const PORTION_ONE: u32 = 1 << 20;
+/// The whole device, as a hweight.
+pub const HWEIGHT_ONE: u32 = 1 << 20;
 /// The whole device, as [`shown`] has it.
-pub const PORTION_SHOWN: u32 = 10_000;
+pub const HWEIGHT_SHOWN: u32 = 10_000;
 
-/// A portion as people read it, rounded to the nearest of [`PORTION_SHOWN`] parts.
-pub fn shown(portion: u32) -> u32 {
-    c::weir_weight_shown(portion)
+/// A hweight as people read it, rounded to the nearest of [`HWEIGHT_SHOWN`] parts.
+pub fn shown(hweight: u32) -> u32 {
+    c::weir_weight_shown(hweight)
 }
 pub use crate::names::ROUND_MS;
 /// The shortest wait.
@@ -40,16 +40,16 @@ pub const DEBT_ROUNDS: u64 = 25;
 /// The longest wait in one pass.
 pub const WAIT_MOST_MS: u64 = 1_000;
 
-/// Of a parent's `portion`, the part of a child with `weight` where the weights of all children
+/// Of a parent's `hweight`, the part of a child with `weight` where the weights of all children
 /// that compete add up to `siblings`; at least 1.
-pub fn portion(portion: u32, weight: u32, siblings: u64) -> u32 {
-    c::weir_weight_portion(portion, weight, siblings)
+pub fn hweight(hweight: u32, weight: u32, siblings: u64) -> u32 {
+    c::weir_hweight(hweight, weight, siblings)
 }
 
-/// Pages a device cleans in a round, smoothed: it was `pace`, and `written` in the last
+/// Pages a device cleans in a round, smoothed: it was `wb_rate`, and `written` in the last
 /// `elapsed_ms`.
-pub fn pace(pace: u64, written: u64, elapsed_ms: u64) -> u64 {
-    c::weir_weight_pace(pace, written, elapsed_ms)
+pub fn wb_rate(wb_rate: u64, written: u64, elapsed_ms: u64) -> u64 {
+    c::weir_wb_rate(wb_rate, written, elapsed_ms)
 }
 
 /// A look at a writer of one cgroup, on one device; counts in pages.
@@ -57,14 +57,14 @@ pub fn pace(pace: u64, written: u64, elapsed_ms: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Turn {
-    /// The cgroup's, of [`PORTION_ONE`]; 0 if it does not compete.
-    pub portion: u32,
+    /// The cgroup's, of [`HWEIGHT_ONE`]; 0 if it does not compete.
+    pub hweight: u32,
     /// Whether it is in a division below the root.
     pub nested: u32,
-    /// Whether it is there the furthest behind its portion.
+    /// Whether it is there the furthest behind its hweight.
     pub behind: u32,
     /// Pages that the division's members get in a round.
-    pub pace: u64,
+    pub wb_rate: u64,
     /// Dirty + writeback on the device, of all who compete.
     pub queued: u64,
     /// The host's dirty + writeback.
@@ -77,9 +77,9 @@ pub struct Turn {
 
 impl Turn {
     /// What a page costs now; 0 for a cgroup that is not held.
-    pub fn price_ns(&self) -> u64 {
+    pub fn cost_ns(&self) -> u64 {
         // SAFETY: the pointer is valid for the call.
-        unsafe { c::weir_turn_price_ns(self) }
+        unsafe { c::weir_turn_cost_ns(self) }
     }
 
     /// Until when it is paid after `pages` more, if it was until `due_ns`.
@@ -110,8 +110,8 @@ impl Turn {
 }
 
 /// Pages a task may dirty before it is looked at again.
-pub fn poll(price_ns: u64, stock_poll: u64) -> u64 {
-    c::weir_turn_poll(price_ns, stock_poll)
+pub fn poll(cost_ns: u64, stock_poll: u64) -> u64 {
+    c::weir_turn_poll(cost_ns, stock_poll)
 }
 
 #[cfg(test)]
@@ -120,10 +120,10 @@ mod tests {
 
     /// The host of the example at the top of `policy/weight.c`, where the ease is 1.
     const TURN: Turn = Turn {
-        portion: PORTION_ONE / 5,
+        hweight: HWEIGHT_ONE / 5,
         nested: 0,
         behind: 0,
-        pace: 1_000,
+        wb_rate: 1_000,
         queued: 5_000,
         host_dirty: 5_632,
         host_thresh: 8_192,
@@ -131,11 +131,11 @@ mod tests {
     };
     const MS: u64 = 1_000_000;
 
-    fn near(price_ns: u64, wanted_ns: u64) -> bool {
-        price_ns.abs_diff(wanted_ns) <= wanted_ns / 50
+    fn near(cost_ns: u64, wanted_ns: u64) -> bool {
+        cost_ns.abs_diff(wanted_ns) <= wanted_ns / 50
     }
 
-    /// Runs cgroups of (portion in percent, most pages in a millisecond) for `seconds` against a
+    /// Runs cgroups of (hweight in percent, most pages in a millisecond) for `seconds` against a
     /// disk that cleans 5 pages a millisecond, in chunks, evenly for all that have something to
     /// write. Others hold `others` pages for good. Returns what of each was cleaned in the second
     /// half.
@@ -147,7 +147,7 @@ mod tests {
         for now in 1..=seconds * 1_000 {
             turn.host_dirty = others + dirty.iter().sum::<u64>();
             for (i, &(percent, most)) in cgroups.iter().enumerate() {
-                turn.portion = portion(PORTION_ONE, percent, 100);
+                turn.hweight = hweight(HWEIGHT_ONE, percent, 100);
                 let free = now > 1_000 && turn.wait_ms(due[i], now * MS) == 0;
                 if (free || now <= 1_000) && turn.host_dirty < turn.host_thresh {
                     dirty[i] += most;
@@ -165,7 +165,7 @@ mod tests {
                 }
             }
             if now % ROUND_MS == 0 {
-                turn.pace = pace(turn.pace, written, ROUND_MS);
+                turn.wb_rate = wb_rate(turn.wb_rate, written, ROUND_MS);
                 turn.queued = dirty.iter().sum();
                 written = 0;
             }
@@ -175,17 +175,17 @@ mod tests {
 
     #[test]
     fn worked_example() {
-        assert!(near(TURN.price_ns(), MS));
+        assert!(near(TURN.cost_ns(), MS));
         let second = Turn {
-            portion: PORTION_ONE * 4 / 5,
+            hweight: HWEIGHT_ONE * 4 / 5,
             ..TURN
         };
-        assert!(near(second.price_ns(), MS / 4));
+        assert!(near(second.cost_ns(), MS / 4));
         let sunk = Turn {
             host_dirty: 5_000,
             ..TURN
         };
-        assert!((290..310).contains(&(ROUND_MS * MS / sunk.price_ns())));
+        assert!((290..310).contains(&(ROUND_MS * MS / sunk.cost_ns())));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
                 queued,
                 ..TURN
             }
-            .price_ns()
+            .cost_ns()
         };
         assert!(
             near(at(4_096, 5_000), MS * 2 / 5),
@@ -250,7 +250,7 @@ mod tests {
     fn debts_and_savings_end() {
         let now = 60_000 * MS;
         let round = ROUND_MS * MS;
-        let price = TURN.price_ns();
+        let price = TURN.cost_ns();
         assert_eq!(TURN.pay(0, now, 0), now - round);
         assert_eq!(TURN.pay(0, now, 7), now - round + 7 * price);
         assert_eq!(TURN.pay(now, now, 7), now + 7 * price);
@@ -263,12 +263,12 @@ mod tests {
         for sunk in [1_000, 2_000, 3_000, 4_000] {
             let parts = [1, 4].map(|fifths| {
                 let turn = Turn {
-                    portion: PORTION_ONE * fifths / 5,
+                    hweight: HWEIGHT_ONE * fifths / 5,
                     host_dirty: sunk,
-                    pace: 300,
+                    wb_rate: 300,
                     ..TURN
                 };
-                (now - turn.pay(0, now, 0)) / turn.price_ns()
+                (now - turn.pay(0, now, 0)) / turn.cost_ns()
             });
             let room = 5_632 - sunk;
             assert!(
@@ -293,8 +293,8 @@ mod tests {
             ..TURN
         };
         assert_eq!(wait(rests, 50), 0);
-        let other = Turn { portion: 0, ..TURN };
-        assert_eq!([wait(other, 50), other.price_ns()], [0, 0]);
+        let other = Turn { hweight: 0, ..TURN };
+        assert_eq!([wait(other, 50), other.cost_ns()], [0, 0]);
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
             ..TURN
         };
         for level in [0, 4_096, 6_145, 8_192] {
-            assert!(near(at(level).price_ns(), MS), "{level}");
+            assert!(near(at(level).cost_ns(), MS), "{level}");
         }
         let now = 60_000 * MS;
         let waits = |turn: Turn| turn.wait_ms(now + 50 * MS, now);
@@ -314,7 +314,7 @@ mod tests {
             behind: 1,
             ..at(8_192)
         };
-        assert_eq!([waits(behind), behind.price_ns()], [0, 0]);
+        assert_eq!([waits(behind), behind.cost_ns()], [0, 0]);
     }
 
     #[test]

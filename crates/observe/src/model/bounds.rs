@@ -13,7 +13,7 @@ use super::event::{Event, Limits, Pause, Rate, What};
 use super::host::{Device, Host, PAGE, Pressure, Writeback};
 use super::observation::{Flushers, Progress};
 use knobs::Knob;
-use policy::weight::PORTION_SHOWN;
+use policy::weight::HWEIGHT_SHOWN;
 
 /// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can
 /// have.
@@ -252,7 +252,7 @@ impl Plausible for DirtyStat {
             weight_held_usec,
         } = *self;
         all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
-            && weight_portion <= PORTION_SHOWN.into()
+            && weight_portion <= HWEIGHT_SHOWN.into()
             && counted([throttled_usec, weight_held, weight_held_usec])
     }
 }

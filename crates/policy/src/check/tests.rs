@@ -58,10 +58,10 @@ prop_compose! {
         -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
 }
 prop_compose! {
-    fn turn()(portion in prop_oneof![0..=PORTION_ONE, any::<u32>()], nested in truth(), behind in 0..2u32, pace in pages(), queued in pages(),
+    fn turn()(hweight in prop_oneof![0..=HWEIGHT_ONE, any::<u32>()], nested in truth(), behind in 0..2u32, wb_rate in pages(), queued in pages(),
               host_dirty in pages(), host_thresh in pages(), host_bg_thresh in pages())
         -> Turn {
-        Turn { portion, nested, behind, pace, queued, host_dirty, host_thresh, host_bg_thresh }
+        Turn { hweight, nested, behind, wb_rate, queued, host_dirty, host_thresh, host_bg_thresh }
     }
 }
 
@@ -86,17 +86,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn portions(weights in vec(prop_oneof![any::<u16>(), 1..=200u16], 1..20), parent in 0..=PORTION_ONE) {
-        Case::Portions { weights, parent }.check();
+    fn hweights(weights in vec(prop_oneof![any::<u16>(), 1..=200u16], 1..20), parent in 0..=HWEIGHT_ONE) {
+        Case::Hweights { weights, parent }.check();
     }
 
     #[test]
-    fn paces(pace in pages(), written in pages(), elapsed_ms in pages()) {
-        Case::Pace { pace, written, elapsed_ms }.check();
+    fn wb_rates(wb_rate in pages(), written in pages(), elapsed_ms in pages()) {
+        Case::WbRate { wb_rate, written, elapsed_ms }.check();
     }
 
     #[test]
-    fn contests(members in vec((pages(), 1..=PORTION_ONE), 1..20), asleep_us in 0..400_000u64, slept_ago_ms in 0..4_000u64) {
+    fn contests(members in vec((pages(), 1..=HWEIGHT_ONE), 1..20), asleep_us in 0..400_000u64, slept_ago_ms in 0..4_000u64) {
         Case::Contest { members, asleep_us, slept_ago_ms }.check();
     }
 

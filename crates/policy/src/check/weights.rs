@@ -4,28 +4,28 @@
 use super::*;
 
 /// Siblings share what their parent has, in proportion and no more.
-pub(super) fn check_portions(weights: &[u16], parent: u32) {
+pub(super) fn check_hweights(weights: &[u16], parent: u32) {
     let (parent, weights) = (
-        parent.clamp(1, PORTION_ONE),
+        parent.clamp(1, HWEIGHT_ONE),
         weights.iter().map(|w| u32::from(*w).clamp(1, WEIGHT_MAX)),
     );
     let siblings: u64 = weights.clone().map(u64::from).sum();
     let parts: Vec<_> = weights
         .clone()
-        .map(|weight| weight::portion(parent, weight, siblings))
+        .map(|weight| weight::hweight(parent, weight, siblings))
         .collect();
     let total: u64 = parts.iter().copied().map(u64::from).sum();
     assert!(
         total <= u64::from(parent) + parts.len() as u64,
-        "a portion below the smallest is rounded up"
+        "a hweight below the smallest is rounded up"
     );
     for (weight, part) in weights.zip(parts) {
         let exact = u64::from(parent) * u64::from(weight) / siblings;
         assert_eq!(u64::from(part), exact.max(1));
-        let shown = u64::from(weight::shown(part)) * u64::from(PORTION_ONE);
-        let exact = u64::from(part) * u64::from(weight::PORTION_SHOWN);
+        let shown = u64::from(weight::shown(part)) * u64::from(HWEIGHT_ONE);
+        let exact = u64::from(part) * u64::from(weight::HWEIGHT_SHOWN);
         assert!(
-            shown.abs_diff(exact) <= u64::from(PORTION_ONE) / 2,
+            shown.abs_diff(exact) <= u64::from(HWEIGHT_ONE) / 2,
             "rounded"
         );
     }
@@ -34,22 +34,22 @@ pub(super) fn check_portions(weights: &[u16], parent: u32) {
 pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stock_poll: u64) {
     // boot time: what an uptime of centuries does not reach
     let (due_ns, now_ns) = (due_ns >> 1, now_ns >> 1);
-    let price = turn.price_ns();
-    let pays = turn.portion > 0 && turn.behind == 0;
-    assert_eq!(price > 0, pays && turn.pace > 0, "who is held");
+    let price = turn.cost_ns();
+    let pays = turn.hweight > 0 && turn.behind == 0;
+    assert_eq!(price > 0, pays && turn.wb_rate > 0, "who is held");
     let dearer = Turn {
-        portion: turn.portion / 2,
+        hweight: turn.hweight / 2,
         ..*turn
     };
     assert!(
-        dearer.portion == 0 || dearer.price_ns() >= price,
+        dearer.hweight == 0 || dearer.cost_ns() >= price,
         "less weight, no cheaper"
     );
     let fuller = Turn {
         host_dirty: turn.host_dirty.saturating_add(1),
         ..*turn
     };
-    assert!(fuller.price_ns() >= price, "a fuller host is no cheaper");
+    assert!(fuller.cost_ns() >= price, "a fuller host is no cheaper");
 
     let paid = turn.pay(due_ns, now_ns, pages);
     let round = 1_000_000 * ROUND_MS;
@@ -168,7 +168,7 @@ pub(super) fn check_contest(members: &[(u64, u32)], asleep_us: u64, slept_ago_ms
         .enumerate()
         .map(|(i, member)| share::Standing {
             got: member.0,
-            portion: member.1,
+            hweight: member.1,
             behind: u32::from(i == 0),
         })
         .collect();
@@ -180,7 +180,7 @@ pub(super) fn check_contest(members: &[(u64, u32)], asleep_us: u64, slept_ago_ms
     let found = members
         .iter()
         .reduce(|a, b| if b.is_behind(a) { b } else { a });
-    if let Some(found) = found.filter(|_| members.iter().all(|member| member.portion > 0)) {
+    if let Some(found) = found.filter(|_| members.iter().all(|member| member.hweight > 0)) {
         assert!(members.iter().all(|other| !other.is_behind(found)));
     }
     let competes = |nested| {

@@ -87,10 +87,10 @@ impl Hooks {
     /// The largest part of a disk that a cgroup is due by weight, as it is shown.
     fn weight_portion(&self, cgroup: usize) -> u64 {
         let weir = self.weir.iter();
-        let accounts = weir.flat_map(|weir| weir.weights.portions());
+        let accounts = weir.flat_map(|weir| weir.weights.hweights());
         let own = accounts.filter(|(wb, _)| self.wbs[*wb].cgroup == cgroup);
-        let portion = own.map(|(_, portion)| portion).max().unwrap_or(0);
-        weight::shown(portion).into()
+        let hweight = own.map(|(_, hweight)| hweight).max().unwrap_or(0);
+        weight::shown(hweight).into()
     }
 
     fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {

@@ -5,7 +5,7 @@
 //! A writer whose cgroup is in a division first pays, in each pass, for what its cgroup's writeback
 //! recorded as dirtied since the last one. If that is paid until later than now it waits, in steps,
 //! and then makes the kernel's own pass. Every beat ends a round of each division on each disk:
-//! what its members got makes its pace, and those that compete divide it.
+//! what its members got makes its wb_rate, and those that compete divide it.
 //!
 //! The module makes the group of a cgroup that has none at the beat after its first pass; so does
 //! this.
@@ -20,7 +20,7 @@ use policy::floor::{FloorPass, Verdict};
 use policy::names::FORGET_MS;
 use policy::recorded::Look;
 use policy::share::{self, Contender, Standing};
-use policy::weight::{self, PORTION_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT};
+use policy::weight::{self, HWEIGHT_ONE, ROUND_MS, Turn, WEIGHT_DEFAULT};
 
 /// Not written to for this time: not in use.
 const FORGET: Ticks = FORGET_MS * HZ / 1000;
@@ -32,10 +32,10 @@ const FINE: u64 = 256;
 pub(super) struct Account {
     /// What was cleaned and dirtied is since the round began.
     bill: Bill,
-    portion: u32,
+    hweight: u32,
     is_nested: bool,
     is_behind: bool,
-    pace: u64,
+    wb_rate: u64,
     queue: u64,
     /// When the last look was.
     seen: Option<Ticks>,
@@ -79,7 +79,7 @@ pub(super) struct Weights {
     /// What each writeback owes, by index.
     accounts: Vec<Account>,
     /// By disk: pages it cleans in a round, of all that are in the root's division.
-    paces: Vec<u64>,
+    wb_rates: Vec<u64>,
     round: Ns,
     /// Cgroups without a group that dirty pages.
     ungrouped: Vec<usize>,
@@ -94,9 +94,9 @@ impl Weights {
     }
 
     /// By writeback, what part of its disk it is due.
-    pub fn portions(&self) -> impl Iterator<Item = (usize, u32)> {
+    pub fn hweights(&self) -> impl Iterator<Item = (usize, u32)> {
         let accounts = self.accounts.iter().enumerate();
-        accounts.map(|(wb, account)| (wb, account.portion))
+        accounts.map(|(wb, account)| (wb, account.hweight))
     }
 
     /// The topmost division that a cgroup is in.
@@ -122,10 +122,10 @@ impl Hooks {
         let limits = weir.host_limits();
         let account = weir.weights.accounts.get(wb)?;
         Some(Turn {
-            portion: account.portion,
+            hweight: account.hweight,
             nested: account.is_nested.into(),
             behind: account.is_behind.into(),
-            pace: account.pace,
+            wb_rate: account.wb_rate,
             queued: account.queue,
             host_dirty: self.counts.held(),
             host_thresh: limits.thresh,
@@ -221,7 +221,7 @@ impl Hooks {
             self.weir_notes_sleep(wb, asleep);
         }
         if let Some(weir) = &mut self.weir {
-            let price = weir.weights.account(wb).bill.price_ns;
+            let price = weir.weights.account(wb).bill.cost_ns;
             task.nr_dirtied_pause = weight::poll(price, task.nr_dirtied_pause);
         }
     }
@@ -252,7 +252,7 @@ impl Hooks {
         weir.weights
             .accounts
             .resize(self.jbd2.wbs.len(), Account::default());
-        weir.weights.paces.resize(self.jbd2.devices.len(), 0);
+        weir.weights.wb_rates.resize(self.jbd2.devices.len(), 0);
         for disk in 0..self.devices.len() {
             self.weir_runs(disk, elapsed, tick);
         }
@@ -274,7 +274,7 @@ impl Hooks {
         }
         members.sort_unstable();
         if members.first().is_none_or(|member| member.0 != 0) {
-            weights.paces[disk] = 0;
+            weights.wb_rates[disk] = 0;
         }
         for contest in members.chunk_by(|a, b| a.0 == b.0) {
             weights.runs(
@@ -330,13 +330,13 @@ impl Weights {
                 at = cgroups[at].parent.unwrap_or(0);
             }
         }
-        let pace = match (scope, runners.len()) {
+        let wb_rate = match (scope, runners.len()) {
             (1.., _) => got / FINE,
             (0, 0) => 0,
-            (0, _) => weight::pace(self.paces[disk], cleaned, elapsed),
+            (0, _) => weight::wb_rate(self.wb_rates[disk], cleaned, elapsed),
         };
         if scope == 0 {
-            self.paces[disk] = pace;
+            self.wb_rates[disk] = wb_rate;
         }
         let marked = runners
             .iter()
@@ -344,7 +344,7 @@ impl Weights {
             .find(|wb| self.accounts[*wb].is_behind);
         for (_, wb) in contest {
             let account = &mut self.accounts[*wb];
-            (account.portion, account.pace, account.queue) = (0, pace, queued);
+            (account.hweight, account.wb_rate, account.queue) = (0, wb_rate, queued);
             account.is_behind = false;
         }
         if runners.len() < 2 {
@@ -352,16 +352,16 @@ impl Weights {
         }
         for wb in &runners {
             let mut at = home(*wb);
-            let mut portion = weight::portion(PORTION_ONE, WEIGHT_DEFAULT, below[at]);
+            let mut hweight = weight::hweight(HWEIGHT_ONE, WEIGHT_DEFAULT, below[at]);
             while let Some(parent) = cgroups[at].parent.filter(|_| at != scope) {
-                portion = weight::portion(portion, groups[at].weight, below[parent]);
+                hweight = weight::hweight(hweight, groups[at].weight, below[parent]);
                 at = parent;
             }
-            self.accounts[*wb].portion = portion;
+            self.accounts[*wb].hweight = hweight;
         }
         let standing = |wb: usize| Standing {
             got: self.accounts[wb].got,
-            portion: self.accounts[wb].portion,
+            hweight: self.accounts[wb].hweight,
             behind: u32::from(marked == Some(wb)),
         };
         let further = |a: usize, b: usize| {
