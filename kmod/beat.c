@@ -120,13 +120,15 @@ static void wish(struct weir_group *group)
 	group->floor_wanted = wanted;
 }
 
-/* What its subtree holds is counted anew if that changes what the floor covers. */
+/* What its subtree holds is counted anew only for another value. */
 static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
 {
 	u64 floor = weir_floor_effective(group->floor_wanted, pool);
 
-	if (floor == group->floor)
+	if (floor == group->floor) {
+		weir_tree_review(group);
 		return;
+	}
 	if (!floor != !group->floor)
 		weir_floors_epoch++;
 	WRITE_ONCE(group->floor, floor);

@@ -4,7 +4,8 @@
  *
  * A group remembers the last devices its tasks wrote to, and those of cgroups
  * below it that have no group yet.  One more takes the place of an earlier one, and
- * what that one's next pass reports is foreign.
+ * what passes of that one report is foreign until they have a place for longer than
+ * one.
  */
 #include "weir.h"
 #include <linux/hash.h>
@@ -34,18 +35,19 @@ struct weir_device *weir_device_of(struct weir_group *group,
 	*device = (struct weir_device) {
 		.bdi_id = wb->bdi->id,
 		.css_serial = css_serial,
-		/* ids begin with 1 */
-		.again = device->bdi_id != 0,
+		/* places are taken in their order; cgroups newer than all are new */
+		.again = group->next_device > WEIR_DEVICES &&
+			 css_serial <= group->newest_serial,
 	};
+	group->newest_serial = max(group->newest_serial, css_serial);
 	return device;
 }
 
 /*
  * Pages newly dirtied in this wb since the group's last pass on it; the first finds
- * all that the wb has recorded.  That vouches for pages once: a place that was
- * another's may be this wb's for the second time, and who writes to more devices in
- * turn than there are places would have old pages vouch for new ones of others each
- * time around.
+ * all that the wb has recorded.  That vouches for pages once: a wb may come to a
+ * place for the second time, and who writes to more devices in turn than there are
+ * places would have old pages vouch for new ones of others each time around.
  */
 static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
 {
@@ -55,6 +57,9 @@ static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
 
 	look.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
 	look.ended_ns = ktime_get_ns();
+	/* the cgroup has another by now */
+	if (wb_dying(wb))
+		return 0;
 	raw_spin_lock(&group->lock);
 	device = weir_device_of(group, wb);
 	look.first = !device->recorded.ended_ns;
@@ -101,8 +106,8 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 static struct weir_reporters reporters;
 
 /*
- * The current task exits.  What it dirtied since its last pass the floor's next
- * pass reports: whoever the kernel lets answer for it, its cgroup did it.
+ * The current task exits.  What it dirtied since a floor last admitted it, the next
+ * pass below the floor reports: whoever the kernel lets answer for it, its cgroup did it.
  * Otherwise a cgroup whose tasks each rewrite less of another's file than makes
  * them look would have a floor without an end.
  *

@@ -503,25 +503,23 @@ void weir_groups_recount(u32 budget)
 
 	spin_lock(&weir_lock);
 	for (left = weir_group_count; left && !list_empty(&all_groups); left--) {
-		if (chunk >= CHUNK_READS) {
-			spent += chunk;
-			chunk = 0;
-			if (spent >= budget)
-				break;
-			spin_unlock(&weir_lock);
-			cond_resched();
-			spin_lock(&weir_lock);
-			continue;
-		}
 		group = list_first_entry(&all_groups, struct weir_group, all);
 		list_move_tail(&group->all, &all_groups);
 		chunk += VISIT_COST;
-		if (!(READ_ONCE(group->told.dirty) +
-		      READ_ONCE(group->told.writeback)) ||
-		    !is_floored(group, &chunk))
+		if (READ_ONCE(group->told.dirty) + READ_ONCE(group->told.writeback) &&
+		    is_floored(group, &chunk)) {
+			weir_tree_update(group);
+			chunk += weir_count_cost();
+		}
+		if (chunk < CHUNK_READS)
 			continue;
-		weir_tree_update(group);
-		chunk += weir_count_cost();
+		spent += chunk;
+		chunk = 0;
+		if (spent >= budget)
+			break;
+		spin_unlock(&weir_lock);
+		cond_resched();
+		spin_lock(&weir_lock);
 	}
 	spin_unlock(&weir_lock);
 }

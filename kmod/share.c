@@ -112,9 +112,26 @@ struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id)
 	return NULL;
 }
 
+/* Is this the last round of the root's on the device, or the one before?  Without a lock. */
+static bool is_recent(u64 number, u64 bdi_id)
+{
+	int i;
+
+	for (i = 0; i < WEIR_ROOT_CONTESTS; i++) {
+		const struct weir_contest *contest = &root_contests[i];
+
+		if (READ_ONCE(contest->bdi_id) == bdi_id)
+			return number == READ_ONCE(contest->number) ||
+			       number == READ_ONCE(contest->before);
+	}
+	return false;
+}
+
+/* A tenant with thousands of members makes a round last longer than a level. */
 static bool is_stale(const struct weir_level *level)
 {
-	return time_after(jiffies, READ_ONCE(level->until));
+	return time_after(jiffies, READ_ONCE(level->given) + FORGET_JIFFIES) &&
+	       !is_recent(READ_ONCE(level->number), READ_ONCE(level->bdi_id));
 }
 
 /* The group's level on a device, or NULL if rounds have set none of late. */
@@ -383,7 +400,7 @@ static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
 		WRITE_ONCE(unused->bdi_id, 0);
 		unused->due_ns = 0;
 		WRITE_ONCE(unused->hweight, 0);
-		WRITE_ONCE(unused->until, jiffies + FORGET_JIFFIES);
+		WRITE_ONCE(unused->given, jiffies);
 		WRITE_ONCE(unused->bdi_id, bdi_id);
 	}
 	return unused;
@@ -401,9 +418,8 @@ static void give_level(struct weir_group *group, u32 hweight,
 		WRITE_ONCE(level->hweight, hweight);
 		level->wb_rate = contest->wb_rate;
 		level->queue = contest->queued;
-		/* a tenant with thousands of members makes rounds longer */
-		WRITE_ONCE(level->until, jiffies +
-			   max(FORGET_JIFFIES, msecs_to_jiffies(3 * contest->elapsed_ms)));
+		WRITE_ONCE(level->given, jiffies);
+		WRITE_ONCE(level->number, contest->number);
 	}
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 }
@@ -461,7 +477,8 @@ static void begin_round(struct weir_contest *contest)
 	static u64 numbers;
 
 	contest->phase = WEIR_ROUND_ENTERS;
-	contest->number = ++numbers;
+	WRITE_ONCE(contest->before, contest->number);
+	WRITE_ONCE(contest->number, ++numbers);
 	contest->elapsed_ms = (beat_ns - contest->since_ns) / NSEC_PER_MSEC;
 	contest->since_ns = beat_ns;
 	contest->cleaned = 0;

@@ -50,7 +50,8 @@ struct weir_account {
 struct weir_level {
 	u64 bdi_id;		/* 0: unused; read without a lock */
 	u64 due_ns;
-	unsigned long until;	/* jiffies: the rest holds till then */
+	unsigned long given;	/* jiffies of the last round that set the rest */
+	u64 number;		/* of that round */
 	u32 hweight;
 	u64 wb_rate;
 	u64 queue;
@@ -65,6 +66,7 @@ struct weir_contest {
 	struct list_head visited;
 	enum { WEIR_ROUND_NONE, WEIR_ROUND_ENTERS, WEIR_ROUND_GIVES } phase;
 	u64 number;		/* of the round, unlike any other contest's */
+	u64 before;		/* of the one before */
 	u64 since_ns;		/* the round began */
 	u64 elapsed_ms;		/* the one before took */
 	u64 wb_rate;

@@ -64,6 +64,18 @@ static void tree_tell(struct weir_group *group, const struct weir_counts *own,
 	}
 }
 
+/* Of what no count shows and floors are charged with, some has come or gone. */
+void weir_tree_review(struct weir_group *group)
+{
+	struct weir_tally change = {};
+
+	do {
+		raw_spin_lock(&group->lock);
+		add(group, &change);
+		raw_spin_unlock(&group->lock);
+	} while ((group = group->parent) && change.claim);
+}
+
 /* Tell the path what has changed; returns the cgroup's own pages. */
 struct weir_counts weir_tree_update(struct weir_group *group)
 {

@@ -187,7 +187,8 @@ static u64 pay_pass_of(struct weir_group *group, struct bdi_writeback *wb,
 	raw_spin_lock_irqsave(&group->lock, flags);
 	account = weir_share_enlist(group, wb->bdi->id);
 	if (account) {
-		pages = own ? note(account, &now.wb) : 0;
+		/* one that is dying has a successor */
+		pages = own && !wb_dying(wb) ? note(account, &now.wb) : 0;
 		wait_ms = pay(account, &now, pages);
 		evades |= weir_arrears_evades(&account->bill.arrears);
 		*strays = !own || weir_arrears_strays(&account->bill.arrears);
@@ -285,8 +286,8 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, bool async,
 {
 	struct cgroup_subsys_state *css = css_of_pass(wb, async, wait_ms);
 	struct bdi_writeback *longest = NULL, *other;
+	bool strays, owes = false;
 	u64 id, ms;
-	bool strays;
 	int i;
 
 	if (!css)
@@ -299,6 +300,7 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, bool async,
 		if (!other)
 			continue;
 		ms = pay_pass(other, css, true, &strays);
+		owes |= ms;
 		if (ms > *wait_ms) {
 			*wait_ms = ms;
 			swap(longest, other);
@@ -306,7 +308,9 @@ static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, bool async,
 		if (other)
 			wb_put(other);
 	}
-	note_looked(css, *wait_ms);
+	/* that nothing is owed is for who owes nothing here, either */
+	if (owes || !*wait_ms)
+		note_looked(css, owes);
 	css_put(css);
 	return longest;
 }

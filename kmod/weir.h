@@ -118,7 +118,8 @@ struct weir_stats {
 	u64 would_wait;
 };
 
-#define WEIR_DEVICES	8
+/* A host may have two dozen disks. */
+#define WEIR_DEVICES	32
 
 /*
  * One device's wb of the group's cgroup, or of one below it that has no group yet.
@@ -127,7 +128,7 @@ struct weir_device {
 	u64 bdi_id;
 	u64 css_serial;
 	struct weir_recorded recorded;	/* for the credit */
-	bool again;		/* the place was another's before */
+	bool again;		/* may have had a place before */
 };
 
 /* Whose the pages of a cgroup are, as far as the beat has seen. */
@@ -144,7 +145,7 @@ struct weir_group {
 	struct cgroup_subsys_state *css;	/* referenced */
 	struct weir_group *parent;	/* NULL below the root */
 	u32 children;			/* groups whose parent this is */
-	raw_spinlock_t lock;			/* up to next_device */
+	raw_spinlock_t lock;			/* up to newest_serial */
 	bool left;				/* tells its path nothing more */
 	struct weir_inherited inherited;
 	enum weir_pages_are pages_are;	/* of a removed cgroup, once reparented */
@@ -155,6 +156,7 @@ struct weir_group {
 	atomic64_t by_dead;		/* what exited tasks are yet to report to it */
 	struct weir_device devices[WEIR_DEVICES];
 	u32 next_device;
+	u64 newest_serial;	/* of their cgroups, ever */
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
@@ -283,6 +285,7 @@ struct weir_counts weir_tree_uncounted(struct weir_group *group,
 				       struct cgroup_subsys_state *css);
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
 void weir_tree_inherit(struct weir_group *group, u32 *cost);
+void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
