@@ -83,7 +83,7 @@ ok "which weir report reads" is $? 0
 ok "and nothing is left in it" nothing_left
 
 # refused: all at once, nothing begun
-sed -e 's/^cpus = 1/cpus = 64/' -e 's/80M/900G/' -e 's/size = "1M"/size = "1M", filename = "\/dev\/vda"/' \
+sed -e 's/^cpus = 1/cpus = 64/' -e 's/256M/900G/' -e 's/size = "1M"/size = "1M", filename = "\/dev\/vda"/' \
 	/host-run.toml >/tmp/run.toml
 weir run --on host --disk slow=/mnt/d --disk fast=/tmp --yes /tmp/run.toml >/tmp/run.text 2>&1
 ok "what cannot be honoured is refused" is $? 2
