@@ -131,6 +131,10 @@ fuzz: ## look for input that breaks a promise of the policy, for FUZZ_SECONDS=60
 		-max_total_time=$(FUZZ_SECONDS) -max_len=400 -use_value_profile=1 -print_final_stats=1 \
 		-artifact_prefix=artifacts/ found corpus/policy
 
+arm64: setup ## build the command for arm64 guests, --kernel debian:6.12:cloud:arm64 (two minutes)
+	@tools/setup.sh arm64
+	cargo build --locked --profile quick --package weir --target aarch64-unknown-linux-gnu
+
 deb: ## build Debian packages: weir, and weir-dkms with the module's source
 	@tools/setup.sh deb
 	rm -rf $(DEB_DIR)
@@ -162,4 +166,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

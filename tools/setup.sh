@@ -8,6 +8,7 @@
 #   tools/setup.sh pages    also to look at report pages in a browser
 #   tools/setup.sh system   also to make a Debian system for guests
 #   tools/setup.sh debug-kernel  also to build the debug kernel
+#   tools/setup.sh arm64    also to build the command for arm64
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${HOME:-/root}/.cargo/bin
@@ -69,6 +70,10 @@ system)
 	need_program mke2fs e2fsprogs
 	need_program fakeroot fakeroot
 	;;
+arm64)
+	need_program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+	[ "$(uname -m)" = aarch64 ] || need_package libc6-dev-arm64-cross
+	;;
 debug-kernel)
 	for program in flex bison bc; do
 		need_program "$program" "$program"
@@ -91,6 +96,16 @@ if ! has_all_of_rust; then
 		fail "Rust 1.$oldest_rust or newer with rustfmt and clippy is needed: run \`rustup update && rustup component add rustfmt clippy\`"
 	lack RUST
 fi
+
+# Debian's own Rust has this for its own architecture only.
+foreign_rust() {
+	target=aarch64-unknown-linux-gnu
+	[ -d "$(rustc --print target-libdir --target $target)" ] && return
+	command -v rustup >/dev/null ||
+		fail "Rust's standard library for $target is needed, which rustup installs: see https://rustup.rs"
+	rustup target add $target
+}
+if [ "${1-}" = arm64 ]; then foreign_rust; fi
 
 [ -n "$lacking" ] || exit 0
 

@@ -16,7 +16,10 @@ pub const MODULE_PATH: &str = "/weir.ko";
 /// Where the module that makes [`Plan::own_disks`] lies in the guest.
 pub const DISK_MODULE_PATH: &str = "/weir_disk.ko";
 /// The port events leave through; the console is `ttyS0`.
-pub const CHANNEL_PATH: &str = "/dev/ttyS1";
+pub const CHANNEL_PATH: &str = match cfg!(target_arch = "aarch64") {
+    true => "/dev/ttyAMA1",
+    false => "/dev/ttyS1",
+};
 
 /// Everything a guest has to do in its life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

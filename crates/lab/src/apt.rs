@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Debian packages, without touching the host's own package state.
 //!
-//! The lab runs the host's apt on roots of its own, one per [`Release`]: own sources, lists, status
-//! (empty) and downloads. So the result depends on the archive alone, not on what the host has
+//! The lab runs the host's apt on roots of its own, one per [`Release`] and architecture: own
+//! sources, lists, status (empty) and downloads. So the result depends on the archive alone, not on what the host has
 //! installed, and nothing needs root. Three things are taken from the host: which mirrors it uses
 //! (from its own apt sources, as apt itself lists them), how it reaches them (proxy settings), and
 //! Debian's keys, by which apt verifies everything it fetches.
 
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::tool::{output, succeed};
 use anyhow::{Context, Result, bail, ensure};
@@ -84,33 +85,38 @@ pub const NEWER: &[Release] = &[
 /// The apt root in the cache.
 pub struct Apt {
     root: PathBuf,
+    /// Of the packages.
+    pub arch: Arch,
 }
 
 impl Apt {
     /// The release and its updates. Sets the root up; fetches the lists if there are none or old
     /// ones.
-    pub fn open(cache: &Cache) -> Result<Apt> {
-        Apt::of(cache, &BASE)
+    pub fn open(cache: &Cache, arch: Arch) -> Result<Apt> {
+        Apt::of(cache, &BASE, arch)
     }
 
-    /// The release with its backports.
+    /// The release with its backports, of what runs on this machine.
     pub fn open_with_backports(cache: &Cache) -> Result<Apt> {
-        Apt::of(cache, &BASE_WITH_BACKPORTS)
+        Apt::of(cache, &BASE_WITH_BACKPORTS, Arch::HERE)
+    }
+
+    fn root(cache: &Cache, release: &Release, arch: Arch) -> Apt {
+        Apt {
+            root: cache.path(&format!("{}{}", release.root, arch.suffix())),
+            arch,
+        }
     }
 
     /// The root of a release whose lists were fetched before, however old; `None` if they were not.
-    pub fn known(cache: &Cache, release: &Release) -> Option<Apt> {
-        let apt = Apt {
-            root: cache.path(release.root),
-        };
+    pub fn known(cache: &Cache, release: &Release, arch: Arch) -> Option<Apt> {
+        let apt = Apt::root(cache, release, arch);
         apt.written("updated").map(|_| apt)
     }
 
     /// The root of a release. Sets it up; fetches the lists if there are none or old ones.
-    pub fn of(cache: &Cache, release: &Release) -> Result<Apt> {
-        let apt = Apt {
-            root: cache.path(release.root),
-        };
+    pub fn of(cache: &Cache, release: &Release, arch: Arch) -> Result<Apt> {
+        let apt = Apt::root(cache, release, arch);
         for directory in ["lists/partial", "archives/partial"] {
             let path = apt.root.join(directory);
             fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
@@ -122,7 +128,7 @@ impl Apt {
         if apt.is_fresh() {
             return Ok(apt);
         }
-        let sources = sources(&host_targets()?, release)?;
+        let sources = sources(&host_targets()?, release, arch)?;
         let write = |name: &str, text: &str| {
             fs::write(apt.root.join(name), text)
                 .with_context(|| format!("{}/{name}", apt.root.display()))
@@ -166,6 +172,7 @@ impl Apt {
         let mut command = Command::new(program);
         command.env("LC_ALL", "C.UTF-8");
         let root = self.root.display();
+        let arch = self.arch.debian();
         for option in [
             format!("Dir::State={root}"),
             format!("Dir::State::lists={root}/lists"),
@@ -175,8 +182,8 @@ impl Apt {
             format!("Dir::Etc::sourcelist={root}/sources.list"),
             "Dir::Etc::sourceparts=/dev/null".to_owned(),
             "Dir::Etc::preferencesparts=/dev/null".to_owned(),
-            "APT::Architecture=amd64".to_owned(),
-            "APT::Architectures=amd64".to_owned(),
+            format!("APT::Architecture={arch}"),
+            format!("APT::Architectures={arch}"),
             // The cache belongs to the user who runs weir; apt's own user could not write there.
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
@@ -320,7 +327,7 @@ fn host_targets() -> Result<String> {
 }
 
 /// Sources for a release from the mirrors of the host's targets.
-fn sources(targets: &str, release: &Release) -> Result<String> {
+fn sources(targets: &str, release: &Release, arch: Arch) -> Result<String> {
     let archive = |wanted: &str| {
         targets.lines().find_map(|line| {
             let (_, uri) = line.split_once('|')?;
@@ -340,7 +347,8 @@ fn sources(targets: &str, release: &Release) -> Result<String> {
         );
     };
     let line = |uri: &str, suite: &str| {
-        format!("deb [arch=amd64 signed-by={KEYRING}] {uri} {suite} main\n")
+        let arch = arch.debian();
+        format!("deb [arch={arch} signed-by={KEYRING}] {uri} {suite} main\n")
     };
     let mut sources: String = release
         .suites
@@ -361,7 +369,7 @@ mod tests {
     fn mirrors_are_the_hosts_own_and_suites_are_the_labs() {
         let targets = "trixie|http://mirror.example/pub/debian/\ntrixie-security|http://sec.example/debian-security/\n\
                        nodistro|https://other.example/node_20.x/\n";
-        let sources = super::sources(targets, &BASE).expect("a Debian host");
+        let sources = super::sources(targets, &BASE, Arch::Amd64).expect("a Debian host");
         assert_eq!(
             sources
                 .lines()
@@ -378,11 +386,11 @@ mod tests {
                 .lines()
                 .all(|line| line.contains(&format!("signed-by={KEYRING}")))
         );
-        let unstable = super::sources(targets, &NEWER[2]).expect("a Debian host");
+        let unstable = super::sources(targets, &NEWER[2], Arch::Arm64).expect("a Debian host");
         assert_eq!(
             unstable,
             format!(
-                "deb [arch=amd64 signed-by={KEYRING}] http://mirror.example/pub/debian/ unstable main\n"
+                "deb [arch=arm64 signed-by={KEYRING}] http://mirror.example/pub/debian/ unstable main\n"
             )
         );
     }
@@ -418,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_host_without_debian_sources_is_told_what_to_do() {
-        let error = sources("jammy|http://archive.example/ubuntu/\n", &BASE)
+        let error = sources("jammy|http://archive.example/ubuntu/\n", &BASE, Arch::HERE)
             .unwrap_err()
             .to_string();
         assert!(
@@ -428,7 +436,7 @@ mod tests {
         assert!(error.contains("--kernel a PATH"), "{error}");
         assert!(error.contains("archive.example"), "{error}");
         assert!(
-            sources("", &BASE)
+            sources("", &BASE, Arch::HERE)
                 .unwrap_err()
                 .to_string()
                 .contains("Sources found: none")

@@ -12,6 +12,7 @@
 //! absolute path in the headers is turned to the cache.
 
 use crate::apt::{Apt, BASE, NEWER, Release};
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::Kernel;
 use crate::toolchain;
@@ -20,17 +21,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Debian's flavours, and what the names of their packages end with.
-const FLAVOURS: &[(&str, &str)] = &[
-    ("cloud", "cloud-amd64"),
-    ("generic", "amd64"),
-    ("rt", "rt-amd64"),
-];
+/// Debian's flavours, and what the names of their packages end with before the architecture.
+const FLAVOURS: &[(&str, &str)] = &[("cloud", "cloud-"), ("generic", ""), ("rt", "rt-")];
 
 /// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
-pub fn suffix(flavour: &str) -> Option<&'static str> {
+pub fn suffix(flavour: &str, arch: Arch) -> Option<String> {
     let known = FLAVOURS.iter().find(|(name, _)| *name == flavour);
-    known.map(|(_, suffix)| *suffix)
+    known.map(|(_, begin)| format!("{begin}{}", arch.debian()))
 }
 
 /// The flavours' names, for messages.
@@ -50,23 +47,20 @@ struct Offer {
 
 /// The newest kernel of a series, fetched if it is not in the cache, with what modules for it are
 /// built with.
-pub fn kernel(cache: &Cache, series: &str, flavour: &str) -> Result<Kernel> {
-    let suffix = suffix(flavour).with_context(|| format!("unknown flavour `{flavour}`"))?;
-    let apt = Apt::open(cache)?;
-    if let Some(offer) = newest(&apt, series, suffix)? {
-        return get(cache, &apt, &offer, None);
-    }
-    for release in NEWER {
-        let apt = Apt::of(cache, release)?;
-        if let Some(offer) = newest(&apt, series, suffix)? {
-            return get(cache, &apt, &offer, Some(release));
+pub fn kernel(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> Result<Kernel> {
+    let suffix = suffix(flavour, arch).with_context(|| format!("unknown flavour `{flavour}`"))?;
+    for release in std::iter::once(&BASE).chain(NEWER) {
+        let apt = Apt::of(cache, release, arch)?;
+        if let Some(offer) = newest(&apt, series, &suffix)? {
+            return get(cache, &apt, &offer, arch, release);
         }
     }
     let asked: Vec<_> = NEWER.iter().map(|release| release.name).collect();
     bail!(
-        "this host's Debian mirrors have no {series} kernel in the flavour {flavour}: asked were {}, {}, with their \
+        "this host's Debian mirrors have no {series} kernel for {} in the flavour {flavour}: asked were {}, {}, with their \
          updates and backports, and their security archives if there is a `debian-security` mirror among this host's \
          apt sources. `weir kernels --all` lists what there is",
+        arch.debian(),
         BASE.name,
         asked.join(", ")
     )
@@ -124,41 +118,49 @@ pub struct Listed {
     pub cached: bool,
 }
 
-/// The newest kernel of each series and flavour. `all` asks every release; else those are asked
-/// whose lists are in the cache, and [`BASE`].
+/// The newest kernel of each series, flavour and architecture. `all` asks every release for this
+/// machine's; else those are asked whose lists are in the cache, and [`BASE`].
 pub fn list(cache: &Cache, all: bool) -> Result<Vec<Listed>> {
     let mut listed: Vec<Listed> = Vec::new();
     for release in std::iter::once(&BASE).chain(NEWER) {
-        let apt = match all || *release == BASE {
-            true => Apt::of(cache, release)?,
-            false => match Apt::known(cache, release) {
-                Some(apt) => apt,
-                None => continue,
-            },
+        let here = match all || *release == BASE {
+            true => Some(Apt::of(cache, release, Arch::HERE)?),
+            false => Apt::known(cache, release, Arch::HERE),
         };
-        for (flavour, suffix) in FLAVOURS {
-            let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
-            let mut offers = offers(&names(&apt, version, suffix)?);
-            offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
-            for offer in offers {
-                let series: Vec<_> = offer.release.splitn(3, '.').take(2).collect();
-                let name = match *flavour {
-                    "cloud" => format!("debian:{}", series.join(".")),
-                    _ => format!("debian:{}:{flavour}", series.join(".")),
-                };
-                if listed.iter().all(|other| other.name != name) {
-                    listed.push(Listed {
-                        cached: cache.path(&below(&offer.release)).is_dir(),
-                        name,
-                        release: offer.release,
-                        from: release.name,
-                    });
-                }
-            }
+        let others = Arch::OTHERS.map(|arch| Apt::known(cache, release, arch));
+        for apt in std::iter::once(here).chain(others).flatten() {
+            add_offers(cache, &apt, release, &mut listed)?;
         }
     }
     listed.sort_by_key(|one| (version_key(&one.release), one.name.clone()));
     Ok(listed)
+}
+
+/// Adds the newest of each series and flavour that is not listed yet.
+fn add_offers(cache: &Cache, apt: &Apt, release: &Release, listed: &mut Vec<Listed>) -> Result<()> {
+    for (flavour, begin) in FLAVOURS {
+        let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
+        let suffix = format!("{begin}{}", apt.arch.debian());
+        let mut offers = offers(&names(apt, version, &suffix)?);
+        offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
+        for offer in offers {
+            let series: Vec<_> = offer.release.splitn(3, '.').take(2).collect();
+            let name = match *flavour {
+                "cloud" if apt.arch == Arch::HERE => format!("debian:{}", series.join(".")),
+                _ => format!("debian:{}:{flavour}", series.join(".")),
+            };
+            let name = name + &apt.arch.suffix().replace('-', ":");
+            if listed.iter().all(|other| other.name != name) {
+                listed.push(Listed {
+                    cached: cache.path(&below(&offer.release)).is_dir(),
+                    name,
+                    release: offer.release,
+                    from: release.name,
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where a kernel is in the cache.
@@ -168,33 +170,52 @@ fn below(release: &str) -> String {
 
 /// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the
 /// guests' comes with tools that were built for a newer C library; they and its compiler are made
-/// to run here.
-fn get(cache: &Cache, apt: &Apt, offer: &Offer, from: Option<&Release>) -> Result<Kernel> {
+/// to run here. One of another architecture needs a compiler for it.
+fn get(
+    cache: &Cache,
+    apt: &Apt,
+    offer: &Offer,
+    arch: Arch,
+    from: &'static Release,
+) -> Result<Kernel> {
     let release = &offer.release;
+    let is_foreign = arch != Arch::HERE;
     let headers = format!("linux-headers-{release}");
     let root = cache.directory(&below(release), |into| {
         let parts = apt.depends(&headers)?;
+        // Programs, of the same version for each architecture.
+        let is_kbuild = |name: &&str| name.starts_with("linux-kbuild-");
         let parts = parts.iter().map(String::as_str).filter(|name| {
             // PREEMPT_RT kernels may have common headers of their own.
             name.ends_with("-common")
                 || name.ends_with("-common-rt")
-                || name.starts_with("linux-kbuild-")
+                || is_kbuild(name)
                 // With the list of what is built in.
                 || *name == format!("linux-base-{release}")
         });
+        let (kbuild, parts): (Vec<_>, Vec<_>) =
+            parts.partition(|name| is_foreign && is_kbuild(name));
         let packages = offer.packages.iter().map(String::as_str);
-        apt.unpack(parts.chain(packages).chain([headers.as_str()]), into)
-            .with_context(|| format!("the kernel {release}"))?;
-        match from {
-            Some(_) => toolchain::wrap(&into.join("usr/lib")),
-            None => Ok(()),
+        apt.unpack(
+            parts.into_iter().chain(packages).chain([headers.as_str()]),
+            into,
+        )
+        .with_context(|| format!("the kernel {release}"))?;
+        if !kbuild.is_empty() {
+            Apt::of(cache, from, Arch::HERE)?
+                .unpack(kbuild, into)
+                .with_context(|| format!("what builds modules for {release}"))?;
+        }
+        match *from == BASE {
+            true => Ok(()),
+            false => toolchain::wrap(&into.join("usr/lib")),
         }
     })?;
     let headers = root.join("usr/src").join(&headers);
     relocate(&headers, &root)?;
-    let tools = match from {
-        Some(from) => Some(toolchain::get(cache, apt, from, &headers)?),
-        None => None,
+    let tools = match *from == BASE && !is_foreign {
+        true => None,
+        false => Some(toolchain::get(cache, from, arch, &headers)?),
     };
     let split = root.join("usr/lib/modules").join(release);
     let (image, modules) = match split.is_dir() {
@@ -209,6 +230,7 @@ fn get(cache: &Cache, apt: &Apt, offer: &Offer, from: Option<&Release>) -> Resul
         modules,
         headers: Some(headers),
         tools,
+        arch,
         release: release.clone(),
     })
 }

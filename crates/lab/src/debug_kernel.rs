@@ -17,6 +17,7 @@
 //! ```
 
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::{Kernel, at_path};
 use crate::tool::{missing, succeed};
@@ -155,7 +156,7 @@ fn tarball(cache: &Cache) -> Result<PathBuf> {
     // Others may use the cache during the build, but not while the package lists change.
     let lock = cache.lock()?;
     let package = cache.directory(&format!("kernels/{PACKAGE}"), |into| {
-        Apt::open(cache)?.unpack([PACKAGE], into)
+        Apt::open(cache, Arch::HERE)?.unpack([PACKAGE], into)
     })?;
     drop(lock);
     Ok(package.join(format!("usr/src/{PACKAGE}.tar.xz")))

@@ -12,6 +12,7 @@
 //! the kernel.
 
 use crate::apt::{Apt, BACKPORTS};
+use crate::arch::Arch;
 use crate::cache::Cache;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,29 +26,35 @@ const PACKAGES: &[&str] = &[
     "qemu-system-data",
     "seabios",
 ];
-
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// The same for Arm, where it is the loader itself.
+const PACKAGES_FOR_ARM64: &[&str] = &["qemu-system-arm", "qemu-system-common", "qemu-system-data"];
 
 /// An unpacked QEMU.
 pub struct Emulator {
     root: PathBuf,
+    /// Of its guests.
+    pub arch: Arch,
 }
 
 impl Emulator {
     /// The emulator that is unpacked at `root`.
     #[cfg(test)]
-    pub fn at(root: PathBuf) -> Emulator {
-        Emulator { root }
+    pub fn at(root: PathBuf, arch: Arch) -> Emulator {
+        Emulator { root, arch }
     }
 
-    /// The emulator in the cache, fetched first if it is not there.
-    pub fn get(cache: &Cache) -> Result<Emulator> {
+    /// The emulator of such guests in the cache, fetched first if it is not there.
+    pub fn get(cache: &Cache, arch: Arch) -> Result<Emulator> {
+        let packages = match arch {
+            Arch::Amd64 => PACKAGES,
+            Arch::Arm64 => PACKAGES_FOR_ARM64,
+        };
         let mut hasher = DefaultHasher::new();
-        (PACKAGES, BACKPORTS).hash(&mut hasher);
+        (packages, BACKPORTS).hash(&mut hasher);
         let name = format!("qemu-{:08x}", hasher.finish() as u32);
         let root = cache.directory(&name, |into| {
             let apt = Apt::open_with_backports(cache)?;
-            let named: Vec<String> = PACKAGES
+            let named: Vec<String> = packages
                 .iter()
                 .map(|package| format!("{package}/{BACKPORTS}"))
                 .collect();
@@ -58,22 +65,28 @@ impl Emulator {
             apt.unpack(all.iter().map(String::as_str), into)
                 .context("the packages of QEMU")
         })?;
-        Ok(Emulator { root })
+        Ok(Emulator { root, arch })
     }
 
-    /// `qemu-system-x86_64`, yet without any argument.
+    /// `qemu-system-x86_64`, or of another architecture, yet without any argument.
     pub fn command(&self) -> Command {
+        let program = match self.arch {
+            Arch::Amd64 => "usr/bin/qemu-system-x86_64",
+            Arch::Arm64 => "usr/bin/qemu-system-aarch64",
+        };
         let path = |below: &str| self.root.join(below);
-        let mut libraries = path(LIBRARIES).into_os_string();
+        let core = path("lib").join(Arch::HERE.triplet());
+        let more = path("usr/lib").join(Arch::HERE.triplet());
+        let mut libraries = more.clone().into_os_string();
         libraries.push(":");
-        libraries.push(path("lib/x86_64-linux-gnu"));
-        // Not the one in lib64: that is a link to the host's.
-        let mut command = Command::new(path("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"));
+        libraries.push(&core);
+        // Not the one by its usual path: on amd64 that is a link to the host's.
+        let mut command = Command::new(core.join(Arch::HERE.linker_name()));
         command
-            .env("QEMU_MODULE_DIR", path(LIBRARIES).join("qemu"))
+            .env("QEMU_MODULE_DIR", more.join("qemu"))
             .arg("--library-path")
             .arg(libraries)
-            .arg(path("usr/bin/qemu-system-x86_64"))
+            .arg(path(program))
             .arg("-L")
             .arg(path("usr/share/qemu"))
             .arg("-L")

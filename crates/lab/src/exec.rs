@@ -128,7 +128,7 @@ pub fn exec(
     let spec: KernelSpec = request.kernel.parse()?;
     let lock = cache.lock()?;
     let kernel = Kernel::get(cache, &spec)?;
-    let emulator = Emulator::get(cache)?;
+    let emulator = Emulator::get(cache, kernel.arch)?;
     let module = match source_tree().filter(|tree| request.module && module::has_module(tree)) {
         Some(tree) => Some(module::module_for(cache, &kernel, &tree, &request.make)?),
         None => None,

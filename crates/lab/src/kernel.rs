@@ -2,9 +2,10 @@
 //! Finding the kernel a guest boots: a Debian package, a debug kernel, or a path.
 //!
 //! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour,
-//! `debian:6.12:generic` the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT:
-//! [`debian`].
+//! `debian:6.12:generic` the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT, each
+//! with `:arm64` behind it that of the other architecture: [`debian`].
 
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::debian;
 use crate::debug_kernel::{self, Kind};
@@ -23,6 +24,8 @@ pub enum KernelSpec {
         series: String,
         /// `cloud`, `generic` or `rt`.
         flavour: String,
+        /// Its architecture, as in `arm64`; this machine's if it is not said.
+        arch: Arch,
     },
     /// One that `make debug-kernel` built.
     Debug(Kind),
@@ -35,6 +38,12 @@ impl FromStr for KernelSpec {
 
     fn from_str(text: &str) -> Result<KernelSpec> {
         if let Some(rest) = text.strip_prefix("debian:") {
+            let named = |arch: &Arch| rest.strip_suffix(arch.debian())?.strip_suffix(':');
+            let all = [Arch::HERE].into_iter().chain(Arch::OTHERS);
+            let (rest, arch) = all
+                .filter_map(|arch| Some((named(&arch)?, arch)))
+                .next()
+                .unwrap_or((rest, Arch::HERE));
             let (series, flavour) = rest.split_once(':').unwrap_or((rest, "cloud"));
             let is_series = matches!(series.split_once('.'), Some((a, b)) if a.parse::<u32>().is_ok() && b.parse::<u32>().is_ok());
             ensure!(
@@ -42,13 +51,14 @@ impl FromStr for KernelSpec {
                 "kernel `{text}`: `{series}` is not a kernel series like 6.12 or 6.1"
             );
             ensure!(
-                debian::suffix(flavour).is_some(),
+                debian::suffix(flavour, arch).is_some(),
                 "kernel `{text}`: unknown flavour `{flavour}`, known: {}",
                 debian::flavours()
             );
             return Ok(KernelSpec::Debian {
                 series: series.to_owned(),
                 flavour: flavour.to_owned(),
+                arch,
             });
         }
         if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.kernel() == text) {
@@ -59,9 +69,19 @@ impl FromStr for KernelSpec {
         }
         bail!(
             "kernel `{text}`: neither a file nor a kernel the lab can fetch; \
-             write debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, \
+             write debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug, \
              debug-kcsan, or the path of a vmlinuz"
         )
+    }
+}
+
+impl KernelSpec {
+    /// The architecture of the guest; a path is of a kernel for this machine.
+    pub fn arch(&self) -> Arch {
+        match self {
+            KernelSpec::Debian { arch, .. } => *arch,
+            KernelSpec::Debug(_) | KernelSpec::Path(_) => Arch::HERE,
+        }
     }
 }
 
@@ -70,6 +90,8 @@ impl FromStr for KernelSpec {
 pub struct Kernel {
     /// Release of the kernel (`uname -r`).
     pub release: String,
+    /// What it runs on.
+    pub arch: Arch,
     /// The bootable image.
     pub image: PathBuf,
     /// The folder `lib/modules/<release>`.
@@ -84,7 +106,11 @@ impl Kernel {
     /// Finds the kernel, fetching it if necessary.
     pub fn get(cache: &Cache, spec: &KernelSpec) -> Result<Kernel> {
         match spec {
-            KernelSpec::Debian { series, flavour } => debian::kernel(cache, series, flavour),
+            KernelSpec::Debian {
+                series,
+                flavour,
+                arch,
+            } => debian::kernel(cache, series, flavour, *arch),
             KernelSpec::Debug(kind) => debug_kernel::built(cache, *kind),
             KernelSpec::Path(path) => at_path(path),
         }
@@ -155,6 +181,7 @@ pub(crate) fn at_path(path: &Path) -> Result<Kernel> {
             .into_iter()
             .find(|path| path.join("Makefile").is_file()),
         tools: None,
+        arch: Arch::HERE,
         release,
         image,
         modules,
@@ -185,6 +212,7 @@ mod tests {
         let debian = |series: &str, flavour: &str| KernelSpec::Debian {
             series: series.into(),
             flavour: flavour.into(),
+            arch: Arch::Amd64,
         };
         assert_eq!(
             "debian:6.12".parse::<KernelSpec>().unwrap(),
@@ -197,6 +225,20 @@ mod tests {
         assert_eq!(
             "debian:6.1:rt".parse::<KernelSpec>().unwrap(),
             debian("6.1", "rt")
+        );
+        for text in ["debian:7.3:arm64", "debian:7.3:cloud:arm64"] {
+            assert_eq!(
+                text.parse::<KernelSpec>().unwrap(),
+                KernelSpec::Debian {
+                    series: "7.3".into(),
+                    flavour: "cloud".into(),
+                    arch: Arch::Arm64,
+                }
+            );
+        }
+        assert_eq!(
+            "debian:6.12:amd64".parse::<KernelSpec>().unwrap(),
+            debian("6.12", "cloud")
         );
         assert_eq!(
             "debug".parse::<KernelSpec>().unwrap(),
@@ -224,7 +266,7 @@ mod tests {
             "kernel `debian:6.12:arm`: unknown flavour `arm`, known: cloud, generic, rt"
         );
         assert!(error("fedora:40").contains(
-            "write debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug, \
+            "write debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug, \
              debug-kcsan, or the path of a vmlinuz"
         ));
     }

@@ -7,6 +7,7 @@
 //! named, never passed.
 
 mod apt;
+pub mod arch;
 pub mod cache;
 pub mod debian;
 pub mod debug_kernel;

@@ -4,6 +4,7 @@
 //! Of the unpacked packages exactly those go into the image. A library that is in no package is an
 //! error here and not in the guest.
 
+use crate::arch::Arch;
 use crate::initramfs::Archive;
 use crate::tool::read;
 use anyhow::{Context, Result};
@@ -15,15 +16,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Where all shared libraries lie in the guest: the first place Debian's dynamic linker looks.
-pub const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+pub fn directory(arch: Arch) -> String {
+    format!("usr/lib/{}", arch.triplet())
+}
 
 /// Adds the libraries `wanted` and all they need in turn, from the packages unpacked at `root`.
 pub fn add<W: Write>(
     archive: &mut Archive<W>,
+    arch: Arch,
     root: &Path,
     mut wanted: BTreeSet<String>,
 ) -> Result<()> {
     let files = index(root)?;
+    let directory = directory(arch);
     let mut done = BTreeSet::new();
     while let Some(name) = wanted.pop_first() {
         if !done.insert(name.clone()) {
@@ -34,7 +39,7 @@ pub fn add<W: Write>(
         })?;
         let bytes = read(path)?;
         wanted.extend(needed(&bytes).with_context(|| format!("{name}: reading its ELF headers"))?);
-        archive.file(&format!("{LIBRARIES}/{name}"), 0o755, &bytes)?;
+        archive.file(&format!("{directory}/{name}"), 0o755, &bytes)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! its own in the cache.
 
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::initramfs::Archive;
 use crate::libraries;
@@ -33,16 +34,16 @@ const TO_BE_READ: &[&str] = &[
 ];
 
 /// The path of a cpio archive with these packages, made first if necessary.
-pub fn archive(cache: &Cache, packages: &[String]) -> Result<PathBuf> {
+pub fn archive(cache: &Cache, arch: Arch, packages: &[String]) -> Result<PathBuf> {
     let packages: BTreeSet<&str> = packages.iter().map(String::as_str).collect();
     let mut hasher = DefaultHasher::new();
     (&packages, TO_BE_READ).hash(&mut hasher);
     let directory = cache.directory(
-        &format!("packages-{:08x}", hasher.finish() as u32),
+        &format!("packages-{:08x}{}", hasher.finish() as u32, arch.suffix()),
         |into| {
             let names: Vec<&str> = packages.iter().copied().collect();
             let list = names.join(" ");
-            let apt = Apt::open(cache)?;
+            let apt = Apt::open(cache, arch)?;
             let all = apt
                 .with_libraries(&names)
                 .with_context(|| format!("finding the packages {list}"))?;
@@ -50,7 +51,7 @@ pub fn archive(cache: &Cache, packages: &[String]) -> Result<PathBuf> {
             apt.unpack(names, &named).context(list.clone())?;
             apt.unpack(all.iter().map(String::as_str), &libraries)
                 .with_context(|| format!("the libraries of {list}"))?;
-            write_archive(&named, &libraries, &into.join("packages.cpio"))?;
+            write_archive(arch, &named, &libraries, &into.join("packages.cpio"))?;
             for root in [named, libraries] {
                 fs::remove_dir_all(&root)
                     .with_context(|| format!("removing {}", root.display()))?;
@@ -61,12 +62,12 @@ pub fn archive(cache: &Cache, packages: &[String]) -> Result<PathBuf> {
     Ok(directory.join("packages.cpio"))
 }
 
-fn write_archive(named: &Path, libraries: &Path, to: &Path) -> Result<()> {
+fn write_archive(arch: Arch, named: &Path, libraries: &Path, to: &Path) -> Result<()> {
     let out = File::create(to).with_context(|| format!("{}", to.display()))?;
     let mut archive = Archive::new(BufWriter::new(out));
     let mut wanted = BTreeSet::new();
     add_tree(&mut archive, named, "", &mut wanted)?;
-    libraries::add(&mut archive, libraries, wanted)?;
+    libraries::add(&mut archive, arch, libraries, wanted)?;
     archive.finish()?.flush()?;
     Ok(())
 }

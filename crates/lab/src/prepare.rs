@@ -30,7 +30,7 @@ pub struct Contents<'a> {
     pub drivers: &'a [String],
     /// Files of the host, and where they go.
     pub files: &'a [(PathBuf, String)],
-    /// Process 1; the running binary if `None`.
+    /// Process 1; weir's command for the kernel's architecture if `None`.
     pub init: Option<&'a Path>,
 }
 
@@ -42,10 +42,10 @@ pub fn initramfs(
     contents: Contents<'_>,
     plan_copy: Option<&Path>,
 ) -> Result<File> {
-    let userland = userland::archive(cache)?;
+    let userland = userland::archive(cache, kernel.arch)?;
     let packages = match contents.packages {
         [] => None,
-        names => Some(packages::archive(cache, names)?),
+        names => Some(packages::archive(cache, kernel.arch, names)?),
     };
     let modules = KernelModules::find(&kernel.modules, &kernel.release)?;
     let mut names: Vec<String> = FIRST.iter().map(|name| (*name).to_owned()).collect();
@@ -84,7 +84,7 @@ pub fn initramfs(
     archive.file(PLAN_PATH, 0o644, &plan)?;
     let init = match contents.init {
         Some(path) => path.to_path_buf(),
-        None => std::env::current_exe().context("finding weir's own binary")?,
+        None => kernel.arch.init()?,
     };
     archive.copy("usr/bin/weir", 0o755, &init)?;
     archive.link(&format!("usr/bin/{}", runner::memory::PROGRAM), "weir")?;

@@ -90,7 +90,7 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         // It comes through an apt root of its own, so beside the rest.
         let emulator = scope.spawn(|| {
             progress.preparing("the emulator");
-            Emulator::get(cache)
+            Emulator::get(cache, spec.arch())
         });
         progress.preparing(&format!("the kernel {}", place.kernel));
         let kernel = Kernel::get(cache, &spec)?;
@@ -103,10 +103,10 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
             weir = Some(module::module_for(cache, &kernel, &tree, &[])?);
         }
         progress.preparing("the guest's programs");
-        crate::userland::archive(cache)?;
+        crate::userland::archive(cache, kernel.arch)?;
         let (packages, _) = extras(request.scenario);
         if !packages.is_empty() {
-            crate::packages::archive(cache, &packages)?;
+            crate::packages::archive(cache, kernel.arch, &packages)?;
         }
         let disks = disks(place, request.scenario, &kernel)?;
         Ok::<_, anyhow::Error>((kernel, weir, disks, joined(emulator)?))

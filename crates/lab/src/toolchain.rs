@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The compiler of a newer release, run on this one.
+//! The compiler of a newer release, or for another architecture, run on this machine.
 //!
 //! A kernel's headers name the compiler the kernel was built with, and come with programs (modpost,
 //! objtool, resolve_btfids). Those of a newer release need a newer C library than this machine may
@@ -13,7 +13,8 @@
 //!
 //! Nothing of them is seen outside of a build ([`Toolchain::prepare`]).
 
-use crate::apt::{Apt, Release};
+use crate::apt::{Apt, BASE, Release};
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::tool::read;
 use anyhow::{Context, Result};
@@ -55,21 +56,26 @@ impl Toolchain {
     }
 }
 
-/// The tools that these headers ask for, from their own release, fetched if they are not in the
-/// cache.
-pub fn get(cache: &Cache, apt: &Apt, from: &Release, headers: &Path) -> Result<Toolchain> {
+/// The tools that these headers ask for, from their own release, which compile for `arch`; fetched
+/// if they are not in the cache.
+pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<Toolchain> {
     let compiler = asked_for(headers)?;
-    let root = cache.directory(&format!("tools-{}-{compiler}", from.name), |into| {
+    let name = format!("tools-{}-{compiler}{}", from.name, arch.suffix());
+    let root = cache.directory(&name, |into| {
         let version = compiler.trim_start_matches("gcc-");
-        // The headers' own programs need no library that pahole and binutils do not, but for
-        // libssl.
-        let wanted = [
-            &format!("gcc-{version}-x86-64-linux-gnu"),
-            &format!("cpp-{version}-x86-64-linux-gnu"),
-            "binutils-x86-64-linux-gnu",
-            "pahole",
-            "libssl3t64",
-        ];
+        let target = arch.triplet().replace('_', "-");
+        let (gcc, cpp) = (
+            format!("gcc-{version}-{target}"),
+            format!("cpp-{version}-{target}"),
+        );
+        let binutils = format!("binutils-{target}");
+        let mut wanted = vec![gcc.as_str(), &cpp, &binutils, "pahole"];
+        // The headers' own programs need no other library than these. Those of the guests' release
+        // run with this machine's.
+        if *from != BASE {
+            wanted.push("libssl3t64");
+        }
+        let apt = Apt::of(cache, from, Arch::HERE)?;
         let packages = apt
             .with_libraries(&wanted)
             .with_context(|| format!("finding the packages of {compiler}"))?;
@@ -79,18 +85,46 @@ pub fn get(cache: &Cache, apt: &Apt, from: &Release, headers: &Path) -> Result<T
         });
         apt.unpack(packages, into)
             .with_context(|| format!("the compiler {compiler}"))?;
+        merge_usr(into)?;
         wrap(&into.join("usr"))?;
-        // By these names the compiler looks for them.
+        // By these names a compiler for this machine looks for them.
         for name in ["as", "ld"] {
             let link = into.join("usr/bin").join(name);
-            if !link.exists() {
-                symlink(format!("x86_64-linux-gnu-{name}"), &link)
+            if arch == Arch::HERE && !link.exists() {
+                symlink(format!("{}-{name}", arch.triplet()), &link)
                     .with_context(|| format!("{}", link.display()))?;
             }
         }
         Ok(())
     })?;
     Ok(Toolchain { root })
+}
+
+/// Moves libraries to where newer releases have them.
+fn merge_usr(root: &Path) -> Result<()> {
+    let old = root.join("lib").join(Arch::HERE.triplet());
+    if !old.is_dir() {
+        return Ok(());
+    }
+    let new = root.join("usr/lib").join(Arch::HERE.triplet());
+    let moved = |from: &Path, to: &Path| {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            fs::rename(entry.path(), to.join(entry.file_name()))?;
+        }
+        std::io::Result::Ok(())
+    };
+    moved(&old, &new).with_context(|| format!("moving {}", old.display()))?;
+    let linker = root.join("usr").join(Arch::HERE.linker());
+    let there = format!(
+        "../lib/{}/{}",
+        Arch::HERE.triplet(),
+        Arch::HERE.linker_name()
+    );
+    fs::create_dir_all(linker.parent().unwrap_or(root))
+        .and_then(|()| symlink(there, &linker))
+        .with_context(|| format!("{}", linker.display()))
 }
 
 /// The compiler that Debian's headers ask for by version, such as `gcc-14`.
@@ -168,6 +202,26 @@ mod tests {
         assert!(read("program.elf") == fs::read(own).unwrap());
         assert!(!inside.join("libc.so.6.elf").exists());
         assert_eq!(read("script"), b"#!/bin/sh\n");
+    }
+
+    #[test]
+    fn libraries_and_linker_are_found_as_in_newer_releases() {
+        let root = tempfile::tempdir().unwrap();
+        let inside = |below: &str| root.path().join(below);
+        let old = inside("lib").join(Arch::HERE.triplet());
+        let new = inside("usr/lib").join(Arch::HERE.triplet());
+        fs::create_dir_all(&old).unwrap();
+        fs::create_dir_all(&new).unwrap();
+        fs::write(old.join(Arch::HERE.linker_name()), "linker").unwrap();
+        fs::write(new.join("libbfd.so"), "").unwrap();
+        merge_usr(root.path()).unwrap();
+        assert!(new.join("libbfd.so").exists());
+        // Wherever the directory is moved.
+        let moved = tempfile::tempdir().unwrap();
+        fs::rename(inside("usr"), moved.path().join("usr")).unwrap();
+        let linker = moved.path().join("usr").join(Arch::HERE.linker());
+        assert_eq!(fs::read(linker).unwrap(), b"linker");
+        merge_usr(root.path()).expect("nothing is left to move");
     }
 
     #[test]

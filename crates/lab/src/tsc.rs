@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 6;
 /// Results agree if they differ by less than one in so many. Linux itself bears one in 100.
 const AGREEMENT: u64 = 1000;
 
-/// In kHz; nothing if it cannot be measured here.
+/// In kHz; nothing if it cannot be measured here, or there is none.
 pub fn khz() -> Option<u64> {
     static KHZ: OnceLock<Option<u64>> = OnceLock::new();
     *KHZ.get_or_init(|| agreed((0..ATTEMPTS).map(|_| measured())))
@@ -64,6 +64,12 @@ fn reading() -> (Instant, u64) {
     (best.1, best.2 + best.0 / 2)
 }
 
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    0
+}
+
+#[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
     // SAFETY: every x86-64 CPU has the instruction, and Linux lets processes use it.
     unsafe { std::arch::x86_64::_rdtsc() }

@@ -6,9 +6,10 @@
 //! besides is in `packages.rs`.
 
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::initramfs::Archive;
-use crate::libraries::{self, LIBRARIES};
+use crate::libraries;
 use crate::tool::{output, read};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -18,9 +19,11 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+const BUSYBOX: &str = "busybox-static";
+
 /// Debian packages whose programs guests get.
 const PACKAGES: &[&str] = &[
-    "busybox-static",
+    BUSYBOX,
     "fio",
     "e2fsprogs",
     "xfsprogs",
@@ -54,39 +57,53 @@ const LINKS: &[(&str, &str)] = &[
     ("init", "usr/bin/weir"),
 ];
 
-/// The dynamic linker's name, which programs refer to by the path under /lib64.
-const LINKER: &str = "ld-linux-x86-64.so.2";
-
 /// The path of the userland's cpio archive, made first if necessary.
-pub fn archive(cache: &Cache) -> Result<PathBuf> {
+pub fn archive(cache: &Cache, arch: Arch) -> Result<PathBuf> {
     // Named after what is asked of it, so that another version of weir makes its own.
     let mut hasher = DefaultHasher::new();
     (PACKAGES, PROGRAMS, LINKS).hash(&mut hasher);
     let directory = cache.directory(
-        &format!("userland-{:08x}", hasher.finish() as u32),
+        &format!("userland-{:08x}{}", hasher.finish() as u32, arch.suffix()),
         |into| {
-            let apt = Apt::open(cache)?;
+            let apt = Apt::open(cache, arch)?;
             let packages = apt
                 .with_libraries(PACKAGES)
                 .context("finding the guest's packages")?;
             let root = into.join("root");
             apt.unpack(packages.iter().map(String::as_str), &root)
                 .context("the guest's packages")?;
-            write_archive(&root, &into.join("userland.cpio"))?;
+            let applets = match arch == Arch::HERE {
+                true => applets(&root)?,
+                // That of this machine is of the same version, and can be asked.
+                false => {
+                    let here = into.join("here");
+                    Apt::open(cache, Arch::HERE)?.unpack([BUSYBOX], &here)?;
+                    let applets = applets(&here)?;
+                    fs::remove_dir_all(&here)
+                        .with_context(|| format!("removing {}", here.display()))?;
+                    applets
+                }
+            };
+            write_archive(arch, &root, &applets, &into.join("userland.cpio"))?;
             fs::remove_dir_all(&root).with_context(|| format!("removing {}", root.display()))
         },
     )?;
     Ok(directory.join("userland.cpio"))
 }
 
-fn write_archive(root: &Path, to: &Path) -> Result<()> {
+/// The names that busybox goes by.
+fn applets(root: &Path) -> Result<String> {
+    output(Command::new(root.join("bin/busybox")).arg("--list"))
+}
+
+fn write_archive(arch: Arch, root: &Path, applets: &str, to: &Path) -> Result<()> {
     let out = File::create(to).with_context(|| format!("{}", to.display()))?;
     let mut archive = Archive::new(BufWriter::new(out));
     for directory in [
         "usr/bin",
         "usr/sbin",
         "usr/lib64",
-        LIBRARIES,
+        &libraries::directory(arch),
         "proc",
         "sys",
         "dev",
@@ -108,20 +125,20 @@ fn write_archive(root: &Path, to: &Path) -> Result<()> {
     archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")?;
     archive.copy("etc/mke2fs.conf", 0o644, &root.join("etc/mke2fs.conf"))?;
 
-    let busybox = root.join("bin/busybox");
-    archive.copy("usr/bin/busybox", 0o755, &busybox)?;
+    archive.copy("usr/bin/busybox", 0o755, &root.join("bin/busybox"))?;
     let own: BTreeSet<_> = PROGRAMS
         .iter()
         .map(|path| file_name(path))
         .chain(LINKS.iter().map(|(path, _)| file_name(path)))
         .collect();
-    for applet in output(Command::new(&busybox).arg("--list"))?.lines() {
+    for applet in applets.lines() {
         if applet != "busybox" && !own.contains(applet) {
             archive.link(&format!("usr/bin/{applet}"), "busybox")?;
         }
     }
 
-    let mut wanted = BTreeSet::from([LINKER.to_owned()]);
+    let linker = arch.linker_name();
+    let mut wanted = BTreeSet::from([linker.to_owned()]);
     for program in PROGRAMS {
         let bytes = read(&root.join(program))?;
         wanted.extend(
@@ -135,10 +152,10 @@ fn write_archive(root: &Path, to: &Path) -> Result<()> {
         };
         archive.file(&path, 0o755, &bytes)?;
     }
-    libraries::add(&mut archive, root, wanted)?;
+    libraries::add(&mut archive, arch, root, wanted)?;
     archive.link(
-        &format!("usr/lib64/{LINKER}"),
-        &format!("/{LIBRARIES}/{LINKER}"),
+        &format!("usr/{}", arch.linker()),
+        &format!("/{}/{linker}", libraries::directory(arch)),
     )?;
     archive
         .finish()?

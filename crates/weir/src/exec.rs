@@ -17,7 +17,7 @@ use std::time::Duration;
 /// warned, for example), 126 if it hung or died, 2 if it could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug,
+    /// debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug,
     /// debug-kcsan, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,

@@ -9,8 +9,9 @@ use std::process::ExitCode;
 
 /// List the kernels that --kernel takes, and which are cached
 ///
-/// Of each series and flavour it is the newest. Kernels of newer releases are listed once one of
-/// them was asked for, or with --all.
+/// Of each series, flavour and architecture it is the newest. Kernels of newer releases are listed
+/// once one of them was asked for, or with --all; those of another architecture once one was asked
+/// for.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Ask all releases of the distribution; fetches up to 50 MB of package lists
@@ -38,13 +39,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// A line for each.
 fn text(kernels: &[Listed]) -> String {
     let mut lines = vec![format!(
-        "{:<22} {:<32} {:<10} {}",
+        "{:<26} {:<32} {:<10} {}",
         "--kernel", "release", "from", "cached"
     )];
     lines.extend(kernels.iter().map(|one| {
         let cached = if one.cached { "yes" } else { "-" };
         format!(
-            "{:<22} {:<32} {:<10} {cached}",
+            "{:<26} {:<32} {:<10} {cached}",
             one.name, one.release, one.from
         )
     }));

@@ -27,7 +27,7 @@ pub struct Args {
     /// Where: in QEMU guests that boot a stock distribution kernel, on a model of one, or on this machine
     #[arg(long, value_parser = place(), default_value = "lab")]
     on: Place,
-    /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:rt (`weir kernels` lists them), debug,
+    /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug,
     /// debug-kcsan, or the path of a vmlinuz
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,

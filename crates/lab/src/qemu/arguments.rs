@@ -2,8 +2,9 @@
 //! QEMU's command line.
 
 use super::Machine;
+use crate::arch::Arch;
 use crate::{madt, numa, tsc};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -43,13 +44,19 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
         arguments.push(option.into());
         arguments.push(value.as_ref().into());
     };
+    let arch = machine.emulator.arch;
+    ensure!(
+        arch == Arch::Amd64 || (machine.tiers.is_empty() && inherited.madt.is_none()),
+        "guests with tiers of memory, or with more possible CPUs than there are, are x86-64 only: take a kernel without `:{}`",
+        arch.debian()
+    );
     add("-name", &"weir-lab");
-    let hmat = if machine.tiers.is_empty() {
-        ""
-    } else {
-        ",hmat=on"
+    let board = match (arch, machine.tiers) {
+        (Arch::Amd64, []) => "q35",
+        (Arch::Amd64, _) => "q35,hmat=on",
+        (Arch::Arm64, _) => "virt,gic-version=3",
     };
-    add("-M", &format!("q35{hmat}"));
+    add("-M", &board);
     if machine.count_instructions {
         // One instruction takes one nanosecond of virtual time, and time that nothing runs in is
         // skipped.
@@ -59,14 +66,18 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
         add("-accel", &"tcg,thread=multi");
     }
     let mut cpu = "max".to_owned();
+    // Pointers are signed by a hash that is quick to emulate.
+    if arch == Arch::Arm64 {
+        cpu += ",pauth-impdef=on";
+    }
     // Counting, a string instruction is one for each of its rounds: a page copied byte by byte
     // would be 4,096. Without these two Linux and the C library copy by words.
-    if machine.count_instructions {
+    if arch == Arch::Amd64 && machine.count_instructions {
         cpu += ",-erms,-fsrm";
     }
     // While a kernel with KASAN identifies its CPU, it forgets for an instant that its page tables
     // have five levels, and reports whatever an interrupt reads then as a wild access.
-    if machine.instrumented {
+    if arch == Arch::Amd64 && machine.instrumented {
         cpu += ",-la57";
     }
     add("-cpu", &cpu);
@@ -93,12 +104,17 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
     add("-kernel", &machine.image);
     add("-initrd", &path_of(&machine.initramfs));
     // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
-    // no_timer_check: on a busy machine the kernel finds the emulated timer wanting while it boots,
-    // and stops there.
-    let mut append = "console=ttyS0 quiet panic=-1 log_buf_len=4M no_timer_check".to_owned();
+    let mut append = "quiet panic=-1 log_buf_len=4M".to_owned();
+    match arch {
+        // no_timer_check: on a busy machine the kernel finds the emulated timer wanting while it
+        // boots, and stops there.
+        Arch::Amd64 => append += " console=ttyS0 no_timer_check",
+        Arch::Arm64 => append += " console=ttyAMA0",
+    }
     // Counting, the frequency is 1 GHz and the kernel finds it. reliable: nor need it compare the
     // counter with a slower clock later, which a busy host distorts as much.
-    if let Some(khz) = tsc::khz().filter(|_| !machine.count_instructions) {
+    let has_tsc = arch == Arch::Amd64 && !machine.count_instructions;
+    if let Some(khz) = tsc::khz().filter(|_| has_tsc) {
         append += &format!(" tsc_early_khz={khz} tsc=reliable");
     }
     if inherited.madt.is_some() {

@@ -2,6 +2,7 @@
 //! Guests that do not boot, with a script in place of QEMU.
 
 use super::*;
+use crate::arch::Arch;
 use crate::verdict::Witness;
 use scenario::executor::Outcome;
 use std::os::unix::fs::PermissionsExt;
@@ -53,7 +54,7 @@ fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
     let console = root.path().join("console.log");
     std::fs::write(root.path().join("console.boot-2.log"), "of an earlier run").unwrap();
     let machine = Machine {
-        emulator: &Emulator::at(root.path().into()),
+        emulator: &Emulator::at(root.path().into(), Arch::HERE),
         image: Path::new("/nonexistent"),
         initramfs: tempfile::tempfile().unwrap(),
         memory: 1 << 30,
@@ -81,6 +82,66 @@ fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
 
 fn kept(root: &tempfile::TempDir, name: &str) -> Option<String> {
     std::fs::read_to_string(root.path().join(name)).ok()
+}
+
+/// The command line of a guest, and its kernel's.
+fn command_line(arch: Arch, tiers: &[Tier]) -> Result<String> {
+    let emulator = Emulator::at("/".into(), arch);
+    let (file, (socket, _other)) = (tempfile::tempfile()?, UnixStream::pair()?);
+    let machine = Machine {
+        emulator: &emulator,
+        image: Path::new("/vmlinuz"),
+        initramfs: tempfile::tempfile()?,
+        memory: 1 << 30,
+        tiers,
+        dimm: false,
+        cpus: 2,
+        possible_cpus: 2,
+        drives: &[],
+        count_instructions: false,
+        instrumented: false,
+        append: "of=ours",
+        console: Path::new("/console"),
+        scratch: Path::new("/"),
+    };
+    let inherited = Inherited {
+        images: &[],
+        console: &file,
+        madt: None,
+        channel: &socket,
+        monitor: &socket,
+    };
+    let words = arguments(&machine, &inherited)?;
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    Ok(words.join(" "))
+}
+
+#[test]
+fn each_architecture_has_its_own_board_and_console() {
+    let (pc, arm) = (
+        command_line(Arch::Amd64, &[]).unwrap(),
+        command_line(Arch::Arm64, &[]).unwrap(),
+    );
+    for words in ["-M q35 ", " console=ttyS0 ", " no_timer_check"] {
+        assert!(pc.contains(words) && !arm.contains(words), "{words}: {pc}");
+    }
+    for words in ["-M virt,", " console=ttyAMA0 "] {
+        assert!(arm.contains(words) && !pc.contains(words), "{words}: {arm}");
+    }
+    assert!(pc.contains(" of=ours") && arm.contains(" of=ours"));
+}
+
+#[test]
+fn tiers_are_refused_where_no_table_describes_them() {
+    let tier = Tier {
+        name: "0".into(),
+        size_bytes: 1 << 30,
+        latency_ns: 80,
+        bandwidth: 1 << 30,
+    };
+    assert!(command_line(Arch::Amd64, &[tier.clone()]).is_ok());
+    let error = command_line(Arch::Arm64, &[tier]).unwrap_err().to_string();
+    assert!(error.contains("take a kernel without `:arm64`"), "{error}");
 }
 
 #[test]
