@@ -9,8 +9,22 @@
 #ifndef WEIR_COMPAT_H
 #define WEIR_COMPAT_H
 
+#include <linux/mm.h>
 #include <linux/workqueue.h>
 #include <linux/writeback.h>
+#include "policy/policy.h"
+
+static_assert(WEIR_PAGE_SHIFT == PAGE_SHIFT);
+
+/*
+ * Functions that are not exported are called by static calls.  Where there are
+ * none (arm64), those are calls through a pointer, past what marks a function
+ * as the target of such a call.
+ */
+#if !defined(CONFIG_HAVE_STATIC_CALL) && (defined(CONFIG_CFI) || \
+	defined(CONFIG_CFI_CLANG) || defined(CONFIG_ARM64_BTI_KERNEL))
+#error "weir cannot call into a kernel of this architecture that was built with kCFI or BTI"
+#endif
 
 /*
  * Is the disk to be left asleep?  The mode was removed by "mm/block/fs: remove

@@ -16,7 +16,8 @@
  * (docs/experiments/0001-exclusive-redirection.md).
  *
  * The call past the ftrace site is a static call: a direct call in the machine
- * code, which needs no ENDBR at its target.
+ * code, which needs no ENDBR at its target.  Where the architecture has no static
+ * calls (arm64), it is a call through a pointer: compat.h.
  *
  * Unloading.  A task may be anywhere in a wrapper, and one that sleeps counts as
  * gone for synchronize_rcu_tasks().  Only the pass sleeps, so its wrapper counts

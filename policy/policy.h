@@ -19,7 +19,10 @@ typedef unsigned long long weir_u64;	/* what the kernel calls u64 */
 typedef unsigned int weir_u32;
 typedef long long weir_s64;
 
+/* The size of a page, if not the kernel's build that says it (kmod/Kbuild). */
+#ifndef WEIR_PAGE_SHIFT
 #define WEIR_PAGE_SHIFT		12
+#endif
 #define WEIR_PAGES_MAX		0xffffffffULL
 /* "No ceiling", and memory.max without a limit. */
 #define WEIR_UNLIMITED		(~0ULL)

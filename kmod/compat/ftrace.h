@@ -2,25 +2,25 @@
 /*
  * What a ftrace callback may read and change, by the names of each release.
  *
- * Linux 6.2 renamed ftrace_instruction_pointer_set() to
- * ftrace_regs_set_instruction_pointer(); 6.3 gave struct ftrace_regs accessors
- * for arguments.  All of them are macros, so what is there can be asked for.
+ * "ftrace: abstract DYNAMIC_FTRACE_WITH_ARGS accesses" (6.2) gave struct
+ * ftrace_regs accessors.  They are macros on x86 and functions on arm64, so
+ * Kbuild looks whether they are there.
  */
 #ifndef WEIR_COMPAT_FTRACE_H
 #define WEIR_COMPAT_FTRACE_H
 
 #include <linux/ftrace.h>
 
-#ifdef ftrace_regs_set_instruction_pointer
-#define weir_ftrace_set_ip(fregs, ip) \
-	ftrace_regs_set_instruction_pointer(fregs, ip)
-#else
-#define weir_ftrace_set_ip(fregs, ip) ftrace_instruction_pointer_set(fregs, ip)
+#ifndef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
+#error "weir needs CONFIG_DYNAMIC_FTRACE_WITH_ARGS: arm64 has it since Linux 6.2"
 #endif
 
-#ifdef ftrace_regs_get_argument
+#ifdef WEIR_HAS_FTRACE_REGS_GET_ARGUMENT
+#define weir_ftrace_set_ip(fregs, ip) \
+	ftrace_regs_set_instruction_pointer(fregs, ip)
 #define weir_ftrace_argument(fregs, n) ftrace_regs_get_argument(fregs, n)
 #else
+#define weir_ftrace_set_ip(fregs, ip) ftrace_instruction_pointer_set(fregs, ip)
 #define weir_ftrace_argument(fregs, n) \
 	regs_get_kernel_argument(&(fregs)->regs, n)
 #endif
