@@ -77,10 +77,31 @@ const FUNCTIONS: &[(Wait, &[&str])] = &[
     ),
 ];
 
-// Numbers of system calls on x86-64, which is what weir runs on.
-const READS: &[i64] = &[0, 17, 19, 295, 327];
-const WRITES: &[i64] = &[1, 18, 20, 296, 328];
-const SYNCS: &[i64] = &[26, 74, 75, 162, 277, 306];
+// Numbers of system calls: read, pread64, readv and so on. They are of the architecture weir runs
+// on.
+use nix::libc;
+const READS: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+];
+const WRITES: &[i64] = &[
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+];
+const SYNCS: &[i64] = &[
+    libc::SYS_msync,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync,
+    libc::SYS_sync_file_range,
+    libc::SYS_syncfs,
+];
 
 /// From the texts of `wchan` and `syscall`.
 pub fn classify(wchan: &str, syscall: &str) -> Wait {
