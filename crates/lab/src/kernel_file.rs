@@ -3,8 +3,8 @@
 //! functions and where ftrace can hook.
 //!
 //! A file is one inside another: a Debian package holds a tar archive, that a bootable image, and
-//! that a compressed ELF file (`Documentation/arch/x86/boot.rst` in the kernel's sources). What it
-//! is, its first bytes say. The configuration in a package is not asked: what a kernel has, its
+//! that a compressed ELF file (`Documentation/arch/x86/boot.rst` in the kernel's sources), or on
+//! arm64 the kernel as it lies in memory (`arch/arm64/booting.rst`). What it is, its first bytes say. The configuration in a package is not asked: what a kernel has, its
 //! functions tell better.
 
 use crate::kallsyms::{self, Segment, Symbols, u64_at};
@@ -32,6 +32,8 @@ const SETUP_SECTORS: usize = 0x1f1;
 const VERSION: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LEN: usize = 0x24c;
+/// arm64's image.
+const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
 /// A file in a file in a file, and one more.
 const MOST_DEEP: u32 = 4;
 
@@ -113,6 +115,10 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
         let release = boot_release(&bytes).or(release);
         return unpack(payload, release, deep - 1);
     }
+    let (at, magic) = ARM64_MAGIC;
+    if bytes.get(at..at + magic.len()) == Some(magic) {
+        return Ok(in_memory(bytes, release));
+    }
     if bytes.starts_with(PACKAGE) {
         return unpack(from_package(bytes)?, release, deep - 1);
     }
@@ -135,6 +141,14 @@ fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
         Some(section) => Some(section.data().context("its section .BTF")?.to_vec()),
         None => None,
     };
+    // In packages of headers, a file of this name holds the types alone.
+    if btf.is_some() && file.section_by_name(".text").is_none() {
+        return Ok(KernelFile {
+            release,
+            btf,
+            image: None,
+        });
+    }
     let own: Symbols = file
         .symbols()
         .filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), Some(symbol.address()))))
@@ -153,6 +167,37 @@ fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
             sites,
             bytes,
         }),
+    })
+}
+
+/// A kernel as it is loaded, without ELF headers. Where its functions are is set when it relocates
+/// itself, so their addresses are not known, nor is where ftrace can hook.
+fn in_memory(bytes: Vec<u8>, release: Option<String>) -> KernelFile {
+    KernelFile {
+        release: release.or_else(|| banner(&bytes)),
+        btf: btf_within(&bytes).map(<[u8]>::to_vec),
+        image: Some(Image {
+            symbols: kallsyms::find(&bytes, &[]),
+            sites: None,
+            bytes,
+        }),
+    }
+}
+
+/// The BTF in an image, found by its header: types, and behind them strings, the first of which is
+/// empty.
+fn btf_within(image: &[u8]) -> Option<&[u8]> {
+    /// Magic, version, flags, the header's own length, and where behind it types begin.
+    const HEADER: &[u8] = b"\x9f\xeb\x01\0\x18\0\0\0\0\0\0\0";
+    const HEADER_LEN: usize = 24;
+    memchr::memmem::find_iter(image, HEADER).find_map(|begin| {
+        let types_len = number_at(image, begin + 12)?;
+        let (strings, strings_len) = (number_at(image, begin + 16)?, number_at(image, begin + 20)?);
+        let end = begin + HEADER_LEN + strings + strings_len;
+        let fits = strings == types_len
+            && image.get(begin + HEADER_LEN + strings) == Some(&0)
+            && image.get(end.checked_sub(1)?) == Some(&0);
+        image.get(begin..end).filter(|_| fits)
     })
 }
 

@@ -88,6 +88,32 @@ fn btf_is_found_however_it_is_packed() {
 }
 
 #[test]
+fn btf_is_found_in_an_image_without_headers() {
+    let header = |types: u32, strings: u32, strings_len: u32| {
+        let numbers = [0x0001_eb9f, 24, 0, types, strings, strings_len];
+        numbers.map(u32::to_le_bytes).concat()
+    };
+    let mut image = vec![0; 0x38];
+    image.extend(b"ARM\x64");
+    image.extend(b"Linux version 6.12.9-x (b");
+    // Its strings do not follow its types.
+    image.extend(header(8, 12, 4));
+    image.extend([7; 40]);
+    let types = [header(8, 8, 4), vec![1; 8], b"\0ab\0".to_vec()].concat();
+    image.extend(&types);
+    image.extend([7; 40]);
+    for bytes in [image.clone(), filter("gzip", &image)] {
+        let file = open(&bytes).expect("read");
+        assert_eq!(file.btf.as_deref(), Some(&types[..]));
+        assert_eq!(file.release.as_deref(), Some("6.12.9-x"));
+        let image = file.image.expect("an image");
+        assert!(image.symbols().is_none() && image.has_ftrace_site("any").is_none());
+    }
+    let cut = open(&image[..image.len() - 50]).expect("read");
+    assert!(cut.btf.is_none(), "its end is missing");
+}
+
+#[test]
 fn what_is_no_kernel_is_refused_with_words() {
     let why = |bytes: &[u8]| format!("{:#}", open(bytes).expect_err("refused"));
     assert!(why(b"GIF89a").contains("neither a vmlinux, a vmlinuz"));

@@ -177,7 +177,10 @@ fn ftrace_sites(kernel: &Kernel) -> Check {
     unknown(
         "probe site",
         "not known from this file: whether ftrace can hook what the module replaces",
-        NAME_IMAGE,
+        match kernel.image {
+            Some(_) => "boot it: the module tries it when it is loaded",
+            None => NAME_IMAGE,
+        },
     )
 }
 
