@@ -82,7 +82,7 @@ report-pages: build ## use pages of weir report in a real browser, take screensh
 	@tools/setup.sh pages
 	tools/report-pages.sh $(abspath $(BINARY)) $(abspath $(TARGET)/report-pages)
 
-matrix: setup ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
+matrix: setup arm64 ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
 	tools/matrix.sh
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
@@ -135,6 +135,9 @@ arm64: setup ## build the command for arm64 guests, --kernel debian:6.12:cloud:a
 	@tools/setup.sh arm64
 	cargo build --locked --profile quick --package weir --target aarch64-unknown-linux-gnu
 
+proof-arm64: arm64 ## run the module's tests and the demo in arm64 guests (half an hour)
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 arm64::
+
 deb: ## build Debian packages: weir, and weir-dkms with the module's source
 	@tools/setup.sh deb
 	rm -rf $(DEB_DIR)
@@ -166,4 +169,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs the module's tests on each kernel and filesystem, and writes docs/support.md from what they said.
-#   tools/matrix.sh              everything: over forty guests, an hour or so
+#   tools/matrix.sh              everything: over seventy guests, two hours or so
 #   tools/matrix.sh oom storm    these tests only; the page is written from all results of this commit
 # Results are kept by commit in .cache/matrix.  WEIR is the command to run weir with.  Exits with 1 if a cell fails.
 set -euo pipefail
@@ -18,6 +18,7 @@ columns=(
 	"debian:6.1 ext4" "debian:6.1 xfs" "debian:6.1 btrfs"
 	"debian:6.12:generic ext4"
 	"debian:7.3 ext4" "debian:7.3 xfs" "debian:7.3 btrfs"
+	"debian:6.12:cloud:arm64 ext4"
 )
 
 # What a test wants besides the sourced scripts and a disk "d"; its arguments after --.
@@ -102,6 +103,7 @@ write_page() {
 		Written by \`make matrix\` on $(date -u +%F) at commit $commit; do not edit. One guest per cell (N = 1), 2 CPUs,
 		1 GB, emulated, a disk of 32 MB/s (contract: 8 MB/s). Kernels: $(releases).
 		A number says how many tests the guest passed; a kernel that warns fails the guest.
+		Scenarios by series: [0024](experiments/0024-newer-kernels-and-arm64.md).
 	END
 	echo
 	printf '| test |'
@@ -115,7 +117,7 @@ write_page() {
 	printf '\n## Stock against weir, in the same boot\n\n'
 	fmt -w 100 <<-END
 		What a writer of 2 MiB/s gets beside a noisy one (\`kmod/tests/compare.sh\`), $seconds s each: stock / weir.
-		One measurement per row on an emulated machine that others may have used too: for orders of magnitude.
+		One measurement per row, emulated: for orders of magnitude.
 	END
 	echo
 	echo "| way to write | where | KiB/s | longest write, ms | host held, pages of 8192 |"

@@ -12,14 +12,14 @@ use std::path::PathBuf;
 /// An architecture that guests may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
-    /// x86-64.
+    /// Intel and AMD: x86-64.
     Amd64,
-    /// AArch64.
+    /// Arm with 64 bits: AArch64.
     Arm64,
 }
 
 impl Arch {
-    /// This machine's.
+    /// That of this machine.
     pub const HERE: Arch = match cfg!(target_arch = "aarch64") {
         true => Arch::Arm64,
         false => Arch::Amd64,

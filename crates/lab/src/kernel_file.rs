@@ -32,7 +32,7 @@ const SETUP_SECTORS: usize = 0x1f1;
 const VERSION: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LEN: usize = 0x24c;
-/// arm64's image.
+/// Where arm64's image says what it is.
 const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
 /// A file in a file in a file, and one more.
 const MOST_DEEP: u32 = 4;

@@ -4,6 +4,7 @@
 //! One program, so that guests of one file run beside those of another: cargo runs programs one
 //! after the other.
 
+mod arm64;
 mod common;
 mod explain;
 mod host;
