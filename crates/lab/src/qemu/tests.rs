@@ -139,7 +139,7 @@ fn tiers_are_refused_where_no_table_describes_them() {
         latency_ns: 80,
         bandwidth: 1 << 30,
     };
-    assert!(command_line(Arch::Amd64, &[tier.clone()]).is_ok());
+    assert!(command_line(Arch::Amd64, std::slice::from_ref(&tier)).is_ok());
     let error = command_line(Arch::Arm64, &[tier]).unwrap_err().to_string();
     assert!(error.contains("take a kernel without `:arm64`"), "{error}");
 }

@@ -249,7 +249,7 @@ fn what_cannot_be_run_is_refused_with_what_would_be_right() {
         ),
         (
             ["--kernel", "debian:7.99"],
-            "have no 7.99 kernel in the flavour cloud",
+            "have no 7.99 kernel for amd64 in the flavour cloud",
         ),
         (
             ["--kernel", "vmlinux"],
