@@ -25,8 +25,10 @@
  * between nothing changes.
  *
  * A limit falls by an eighth of itself in a step at most, and never below a floor:
- * memory.min or memory.low, or, of a cgroup that needs again an eighth of what is
- * reclaimed of it, its share of all memory by weight, as far as it holds that.
+ * memory.min or memory.low; what cannot be reclaimed of it; or, of a cgroup that needs
+ * again an eighth of what is reclaimed of it, its share of all memory by weight, as
+ * far as it holds that.  Of a cgroup whose memory can hardly be reclaimed, for want
+ * of swap, nothing is asked: a task over its limit would sleep for nothing.
  *
  * Rates count what a cgroup grows by and what is reclaimed of it.  What it frees
  * itself and takes again within one interval is not seen, nor does it empty any
@@ -128,7 +130,8 @@ weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 			    weir_u64 weights)
 {
 	weir_u64 stolen = weir_saturate(group->stolen);
-	weir_u64 floor = weir_saturate(group->protection);
+	weir_u64 floor = most(weir_saturate(group->protection),
+			      weir_saturate(group->pinned));
 	weir_u64 share;
 
 	if (!stolen || weir_saturate(group->refaulted) < stolen / NEEDED)
@@ -147,6 +150,14 @@ static weir_u64 excess(const struct weir_reclaim_group *group, weir_u64 all,
 	return beyond(weir_saturate(group->rate), share);
 }
 
+/* Less than a step of what a group holds can be reclaimed. */
+static weir_u64 futile(const struct weir_reclaim_group *group)
+{
+	weir_u64 usage = weir_saturate(group->usage);
+
+	return beyond(usage, weir_saturate(group->pinned)) < usage / STEP;
+}
+
 /* How far a step may bring a group's limit down. */
 static weir_u64 payable(const struct weir_reclaim_host *host,
 			const struct weir_reclaim_group *group,
@@ -154,7 +165,7 @@ static weir_u64 payable(const struct weir_reclaim_host *host,
 {
 	weir_u64 floor = weir_reclaim_floor(host, group, weights);
 
-	if (group->fixed)
+	if (group->fixed || futile(group))
 		return 0;
 	return least(beyond(base(group), floor), base(group) / STEP);
 }
@@ -223,4 +234,8 @@ void weir_reclaim_limits(const struct weir_reclaim_host *host,
 	else if (free > weir_add(promised, 2 * headroom))
 		raise(groups, count,
 		      (free - promised - 2 * headroom) / STEP, limits);
+	for (i = 0; i < count; i++) {
+		if (limited(&groups[i]) && futile(&groups[i]))
+			limits[i] = WEIR_UNLIMITED;
+	}
 }

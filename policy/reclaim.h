@@ -23,6 +23,7 @@ struct weir_reclaim_group {
 	weir_u64 usage;		/* memory.current */
 	weir_u64 limit;		/* memory.high as set here before, WEIR_UNLIMITED if not */
 	weir_u64 protection;	/* memory.min or memory.low, the larger */
+	weir_u64 pinned;	/* what of usage cannot be reclaimed: nowhere to swap it to */
 	weir_u64 rate;		/* what it allocates */
 	weir_u64 stolen;	/* what is reclaimed of it */
 	weir_u64 refaulted;	/* what of that it needs again */

@@ -26,11 +26,13 @@ cat >$policy <<END
 [[rule]]
 cgroup = "/system.slice/kept.service"
 set = { "memory.dirty_bytes" = "64M" }
+[reclaim]
 END
 ok "starts" systemctl enable --now weir-agent
 ok "a service" systemd-run --quiet --unit kept sleep infinity
 ok "that appears gets its knob" comes_to 67108864 cat $kept
 ok "a scrape is answered" soon scrapes 'weir_cgroup_ceiling_bytes{cgroup="/system.slice/kept.service"} 67108864'
+ok "and [reclaim] has its trigger" scrapes 'weir_agent_reclaim_active 0'
 
 pid=$(main_pid)
 kill -9 "$pid"

@@ -44,6 +44,8 @@ pub struct Group {
     pub limit: u64,
     /// `memory.min` or `memory.low`, the larger.
     pub protection: u64,
+    /// What of `usage` cannot be reclaimed, as anonymous memory without swap.
+    pub pinned: u64,
     /// What it allocates in a second.
     pub rate: u64,
     /// What is reclaimed of it in a second.
@@ -182,6 +184,26 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_not_below_what_cannot_be_reclaimed() {
+        let pinned = Group {
+            pinned: 78_700,
+            ..group(90_000, 79_000, 12_000)
+        };
+        assert_eq!(limits(&HOST, &[pinned]), [78_700]);
+        // Swap is full by now: hardly anything is to be had of it.
+        let full = Group {
+            pinned: 80_000,
+            ..pinned
+        };
+        assert_eq!(limits(&HOST, &[full]), [UNLIMITED]);
+        let never = Group {
+            limit: UNLIMITED,
+            ..full
+        };
+        assert_eq!(limits(&HOST, &[never]), [UNLIMITED]);
+    }
+
+    #[test]
     fn who_allocates_less_than_its_share_pays_nothing() {
         let light = group(2_000, UNLIMITED, 900);
         let all = limits(&HOST, &[group(60_000, UNLIMITED, 9_000), light]);
@@ -224,7 +246,7 @@ mod tests {
         /// For any numbers: no fixed limit is touched, none falls by more than an eighth or below
         /// its floor, and no more is taken than is missing.
         #[test]
-        fn any_host(host: [u64; 3], all in prop::collection::vec(any::<([u64; 6], [u32; 2])>(), 0..8)) {
+        fn any_host(host: [u64; 3], all in prop::collection::vec(any::<([u64; 7], [u32; 2])>(), 0..8)) {
             let [memory, free, headroom] = host;
             let host = Host { memory, free, headroom };
             let groups: Vec<Group> = all.iter().map(|(pages, flags)| Group {
@@ -234,6 +256,7 @@ mod tests {
                 rate: pages[3],
                 stolen: pages[4],
                 refaulted: pages[5],
+                pinned: pages[6],
                 weight: flags[0],
                 fixed: flags[1] & 1,
             }).collect();

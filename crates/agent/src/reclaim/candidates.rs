@@ -19,6 +19,9 @@ pub struct Reading {
     pub refaulted: u64,
     /// `memory.min` or `memory.low`, the larger.
     pub protection: u64,
+    /// What of `usage` cannot be reclaimed: neither on an LRU nor a shrinkable slab, or anonymous
+    /// with no swap to go to.
+    pub pinned: u64,
 }
 
 impl Reading {
@@ -79,8 +82,9 @@ pub fn usage(directory: &Path) -> Option<u64> {
     number::<u64>(directory, CURRENT).map(|bytes| bytes / PAGE)
 }
 
-/// All counters of the cgroup in this directory; nothing if it is gone.
-pub fn read(directory: &Path) -> Option<Reading> {
+/// All counters of the cgroup in this directory, on a host with `swap` free pages of swap; nothing
+/// if it is gone.
+pub fn read(tree: &Tree, directory: &Path, swap: u64) -> Option<Reading> {
     let usage = usage(directory)?;
     let stat = fs::read_to_string(directory.join("memory.stat")).ok()?;
     let counter = |name: &str| {
@@ -90,12 +94,30 @@ pub fn read(directory: &Path) -> Option<Reading> {
     let counter = |name| counter(name).unwrap_or(0);
     // `max` protects all of it.
     let protection = |file| number(directory, file).map_or(u64::MAX, |bytes: u64| bytes / PAGE);
+    let pages = |name| counter(name) / PAGE;
+    let anon = pages("inactive_anon") + pages("active_anon");
+    let file = pages("inactive_file") + pages("active_file") + pages("slab_reclaimable");
+    let room = swap_room(tree, directory, swap.min(anon));
     Some(Reading {
         usage,
+        pinned: usage.saturating_sub(file + room),
         stolen: counter("pgsteal"),
         refaulted: counter("workingset_refault_anon") + counter("workingset_refault_file"),
         protection: protection("memory.min").max(protection("memory.low")),
     })
+}
+
+/// Pages that may go to swap by `memory.swap.max` of the cgroup and of all above, `most` at most.
+fn swap_room(tree: &Tree, directory: &Path, most: u64) -> u64 {
+    let above = directory.ancestors();
+    let above = above.take_while(|at| at.starts_with(tree.root()) && *at != tree.root());
+    let rooms = above.filter_map(|at| {
+        // `max` is no number, and no limit.
+        let limit: u64 = number(at, "memory.swap.max")?;
+        let used: u64 = number(at, "memory.swap.current")?;
+        Some(limit.saturating_sub(used) / PAGE)
+    });
+    rooms.fold(most, u64::min)
 }
 
 fn number<T: FromStr>(directory: &Path, file: &str) -> Option<T> {
@@ -148,16 +170,19 @@ mod tests {
         );
         write("memory.min", "0\n");
         write("memory.low", "8192\n");
-        let now = read(dir.path()).expect("read");
+        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let read = || read(&tree, dir.path(), 100).expect("read");
+        let now = read();
         let wanted = Reading {
             usage: 10,
             stolen: 7,
             refaulted: 3,
             protection: 2,
+            pinned: 10,
         };
         assert_eq!(now, wanted);
         write("memory.low", "max\n");
-        assert_eq!(read(dir.path()).expect("read").protection, u64::MAX);
+        assert_eq!(read().protection, u64::MAX);
         let before = Reading {
             usage: 12,
             stolen: 1,
@@ -169,5 +194,32 @@ mod tests {
             2,
             "what it freed is no allocation"
         );
+    }
+
+    #[test]
+    fn what_has_no_swap_to_go_to_is_pinned() {
+        let dir = tempfile::tempdir().expect("made");
+        cgroup(dir.path(), "a", 100 * PAGE);
+        cgroup(dir.path(), "a/b", 100 * PAGE);
+        let write = |file: &str, text: &str| {
+            fs::write(dir.path().join(file), text).expect(file);
+        };
+        let (anon, file) = (80 * PAGE, 10 * PAGE);
+        let stat = format!("inactive_anon {anon}\nactive_file {file}\nunevictable 4096\n");
+        write("a/b/memory.stat", &stat);
+        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let pinned = |swap| {
+            let reading = read(&tree, &dir.path().join("a/b"), swap);
+            reading.expect("read").pinned
+        };
+        assert_eq!([1000, 80, 30, 0].map(pinned), [10, 10, 60, 90]);
+        // Of what is above as well; `max` is none.
+        write("a/memory.swap.max", "40960\n");
+        write("a/memory.swap.current", "8192\n");
+        write("a/b/memory.swap.max", "max\n");
+        assert_eq!(pinned(1000), 82);
+        write("a/b/memory.swap.max", "0\n");
+        write("a/b/memory.swap.current", "0\n");
+        assert_eq!(pinned(1000), 90);
     }
 }

@@ -64,6 +64,14 @@ impl Host {
         Ok(memory(&self.text("proc/zoneinfo")?))
     }
 
+    /// Pages of swap that are free now; none where there is no swap.
+    ///
+    /// # Errors
+    /// `/proc/meminfo` cannot be read.
+    pub fn swap(&self) -> Result<u64> {
+        Ok(swap(&self.text("proc/meminfo")?))
+    }
+
     /// How often an allocation had to reclaim first, since the host was started.
     ///
     /// # Errors
@@ -76,6 +84,17 @@ impl Host {
         let path = self.root.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     }
+}
+
+fn swap(meminfo: &str) -> u64 {
+    let kib = |line: &str| {
+        line.strip_prefix("SwapFree:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .parse()
+            .ok()
+    };
+    meminfo.lines().find_map(kib).map_or(0, |kib: u64| kib / 4)
 }
 
 /// `allocstall` of each zone.
@@ -146,6 +165,15 @@ Node 0, zone    DMA32
         let memory = memory(ZONEINFO);
         assert_eq!(memory.managed, 141_840);
         assert_eq!(memory.free, (3000 - 98 - 540) + (10_000 - 1350));
+    }
+
+    #[test]
+    fn swap_is_in_pages() {
+        assert_eq!(
+            swap("MemFree: 100 kB\nSwapTotal: 80 kB\nSwapFree:        44 kB\n"),
+            11
+        );
+        assert_eq!(swap("MemFree: 100 kB\n"), 0);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Keeper {
                 self.stalled = Some(now);
                 self.stepped = now;
                 self.journal.say(&Event::ReclaimBegins);
-                self.find(self.host.memory()?.managed);
+                self.find(self.host.memory()?.managed, self.host.swap()?);
             }
             None => {}
             Some(_) if now < self.stepped + STEP => {
@@ -178,11 +178,12 @@ impl Keeper {
         self.stepped = now;
         self.steps += 1;
         let Memory { managed, free } = self.host.memory()?;
+        let swap = self.host.swap()?;
         self.headroom = reclaim::headroom(managed, self.headroom, stalled);
         if self.found.is_none_or(|found| now - found >= FIND) {
-            self.find(managed);
+            self.find(managed, swap);
         }
-        self.measure(elapsed, now);
+        self.measure(elapsed, now, swap);
         let host = reclaim::Host {
             memory: managed,
             free,
@@ -198,20 +199,28 @@ impl Keeper {
     }
 
     /// Looks for cgroups that are large enough to be limited. Those that are limited stay.
-    fn find(&mut self, managed: u64) {
+    fn find(&mut self, managed: u64, swap: u64) {
         self.found = Some(Instant::now());
         let found = candidates::all(&self.tree, managed / PART);
         self.members.retain(|inode, member| {
             member.group.limit != UNLIMITED || found.iter().any(|place| place.inode == *inode)
         });
         for place in found {
-            if self.settings.is_exempt(&place.path) || self.members.contains_key(&place.inode) {
+            if self.settings.is_exempt(&place.path) {
                 continue;
             }
-            let Some(reading) = candidates::read(&place.directory) else {
+            let fixed = limits::look(&place.directory, None) != Found::Own;
+            if let Some(member) = self.members.get_mut(&place.inode) {
+                // Another program's limit may be gone, or systemd has put `max` in place of ours.
+                let is_due = member.group.fixed != 0 && member.near.elapsed() > UNUSED;
+                if is_due && self.settings.mode == Mode::On && !fixed {
+                    member.group.fixed = 0;
+                }
+                continue;
+            }
+            let Some(reading) = candidates::read(&self.tree, &place.directory, swap) else {
                 continue;
             };
-            let fixed = limits::look(&place.directory, None) != Found::Own;
             let group = Group {
                 limit: UNLIMITED,
                 weight: self.settings.weight(&place.path),
@@ -229,11 +238,11 @@ impl Keeper {
     }
 
     /// Reads all counters, and forgets cgroups that are gone.
-    fn measure(&mut self, elapsed: Duration, now: Instant) {
+    fn measure(&mut self, elapsed: Duration, now: Instant, swap: u64) {
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let saved = &mut self.saved;
+        let (saved, tree) = (&mut self.saved, &self.tree);
         self.members.retain(|_, member| {
-            let reading = candidates::read(&member.place.directory);
+            let reading = candidates::read(tree, &member.place.directory, swap);
             let Some(reading) = reading.filter(|_| member.place.is_there()) else {
                 // If it cannot be noted now, it will be with the next limit.
                 let _ = saved.note(&member.place, &[]);
@@ -246,6 +255,7 @@ impl Keeper {
             group.stolen = rate(group.stolen, reading.stolen, before.stolen);
             group.refaulted = rate(group.refaulted, reading.refaulted, before.refaulted);
             (group.usage, group.protection) = (reading.usage, reading.protection);
+            group.pinned = reading.pinned;
             if reading.usage.saturating_add(group.limit / NEAR) >= group.limit {
                 member.near = now;
             }
@@ -259,7 +269,9 @@ impl Keeper {
             return;
         };
         let before = Some(member.group.limit).filter(|limit| *limit != UNLIMITED);
-        if before.is_some() && now - member.near > UNUSED {
+        // Unused, or nothing can be reclaimed of it any more.
+        let is_over = now - member.near > UNUSED || limit == UNLIMITED;
+        if before.is_some() && is_over {
             if let Some(member) = self.members.remove(&inode) {
                 self.release(&member);
             }
@@ -293,6 +305,7 @@ impl Keeper {
             Err(Refused::Found(Found::Foreign(value))) => {
                 member.group.limit = UNLIMITED;
                 member.group.fixed = 1;
+                member.near = now;
                 self.journal.say(&Event::LimitLeft { cgroup, value });
             }
             Err(Refused::Found(_)) => {

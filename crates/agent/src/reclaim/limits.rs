@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writing `memory.high`, and what keeps another program's value from being lost.
 //!
-//! A write below the usage makes the writing task reclaim the difference first. It gives up on a
-//! signal, or when reclaim finds nothing; the limit is set by then.
+//! Up to Linux 6.15 a write below the usage makes the writing task reclaim the difference first. It
+//! gives up on a signal, or when reclaim finds nothing; the limit is set by then. Later kernels
+//! leave that to the cgroup's own tasks if the file is opened with O_NONBLOCK.
 
 use super::saved::Saved;
 use crate::journal::{Event, Journal};
@@ -10,6 +11,7 @@ use crate::tree::{Place, Tree};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 const FILE: &str = "memory.high";
@@ -48,6 +50,7 @@ pub fn write(directory: &Path, pages: Option<u64>) -> io::Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
         .open(directory.join(FILE))?;
     file.write_all(format!("{}\n", words(pages)).as_bytes())
 }

@@ -4,7 +4,7 @@
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
 grep -q partition /proc/swaps || exit 1
-mkdir hogs writers light
+mkdir hogs writers light pinned
 
 # job CGROUP JSON: allocates in the cgroup until the script ends
 job() {
@@ -72,6 +72,12 @@ ok "also when the agent ends" holds hogs/memory.high 524288000
 echo max >hogs/memory.high
 agent
 ok "the next agent limits it" soon limited hogs
+echo max >hogs/memory.high
+ok "taken away it is set again" soon limited hogs
+echo 0 >pinned/memory.swap.max
+job pinned '{"size_bytes": 209715200, "pattern": "churn"}'
+sleep 5
+ok "what has no swap to go to is not limited" free pinned
 kill $agent
 ok "ends cleanly" wait $agent
 ok "and puts it back" free hogs
