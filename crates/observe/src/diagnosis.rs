@@ -11,6 +11,7 @@
 //!    most time is the cause, unless `io.max` keeps the pages from being written (`held_back`);
 //! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages
 //!    (`holders`) and whether the drain is the disk's, the flusher's or the journal's (`drain`);
+//!    For reclaim, say what the time went to and for whom (`reclaim`);
 //! 4. name the knob, a value and the command (`remedy`).
 //!
 //! Example: 1,940 pauses of 28 s in all, 27.6 s of them decided by the host's limit of 32 MiB of
@@ -25,11 +26,13 @@ mod held_back;
 mod holders;
 pub mod interval;
 mod limit;
+mod reclaim;
 mod remedy;
 mod verdict;
 mod weight;
 
 pub use decide::Domain;
+pub use reclaim::{Part, Split};
 pub use remedy::Remedy;
 pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
 
@@ -125,6 +128,7 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
         lost: group.lost(kind, seen.seconds),
         seconds_by_kind: by_kind,
         seconds_by_domain: decided.clone(),
+        reclaim: None,
         limit: Vec::new(),
         holders: holders::holders(seen),
         drain: drain::drain(seen, device.as_deref()),
@@ -153,22 +157,7 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
             verdict.next = "each writer waits until what its cgroup dirtied is paid for; no writer waits while the host is below its background level, nor below a floor".into();
             verdict.remedies = weight::remedies(seen, group, beside.as_ref());
         }
-        "reclaim" => {
-            let binding = limit::binding(seen, &group.path);
-            verdict.cause = Cause::Reclaim;
-            verdict.culprit = binding.as_ref().map(|binding| shown(&binding.path));
-            verdict.because = match &binding {
-                Some(binding) => format!(
-                    "its tasks reclaim memory, because {} is close to its {}",
-                    shown(&binding.path),
-                    binding.file
-                ),
-                None => "its tasks reclaim memory, because the host is short of it".into(),
-            };
-            verdict.limit = binding.iter().map(limit::Binding::sentence).collect();
-            verdict.next = "each allocation goes on reclaiming until memory is free".into();
-            verdict.remedies = remedy::reclaim(seen, binding.as_ref());
-        }
+        "reclaim" => reclaim::judge(seen, group, &mut verdict),
         "fsync" => {
             verdict.cause = Cause::FsyncOrJournal;
             verdict.culprit = drain::busiest_writer(seen, &group.path).map(|path| shown(&path));

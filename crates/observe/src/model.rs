@@ -7,6 +7,7 @@ pub mod dirty_stat;
 pub mod event;
 pub mod host;
 pub mod observation;
+pub mod reclaim;
 pub mod stall;
 pub mod target;
 pub(crate) mod text;

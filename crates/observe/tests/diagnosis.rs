@@ -3,10 +3,11 @@
 
 use observe::Target;
 use observe::cgroup::{Cgroup, Io, IoMax};
-use observe::diagnosis::{Cause, Diagnosis, Verdict, diagnose};
+use observe::diagnosis::{Cause, Diagnosis, Part, Verdict, diagnose};
 use observe::event::{Limits, Pause};
 use observe::host::{Device, Host};
 use observe::observation::Flushers;
+use observe::reclaim::{Reason, Reclaimed, Vmscan};
 use observe::stall::{Kind, Stall, Throttled};
 use observe::{DirtyStat, Observation, Wait};
 use std::collections::BTreeMap;
@@ -318,6 +319,125 @@ fn what_is_not_the_throttle() {
         (Cause::Nothing, "nothing stalled"),
         "80 ms of 10 s"
     );
+}
+
+/// A span of reclaim of a second, of which some was slept.
+fn reclaim(is_for_limit: bool, slept: &[(Reason, u64)]) -> Stall {
+    Stall {
+        ns: 0,
+        task: 9,
+        kind: Kind::Reclaim(Reclaimed {
+            is_for_limit,
+            slept: slept
+                .iter()
+                .map(|(reason, ms)| (*reason, ms * 1_000_000))
+                .collect(),
+        }),
+        slept_ns: Some(1_000_000_000),
+    }
+}
+
+#[test]
+fn what_reclaim_went_to_and_for_whom() {
+    let seen = |stalls: Vec<Stall>, waits: &[(Wait, f64)]| {
+        let mut seen = observation(6144, 400, EASY);
+        seen.stalls = stalls;
+        seen.waits
+            .insert("victim".into(), waits.iter().copied().collect());
+        seen.vmscan = Some(Vmscan::default());
+        seen.cgroups[1].allocated = Some(4 * MIB);
+        seen.cgroups[2].allocated = Some(900 * MIB);
+        seen.cgroups[2].current = 600 * MIB;
+        seen
+    };
+    let parts = |verdict: &Verdict| {
+        let split = verdict.reclaim.as_ref().expect("the cause is reclaim");
+        let parts = split.seconds.iter();
+        parts
+            .map(|(part, seconds)| (*part, (seconds * 10.0).round() as u64))
+            .collect::<Vec<_>>()
+    };
+    // For the host: a neighbour took the memory.
+    let mut host = seen(
+        vec![
+            reclaim(false, &[(Reason::Noprogress, 300)]),
+            reclaim(true, &[]),
+        ],
+        &[(Wait::Queue, 0.6), (Wait::Fault, 0.9)],
+    );
+    host.stalls[1].slept_ns = Some(150_000_000);
+    host.stalls.push(Stall {
+        task: 40,
+        kind: Kind::Kswapd(Reason::Writeback),
+        ..host.stalls[0].clone()
+    });
+    let verdict = victim(&host);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::Reclaim, Some("/noisy"))
+    );
+    let wanted = [
+        (Part::ScanningForOthers, 2),
+        (Part::ScanningForItsLimit, 0),
+        (Part::Noprogress, 3),
+        (Part::SwapOut, 6),
+    ];
+    assert_eq!(
+        parts(&verdict),
+        wanted,
+        "the queue is part of what was not slept"
+    );
+    assert_eq!(
+        verdict.seconds_by_kind["reclaim"], 1.15,
+        "kswapd's sleep is not the task's"
+    );
+    let split = verdict.reclaim.as_ref().expect("there");
+    assert_eq!(split.kswapd_seconds[&Part::Writeback], 1.0);
+    assert_eq!(split.taken[0].bytes, 900 * MIB);
+    // 600 MiB, less an eighth of 1 GiB.
+    assert_eq!(
+        command(&verdict),
+        "echo 472M > /sys/fs/cgroup/noisy/memory.high"
+    );
+
+    // What was evicted of it is read back: that counts, and can be kept from being evicted.
+    host.cgroups[1].refaulted = 2 * MIB;
+    let verdict = victim(&host);
+    assert_eq!(*parts(&verdict).last().expect("some"), (Part::SwapIn, 9));
+    assert_eq!(
+        verdict.remedies[1].command,
+        "echo 32M > /sys/fs/cgroup/victim/memory.low"
+    );
+
+    // For its own limit, whatever the others took.
+    let mut own = seen(vec![reclaim(true, &[])], &[(Wait::OverHigh, 2.0)]);
+    own.cgroups[1].high = Some(32 * MIB);
+    let verdict = victim(&own);
+    assert_eq!(verdict.culprit.as_deref(), Some("/victim"));
+    assert_eq!(
+        parts(&verdict),
+        [(Part::ScanningForItsLimit, 10), (Part::OverHigh, 20)]
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 64M > /sys/fs/cgroup/victim/memory.high"
+    );
+
+    // Dirty pages of a neighbour: it is to hold fewer.
+    let mut dirty = seen(vec![reclaim(false, &[(Reason::Writeback, 900)])], &[]);
+    dirty.weir = Some("idle".into());
+    let verdict = victim(&dirty);
+    assert_eq!(
+        command(&verdict),
+        "echo 12M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    );
+
+    // The victim alone took memory.
+    let mut alone = seen(vec![reclaim(false, &[])], &[]);
+    alone.cgroups[2].allocated = Some(0);
+    let verdict = victim(&alone);
+    assert_eq!(verdict.culprit.as_deref(), Some("/victim"));
+    assert!(verdict.remedies.is_empty() && verdict.next.contains("only more memory"));
 }
 
 #[test]

@@ -73,6 +73,12 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
         "  ",
     );
     text += &line("lost", &lost(&verdict.lost, seconds));
+    if let Some(reclaim) = &verdict.reclaim {
+        text += &line("went to", &reclaim.sentence());
+        let taken = reclaim.taken.iter();
+        let taken = taken.map(|taken| format!("{} {}", taken.cgroup, bytes(taken.bytes)));
+        text += &line("taken by", &taken.collect::<Vec<_>>().join(", "));
+    }
     for (at, sentence) in verdict.limit.iter().enumerate() {
         text += &line(if at == 0 { "limit" } else { "" }, sentence);
     }

@@ -25,6 +25,7 @@ mod html;
 mod json;
 mod judge;
 mod perfetto;
+mod sleeps;
 mod stats;
 mod table;
 pub mod timeline;
@@ -34,6 +35,7 @@ pub use format::value;
 pub use html::{escape, html};
 pub use json::json;
 pub use perfetto::perfetto;
+pub use sleeps::sleeps;
 pub use stats::Summary;
 pub use table::{markdown, plain, terminal};
 

@@ -109,6 +109,9 @@ fn in_words(args: &Args) -> Result<ExitCode> {
         output::json(&diagnosis)?;
     } else {
         output::line(report::losses(&diagnosis))?;
+        if let Some(sleeps) = report::sleeps(&seen) {
+            output::line(sleeps)?;
+        }
         output::print(report::explanation(&diagnosis))?;
     }
     Ok(ExitCode::SUCCESS)

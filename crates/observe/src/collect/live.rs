@@ -113,7 +113,8 @@ pub fn look(
     };
     let mut watched = Tasks::new(&directory(target), process);
     let time = look.time;
-    let before = (cgroup::all(here, Want::TOTALS), host::devices(here));
+    let before = (cgroup::all(here, Want::ALL), host::devices(here));
+    let scanned = host::vmscan(here);
     let mut samples = Samples::default();
     let round = match recording {
         Some(_) => RECORDED_ROUND,
@@ -173,6 +174,7 @@ pub fn look(
         waits: watched.waits,
         homes: watched.homes,
         flushers: watched.flushers,
+        vmscan: Some(host::vmscan(here).since(scanned)),
         weir: state.map(|state| state.trim().to_string()),
         blind,
         ..Observation::of(trace)

@@ -25,13 +25,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where tracefs is mounted below /sys/kernel, on its own or below debugfs.
 const PLACES: [&str; 2] = ["tracing", "debug/tracing"];
 /// Tasks that can sleep in the throttle at once without a wake-up being missed; the most the kernel
 /// takes.
 const SLEEPERS: u32 = 4096;
+/// How long memory for the buffer is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Events that are asked for only of files: they come with every pass or switch, not with every
 /// pause.
 const TOO_MANY: [&str; 2] = ["writeback/global_dirty_state", "sched/sched_switch"];
@@ -69,7 +71,11 @@ impl Tracefs {
         remove_leftovers(root);
         let id = std::process::id();
         let instance = root.join(format!("instances/weir-{id}"));
-        fs::create_dir(&instance).map_err(|why| match why.kind() {
+        make(&instance).map_err(|why| match why.kind() {
+            ErrorKind::OutOfMemory => anyhow::anyhow!(
+                "the kernel has no memory for a trace buffer, nor had it for {} s: try again",
+                PATIENCE.as_secs()
+            ),
             ErrorKind::PermissionDenied => anyhow::anyhow!(
                 "reading the kernel's events takes root, and a kernel that is not locked down"
             ),
@@ -233,6 +239,20 @@ impl Tracefs {
     /// Wake-ups so far that the probe had no room for: their pauses pass for not slept.
     pub fn missed(&self) -> u64 {
         missed(&self.root, &self.group)
+    }
+}
+
+/// Makes the instance. The kernel takes its buffer from what is free at that moment, which on a host
+/// short of memory is enough now and then.
+fn make(instance: &Path) -> std::io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match fs::create_dir(instance) {
+            Err(why) if why.kind() == ErrorKind::OutOfMemory && begin.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            made => return made,
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Group<'a> {
     pub stalls: Vec<&'a Stall>,
     /// What looking found.
     pub waits: Waits,
+    /// Its tasks need again what was evicted of it.
+    pub refaults: bool,
     /// Seconds for which the module held its tasks for their weight, and how often, as it counted.
     pub weight_held: (f64, usize),
 }
@@ -42,6 +44,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
             path: path.clone(),
             stalls: Vec::new(),
             waits: Waits::new(),
+            refaults: false,
             weight_held: (0.0, 0),
         };
         groups.entry(path).or_insert(new)
@@ -52,7 +55,8 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
     } {
         entry(&mut groups, path.clone());
     }
-    for stall in &seen.stalls {
+    let is_a_tasks = |stall: &&Stall| !matches!(stall.kind, Kind::Kswapd(_));
+    for stall in seen.stalls.iter().filter(is_a_tasks) {
         if let Some(path) = key(home(seen, stall), Some(stall.task)) {
             entry(&mut groups, path).stalls.push(stall);
         }
@@ -80,6 +84,10 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
     if groups.is_empty() {
         entry(&mut groups, String::new());
     }
+    for (path, group) in &mut groups {
+        let cgroup = seen.cgroup_at(path);
+        group.refaults = cgroup.is_some_and(|cgroup| cgroup.refaulted > 0);
+    }
     groups.into_values().collect()
 }
 
@@ -93,7 +101,7 @@ fn home(seen: &Observation, stall: &Stall) -> String {
             Some(cgroup) => cgroup.path.clone(),
             None => format!("{INODE}{}", throttled.pause.cgroup),
         },
-        Kind::Reclaim | Kind::Sync => String::new(),
+        Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => String::new(),
     }
 }
 
@@ -119,16 +127,23 @@ fn is_below(path: &str, above: &str) -> bool {
 fn kind_of(stall: &Stall) -> &'static str {
     match stall.kind {
         Kind::Throttle(_) => "throttle",
-        Kind::Reclaim => "reclaim",
+        Kind::Reclaim(_) | Kind::Kswapd(_) => "reclaim",
         Kind::Sync => "fsync",
     }
 }
+
+/// Counts as reclaim, beside what events say of it.
+const OVER_HIGH: &str = "over memory.high";
+/// The same, of a cgroup whose pages were evicted before.
+const FAULTS: &str = "page faults that read";
 
 fn kind_of_wait(wait: Wait) -> &'static str {
     match wait {
         Wait::Throttle => "throttle",
         Wait::Weight => "weight",
-        Wait::Reclaim => "reclaim",
+        Wait::Reclaim | Wait::Queue => "reclaim",
+        Wait::OverHigh => OVER_HIGH,
+        Wait::Fault => FAULTS,
         Wait::Journal | Wait::Sync => "fsync",
         Wait::Read => "reads from a disk",
         Wait::Write => "direct writes to a disk",
@@ -142,7 +157,7 @@ impl<'a> Group<'a> {
     pub fn pauses(&self) -> impl Iterator<Item = (&'a Stall, &'a Throttled)> {
         self.stalls.iter().filter_map(|stall| match &stall.kind {
             Kind::Throttle(throttled) => Some((*stall, throttled.as_ref())),
-            Kind::Reclaim | Kind::Sync => None,
+            Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => None,
         })
     }
 
@@ -166,6 +181,13 @@ impl<'a> Group<'a> {
             let is_settled = matches!(kind, "throttle" | "reclaim") && *exact > 0.0;
             if !is_settled {
                 *exact = exact.max(seconds);
+            }
+        }
+        let beside = [(OVER_HIGH, true), (FAULTS, self.refaults)];
+        for (kind, _) in beside.iter().filter(|(_, is_reclaim)| *is_reclaim) {
+            let seconds = exact.remove(kind).unwrap_or(0.0);
+            if seconds > 0.0 {
+                *exact.entry("reclaim").or_default() += seconds;
             }
         }
         exact

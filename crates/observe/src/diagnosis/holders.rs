@@ -15,11 +15,14 @@ use std::collections::BTreeMap;
 /// throttled for.
 pub fn holders(seen: &Observation) -> Vec<Holder> {
     let is_known = |cgroup: &Cgroup| cgroup.dirty + cgroup.writeback > 0;
-    let held = if seen.cgroups.iter().any(is_known) {
-        held_by_files(seen)
+    if seen.cgroups.iter().any(is_known) {
+        by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback)
     } else {
-        held_by_events(seen)
-    };
+        most_first(held_by_events(seen))
+    }
+}
+
+fn most_first(held: BTreeMap<String, u64>) -> Vec<Holder> {
     let mut holders: Vec<Holder> = held
         .into_iter()
         .filter(|(_, bytes)| *bytes > 0)
@@ -33,22 +36,25 @@ pub fn holders(seen: &Observation) -> Vec<Holder> {
     holders
 }
 
-fn held_by_files(seen: &Observation) -> BTreeMap<String, u64> {
+/// Who has most of what files count with all descendants'; here each counts for itself.
+pub fn by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Holder> {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
     for cgroup in &seen.cgroups {
         let held = held.entry(cgroup.path.as_str()).or_default();
-        *held = held.saturating_add(cgroup.dirty + cgroup.writeback);
+        *held = held.saturating_add(bytes(cgroup));
     }
     for cgroup in &seen.cgroups {
         if let Some(parent) = parent(&cgroup.path) {
             if let Some(held) = held.get_mut(parent) {
-                *held = held.saturating_sub(cgroup.dirty + cgroup.writeback);
+                *held = held.saturating_sub(bytes(cgroup));
             }
         }
     }
-    held.into_iter()
-        .map(|(path, bytes)| (path.to_string(), bytes))
-        .collect()
+    most_first(
+        held.into_iter()
+            .map(|(path, bytes)| (path.to_string(), bytes))
+            .collect(),
+    )
 }
 
 /// What the throttled cgroups held when they were throttled last, in bytes, by the cgroup's path.

@@ -46,7 +46,7 @@ pub(super) fn echo(knob: &str, value: &str, file: &str, effect: String) -> Remed
 }
 
 /// Whole MiB, upwards.
-fn mib(bytes: u64) -> String {
+pub(super) fn mib(bytes: u64) -> String {
     format!("{}M", bytes.div_ceil(MIB).max(1))
 }
 
@@ -173,7 +173,7 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
 }
 
 /// Keeps the holder of the pages below the level at which all writers are held.
-fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
+pub(super) fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
     let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
     if top == "/" {
         return None;

@@ -2,6 +2,7 @@
 //! What a diagnosis says; `--json` prints these as they are.
 
 use super::decide::Domain;
+use super::reclaim::Split;
 use super::remedy::Remedy;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -66,6 +67,8 @@ pub struct Verdict {
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
     /// Throttled seconds by the domain that decided.
     pub seconds_by_domain: BTreeMap<Domain, f64>,
+    /// What reclaim's time went to, and for whom; absent unless that is the cause.
+    pub reclaim: Option<Split>,
     /// How the limit comes about, sentence by sentence.
     pub limit: Vec<String>,
     /// Bytes dirty and in writeback, by cgroup, most first.

@@ -12,6 +12,7 @@ use super::dirty_stat::DirtyStat;
 use super::event::{Event, Limits, Pause, Rate, What};
 use super::host::{Device, Host, PAGE, Pressure, Writeback};
 use super::observation::{Flushers, Progress};
+use super::reclaim::Vmscan;
 use knobs::Knob;
 use policy::weight::HWEIGHT_SHOWN;
 
@@ -61,12 +62,13 @@ impl Plausible for Event {
                 What::Pause(pause) => pause.is_plausible(),
                 What::Limits(limits) => limits.is_plausible(),
                 What::Rate(rate) => rate.is_plausible(),
-                What::ReclaimSlept(us) => *us <= MOST_NS / 1000,
+                What::ReclaimSlept(slept) => slept.us.max(slept.timeout_us) <= MOST_NS / 1000,
                 What::DecidedBy(_)
                 | What::Woke
                 | What::SwitchedOut(_)
                 | What::SwitchedIn
                 | What::ReclaimBegan
+                | What::LimitReclaimBegan
                 | What::ReclaimEnded
                 | What::SyncBegan
                 | What::SyncEnded => true,
@@ -149,10 +151,18 @@ impl Plausible for Host {
             background_ratio,
             dirtyable,
             memory,
+            free,
         } = *self;
-        all([dirty_bytes, background_bytes, memory], MOST_BYTES)
+        all([dirty_bytes, background_bytes, memory, free], MOST_BYTES)
             && all([dirty_ratio, background_ratio], 100)
             && pages([dirtyable])
+    }
+}
+
+impl Plausible for Vmscan {
+    fn is_plausible(&self) -> bool {
+        let mut own = *self;
+        pages(own.fields().map(|(_, number)| *number))
     }
 }
 
@@ -215,9 +225,14 @@ impl Plausible for Cgroup {
             grown,
             has_memory: _,
             has_io: _,
+            reclaimed,
+            refaulted,
+            allocated,
         } = self;
         let limits = [max, high, dirty_min].map(|limit| limit.unwrap_or(0));
+        let memory = [*reclaimed, *refaulted, allocated.unwrap_or(0)];
         all([*dirty, *writeback, *file, *current, *min], MOST_BYTES)
+            && all(memory, MOST_BYTES)
             && all(limits, MOST_BYTES)
             && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
             && counted([*io_pressure, *memory_pressure, *cpu_pressure])

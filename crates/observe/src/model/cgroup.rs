@@ -60,6 +60,15 @@ pub struct Cgroup {
     /// It has an I/O controller, so what it reads and writes is known.
     #[serde(default)]
     pub has_io: bool,
+    /// Bytes reclaimed of it, `pgsteal`.
+    #[serde(default)]
+    pub reclaimed: u64,
+    /// Bytes of that read back, `workingset_refault_*`.
+    #[serde(default)]
+    pub refaulted: u64,
+    /// Bytes it took meanwhile: what it grew by, and what was reclaimed of it.
+    #[serde(default)]
+    pub allocated: Option<u64>,
 }
 
 impl Cgroup {
@@ -101,6 +110,10 @@ pub fn subtract(now: &mut [Cgroup], before: &[Cgroup]) {
         let Some(before) = before.get(&cgroup.inode) else {
             continue;
         };
+        cgroup.reclaimed = cgroup.reclaimed.saturating_sub(before.reclaimed);
+        cgroup.refaulted = cgroup.refaulted.saturating_sub(before.refaulted);
+        let has_now = cgroup.current.saturating_add(cgroup.reclaimed);
+        cgroup.allocated = Some(has_now.saturating_sub(before.current));
         cgroup.io_pressure = cgroup.io_pressure.saturating_sub(before.io_pressure);
         cgroup.memory_pressure = cgroup
             .memory_pressure

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's events as this crate uses them, whatever they were read from.
 
+use super::reclaim::Slept;
 use policy::arith;
 use serde::{Deserialize, Serialize};
 
@@ -37,11 +38,13 @@ pub enum What {
     Limits(Limits),
     /// `writeback:bdi_dirty_ratelimit`: what a cgroup's flusher writes to a device.
     Rate(Rate),
-    /// `vmscan:mm_vmscan_throttled`: reclaim put the task to sleep, for so many microseconds.
-    ReclaimSlept(u64),
-    /// Direct or cgroup reclaim begins.
+    /// `vmscan:mm_vmscan_throttled`: reclaim put the task to sleep.
+    ReclaimSlept(Slept),
+    /// Reclaim begins: direct, for the host; in old recordings any.
     ReclaimBegan,
-    /// Direct or cgroup reclaim ends.
+    /// Reclaim for a memory limit begins.
+    LimitReclaimBegan,
+    /// Reclaim of either kind ends.
     ReclaimEnded,
     /// `ext4:ext4_sync_file_enter`: fsync begins.
     SyncBegan,

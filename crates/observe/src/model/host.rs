@@ -22,6 +22,9 @@ pub struct Host {
     pub dirtyable: u64,
     /// Memory of the host in bytes.
     pub memory: u64,
+    /// Free bytes of it, `MemFree`.
+    #[serde(default)]
+    pub free: u64,
 }
 
 /// Running totals of `/proc/pressure/*`, in microseconds.

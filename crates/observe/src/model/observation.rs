@@ -5,6 +5,7 @@
 use super::cgroup::Cgroup;
 use super::event::{Event, Limits, Rate, What};
 use super::host::{Device, Host, Pressure};
+use super::reclaim::Vmscan;
 use super::stall::{self, Stall};
 use super::trace::Trace;
 use super::wait::Waits;
@@ -50,6 +51,8 @@ pub struct Observation {
     pub homes: BTreeMap<u32, String>,
     /// Looks at flushers.
     pub flushers: Flushers,
+    /// What reclaim did meanwhile; only a live look knows.
+    pub vmscan: Option<Vmscan>,
     /// State of weir's module, if it is loaded.
     pub weir: Option<String>,
     /// It is installed for this kernel, loaded or not.

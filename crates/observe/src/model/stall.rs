@@ -7,8 +7,9 @@
 //! 7.113 s: 113 ms, of which 13 were waiting for a CPU.
 
 use super::event::{Event, Limits, Pause, WOKE, What};
+use super::reclaim::{Reason, Reclaimed};
 use super::trace::Trace;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Time a task lost.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +30,9 @@ pub enum Kind {
     /// In the throttle.
     Throttle(Box<Throttled>),
     /// In direct or cgroup reclaim.
-    Reclaim,
+    Reclaim(Reclaimed),
+    /// kswapd's sleep, which frees memory for others: no time of theirs.
+    Kswapd(Reason),
     /// In fsync (ext4).
     Sync,
 }
@@ -52,7 +55,7 @@ impl Stall {
             Kind::Throttle(throttled) => {
                 u64::try_from(throttled.pause.pause_ms).unwrap_or(0) * 1_000_000
             }
-            Kind::Reclaim | Kind::Sync => 0,
+            Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => 0,
         })
     }
 }
@@ -72,7 +75,7 @@ struct Task {
     /// `weir:dirty_pause` came before the kernel's own event; they come in either order.
     decided: Option<(u64, String)>,
     limits: Option<(u64, Limits)>,
-    reclaims_since: Option<u64>,
+    reclaims: Option<(u64, Reclaimed)>,
     syncs_since: Option<u64>,
 }
 
@@ -80,10 +83,6 @@ struct Task {
 pub fn all(trace: &Trace) -> Vec<Stall> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let switches = trace.seen.contains("sched_switch") && !ends_are_seen;
-    let spans_of_reclaim = trace
-        .seen
-        .iter()
-        .any(|event| event.ends_with("reclaim_begin"));
     let mut tasks: HashMap<u32, Task> = HashMap::new();
     let mut stalls: Vec<Stall> = Vec::new();
     for event in &trace.events {
@@ -148,25 +147,47 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
                 task.is_out = false;
             }
             What::Limits(limits) => task.limits = Some((event.ns, *limits)),
-            What::ReclaimBegan => task.reclaims_since = Some(event.ns),
-            What::ReclaimEnded => span(
-                task.reclaims_since.take(),
-                event,
-                Kind::Reclaim,
-                &mut stalls,
-            ),
-            What::ReclaimSlept(us) if !spans_of_reclaim => {
-                let begin = event.ns.saturating_sub(us * 1000);
-                span(Some(begin), event, Kind::Reclaim, &mut stalls);
+            What::ReclaimBegan | What::LimitReclaimBegan => {
+                let reclaimed = Reclaimed {
+                    is_for_limit: event.what == What::LimitReclaimBegan,
+                    ..Reclaimed::default()
+                };
+                task.reclaims = Some((event.ns, reclaimed));
+            }
+            What::ReclaimEnded => {
+                if let Some((ns, reclaimed)) = task.reclaims.take() {
+                    span(Some(ns), event, Kind::Reclaim(reclaimed), &mut stalls);
+                }
+            }
+            What::ReclaimSlept(slept) => {
+                let begin = event.ns.saturating_sub(slept.us * 1000);
+                if let Some((_, reclaimed)) = &mut task.reclaims {
+                    reclaimed.note(*slept);
+                } else if is_kswapd(&trace.names, &trace.seen, event.task) {
+                    span(Some(begin), event, Kind::Kswapd(slept.reason), &mut stalls);
+                } else {
+                    let mut reclaimed = Reclaimed::default();
+                    reclaimed.note(*slept);
+                    span(Some(begin), event, Kind::Reclaim(reclaimed), &mut stalls);
+                }
             }
             What::SyncBegan => task.syncs_since = Some(event.ns),
             What::SyncEnded => span(task.syncs_since.take(), event, Kind::Sync, &mut stalls),
-            What::SwitchedOut(_) | What::SwitchedIn | What::ReclaimSlept(_) | What::Rate(_) => {}
+            What::SwitchedOut(_) | What::SwitchedIn | What::Rate(_) => {}
         }
     }
     still_asleep(trace, &tasks, ends_are_seen || switches, &mut stalls);
     stalls.sort_by_key(|stall| stall.ns);
     stalls
+}
+
+/// Whether a task that sleeps in reclaim that has no beginning is kswapd. A live look does not know
+/// kernel threads' names, but what begins.
+pub fn is_kswapd(names: &BTreeMap<u32, String>, seen: &BTreeSet<String>, task: u32) -> bool {
+    match names.get(&task) {
+        Some(name) => name.starts_with("kswapd"),
+        None => seen.iter().any(|event| event.ends_with("reclaim_begin")),
+    }
 }
 
 fn span(since: Option<u64>, end: &Event, kind: Kind, stalls: &mut Vec<Stall>) {
@@ -195,18 +216,16 @@ fn still_asleep(
             let stall = &mut stalls[at];
             stall.slept_ns = Some(stall.length_ns().min(end - stall.ns));
         }
-        for (since, kind) in [
-            (task.reclaims_since, Kind::Reclaim),
-            (task.syncs_since, Kind::Sync),
-        ] {
-            if let Some(ns) = since {
-                stalls.push(Stall {
-                    ns,
-                    task: *id,
-                    kind,
-                    slept_ns: Some(end - ns),
-                });
-            }
+        let reclaims = task.reclaims.iter();
+        let reclaims = reclaims.map(|(ns, of)| (*ns, Kind::Reclaim(of.clone())));
+        let syncs = task.syncs_since.iter().map(|ns| (*ns, Kind::Sync));
+        for (ns, kind) in reclaims.chain(syncs) {
+            stalls.push(Stall {
+                ns,
+                task: *id,
+                kind,
+                slept_ns: Some(end - ns),
+            });
         }
     }
 }
@@ -233,7 +252,7 @@ pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
                 pauses.remove(&event.task);
             }
             What::DecidedBy(_) => pauses.entry(event.task).or_default().push(event),
-            What::ReclaimBegan => {
+            What::ReclaimBegan | What::LimitReclaimBegan => {
                 spans.insert((event.task, true), event);
             }
             What::ReclaimEnded => {
@@ -273,6 +292,7 @@ pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reclaim::Slept;
     use super::*;
 
     fn trace(events: &[(u64, u32, What)], seen: &[&str]) -> Trace {
@@ -377,6 +397,45 @@ mod tests {
             .map(|stall| (stall.task, stall.length_ns() / 1_000_000))
             .collect();
         assert_eq!(kinds, [(1, 60), (2, 50), (3, 20)]);
+    }
+
+    #[test]
+    fn sleeps_in_reclaim_are_the_tasks_or_kswapds() {
+        let slept = |ms: u64| {
+            What::ReclaimSlept(Slept {
+                us: ms * 1000,
+                timeout_us: 100_000,
+                reason: Reason::Writeback,
+            })
+        };
+        let events = [
+            (0, 1, What::ReclaimBegan),
+            (10, 2, What::LimitReclaimBegan),
+            (30, 1, slept(20)),
+            (40, 1, What::ReclaimEnded),
+            (45, 2, What::ReclaimEnded),
+            (50, 3, slept(8)),
+        ];
+        let stalls = all(&trace(&events, &["mm_vmscan_direct_reclaim_begin"]));
+        let of = |is_for_limit, slept: &[(Reason, u64)]| {
+            Kind::Reclaim(Reclaimed {
+                is_for_limit,
+                slept: slept.iter().copied().collect(),
+            })
+        };
+        let kinds: Vec<_> = stalls.iter().map(|stall| stall.kind.clone()).collect();
+        let task = of(false, &[(Reason::Writeback, 20_000_000)]);
+        let kswapd = Kind::Kswapd(Reason::Writeback);
+        assert_eq!(kinds, [task, of(true, &[]), kswapd]);
+        // Without spans a task that is called otherwise is none of kswapd's.
+        let mut alone = trace(&events[5..], &["mm_vmscan_throttled"]);
+        alone.names.insert(3, "fio".into());
+        let stalls = all(&alone);
+        assert_eq!(stalls[0].kind, of(false, &[(Reason::Writeback, 8_000_000)]));
+        assert_eq!(
+            (stalls[0].ns, stalls[0].length_ns()),
+            (42_000_000, 8_000_000)
+        );
     }
 
     #[test]

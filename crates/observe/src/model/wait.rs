@@ -8,7 +8,8 @@
 //! wake up, and up to 6.9 warns if it then meets a return probe there, ours or another program's.
 //!
 //! The function decides where it says enough. A wait for a page (`folio_wait_bit_common`) does not:
-//! in fsync it is for writing, in read() for reading.
+//! in fsync it is for writing, in read() for reading. In a page fault there is no system call: the
+//! kernel gives -1 for its number.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +27,12 @@ pub enum Wait {
     Weight,
     /// Memory that reclaim has to free first.
     Reclaim,
+    /// Its cgroup is over `memory.high`: the kernel's penalty for that.
+    OverHigh,
+    /// Room in a disk's queue, in a page fault: for what reclaim writes to swap, or what it reads.
+    Queue,
+    /// A page that a page fault needs, from swap or from a file.
+    Fault,
     /// The filesystem's journal or log.
     Journal,
     /// fsync and the like: its data being written.
@@ -54,6 +61,11 @@ const FUNCTIONS: &[(Wait, &[&str])] = &[
             "shrink_",
             "try_to_free_",
             "do_try_to_free_pages",
+        ],
+    ),
+    (
+        Wait::OverHigh,
+        &[
             "mem_cgroup_handle_over_high",
             "__mem_cgroup_handle_over_high",
         ],
@@ -76,6 +88,9 @@ const FUNCTIONS: &[(Wait, &[&str])] = &[
         ],
     ),
 ];
+
+/// Of a disk's queue: no free tag, or too much under way already.
+const QUEUES: [&str; 3] = ["blk_mq_get_tag", "rq_qos_wait", "wbt_wait"];
 
 // Numbers of system calls: read, pread64, readv and so on. They are of the architecture weir runs
 // on.
@@ -102,6 +117,8 @@ const SYNCS: &[i64] = &[
     libc::SYS_sync_file_range,
     libc::SYS_syncfs,
 ];
+/// What is no system call.
+const FAULT: i64 = -1;
 
 /// From the texts of `wchan` and `syscall`.
 pub fn classify(wchan: &str, syscall: &str) -> Wait {
@@ -117,8 +134,13 @@ pub fn classify(wchan: &str, syscall: &str) -> Wait {
         return Wait::Lock;
     }
     let number = syscall.split_whitespace().next();
-    let number = number.and_then(|number| number.parse().ok()).unwrap_or(-1);
+    // `running`, or nothing: it is awake by now, or gone.
+    let Some(number) = number.and_then(|number| number.parse::<i64>().ok()) else {
+        return Wait::Other;
+    };
     match number {
+        FAULT if QUEUES.iter().any(|name| wchan.starts_with(name)) => Wait::Queue,
+        FAULT if wchan.contains("folio") || wchan.contains("swap_read") => Wait::Fault,
         number if SYNCS.contains(&number) => Wait::Sync,
         number if READS.contains(&number) => Wait::Read,
         // Writing into a page that is just being written.
@@ -145,6 +167,10 @@ mod tests {
             ("blk_io_schedule", "18 0x3", Wait::Write),
             ("ext4_buffered_write_iter", "1 0x3", Wait::Lock),
             ("reclaim_throttle", "1 0x3", Wait::Reclaim),
+            ("__mem_cgroup_handle_over_high", "1 0x3", Wait::OverHigh),
+            ("blk_mq_get_tag", "-1 0x7ffc 0x5566", Wait::Queue),
+            ("folio_wait_bit_common", "-1 0x7ffc 0x5566", Wait::Fault),
+            ("blk_mq_get_tag", "18 0x3", Wait::Write),
             ("msleep", "35 0x3", Wait::Other),
             ("0", "running", Wait::Other),
             ("", "", Wait::Other),

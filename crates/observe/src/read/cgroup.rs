@@ -5,6 +5,7 @@ use super::dirty_stat;
 use super::host::total;
 use crate::model::bounds::{self, MOST_BYTES};
 use crate::model::cgroup::{Cgroup, Io, IoMax, ROOT};
+use crate::model::host::PAGE;
 use anyhow::{Result, bail};
 use knobs::Knob;
 use std::collections::BTreeMap;
@@ -48,11 +49,6 @@ impl Want {
         memory: true,
         pressure: true,
         limits: true,
-    };
-    /// What only ever grows.
-    pub const TOTALS: Want = Want {
-        memory: false,
-        ..Want::ALL
     };
 }
 
@@ -134,6 +130,9 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         cgroup.dirty = key("file_dirty");
         cgroup.writeback = key("file_writeback");
         cgroup.file = key("active_file") + key("inactive_file");
+        let bytes = |name: &str| key(name).saturating_mul(PAGE).min(MOST_BYTES);
+        cgroup.reclaimed = bytes("pgsteal");
+        cgroup.refaulted = bytes("workingset_refault_anon") + bytes("workingset_refault_file");
     }
     for (device, values) in nested(&limit("io.max")) {
         let value = |key: &str| {
@@ -212,7 +211,7 @@ mod tests {
             "memory.max" | "memory.dirty_bytes" => "max\n",
             "memory.high" => "67108864\n",
             "memory.stat" => {
-                "anon 5\nfile 9\nfile_dirty 4096\nfile_writeback 8192\nactive_file 1\ninactive_file 2\n"
+                "anon 5\nfile 9\nfile_dirty 4096\nfile_writeback 8192\nactive_file 1\ninactive_file 2\npgsteal 3\nworkingset_refault_anon 2\n"
             }
             "io.max" => "254:0 rbps=max wbps=1048576 riops=max wiops=max\n",
             "io.stat" => "254:0 rbytes=10 wbytes=100 rios=1 wios=2 dbytes=0 dios=0\n",
@@ -244,12 +243,18 @@ mod tests {
 
     #[test]
     fn totals_become_what_happened_meanwhile() {
-        let mut now = [read_one(&laid_out, Want::TOTALS)];
+        let mut now = [read_one(&laid_out, Want::ALL)];
         let mut before = now.clone();
         before[0].io_pressure = 700;
+        (before[0].reclaimed, now[0].current) = (PAGE, PAGE);
         before[0].io.get_mut("254:0").expect("there").written = 40;
         crate::model::cgroup::subtract(&mut now, &before);
         assert_eq!((now[0].io_pressure, now[0].io["254:0"].written), (77, 60));
-        assert_eq!(now[0].dirty, 0, "not asked for");
+        assert_eq!(
+            now[0].allocated,
+            Some(3 * PAGE),
+            "a page more, two reclaimed"
+        );
+        assert_eq!(now[0].refaulted, 0, "all of it before");
     }
 }

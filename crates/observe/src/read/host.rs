@@ -5,6 +5,7 @@ pub use super::device::devices;
 
 use crate::model::event::Limits;
 use crate::model::host::{Host, Pressure};
+use crate::model::reclaim::Vmscan;
 use std::fs;
 use std::path::Path;
 
@@ -26,6 +27,16 @@ fn limits_in(vmstat: &str) -> Limits {
         *slot = value.parse().unwrap_or(0);
     }
     limits
+}
+
+/// `/proc/vmstat`: what reclaim did so far.
+pub fn vmscan(root: &Path) -> Vmscan {
+    let text = text(&root.join("proc/vmstat"));
+    let mut vmscan = Vmscan::default();
+    for (name, number) in vmscan.fields() {
+        *number = super::cgroup::flat(&text, name);
+    }
+    vmscan
 }
 
 /// `/proc/pressure`: what tasks lost so far, nothing where the kernel does not count it.
@@ -53,20 +64,19 @@ impl Host {
     pub fn read(root: &Path) -> Host {
         let setting = |name: &str| number(&root.join("proc/sys/vm").join(name));
         let memory = text(&root.join("proc/meminfo"));
-        let memory = memory.lines().find_map(|line| {
-            line.strip_prefix("MemTotal:")?
-                .trim()
-                .strip_suffix(" kB")?
-                .parse::<u64>()
-                .ok()
-        });
+        let bytes = |key: &str| {
+            let line = memory.lines().find_map(|line| line.strip_prefix(key))?;
+            let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+            Some(kib << 10)
+        };
         Host {
             dirty_bytes: setting("dirty_bytes"),
             dirty_ratio: setting("dirty_ratio"),
             background_bytes: setting("dirty_background_bytes"),
             background_ratio: setting("dirty_background_ratio"),
             dirtyable: dirtyable(&text(&root.join("proc/zoneinfo"))),
-            memory: memory.unwrap_or(0) << 10,
+            memory: bytes("MemTotal:").unwrap_or(0),
+            free: bytes("MemFree:").unwrap_or(0),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::model::cgroup::Cgroup;
 use crate::model::event::{Event, Limits, What};
 use crate::model::host::{Device, Host, Pressure};
 use crate::model::observation::{Flushers, Observation, Progress};
+use crate::model::reclaim::Vmscan;
 use crate::model::wait::Waits;
 use anyhow::{Context, Result};
 use block::Block;
@@ -88,6 +89,8 @@ struct State {
     waits: BTreeMap<String, Waits>,
     homes: BTreeMap<u32, String>,
     flushers: Flushers,
+    #[serde(default)]
+    vmscan: Option<Vmscan>,
     weir: Option<String>,
     weir_is_installed: bool,
 }
@@ -114,6 +117,7 @@ impl Plausible for State {
             && self.cgroups.iter().all(Plausible::is_plausible)
             && self.devices.iter().all(Plausible::is_plausible)
             && self.flushers.is_plausible()
+            && self.vmscan.iter().all(Plausible::is_plausible)
             && self
                 .waits
                 .values()
@@ -257,6 +261,7 @@ impl Recording {
             waits: seen.waits,
             homes: seen.homes,
             flushers: seen.flushers,
+            vmscan: seen.vmscan,
             weir: seen.weir,
             weir_is_installed: seen.weir_is_installed,
         };

@@ -245,7 +245,7 @@ fn tasks(seen: &Observation, mut progress: BTreeMap<u32, Series>) -> Vec<Task> {
 
 fn to(seen: &Observation, stall: &Stall) -> To {
     match &stall.kind {
-        Kind::Reclaim => To::Reclaim,
+        Kind::Reclaim(_) | Kind::Kswapd(_) => To::Reclaim,
         Kind::Sync => To::Sync,
         Kind::Throttle(throttled) => match decide::domain(seen, stall, throttled) {
             decide::Domain::Host => To::Host,

@@ -100,6 +100,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         waits: state.waits,
         homes: state.homes,
         flushers: state.flushers,
+        vmscan: state.vmscan,
         weir: state.weir,
         weir_is_installed: state.weir_is_installed,
         ..Observation::of(trace)

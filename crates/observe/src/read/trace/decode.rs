@@ -6,6 +6,7 @@
 //! the record has; both are looked for.
 
 use crate::model::event::{Event, Limits, Pause, Rate, WOKE, What};
+use crate::model::reclaim::{Reason, Slept};
 use std::collections::BTreeMap;
 
 /// Named fields of one record.
@@ -71,12 +72,9 @@ pub fn decode(
             written: count(fields, &["avg_write_bw", "awrite_bw"])?,
             dirtied: count(fields, &["dirty_rate"])?,
         }),
-        "mm_vmscan_throttled" => What::ReclaimSlept(count(
-            fields,
-            // The kernel's text spells the field otherwise than its format does.
-            &["usec_delayed", "usect_delayed"],
-        )?),
-        "mm_vmscan_direct_reclaim_begin" | "mm_vmscan_memcg_reclaim_begin" => What::ReclaimBegan,
+        "mm_vmscan_throttled" => What::ReclaimSlept(slept(fields)?),
+        "mm_vmscan_direct_reclaim_begin" => What::ReclaimBegan,
+        "mm_vmscan_memcg_reclaim_begin" => What::LimitReclaimBegan,
         "mm_vmscan_direct_reclaim_end" | "mm_vmscan_memcg_reclaim_end" => What::ReclaimEnded,
         "ext4_sync_file_enter" => What::SyncBegan,
         "ext4_sync_file_exit" => What::SyncEnded,
@@ -104,6 +102,20 @@ pub fn decode(
     };
     out.push(Event { ns, task, what });
     Ok(())
+}
+
+fn slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
+    // A record has the reason as a bit, text as a name.
+    let reason = match fields.number("reason") {
+        Some(bits) => Reason::of_bits(bits),
+        None => Reason::of_text(&fields.text("reason").unwrap_or_default()),
+    };
+    Ok(Slept {
+        // The kernel's text spells the field otherwise than its format does.
+        us: count(fields, &["usec_delayed", "usect_delayed"])?,
+        timeout_us: count(fields, &["usec_timeout"])?,
+        reason,
+    })
 }
 
 fn pause(fields: &dyn Fields) -> Result<Pause, Lacks> {

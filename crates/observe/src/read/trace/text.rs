@@ -142,6 +142,7 @@ fn lost(line: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::model::event::What;
+    use crate::model::reclaim::{Reason, Slept};
 
     const REST: &str = "bdi 254:0: limit=8192 setpoint=7168 dirty=7300 bdi_setpoint=7100 bdi_dirty=7290 \
         dirty_ratelimit=400 task_ratelimit=300 dirtied=8 dirtied_pause=8 paused=0 pause=104 period=106 think=2 cgroup_ino=77";
@@ -197,7 +198,12 @@ mod tests {
                  {delayed}=104000 reason=VMSCAN_THROTTLE_WRITEBACK\n"
             );
             let trace = read(&text).expect(delayed);
-            assert_eq!(trace.events[0].what, What::ReclaimSlept(104_000));
+            let slept = Slept {
+                us: 104_000,
+                timeout_us: 100_000,
+                reason: Reason::Writeback,
+            };
+            assert_eq!(trace.events[0].what, What::ReclaimSlept(slept));
         }
     }
 

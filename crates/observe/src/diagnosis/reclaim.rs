@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reclaim: what the time went to, for whom memory was reclaimed, and what changes it.
+//!
+//! Events give the spans and, inside them, the sleeps in `reclaim_throttle()`; the rest of a span
+//! is scanning. Of that, looks tell how much was waiting in a disk's queue: a task that writes
+//! others' pages to swap. Outside of spans looks find page faults that read back what was evicted,
+//! and the penalty of a cgroup over `memory.high`.
+//!
+//! Memory is reclaimed for who takes it: what a cgroup grew by, and what was reclaimed of it.
+//! Example: /victim took 4 MiB in 10 s and lost 3 s in reclaim for the host, /noisy took 900 MiB.
+//! The culprit is /noisy; a `memory.high` below what it could have lets it reclaim for itself.
+
+use super::group::Group;
+use super::holders;
+use super::limit::{self, Binding};
+use super::remedy::{self, Remedy};
+use super::verdict::{Cause, Holder, Verdict};
+use crate::diagnosis::command::cgroup_file;
+use crate::model::cgroup::{Cgroup, shown};
+use crate::model::observation::Observation;
+use crate::model::reclaim::{Reason, Vmscan};
+use crate::model::stall::Kind;
+use crate::model::text::size;
+use crate::model::wait::Wait;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a task did or waited for in reclaim, or because of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Scanned for the host: for all cgroups.
+    ScanningForOthers,
+    /// Scanned for a limit of its own, or of a cgroup above.
+    ScanningForItsLimit,
+    /// Slept until pages at the tail of the LRU are written.
+    Writeback,
+    /// Slept until others put back what they took off the LRU.
+    Isolated,
+    /// Slept because nothing could be reclaimed.
+    Noprogress,
+    /// Slept because the tail came round again unwritten.
+    Congested,
+    /// Slept for a reason that is not known.
+    Asleep,
+    /// Waited in a disk's queue: to write to swap.
+    SwapOut,
+    /// Waited in a page fault for what was evicted before.
+    SwapIn,
+    /// Waited because its cgroup is over `memory.high`.
+    OverHigh,
+}
+
+impl From<Reason> for Part {
+    fn from(reason: Reason) -> Part {
+        match reason {
+            Reason::Writeback => Part::Writeback,
+            Reason::Isolated => Part::Isolated,
+            Reason::Noprogress => Part::Noprogress,
+            Reason::Congested => Part::Congested,
+            Reason::Other => Part::Asleep,
+        }
+    }
+}
+
+impl Part {
+    /// In words, after "most of the time".
+    fn words(self) -> &'static str {
+        match self {
+            Part::ScanningForOthers => "scanning memory for the host",
+            Part::ScanningForItsLimit => "scanning memory for their limit",
+            Part::Writeback => "asleep until dirty pages are written",
+            Part::Isolated => "asleep until other tasks' reclaim has ended",
+            Part::Noprogress => "asleep because nothing can be reclaimed",
+            Part::Congested => "asleep until the disk has written what reclaim met before",
+            Part::Asleep => "asleep",
+            Part::SwapOut => "waiting in a disk's queue to write to swap",
+            Part::SwapIn => "waiting for what was evicted to be read back",
+            Part::OverHigh => "held for being over memory.high",
+        }
+    }
+}
+
+/// How reclaim went.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Split {
+    /// Task-seconds of the stalled, by what they went to.
+    pub seconds: BTreeMap<Part, f64>,
+    /// Seconds that kswapd slept, by reason: it frees memory for all.
+    pub kswapd_seconds: BTreeMap<Part, f64>,
+    /// What the host's reclaim did, in pages; absent if unknown.
+    pub pages: Option<Vmscan>,
+    /// Bytes that each cgroup took meanwhile, most first: for whom memory was reclaimed.
+    pub taken: Vec<Holder>,
+}
+
+impl Split {
+    /// Of a group's tasks.
+    pub fn of(seen: &Observation, group: &Group) -> Split {
+        let mut split = Split {
+            pages: seen.vmscan,
+            taken: holders::by_cgroup(seen, |cgroup| cgroup.allocated.unwrap_or(0)),
+            ..Split::default()
+        };
+        let mut add = |part: Part, seconds: f64| {
+            if seconds > 0.0 {
+                *split.seconds.entry(part).or_default() += seconds;
+            }
+        };
+        let (mut others, mut own) = (0.0, 0.0);
+        for stall in &group.stalls {
+            let Kind::Reclaim(reclaimed) = &stall.kind else {
+                continue;
+            };
+            let mut scanned = stall.length_ns() as f64 / 1e9;
+            for (reason, ns) in &reclaimed.slept {
+                let slept = *ns as f64 / 1e9;
+                add(Part::from(*reason), slept);
+                scanned = (scanned - slept).max(0.0);
+            }
+            *(if reclaimed.is_for_limit {
+                &mut own
+            } else {
+                &mut others
+            }) += scanned;
+        }
+        let waited = |wait: Wait| group.waits.get(&wait).copied().unwrap_or(0.0);
+        // In a page fault the queue is met by reclaim, or by what is read back: with spans, no more
+        // than they have.
+        let queued = match others + own {
+            0.0 => waited(Wait::Queue),
+            scanned => waited(Wait::Queue).min(scanned),
+        };
+        let left = 1.0 - queued / (others + own).max(queued).max(f64::MIN_POSITIVE);
+        add(Part::SwapOut, queued);
+        add(Part::ScanningForOthers, others * left);
+        add(Part::ScanningForItsLimit, own * left);
+        add(Part::OverHigh, waited(Wait::OverHigh));
+        if group.refaults {
+            add(Part::SwapIn, waited(Wait::Fault));
+        }
+        for stall in &seen.stalls {
+            if let Kind::Kswapd(reason) = stall.kind {
+                let slept = split.kswapd_seconds.entry(reason.into()).or_default();
+                *slept += stall.length_ns() as f64 / 1e9;
+            }
+        }
+        split
+    }
+
+    /// What most of the time went to.
+    fn most(&self) -> Option<Part> {
+        let most = self.seconds.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        most.map(|(part, _)| *part)
+    }
+
+    /// How much of the time it was for a limit of the stalled's own.
+    fn for_limit(&self, group: &Group) -> f64 {
+        let spans = group.stalls.iter().filter_map(|stall| match &stall.kind {
+            Kind::Reclaim(of) if of.is_for_limit => Some(stall.length_ns() as f64 / 1e9),
+            _ => None,
+        });
+        spans.sum::<f64>() + self.seconds.get(&Part::OverHigh).copied().unwrap_or(0.0)
+    }
+
+    /// What the time went to, most first, in words.
+    pub fn sentence(&self) -> String {
+        let mut parts: Vec<_> = self.seconds.iter().collect();
+        parts.sort_by(|a, b| b.1.total_cmp(a.1));
+        let parts = parts
+            .into_iter()
+            .map(|(part, seconds)| format!("{seconds:.2} s {}", part.words()));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The host's reclaim in a sentence.
+    fn of_host(&self) -> Option<String> {
+        let pages = self.pages?;
+        let slept: f64 = self.kswapd_seconds.values().sum();
+        Some(format!(
+            "tasks that allocate scanned {} pages and freed {}, kswapd scanned {} and freed {}, and slept {slept:.2} s in \
+             reclaim",
+            pages.scanned_direct, pages.stolen_direct, pages.scanned_kswapd, pages.stolen_kswapd
+        ))
+    }
+}
+
+/// Fills in a verdict whose cause is reclaim.
+pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
+    let split = Split::of(seen, group);
+    let own: f64 = split.for_limit(group);
+    let all: f64 = split.seconds.values().sum();
+    let binding = limit::binding(seen, &group.path);
+    verdict.cause = Cause::Reclaim;
+    // Old recordings do not tell whom spans were for: a limit that is there is the likelier reason.
+    let is_told = seen.vmscan.is_some();
+    match binding.filter(|_| own * 2.0 > all || !is_told) {
+        Some(binding) => for_limit(seen, &binding, verdict),
+        None => for_host(seen, group, &split, verdict),
+    }
+    verdict.reclaim = Some(split);
+}
+
+fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
+    verdict.culprit = Some(shown(&binding.path));
+    verdict.because = format!(
+        "its tasks reclaim memory, because {} is close to its {}",
+        shown(&binding.path),
+        binding.file
+    );
+    verdict.limit.push(binding.sentence());
+    verdict.next = "each allocation goes on reclaiming until memory is free".into();
+    verdict.remedies = remedy::reclaim(seen, Some(binding));
+}
+
+fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
+    verdict.limit.extend(split.of_host());
+    verdict.next = "each allocation goes on reclaiming until memory is free".into();
+    let most = split.taken.first().filter(|most| most.bytes > 0);
+    verdict.culprit = most.map(|most| most.cgroup.clone());
+    verdict.because = match most {
+        None => "its tasks reclaim memory, because the host is short of it".into(),
+        Some(most) if most.cgroup == verdict.cgroup => {
+            verdict.next += "; only more memory or swap, or a smaller working set, changes that";
+            format!(
+                "its tasks reclaim memory for the host, and took most of it themselves: {}",
+                size(most.bytes)
+            )
+        }
+        Some(most) => format!(
+            "its tasks reclaim memory for the host, and {} took {} meanwhile",
+            most.cgroup,
+            size(most.bytes)
+        ),
+    };
+    let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
+    let high = culprit.and_then(|culprit| high(seen, &culprit.cgroup));
+    let low = low(seen, group).filter(|_| split.most() == Some(Part::SwapIn));
+    let dirty = is_dirty(split).then(|| dirty(seen)).flatten();
+    verdict.remedies = [dirty, high, low].into_iter().flatten().collect();
+}
+
+/// Whether the pages that reclaim meets are dirty file pages: then their writer is to hold fewer.
+fn is_dirty(split: &Split) -> bool {
+    let waits = [Part::Writeback, Part::Congested];
+    let asleep = split.most().is_some_and(|part| waits.contains(&part));
+    let met = split.pages.is_some_and(|pages| {
+        let scanned = pages.scanned_direct.saturating_add(pages.scanned_kswapd);
+        // Those that are written to swap come round as well.
+        pages.immediate.saturating_sub(pages.swapped_out) > scanned / 4
+    });
+    asleep || met
+}
+
+fn dirty(seen: &Observation) -> Option<Remedy> {
+    let holder = holders::holders(seen).into_iter().next()?;
+    remedy::bound(seen, &holder.cgroup)
+}
+
+/// Lets who takes most reclaim for itself: what it has and what is free, less an eighth of memory
+/// for all others.
+fn high(seen: &Observation, culprit: &str) -> Option<Remedy> {
+    let host = seen.host.as_ref()?;
+    let cgroup = seen.cgroup_at(culprit.trim_start_matches('/'))?;
+    let kept = host.memory / 8;
+    let has = own(seen, cgroup).saturating_add(host.free);
+    let bytes = has.saturating_sub(kept).max(cgroup.min).max(kept / 2);
+    if cgroup.high.is_some_and(|high| high <= bytes) || bytes >= host.memory {
+        return None;
+    }
+    Some(remedy::echo(
+        "memory.high",
+        &remedy::mib(bytes),
+        &cgroup_file(culprit, "memory.high"),
+        format!(
+            "{culprit} reclaims for itself beyond {}, and {} are left to all others; `[reclaim]` of weir agent keeps such a \
+             limit by itself",
+            size(bytes),
+            size(kept)
+        ),
+    ))
+}
+
+fn own(seen: &Observation, cgroup: &Cgroup) -> u64 {
+    let held = holders::by_cgroup(seen, |cgroup| cgroup.current);
+    let held = held.iter().find(|held| held.cgroup == shown(&cgroup.path));
+    held.map_or(cgroup.current, |held| held.bytes)
+}
+
+/// Keeps what is read back again and again from being evicted.
+fn low(seen: &Observation, group: &Group) -> Option<Remedy> {
+    let cgroup = seen
+        .cgroup_at(&group.path)
+        .filter(|cgroup| !cgroup.path.is_empty())?;
+    let host = seen.host.as_ref()?;
+    let bytes = cgroup
+        .current
+        .saturating_add(cgroup.refaulted)
+        .min(host.memory / 2);
+    Some(remedy::echo(
+        "memory.low",
+        &remedy::mib(bytes),
+        &cgroup_file(&group.path, "memory.low"),
+        format!(
+            "{} of it are reclaimed last, as far as cgroups above are protected as well",
+            size(bytes)
+        ),
+    ))
+}
