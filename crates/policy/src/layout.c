@@ -4,6 +4,7 @@
  * then the offset of every member in the order of its header.  layout.rs compares.
  */
 #include "needs.h"
+#include "objective.h"
 #include "reclaim.h"
 #include "tier.h"
 
@@ -242,6 +243,21 @@ const weir_u64 weir_layout_constants[] = {
 	WEIR_JUDGED_BY_KERNEL, WEIR_JUDGED_BY_CEILING, WEIR_JUDGED_BY_ANCESTOR,
 	sizeof(enum weir_pass), sizeof(enum weir_floor_verdict),
 	sizeof(enum weir_parsed),
+};
+
+const weir_u64 weir_layout_objective[] = {
+	sizeof(struct weir_objective),
+	AT(weir_objective, budget), AT(weir_objective, wall),
+	AT(weir_objective, held_ms), AT(weir_objective, calm_ms),
+	AT(weir_objective, idle_ms),
+};
+
+const weir_u64 weir_layout_objective_look[] = {
+	sizeof(struct weir_objective_look),
+	AT(weir_objective_look, value), AT(weir_objective_look, bound),
+	AT(weir_objective_look, held), AT(weir_objective_look, drained),
+	AT(weir_objective_look, least), AT(weir_objective_look, elapsed_ms),
+	AT(weir_objective_look, measured),
 };
 
 const weir_u64 weir_layout_reclaim_host[] = {

@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bill, btf, ceiling, credit, drain, floor, names, needs, parse, pass, pause, reclaim,
-    recorded, reserve, share, subtree, tier, weight,
+    arrears, bill, btf, ceiling, credit, drain, floor, names, needs, objective, parse, pass, pause,
+    reclaim, recorded, reserve, share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -46,6 +46,8 @@ mod c {
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
         pub static weir_layout_weight_constants: [u64; 15];
+        pub static weir_layout_objective: [u64; 6];
+        pub static weir_layout_objective_look: [u64; 8];
         pub static weir_layout_reclaim_host: [u64; 4];
         pub static weir_layout_reclaim_group: [u64; 9];
         pub static weir_layout_reclaim_constants: [u64; 1];
@@ -256,6 +258,26 @@ fn structs_agree_with_the_header() {
         asleep_us
     );
     assert_layout!(weir_layout_standing, share::Standing, got, hweight, behind);
+    assert_layout!(
+        weir_layout_objective,
+        objective::Objective,
+        budget,
+        wall,
+        held_ms,
+        calm_ms,
+        idle_ms
+    );
+    assert_layout!(
+        weir_layout_objective_look,
+        objective::Look,
+        value,
+        bound,
+        held,
+        drained,
+        least,
+        elapsed_ms,
+        measured
+    );
     assert_layout!(
         weir_layout_reclaim_host,
         reclaim::Host,

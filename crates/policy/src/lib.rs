@@ -23,6 +23,7 @@ pub mod floor;
 mod layout;
 pub mod names;
 pub mod needs;
+pub mod objective;
 pub mod parse;
 pub mod pass;
 pub mod pause;

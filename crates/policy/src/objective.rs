@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How many dirty pages others may hold while a cgroup's waits stay within a bound: see
+//! `policy/objective.c`.
+
+use crate::UNLIMITED;
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_objective_step(objective: *mut Objective, look: *const Look);
+        pub fn weir_objective_window_ms(objective: *const Objective) -> u64;
+        pub safe fn weir_objective_spare(count: u64, per_mille: u32) -> u64;
+        pub fn weir_objective_level(budget: u64, least: u64, held: *const u64, count: u64) -> u64;
+    }
+}
+
+/// What is kept between two looks, in pages and milliseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Objective {
+    /// What all limited cgroups may hold together, [`UNLIMITED`] if none is limited.
+    pub budget: u64,
+    /// The least budget that broke the bound, [`UNLIMITED`] if none did.
+    pub wall: u64,
+    /// The budget has been in effect for so long.
+    pub held_ms: u64,
+    /// Since the bound was last broken.
+    pub calm_ms: u64,
+    /// Since anything was last measured.
+    pub idle_ms: u64,
+}
+
+impl Default for Objective {
+    fn default() -> Objective {
+        Objective {
+            budget: UNLIMITED,
+            wall: UNLIMITED,
+            held_ms: 0,
+            calm_ms: 0,
+            idle_ms: 0,
+        }
+    }
+}
+
+/// A look at the cgroup, and at those that may be limited for it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Measured since the budget has been in effect.
+    pub value: u64,
+    /// What `value` should not exceed, in its unit.
+    pub bound: u64,
+    /// Pages dirty and in writeback, of those that may be limited.
+    pub held: u64,
+    /// Of them, written in a second.
+    pub drained: u64,
+    /// No budget is below.
+    pub least: u64,
+    /// Since the look before.
+    pub elapsed_ms: u64,
+    /// Not 0 if there is a value.
+    pub measured: u32,
+}
+
+impl Objective {
+    /// What the look changes.
+    pub fn step(&mut self, look: &Look) {
+        // SAFETY: both pointers are valid for the call.
+        unsafe { c::weir_objective_step(self, look) }
+    }
+
+    /// Waits that began longer ago than so many milliseconds do not count.
+    pub fn window_ms(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_objective_window_ms(self) }
+    }
+
+    /// The most that each cgroup may hold, of those that hold `held`; not less than `least`.
+    /// [`UNLIMITED`] without a budget.
+    pub fn level(&self, least: u64, held: &[u64]) -> u64 {
+        // SAFETY: as many numbers as are said.
+        unsafe {
+            c::weir_objective_level(self.budget, least, held.as_ptr(), held.len() as u64)
+        }
+    }
+}
+
+/// How many of `count` values may be beyond a bound on the percentile `per_mille`.
+pub fn spare(count: u64, per_mille: u32) -> u64 {
+    c::weir_objective_spare(count, per_mille)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PAGES_MAX;
+    use proptest::prelude::*;
+
+    const BOUND: u64 = 10_000_000;
+
+    fn look(value_ms: u64, held: u64) -> Look {
+        Look {
+            value: value_ms * 1_000_000,
+            bound: BOUND,
+            held,
+            drained: 1_000,
+            least: 64,
+            elapsed_ms: 1_000,
+            measured: 1,
+        }
+    }
+
+    fn steps(objective: &mut Objective, times: usize, look: &Look) {
+        (0..times).for_each(|_| objective.step(look));
+    }
+
+    #[test]
+    fn worked_example() {
+        let mut objective = Objective::default();
+        objective.step(&look(800, 24_000));
+        assert_eq!(objective.budget, 500);
+        assert_eq!(objective.window_ms(), 0, "not in effect");
+        steps(&mut objective, 24, &look(800, 20_000));
+        assert_eq!(objective.budget, 500, "not judged before it is in effect");
+        steps(&mut objective, 60, &look(8, 450));
+        assert_eq!((objective.budget, objective.window_ms()), (500, 10_000));
+        steps(&mut objective, 1, &look(12, 450));
+        assert_eq!((objective.budget, objective.wall), (250, 500));
+        steps(&mut objective, 4, &look(3, 240));
+        assert_eq!(objective.budget, 250);
+        objective.step(&look(3, 240));
+        assert_eq!(objective.budget, 313);
+        steps(&mut objective, 5, &look(3, 300));
+        assert_eq!(objective.budget, 375);
+        steps(&mut objective, 200, &look(3, 370));
+        assert_eq!(objective.budget, 375, "3/4 of the wall");
+
+        assert_eq!(Objective { budget: 375, ..objective }.level(0, &[100, 900]), 275);
+    }
+
+    #[test]
+    fn the_wall_is_forgotten_slowly() {
+        let mut objective = Objective {
+            budget: 375,
+            wall: 500,
+            ..Objective::default()
+        };
+        steps(&mut objective, 299, &look(3, 370));
+        assert_eq!(objective.budget, 375);
+        steps(&mut objective, 10, &look(3, 370));
+        assert_eq!((objective.wall, objective.budget), (626, 469));
+    }
+
+    #[test]
+    fn nobody_is_limited_who_is_not_to_blame() {
+        let mut objective = Objective::default();
+        objective.step(&look(800, 400));
+        assert_eq!(objective.budget, UNLIMITED, "less than drains in half a second");
+        objective.budget = 1_000;
+        steps(&mut objective, 60, &look(800, 400));
+        assert_eq!(objective.budget, 1_000);
+    }
+
+    #[test]
+    fn limits_go_when_nothing_is_measured() {
+        let mut objective = Objective {
+            budget: 375,
+            wall: 500,
+            ..Objective::default()
+        };
+        let idle = Look {
+            measured: 0,
+            ..look(0, 370)
+        };
+        steps(&mut objective, 59, &idle);
+        assert_eq!(objective.budget, 375);
+        objective.step(&idle);
+        assert_eq!((objective.budget, objective.wall), (UNLIMITED, 500));
+        objective.step(&look(800, 24_000));
+        assert_eq!(objective.budget, 375, "what is known of the wall holds");
+    }
+
+    #[test]
+    fn a_percentile_has_exceptions() {
+        for (count, per_mille, spared) in [
+            (0, 990, 0),
+            (19, 990, 0),
+            (20, 990, 1),
+            (200, 990, 2),
+            (20, 500, 10),
+            (100, 1_000, 1),
+            (u64::MAX, 990, PAGES_MAX / 100),
+        ] {
+            assert_eq!(spare(count, per_mille), spared, "{count} {per_mille}");
+        }
+    }
+
+    /// A disk on which a wait takes as long as what is held takes to be written, with writers that
+    /// fill what they may: for any disk the bound is kept in the end, the budget comes to rest, and
+    /// it is not half of what would do.
+    fn settles(rate: u64, bound_ms: u64, host: u64) -> Result<(), TestCaseError> {
+        let mut objective = Objective::default();
+        let (mut held, mut breaks) = (host, 0);
+        let enough = rate * bound_ms / 1_000;
+        for second in 0..1_200 {
+            let may = objective.budget.min(host);
+            held = if held > may { held.saturating_sub(rate).max(may) } else { may };
+            let value = held * 1_000_000_000 / rate;
+            let look = Look {
+                value,
+                bound: bound_ms * 1_000_000,
+                held,
+                drained: rate,
+                least: 2,
+                elapsed_ms: 1_000,
+                measured: u32::from(objective.window_ms() > 0),
+            };
+            objective.step(&look);
+            if second > 900 && value > look.bound {
+                breaks += 1;
+            }
+        }
+        if host > enough + enough / 8 && enough >= 16 {
+            prop_assert!(objective.budget <= enough + enough / 4 + 1, "{} of {enough}", objective.budget);
+            prop_assert!(objective.budget * 2 + 2 >= enough * 9 / 16, "{} of {enough}", objective.budget);
+        }
+        prop_assert!(breaks <= 8, "{breaks} breaks");
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn a_disk_and_its_writers_settle(rate in 100u64..100_000, bound_ms in 5u64..2_000, host in 1_000u64..1_000_000) {
+            // Less than half an hour's worth: else it is not drained by the end.
+            prop_assume!(host / rate < 600);
+            settles(rate, bound_ms, host)?;
+        }
+
+        /// For any numbers: a budget is not below the least, nor above the wall's three quarters
+        /// when it grows; it never more than halves nor grows by more than a quarter.
+        #[test]
+        fn any_look(state in any::<[u64; 5]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
+            let before = Objective {
+                budget: state[0], wall: state[1], held_ms: state[2], calm_ms: state[3], idle_ms: state[4],
+            };
+            let look = Look {
+                value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured,
+            };
+            let mut after = before;
+            after.step(&look);
+            if after.budget != before.budget && after.budget != UNLIMITED {
+                let least = look.least.min(PAGES_MAX);
+                if before.budget == UNLIMITED {
+                    prop_assert!(after.budget >= least);
+                } else if after.budget < before.budget {
+                    prop_assert!(after.budget >= (before.budget / 2).min(PAGES_MAX).min(least) || after.budget >= before.budget / 2);
+                } else {
+                    prop_assert!(after.budget <= before.budget + before.budget / 4 + 1);
+                }
+            }
+        }
+
+        /// For any cgroups: within the budget unless the floor is above, and no less than it.
+        #[test]
+        fn the_level_divides_the_budget(budget in 0u64..1_000_000, held in prop::collection::vec(0u64..100_000, 1..12)) {
+            let objective = Objective { budget, ..Objective::default() };
+            let level = objective.level(0, &held);
+            let sum: u64 = held.iter().map(|held| held.min(&level)).sum();
+            prop_assert!(sum <= budget);
+            if held.iter().sum::<u64>() > budget {
+                prop_assert!(sum + held.len() as u64 > budget);
+            }
+            prop_assert_eq!(objective.level(level + 5, &held), level + 5);
+        }
+
+        #[test]
+        fn any_division(budget in any::<u64>(), least in any::<u64>(), held in prop::collection::vec(any::<u64>(), 0..12)) {
+            Objective { budget, ..Objective::default() }.level(least, &held);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Objectives: the least limit on others that keeps a cgroup's waits within a bound.
+ *
+ * Model.  A cgroup's fsync waits for the pages that others have put in front of the
+ * disk and of the journal.  The fewer dirty pages they hold, the shorter it waits;
+ * the fewer they hold, the less the disk has to choose from, and the sooner they
+ * wait themselves.  What they all may hold together is the budget.  Where it has to
+ * be depends on the disk, the filesystem and what else goes on, so it is searched:
+ * measure, cut, measure, give back.
+ *
+ * Strategy.  Without a budget, the first time that the bound is broken makes one:
+ * what those that may be limited drain in half a second.  A budget is judged when it
+ * is in effect: nobody holds more any more, and then for two seconds.  Only waits
+ * that began since then count.
+ *   broken	the budget was too much: it is halved, and noted as the wall
+ *   3/4 of the bound or less, for five seconds, and they hold half of the budget:
+ *		a quarter more, up to 3/4 of the wall
+ *   between, or the budget is not used: nothing changes
+ * So the budget comes to rest below the wall instead of running into it again and
+ * again.  After five minutes without a break the wall is a quarter higher, since
+ * disks and loads change.  If they hold less than half of the budget the break is
+ * not theirs, and nobody is limited for it.  After a minute in which nothing was
+ * measured nobody is limited; the wall stays.
+ *
+ * The budget is divided so that those who hold most are cut: all get one level, and
+ * what some do not use of it others may hold.  No level is below a floor.
+ *
+ * Example.  A flood holds 24,000 pages of a disk that writes 1,000 a second; bound
+ * 10 ms.  fsync takes 800 ms: the budget is 500 pages.  24 s later they are written,
+ * and fsync takes 8 ms: in the band, nothing changes.  Had it taken 12, the wall
+ * were 500 and the budget 250; at 3 ms it would grow to 312 and to 375, 3/4 of the
+ * wall, and stay.  Two cgroups that hold 100 and 900 pages get a level of 275: the
+ * first keeps its 100, the second is cut to 275.
+ */
+#include "objective.h"
+
+#define DRAIN_MS	500ULL
+#define SETTLE_MS	2000ULL
+#define ROOM_MS		5000ULL
+#define FORGET_MS	300000ULL
+#define IDLE_MS		60000ULL
+#define MS_PER_S	1000ULL
+/* Of fewer values than these none is passed over as an exception. */
+#define FEW		20ULL
+
+static weir_u64 least(weir_u64 a, weir_u64 b)
+{
+	return a < b ? a : b;
+}
+
+static weir_u64 most(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a : b;
+}
+
+static weir_u64 below_wall(const struct weir_objective *objective)
+{
+	if (objective->wall == WEIR_UNLIMITED)
+		return WEIR_UNLIMITED;
+	return weir_share(objective->wall, 3, 4);
+}
+
+/* A new budget is in effect when nobody holds more. */
+static void set(struct weir_objective *objective, weir_u64 budget)
+{
+	objective->budget = budget;
+	objective->held_ms = 0;
+}
+
+/* The first budget. */
+static void begin(struct weir_objective *objective,
+		  const struct weir_objective_look *look)
+{
+	weir_u64 drained = weir_saturate(look->drained) * DRAIN_MS / MS_PER_S;
+	weir_u64 budget = most(drained, weir_saturate(look->least));
+
+	budget = least(budget, below_wall(objective));
+	budget = most(budget, weir_saturate(look->least));
+	if (weir_saturate(look->held) > budget)
+		set(objective, budget);
+}
+
+static void cut(struct weir_objective *objective,
+		const struct weir_objective_look *look)
+{
+	weir_u64 floor = weir_saturate(look->least);
+
+	objective->wall = objective->budget;
+	if (objective->budget / 2 >= floor)
+		set(objective, objective->budget / 2);
+	else if (objective->budget > floor)
+		set(objective, floor);
+}
+
+static void grow(struct weir_objective *objective)
+{
+	weir_u64 budget = weir_saturate(objective->budget);
+
+	budget = least(budget + budget / 4 + 1, below_wall(objective));
+	if (budget > objective->budget)
+		set(objective, weir_saturate(budget));
+}
+
+/* What the look at @objective's cgroup changes. */
+void weir_objective_step(struct weir_objective *objective,
+			 const struct weir_objective_look *look)
+{
+	weir_u64 held = weir_saturate(look->held);
+	weir_u64 elapsed = weir_saturate(look->elapsed_ms);
+	int broken = look->measured && look->value > look->bound;
+	int room = look->measured && look->value <= look->bound - look->bound / 4;
+	weir_u64 budget;
+
+	objective->idle_ms = look->measured ?
+		0 : weir_saturate(weir_add(objective->idle_ms, elapsed));
+	objective->calm_ms = broken ?
+		0 : weir_saturate(weir_add(objective->calm_ms, elapsed));
+	if (objective->idle_ms >= IDLE_MS)
+		set(objective, WEIR_UNLIMITED);
+	if (objective->wall != WEIR_UNLIMITED &&
+	    objective->calm_ms >= FORGET_MS) {
+		objective->wall = weir_saturate(objective->wall);
+		objective->wall = weir_saturate(objective->wall +
+						objective->wall / 4 + 1);
+		objective->calm_ms = 0;
+	}
+	if (objective->budget == WEIR_UNLIMITED) {
+		if (broken)
+			begin(objective, look);
+		return;
+	}
+	budget = weir_saturate(objective->budget);
+	if (held > budget + budget / 8) {
+		objective->held_ms = 0;
+		return;
+	}
+	objective->held_ms = weir_saturate(weir_add(objective->held_ms, elapsed));
+	if (held < budget / 2)
+		return;
+	if (broken && objective->held_ms >= SETTLE_MS)
+		cut(objective, look);
+	else if (room && objective->held_ms >= ROOM_MS)
+		grow(objective);
+}
+
+/* Waits that began longer ago do not count. */
+weir_u64 weir_objective_window_ms(const struct weir_objective *objective)
+{
+	if (objective->budget == WEIR_UNLIMITED)
+		return WEIR_OBJECTIVE_WINDOW_MS;
+	return least(objective->held_ms, WEIR_OBJECTIVE_WINDOW_MS);
+}
+
+/*
+ * How many of @count values may be beyond the bound: all but @per_mille of a thousand
+ * must not.  One exception is no percentile, unless there are hardly any values.
+ */
+weir_u64 weir_objective_spare(weir_u64 count, weir_u32 per_mille)
+{
+	weir_u64 others = per_mille < 1000 ? 1000 - per_mille : 0;
+
+	count = weir_saturate(count);
+	if (count < FEW)
+		return 0;
+	return most(count * others / 1000, 1);
+}
+
+/*
+ * The most that each of @count cgroups, which hold @held, may hold for all to stay
+ * within @budget; not less than @floor.  Those that hold less than the level leave
+ * the rest to the others.
+ */
+weir_u64 weir_objective_level(weir_u64 budget, weir_u64 floor,
+			      const weir_u64 *held, weir_u64 count)
+{
+	weir_u64 level = 0, sharers, room, sum = 0, largest = 0;
+	weir_u64 i;
+
+	if (budget == WEIR_UNLIMITED || !count)
+		return WEIR_UNLIMITED;
+	budget = weir_saturate(budget);
+	for (i = 0; i < count; i++) {
+		sum = weir_add(sum, weir_saturate(held[i]));
+		largest = most(largest, weir_saturate(held[i]));
+	}
+	if (sum <= budget)
+		return most(budget - sum + largest, weir_saturate(floor));
+	/* Each round leaves out more of those that do not need the level. */
+	for (;;) {
+		sharers = 0;
+		room = budget;
+		for (i = 0; i < count; i++) {
+			if (weir_saturate(held[i]) > level)
+				sharers++;
+			else
+				room -= weir_saturate(held[i]);
+		}
+		if (!sharers || room / sharers <= level)
+			break;
+		level = room / sharers;
+	}
+	return most(level, weir_saturate(floor));
+}

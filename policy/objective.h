@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Objectives: how many dirty pages others may hold while a cgroup's waits stay
+ * within a bound.
+ *
+ * For the agent, which writes memory.dirty_bytes; no part of weir.ko.  Page counts
+ * unless a name says otherwise.
+ */
+#ifndef WEIR_POLICY_OBJECTIVE_H
+#define WEIR_POLICY_OBJECTIVE_H
+
+#include "policy.h"
+
+/* What is kept between two looks; it begins without limits, and with 0 of each time. */
+struct weir_objective {
+	weir_u64 budget;	/* all limited cgroups together, WEIR_UNLIMITED if none is */
+	weir_u64 wall;		/* the least budget that broke the bound, WEIR_UNLIMITED if none */
+	weir_u64 held_ms;	/* the budget has been in effect for so long */
+	weir_u64 calm_ms;	/* since the bound was last broken */
+	weir_u64 idle_ms;	/* since anything was last measured */
+};
+
+/* A look at the cgroup, and at those that may be limited for it. */
+struct weir_objective_look {
+	weir_u64 value;		/* measured since the budget has been in effect */
+	weir_u64 bound;		/* in the same unit */
+	weir_u64 held;		/* dirty and in writeback, of those that may be limited */
+	weir_u64 drained;	/* of them, written in a second */
+	weir_u64 least;		/* no budget is below: what their floors come to */
+	weir_u64 elapsed_ms;	/* since the look before */
+	weir_u32 measured;	/* there is a value */
+};
+
+/* What a value is taken of: what is older does not count. */
+#define WEIR_OBJECTIVE_WINDOW_MS	10000ULL
+
+void weir_objective_step(struct weir_objective *objective,
+			 const struct weir_objective_look *look);
+weir_u64 weir_objective_window_ms(const struct weir_objective *objective);
+weir_u64 weir_objective_spare(weir_u64 count, weir_u32 per_mille);
+weir_u64 weir_objective_level(weir_u64 budget, weir_u64 least,
+			      const weir_u64 *held, weir_u64 count);
+
+#endif
