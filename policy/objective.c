@@ -112,12 +112,8 @@ void weir_objective_step(struct weir_objective *objective,
 	int room = look->measured && look->value <= look->bound - look->bound / 4;
 	weir_u64 budget;
 
-	objective->idle_ms = look->measured ?
-		0 : weir_saturate(weir_add(objective->idle_ms, elapsed));
 	objective->calm_ms = broken ?
 		0 : weir_saturate(weir_add(objective->calm_ms, elapsed));
-	if (objective->idle_ms >= IDLE_MS)
-		set(objective, WEIR_UNLIMITED);
 	if (objective->wall != WEIR_UNLIMITED &&
 	    objective->calm_ms >= FORGET_MS) {
 		objective->wall = weir_saturate(objective->wall);
@@ -131,11 +127,20 @@ void weir_objective_step(struct weir_objective *objective,
 		return;
 	}
 	budget = weir_saturate(objective->budget);
+	/* Not in effect yet, so nothing is measured that counts. */
 	if (held > budget + budget / 8) {
 		objective->held_ms = 0;
+		objective->idle_ms = 0;
 		return;
 	}
 	objective->held_ms = weir_saturate(weir_add(objective->held_ms, elapsed));
+	objective->idle_ms = look->measured ?
+		0 : weir_saturate(weir_add(objective->idle_ms, elapsed));
+	if (objective->idle_ms >= IDLE_MS) {
+		set(objective, WEIR_UNLIMITED);
+		objective->idle_ms = 0;
+		return;
+	}
 	if (held < budget / 2)
 		return;
 	if (broken && objective->held_ms >= SETTLE_MS)

@@ -26,7 +26,7 @@ pub struct Objective {
     pub held_ms: u64,
     /// Since the bound was last broken.
     pub calm_ms: u64,
-    /// Since anything was last measured.
+    /// Of that, since anything was last measured.
     pub idle_ms: u64,
 }
 
@@ -172,6 +172,8 @@ mod tests {
             measured: 0,
             ..look(0, 370)
         };
+        let draining = Look { held: 9_000, ..idle };
+        steps(&mut objective, 300, &draining);
         steps(&mut objective, 59, &idle);
         assert_eq!(objective.budget, 375);
         objective.step(&idle);
