@@ -18,7 +18,7 @@ pub mod diagnosis;
 pub mod model;
 pub mod read;
 
-pub use collect::{live, watch};
+pub use collect::{live, syncs, watch};
 pub use diagnosis::interval;
 pub use model::dirty_stat::DirtyStat;
 pub use model::observation::Observation;

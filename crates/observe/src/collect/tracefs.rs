@@ -14,7 +14,7 @@
 //! Whatever way the process ends but by SIGKILL, instance and probe go with it; what a killed one
 //! left is removed by the next.
 
-use crate::model::event::WOKE;
+use crate::model::event::{SYNC_BEGAN, SYNC_ENDED, WOKE};
 use crate::model::trace::Trace;
 use crate::read::trace::{Formats, decode};
 use anyhow::{Context, Result, bail};
@@ -46,6 +46,8 @@ pub struct Tracefs {
     pipes: Vec<File>,
     formats: Formats,
     page: Vec<u8>,
+    /// Probes of ours, without their group.
+    probes: Vec<&'static str>,
     /// Names of the events that are recorded.
     pub enabled: Vec<String>,
     /// Why the end of pauses cannot be seen, if so.
@@ -59,6 +61,29 @@ impl Tracefs {
     /// # Errors
     /// There is no tracefs, no permission, or no such event.
     pub fn start(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make(kernel)?;
+        tracing.set_up(buffer)?;
+        Ok(tracing)
+    }
+
+    /// The same with nothing but the beginning and the end of each fsync, of any filesystem: by
+    /// probes on `vfs_fsync_range()`, which fsync, fdatasync, msync and O_SYNC writes go through.
+    ///
+    /// # Errors
+    /// As for [`Tracefs::start`], or the kernel takes no such probe.
+    pub fn syncs(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make(kernel)?;
+        tracing.open(buffer)?;
+        let function = "vfs_fsync_range";
+        // The return probe first: misses are counted of the first line of ours.
+        tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, function)?;
+        tracing.probe("p", SYNC_BEGAN, function)?;
+        tracing.write("tracing_on", "1")?;
+        Ok(tracing)
+    }
+
+    /// Makes the instance.
+    fn make(kernel: &Path) -> Result<Tracefs> {
         let places = PLACES.map(|place| kernel.join(place));
         let root = places.iter().find(|root| root.join("instances").is_dir());
         let Some(root) = root else {
@@ -84,21 +109,21 @@ impl Tracefs {
                 instance.display()
             ),
         })?;
-        let mut tracing = Tracefs {
+        Ok(Tracefs {
             root: root.into(),
             instance,
             group: format!("weir_{id}"),
             pipes: Vec::new(),
             formats: Formats::default(),
             page: vec![0; 1 << 16],
+            probes: Vec::new(),
             enabled: Vec::new(),
             blind: None,
-        };
-        tracing.set_up(buffer)?;
-        Ok(tracing)
+        })
     }
 
-    fn set_up(&mut self, buffer: u64) -> Result<()> {
+    /// Opens the buffers; nothing is recorded yet.
+    fn open(&mut self, buffer: u64) -> Result<()> {
         // Turning events on one by one takes a while, in which the first one would fill the buffer.
         self.write("tracing_on", "0")?;
         self.write("trace_clock", "mono")?;
@@ -116,12 +141,13 @@ impl Tracefs {
             self.pipes
                 .push(opened.with_context(|| format!("cannot open {}", pipe.display()))?);
         }
-        let group = self.group.clone();
-        let woke = format!("{group}/{}", WOKE);
-        self.blind = self.probe(&woke).err().map(|why| format!("{why:#}"));
-        if self.blind.is_none() {
-            self.enable(&woke)?;
-        }
+        Ok(())
+    }
+
+    fn set_up(&mut self, buffer: u64) -> Result<()> {
+        self.open(buffer)?;
+        let placed = self.probe(&format!("r{SLEEPERS}"), WOKE, "io_schedule_timeout");
+        self.blind = placed.err().map(|why| format!("{why:#}"));
         let throttle = "writeback/balance_dirty_pages";
         if !self.has(throttle) {
             bail!(
@@ -156,12 +182,15 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Places the return probe.
-    fn probe(&self, event: &str) -> Result<()> {
+    /// Places a probe of ours and turns it on.
+    fn probe(&mut self, kind: &str, event: &'static str, function: &str) -> Result<()> {
+        let name = format!("{}/{event}", self.group);
         append(
             &self.root.join("kprobe_events"),
-            &format!("r{SLEEPERS}:{event} io_schedule_timeout"),
-        )
+            &format!("{kind}:{name} {function}"),
+        )?;
+        self.probes.push(event);
+        self.enable(&name)
     }
 
     fn write(&self, file: &str, text: &str) -> Result<()> {
@@ -273,10 +302,10 @@ impl Drop for Tracefs {
         self.pipes.clear();
         // No caller is left to report an error to; the next run tries again.
         let _ = fs::remove_dir(&self.instance);
-        if self.blind.is_none() {
+        for event in &self.probes {
             let _ = append(
                 &self.root.join("kprobe_events"),
-                &format!("-:{}/{}", self.group, WOKE),
+                &format!("-:{}/{event}", self.group),
             );
         }
     }

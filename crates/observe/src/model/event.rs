@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 /// Name of the return probe that a live look places, without its group.
 pub const WOKE: &str = "throttle_woke";
 
+/// Names of the probes on `vfs_fsync_range()`, without their group.
+pub const SYNC_BEGAN: &str = "sync_began";
+/// The return probe's.
+pub const SYNC_ENDED: &str = "sync_ended";
+
 /// One thing that happened to one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -46,9 +51,9 @@ pub enum What {
     LimitReclaimBegan,
     /// Reclaim of either kind ends.
     ReclaimEnded,
-    /// `ext4:ext4_sync_file_enter`: fsync begins.
+    /// `ext4:ext4_sync_file_enter`, or a probe of weir's: fsync begins.
     SyncBegan,
-    /// `ext4:ext4_sync_file_exit`: fsync ends.
+    /// `ext4:ext4_sync_file_exit`, or a probe of weir's: fsync ends.
     SyncEnded,
 }
 

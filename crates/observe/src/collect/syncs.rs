@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How long each fsync of the running kernel takes, and of which cgroup it is.
+//!
+//! A task's cgroup is asked for when its first fsync is seen, some 100 ms late at most: a process
+//! that ends sooner is not seen. Tasks rarely change cgroups, so it is asked for again only now and
+//! then.
+
+use super::live::now_ns;
+use super::tasks::home_of;
+use super::tracefs::Tracefs;
+use crate::model::event::{Event, What};
+use crate::model::trace::Trace;
+use anyhow::Result;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Bytes of the kernel's buffer for each CPU: some 10,000 records, of 100 ms.
+const BUFFER: u64 = 512 << 10;
+/// What is known of tasks is forgotten after that.
+const KNOWN: Duration = Duration::from_secs(10);
+
+/// An fsync; nanoseconds on the kernel's monotonic clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// Path of the cgroup, as cgroup v2 has it: `/db`.
+    pub cgroup: String,
+    /// When it began.
+    pub began_ns: u64,
+    /// How long it took, or takes already.
+    pub took_ns: u64,
+}
+
+/// Looks at every fsync, until it is dropped.
+pub struct Syncs {
+    tracing: Tracefs,
+    spans: Spans,
+    homes: HashMap<u32, Option<String>>,
+    asked: Instant,
+}
+
+/// Those under way, by task.
+#[derive(Default)]
+struct Spans(HashMap<u32, u64>);
+
+impl Spans {
+    /// Those that have ended: task, beginning, end.
+    fn ended(&mut self, mut events: Vec<Event>) -> Vec<(u32, u64, u64)> {
+        // Each CPU has its own buffer.
+        events.sort_by_key(|event| event.ns);
+        let mut ended = Vec::new();
+        for Event { ns, task, what } in events {
+            match what {
+                What::SyncBegan => {
+                    self.0.insert(task, ns);
+                }
+                What::SyncEnded => {
+                    let began = self.0.remove(&task);
+                    ended.extend(began.map(|began| (task, began, ns)));
+                }
+                _ => {}
+            }
+        }
+        ended
+    }
+}
+
+impl Syncs {
+    /// Begins.
+    ///
+    /// # Errors
+    /// Events cannot be had: there is no tracefs, no permission, or no such function to probe.
+    pub fn start() -> Result<Syncs> {
+        Ok(Syncs {
+            tracing: Tracefs::syncs(Path::new("/sys/kernel"), BUFFER)?,
+            spans: Spans::default(),
+            homes: HashMap::new(),
+            asked: Instant::now(),
+        })
+    }
+
+    /// Those that have ended since the last call.
+    ///
+    /// # Errors
+    /// The kernel's buffers cannot be read.
+    pub fn ended(&mut self) -> Result<Vec<Sync>> {
+        if self.asked.elapsed() > KNOWN {
+            self.homes.clear();
+            self.asked = Instant::now();
+        }
+        let mut trace = Trace::default();
+        self.tracing.poll(&mut trace)?;
+        let ended = self.spans.ended(trace.events).into_iter();
+        let homes = &mut self.homes;
+        Ok(ended
+            .filter_map(|(task, began, end)| made(homes, task, began, end))
+            .collect())
+    }
+
+    /// Those under way now. Of a task that was killed in one nothing is known any more.
+    pub fn under_way(&mut self) -> Vec<Sync> {
+        let now = now_ns();
+        let homes = &mut self.homes;
+        let mut found = Vec::new();
+        self.spans.0.retain(|task, began| {
+            let is_there = Path::new("/proc").join(task.to_string()).exists();
+            if is_there {
+                found.extend(made(homes, *task, *began, now));
+            }
+            is_there
+        });
+        found
+    }
+}
+
+fn made(
+    homes: &mut HashMap<u32, Option<String>>,
+    task: u32,
+    began: u64,
+    end: u64,
+) -> Option<Sync> {
+    let home = homes
+        .entry(task)
+        .or_insert_with(|| home_of(Path::new("/"), task));
+    Some(Sync {
+        cgroup: format!("/{}", home.as_ref()?),
+        began_ns: began,
+        took_ns: end.saturating_sub(began),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_put_together_over_cpus_and_calls() {
+        let event = |ns, task, what| Event { ns, task, what };
+        let mut spans = Spans::default();
+        let ended = spans.ended(vec![
+            event(30, 1, What::SyncEnded),
+            event(50, 2, What::SyncBegan),
+            event(10, 1, What::SyncBegan),
+            event(5, 3, What::SyncEnded),
+        ]);
+        assert_eq!(ended, [(1, 10, 30)]);
+        assert_eq!(spans.ended(vec![event(90, 2, What::SyncEnded)]), [(2, 50, 90)]);
+        assert!(spans.0.is_empty());
+    }
+}
