@@ -10,24 +10,26 @@
  * measure, cut, measure, give back.
  *
  * Strategy.  Without a budget, the first time that the bound is broken makes one:
- * what those that may be limited drain in half a second.  A budget is judged when it
- * is in effect: nobody holds more any more, and then for two seconds.  Only waits
- * that began since then count.
+ * what those that may be limited drain in half a second, but not less than a 16th
+ * of what they hold, since the drain of one second may be anything, nor more than
+ * half of it.  A budget is judged when it is in effect: nobody holds more any more,
+ * and then for three seconds.  Only waits that began a second after that count: what
+ * was queued before is written by then.
  *   broken	the budget was too much: it is halved, and noted as the wall
  *   3/4 of the bound or less, for five seconds, and they hold half of the budget:
  *		a quarter more, up to 3/4 of the wall
  *   between, or the budget is not used: nothing changes
  * So the budget comes to rest below the wall instead of running into it again and
- * again.  After five minutes without a break the wall is a quarter higher, since
- * disks and loads change.  If they hold less than half of the budget the break is
+ * again.  After five minutes measured without a break the wall is a quarter higher,
+ * since disks and loads change.  If they hold less than half of the budget the break is
  * not theirs, and nobody is limited for it.  After a minute in which nothing was
  * measured nobody is limited; the wall stays.
  *
  * The budget is divided so that those who hold most are cut: all get one level, and
  * what some do not use of it others may hold.  No level is below a floor.
  *
- * Example.  A flood holds 24,000 pages of a disk that writes 1,000 a second; bound
- * 10 ms.  fsync takes 800 ms: the budget is 500 pages.  24 s later they are written,
+ * Example.  A flood holds 8,000 pages of a disk that writes 1,000 a second; bound
+ * 10 ms.  fsync takes 800 ms: the budget is 500 pages.  8 s later they are written,
  * and fsync takes 8 ms: in the band, nothing changes.  Had it taken 12, the wall
  * were 500 and the budget 250; at 3 ms it would grow to 312 and to 375, 3/4 of the
  * wall, and stay.  Two cgroups that hold 100 and 900 pages get a level of 275: the
@@ -36,11 +38,14 @@
 #include "objective.h"
 
 #define DRAIN_MS	500ULL
-#define SETTLE_MS	2000ULL
+#define QUEUED_MS	1000ULL
+#define SETTLE_MS	3000ULL
 #define ROOM_MS		5000ULL
 #define FORGET_MS	300000ULL
 #define IDLE_MS		60000ULL
 #define MS_PER_S	1000ULL
+/* What is held is not cut to less than this part of it at first. */
+#define FIRST		16ULL
 /* Of fewer values than these none is passed over as an exception. */
 #define FEW		20ULL
 
@@ -73,8 +78,9 @@ static void begin(struct weir_objective *objective,
 		  const struct weir_objective_look *look)
 {
 	weir_u64 drained = weir_saturate(look->drained) * DRAIN_MS / MS_PER_S;
-	weir_u64 budget = most(drained, weir_saturate(look->least));
+	weir_u64 budget = most(drained, weir_saturate(look->held) / FIRST);
 
+	budget = least(budget, weir_saturate(look->held) / 2);
 	budget = least(budget, below_wall(objective));
 	budget = most(budget, weir_saturate(look->least));
 	if (weir_saturate(look->held) > budget)
@@ -112,8 +118,11 @@ void weir_objective_step(struct weir_objective *objective,
 	int room = look->measured && look->value <= look->bound - look->bound / 4;
 	weir_u64 budget;
 
-	objective->calm_ms = broken ?
-		0 : weir_saturate(weir_add(objective->calm_ms, elapsed));
+	if (broken)
+		objective->calm_ms = 0;
+	else if (look->measured)
+		objective->calm_ms =
+			weir_saturate(weir_add(objective->calm_ms, elapsed));
 	if (objective->wall != WEIR_UNLIMITED &&
 	    objective->calm_ms >= FORGET_MS) {
 		objective->wall = weir_saturate(objective->wall);
@@ -154,7 +163,9 @@ weir_u64 weir_objective_window_ms(const struct weir_objective *objective)
 {
 	if (objective->budget == WEIR_UNLIMITED)
 		return WEIR_OBJECTIVE_WINDOW_MS;
-	return least(objective->held_ms, WEIR_OBJECTIVE_WINDOW_MS);
+	if (objective->held_ms < QUEUED_MS)
+		return 0;
+	return least(objective->held_ms - QUEUED_MS, WEIR_OBJECTIVE_WINDOW_MS);
 }
 
 /*

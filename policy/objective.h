@@ -16,7 +16,7 @@ struct weir_objective {
 	weir_u64 budget;	/* all limited cgroups together, WEIR_UNLIMITED if none is */
 	weir_u64 wall;		/* the least budget that broke the bound, WEIR_UNLIMITED if none */
 	weir_u64 held_ms;	/* the budget has been in effect for so long */
-	weir_u64 calm_ms;	/* since the bound was last broken */
+	weir_u64 calm_ms;	/* measured since the bound was last broken */
 	weir_u64 idle_ms;	/* of that, since anything was last measured */
 };
 
