@@ -87,7 +87,9 @@ pub fn initramfs(
         None => kernel.arch.init()?,
     };
     archive.copy("usr/bin/weir", 0o755, &init)?;
-    archive.link(&format!("usr/bin/{}", runner::memory::PROGRAM), "weir")?;
+    for program in [runner::memory::PROGRAM, runner::sync::PROGRAM] {
+        archive.link(&format!("usr/bin/{program}"), "weir")?;
+    }
     if let Some(script) = &contents.script {
         archive.file(SCRIPT_PATH, 0o755, script)?;
     }

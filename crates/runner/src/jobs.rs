@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A scenario's jobs as processes: the real fio, in its cgroup, with its options as they are.
+//! A scenario's jobs as processes: the real fio, in its cgroup, with its options as they are; or the
+//! program of a job that syncs, whose result has the same shape.
 
 use crate::cgroups;
 use crate::site::Site;
+use crate::sync;
 use anyhow::{Context, Result, anyhow, bail};
-use scenario::model::{Job, Phase, Scenario};
+use scenario::model::{Job, Phase, Scenario, Sync};
 use serde_json::Value;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -70,11 +73,16 @@ pub struct Running {
     child: Child,
     result: PathBuf,
     errors: PathBuf,
+    /// It is no fio.
+    syncs: bool,
 }
 
 impl Running {
     /// Starts the job for a phase.
     pub fn start(job: &Job, phase: &Phase, site: &Site) -> Result<Running> {
+        if let Some(sync) = &job.sync {
+            return syncs(job, sync, phase, site);
+        }
         let mut options = vec![
             "--time_based=1".to_owned(),
             "--output-format=json+".to_owned(),
@@ -120,7 +128,7 @@ impl Running {
         let text = std::fs::read_to_string(&self.result).unwrap_or_default();
         if !status.success() {
             bail!(
-                "job {}: fio failed ({status}): {}{}",
+                "job {}: failed ({status}): {}{}",
                 self.name,
                 self.said(),
                 text.lines().next().unwrap_or_default()
@@ -129,8 +137,11 @@ impl Running {
         // fio puts warnings in front of the JSON.
         let json = text.find('{').map(|at| &text[at..]).unwrap_or_default();
         let mut value: Value = serde_json::from_str(json)
-            .with_context(|| format!("job {}: fio's result is not JSON: {text:.200}", self.name))?;
+            .with_context(|| format!("job {}: its result is not JSON: {text:.200}", self.name))?;
         let _ = std::fs::remove_file(&self.result);
+        if self.syncs {
+            return Ok(value);
+        }
         match value.pointer_mut("/jobs/0") {
             Some(job) => Ok(job.take()),
             None => bail!("job {}: fio's result holds no job", self.name),
@@ -153,8 +164,7 @@ fn files_of(job: &Job, phase: &Phase) -> Option<String> {
 }
 
 fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Running> {
-    let result = site.scratch.join(format!("{}.json", job.name));
-    let errors = site.scratch.join(format!("{}.err", job.name));
+    let [result, errors] = outputs(job, site);
     let log = File::create(&errors).with_context(|| format!("{}", errors.display()))?;
     let mut command = Command::new("fio");
     command
@@ -187,7 +197,38 @@ fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Runni
         child,
         result,
         errors,
+        syncs: false,
     })
+}
+
+fn syncs(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> {
+    let [result, errors] = outputs(job, site);
+    let file = |path: &PathBuf| File::create(path).with_context(|| format!("{}", path.display()));
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0(sync::PROGRAM)
+        .arg(serde_json::to_string(sync)?)
+        .arg(&site.disk(&job.disk)?.directory)
+        .arg(phase.duration_ms.to_string())
+        .stdin(Stdio::null())
+        .stdout(file(&result)?)
+        .stderr(file(&errors)?);
+    cgroups::run_in(site, &mut command, job.cgroup.as_deref())?;
+    let child = command
+        .spawn()
+        .with_context(|| format!("job {}: cannot start {}", job.name, sync::PROGRAM))?;
+    Ok(Running {
+        name: job.name.clone(),
+        child,
+        result,
+        errors,
+        syncs: true,
+    })
+}
+
+/// Where a job's process writes its result, and what is wrong.
+fn outputs(job: &Job, site: &Site) -> [PathBuf; 2] {
+    ["json", "err"].map(|kind| site.scratch.join(format!("{}.{kind}", job.name)))
 }
 
 #[cfg(test)]
@@ -206,6 +247,7 @@ mod tests {
             disk: "d".into(),
             fio,
             memory: None,
+            sync: None,
             network: None,
         }
     }

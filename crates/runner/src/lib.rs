@@ -11,6 +11,7 @@ pub mod disks;
 pub mod jobs;
 pub mod klog;
 pub mod memory;
+pub mod sync;
 pub mod system;
 
 mod cgroups;

@@ -79,7 +79,7 @@ pub fn run(
         for job in scenario
             .jobs
             .iter()
-            .filter(|job| phase.jobs.contains(&job.name) && job.memory.is_none())
+            .filter(|job| phase.jobs.contains(&job.name) && !job.fio.is_empty())
         {
             channel.stage(format!("laying out {} for {}", job.name, phase.name));
             jobs::Running::lay_out(job, phase, site)?;

@@ -14,7 +14,7 @@ use crate::flusher::Flushers;
 use crate::site::Disk;
 use crate::system;
 use anyhow::{Context, Result};
-use scenario::measured::Cpu;
+use scenario::measured::{Cpu, IoStalls};
 use scenario::rundir::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,8 +25,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(50);
-/// Flushers are looked at at every n-th sample.
-const FLUSHERS: usize = 20;
+/// Flushers and pressure are looked at at every n-th sample.
+const SECOND: usize = 20;
 /// `memory.stat` is read at every n-th sample.
 const COARSE: usize = 40;
 const SECTOR: u64 = 512;
@@ -47,7 +47,15 @@ pub struct Watch {
     before: Counters,
     watched: Watched,
     stop: Arc<AtomicBool>,
-    sampler: JoinHandle<(BTreeMap<String, Series>, Flushers)>,
+    sampler: JoinHandle<Sampled>,
+}
+
+/// What the sampler has seen.
+#[derive(Default)]
+struct Sampled {
+    series: BTreeMap<String, Series>,
+    flushers: Flushers,
+    io_stalls: Vec<IoStalls>,
 }
 
 #[derive(Clone, Default)]
@@ -59,6 +67,7 @@ struct Counters {
     dirty_stat: BTreeMap<String, String>,
     written: BTreeMap<String, u64>,
     cgroup_pressure: BTreeMap<String, Pressure>,
+    oom_kills: BTreeMap<String, u64>,
 }
 
 /// Counters of /proc/vmstat that are kept, by how their names begin: `allocstall` is one per zone.
@@ -96,7 +105,11 @@ impl Watch {
         let elapsed = self.start.elapsed();
         let after = Counters::read(&self.watched)?;
         self.stop.store(true, Ordering::Relaxed);
-        let (samples, flushers) = self
+        let Sampled {
+            series: samples,
+            flushers,
+            io_stalls,
+        } = self
             .sampler
             .join()
             .map_err(|_| anyhow::anyhow!("the sampling thread panicked"))?;
@@ -131,6 +144,10 @@ impl Watch {
             };
             (path, lost)
         });
+        let oom_kills = after.oom_kills.into_iter().map(|(path, after)| {
+            let before = self.before.oom_kills.get(&path).copied();
+            (path, after.saturating_sub(before.unwrap_or_default()))
+        });
         let events = after.events.into_iter().map(|(name, after)| {
             let before = self.before.events.get(&name).copied().unwrap_or_default();
             (name, after.saturating_sub(before))
@@ -141,6 +158,8 @@ impl Watch {
             jobs: BTreeMap::new(),
             samples,
             disks: disks.collect(),
+            io_stalls,
+            oom_kills: oom_kills.collect(),
             cgroup_pressure: cgroup_pressure.collect(),
             pressure: Pressure {
                 io_some_ns: after.pressure.io_some_ns - self.before.pressure.io_some_ns,
@@ -186,6 +205,12 @@ impl Counters {
             let file = directory.join("io.stat");
             let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
             counters.written.insert(path.clone(), written(&text));
+            // A cgroup whose parent hands no memory controller down has none.
+            let text = fs::read_to_string(directory.join("memory.events")).unwrap_or_default();
+            let kills = flat_key(&text, "oom_kill");
+            counters
+                .oom_kills
+                .extend(kills.map(|kills| (path.clone(), kills)));
             let file = directory.join("io.pressure");
             let pressure = Pressure {
                 io_some_ns: stall(&file, "some")?,
@@ -266,13 +291,9 @@ fn total(text: &str, line: &str) -> Option<u64> {
 }
 
 /// Runs in a thread of its own. A subject that cannot be read has no sample at that time.
-fn sample(
-    cgroups: &[(String, PathBuf)],
-    start: Instant,
-    stop: &AtomicBool,
-) -> (BTreeMap<String, Series>, Flushers) {
-    let mut series: BTreeMap<String, Series> = BTreeMap::new();
-    let mut flushers = Flushers::default();
+fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> Sampled {
+    let mut sampled = Sampled::default();
+    let ns = || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let precise: Vec<bool> = cgroups
         .iter()
         .map(|(_, directory)| dirty_stat(directory).is_some())
@@ -281,9 +302,8 @@ fn sample(
     for round in 0.. {
         let mut add = |subject: &str, bytes: Option<u64>| {
             if let Some(bytes) = bytes {
-                let series = series.entry(subject.to_owned()).or_default();
-                let ns = u64::try_from(start.elapsed().as_nanos());
-                series.at_ns.push(ns.unwrap_or(u64::MAX));
+                let series = sampled.series.entry(subject.to_owned()).or_default();
+                series.at_ns.push(ns());
                 series.dirty_bytes.push(bytes);
             }
         };
@@ -301,7 +321,7 @@ fn sample(
             let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
             add(path, sum(&text, keys.0, keys.1));
         }
-        if let Some(host) = series.get_mut("host") {
+        if let Some(host) = sampled.series.get_mut("host") {
             for (series, key) in [
                 (&mut host.writeback_bytes, "nr_writeback"),
                 (&mut host.limit_bytes, "nr_dirty_threshold"),
@@ -311,8 +331,16 @@ fn sample(
             }
         }
         let over = stop.load(Ordering::Relaxed);
-        if over || round % FLUSHERS == 0 {
-            flushers.look();
+        if over || round % SECOND == 0 {
+            sampled.flushers.look();
+            let io = Path::new(IO);
+            if let (Ok(some_ns), Ok(full_ns)) = (stall(io, "some"), stall(io, "full")) {
+                sampled.io_stalls.push(IoStalls {
+                    at_ns: ns(),
+                    some_ns,
+                    full_ns,
+                });
+            }
         }
         if over {
             break;
@@ -320,7 +348,7 @@ fn sample(
         next += EVERY;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    (series, flushers)
+    sampled
 }
 
 fn sum(text: &str, one: &str, other: &str) -> Option<u64> {

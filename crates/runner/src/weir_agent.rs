@@ -64,8 +64,8 @@ impl Running {
 fn policy(agent: &Agent) -> String {
     let reclaim = if agent.reclaim { "[reclaim]\n" } else { "" };
     format!(
-        "{reclaim}[tier]\nengine = \"{}\"\nlend = {}\ninterval = \"{}ms\"\n",
-        agent.engine, agent.lend, agent.interval_ms
+        "{reclaim}[tier]\nengine = \"{}\"\nlend = {}\ninterval = \"{}ms\"\n{}",
+        agent.engine, agent.lend, agent.interval_ms, agent.policy
     )
 }
 
@@ -80,10 +80,11 @@ mod tests {
             lend: false,
             interval_ms: 500,
             reclaim: true,
+            policy: "[[rule]]\n".into(),
         };
         assert_eq!(
             policy(&agent),
-            "[reclaim]\n[tier]\nengine = \"damon\"\nlend = false\ninterval = \"500ms\"\n"
+            "[reclaim]\n[tier]\nengine = \"damon\"\nlend = false\ninterval = \"500ms\"\n[[rule]]\n"
         );
     }
 }

@@ -40,17 +40,21 @@ pub struct Job {
     pub total_ios: u64,
     /// Of the direction with more operations; none if there was no operation.
     pub latency: Option<Latency>,
+    /// Of fsync and fdatasync; none if there was none.
+    pub sync: Option<Latency>,
     /// Bytes that each process wrote, where that is known.
     pub each: Vec<u64>,
 }
 
-/// Completion latencies of a job's operations.
+/// How long a job's operations of one kind took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
     /// The median latency.
     pub p50_ns: u64,
     /// The 99th percentile of latencies.
     pub p99_ns: u64,
+    /// The 99.9th percentile of latencies.
+    pub p999_ns: u64,
     /// The longest latency.
     pub max_ns: u64,
 }
@@ -115,6 +119,8 @@ pub struct Host {
     pub writeback: Vec<u64>,
     /// Time in which its tasks were stalled.
     pub pressure: Pressure,
+    /// The same until then, as time went by.
+    pub io_stalls: Vec<IoStalls>,
     /// CPU time of flushers.
     pub flusher_ns: u64,
     /// Allocations that had to reclaim memory themselves first.
@@ -136,6 +142,17 @@ pub struct Cpu {
     pub user_ns: u64,
     /// Time spent in the kernel, interrupts included.
     pub system_ns: u64,
+}
+
+/// Time in which tasks had waited for I/O by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoStalls {
+    /// Since the phase began.
+    pub at_ns: u64,
+    /// Some waited, since any time before the phase.
+    pub some_ns: u64,
+    /// All waited, likewise.
+    pub full_ns: u64,
 }
 
 /// Time in which tasks were stalled.
@@ -160,6 +177,8 @@ pub struct Cgroup {
     pub pressure: Option<Pressure>,
     /// Bytes written to disks for it.
     pub written: Option<u64>,
+    /// Tasks of it that were killed for memory; of real kernels only.
+    pub oom_kills: Option<u64>,
     /// `memory.dirty_stat` by key, where the module counts: what counters grew by, levels at the
     /// end. A level that is `max` is left out.
     pub stat: BTreeMap<&'static str, u64>,

@@ -184,8 +184,8 @@ pub struct Cgroup {
     pub copies: Option<u32>,
 }
 
-/// Who does something: a fio job, whose options carry fio's own names and value syntax, or one that
-/// reads or allocates memory.
+/// Who does something: a fio job, whose options carry fio's own names and value syntax, one that
+/// reads or allocates memory, or one that syncs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name in metrics and phases.
@@ -199,9 +199,32 @@ pub struct Job {
     /// What memory it reads or allocates, if this is no fio job.
     #[serde(default)]
     pub memory: Option<Memory>,
+    /// How it syncs, if this is no fio job. Its operations are the calls.
+    #[serde(default)]
+    pub sync: Option<Sync>,
     /// Where its data come from, if not from its own memory. Twin only.
     #[serde(default)]
     pub network: Option<Network>,
+}
+
+/// What a job that syncs does as long as its phase lasts, one call after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sync {
+    /// What it calls.
+    pub call: SyncCall,
+    /// From the beginning of one call to that of the next, in milliseconds; at once if a call took
+    /// longer.
+    pub every_ms: u64,
+}
+
+/// A system call that writes back what is dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncCall {
+    /// sync(2): all filesystems.
+    Sync,
+    /// syncfs(2): that of the job's disk.
+    Syncfs,
 }
 
 /// A connection that a job receives what it writes over.

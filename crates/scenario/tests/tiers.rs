@@ -70,7 +70,8 @@ fn tiers_jobs_and_the_agent_are_read() {
             engine: "move_pages".into(),
             lend: false,
             interval_ms: 1000,
-            reclaim: false
+            reclaim: false,
+            policy: String::new(),
         })
     );
     let victim = &scenario.cgroups["victim"];
@@ -185,7 +186,7 @@ fn jobs_that_mean_nothing() {
     check(
         "threads = 2 }",
         "threads = 2 }\nfio = { rw = \"write\", size = \"1M\" }",
-        "t.toml:25: key `job[0].fio`: a job runs fio or reads `memory`: make two of it",
+        "t.toml:25: key `job[0].memory`: `fio`, `memory` and `sync` exclude each other: use two jobs",
     );
     check(
         "hot = \"156M\", ",
@@ -229,7 +230,7 @@ fn an_agent_without_tiers_or_engine() {
     check(
         "weir = { tiers = \"0;1\", tier_ratio = 0 }\n",
         "",
-        "t.toml:14: key `agent`: has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`, or has allocators reclaim by `reclaim = true`",
+        "t.toml:14: key `agent`: has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`, has allocators reclaim by `reclaim = true`, or keeps a `policy`",
     );
     check(
         "engine = \"move_pages\"",

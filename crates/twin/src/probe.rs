@@ -5,7 +5,7 @@
 //! second, and twice a second how far each process has come. Watching changes nothing: a run that
 //! is watched comes to the same.
 
-use crate::sched::psi::{HOST, PsiFlags};
+use crate::sched::psi::{HOST, Lost, PsiFlags};
 use crate::sim;
 use crate::sim::clock::{MS, Ns};
 use crate::task::Tasks;
@@ -41,6 +41,8 @@ pub struct Samples {
     pub writeback: Vec<u64>,
     /// By cgroup: dirty and in flight.
     pub cgroups: Vec<Vec<u64>>,
+    /// When, and what all tasks had lost to I/O.
+    pub io_lost: Vec<(Ns, Lost)>,
 }
 
 /// Who looks at the host.
@@ -125,6 +127,7 @@ impl Probe {
             tasks.schedule(over, sim::Event::Sampled);
         }
         self.records(tasks);
+        self.samples.io_lost.push((now, tasks.psi.io()));
         self.samples.held.push(tasks.counts.held());
         self.samples.writeback.push(tasks.counts.writeback);
         for (cgroup, series) in tasks.cgroups.iter().zip(&mut self.samples.cgroups) {

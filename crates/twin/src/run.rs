@@ -203,6 +203,7 @@ fn run_phase(
         tasks.jobs.push(Job {
             work,
             latencies: Latencies::default(),
+            syncs: Latencies::default(),
             bytes: 0,
             runtime: 0,
             each: vec![0; processes as usize],

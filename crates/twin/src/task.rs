@@ -44,6 +44,8 @@ pub struct Job {
     pub work: Work,
     /// Of writes that ended in the measured time.
     pub latencies: Latencies,
+    /// Of calls of fsync and fdatasync, likewise.
+    pub syncs: Latencies,
     /// Bytes they wrote.
     pub bytes: u64,
     /// The longest any process was measured.
@@ -101,6 +103,7 @@ pub struct Task {
     /// Pages left of the operation, and when it began.
     op_left: u64,
     op_began: Ns,
+    sync_began: Ns,
     op_at: u64,
     /// Operations so far, since it last thought.
     ops: u64,
@@ -173,6 +176,7 @@ impl Tasks {
             is_cold: true,
             op_left: 0,
             op_began: 0,
+            sync_began: 0,
             op_at: 0,
             ops: 0,
             since_thought: 0,
@@ -242,6 +246,7 @@ impl Tasks {
             if state != State::Idle {
                 self.operation_ends(index, self.now);
                 if self.must_sync(index) {
+                    self.tasks[index].sync_began = self.now;
                     return self.syncs(index, Step::Pages);
                 }
                 if self.must_forget(index) {

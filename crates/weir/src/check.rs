@@ -4,6 +4,7 @@
 use crate::run::place;
 use crate::twin::Twin;
 use crate::{here, output};
+use agent::rules::Rules;
 use anyhow::Result;
 use config::problem::Problems;
 use scenario::executor::{self, Executor};
@@ -30,7 +31,7 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = scenario::load(&args.scenario);
+    let loaded = scenario::load(&args.scenario).and_then(with_policy);
     let result = match args.on {
         Some(place) => loaded.and_then(|scenario| honoured(args, place, scenario)),
         None => loaded,
@@ -57,6 +58,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// The scenario, if its agent would take its policy.
+fn with_policy(scenario: Scenario) -> Result<Scenario, Problems> {
+    let policy = scenario.agent.as_ref().map_or("", |agent| &agent.policy);
+    Rules::parse("agent.policy", policy).map(|_| scenario)
 }
 
 /// The scenario, if `place` honours all of its keys.

@@ -59,6 +59,9 @@ fn main() -> ExitCode {
     if runner::memory::is_asked() {
         return runner::memory::main();
     }
+    if runner::sync::is_asked() {
+        return runner::sync::main();
+    }
     if ::host::is_keeper() {
         return ::host::keeper();
     }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How figures are computed that are more than a count.
 
-use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob, Place, Pressure, Tiers};
+use crate::measured::{
+    AllocatingJob, Cgroup, IoStalls, Job, Measured, MemoryJob, Place, Pressure, Tiers,
+};
 
 /// A cgroup no further than this from its budget has come to rest, in percent.
 const NEAR: f64 = 2.0;
+/// What the kernel's shortest average of pressure goes back.
+const PEAK_NS: u64 = 10_000_000_000;
 
 impl Measured {
     pub(super) fn per_second(&self, bytes: u64) -> f64 {
@@ -68,6 +72,20 @@ pub(super) fn max(bytes: &[u64]) -> Option<f64> {
 
 pub(super) fn middle(bytes: &[u64]) -> Option<f64> {
     median(bytes.iter().map(|bytes| *bytes as f64))
+}
+
+/// The largest part of any ten seconds, in percent; of all there is if that is less.
+pub(super) fn peak(stalls: &[IoStalls], of: fn(&IoStalls) -> u64) -> Option<f64> {
+    let (first, last) = (stalls.first()?, stalls.last()?);
+    let length = PEAK_NS.min(last.at_ns - first.at_ns);
+    let part = |at: usize| {
+        let begin = &stalls[at];
+        let rest = &stalls[at..];
+        let end = rest.iter().find(|end| end.at_ns - begin.at_ns >= length)?;
+        let lost = of(end).saturating_sub(of(begin));
+        Some(lost as f64 * 100.0 / (end.at_ns - begin.at_ns).max(1) as f64)
+    };
+    (0..stalls.len()).filter_map(part).reduce(f64::max)
 }
 
 /// The middle value, or the mean of the two middle ones.

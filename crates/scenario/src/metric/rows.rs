@@ -2,7 +2,7 @@
 //! The rows of the table.
 
 use super::Unit::{self, Bandwidth, Bytes, BytesPerMinute, Count, Iops, Nanoseconds, Percent};
-use super::compute::{accesses, jain, late, max, middle, migrated, settled, spread};
+use super::compute::{accesses, jain, late, max, middle, migrated, peak, settled, spread};
 use super::{Metric, Value};
 use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob, Place};
 
@@ -13,7 +13,11 @@ pub(super) const ROWS: &[Metric] = &[
     job("bw_bytes", Bandwidth, |job| Some(job.bandwidth), "read and written"),
     job("clat_p50_ns", Nanoseconds, |job| Some(job.latency?.p50_ns as f64), LATENCY),
     job("clat_p99_ns", Nanoseconds, |job| Some(job.latency?.p99_ns as f64), LATENCY),
+    job("clat_p999_ns", Nanoseconds, |job| Some(job.latency?.p999_ns as f64), LATENCY),
     job("clat_max_ns", Nanoseconds, |job| Some(job.latency?.max_ns as f64), LATENCY),
+    job("sync_p50_ns", Nanoseconds, |job| Some(job.sync?.p50_ns as f64), SYNC),
+    job("sync_p99_ns", Nanoseconds, |job| Some(job.sync?.p99_ns as f64), SYNC),
+    job("sync_max_ns", Nanoseconds, |job| Some(job.sync?.max_ns as f64), SYNC),
     job("total_ios", Count, |job| Some(job.total_ios as f64), "operations"),
     job("spread_pct", Percent, spread,
         "how far apart what the fastest and the slowest process wrote, of their mean")
@@ -55,6 +59,8 @@ pub(super) const ROWS: &[Metric] = &[
         "CPU time of flushers, of one CPU"),
     host("io_full_pct", Percent, |of| Some(of.percent(of.pressure().io_full_ns)), FULL),
     host("io_some_pct", Percent, |of| Some(of.percent(of.pressure().io_some_ns)), SOME),
+    host("io_full_peak_pct", Percent, |of| peak(&of.host.io_stalls, |at| at.full_ns), PEAK),
+    host("io_some_peak_pct", Percent, |of| peak(&of.host.io_stalls, |at| at.some_ns), PEAK),
     host("mem_full_pct", Percent, |of| Some(of.percent(of.pressure().mem_full_ns?)), FULL),
     host("mem_some_pct", Percent, |of| Some(of.percent(of.pressure().mem_some_ns?)), SOME),
     host("allocstalls", Count, |of| Some(of.host.allocstalls as f64),
@@ -78,6 +84,8 @@ pub(super) const ROWS: &[Metric] = &[
     cgroup("dirty_median_bytes", Bytes, |_, cgroup| middle(&cgroup.held), HELD),
     cgroup("disk_bw_bytes", Bandwidth, |of, cgroup| Some(of.per_second(cgroup.written?)),
         "written to disks for it, by io.stat"),
+    cgroup("oom_kills", Count, |_, cgroup| Some(cgroup.oom_kills? as f64),
+        "tasks of it killed for memory, by memory.events").of_kernels(),
     cgroup("io_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_full_ns)), FULL),
     cgroup("io_some_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_some_ns)), SOME),
     cgroup("mem_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.mem_full_ns?)),
@@ -118,6 +126,8 @@ const CPU: &str = "CPU time of all CPUs, of one CPU";
 const FAULT: &str = "of first touches of pages, in the second half of the time";
 const MAP: &str = "of mappings, from mmap(2) to the first touch of the last page";
 const LATENCY: &str = "of writes, or of reads if there were more";
+const SYNC: &str = "of calls of fsync and fdatasync";
+const PEAK: &str = "the same in the 10 s in which it was most";
 const HELD: &str = "dirty + writeback, sample by sample";
 const SOME: &str = "time in which some tasks were stalled";
 const FULL: &str = "time in which all tasks were stalled";

@@ -3,7 +3,7 @@
 
 use super::compute::{jain, spread};
 use super::*;
-use crate::measured::{Place, Tiers};
+use crate::measured::{IoStalls, Place, Tiers};
 
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
@@ -147,4 +147,30 @@ fn without_a_budget_there_is_no_error() {
     assert!(!all.contains_key("weir.p.cgroup/a.settle_ns"));
     assert!(!all.contains_key("weir.p.cgroup/a.budget_error_pct"));
     assert_eq!(value(&all, "cgroup/a.toptier_pct"), 100.0);
+}
+
+#[test]
+fn a_peak_is_the_worst_ten_seconds() {
+    let at = |second: u64| IoStalls {
+        at_ns: second * SECOND,
+        some_ns: 7 * SECOND + second.clamp(5, 10) * SECOND,
+        full_ns: 3 * SECOND,
+    };
+    let mut of = Measured {
+        phase: "p".into(),
+        elapsed_ns: 20 * SECOND,
+        ..Measured::default()
+    };
+    of.host.io_stalls = (0..=20).map(at).collect();
+    let all = metrics(Arm::Stock, &of);
+    let value = |name: &str| all[&format!("stock.p.host.{name}")].value;
+    assert_eq!(
+        (value("io_some_peak_pct"), value("io_full_peak_pct")),
+        (50.0, 0.0)
+    );
+    // Of less than ten seconds it is all there is.
+    of.host.io_stalls.truncate(8);
+    let all = metrics(Arm::Stock, &of);
+    let peak = all["stock.p.host.io_some_peak_pct"].value;
+    assert!((peak - 200.0 / 7.0).abs() < 1e-9, "{peak}");
 }

@@ -102,7 +102,8 @@ impl Pattern {
     }
 }
 
-/// The agent that enforces tier budgets, or has fast allocators reclaim: arm `weir` only.
+/// The agent that enforces tier budgets, has fast allocators reclaim, or keeps a policy: arm `weir`
+/// only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     /// How it moves pages: one of [`ENGINES`].
@@ -114,6 +115,9 @@ pub struct Agent {
     /// Its policy has `[reclaim]`: cgroups that allocate beyond their share reclaim for themselves.
     #[serde(default)]
     pub reclaim: bool,
+    /// What its policy file says besides.
+    #[serde(default)]
+    pub policy: String,
 }
 
 /// What an agent can move pages by.

@@ -222,14 +222,18 @@ fn backing(text: &str) -> Result<Backing, String> {
 /// `[agent]`: what moves memory between tiers in arm `weir`.
 pub(super) fn agent(root: &Table, host: &Host) -> Option<Agent> {
     let value = root.optional("agent")?;
-    let table = value.table(&["engine", "lend", "interval", "reclaim"])?;
+    let table = value.table(&["engine", "lend", "interval", "reclaim", "policy"])?;
     let reclaim = table
         .optional("reclaim")
         .and_then(|v| v.boolean())
         .unwrap_or(false);
-    if !host.weir.contains_key("tiers") && !reclaim {
+    let policy = table
+        .optional("policy")
+        .and_then(|v| v.string("the text of a policy file"))
+        .unwrap_or_default();
+    if !host.weir.contains_key("tiers") && !reclaim && policy.is_empty() {
         table.complain(
-            "has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`, or has allocators reclaim by `reclaim = true`",
+            "has nothing to do: it moves memory between the tiers that `[host]` names, as in `weir = { tiers = \"0;1\" }`, has allocators reclaim by `reclaim = true`, or keeps a `policy`",
         );
     }
     let engine = table.optional("engine").and_then(|v| {
@@ -255,5 +259,6 @@ pub(super) fn agent(root: &Table, host: &Host) -> Option<Agent> {
             .unwrap_or(true),
         interval_ms: interval_ms.unwrap_or(INTERVAL_MS),
         reclaim,
+        policy: policy.into(),
     })
 }

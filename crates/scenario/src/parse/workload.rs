@@ -3,11 +3,14 @@
 
 use super::{cgroup, name, tier};
 use crate::fio;
-use crate::model::{Backing, Filesystem, Job, Network, Phase, Scenario};
+use crate::model::{Backing, Filesystem, Job, Network, Phase, Scenario, Sync, SyncCall};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
 use std::collections::BTreeMap;
+
+/// From call to call of a job that syncs, if the file does not say.
+const SYNC_EVERY_MS: u64 = 1000;
 
 /// Names in `scenario` that a value may refer to; complains when it is none of them.
 fn reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
@@ -32,7 +35,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for table in root.tables(
         "job",
-        &["name", "cgroup", "disk", "fio", "memory", "network"],
+        &["name", "cgroup", "disk", "fio", "memory", "sync", "network"],
     ) {
         let taken: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
         let name = name(&table, &taken);
@@ -45,8 +48,11 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
             Some(path)
         });
         let memory = tier::memory(&table);
-        if let (Some(_), Some(value)) = (&memory, table.optional("fio")) {
-            value.complain("a job runs fio or reads `memory`: make two of it");
+        let sync = sync(&table);
+        let kinds = ["fio", "memory", "sync"].into_iter();
+        let kinds: Vec<Value> = kinds.filter_map(|kind| table.optional(kind)).collect();
+        if let [_, second, ..] = &kinds[..] {
+            second.complain("`fio`, `memory` and `sync` exclude each other: use two jobs");
         }
         let has_files = memory
             .as_ref()
@@ -75,21 +81,43 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
             name,
             cgroup,
             disk: disk.unwrap_or_default(),
-            fio: match memory {
-                None => fio_options(&table),
-                Some(_) => BTreeMap::new(),
+            fio: match (&memory, sync) {
+                (None, None) => fio_options(&table),
+                _ => BTreeMap::new(),
             },
-            network: network(&table, memory.is_some()),
+            network: network(&table, memory.is_some() || sync.is_some()),
             memory,
+            sync,
         });
     }
     jobs
 }
 
-fn network(job: &Table, reads_memory: bool) -> Option<Network> {
+fn sync(job: &Table) -> Option<Sync> {
+    let table = job.optional("sync")?.table(&["call", "every"])?;
+    let call = table.required("call", "call = \"syncfs\"")?;
+    let call = call.parsed("`sync` or `syncfs`", |text| match text {
+        "sync" => Ok(SyncCall::Sync),
+        "syncfs" => Ok(SyncCall::Syncfs),
+        _ => Err(format!(
+            "no call `{}`, {}",
+            text.escape_debug(),
+            suggest(text, ["sync", "syncfs"])
+        )),
+    });
+    let every = table.optional("every");
+    let every_ms =
+        every.and_then(|value| value.parsed("a duration, as in `\"1s\"`", units::milliseconds));
+    Some(Sync {
+        call: call?,
+        every_ms: every_ms.unwrap_or(SYNC_EVERY_MS),
+    })
+}
+
+fn network(job: &Table, writes_nothing: bool) -> Option<Network> {
     let value = job.optional("network")?;
-    if reads_memory {
-        value.complain("a job that reads memory receives nothing");
+    if writes_nothing {
+        value.complain("a job that writes no file receives nothing");
     }
     let table = value.table(&["bandwidth", "buffer"])?;
     let bandwidth = table.required("bandwidth", "bandwidth = \"117M/s\"")?;

@@ -25,6 +25,7 @@ impl PhaseResult {
                 mem_full_ns: Some(self.pressure.mem_full_ns),
                 ..io(&self.pressure)
             },
+            io_stalls: self.io_stalls.clone(),
             flusher_ns: self.flusher_cpu_ns,
             allocstalls: events("allocstall"),
             kswapd_scanned: events("pgscan_kswapd"),
@@ -62,6 +63,9 @@ impl PhaseResult {
         }
         for (path, bytes) in &self.written {
             cgroups.entry(path.clone()).or_default().written = Some(*bytes);
+        }
+        for (path, kills) in &self.oom_kills {
+            cgroups.entry(path.clone()).or_default().oom_kills = Some(*kills);
         }
         for (path, pressure) in &self.cgroup_pressure {
             cgroups.entry(path.clone()).or_default().pressure = Some(io(pressure));
@@ -103,16 +107,21 @@ fn job(fio: &Value) -> Job {
     let both = |path: &str| number("write", path) + number("read", path);
     let (reads, writes) = (count("read", "total_ios"), count("write", "total_ios"));
     let direction = if reads > writes { "read" } else { "write" };
-    let ns = |path: &str| count(direction, &format!("clat_ns/{path}"));
+    let latency = |kind: &str, path: &str| {
+        let ns = |key: &str| count(kind, &format!("{path}/{key}"));
+        Latency {
+            p50_ns: ns("percentile/50.000000"),
+            p99_ns: ns("percentile/99.000000"),
+            p999_ns: ns("percentile/99.900000"),
+            max_ns: ns("max"),
+        }
+    };
     Job {
         iops: both("iops"),
         bandwidth: both("bw_bytes"),
         total_ios: reads + writes,
-        latency: (reads + writes > 0).then(|| Latency {
-            p50_ns: ns("percentile/50.000000"),
-            p99_ns: ns("percentile/99.000000"),
-            max_ns: ns("max"),
-        }),
+        latency: (reads + writes > 0).then(|| latency(direction, "clat_ns")),
+        sync: (count("sync", "lat_ns/N") > 0).then(|| latency("sync", "lat_ns")),
         each: Vec::new(),
     }
 }
@@ -242,6 +251,25 @@ mod tests {
             "write": {"iops": 0.0, "bw_bytes": 0, "total_ios": 0, "clat_ns": {"max": 0}}
         });
         assert_eq!(job(&fio), Job::default());
+    }
+
+    #[test]
+    fn calls_of_fsync_have_latencies_of_their_own() {
+        let percentiles = |ns: u64| serde_json::json!({"50.000000": ns, "99.000000": 2 * ns, "99.900000": 3 * ns});
+        let fio = serde_json::json!({
+            "write": {"iops": 1.0, "bw_bytes": 4096, "total_ios": 9,
+                "clat_ns": {"max": 40, "percentile": percentiles(10)}},
+            "sync": {"total_ios": 0, "lat_ns": {"N": 9, "max": 4000, "percentile": percentiles(1000)}},
+        });
+        let latency = |p50_ns, max_ns| Latency {
+            p50_ns,
+            p99_ns: 2 * p50_ns,
+            p999_ns: 3 * p50_ns,
+            max_ns,
+        };
+        let job = job(&fio);
+        assert_eq!(job.latency, Some(latency(10, 40)));
+        assert_eq!(job.sync, Some(latency(1000, 4000)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was measured, raw: nothing here is computed but differences of counters.
 
-use crate::measured::{Cpu, Spread};
+use crate::measured::{Cpu, IoStalls, Spread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,12 @@ pub struct PhaseResult {
     pub disks: BTreeMap<String, DiskBytes>,
     /// Stall time over the phase, nanoseconds.
     pub pressure: Pressure,
+    /// What of it was of I/O, as time went by.
+    #[serde(default)]
+    pub io_stalls: Vec<IoStalls>,
+    /// By cgroup path: tasks killed for memory over the phase.
+    #[serde(default)]
+    pub oom_kills: BTreeMap<String, u64>,
     /// By cgroup path, of I/O only.
     #[serde(default)]
     pub cgroup_pressure: BTreeMap<String, Pressure>,

@@ -7,11 +7,12 @@ use crate::memory::HOT;
 use crate::memory::holder::Holder;
 use crate::memory::record::Held;
 use crate::mm::domain::PAGE;
-use crate::sched::psi::Pressure;
-use crate::sim::clock::SECOND;
+use crate::sched::psi::{Lost, Pressure};
+use crate::sim::clock::{Ns, SECOND};
 use crate::task::Job;
+use crate::task::latency::Latencies;
 use policy::UNLIMITED;
-use scenario::measured::{self, Host, Latency, Measured, MemoryJob, Place, Tiers};
+use scenario::measured::{self, Host, IoStalls, Latency, Measured, MemoryJob, Place, Tiers};
 use scenario::model::{Phase, Scenario};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             held: bytes(&probe.samples.cgroups[index]),
             pressure: Some(pressure(span.pressure[cgroup.pressure as usize])),
             written: Some(span.cleaned[index] * PAGE),
+            oom_kills: None,
             stat: span.stats[index].clone(),
             places: match has_tiers {
                 true => places(host, index, budget),
@@ -70,6 +72,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             held: bytes(&probe.samples.held),
             writeback: bytes(&probe.samples.writeback),
             pressure: pressure(span.pressure[0]),
+            io_stalls: io_stalls(&probe.samples.io_lost),
             flusher_ns: span.flushers,
             allocstalls: span.reclaimed.stalls,
             kswapd_scanned: span.reclaimed.pgscan_kswapd,
@@ -96,20 +99,34 @@ fn pressure(lost: Pressure) -> measured::Pressure {
     }
 }
 
+fn io_stalls(lost: &[(Ns, Lost)]) -> Vec<IoStalls> {
+    let begin = lost.first().map_or(0, |(at, _)| *at);
+    let stalls = lost.iter().map(|(at, lost)| IoStalls {
+        at_ns: at - begin,
+        some_ns: lost.some,
+        full_ns: lost.full,
+    });
+    stalls.collect()
+}
+
+fn latency(of: &Latencies) -> Option<Latency> {
+    Some(Latency {
+        p50_ns: of.per_mille(500)?,
+        p99_ns: of.per_mille(990)?,
+        p999_ns: of.per_mille(999)?,
+        max_ns: of.longest(),
+    })
+}
+
 fn job_of(job: &Job) -> measured::Job {
     let seconds = job.runtime.max(1) as f64 / SECOND as f64;
     let ios = job.latencies.total();
-    let percentile = |percent| job.latencies.percentile(percent);
-    let latency = |(p50_ns, p99_ns)| Latency {
-        p50_ns,
-        p99_ns,
-        max_ns: job.latencies.longest(),
-    };
     measured::Job {
         iops: ios as f64 / seconds,
         bandwidth: job.bytes as f64 / seconds,
         total_ios: ios,
-        latency: percentile(50).zip(percentile(99)).map(latency),
+        latency: latency(&job.latencies),
+        sync: latency(&job.syncs),
         each: job.each.clone(),
     }
 }

@@ -199,6 +199,11 @@ impl Psi {
         (self.memory_10 / OF) as u32
     }
 
+    /// Time that the host has lost so far to I/O.
+    pub fn io(&self) -> Lost {
+        self.groups[0].lost.io
+    }
+
     /// Time lost so far by each group, the host first.
     pub fn totals(&self) -> Vec<Pressure> {
         self.groups.iter().map(|group| group.lost).collect()

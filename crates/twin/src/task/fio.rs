@@ -323,6 +323,7 @@ mod tests {
     fn job(options: &[(&str, &str)]) -> Job {
         Job {
             memory: None,
+            sync: None,
             network: None,
             name: "a".into(),
             cgroup: None,

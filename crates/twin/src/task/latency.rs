@@ -38,9 +38,9 @@ impl Latencies {
         self.longest
     }
 
-    /// What `percent` of all are not longer than; `None` if there were none.
-    pub fn percentile(&self, percent: u64) -> Option<Ns> {
-        let wanted = (self.total * percent).div_ceil(100).max(1);
+    /// What so many of a thousand are not longer than; `None` if there were none.
+    pub fn per_mille(&self, part: u64) -> Option<Ns> {
+        let wanted = (self.total * part).div_ceil(1000).max(1);
         let mut seen = 0;
         let found = self.counts.iter().position(|count| {
             seen += count;
@@ -92,11 +92,11 @@ mod tests {
     #[test]
     fn percentiles_and_the_longest() {
         let mut latencies = Latencies::default();
-        assert_eq!(latencies.percentile(99), None);
+        assert_eq!(latencies.per_mille(990), None);
         latencies.add(100, 98);
         latencies.add(1_000_000, 2);
-        assert_eq!(latencies.percentile(50), Some(100));
-        assert!(latencies.percentile(99).is_some_and(|ns| ns > 900_000));
+        assert_eq!(latencies.per_mille(500), Some(100));
+        assert!(latencies.per_mille(990).is_some_and(|ns| ns > 900_000));
         assert_eq!((latencies.total(), latencies.longest()), (100, 1_000_000));
     }
 }

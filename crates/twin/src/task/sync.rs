@@ -97,7 +97,12 @@ impl Tasks {
             }
             _ if std::mem::take(&mut self.files[file].failed) => self.task_ends(index),
             Step::Pages | Step::InFlight | Step::Commit => {
-                self.tasks[index].state = State::Idle;
+                let (now, task) = (self.now, &mut self.tasks[index]);
+                task.state = State::Idle;
+                if now >= task.measured_from {
+                    let took = now - task.sync_began.max(task.measured_from);
+                    self.jobs[task.job].syncs.add(took, 1);
+                }
                 self.goes_on_writing(index);
             }
         }
