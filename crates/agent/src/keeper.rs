@@ -226,12 +226,13 @@ impl Keeper {
 
     fn plan(&mut self, place: &Place, changes: &mut Vec<Change>) {
         let wanted = self.rules.wanted(&place.path, place.delegated);
-        let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
-        knobs.extend(self.ledger.knobs(place));
+        let memory_max = || self.tree.memory_max(&place.directory);
         let wanted: BTreeMap<Knob, Setting> = wanted
             .into_iter()
-            .map(|(knob, setting)| (knob, setting.clone()))
+            .filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
             .collect();
+        let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
+        knobs.extend(self.ledger.knobs(place));
         for knob in Knob::DIRTY {
             if !knobs.contains(&knob) {
                 self.standings.remove(place, knob);

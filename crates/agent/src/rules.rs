@@ -16,6 +16,9 @@
 //! first, exceptions after. In the example `docker-1f00.scope` gets a ceiling of 1G and a floor of
 //! 64M, all others a ceiling of 256M.
 //!
+//! `"memory.dirty_bytes" = "50%"` is that much of the cgroup's `memory.max`, or the least of those
+//! above it. Without one the rule does not count there.
+//!
 //! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are
 //! in a directory of a user other than root (a delegated subtree), unless it says `delegated =
 //! true`.
@@ -47,9 +50,34 @@ pub struct Setting {
     pub text: String,
     /// What that stands for.
     pub value: u64,
+    /// The value is percent of the cgroup's `memory.max`.
+    pub is_share: bool,
     /// The line of the rule it comes from.
     pub line: usize,
 }
+
+impl Setting {
+    /// The same for a cgroup that may hold `memory_max` bytes at most; nothing if it is to be a
+    /// share of what has no bound.
+    pub fn of(&self, memory_max: impl FnOnce() -> Option<u64>) -> Option<Setting> {
+        if !self.is_share {
+            return Some(self.clone());
+        }
+        // Whole pages, as the module would make of it, so that it reads back as it was written.
+        let pages = memory_max()? / PAGE * self.value / 100;
+        let bytes = pages.max(CEILING_PAGES) * PAGE;
+        Some(Setting {
+            text: bytes.to_string(),
+            value: bytes,
+            is_share: false,
+            line: self.line,
+        })
+    }
+}
+
+const PAGE: u64 = 4096;
+/// No ceiling is less.
+const CEILING_PAGES: u64 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
@@ -148,6 +176,17 @@ fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
         let Some(text) = value.scalar() else {
             continue;
         };
+        let share = text.trim().strip_suffix('%').and_then(|n| n.parse().ok());
+        if let (Knob::DirtyBytes, Some(percent @ 1..=100)) = (knob, share) {
+            let setting = Setting {
+                text: text.trim().into(),
+                value: percent,
+                is_share: true,
+                line,
+            };
+            set.insert(knob, setting);
+            continue;
+        }
         match knob.parse(&text) {
             Ok(number) => {
                 let text = text.trim().to_string();
@@ -156,6 +195,7 @@ fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
                     Setting {
                         text,
                         value: number,
+                        is_share: false,
                         line,
                     },
                 );

@@ -56,6 +56,7 @@ mod tests {
         let rule = Setting {
             text: "16M".into(),
             value: 16 << 20,
+            is_share: false,
             line: 3,
         };
         let place = Place {

@@ -81,6 +81,18 @@ impl Tree {
         }
     }
 
+    /// Bytes that the cgroup with this directory may hold, by its own `memory.max` and those above
+    /// it; none without a bound.
+    pub fn memory_max(&self, directory: &Path) -> Option<u64> {
+        let path = directory.ancestors();
+        let path = path.take_while(|directory| *directory != self.root);
+        let limits = path.filter_map(|directory| {
+            let text = fs::read_to_string(directory.join("memory.max")).ok()?;
+            text.trim().parse().ok()
+        });
+        limits.min()
+    }
+
     /// The cgroup with this directory, if it is one of this hierarchy.
     fn place(&self, directory: &Path) -> Option<Place> {
         let below = directory.strip_prefix(&self.root).ok()?;

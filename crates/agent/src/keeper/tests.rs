@@ -319,3 +319,25 @@ fn cgroups_that_vanish_meanwhile_are_no_error() {
         bench.said()
     );
 }
+
+#[test]
+fn a_share_of_memory_follows_memory_max() {
+    let mut bench =
+        Bench::new("[[rule]]\ncgroup = \"/pods/*\"\nset = { \"memory.dirty_bytes\" = \"50%\" }\n");
+    bench.make("pods/a");
+    let ceiling = |bench: &mut Bench| {
+        bench.keeper.scan();
+        let text = fs::read_to_string(bench.file("pods/a", "memory.dirty_bytes")).expect("there");
+        text.trim().to_string()
+    };
+    bench.write("pods/a", "memory.max", "max");
+    assert_eq!(ceiling(&mut bench), "max", "no bound, no share of it");
+    bench.write("pods/a", "memory.max", "33554432");
+    assert_eq!(ceiling(&mut bench), "16777216");
+    bench.write("pods", "memory.max", "8388608");
+    assert_eq!(ceiling(&mut bench), "4194304", "one above has less");
+    for cgroup in ["pods", "pods/a"] {
+        bench.write(cgroup, "memory.max", "max");
+    }
+    assert_eq!(ceiling(&mut bench), "max", "put back");
+}

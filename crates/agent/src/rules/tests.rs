@@ -172,3 +172,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_ceiling_may_be_a_share_of_memory() {
+    let rules = parsed("[[rule]]\ncgroup = '/a'\nset = { \"memory.dirty_bytes\" = \"75%\" }");
+    let wanted = rules.wanted("/a", false);
+    let setting = wanted[&Knob::DirtyBytes];
+    let of = |bytes| setting.of(|| bytes).map(|setting| setting.text);
+    assert_eq!(of(Some(32 << 20)), Some("25165824".into()));
+    assert_eq!(of(Some(4096 * 3)), Some("8192".into()));
+    assert_eq!((of(Some(0)), of(None)), (Some("8192".into()), None));
+    for text in ["0%", "101%", "%"] {
+        let why = refused(&format!(
+            "[[rule]]\ncgroup = '/a'\nset = {{ \"memory.dirty_bytes\" = \"{text}\" }}"
+        ));
+        assert!(why.contains("dirty_bytes"), "{why}");
+    }
+    refused("[[rule]]\ncgroup = '/a'\nset = { \"memory.dirty_min\" = \"50%\" }");
+}
