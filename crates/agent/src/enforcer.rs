@@ -5,10 +5,11 @@ use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::keeper::Keeper;
+use crate::objective::settings as objective;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::settings as reclaim;
 use crate::rules::Rules;
-use crate::tier::settings::Settings;
+use crate::tier::settings as tier;
 use config::problem::Problems;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,10 +31,35 @@ pub struct Enforcer {
     /// Since when, in seconds since the epoch.
     accepted_at: f64,
     reloads: [u64; 2],
-    /// What it says of tiers, for who keeps them.
-    tier: Rc<RefCell<Settings>>,
-    /// What it says of allocators, likewise.
-    reclaim: Rc<RefCell<reclaim::Settings>>,
+    others: Others,
+}
+
+/// What a policy says to other controllers, for them to see.
+#[derive(Clone)]
+pub struct Others {
+    /// Its section of tiers.
+    pub tier: Rc<RefCell<tier::Settings>>,
+    /// Its section of allocators.
+    pub reclaim: Rc<RefCell<reclaim::Settings>>,
+    /// Its objectives, in file order.
+    pub objectives: Rc<RefCell<Vec<objective::Settings>>>,
+}
+
+impl Others {
+    /// As `rules` say.
+    pub fn of(rules: &Rules) -> Others {
+        Others {
+            tier: Rc::new(RefCell::new(rules.tier.clone())),
+            reclaim: Rc::new(RefCell::new(rules.reclaim.clone())),
+            objectives: Rc::new(RefCell::new(rules.objectives.clone())),
+        }
+    }
+
+    fn follow(&self, rules: &Rules) {
+        *self.tier.borrow_mut() = rules.tier.clone();
+        *self.reclaim.borrow_mut() = rules.reclaim.clone();
+        *self.objectives.borrow_mut() = rules.objectives.clone();
+    }
 }
 
 impl Enforcer {
@@ -43,8 +69,7 @@ impl Enforcer {
         file: Option<PolicyFile>,
         journal: Journal,
         scan_every: Duration,
-        tier: Rc<RefCell<Settings>>,
-        reclaim: Rc<RefCell<reclaim::Settings>>,
+        others: Others,
     ) -> Enforcer {
         let mut enforcer = Enforcer {
             keeper,
@@ -56,8 +81,7 @@ impl Enforcer {
             accepted: true,
             accepted_at: now(),
             reloads: [0; 2],
-            tier,
-            reclaim,
+            others,
         };
         enforcer.scan();
         enforcer
@@ -76,8 +100,7 @@ impl Enforcer {
             Ok(rules) => {
                 self.accepted_at = now();
                 self.journal.say(&Event::Policy { rules: rules.len() });
-                *self.tier.borrow_mut() = rules.tier.clone();
-                *self.reclaim.borrow_mut() = rules.reclaim.clone();
+                self.others.follow(&rules);
                 self.keeper.follow(rules);
             }
             Err(problems) => self.journal.say(&Event::Refused {

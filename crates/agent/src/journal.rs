@@ -139,13 +139,42 @@ pub enum Event {
     Unlimited {
         /// Path of the cgroup.
         cgroup: String,
+        /// Name of the file that has the limit.
+        limit: &'static str,
     },
     /// A limit was changed by another program, and stays.
     LimitLeft {
         /// Path of the cgroup.
         cgroup: String,
+        /// Name of the file that has the limit.
+        limit: &'static str,
         /// What it says.
         value: String,
+    },
+    /// What others may hold for the sake of a cgroup has changed.
+    Budget {
+        /// Index of the objective in the policy file, from 0.
+        objective: usize,
+        /// What was measured, and what it should not exceed.
+        measured: String,
+        /// What each of the others may hold, in KiB; none: as much as it likes.
+        each_kib: Option<u64>,
+        /// How many others there are.
+        others: usize,
+        /// It is only said.
+        observing: bool,
+    },
+    /// A cgroup has a ceiling for an objective's sake, which follows.
+    Ceiling {
+        /// Path of the cgroup.
+        cgroup: String,
+        /// The ceiling that it begins with, in KiB.
+        to_kib: u64,
+    },
+    /// Objectives cannot be kept, or not as they should be.
+    Objective {
+        /// What is wrong, for people.
+        why: String,
     },
     /// Allocators cannot be limited, or not as they should be.
     Reclaim {
@@ -261,15 +290,43 @@ impl fmt::Display for Event {
                 "{}: memory.high would be {to_mib} MiB, usage is {usage_mib} MiB (observing)",
                 cgroup.escape_debug()
             ),
-            Event::Unlimited { cgroup } => {
-                write!(f, "{}: memory.high = max as before", cgroup.escape_debug())
+            Event::Unlimited { cgroup, limit } => {
+                write!(f, "{}: {limit} = max as before", cgroup.escape_debug())
             }
-            Event::LimitLeft { cgroup, value } => write!(
+            Event::LimitLeft {
+                cgroup,
+                limit,
+                value,
+            } => write!(
                 f,
-                "{}: memory.high stays {}: another program set it",
+                "{}: {limit} stays {}: another program set it",
                 cgroup.escape_debug(),
                 value.escape_debug()
             ),
+            Event::Budget {
+                objective,
+                measured,
+                each_kib,
+                others,
+                observing,
+            } => {
+                let may = if *observing {
+                    "would be allowed"
+                } else {
+                    "may have"
+                };
+                let each = each_kib.map_or("any number of".into(), |kib| format!("{kib} KiB of"));
+                write!(
+                    f,
+                    "objective {objective}: {measured}: each of {others} others {may} {each} dirty pages"
+                )
+            }
+            Event::Ceiling { cgroup, to_kib } => write!(
+                f,
+                "{}: memory.dirty_bytes = {to_kib} KiB and following, was max (for an objective)",
+                cgroup.escape_debug()
+            ),
+            Event::Objective { why } => write!(f, "error: objectives: {why}"),
             Event::Reclaim { why } => write!(f, "error: reclaim: {why}"),
             Event::Ended => write!(f, "ended; knobs stay as they are"),
         }

@@ -7,6 +7,7 @@
 //!                 inotify ─┘  └─► ledger, journal
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
+//! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
 //!
@@ -21,11 +22,14 @@ pub mod journal;
 pub mod keeper;
 mod knob_file;
 pub mod ledger;
+mod limits;
 pub mod metrics;
+pub mod objective;
 mod policy_file;
 pub mod reclaim;
 pub mod rules;
 pub mod run;
+mod saved;
 mod standing;
 mod step;
 pub mod tier;

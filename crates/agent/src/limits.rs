@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writing `memory.high`, and what keeps another program's value from being lost.
+//! Writing limits, and what keeps another program's value from being lost. A limit is a file of
+//! each cgroup that takes bytes, or `max` for none: `memory.high`, `memory.dirty_bytes`.
 //!
-//! Up to Linux 6.15 a write below the usage makes the writing task reclaim the difference first. It
-//! gives up on a signal, or when reclaim finds nothing; the limit is set by then. Later kernels
-//! leave that to the cgroup's own tasks if the file is opened with O_NONBLOCK.
+//! Up to Linux 6.15 a write of a `memory.high` below the usage makes the writing task reclaim the
+//! difference first. It gives up on a signal, or when reclaim finds nothing; the limit is set by
+//! then. Later kernels leave that to the cgroup's own tasks if the file is opened with O_NONBLOCK.
 
-use super::saved::Saved;
 use crate::journal::{Event, Journal};
+use crate::saved::Saved;
 use crate::tree::{Place, Tree};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-const FILE: &str = "memory.high";
-/// How `memory.high` says that there is none.
+/// How a limit's file says that there is none.
 const NONE: &str = "max";
 const PAGE: u64 = 4096;
 
@@ -30,9 +30,9 @@ pub enum Found {
     Gone,
 }
 
-/// Whether `memory.high` says `pages`; no limit if `None`.
-pub fn look(directory: &Path, pages: Option<u64>) -> Found {
-    let Ok(text) = fs::read_to_string(directory.join(FILE)) else {
+/// Whether the limit's file says `pages`; no limit if `None`.
+pub fn look(limit: &str, directory: &Path, pages: Option<u64>) -> Found {
+    let Ok(text) = fs::read_to_string(directory.join(limit)) else {
         return Found::Gone;
     };
     match text.trim() {
@@ -41,17 +41,17 @@ pub fn look(directory: &Path, pages: Option<u64>) -> Found {
     }
 }
 
-/// Writes `memory.high`; no limit if `None`.
+/// Writes the limit's file; no limit if `None`.
 ///
 /// # Errors
 /// The kernel's, or the cgroup is gone.
-pub fn write(directory: &Path, pages: Option<u64>) -> io::Result<()> {
+fn write(limit: &str, directory: &Path, pages: Option<u64>) -> io::Result<()> {
     // Not made: a directory that is no cgroup's would get one.
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
         .custom_flags(nix::libc::O_NONBLOCK)
-        .open(directory.join(FILE))?;
+        .open(directory.join(limit))?;
     file.write_all(format!("{}\n", words(pages)).as_bytes())
 }
 
@@ -64,7 +64,7 @@ fn words(pages: Option<u64>) -> String {
 /// # Errors
 /// What was found instead of `before`: nothing was written. Or why it cannot be.
 pub fn set(saved: &mut Saved, place: &Place, before: Option<u64>, to: u64) -> Result<(), Refused> {
-    match look(&place.directory, before) {
+    match look(saved.limit(), &place.directory, before) {
         Found::Own => {}
         other => {
             saved.note(place, &[])?;
@@ -77,7 +77,7 @@ pub fn set(saved: &mut Saved, place: &Place, before: Option<u64>, to: u64) -> Re
         .map(|pages| pages * PAGE)
         .collect();
     saved.note(place, &values)?;
-    write(&place.directory, Some(to))?;
+    write(saved.limit(), &place.directory, Some(to))?;
     Ok(())
 }
 
@@ -86,9 +86,9 @@ pub fn set(saved: &mut Saved, place: &Place, before: Option<u64>, to: u64) -> Re
 /// # Errors
 /// As for [`set`].
 pub fn put_back(saved: &mut Saved, place: &Place, limit: u64) -> Result<(), Refused> {
-    let found = look(&place.directory, Some(limit));
+    let found = look(saved.limit(), &place.directory, Some(limit));
     if found == Found::Own {
-        write(&place.directory, None)?;
+        write(saved.limit(), &place.directory, None)?;
     }
     saved.note(place, &[])?;
     match found {
@@ -121,11 +121,13 @@ impl From<anyhow::Error> for Refused {
     }
 }
 
-/// Puts back what an agent that was killed has left.
-pub fn take_over(mut saved: Saved, tree: &Tree, journal: &Journal) {
+/// Puts back what an agent that was killed has left; what could not be, for people.
+pub fn take_over(mut saved: Saved, tree: &Tree, journal: &Journal) -> Vec<String> {
+    let mut failed = Vec::new();
     if saved.entries().next().is_none() {
-        return;
+        return failed;
     }
+    let limit = saved.limit();
     let mut there = BTreeMap::new();
     tree.walk(tree.root(), |place| {
         there.insert(place.inode, place.clone());
@@ -135,34 +137,34 @@ pub fn take_over(mut saved: Saved, tree: &Tree, journal: &Journal) {
         let Some(place) = there.get(&entry.inode).filter(|at| at.path == entry.cgroup) else {
             continue;
         };
-        let text = fs::read_to_string(place.directory.join(FILE)).unwrap_or_default();
+        let text = fs::read_to_string(place.directory.join(limit)).unwrap_or_default();
         let text = text.trim();
         let is_own = text
             .parse()
             .is_ok_and(|bytes| entry.values.contains(&bytes));
         let cgroup = place.path.clone();
-        match is_own.then(|| write(&place.directory, None)) {
-            Some(Ok(())) => journal.say(&Event::Unlimited { cgroup }),
-            Some(Err(why)) => journal.say(&Event::Reclaim {
-                why: format!("{cgroup}: {FILE} cannot be put back to {NONE}: {why}"),
-            }),
+        match is_own.then(|| write(limit, &place.directory, None)) {
+            Some(Ok(())) => journal.say(&Event::Unlimited { cgroup, limit }),
+            Some(Err(why)) => failed.push(format!(
+                "{cgroup}: {limit} cannot be put back to {NONE}: {why}"
+            )),
             None if text == NONE => {}
             None => journal.say(&Event::LimitLeft {
                 cgroup,
+                limit,
                 value: text.into(),
             }),
         }
     }
-    if let Err(why) = saved.clear() {
-        journal.say(&Event::Reclaim {
-            why: format!("{why:#}"),
-        });
-    }
+    failed.extend(saved.clear().err().map(|why| format!("{why:#}")));
+    failed
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FILE: &str = "memory.high";
 
     struct Cgroup {
         dir: tempfile::TempDir,
@@ -183,7 +185,7 @@ mod tests {
         });
         Cgroup {
             place: place.expect("found"),
-            saved: Saved::open(&dir.path().join("state")).expect("empty"),
+            saved: Saved::open(&dir.path().join("state"), FILE).expect("empty"),
             dir,
         }
     }
@@ -195,9 +197,10 @@ mod tests {
 
         /// As after SIGKILL: the next agent knows what is in the file.
         fn next_agent(&self) {
-            let saved = Saved::open(&self.dir.path().join("state")).expect("read");
+            let saved = Saved::open(&self.dir.path().join("state"), FILE).expect("read");
             let tree = Tree::at(self.dir.path()).expect("a hierarchy");
-            take_over(saved, &tree, &Journal::new(std::io::sink(), false));
+            let failed = take_over(saved, &tree, &Journal::new(std::io::sink(), false));
+            assert_eq!(failed, [""; 0]);
         }
     }
 
@@ -240,7 +243,7 @@ mod tests {
         fs::write(of.place.directory.join(FILE), "12288\n").expect("written");
         of.next_agent();
         assert_eq!(of.says(), "12288\n");
-        let saved = Saved::open(&of.dir.path().join("state")).expect("read");
+        let saved = Saved::open(&of.dir.path().join("state"), FILE).expect("read");
         assert_eq!(saved.entries().count(), 0);
     }
 }

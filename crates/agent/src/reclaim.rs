@@ -14,7 +14,7 @@
 //!
 //! A limit that its cgroup has not come near for 10 s is put back to `max`. Only a `memory.high` of
 //! `max` is ever replaced; one that another program writes meanwhile is left to that program. What
-//! is set is noted in a file first ([`saved`]), so that the next agent puts it back if this one is
+//! is set is noted in a file first ([`crate::saved`]), so that the next agent puts it back if this one is
 //! killed.
 //!
 //! Cgroups that hold less than a hundredth of memory are not limited, nor looked at: there is
@@ -24,17 +24,16 @@
 mod candidates;
 mod host;
 mod keeper;
-mod limits;
-mod saved;
 pub mod settings;
 mod status;
 
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
+use crate::limits;
+use crate::saved::Saved;
 use crate::tree::Tree;
 use keeper::Keeper;
-use saved::Saved;
 use settings::{Mode, Settings};
 use status::Status;
 use std::cell::RefCell;
@@ -46,6 +45,8 @@ use std::thread::JoinHandle;
 
 /// The file that notes what is set, in the agent's directory of state.
 const FILE: &str = "reclaim.json";
+/// What is limited by.
+const LIMIT: &str = "memory.high";
 
 /// The part of the agent that limits allocators.
 pub struct Reclaim {
@@ -87,11 +88,12 @@ impl Reclaim {
         journal: Journal,
     ) -> Reclaim {
         let state = directory.join(FILE);
-        match Saved::open(&state) {
+        let failed = match Saved::open(&state, LIMIT) {
             Ok(saved) => limits::take_over(saved, &tree, &journal),
-            Err(why) => journal.say(&Event::Reclaim {
-                why: format!("{why:#}"),
-            }),
+            Err(why) => vec![format!("{why:#}")],
+        };
+        for why in failed {
+            journal.say(&Event::Reclaim { why });
         }
         Reclaim {
             root: root.into(),
@@ -111,7 +113,7 @@ impl Reclaim {
             host::Host::at(&self.root),
             self.tree.clone(),
             self.used.clone(),
-            Saved::open(&self.state)?,
+            Saved::open(&self.state, LIMIT)?,
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy file: which cgroups get which knobs. Its sections `[tier]` and `[reclaim]` have
-//! explanations of their own.
+//! The policy file: which cgroups get which knobs. Its sections `[tier]`, `[reclaim]` and
+//! `[[objective]]` have explanations of their own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -24,6 +24,7 @@
 //! true`.
 
 use crate::globs::{matches, patterns};
+use crate::objective::settings as objective;
 use crate::reclaim::settings as reclaim;
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
@@ -41,6 +42,8 @@ pub struct Rules {
     pub tier: Settings,
     /// Whether, and how, allocators are limited.
     pub reclaim: reclaim::Settings,
+    /// Bounds on waits, and who may be limited for them.
+    pub objectives: Vec<objective::Settings>,
 }
 
 /// A value as a rule says it.
@@ -102,20 +105,30 @@ impl Rules {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn parse(file: &str, text: &str) -> Result<Rules, Problems> {
-        reader::read(file, text, &["rule", "tier", "reclaim"], |root| {
-            let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
-            let tier = root.optional("tier");
-            let reclaim = root.optional("reclaim");
-            Rules {
-                rules: tables.iter().map(rule).collect(),
-                tier: tier
-                    .and_then(|tier| tier.table(settings::KEYS))
-                    .map_or_else(Settings::default, |table| Settings::read(&table)),
-                reclaim: reclaim
-                    .and_then(|reclaim| reclaim.table(reclaim::KEYS))
-                    .map_or_else(Default::default, |table| reclaim::Settings::read(&table)),
-            }
-        })
+        reader::read(
+            file,
+            text,
+            &["rule", "tier", "reclaim", "objective"],
+            |root| {
+                let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
+                let tier = root.optional("tier");
+                let reclaim = root.optional("reclaim");
+                let objectives = root.tables("objective", objective::KEYS);
+                Rules {
+                    rules: tables.iter().map(rule).collect(),
+                    tier: tier
+                        .and_then(|tier| tier.table(settings::KEYS))
+                        .map_or_else(Settings::default, |table| Settings::read(&table)),
+                    reclaim: reclaim
+                        .and_then(|reclaim| reclaim.table(reclaim::KEYS))
+                        .map_or_else(Default::default, |table| reclaim::Settings::read(&table)),
+                    objectives: objectives
+                        .iter()
+                        .filter_map(objective::Settings::read)
+                        .collect(),
+                }
+            },
+        )
     }
 
     /// How many rules there are.

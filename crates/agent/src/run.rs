@@ -4,12 +4,13 @@
 //! but what it published last.
 
 use crate::controller::Controller;
-use crate::enforcer::Enforcer;
+use crate::enforcer::{Enforcer, Others};
 use crate::http;
 use crate::journal::{Event, Journal};
 use crate::keeper::Keeper;
 use crate::ledger::Ledger;
 use crate::metrics::{Exporter, Published, Shown};
+use crate::objective::Objectives;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::Reclaim;
 use crate::rules::Rules;
@@ -23,7 +24,6 @@ use observe::read::cgroup;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
-use std::cell::RefCell;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -98,28 +98,37 @@ fn go_on(
         listen: listening.as_ref().map(|(_, address)| address.to_string()),
         rules: rules.len(),
     });
-    let settings = Rc::new(RefCell::new(rules.tier.clone()));
-    let limited = Rc::new(RefCell::new(rules.reclaim.clone()));
+    let others = Others::of(&rules);
     let directory = options.state.parent().unwrap_or(Path::new("/"));
     let tiers = tier::keeper::Keeper::new(
         Host::at(&options.root),
         tree.clone(),
-        Rc::clone(&settings),
+        Rc::clone(&others.tier),
         directory.into(),
         journal.clone(),
     );
     let reclaim = Reclaim::new(
         &options.root,
         tree.clone(),
-        Rc::clone(&limited),
+        Rc::clone(&others.reclaim),
+        directory,
+        journal.clone(),
+    );
+    let objectives = Objectives::new(
+        tree.clone(),
+        Rc::clone(&others.objectives),
         directory,
         journal.clone(),
     );
     let keeper = Keeper::new(tree, rules, ledger, journal.clone());
     let every = options.scan_every;
-    let enforcer = Enforcer::start(keeper, file, journal.clone(), every, settings, limited);
-    let mut controllers: Vec<Box<dyn Controller>> =
-        vec![Box::new(enforcer), Box::new(tiers), Box::new(reclaim)];
+    let enforcer = Enforcer::start(keeper, file, journal.clone(), every, others);
+    let mut controllers: Vec<Box<dyn Controller>> = vec![
+        Box::new(enforcer),
+        Box::new(tiers),
+        Box::new(reclaim),
+        Box::new(objectives),
+    ];
     publish(&controllers, &exporter);
     if let Some((listener, address)) = listening {
         if !address.ip().is_loopback() {

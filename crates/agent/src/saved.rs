@@ -22,7 +22,7 @@ pub struct Entry {
     pub cgroup: String,
     /// Of the directory, which tells a cgroup from its successor.
     pub inode: u64,
-    /// What `memory.high` may say, in bytes.
+    /// What the limit's file may say, in bytes.
     pub values: Vec<u64>,
 }
 
@@ -36,19 +36,21 @@ struct Document {
 #[derive(Debug)]
 pub struct Saved {
     file: PathBuf,
+    limit: &'static str,
     entries: BTreeMap<u64, Entry>,
 }
 
 impl Saved {
-    /// What the file says; nothing if it is not there.
+    /// What the file says of limits that are written to cgroups' files called `limit`; nothing if it
+    /// is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.
-    pub fn open(file: &Path) -> Result<Saved> {
+    pub fn open(file: &Path, limit: &'static str) -> Result<Saved> {
         let entries = match fs::read_to_string(file) {
             Ok(text) => parsed(&text).with_context(|| {
                 format!(
-                    "{} does not say which limits were set: remove it, and put memory.high of cgroups that are limited \
+                    "{} does not say which limits were set: remove it, and put {limit} of cgroups that are limited \
                      back to max by hand",
                     file.display()
                 )
@@ -58,11 +60,17 @@ impl Saved {
         };
         Ok(Saved {
             file: file.into(),
+            limit,
             entries: entries
                 .into_iter()
                 .map(|entry| (entry.inode, entry))
                 .collect(),
         })
+    }
+
+    /// Name of the cgroups' files that the limits are written to.
+    pub fn limit(&self) -> &'static str {
+        self.limit
     }
 
     /// All entries, by cgroup.
@@ -129,18 +137,21 @@ mod tests {
             inode,
             delegated: false,
         };
-        let mut saved = Saved::open(&file).expect("nothing yet");
+        let mut saved = Saved::open(&file, "memory.high").expect("nothing yet");
         saved.note(&place(1), &[4096]).expect("written");
         saved.note(&place(2), &[4096, 8192]).expect("written");
         saved.note(&place(1), &[]).expect("written");
-        let again = Saved::open(&file).expect("read");
+        let again = Saved::open(&file, "memory.high").expect("read");
         let entries: Vec<_> = again.entries().cloned().collect();
         let [entry] = &entries[..] else {
             panic!("{entries:?}")
         };
         assert_eq!((entry.inode, &entry.values[..]), (2, &[4096, 8192][..]));
         fs::write(&file, "{\"version\": 2, \"entries\": []}").expect("written");
-        let why = format!("{:#}", Saved::open(&file).expect_err("refused"));
+        let why = format!(
+            "{:#}",
+            Saved::open(&file, "memory.high").expect_err("refused")
+        );
         assert!(
             why.contains("put memory.high") && why.contains("version 2"),
             "{why}"

@@ -79,9 +79,7 @@ impl Objective {
     /// [`UNLIMITED`] without a budget.
     pub fn level(&self, least: u64, held: &[u64]) -> u64 {
         // SAFETY: as many numbers as are said.
-        unsafe {
-            c::weir_objective_level(self.budget, least, held.as_ptr(), held.len() as u64)
-        }
+        unsafe { c::weir_objective_level(self.budget, least, held.as_ptr(), held.len() as u64) }
     }
 }
 
@@ -135,7 +133,14 @@ mod tests {
         steps(&mut objective, 200, &look(3, 370));
         assert_eq!(objective.budget, 375, "3/4 of the wall");
 
-        assert_eq!(Objective { budget: 375, ..objective }.level(0, &[100, 900]), 275);
+        assert_eq!(
+            Objective {
+                budget: 375,
+                ..objective
+            }
+            .level(0, &[100, 900]),
+            275
+        );
     }
 
     #[test]
@@ -172,7 +177,10 @@ mod tests {
             measured: 0,
             ..look(0, 370)
         };
-        let draining = Look { held: 9_000, ..idle };
+        let draining = Look {
+            held: 9_000,
+            ..idle
+        };
         steps(&mut objective, 300, &draining);
         steps(&mut objective, 59, &idle);
         assert_eq!(objective.budget, 375);
@@ -206,7 +214,11 @@ mod tests {
         let enough = rate * bound_ms / 1_000;
         for second in 0..1_200 {
             let may = objective.budget.min(host);
-            held = if held > may { held.saturating_sub(rate).max(may) } else { may };
+            held = if held > may {
+                held.saturating_sub(rate).max(may)
+            } else {
+                may
+            };
             let value = held * 1_000_000_000 / rate;
             let look = Look {
                 value,
@@ -223,8 +235,16 @@ mod tests {
             }
         }
         if host > enough + enough / 8 && enough >= 16 {
-            prop_assert!(objective.budget <= enough + enough / 4 + 1, "{} of {enough}", objective.budget);
-            prop_assert!(objective.budget * 2 + 2 >= enough * 9 / 16, "{} of {enough}", objective.budget);
+            prop_assert!(
+                objective.budget <= enough + enough / 4 + 1,
+                "{} of {enough}",
+                objective.budget
+            );
+            prop_assert!(
+                objective.budget * 2 + 2 >= enough * 9 / 16,
+                "{} of {enough}",
+                objective.budget
+            );
         }
         prop_assert!(breaks <= 8, "{breaks} breaks");
         Ok(())

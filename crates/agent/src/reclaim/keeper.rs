@@ -3,11 +3,11 @@
 
 use super::candidates::{self, Reading};
 use super::host::{Host, Memory};
-use super::limits::{self, Found, Refused};
-use super::saved::Saved;
 use super::settings::{Mode, Settings};
 use super::status::Status;
 use crate::journal::{Event, Journal};
+use crate::limits::{self, Found, Refused};
+use crate::saved::Saved;
 use crate::tree::{Place, Tree};
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -209,7 +209,7 @@ impl Keeper {
             if self.settings.is_exempt(&place.path) {
                 continue;
             }
-            let fixed = limits::look(&place.directory, None) != Found::Own;
+            let fixed = limits::look(self.saved.limit(), &place.directory, None) != Found::Own;
             if let Some(member) = self.members.get_mut(&place.inode) {
                 // Another program's limit may be gone, or systemd has put `max` in place of ours.
                 let is_due = member.group.fixed != 0 && member.near.elapsed() > UNUSED;
@@ -265,6 +265,7 @@ impl Keeper {
     }
 
     fn apply(&mut self, inode: u64, limit: u64, now: Instant) {
+        let file = self.saved.limit();
         let Some(member) = self.members.get_mut(&inode) else {
             return;
         };
@@ -306,7 +307,11 @@ impl Keeper {
                 member.group.limit = UNLIMITED;
                 member.group.fixed = 1;
                 member.near = now;
-                self.journal.say(&Event::LimitLeft { cgroup, value });
+                self.journal.say(&Event::LimitLeft {
+                    cgroup,
+                    limit: file,
+                    value,
+                });
             }
             Err(Refused::Found(_)) => {
                 self.members.remove(&inode);
@@ -320,11 +325,15 @@ impl Keeper {
         if member.group.limit == UNLIMITED {
             return;
         }
-        let cgroup = member.place.path.clone();
+        let (cgroup, limit) = (member.place.path.clone(), self.saved.limit());
         match limits::put_back(&mut self.saved, &member.place, member.group.limit) {
-            Ok(()) => self.journal.say(&Event::Unlimited { cgroup }),
+            Ok(()) => self.journal.say(&Event::Unlimited { cgroup, limit }),
             Err(Refused::Found(Found::Foreign(value))) => {
-                self.journal.say(&Event::LimitLeft { cgroup, value });
+                self.journal.say(&Event::LimitLeft {
+                    cgroup,
+                    limit,
+                    value,
+                });
             }
             Err(Refused::Found(_)) => {}
             Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),

@@ -113,12 +113,7 @@ impl Syncs {
     }
 }
 
-fn made(
-    homes: &mut HashMap<u32, Option<String>>,
-    task: u32,
-    began: u64,
-    end: u64,
-) -> Option<Sync> {
+fn made(homes: &mut HashMap<u32, Option<String>>, task: u32, began: u64, end: u64) -> Option<Sync> {
     let home = homes
         .entry(task)
         .or_insert_with(|| home_of(Path::new("/"), task));
@@ -144,7 +139,10 @@ mod tests {
             event(5, 3, What::SyncEnded),
         ]);
         assert_eq!(ended, [(1, 10, 30)]);
-        assert_eq!(spans.ended(vec![event(90, 2, What::SyncEnded)]), [(2, 50, 90)]);
+        assert_eq!(
+            spans.ended(vec![event(90, 2, What::SyncEnded)]),
+            [(2, 50, 90)]
+        );
         assert!(spans.0.is_empty());
     }
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Objectives: keeps the waits of a cgroup within a bound, by ceilings (`memory.dirty_bytes`) on
+//! others, as few and as high as do. `policy/objective.c` decides how many dirty pages they may
+//! hold.
+//!
+//! ```text
+//! probes on vfs_fsync_range() ─┐
+//! io.pressure, memory.pressure ┴► value ─► policy::objective ─► memory.dirty_bytes of the others
+//! memory.dirty_stat, io.stat of the others ─────┘
+//! ```
+//!
+//! Once a second. While the bound is kept and nobody is limited, only fsyncs or the cgroup's
+//! pressure are looked at, not the others.
+//!
+//! Only a ceiling of `max` is ever replaced; one that another program writes meanwhile is left to
+//! that program. What is set is noted in a file first ([`crate::saved`]), so that the next agent
+//! puts it back if this one is killed.
+
+mod holders;
+mod keeper;
+mod measure;
+pub mod settings;
+mod status;
+
+use crate::controller::Controller;
+use crate::family::Family;
+use crate::journal::{Event, Journal};
+use crate::limits;
+use crate::saved::Saved;
+use crate::tree::Tree;
+use keeper::Keeper;
+use knobs::Knob;
+use settings::{Mode, Settings};
+use status::Status;
+use std::cell::RefCell;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// The file that notes what is set, in the agent's directory of state.
+const FILE: &str = "objective.json";
+/// What others are limited by.
+fn limit() -> &'static str {
+    Knob::DirtyBytes.file()
+}
+
+/// The part of the agent that keeps objectives.
+pub struct Objectives {
+    tree: Tree,
+    settings: Rc<RefCell<Vec<Settings>>>,
+    /// As they were when the thread began.
+    used: Vec<Settings>,
+    state: PathBuf,
+    journal: Journal,
+    running: Option<Running>,
+    status: Arc<Mutex<Status>>,
+}
+
+/// A thread at work. Dropped, it puts all ceilings back and ends.
+struct Running {
+    /// Its end is the thread's.
+    end: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that was said where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Objectives {
+    /// Puts back what an agent that was killed has left; does nothing else before its first tick.
+    pub fn new(
+        tree: Tree,
+        settings: Rc<RefCell<Vec<Settings>>>,
+        directory: &Path,
+        journal: Journal,
+    ) -> Objectives {
+        let state = directory.join(FILE);
+        let failed = match Saved::open(&state, limit()) {
+            Ok(saved) => limits::take_over(saved, &tree, &journal),
+            Err(why) => vec![format!("{why:#}")],
+        };
+        for why in failed {
+            journal.say(&Event::Objective { why });
+        }
+        Objectives {
+            tree,
+            settings,
+            used: Vec::new(),
+            state,
+            journal,
+            running: None,
+            status: Arc::default(),
+        }
+    }
+
+    fn start(&self) -> anyhow::Result<Running> {
+        let (end, ended) = UnixStream::pair()?;
+        let keeper = Keeper::new(
+            self.tree.clone(),
+            &self.used,
+            Saved::open(&self.state, limit())?,
+            self.journal.clone(),
+            Arc::clone(&self.status),
+        )?;
+        let thread = std::thread::Builder::new()
+            .name("objectives".into())
+            .spawn(move || keeper.run(&ended))?;
+        Ok(Running {
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Controller for Objectives {
+    fn tick(&mut self) {
+        if *self.settings.borrow() == self.used {
+            return;
+        }
+        self.used = self.settings.borrow().clone();
+        self.running = None;
+        if self.used.iter().all(|of| of.mode == Mode::Off) {
+            return;
+        }
+        match self.start() {
+            Ok(running) => self.running = Some(running),
+            Err(why) => self.journal.say(&Event::Objective {
+                why: format!("{why:#}"),
+            }),
+        }
+    }
+
+    fn families(&self) -> Arc<[Family]> {
+        if self.running.is_none() {
+            return Arc::default();
+        }
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.families()
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `[[objective]]` of a policy file: what a cgroup's waits should not exceed, and who may be limited
+//! for that.
+//!
+//! ```toml
+//! [[objective]]
+//! cgroup = "/system.slice/etcd.service"
+//! fsync_p99 = "10ms"                 # or fsync_p50, fsync_p999, io_pressure = "5%", memory_pressure
+//! limit = ["/batch.slice", "/system.slice/docker-*.scope"]
+//! floor = "1M"                       # no ceiling below that
+//! mode = "on"                        # or observe: says what it would set; or off
+//! ```
+
+use crate::globs::{self, matches};
+use config::reader::Table;
+use config::units;
+use glob::Pattern;
+
+/// Keys of the section.
+pub const KEYS: &[&str] = &[
+    "cgroup",
+    "fsync_p50",
+    "fsync_p99",
+    "fsync_p999",
+    "io_pressure",
+    "memory_pressure",
+    "limit",
+    "floor",
+    "mode",
+];
+
+/// Less does not let a disk do its work.
+const FLOOR_BYTES: u64 = 1 << 20;
+/// The least that may be given for it.
+const LEAST_FLOOR_BYTES: u64 = 64 << 10;
+const PAGE: u64 = 4096;
+
+/// Whether ceilings are set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is measured.
+    Off,
+    /// What would be set is said.
+    Observe,
+    /// Ceilings are set.
+    #[default]
+    On,
+}
+
+impl Mode {
+    fn parse(text: &str) -> Result<Mode, String> {
+        match text {
+            "off" => Ok(Mode::Off),
+            "observe" => Ok(Mode::Observe),
+            "on" => Ok(Mode::On),
+            _ => Err("expected `on`, `observe` or `off`".into()),
+        }
+    }
+}
+
+/// What is measured, and what it should not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// So many of a thousand fsyncs take no longer than so many nanoseconds.
+    Fsync {
+        /// 990 for the 99th percentile.
+        per_mille: u32,
+        /// The longest they should take.
+        ns: u64,
+    },
+    /// Some task waits in no more of the time than so many millionths.
+    Pressure {
+        /// The cgroup's file that says so.
+        file: &'static str,
+        /// Millionths of the time.
+        ppm: u64,
+    },
+}
+
+impl Bound {
+    /// As the policy file calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Bound::Fsync { per_mille: 500, .. } => "fsync_p50",
+            Bound::Fsync { per_mille: 990, .. } => "fsync_p99",
+            Bound::Fsync { .. } => "fsync_p999",
+            Bound::Pressure { file, .. } if *file == IO => "io_pressure",
+            Bound::Pressure { .. } => "memory_pressure",
+        }
+    }
+
+    /// Nanoseconds or millionths.
+    pub fn value(&self) -> u64 {
+        match self {
+            Bound::Fsync { ns, .. } => *ns,
+            Bound::Pressure { ppm, .. } => *ppm,
+        }
+    }
+
+    /// A measured value and the bound, for people.
+    pub fn describe(&self, value: u64) -> String {
+        let name = self.name();
+        let shown = |value: u64| match self {
+            Bound::Fsync { .. } => format!("{:.1} ms", value as f64 / 1e6),
+            Bound::Pressure { .. } => format!("{:.1} %", value as f64 / 1e4),
+        };
+        let (is, bound) = (shown(value), shown(self.value()));
+        format!("{name} is {is}, bound {bound}")
+    }
+}
+
+const IO: &str = "io.pressure";
+const MEMORY: &str = "memory.pressure";
+
+/// An objective, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Those whose waits are measured.
+    cgroups: Vec<Pattern>,
+    /// Those that may be limited.
+    limit: Vec<Pattern>,
+    /// What their waits should not exceed.
+    pub bound: Bound,
+    /// No ceiling is below so many pages.
+    pub floor: u64,
+    /// Whether ceilings are set.
+    pub mode: Mode,
+}
+
+impl Settings {
+    /// Reads a table; what is wrong is noted with it.
+    pub fn read(table: &Table) -> Option<Settings> {
+        let cgroups = table
+            .required("cgroup", "cgroup = \"/system.slice/etcd.service\"")
+            .map(|value| globs::patterns(&value));
+        let limit = table
+            .required("limit", "limit = [\"/batch.slice\"]")
+            .map(|value| globs::patterns(&value));
+        let floor = table.optional("floor").and_then(|value| {
+            let bytes = value.parsed("a size, as in `\"1M\"`", units::size)?;
+            if bytes < LEAST_FLOOR_BYTES {
+                value.complain("too little for a disk to do its work: at least `64K`");
+            }
+            Some(bytes)
+        });
+        let mode = table
+            .optional("mode")
+            .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
+        Some(Settings {
+            bound: bound(table)?,
+            cgroups: cgroups?,
+            limit: limit?,
+            floor: floor.unwrap_or(FLOOR_BYTES) / PAGE,
+            mode: mode.unwrap_or_default(),
+        })
+    }
+
+    /// Whether the cgroup at `path`, or one above it, is one whose waits are measured.
+    pub fn is_of(&self, path: &str) -> bool {
+        above(path).any(|path| self.cgroups.iter().any(|glob| matches(glob, path)))
+    }
+
+    /// Whether it is one of them itself.
+    pub fn is_its(&self, path: &str) -> bool {
+        self.cgroups.iter().any(|glob| matches(glob, path))
+    }
+
+    /// Whether the cgroup at `path` may be limited.
+    pub fn may_limit(&self, path: &str) -> bool {
+        !self.is_of(path) && self.limit.iter().any(|glob| matches(glob, path))
+    }
+}
+
+/// A path and those above it, without the root.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| {
+        let (parent, _) = path.rsplit_once('/')?;
+        Some(parent).filter(|parent| !parent.is_empty())
+    })
+}
+
+fn bound(table: &Table) -> Option<Bound> {
+    let fsync = [("fsync_p50", 500), ("fsync_p99", 990), ("fsync_p999", 999)];
+    let fsync = fsync.into_iter().filter_map(|(key, per_mille)| {
+        let value = table.optional(key)?;
+        let ns = value.parsed("a time, as in `\"10ms\"`", units::nanoseconds);
+        if ns == Some(0) {
+            value.complain("nothing takes no time");
+        }
+        Some(ns.map(|ns| Bound::Fsync { per_mille, ns }))
+    });
+    let pressure = [("io_pressure", IO), ("memory_pressure", MEMORY)];
+    let pressure = pressure.into_iter().filter_map(|(key, file)| {
+        let value = table.optional(key)?;
+        let ppm = value.parsed("a part of the time, as in `\"5%\"`", percent);
+        Some(ppm.map(|ppm| Bound::Pressure { file, ppm }))
+    });
+    let bounds: Vec<Option<Bound>> = fsync.chain(pressure).collect();
+    match bounds[..] {
+        [bound] => bound,
+        [] => {
+            table.complain("has no bound: add for example `fsync_p99 = \"10ms\"`");
+            None
+        }
+        _ => {
+            table.complain("has several bounds: write an `[[objective]]` for each");
+            None
+        }
+    }
+}
+
+/// Millionths, of a whole number of percent.
+fn percent(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix('%').and_then(|text| text.parse().ok());
+    match number {
+        Some(percent @ 1..=100u64) => Ok(percent * 10_000),
+        _ => Err(format!("`{}`: expected 1% to 100%", text.escape_debug())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    fn read(text: &str) -> Result<Vec<Settings>, String> {
+        let text = format!("[[objective]]\n{text}");
+        let rules = Rules::parse("agent.toml", &text);
+        rules
+            .map(|rules| rules.objectives)
+            .map_err(|problems| problems.to_string())
+    }
+
+    const NAMES: &str = "cgroup = \"/db\"\nlimit = [\"/batch\", \"/db/*\", \"/t/*\"]\n";
+
+    #[test]
+    fn an_objective_is_read() {
+        let all = read(&format!("{NAMES}fsync_p99 = \"10ms\"\n")).expect("valid");
+        let [objective] = &all[..] else {
+            panic!("{all:?}")
+        };
+        let bound = Bound::Fsync {
+            per_mille: 990,
+            ns: 10_000_000,
+        };
+        assert_eq!(
+            (objective.bound, objective.floor, objective.mode),
+            (bound, 256, Mode::On)
+        );
+        assert!(objective.is_of("/db/pod/x") && !objective.is_of("/dbx"));
+        let may = |path| objective.may_limit(path);
+        assert!(may("/batch") && may("/t/a") && !may("/batch/a") && !may("/db/a"));
+        let all = read(&format!(
+            "{NAMES}io_pressure = \"5%\"\nmode = \"observe\"\n"
+        ));
+        assert_eq!(all.expect("valid")[0].bound.value(), 50_000);
+    }
+
+    #[test]
+    fn what_was_measured_is_told_with_its_bound() {
+        let bound = Bound::Pressure {
+            file: IO,
+            ppm: 50_000,
+        };
+        assert_eq!(
+            bound.describe(123_456),
+            "io_pressure is 12.3 %, bound 5.0 %"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, words) in [
+            (NAMES.to_string(), "has no bound"),
+            (format!("{NAMES}fsync_p99 = \"0ms\""), "no time"),
+            (format!("{NAMES}fsync_p99 = \"fast\""), "agent.toml:4"),
+            (
+                format!("{NAMES}fsync_p99 = \"1s\"\nio_pressure = \"5%\""),
+                "several bounds",
+            ),
+            (format!("{NAMES}io_pressure = \"0%\""), "1% to 100%"),
+            (
+                format!("{NAMES}fsync_p99 = \"1s\"\nfloor = \"4K\""),
+                "at least `64K`",
+            ),
+            ("fsync_p99 = \"1s\"".into(), "limit = [\"/batch.slice\"]"),
+        ] {
+            let why = read(&text).expect_err(&text);
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}
