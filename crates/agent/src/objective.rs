@@ -9,7 +9,7 @@
 //! memory.dirty_stat, io.stat of the others ─────┘
 //! ```
 //!
-//! Once a second. While the bound is kept and nobody is limited, only fsyncs or the cgroup's
+//! Once a second. While the bound is kept and no ceiling set, only fsyncs or the cgroup's
 //! pressure are looked at, not the others.
 //!
 //! Only a ceiling of `max` is ever replaced; one that another program writes meanwhile is left to

@@ -66,7 +66,7 @@ pub struct Keeper {
     tree: Tree,
     syncs: Option<Syncs>,
     kept: Vec<Kept>,
-    /// By inode.
+    /// All that are set, by inode.
     ceilings: BTreeMap<u64, Ceiling>,
     /// Cgroups whose ceiling is another program's.
     foreign: BTreeSet<u64>,
