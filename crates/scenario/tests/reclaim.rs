@@ -88,7 +88,7 @@ fn what_an_allocating_job_cannot_have_is_refused() {
     check(
         "light.map_p99_ns",
         "writer.map_p99_ns",
-        "t.toml:28: key `expect[0].metric`: `weir.all.writer.map_p99_ns` cannot be measured: no metric `map_p99_ns` of a job, did you mean `clat_p99_ns`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p99_ns, iops, jain, spread_pct, total_ios",
+        "t.toml:28: key `expect[0].metric`: `weir.all.writer.map_p99_ns` cannot be measured: no metric `map_p99_ns` of a job, did you mean `clat_p99_ns`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p999_ns, clat_p99_ns, iops, jain, spread_pct, sync_max_ns, sync_p50_ns, sync_p99_ns, total_ios",
     );
 }
 

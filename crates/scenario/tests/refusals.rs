@@ -96,7 +96,7 @@ t.toml:31: key `expect[0].at_last`: unknown key, did you mean `at_least`? known:
     check(
         "cgroup = \"victim\"",
         "weight = 3",
-        r#"t.toml:14: key `job[0].weight`: unknown key, known: cgroup, disk, fio, memory, name, network"#,
+        r#"t.toml:14: key `job[0].weight`: unknown key, known: cgroup, disk, fio, memory, name, network, sync"#,
     );
 }
 
@@ -443,12 +443,12 @@ fn expectations() {
     check(
         "victim.iops",
         "cgroup/victim.nr_pases",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: ceiling, dirty, dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, floor, floor_unused, foreign, in_effect, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_ceiling_held, nr_floor_admitted, nr_floor_released, nr_missed, nr_passes, nr_throttled, nr_throttled_below_floor, nr_throttled_by_ancestor, nr_throttled_by_ceiling, nr_throttled_by_cgroup, nr_throttled_by_device, nr_throttled_by_host, nr_throttled_by_unknown, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, subtree_dirty, subtree_writeback, throttled_by_ancestor_usec, throttled_by_ceiling_usec, throttled_by_cgroup_usec, throttled_by_device_usec, throttled_by_host_usec, throttled_by_unknown_usec, throttled_usec, weight_held_usec, weight_portion, writeback"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: ceiling, dirty, dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, floor, floor_unused, foreign, in_effect, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_ceiling_held, nr_floor_admitted, nr_floor_released, nr_missed, nr_passes, nr_throttled, nr_throttled_below_floor, nr_throttled_by_ancestor, nr_throttled_by_ceiling, nr_throttled_by_cgroup, nr_throttled_by_device, nr_throttled_by_host, nr_throttled_by_unknown, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_wait, oom_kills, subtree_dirty, subtree_writeback, throttled_by_ancestor_usec, throttled_by_ceiling_usec, throttled_by_cgroup_usec, throttled_by_device_usec, throttled_by_host_usec, throttled_by_unknown_usec, throttled_usec, weight_held_usec, weight_portion, writeback"#,
     );
     check(
         "victim.iops",
         "victim.iosp",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.victim.iosp` cannot be measured: no metric `iosp` of a job, did you mean `iops`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p99_ns, iops, jain, spread_pct, total_ios"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.victim.iosp` cannot be measured: no metric `iosp` of a job, did you mean `iops`? known: bw_bytes, clat_max_ns, clat_p50_ns, clat_p999_ns, clat_p99_ns, iops, jain, spread_pct, sync_max_ns, sync_p50_ns, sync_p99_ns, total_ios"#,
     );
     check(
         "victim.iops",

@@ -186,7 +186,7 @@ fn jobs_that_mean_nothing() {
     check(
         "threads = 2 }",
         "threads = 2 }\nfio = { rw = \"write\", size = \"1M\" }",
-        "t.toml:25: key `job[0].memory`: `fio`, `memory` and `sync` exclude each other: use two jobs",
+        "t.toml:24: key `job[0].memory`: `fio`, `memory` and `sync` exclude each other: use two jobs",
     );
     check(
         "hot = \"156M\", ",
@@ -245,7 +245,7 @@ fn figures_that_nothing_measures() {
     check(
         expect,
         "metric = \"cgroup/victim.settle_ns\"\narm = \"stock\"",
-        "t.toml:30: key `expect[0].metric`: `stock.all.cgroup/victim.settle_ns` cannot be measured: no metric `settle_ns` of a cgroup in arm `stock`, known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, lowtier_bytes, mem_full_pct, mem_some_pct, toptier_bytes, toptier_pct",
+        "t.toml:30: key `expect[0].metric`: `stock.all.cgroup/victim.settle_ns` cannot be measured: no metric `settle_ns` of a cgroup in arm `stock`, known: dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, io_full_pct, io_some_pct, lowtier_bytes, mem_full_pct, mem_some_pct, oom_kills, toptier_bytes, toptier_pct",
     );
     check(
         expect,
