@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 /// owner can write there.
 pub fn all(tree: &Tree, settings: &Settings) -> (Vec<Place>, Vec<Place>) {
     let (mut holders, mut measured): (Vec<Place>, Vec<Place>) = (Vec::new(), Vec::new());
-    tree.walk(&tree.root().to_path_buf(), |place| {
+    tree.walk(tree.root(), |place| {
         if place.delegated {
             return false;
         }

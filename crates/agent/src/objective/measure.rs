@@ -134,7 +134,10 @@ mod tests {
         assert_eq!(measure.syncs.len(), 41, "what is older is forgotten");
         // One under way counts if it is late already.
         let late = sync(29_000, 1_000);
-        assert_eq!(value(&mut measure, 20_000, &[late.clone()]), Some(300 * MS));
+        assert_eq!(
+            value(&mut measure, 20_000, std::slice::from_ref(&late)),
+            Some(300 * MS)
+        );
         assert_eq!(value(&mut measure, 29_000, &[sync(29_995, 5)]), None);
         assert_eq!(value(&mut measure, 29_000, &[late]), Some(1_000 * MS));
     }
