@@ -4,10 +4,10 @@
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
-use crate::keeper::Keeper;
 use crate::objective::settings as objective;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::settings as reclaim;
+use crate::reconciler::Reconciler;
 use crate::rules::Rules;
 use crate::tier::settings as tier;
 use config::problem::Problems;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Keeps a hierarchy as a policy file says.
 pub struct Enforcer {
-    keeper: Keeper,
+    reconciler: Reconciler,
     file: Option<PolicyFile>,
     journal: Journal,
     scan_every: Duration,
@@ -65,14 +65,14 @@ impl Others {
 impl Enforcer {
     /// Scans for the first time.
     pub fn start(
-        keeper: Keeper,
+        reconciler: Reconciler,
         file: Option<PolicyFile>,
         journal: Journal,
         scan_every: Duration,
         others: Others,
     ) -> Enforcer {
         let mut enforcer = Enforcer {
-            keeper,
+            reconciler,
             file,
             journal,
             scan_every,
@@ -89,7 +89,7 @@ impl Enforcer {
 
     fn scan(&mut self) {
         self.scanned = Instant::now();
-        self.keeper.scan();
+        self.reconciler.scan();
         self.scanning += self.scanned.elapsed();
     }
 
@@ -101,7 +101,7 @@ impl Enforcer {
                 self.accepted_at = now();
                 self.journal.say(&Event::Policy { rules: rules.len() });
                 self.others.follow(&rules);
-                self.keeper.follow(rules);
+                self.reconciler.follow(rules);
             }
             Err(problems) => self.journal.say(&Event::Refused {
                 problems: problems.0,
@@ -124,16 +124,16 @@ impl Controller for Enforcer {
         if self.scanned.elapsed() >= self.scan_every {
             self.scan();
         } else {
-            self.keeper.retry();
+            self.reconciler.retry();
         }
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.keeper.watch().map(|watch| watch.as_fd())
+        self.reconciler.watch().map(|watch| watch.as_fd())
     }
 
     fn woken(&mut self) {
-        self.keeper.listen();
+        self.reconciler.listen();
     }
 
     fn reload(&mut self) {
@@ -143,11 +143,11 @@ impl Controller for Enforcer {
     }
 
     fn cgroups(&self) -> Vec<PathBuf> {
-        self.keeper.kept()
+        self.reconciler.kept()
     }
 
     fn families(&self) -> Arc<[Family]> {
-        let counts = self.keeper.counts();
+        let counts = self.reconciler.counts();
         let gauge = |name, help, value: u64| Family::gauge(name, help).with(value);
         let mut knobs = Family::gauge(
             "weir_agent_knobs",
@@ -180,7 +180,7 @@ impl Controller for Enforcer {
             gauge(
                 "weir_agent_rules",
                 "Rules in effect.",
-                self.keeper.rules().len() as u64,
+                self.reconciler.rules().len() as u64,
             ),
             Family::gauge(
                 "weir_agent_policy_accepted",

@@ -3,8 +3,8 @@
 //! and its cgroups do to Prometheus.
 //!
 //! ```text
-//! policy file ─► rules ─► keeper ─► memory.dirty_*        run: one thread, ticks and bells
-//!                 inotify ─┘  └─► ledger, journal
+//! policy file ─► rules ─► reconciler ─► memory.dirty_*        run: one thread, ticks and bells
+//!                 inotify ─┘  └─► saved values, journal
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
@@ -19,17 +19,17 @@ mod family;
 pub mod globs;
 mod http;
 pub mod journal;
-pub mod keeper;
 mod knob_file;
-pub mod ledger;
 mod limits;
 pub mod metrics;
 pub mod objective;
 mod policy_file;
 pub mod reclaim;
+pub mod reconciler;
 pub mod rules;
 pub mod run;
-mod saved;
+mod saved_limits;
+pub mod saved_values;
 mod standing;
 mod step;
 pub mod tier;

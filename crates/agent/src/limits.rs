@@ -7,7 +7,7 @@
 //! then. Later kernels leave that to the cgroup's own tasks if the file is opened with O_NONBLOCK.
 
 use crate::journal::{Event, Journal};
-use crate::saved::Saved;
+use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +63,12 @@ fn words(pages: Option<u64>) -> String {
 ///
 /// # Errors
 /// What was found instead of `before`: nothing was written. Or why it cannot be.
-pub fn set(saved: &mut Saved, place: &Place, before: Option<u64>, to: u64) -> Result<(), Refused> {
+pub fn set(
+    saved: &mut SavedLimits,
+    place: &Place,
+    before: Option<u64>,
+    to: u64,
+) -> Result<(), Refused> {
     match look(saved.limit(), &place.directory, before) {
         Found::Own => {}
         other => {
@@ -85,7 +90,7 @@ pub fn set(saved: &mut Saved, place: &Place, before: Option<u64>, to: u64) -> Re
 ///
 /// # Errors
 /// As for [`set`].
-pub fn put_back(saved: &mut Saved, place: &Place, limit: u64) -> Result<(), Refused> {
+pub fn put_back(saved: &mut SavedLimits, place: &Place, limit: u64) -> Result<(), Refused> {
     let found = look(saved.limit(), &place.directory, Some(limit));
     if found == Found::Own {
         write(saved.limit(), &place.directory, None)?;
@@ -122,7 +127,7 @@ impl From<anyhow::Error> for Refused {
 }
 
 /// Puts back what an agent that was killed has left; what could not be, for people.
-pub fn take_over(mut saved: Saved, tree: &Tree, journal: &Journal) -> Vec<String> {
+pub fn take_over(mut saved: SavedLimits, tree: &Tree, journal: &Journal) -> Vec<String> {
     let mut failed = Vec::new();
     if saved.entries().next().is_none() {
         return failed;
@@ -169,7 +174,7 @@ mod tests {
     struct Cgroup {
         dir: tempfile::TempDir,
         place: Place,
-        saved: Saved,
+        saved: SavedLimits,
     }
 
     fn cgroup(high: &str) -> Cgroup {
@@ -185,7 +190,7 @@ mod tests {
         });
         Cgroup {
             place: place.expect("found"),
-            saved: Saved::open(&dir.path().join("state"), FILE).expect("empty"),
+            saved: SavedLimits::open(&dir.path().join("state"), FILE).expect("empty"),
             dir,
         }
     }
@@ -197,7 +202,7 @@ mod tests {
 
         /// As after SIGKILL: the next agent knows what is in the file.
         fn next_agent(&self) {
-            let saved = Saved::open(&self.dir.path().join("state"), FILE).expect("read");
+            let saved = SavedLimits::open(&self.dir.path().join("state"), FILE).expect("read");
             let tree = Tree::at(self.dir.path()).expect("a hierarchy");
             let failed = take_over(saved, &tree, &Journal::new(std::io::sink(), false));
             assert_eq!(failed, [""; 0]);
@@ -243,7 +248,7 @@ mod tests {
         fs::write(of.place.directory.join(FILE), "12288\n").expect("written");
         of.next_agent();
         assert_eq!(of.says(), "12288\n");
-        let saved = Saved::open(&of.dir.path().join("state"), FILE).expect("read");
+        let saved = SavedLimits::open(&of.dir.path().join("state"), FILE).expect("read");
         assert_eq!(saved.entries().count(), 0);
     }
 }

@@ -26,7 +26,7 @@ use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::limits;
-use crate::saved::Saved;
+use crate::saved_limits::SavedLimits;
 use crate::tree::Tree;
 use keeper::Keeper;
 use knobs::Knob;
@@ -84,7 +84,7 @@ impl Objectives {
         journal: Journal,
     ) -> Objectives {
         let state = directory.join(FILE);
-        let failed = match Saved::open(&state, limit()) {
+        let failed = match SavedLimits::open(&state, limit()) {
             Ok(saved) => limits::take_over(saved, &tree, &journal),
             Err(why) => vec![format!("{why:#}")],
         };
@@ -107,7 +107,7 @@ impl Objectives {
         let keeper = Keeper::new(
             self.tree.clone(),
             &self.used,
-            Saved::open(&self.state, limit())?,
+            SavedLimits::open(&self.state, limit())?,
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;

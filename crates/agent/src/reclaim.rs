@@ -31,7 +31,7 @@ use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::limits;
-use crate::saved::Saved;
+use crate::saved_limits::SavedLimits;
 use crate::tree::Tree;
 use keeper::Keeper;
 use settings::{Mode, Settings};
@@ -88,7 +88,7 @@ impl Reclaim {
         journal: Journal,
     ) -> Reclaim {
         let state = directory.join(FILE);
-        let failed = match Saved::open(&state, LIMIT) {
+        let failed = match SavedLimits::open(&state, LIMIT) {
             Ok(saved) => limits::take_over(saved, &tree, &journal),
             Err(why) => vec![format!("{why:#}")],
         };
@@ -113,7 +113,7 @@ impl Reclaim {
             host::Host::at(&self.root),
             self.tree.clone(),
             self.used.clone(),
-            Saved::open(&self.state, LIMIT)?,
+            SavedLimits::open(&self.state, LIMIT)?,
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;

@@ -7,13 +7,13 @@ use crate::controller::Controller;
 use crate::enforcer::{Enforcer, Others};
 use crate::http;
 use crate::journal::{Event, Journal};
-use crate::keeper::Keeper;
-use crate::ledger::Ledger;
 use crate::metrics::{Exporter, Published, Shown};
 use crate::objective::Objectives;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::Reclaim;
+use crate::reconciler::Reconciler;
 use crate::rules::Rules;
+use crate::saved_values::SavedValues;
 use crate::tier::{self, host::Host};
 use crate::tree::Tree;
 use anyhow::{Context, Result};
@@ -86,7 +86,7 @@ fn go_on(
 ) -> Result<()> {
     let cgroups = cgroup::mounted(&options.root)?;
     let tree = Tree::at(&cgroups)?;
-    let ledger = Ledger::open(&options.state)?;
+    let saved = SavedValues::open(&options.state)?;
     let mut signals = Signals::take().context("cannot take signals")?;
     let exporter = Arc::new(Exporter::new(
         options.root.clone(),
@@ -100,7 +100,7 @@ fn go_on(
     });
     let others = Others::of(&rules);
     let directory = options.state.parent().unwrap_or(Path::new("/"));
-    let tiers = tier::keeper::Keeper::new(
+    let tiers = tier::balancer::TierBalancer::new(
         Host::at(&options.root),
         tree.clone(),
         Rc::clone(&others.tier),
@@ -120,9 +120,9 @@ fn go_on(
         directory,
         journal.clone(),
     );
-    let keeper = Keeper::new(tree, rules, ledger, journal.clone());
+    let reconciler = Reconciler::new(tree, rules, saved, journal.clone());
     let every = options.scan_every;
-    let enforcer = Enforcer::start(keeper, file, journal.clone(), every, others);
+    let enforcer = Enforcer::start(reconciler, file, journal.clone(), every, others);
     let mut controllers: Vec<Box<dyn Controller>> = vec![
         Box::new(enforcer),
         Box::new(tiers),

@@ -2,7 +2,7 @@
 //! What is to be done with one knob. Example, for a rule that says `memory.dirty_min` = 16M:
 //!
 //! ```text
-//! file says   ledger says      rule    what is done
+//! file says   saved says       rule    what is done
 //! 0           -                16M     noted as found 0, written 16M
 //! 16777216    0 -> 16M         16M     nothing
 //! 4194304     0 -> 16M         16M     written 16M: while there is a rule, it holds
@@ -12,8 +12,8 @@
 //! 16777216    -                16M     nothing, and nothing will be put back: it was so before
 //! ```
 
-use crate::ledger::Entry;
 use crate::rules::Setting;
+use crate::saved_values::Entry;
 use knobs::Knob;
 
 /// One step towards the rules.
@@ -31,7 +31,7 @@ pub enum Step {
     Leave,
 }
 
-/// For a knob whose file says `says`, that a rule names or the ledger has an entry for.
+/// For a knob whose file says `says`, that a rule names or the saved values have an entry for.
 pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry>) -> Step {
     let same = |value: u64| knob.parse(says) == Ok(value);
     let same_text = |text: &str| knob.parse(text).is_ok_and(same);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tiers of memory: keeps cgroups at their shares of the fast ones. [`keeper`] has the whole;
+//! Tiers of memory: keeps cgroups at their shares of the fast ones. [`balancer`] has the whole;
 //! `policy/tier_plan.c` decides what is moved, [`engine`] says how.
 
 mod address_space;
+pub mod balancer;
 mod damon;
 mod engine;
 mod groups;
 mod heat;
 pub mod host;
-pub mod keeper;
 mod metrics;
 mod move_pages;
 mod reclaim;

@@ -7,7 +7,7 @@ use super::settings::{Bound, Mode, Settings};
 use super::status::Status;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Found, Refused};
-use crate::saved::Saved;
+use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -70,7 +70,7 @@ pub struct Keeper {
     ceilings: BTreeMap<u64, Ceiling>,
     /// Cgroups whose ceiling is another program's.
     foreign: BTreeSet<u64>,
-    saved: Saved,
+    saved: SavedLimits,
     journal: Journal,
     status: Arc<Mutex<Status>>,
     stepped: Instant,
@@ -85,7 +85,7 @@ impl Keeper {
     pub fn new(
         tree: Tree,
         settings: &[Settings],
-        saved: Saved,
+        saved: SavedLimits,
         journal: Journal,
         status: Arc<Mutex<Status>>,
     ) -> Result<Keeper> {

@@ -7,7 +7,7 @@ use super::settings::{Mode, Settings};
 use super::status::Status;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Found, Refused};
-use crate::saved::Saved;
+use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -49,7 +49,7 @@ pub struct Keeper {
     host: Host,
     tree: Tree,
     settings: Settings,
-    saved: Saved,
+    saved: SavedLimits,
     journal: Journal,
     status: Arc<Mutex<Status>>,
     trigger: File,
@@ -75,7 +75,7 @@ impl Keeper {
         host: Host,
         tree: Tree,
         settings: Settings,
-        saved: Saved,
+        saved: SavedLimits,
         journal: Journal,
         status: Arc<Mutex<Status>>,
     ) -> Result<Keeper> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the agent tells of tiers: a file beside its ledger that `weir tier status` reads.
+//! What the agent tells of tiers: a file beside its saved values that `weir tier status` reads.
 
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A host of files: 1,000 pages of fast memory, 1,000 of slow, nothing free above.
 struct Machine {
     dir: tempfile::TempDir,
-    keeper: Keeper,
+    balancer: TierBalancer,
     settings: Rc<RefCell<Settings>>,
 }
 
@@ -36,7 +36,7 @@ impl Machine {
             );
         }
         let settings = Rc::new(RefCell::new(Settings::default()));
-        let keeper = Keeper::new(
+        let balancer = TierBalancer::new(
             Host::at(dir.path()),
             Tree::at(&dir.path().join("sys/fs/cgroup")).expect("a hierarchy"),
             Rc::clone(&settings),
@@ -45,7 +45,7 @@ impl Machine {
         );
         Machine {
             dir,
-            keeper,
+            balancer,
             settings,
         }
     }
@@ -64,7 +64,7 @@ fn write(root: &Path, path: &str, text: &str) {
 #[test]
 fn it_plans_what_makes_room_first() {
     let mut machine = Machine::new("0;1\n");
-    machine.keeper.tick();
+    machine.balancer.tick();
     let told = machine.told().expect("told");
     assert_eq!(told.engine.as_deref(), Some("move_pages"));
     assert!(
@@ -83,7 +83,7 @@ fn it_plans_what_makes_room_first() {
         states,
         [("/first", "returns", budget), ("/late", "takes", budget)]
     );
-    let moves = &machine.keeper.moves;
+    let moves = &machine.balancer.moves;
     let ways: Vec<_> = moves.iter().map(|one| (&*one.cgroup, one.way)).collect();
     assert_eq!(ways, [("/first", Way::Down), ("/late", Way::Up)]);
     assert!(
@@ -95,18 +95,18 @@ fn it_plans_what_makes_room_first() {
 #[test]
 fn switched_off_it_tells_nothing() {
     let mut machine = Machine::new("0;1\n");
-    machine.keeper.tick();
+    machine.balancer.tick();
     assert!(machine.told().is_some());
     write(machine.dir.path(), TIERS, "\n");
-    machine.keeper.tick();
+    machine.balancer.tick();
     assert_eq!(machine.told(), None);
-    assert!(machine.keeper.families().is_empty());
+    assert!(machine.balancer.families().is_empty());
 }
 
 #[test]
 fn one_tier_is_told_and_nothing_moved() {
     let mut machine = Machine::new("0-1\n");
-    machine.keeper.tick();
+    machine.balancer.tick();
     let told = machine.told().expect("told");
     assert_eq!((told.engine.as_deref(), told.moving), (None, false));
     assert!(told.why.contains("one tier"), "{}", told.why);
@@ -115,15 +115,20 @@ fn one_tier_is_told_and_nothing_moved() {
 #[test]
 fn memory_that_is_gone_is_told_and_found_again() {
     let mut machine = Machine::new("0;1\n");
-    machine.keeper.tick();
+    machine.balancer.tick();
     let both = fs::read_to_string(machine.dir.path().join("proc/zoneinfo")).expect("there");
     let one = both.split("Node 1").next().expect("node 0");
     let tick = |machine: &mut Machine| {
-        while machine.keeper.worker.as_ref().is_some_and(Worker::is_busy) {
-            machine.keeper.finish();
+        while machine
+            .balancer
+            .worker
+            .as_ref()
+            .is_some_and(Worker::is_busy)
+        {
+            machine.balancer.finish();
         }
-        machine.keeper.looked = None;
-        machine.keeper.tick();
+        machine.balancer.looked = None;
+        machine.balancer.tick();
         machine.told().expect("told")
     };
     write(machine.dir.path(), "proc/zoneinfo", one);
@@ -142,13 +147,13 @@ fn memory_that_is_gone_is_told_and_found_again() {
 fn an_engine_that_is_not_there_is_told_with_the_reason() {
     let mut machine = Machine::new("0;1\n");
     machine.settings.borrow_mut().engine = Choice::Damon;
-    machine.keeper.tick();
+    machine.balancer.tick();
     let told = machine.told().expect("told");
     assert_eq!((told.engine.as_deref(), told.moving), (None, false));
     assert!(told.why.contains("no /sys/kernel/mm/damon"), "{}", told.why);
     machine.settings.borrow_mut().engine = Choice::MovePages;
-    machine.keeper.looked = None;
-    machine.keeper.tick();
+    machine.balancer.looked = None;
+    machine.balancer.tick();
     let told = machine.told().expect("told");
     assert_eq!(told.engine.as_deref(), Some("move_pages"));
 }
@@ -160,16 +165,21 @@ fn at_rest_it_looks_when_something_stirs() {
         let told = machine.told().expect("told");
         told.cgroups.iter().map(|one| one.budget[0]).collect()
     };
-    machine.keeper.tick();
+    machine.balancer.tick();
     let before = budgets(&machine);
-    while machine.keeper.worker.as_ref().is_some_and(Worker::is_busy) {
-        machine.keeper.finish();
+    while machine
+        .balancer
+        .worker
+        .as_ref()
+        .is_some_and(Worker::is_busy)
+    {
+        machine.balancer.finish();
     }
     let parameter = "sys/module/weir/parameters/tier_ratio";
     write(machine.dir.path(), parameter, "25\n");
-    machine.keeper.moving = false;
-    machine.keeper.looked = Some(Instant::now());
-    machine.keeper.tick();
+    machine.balancer.moving = false;
+    machine.balancer.looked = Some(Instant::now());
+    machine.balancer.tick();
     assert_ne!(budgets(&machine), before, "a ratio counts at once");
     let free = |pages: u64| BTreeMap::from([(0, 5000), (1, pages)]);
     assert!(!has_stirred(&free(5000), &free(5000 - STIR)));

@@ -7,8 +7,8 @@
 
 use crate::journal::{Event, Journal};
 use crate::knob_file;
-use crate::ledger::{Entry, Ledger};
 use crate::rules::{Rules, Setting};
+use crate::saved_values::{Entry, SavedValues};
 use crate::standing::{Standing, Standings};
 use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
@@ -47,15 +47,15 @@ struct Change {
     to: String,
     /// The rule's line; none to put back what was there before.
     line: Option<usize>,
-    /// The ledger's entry before.
+    /// The saved values' entry before.
     before: Option<Entry>,
 }
 
 /// Keeps the knobs of one hierarchy.
-pub struct Keeper {
+pub struct Reconciler {
     tree: Tree,
     rules: Rules,
-    ledger: Ledger,
+    saved: SavedValues,
     watch: Option<Watch>,
     journal: Journal,
     standings: Standings,
@@ -64,9 +64,9 @@ pub struct Keeper {
     counts: Counts,
 }
 
-impl Keeper {
+impl Reconciler {
     /// Nothing is done before the first scan.
-    pub fn new(tree: Tree, rules: Rules, ledger: Ledger, journal: Journal) -> Keeper {
+    pub fn new(tree: Tree, rules: Rules, saved: SavedValues, journal: Journal) -> Reconciler {
         let watch = Watch::new()
             .map_err(|why| {
                 journal.say(&Event::Deaf {
@@ -74,10 +74,10 @@ impl Keeper {
                 })
             })
             .ok();
-        Keeper {
+        Reconciler {
             tree,
             rules,
-            ledger,
+            saved,
             watch,
             journal,
             standings: Standings::default(),
@@ -128,7 +128,7 @@ impl Keeper {
             .iter()
             .map(|place| (place.inode, place.path.as_str()))
             .collect();
-        self.ledger
+        self.saved
             .retain(|inode, path| there.contains(&(inode, path)));
         self.save();
         let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
@@ -213,7 +213,7 @@ impl Keeper {
         }
         for change in &changes {
             if change.line.is_some() {
-                self.ledger
+                self.saved
                     .note(&change.place, change.knob, &change.from, &change.to);
             }
         }
@@ -232,7 +232,7 @@ impl Keeper {
             .filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
             .collect();
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
-        knobs.extend(self.ledger.knobs(place));
+        knobs.extend(self.saved.knobs(place));
         for knob in Knob::DIRTY {
             if !knobs.contains(&knob) {
                 self.standings.remove(place, knob);
@@ -246,18 +246,18 @@ impl Keeper {
                     continue;
                 }
             };
-            let before = self.ledger.get(place, knob).cloned();
+            let before = self.saved.get(place, knob).cloned();
             let (to, line) = match step(knob, &from, wanted.get(&knob), before.as_ref()) {
                 Step::Stands => {
                     self.standings.put(place, knob, Standing::Set);
                     continue;
                 }
                 Step::Forget => {
-                    self.ledger.restore(place, knob, None);
+                    self.saved.restore(place, knob, None);
                     continue;
                 }
                 Step::Leave => {
-                    self.ledger.restore(place, knob, None);
+                    self.saved.restore(place, knob, None);
                     self.journal.say(&Event::Left {
                         cgroup: place.path.clone(),
                         knob,
@@ -289,7 +289,7 @@ impl Keeper {
             before,
         } = change;
         if let Err(why) = knob_file::write(knob, &place.directory, &to) {
-            self.ledger.restore(&place, knob, before);
+            self.saved.restore(&place, knob, before);
             self.failed(&place, knob, &why, line.is_some());
             return;
         }
@@ -307,7 +307,7 @@ impl Keeper {
                 }
             }
             None => {
-                self.ledger.restore(&place, knob, None);
+                self.saved.restore(&place, knob, None);
                 self.standings.remove(&place, knob);
                 Event::PutBack {
                     cgroup,
@@ -367,7 +367,7 @@ impl Keeper {
     }
 
     fn save(&mut self) {
-        let saved = self.ledger.save();
+        let saved = self.saved.save();
         if let (Err(why), false) = (&saved, self.said_forgetful) {
             self.journal.say(&Event::Forgetful {
                 why: format!("{why:#}"),

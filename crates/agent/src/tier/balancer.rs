@@ -60,7 +60,7 @@ const STEP: u64 = 1 << 20;
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The part of the agent that keeps tiers.
-pub struct Keeper {
+pub struct TierBalancer {
     host: Host,
     groups: Groups,
     settings: Rc<RefCell<Settings>>,
@@ -90,7 +90,7 @@ pub struct Keeper {
     said: Option<String>,
 }
 
-impl Keeper {
+impl TierBalancer {
     /// It does nothing before its first tick, and while tiers are off.
     pub fn new(
         host: Host,
@@ -98,10 +98,10 @@ impl Keeper {
         settings: Rc<RefCell<Settings>>,
         state: PathBuf,
         journal: Journal,
-    ) -> Keeper {
+    ) -> TierBalancer {
         damon::take_over(&host, &state);
         let used = settings.borrow().clone();
-        Keeper {
+        TierBalancer {
             host,
             groups: Groups::new(tree),
             settings,
@@ -390,7 +390,7 @@ fn moves(
     moves
 }
 
-impl Controller for Keeper {
+impl Controller for TierBalancer {
     fn tick(&mut self) {
         if let Err(why) = self.step() {
             self.complain(why);

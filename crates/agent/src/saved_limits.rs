@@ -5,7 +5,7 @@
 //! The file is written before a limit is, with the value there is and the one to be: whichever of
 //! them a crash leaves in place, it is known.
 
-use crate::ledger;
+use crate::saved_values;
 use crate::tree::Place;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -34,19 +34,19 @@ struct Document {
 
 /// All limits, and their file.
 #[derive(Debug)]
-pub struct Saved {
+pub struct SavedLimits {
     file: PathBuf,
     limit: &'static str,
     entries: BTreeMap<u64, Entry>,
 }
 
-impl Saved {
+impl SavedLimits {
     /// What the file says of limits that are written to cgroups' files called `limit`; nothing if it
     /// is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.
-    pub fn open(file: &Path, limit: &'static str) -> Result<Saved> {
+    pub fn open(file: &Path, limit: &'static str) -> Result<SavedLimits> {
         let entries = match fs::read_to_string(file) {
             Ok(text) => parsed(&text).with_context(|| {
                 format!(
@@ -58,7 +58,7 @@ impl Saved {
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
         };
-        Ok(Saved {
+        Ok(SavedLimits {
             file: file.into(),
             limit,
             entries: entries
@@ -111,7 +111,7 @@ impl Saved {
             version: VERSION,
             entries: self.entries.values().cloned().collect(),
         };
-        ledger::replace(&self.file, &serde_json::to_string(&document)?)
+        saved_values::replace(&self.file, &serde_json::to_string(&document)?)
             .with_context(|| format!("cannot write {}", self.file.display()))
     }
 }
@@ -137,11 +137,11 @@ mod tests {
             inode,
             delegated: false,
         };
-        let mut saved = Saved::open(&file, "memory.high").expect("nothing yet");
+        let mut saved = SavedLimits::open(&file, "memory.high").expect("nothing yet");
         saved.note(&place(1), &[4096]).expect("written");
         saved.note(&place(2), &[4096, 8192]).expect("written");
         saved.note(&place(1), &[]).expect("written");
-        let again = Saved::open(&file, "memory.high").expect("read");
+        let again = SavedLimits::open(&file, "memory.high").expect("read");
         let entries: Vec<_> = again.entries().cloned().collect();
         let [entry] = &entries[..] else {
             panic!("{entries:?}")
@@ -150,7 +150,7 @@ mod tests {
         fs::write(&file, "{\"version\": 2, \"entries\": []}").expect("written");
         let why = format!(
             "{:#}",
-            Saved::open(&file, "memory.high").expect_err("refused")
+            SavedLimits::open(&file, "memory.high").expect_err("refused")
         );
         assert!(
             why.contains("put memory.high") && why.contains("version 2"),

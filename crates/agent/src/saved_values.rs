@@ -50,18 +50,18 @@ struct Document {
 
 /// All entries, and their file.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct SavedValues {
     file: PathBuf,
     entries: BTreeMap<(u64, Knob), Entry>,
     changed: bool,
 }
 
-impl Ledger {
+impl SavedValues {
     /// What the file says; nothing if it is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.
-    pub fn open(file: &Path) -> Result<Ledger> {
+    pub fn open(file: &Path) -> Result<SavedValues> {
         let text = match fs::read_to_string(file) {
             Ok(text) => Some(text),
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
@@ -77,7 +77,7 @@ impl Ledger {
         let entries = entries
             .into_iter()
             .map(|entry| ((entry.inode, entry.knob), entry));
-        Ok(Ledger {
+        Ok(SavedValues {
             file: file.into(),
             entries: entries.collect(),
             changed: false,
@@ -187,15 +187,15 @@ mod tests {
     fn what_was_noted_is_there_for_the_next_run() {
         let dir = tempfile::tempdir().expect("made");
         let file = dir.path().join("run/agent.json");
-        let mut ledger = Ledger::open(&file).expect("empty");
-        ledger.save().expect("nothing to do");
+        let mut saved = SavedValues::open(&file).expect("empty");
+        saved.save().expect("nothing to do");
         assert!(!file.exists());
         let a = place("/a", 7);
-        ledger.note(&a, Knob::DirtyMin, "0", "16M");
-        ledger.note(&a, Knob::DirtyMin, "16777216", "32M");
-        ledger.save().expect("saved");
+        saved.note(&a, Knob::DirtyMin, "0", "16M");
+        saved.note(&a, Knob::DirtyMin, "16777216", "32M");
+        saved.save().expect("saved");
 
-        let mut next = Ledger::open(&file).expect("read");
+        let mut next = SavedValues::open(&file).expect("read");
         let entry = next.get(&a, Knob::DirtyMin).expect("there");
         assert_eq!((entry.found.as_str(), entry.written.as_str()), ("0", "32M"));
         assert_eq!(next.knobs(&a), [Knob::DirtyMin]);
@@ -207,7 +207,7 @@ mod tests {
         );
         next.retain(|inode, _| inode != 7);
         next.save().expect("saved");
-        assert_eq!(Ledger::open(&file).expect("read").knobs(&a), []);
+        assert_eq!(SavedValues::open(&file).expect("read").knobs(&a), []);
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         let file = dir.path().join("agent.json");
         for text in ["", "{", "[]", "{\"version\":2,\"entries\":[]}"] {
             fs::write(&file, text).expect("written");
-            let why = format!("{:#}", Ledger::open(&file).expect_err("refused"));
+            let why = format!("{:#}", SavedValues::open(&file).expect_err("refused"));
             assert!(
                 why.contains("agent.json does not say what the knobs were"),
                 "{why}"
@@ -228,10 +228,10 @@ mod tests {
     fn a_file_that_cannot_be_written_is_an_error_each_time() {
         let dir = tempfile::tempdir().expect("made");
         fs::write(dir.path().join("file"), "").expect("written");
-        let mut ledger = Ledger::open(&dir.path().join("x.json")).expect("empty");
-        ledger.file = dir.path().join("file/agent.json");
-        ledger.note(&place("/a", 7), Knob::DirtyMin, "0", "16M");
-        assert!(ledger.save().is_err());
-        assert!(ledger.save().is_err());
+        let mut saved = SavedValues::open(&dir.path().join("x.json")).expect("empty");
+        saved.file = dir.path().join("file/agent.json");
+        saved.note(&place("/a", 7), Knob::DirtyMin, "0", "16M");
+        assert!(saved.save().is_err());
+        assert!(saved.save().is_err());
     }
 }

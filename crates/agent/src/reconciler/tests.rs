@@ -8,11 +8,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// A hierarchy in a directory, a keeper of it, and what it said.
+/// A hierarchy in a directory, a reconciler of it, and what it said.
 struct Bench {
     dir: tempfile::TempDir,
     said: Arc<Mutex<Vec<u8>>>,
-    keeper: Keeper,
+    reconciler: Reconciler,
 }
 
 #[derive(Clone)]
@@ -39,14 +39,18 @@ impl Bench {
         let dir = tempfile::tempdir().expect("made");
         fs::create_dir(dir.path().join("cgroup")).expect("made");
         let said = Arc::default();
-        let keeper = keeper(&dir, policy, &said);
-        Bench { dir, said, keeper }
+        let reconciler = reconciler(&dir, policy, &said);
+        Bench {
+            dir,
+            said,
+            reconciler,
+        }
     }
 
     /// The agent starts again.
     fn restart(&mut self, policy: &str) {
-        self.keeper = keeper(&self.dir, policy, &self.said);
-        self.keeper.scan();
+        self.reconciler = reconciler(&self.dir, policy, &self.said);
+        self.reconciler.scan();
     }
 
     fn file(&self, cgroup: &str, knob: &str) -> PathBuf {
@@ -82,11 +86,11 @@ impl Bench {
     }
 }
 
-fn keeper(dir: &tempfile::TempDir, policy: &str, said: &Arc<Mutex<Vec<u8>>>) -> Keeper {
+fn reconciler(dir: &tempfile::TempDir, policy: &str, said: &Arc<Mutex<Vec<u8>>>) -> Reconciler {
     let tree = Tree::at(&dir.path().join("cgroup")).expect("a hierarchy");
-    let ledger = Ledger::open(&dir.path().join("run/agent.json")).expect("readable");
+    let saved = SavedValues::open(&dir.path().join("run/agent.json")).expect("readable");
     let journal = Journal::new(Said(Arc::clone(said)), false);
-    Keeper::new(tree, rules(policy), ledger, journal)
+    Reconciler::new(tree, rules(policy), saved, journal)
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn matching_cgroups_are_set_once_and_others_are_not() {
     bench.make("pods/a");
     bench.make("pods/a/below");
     bench.make("other");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     assert_eq!(
         bench.said(),
         "/pods/a: memory.dirty_min = 16M, was 0 (rule at line 1)\n"
@@ -107,10 +111,10 @@ fn matching_cgroups_are_set_once_and_others_are_not() {
     );
     // The kernel shows bytes.
     bench.write("pods/a", "memory.dirty_min", "16777216");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     bench.restart(FLOOR);
     assert_eq!(bench.said(), "");
-    let counts = bench.keeper.counts();
+    let counts = bench.reconciler.counts();
     assert_eq!(
         (counts.set, counts.waiting, counts.failing, counts.cgroups),
         (1, 0, 0, 5)
@@ -122,17 +126,17 @@ fn a_cgroup_that_appears_is_heard_of_with_all_below_it() {
     let mut bench =
         Bench::new("[[rule]]\ncgroup = \"/pods/**\"\nset = { \"memory.dirty_min\" = \"16M\" }\n");
     fs::create_dir(bench.file("pods", "")).expect("made");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     assert_eq!(bench.said(), "", "no knobs yet, and nobody has waited long");
     bench.make("pods/a/b/c");
     bench.make("pods/a/b");
-    bench.keeper.listen();
+    bench.reconciler.listen();
     assert_eq!(
         (bench.floor("pods/a/b"), bench.floor("pods/a/b/c")),
         ("16M".into(), "16M".into())
     );
     bench.make("pods/a/b/c/d");
-    bench.keeper.listen();
+    bench.reconciler.listen();
     assert_eq!(bench.floor("pods/a/b/c/d"), "16M");
 }
 
@@ -140,10 +144,10 @@ fn a_cgroup_that_appears_is_heard_of_with_all_below_it() {
 fn while_there_is_a_rule_it_holds() {
     let mut bench = Bench::new(FLOOR);
     bench.make("pods/a");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     bench.write("pods/a", "memory.dirty_min", "4096");
     bench.said();
-    bench.keeper.scan();
+    bench.reconciler.scan();
     assert_eq!(
         bench.said(),
         "/pods/a: memory.dirty_min = 16M, was 4096 (rule at line 1)\n"
@@ -158,11 +162,11 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
     }
     bench.write("pods/a", "memory.dirty_min", "8388608");
     bench.write("pods/b", "memory.dirty_min", "16777216");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     bench.write("pods/c", "memory.dirty_min", "1");
     bench.write("pods/d", "memory.dirty_min", "0");
     bench.said();
-    bench.keeper.follow(Rules::default());
+    bench.reconciler.follow(Rules::default());
     assert_eq!(
         bench.said(),
         "/pods/c: memory.dirty_min stays 1 (its rule is gone, but another program changed it since)\n\
@@ -173,9 +177,9 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
         "16777216",
         "it was so before the agent came"
     );
-    bench.keeper.follow(Rules::default());
+    bench.reconciler.follow(Rules::default());
     assert_eq!(bench.said(), "");
-    assert_eq!(bench.keeper.counts().set, 0);
+    assert_eq!(bench.reconciler.counts().set, 0);
 }
 
 #[test]
@@ -184,7 +188,7 @@ fn a_later_run_puts_back_what_an_earlier_one_wrote() {
     bench.make("pods/a");
     bench.make("pods/b");
     bench.write("pods/a", "memory.dirty_min", "8M");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     bench.restart("[[rule]]\ncgroup = \"/pods/a\"\nset = { \"memory.dirty_min\" = \"32M\" }\n");
     assert_eq!(
         (bench.floor("pods/a"), bench.floor("pods/b")),
@@ -198,12 +202,12 @@ fn a_later_run_puts_back_what_an_earlier_one_wrote() {
 fn a_successor_of_the_same_name_owes_nothing() {
     let mut bench = Bench::new(FLOOR);
     bench.make("pods/a");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     // Moved away, not removed: its inode is not given again.
     fs::rename(bench.file("pods/a", ""), bench.dir.path().join("old")).expect("moved");
     bench.make("pods/a");
     bench.write("pods/a", "memory.dirty_min", "16777216");
-    bench.keeper.follow(Rules::default());
+    bench.reconciler.follow(Rules::default());
     assert_eq!(bench.floor("pods/a"), "16777216");
 }
 
@@ -211,20 +215,20 @@ fn a_successor_of_the_same_name_owes_nothing() {
 fn without_the_files_it_waits_and_says_so_once() {
     let mut bench = Bench::new(FLOOR);
     fs::create_dir_all(bench.file("pods/a", "")).expect("made");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     let said = bench.said();
     assert!(
         said.starts_with("waiting for 1 files that are not there, as in /pods/a: "),
         "{said}"
     );
-    bench.keeper.retry();
-    bench.keeper.scan();
+    bench.reconciler.retry();
+    bench.reconciler.scan();
     assert_eq!(bench.said(), "");
-    assert_eq!(bench.keeper.counts().waiting, 1);
+    assert_eq!(bench.reconciler.counts().waiting, 1);
     bench.make("pods/a");
-    bench.keeper.retry();
+    bench.reconciler.retry();
     assert_eq!(bench.floor("pods/a"), "16M");
-    assert_eq!(bench.keeper.counts().waiting, 0);
+    assert_eq!(bench.reconciler.counts().waiting, 0);
 }
 
 #[test]
@@ -235,38 +239,38 @@ fn a_refused_write_is_said_once_and_tried_again() {
     fs::remove_file(&file).expect("removed");
     // Not even root reads or writes a directory as a file.
     fs::create_dir(&file).expect("made");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     let said = bench.said();
     assert!(
         said.starts_with("error: /pods/a: memory.dirty_min: Is a directory"),
         "{said}"
     );
-    bench.keeper.retry();
+    bench.reconciler.retry();
     assert_eq!(bench.said(), "");
-    let counts = bench.keeper.counts();
+    let counts = bench.reconciler.counts();
     assert_eq!((counts.failing, counts.failed, counts.written), (1, 2, 0));
     fs::remove_dir(&file).expect("removed");
     bench.write("pods/a", "memory.dirty_min", "0");
-    bench.keeper.retry();
+    bench.reconciler.retry();
     assert_eq!(
         bench.said(),
         "/pods/a: memory.dirty_min = 16M, was 0 (rule at line 1)\n"
     );
-    assert_eq!(bench.keeper.counts().failing, 0);
+    assert_eq!(bench.reconciler.counts().failing, 0);
 }
 
 #[test]
 fn trying_again_is_left_to_scans_after_a_while() {
     let mut bench = Bench::new(FLOOR);
     fs::create_dir_all(bench.file("pods/a", "")).expect("made");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     for _ in 0..RETRIES {
-        bench.keeper.retry();
+        bench.reconciler.retry();
     }
     bench.make("pods/a");
-    bench.keeper.retry();
+    bench.reconciler.retry();
     assert_eq!(bench.floor("pods/a"), "0");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     assert_eq!(bench.floor("pods/a"), "16M");
 }
 
@@ -274,9 +278,9 @@ fn trying_again_is_left_to_scans_after_a_while() {
 fn what_cannot_be_remembered_is_said_and_set_all_the_same() {
     let mut bench = Bench::new(FLOOR);
     bench.make("pods/a");
-    // A file where the ledger's directory is to be.
+    // A file where the saved values' directory is to be.
     fs::write(bench.dir.path().join("run"), "").expect("written");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     let said = bench.said();
     assert!(
         said.contains("cannot be put back after a restart"),
@@ -284,7 +288,7 @@ fn what_cannot_be_remembered_is_said_and_set_all_the_same() {
     );
     assert_eq!(bench.floor("pods/a"), "16M");
     fs::remove_file(bench.dir.path().join("run")).expect("removed");
-    bench.keeper.scan();
+    bench.reconciler.scan();
     bench.restart("");
     assert_eq!(bench.floor("pods/a"), "0");
 }
@@ -305,13 +309,13 @@ fn cgroups_that_vanish_meanwhile_are_no_error() {
         }
     });
     while !churn.is_finished() {
-        bench.keeper.scan();
-        bench.keeper.listen();
-        bench.keeper.retry();
+        bench.reconciler.scan();
+        bench.reconciler.listen();
+        bench.reconciler.retry();
     }
     churn.join().expect("made and removed all");
-    bench.keeper.scan();
-    let counts = bench.keeper.counts();
+    bench.reconciler.scan();
+    let counts = bench.reconciler.counts();
     assert_eq!(
         (counts.cgroups, counts.set, counts.failing),
         (2, 1, 0),
@@ -326,7 +330,7 @@ fn a_share_of_memory_follows_memory_max() {
         Bench::new("[[rule]]\ncgroup = \"/pods/*\"\nset = { \"memory.dirty_bytes\" = \"50%\" }\n");
     bench.make("pods/a");
     let ceiling = |bench: &mut Bench| {
-        bench.keeper.scan();
+        bench.reconciler.scan();
         let text = fs::read_to_string(bench.file("pods/a", "memory.dirty_bytes")).expect("there");
         text.trim().to_string()
     };
