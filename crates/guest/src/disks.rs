@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The guest's disks: found by the serial the lab gave them, formatted and mounted.
 
-use crate::protocol::{DISK_MODULE_PATH, Plan};
+use crate::protocol::{DISK_MODULE_PATH, GuestConfig};
 use anyhow::{Context, Result};
 use runner::disks::{encrypt, format, mount, shape_queue};
 use runner::system::{CGROUP_ROOT, run};
@@ -12,11 +12,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Links every disk as `/dev/weir/<name>` and makes and mounts the filesystems asked for.
-pub fn prepare(plan: &Plan, channel: &Channel) -> Result<Site> {
+pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
     let mut disks = BTreeMap::new();
     std::fs::create_dir_all("/dev/weir").context("making /dev/weir")?;
-    if plan.own_disks {
-        let sizes: Vec<String> = plan
+    if config.own_disks {
+        let sizes: Vec<String> = config
             .disks
             .iter()
             .map(|disk| disk.size.to_string())
@@ -25,7 +25,7 @@ pub fn prepare(plan: &Plan, channel: &Channel) -> Result<Site> {
             .arg(DISK_MODULE_PATH)
             .arg(format!("size={}", sizes.join(","))))?;
     }
-    for (index, disk) in plan.disks.iter().enumerate() {
+    for (index, disk) in config.disks.iter().enumerate() {
         let mut device = find(index).with_context(|| format!("disk {}", disk.name))?;
         if let Some(bandwidth) = disk.write_bandwidth {
             shape_queue(&device, bandwidth).with_context(|| format!("disk {}", disk.name))?;
@@ -61,8 +61,8 @@ pub fn prepare(plan: &Plan, channel: &Channel) -> Result<Site> {
 }
 
 /// Gives the guest's own disks the speed they are to have.
-pub fn slow_down(plan: &Plan) -> Result<()> {
-    let own = plan.disks.iter().enumerate().filter(|_| plan.own_disks);
+pub fn slow_down(config: &GuestConfig) -> Result<()> {
+    let own = config.disks.iter().enumerate().filter(|_| config.own_disks);
     for (index, disk) in own {
         let device = find(index).with_context(|| format!("disk {}", disk.name))?;
         let block = Path::new("/sys/block").join(device.file_name().unwrap_or_default());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Everything that runs inside a guest.
 //!
-//! The lab puts the `weir` binary into an initramfs as `/init`, next to a [`protocol::Plan`]. The
-//! kernel starts it as process 1. It mounts what a Linux host has mounted, forks the agent that
-//! carries out the plan, and stays behind as a minimal init: it reaps orphans, and when the agent
+//! The lab puts the `weir` binary into an initramfs as `/init`, next to a
+//! [`protocol::GuestConfig`]. The kernel starts it as process 1. It mounts what a Linux host has
+//! mounted, forks the agent that does the work it is given, and stays behind as a minimal init: it reaps orphans, and when the agent
 //! has ended, whichever way, it powers the machine off through sysrq. An orderly shutdown would
 //! first write the dirty pages back, which takes minutes on the slow disks scenarios are about.
 //!
@@ -24,7 +24,7 @@ mod system;
 use anyhow::{Context, Result, anyhow};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, fork};
-use protocol::{Event, MODULE_PATH, PLAN_PATH, Plan, Work};
+use protocol::{CONFIG_PATH, Event, GuestConfig, MODULE_PATH, Work};
 use runner::klog::{self, Log};
 use runner::{Channel, Machine};
 use std::process::Command;
@@ -38,7 +38,7 @@ pub fn is_guest() -> bool {
             .is_some_and(|name| name == "/init")
 }
 
-/// Carries out `/plan.json` and powers the machine off. Only for process 1 of a guest.
+/// Carries out `/guest.json` and powers the machine off. Only for process 1 of a guest.
 pub fn init() -> ! {
     if let Err(error) = system::mount_all() {
         eprintln!("weir guest: {error:#}");
@@ -90,16 +90,16 @@ fn agent() {
 }
 
 fn work(channel: &Channel) -> Result<()> {
-    let text = std::fs::read_to_string(PLAN_PATH).context(PLAN_PATH)?;
-    let plan: Plan = serde_json::from_str(&text)
-        .with_context(|| format!("{PLAN_PATH}: not a plan this agent understands"))?;
-    system::load_modules(&plan.modules)?;
-    let site = disks::prepare(&plan, channel)?;
+    let text = std::fs::read_to_string(CONFIG_PATH).context(CONFIG_PATH)?;
+    let config: GuestConfig = serde_json::from_str(&text)
+        .with_context(|| format!("{CONFIG_PATH}: not a config this agent understands"))?;
+    system::load_modules(&config.modules)?;
+    let site = disks::prepare(&config, channel)?;
     let machine = Guest {
-        plan: &plan,
+        config: &config,
         channel,
     };
-    match &plan.work {
+    match &config.work {
         Work::Script { args, env } => {
             machine.prepared()?;
             script::run(args, env, channel)
@@ -114,7 +114,7 @@ fn work(channel: &Channel) -> Result<()> {
 
 /// What only the guest can do for a scenario.
 struct Guest<'a> {
-    plan: &'a Plan,
+    config: &'a GuestConfig,
     channel: &'a Channel,
 }
 
@@ -130,7 +130,7 @@ impl Machine for Guest<'_> {
     }
 
     fn prepared(&self) -> Result<()> {
-        disks::slow_down(self.plan)?;
+        disks::slow_down(self.config)?;
         serial::prepared(self.channel)
     }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What lab and guest say to each other: a [`Plan`] goes in as `/plan.json` of the initramfs,
-//! [`Event`]s come out as JSON lines on the second serial port.
+//! What lab and guest say to each other: a [`GuestConfig`] goes in as `/guest.json` of the
+//! initramfs, [`Event`]s come out as JSON lines on the second serial port.
 
 use scenario::model::{Arm, Filesystem, Scenario};
 pub use scenario::rundir::Event;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where the plan lies in the guest.
-pub const PLAN_PATH: &str = "/plan.json";
-/// Where the script of a script plan lies in the guest.
+/// Where the configuration lies in the guest.
+pub const CONFIG_PATH: &str = "/guest.json";
+/// Where the script lies, if that is the work, in the guest.
 pub const SCRIPT_PATH: &str = "/script.sh";
 /// Where the module lies in the guest, present but not loaded.
 pub const MODULE_PATH: &str = "/weir.ko";
-/// Where the module that makes [`Plan::own_disks`] lies in the guest.
+/// Where the module that makes [`GuestConfig::own_disks`] lies in the guest.
 pub const DISK_MODULE_PATH: &str = "/weir_disk.ko";
 /// The port events leave through; the console is `ttyS0`.
 pub const CHANNEL_PATH: &str = match cfg!(target_arch = "aarch64") {
@@ -23,11 +23,11 @@ pub const CHANNEL_PATH: &str = match cfg!(target_arch = "aarch64") {
 
 /// Everything a guest has to do in its life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct GuestConfig {
     /// Kernel modules to load first, by name; their files and `modules.dep` are in the initramfs.
     pub modules: Vec<String>,
     /// Block devices, the n-th with the serial `weir-n`.
-    pub disks: Vec<PlanDisk>,
+    pub disks: Vec<GuestDisk>,
     /// The guest makes them of its own memory, with [`DISK_MODULE_PATH`]; else the lab attached
     /// them.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// A block device and what to put on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlanDisk {
+pub struct GuestDisk {
     /// The device is linked as `/dev/weir/<name>`.
     pub name: String,
     /// Capacity in bytes.
@@ -57,7 +57,7 @@ pub struct PlanDisk {
     pub encrypted: bool,
 }
 
-/// The two kinds of plan.
+/// The two kinds of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn plans_come_out_as_they_went_in() {
-        let plan = Plan {
+        let config = GuestConfig {
             modules: vec!["virtio_blk".into()],
-            disks: vec![PlanDisk {
+            disks: vec![GuestDisk {
                 name: "a".into(),
                 size: 1 << 30,
                 filesystem: Some(Filesystem::Xfs),
@@ -103,7 +103,10 @@ mod tests {
                 env: BTreeMap::from([("X".into(), "é".into())]),
             },
         };
-        let text = serde_json::to_string(&plan).expect("JSON");
-        assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+        let text = serde_json::to_string(&config).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<GuestConfig>(&text).expect("a config"),
+            config
+        );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine around the plan: mounts, drivers, power.
+//! The machine around the work: mounts, drivers, power.
 
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};

@@ -2,7 +2,7 @@
 //! The process that waits for the end of the others, and then puts everything back.
 
 use crate::lock::Lock;
-use crate::{MARK, Plan, clean, worker};
+use crate::{MARK, RunConfig, clean, worker};
 use anyhow::{Context, Result, bail};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -28,8 +28,8 @@ pub fn is_keeper() -> bool {
         .is_some_and(|name| name == PROGRAM)
 }
 
-/// `weir-keeper`: a plan comes in as the first line of standard input, which then stays open for as
-/// long as the run is wanted; events go out.
+/// `weir-keeper`: a [`RunConfig`] comes in as the first line of standard input, which then stays
+/// open for as long as the run is wanted; events go out.
 pub fn keep() -> ExitCode {
     let channel = match std::io::stdout().as_fd().try_clone_to_owned() {
         Ok(out) => Channel::new(File::from(out)),
@@ -49,8 +49,8 @@ fn run(channel: &Channel) -> Result<()> {
     // What is typed at the terminal is for `weir run` alone.
     setsid().context("leaving the terminal")?;
     let mut line = String::new();
-    stdin().read_line(&mut line).context("reading the plan")?;
-    let plan: Plan = serde_json::from_str(&line).context("reading the plan")?;
+    stdin().read_line(&mut line).context("reading the config")?;
+    let config: RunConfig = serde_json::from_str(&line).context("reading the config")?;
     clean::left_over()?;
     let Some(lock) = Lock::take(false)? else {
         bail!("another `weir run --on host` goes on here: one at a time");
@@ -61,7 +61,7 @@ fn run(channel: &Channel) -> Result<()> {
     let worker = match unsafe { fork() }.context("starting the worker")? {
         ForkResult::Child => {
             begin(keeper);
-            worker::work(&plan, channel);
+            worker::work(&config, channel);
             std::process::exit(0)
         }
         ForkResult::Parent { child } => child,

@@ -90,7 +90,7 @@ impl Executor for Host<'_> {
 
 /// One run, as the keeper is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Plan {
+struct RunConfig {
     scenario: Scenario,
     arm: Arm,
     /// Record each phase as `weir record` does.

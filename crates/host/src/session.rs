@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir run`'s side: one keeper for each arm and repeat, and what it says.
 
-use crate::{Host, Plan, clean, keeper};
+use crate::{Host, RunConfig, clean, keeper};
 use anyhow::{Context, Result, anyhow};
 use runner::klog::HARMLESS_TAINT;
 use scenario::executor::{Error, Outcome, Progress, Request, Run};
@@ -87,7 +87,7 @@ fn one(
     tell: &mut dyn FnMut(&str, usize),
 ) -> Result<Run> {
     let begin = Instant::now();
-    let plan = Plan {
+    let config = RunConfig {
         scenario: request.scenario.clone(),
         arm,
         record: request.record,
@@ -109,7 +109,7 @@ fn one(
         .spawn()
         .context("cannot start the process that keeps a run")?;
     if let Some(mut stdin) = child.stdin.take() {
-        let told = writeln!(stdin, "{}", serde_json::to_string(&plan)?);
+        let told = writeln!(stdin, "{}", serde_json::to_string(&config)?);
         let mut wanted = host
             .interrupt
             .0

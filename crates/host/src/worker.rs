@@ -4,7 +4,7 @@
 
 use crate::disk::Made;
 use crate::ledger::{self, Entry};
-use crate::{CGROUP, Plan, RUN, has_module, modules, mounts};
+use crate::{CGROUP, RUN, RunConfig, has_module, modules, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use runner::system::{self, CGROUP_ROOT};
 use runner::{Channel, Disk, Machine, Site, disks};
@@ -18,12 +18,12 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs one arm of the scenario, and says how that went.
-pub fn work(plan: &Plan, channel: &Channel) {
+pub fn work(config: &RunConfig, channel: &Channel) {
     channel.send(&Event::Boot {
         release: system::kernel_release(),
     });
     channel.watch();
-    if let Err(error) = run(plan, channel) {
+    if let Err(error) = run(config, channel) {
         channel.send(&Event::Problem {
             text: format!("{error:#}"),
             failed: false,
@@ -31,8 +31,8 @@ pub fn work(plan: &Plan, channel: &Channel) {
     }
 }
 
-fn run(plan: &Plan, channel: &Channel) -> Result<()> {
-    let scenario = &plan.scenario;
+fn run(config: &RunConfig, channel: &Channel) -> Result<()> {
+    let scenario = &config.scenario;
     remember(scenario)?;
     enable_controllers(scenario)?;
     let scratch = Path::new(RUN).join("tmp");
@@ -44,7 +44,7 @@ fn run(plan: &Plan, channel: &Channel) -> Result<()> {
         scratch,
     };
     for disk in &scenario.disks {
-        let place = match plan.disks.get(&disk.name) {
+        let place = match config.disks.get(&disk.name) {
             Some(directory) => given(directory),
             None => {
                 channel.stage(format!("mkfs {}", disk.name));
@@ -66,11 +66,18 @@ fn run(plan: &Plan, channel: &Channel) -> Result<()> {
         site.disks.insert(disk.name.clone(), place);
     }
     let machine = Here {
-        plan,
+        config,
         channel,
         made: RefCell::new(made),
     };
-    runner::run(scenario, plan.arm, plan.record, &site, channel, &machine)
+    runner::run(
+        scenario,
+        config.arm,
+        config.record,
+        &site,
+        channel,
+        &machine,
+    )
 }
 
 /// Writes down what will be changed of the whole machine: sysctls, and parameters of a module that
@@ -205,17 +212,17 @@ pub(crate) fn device_number(directory: &Path) -> Option<String> {
 
 /// What only this machine can do for a scenario.
 struct Here<'a> {
-    plan: &'a Plan,
+    config: &'a RunConfig,
     channel: &'a Channel,
     made: RefCell<Vec<Made>>,
 }
 
 impl Machine for Here<'_> {
     fn load_module(&self) -> Result<()> {
-        if self.plan.arm == Arm::Weir && has_module() {
+        if self.config.arm == Arm::Weir && has_module() {
             return Ok(());
         }
-        let Some(module) = &self.plan.module else {
+        let Some(module) = &self.config.module else {
             bail!("weir is not loaded any more, and no module was given to load");
         };
         self.channel.stage("loading weir.ko");

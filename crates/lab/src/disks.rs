@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::module;
 use crate::qemu::Drive;
 use anyhow::{Context, Result};
-use guest::protocol::PlanDisk;
+use guest::protocol::GuestDisk;
 use std::path::PathBuf;
 
 /// The kernel keeps 64 bytes for each page of 4 KiB of its memory.
@@ -18,7 +18,7 @@ const PAGES_PER_DESCRIPTOR_PAGE: u64 = 64;
 /// A guest's disks.
 pub struct Disks {
     /// As the guest is told.
-    pub plan: Vec<PlanDisk>,
+    pub disks: Vec<GuestDisk>,
     /// The module that makes them in the guest; QEMU does if `None`.
     pub module: Option<PathBuf>,
 }
@@ -26,23 +26,26 @@ pub struct Disks {
 impl Disks {
     /// Of a guest that has `own` ones or those of QEMU. Errors: there is no source tree or compiler
     /// for the module.
-    pub fn get(cache: &Cache, kernel: &Kernel, plan: Vec<PlanDisk>, own: bool) -> Result<Disks> {
-        if !own || plan.is_empty() {
-            return Ok(Disks { plan, module: None });
+    pub fn get(cache: &Cache, kernel: &Kernel, disks: Vec<GuestDisk>, own: bool) -> Result<Disks> {
+        if !own || disks.is_empty() {
+            return Ok(Disks {
+                disks,
+                module: None,
+            });
         }
         let tree = source_tree().context(
             "weir's source tree is needed to build the disk of a guest that counts instructions: run from inside it",
         )?;
         let built = module::modules_in(cache, kernel, &tree.join("crates/lab/disk"))?;
         Ok(Disks {
-            plan,
+            disks,
             module: built.into_iter().next(),
         })
     }
 
     /// What QEMU has to emulate.
     pub fn drives(&self) -> Vec<Drive> {
-        let emulated = self.plan.iter().filter(|_| self.module.is_none());
+        let emulated = self.disks.iter().filter(|_| self.module.is_none());
         let drives = emulated.map(|disk| Drive {
             size: disk.size,
             write_bandwidth: disk.write_bandwidth,
@@ -54,7 +57,7 @@ impl Disks {
     /// Memory they take of the guest's, bytes, all of it from the start: Debian's kernels clear
     /// what is allocated.
     pub fn memory(&self) -> u64 {
-        let own = self.plan.iter().filter(|_| self.module.is_some());
+        let own = self.disks.iter().filter(|_| self.module.is_some());
         let bytes: u64 = own.map(|disk| disk.size).sum();
         bytes + bytes / PAGES_PER_DESCRIPTOR_PAGE
     }

@@ -10,7 +10,7 @@ use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use crate::{Error, module};
 use anyhow::{Context, bail};
-use guest::protocol::{Event, PlanDisk, Work};
+use guest::protocol::{Event, GuestDisk, Work};
 use scenario::executor::Outcome;
 use scenario::model::{Filesystem, Tier};
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ pub fn exec(
     }
     let script = std::fs::read(&request.script)
         .with_context(|| format!("cannot read the script {}", request.script.display()))?;
-    let disks = request.disks.iter().map(|disk| PlanDisk {
+    let disks = request.disks.iter().map(|disk| GuestDisk {
         encrypted: false,
         name: disk.name.clone(),
         size: disk.size,

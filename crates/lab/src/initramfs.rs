@@ -3,7 +3,7 @@
 //!
 //! The kernel unpacks several cpio archives put one after the other as one image. The lab uses
 //! that: the userland is an archive made once, what differs between runs (kernel modules, the weir
-//! binary, plan, files) is a second one, written per run. Archives are not compressed: unpacking
+//! binary, config, files) is a second one, written per run. Archives are not compressed: unpacking
 //! under TCG would cost more than reading.
 
 use anyhow::{Context, Result, ensure};

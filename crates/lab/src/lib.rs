@@ -2,8 +2,8 @@
 //! The lab: boots stock distribution kernels in QEMU and runs scenarios and scripts in them.
 //!
 //! What a guest is made of comes from the distribution's packages ([`cache`], [`kernel`]); what it
-//! does is in a plan (`guest::protocol`); what it says comes back as events over a channel of its
-//! own. A guest that dies, hangs, warns or oopses is failed or inconclusive, with its log kept and
+//! does is in its configuration (`guest::protocol`); what it says comes back as events over a
+//! channel of its own. A guest that dies, hangs, warns or oopses is failed or inconclusive, with its log kept and
 //! named, never passed.
 
 mod apt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Putting one guest's initramfs together: userland, kernel modules, weir, its plan.
+//! Putting one guest's initramfs together: userland, kernel modules, weir, its config.
 
 use crate::cache::Cache;
 use crate::disks::Disks;
@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::kernel_modules::{FIRST, KernelModules};
 use crate::{packages, userland};
 use anyhow::{Context, Result, ensure};
-use guest::protocol::{DISK_MODULE_PATH, MODULE_PATH, PLAN_PATH, Plan, SCRIPT_PATH, Work};
+use guest::protocol::{CONFIG_PATH, DISK_MODULE_PATH, GuestConfig, MODULE_PATH, SCRIPT_PATH, Work};
 use scenario::model::Filesystem;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,7 +20,7 @@ pub struct Contents<'a> {
     pub disks: &'a Disks,
     /// What to do.
     pub work: Work,
-    /// The script of a script plan.
+    /// The script, if that is the work.
     pub script: Option<Vec<u8>>,
     /// weir.ko on the host.
     pub module: Option<PathBuf>,
@@ -34,13 +34,13 @@ pub struct Contents<'a> {
     pub init: Option<&'a Path>,
 }
 
-/// Writes the initramfs into a file without a name. The plan is also kept at `plan_copy`, for
+/// Writes the initramfs into a file without a name. The config is also kept at `config_copy`, for
 /// people.
 pub fn initramfs(
     cache: &Cache,
     kernel: &Kernel,
     contents: Contents<'_>,
-    plan_copy: Option<&Path>,
+    config_copy: Option<&Path>,
 ) -> Result<File> {
     let userland = userland::archive(cache, kernel.arch)?;
     let packages = match contents.packages {
@@ -52,22 +52,22 @@ pub fn initramfs(
     names.extend(
         contents
             .disks
-            .plan
+            .disks
             .iter()
             .filter_map(|disk| disk.filesystem)
             .filter(|filesystem| *filesystem != Filesystem::Swap)
             .map(|filesystem| runner::disks::kind(filesystem).to_owned()),
     );
     names.retain(|name| modules.has(name));
-    let plan = Plan {
+    let config = GuestConfig {
         modules: names,
-        disks: contents.disks.plan.clone(),
+        disks: contents.disks.disks.clone(),
         own_disks: contents.disks.module.is_some(),
         work: contents.work,
     };
-    let plan = serde_json::to_vec_pretty(&plan)?;
-    if let Some(path) = plan_copy {
-        std::fs::write(path, &plan).with_context(|| format!("{}", path.display()))?;
+    let config = serde_json::to_vec_pretty(&config)?;
+    if let Some(path) = config_copy {
+        std::fs::write(path, &config).with_context(|| format!("{}", path.display()))?;
     }
 
     let mut image = tempfile::tempfile_in(cache.path("")).context("making the initramfs")?;
@@ -81,7 +81,7 @@ pub fn initramfs(
             .with_context(|| format!("copying {}", path.display()))?;
     }
     let mut archive = Archive::new(BufWriter::new(image));
-    archive.file(PLAN_PATH, 0o644, &plan)?;
+    archive.file(CONFIG_PATH, 0o644, &config)?;
     let init = match contents.init {
         Some(path) => path.to_path_buf(),
         None => kernel.arch.init()?,

@@ -183,8 +183,13 @@ fn attempt(
     on_event: &mut dyn FnMut(Event),
 ) -> Result<(End, bool)> {
     let images = images(machine.drives, machine.memory, machine.scratch)?;
-    let console =
-        File::create(machine.console).with_context(|| format!("{}", machine.console.display()))?;
+    // QEMU opens it once more: what its stderr says must not begin where the log did.
+    let console = File::options()
+        .append(true)
+        .create(true)
+        .open(machine.console)
+        .and_then(|file| file.set_len(0).map(|()| file))
+        .with_context(|| format!("{}", machine.console.display()))?;
     let (channel_here, channel_there) = UnixStream::pair().context("a socket pair")?;
     let (monitor_here, monitor_there) = UnixStream::pair().context("a socket pair")?;
     let mut kept: Vec<RawFd> = images.iter().map(AsRawFd::as_raw_fd).collect();

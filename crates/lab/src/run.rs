@@ -15,7 +15,7 @@ use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
-use guest::protocol::{Event, PlanDisk, Work};
+use guest::protocol::{Event, GuestDisk, Work};
 use runner::system::meminfo;
 use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, metrics};
@@ -183,7 +183,7 @@ fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
 }
 
 fn disks(place: &Lab, scenario: &Scenario, kernel: &Kernel) -> Result<Disks> {
-    let disks = scenario.disks.iter().map(|disk| PlanDisk {
+    let disks = scenario.disks.iter().map(|disk| GuestDisk {
         name: disk.name.clone(),
         size: disk.size_bytes,
         filesystem: Some(disk.filesystem),
@@ -238,7 +238,7 @@ impl Guests<'_> {
             &self.place.cache,
             &self.kernel,
             contents,
-            Some(&directory.join("plan.json")),
+            Some(&directory.join("guest.json")),
         )?;
         let log = directory.join("console.log");
         let machine = Machine {
