@@ -27,7 +27,7 @@
  * entries, of which only drain.c's has more than one function.
  *
  * Cost of a beat: BEAT_READS reads of counters, 131,072 or about 0.7 million
- * instructions, and for each floor that is set its path once.
+ * instructions, and for each floor that is set its path three times at most.
  */
 #include "weir.h"
 #include <linux/workqueue.h>
@@ -120,19 +120,15 @@ static void wish(struct weir_group *group)
 	group->floor_wanted = wanted;
 }
 
-/* What its subtree holds is counted anew only for another value. */
+/* What its subtree holds is counted by passes and the walk, not for each floor here. */
 static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
 {
 	u64 floor = weir_floor_effective(group->floor_wanted, pool);
 
-	if (floor == group->floor) {
-		weir_tree_review(group);
-		return;
-	}
 	if (!floor != !group->floor)
 		weir_floors_epoch++;
 	WRITE_ONCE(group->floor, floor);
-	weir_tree_update(group);
+	weir_tree_review(group);
 }
 
 static void total(const struct weir_floor_pool *pool)

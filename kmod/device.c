@@ -14,56 +14,108 @@
 #define PAGES_BITS	25
 #define PAGES_MASK	(BIT(PAGES_BITS) - 1)
 
-/*
- * The place of @wb among the group's devices; another's, emptied, if it has none.
- * The caller holds group->lock.
- */
-struct weir_device *weir_device_of(struct weir_group *group,
-				   struct bdi_writeback *wb)
+/* The place of @wb among the group's devices, or NULL.  Under group->lock. */
+static struct weir_device *find(struct weir_group *group, struct bdi_writeback *wb)
 {
-	u64 css_serial = wb->memcg_css->serial_nr;
 	struct weir_device *device;
-	int i;
 
-	for (i = 0; i < WEIR_DEVICES; i++) {
-		device = &group->devices[i];
+	for (device = group->devices; device < group->devices + WEIR_DEVICES; device++) {
 		if (device->bdi_id == wb->bdi->id &&
-		    device->css_serial == css_serial)
+		    device->css_serial == wb->memcg_css->serial_nr)
 			return device;
 	}
-	device = &group->devices[group->next_device++ % WEIR_DEVICES];
-	*device = (struct weir_device) {
-		.bdi_id = wb->bdi->id,
-		.css_serial = css_serial,
-		/* places are taken in their order; cgroups newer than all are new */
-		.again = group->next_device > WEIR_DEVICES &&
-			 css_serial <= group->newest_serial,
-	};
+	return NULL;
+}
+
+/*
+ * May @wb, which has no place, have had one?  Places are taken in their order, and
+ * cgroups newer than all are new.  Under group->lock.
+ */
+static bool was_here(const struct weir_group *group, const struct bdi_writeback *wb)
+{
+	return group->next_device >= WEIR_DEVICES &&
+	       wb->memcg_css->serial_nr <= group->newest_serial;
+}
+
+/*
+ * What the groups above know of @wb, up to @floored: they judged its passes while its
+ * cgroup had no group.  One lock at a time: a look that one of them makes meanwhile
+ * may vouch for its pages twice.
+ */
+static struct weir_device known_above(struct weir_group *group,
+				      const struct weir_group *floored,
+				      struct bdi_writeback *wb)
+{
+	struct weir_device known = {};
+	const struct weir_device *device = NULL;
+
+	while (group != floored && !device) {
+		group = group->parent;
+		raw_spin_lock(&group->lock);
+		device = find(group, wb);
+		/* nearer ones that had it know of pages that this one does not */
+		if (device && !known.again)
+			known = *device;
+		else if (!device)
+			known.again |= was_here(group, wb);
+		raw_spin_unlock(&group->lock);
+	}
+	return known;
+}
+
+/* Give @wb a place, another's, with what is known of it.  Under group->lock. */
+static struct weir_device *place(struct weir_group *group, struct bdi_writeback *wb,
+				 struct weir_device *known)
+{
+	u64 css_serial = wb->memcg_css->serial_nr;
+	struct weir_device *device =
+		&group->devices[group->next_device % WEIR_DEVICES];
+
+	known->bdi_id = wb->bdi->id;
+	known->css_serial = css_serial;
+	known->again |= was_here(group, wb);
+	*device = *known;
+	/* stays above the number of places when it wraps */
+	group->next_device = group->next_device + 1 ?: WEIR_DEVICES;
 	group->newest_serial = max(group->newest_serial, css_serial);
 	return device;
 }
 
 /*
- * Pages newly dirtied in this wb since the group's last pass on it; the first finds
- * all that the wb has recorded.  That vouches for pages once: a wb may come to a
- * place for the second time, and who writes to more devices in turn than there are
- * places would have old pages vouch for new ones of others each time around.
+ * Pages newly dirtied in this wb since the group's last pass on it.  Whoever looks
+ * at it first, of the groups below @floored, finds what it has recorded in all its
+ * life: that vouches for what tasks may not have reported, the @reported pages of
+ * this pass among them, and for no more.  A group that looks later goes on from there.
+ * So each page is vouched for once: a tenant whose old pages counted again in each
+ * group, or each time that a wb gets a place, would rewrite as many of others' unseen.
  */
-static u64 newly_dirtied(struct weir_group *group, struct bdi_writeback *wb)
+static u64 newly_dirtied(struct weir_group *group, const struct weir_group *floored,
+			 struct bdi_writeback *wb, u64 reported)
 {
 	struct weir_look look = { .begun_ns = ktime_get_ns() };
-	struct weir_device *device;
+	struct weir_device *device, known;
 	u64 pages;
 
 	look.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
 	look.ended_ns = ktime_get_ns();
-	/* the cgroup has another by now */
-	if (wb_dying(wb))
-		return 0;
 	raw_spin_lock(&group->lock);
-	device = weir_device_of(group, wb);
+	device = find(group, wb);
+	if (!device) {
+		raw_spin_unlock(&group->lock);
+		known = known_above(group, floored, wb);
+		raw_spin_lock(&group->lock);
+		device = find(group, wb) ?: place(group, wb, &known);
+	}
+	/*
+	 * The cgroup has another by now, which no look has noted yet: what this one says
+	 * would be taken for the other's.  Looks of the other wait for the lock.
+	 */
+	if (wb_dying(wb)) {
+		raw_spin_unlock(&group->lock);
+		return 0;
+	}
 	look.first = !device->recorded.ended_ns;
-	look.unreported = device->again ? 0 : WEIR_UNLIMITED;
+	look.unreported = device->again ? 0 : reported + WEIR_AHEAD_MOST;
 	pages = weir_recorded_note(&device->recorded, &look);
 	raw_spin_unlock(&group->lock);
 	return pages;
@@ -144,7 +196,7 @@ void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 {
 	u64 dirtied = admitted ? weir_dirtied_by_current(&reporters, reported) : 0;
 	u64 by_dead = atomic64_xchg(&floored->by_dead, 0);
-	u64 in_wb = newly_dirtied(group, wb);
+	u64 in_wb = newly_dirtied(group, floored, wb, reported);
 
 	raw_spin_lock(&floored->lock);
 	floored->credit.most_ahead = READ_ONCE(floored->floor);

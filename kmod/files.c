@@ -71,9 +71,9 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		WRITE_ONCE(group->weight, value);
 		break;
 	default:
-		/* what the ratio is of, before a pass can ask */
+		/* what the ratio is of, before a pass can ask: weir_group_ceiling() */
 		WRITE_ONCE(group->avail, avail);
-		WRITE_ONCE(group->ceiling.ratio_percent, value);
+		smp_store_release(&group->ceiling.ratio_percent, value);
 	}
 	weir_group_knobs_changed(group, had);
 }

@@ -13,9 +13,12 @@
 
 /* What @wb's writer finds of the floor of @group, with @fresh pages in no sum. */
 static struct weir_floor_cover cover(struct weir_group *group,
-				     struct bdi_writeback *wb, u64 fresh)
+				     struct bdi_writeback *wb,
+				     const struct weir_counts *own)
 {
 	struct weir_counts all = weir_tree_counts(group);
+	struct weir_counts more = weir_tree_unsummed(group, own);
+	u64 fresh = more.dirty + more.writeback;
 	u64 by_folio = all.dirty + all.writeback + fresh;
 
 	return (struct weir_floor_cover) {
@@ -49,7 +52,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 	pass.capped = weir_tree_full(group) ||
 		      fresh >= weir_memory_room(wb->memcg_css);
 	while ((group = weir_tree_floored(group))) {
-		struct weir_floor_cover found = cover(group, wb, fresh);
+		struct weir_floor_cover found = cover(group, wb, &own);
 
 		weir_floor_cover(&pass, &found);
 		group = group->parent;

@@ -21,7 +21,7 @@
  * N x (2P + 16) / B turns.  Example: B = 131,072, five turns a second.  1,000
  * cgroups and 8 CPUs: every turn.  50,000 removed cgroups that still have pages,
  * 256 CPUs: 202 turns, 40 s.  Until a cgroup has been visited its pages count
- * for no ancestor, unless its tasks make passes.
+ * for its ancestors by what its tasks' passes report (tree.c).
  */
 #include "weir.h"
 #include <linux/hashtable.h>
@@ -46,8 +46,13 @@ static struct cgroup_subsys_state *wanted[16];
 /* The cgroup that was visited last; referenced.  The beat's. */
 static struct cgroup_subsys_state *visited;
 
+/* How often the walk has come to its end. */
+static u64 walks;
+
 /* Cost of a visit besides counting, in reads. */
 #define VISIT_COST	16
+/* The same of one that is passed over: the cache lines that takes. */
+#define SKIP_COST	4
 /* Of making a group: 7,000 instructions, and 300 for each possible CPU's part. */
 #define MAKE_COST	(1400 + 28 * weir_count_cost())
 #define CHUNK_READS	4096
@@ -92,6 +97,7 @@ int weir_lock_killable(void)
 static void free_now(struct weir_group *group)
 {
 	free_percpu(group->stats);
+	weir_weight_free(group);
 	kfree(group);
 }
 
@@ -104,13 +110,18 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	struct mem_cgroup *before =
 		set_active_memcg(mem_cgroup_from_css(css));
 	struct weir_group *group;
+	bool made = false;
 
+	/* the beat cannot wait for pages side by side */
+	static_assert(sizeof(*group) <= PAGE_SIZE);
 	gfp |= __GFP_NORETRY | __GFP_NOWARN;
 	group = kzalloc(sizeof(*group), gfp);
-	if (group)
+	if (group) {
 		group->stats = alloc_percpu_gfp(struct weir_stats, gfp);
+		made = group->stats && weir_weight_made(group, gfp);
+	}
 	set_active_memcg(before);
-	if (!group || !group->stats || !css_tryget(css)) {
+	if (!made || !css_tryget(css)) {
 		if (group)
 			free_now(group);
 		return NULL;
@@ -121,7 +132,6 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&group->lock);
 	INIT_LIST_HEAD(&group->floors);
-	weir_weight_made(group);
 	return group;
 }
 
@@ -471,11 +481,18 @@ void weir_groups_walk(u32 budget)
 	}
 	spin_unlock(&weir_lock);
 	rcu_read_unlock();
-	if (!pos && held) {
-		css_put(held);
+	if (!pos) {
+		if (held)
+			css_put(held);
 		held = NULL;
+		WRITE_ONCE(walks, walks + 1);
 	}
 	visited = held;
+}
+
+u64 weir_groups_walks(void)
+{
+	return READ_ONCE(walks);
 }
 
 /* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */
@@ -505,11 +522,11 @@ void weir_groups_recount(u32 budget)
 	for (left = weir_group_count; left && !list_empty(&all_groups); left--) {
 		group = list_first_entry(&all_groups, struct weir_group, all);
 		list_move_tail(&group->all, &all_groups);
-		chunk += VISIT_COST;
+		chunk += SKIP_COST;
 		if (READ_ONCE(group->told.dirty) + READ_ONCE(group->told.writeback) &&
 		    is_floored(group, &chunk)) {
 			weir_tree_update(group);
-			chunk += weir_count_cost();
+			chunk += VISIT_COST + weir_count_cost();
 		}
 		if (chunk < CHUNK_READS)
 			continue;

@@ -61,6 +61,8 @@ static enum weir_floor_verdict decide(struct weir_group *group,
 	}
 	weir_count(group, floor_admitted);
 	weir_events_admit(group, wb, &pass, pages_dirtied);
+	if (group->css != wb->memcg_css)
+		weir_tree_report(group, pages_dirtied);
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
@@ -97,18 +99,18 @@ out:
 static void shorten_poll(struct weir_group *group,
 			 struct cgroup_subsys_state *css)
 {
-	struct weir_counts fresh = weir_tree_uncounted(group, css);
-	struct weir_counts counts;
+	struct weir_counts own = weir_tree_uncounted(group, css);
+	struct weir_counts counts, fresh;
 	u64 ceiling;
 
 	for (; group; group = group->parent) {
 		if (!weir_group_has_ceiling(group))
 			continue;
 		counts = weir_tree_counts(group);
+		fresh = weir_tree_unsummed(group, &own);
 		counts.dirty += fresh.dirty;
 		counts.writeback += fresh.writeback;
-		ceiling = weir_ceiling_pages(&group->ceiling,
-					     READ_ONCE(group->avail));
+		ceiling = weir_group_ceiling(group);
 		current->nr_dirtied_pause =
 			weir_ceiling_poll(ceiling, READ_ONCE(group->last_freerun),
 					  &counts, current->nr_dirtied_pause);
@@ -122,12 +124,14 @@ static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 	u64 slept_ns = seen->pauses ? ktime_get_ns() - start_ns : 0;
 	struct weir_group *group = weir_tree_nearest(seen->css);
 	u64 left = max(current->nr_dirtied, 0);
-
 	/* what the kernel leaves on the task comes again with its next pass */
-	weir_weight_leave(wb, pages_dirtied - min_t(u64, pages_dirtied, left),
-			  slept_ns, refused);
+	u64 taken = pages_dirtied - min_t(u64, pages_dirtied, left);
+
+	weir_weight_leave(wb, taken, slept_ns, refused);
 	if (!group)
 		return;
+	if (group->css != seen->css)
+		weir_tree_report(group, taken);
 	if (seen->pauses) {
 		this_cpu_add(group->stats->throttled, seen->pauses);
 		if (seen->below_floor)

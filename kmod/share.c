@@ -35,6 +35,7 @@
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
+#include <linux/slab.h>
 
 #define STEPS			4096
 /* Of the hierarchy, as far as it is the host's to arrange and not a tenant's. */
@@ -232,13 +233,14 @@ static struct weir_contest *find_contest(struct weir_share *scope, u64 bdi_id)
 	if (!unused)
 		return NULL;
 	*unused = (struct weir_contest) {
-		.bdi_id = bdi_id,
 		.scope = scope,
 		.since_ns = beat_ns,
 	};
 	INIT_LIST_HEAD(&unused->members);
 	INIT_LIST_HEAD(&unused->visited);
 	list_add_tail(&unused->node, &line);
+	/* last: passes look for it without a lock */
+	WRITE_ONCE(unused->bdi_id, bdi_id);
 	return unused;
 }
 
@@ -591,10 +593,21 @@ void weir_weights_round(void)
 	}
 }
 
-/* A group was made.  Its cgroup has saved nothing for what it dirties. */
-void weir_weight_made(struct weir_group *group)
+/* A group is made.  Its cgroup has saved nothing for what it dirties; false: no memory. */
+bool weir_weight_made(struct weir_group *group, gfp_t gfp)
 {
+	static_assert(WEIR_ACCOUNTS * sizeof(struct weir_account) <= PAGE_SIZE);
+
 	group->share.made_ns = ktime_get_ns();
+	group->share.accounts = kcalloc(WEIR_ACCOUNTS,
+					sizeof(struct weir_account), gfp);
+	return group->share.accounts;
+}
+
+/* It goes, and nobody finds it any more. */
+void weir_weight_free(struct weir_group *group)
+{
+	kfree(group->share.accounts);
 }
 
 /*

@@ -12,10 +12,11 @@ struct weir_group;
 
 #ifdef WEIR_WEIGHT
 
-/* Devices a cgroup is held on at a time, and that a division divides; the root's divides more. */
-#define WEIR_ACCOUNTS		4
+/* Devices that a division divides; the root's divides more. */
 #define WEIR_CONTESTS		4
 #define WEIR_ROOT_CONTESTS	16
+/* Those a cgroup is held on at a time: as many, or who writes to all would be free on one. */
+#define WEIR_ACCOUNTS		WEIR_ROOT_CONTESTS
 
 struct weir_contest;
 struct weir_share;
@@ -84,7 +85,7 @@ struct weir_share {
 	u64 looked;		/* which cgroup looked at other devices, when, and found what */
 	u32 weighted;		/* children whose weight is not the default */
 	bool gone;		/* under group->lock: enters no list any more */
-	struct weir_account accounts[WEIR_ACCOUNTS];
+	struct weir_account *accounts;	/* WEIR_ACCOUNTS: all in one would take two pages */
 	struct weir_level levels[WEIR_ACCOUNTS];
 	struct weir_contest contests[WEIR_CONTESTS];
 	/* of the children that compete, in the round of this number */
@@ -103,7 +104,8 @@ u64 weir_share_contested(int i);
 
 /* For the rest of the module. */
 void weir_weight_changed(struct weir_group *group, u32 old, u32 now);
-void weir_weight_made(struct weir_group *group);
+bool weir_weight_made(struct weir_group *group, gfp_t gfp);
+void weir_weight_free(struct weir_group *group);
 void weir_weight_drop(struct weir_group *group);
 void weir_weights_round(void);
 u32 weir_hweight_now(const struct weir_group *group);
@@ -121,7 +123,8 @@ static inline bool weir_share_any(void) { return false; }
 static inline struct weir_share *
 weir_share_scope(struct weir_group *group) { return NULL; }
 static inline void weir_weight_changed(struct weir_group *group, u32 old, u32 now) { }
-static inline void weir_weight_made(struct weir_group *group) { }
+static inline bool weir_weight_made(struct weir_group *group, gfp_t gfp) { return true; }
+static inline void weir_weight_free(struct weir_group *group) { }
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
 static inline u32 weir_hweight_now(const struct weir_group *group) { return 0; }

@@ -148,7 +148,48 @@ struct weir_counts weir_tree_counts(struct weir_group *group)
 	};
 }
 
-/* Of those, what counts against the group's floor: what floors inside have no room for. */
+/* What passes report is remembered for the round of the walk it is in and the next. */
+static u64 window(void)
+{
+	return weir_groups_walks() * WEIR_CREDIT_WINDOW_MS;
+}
+
+/*
+ * A pass of a cgroup without a record, the nearest of which is @group, took @pages off
+ * its task.  No sum has them until the beat has made the record.  Of a hundred such
+ * cgroups each would find an empty floor or ceiling above.
+ */
+void weir_tree_report(struct weir_group *group, u64 pages)
+{
+	for (; group; group = group->parent) {
+		raw_spin_lock(&group->lock);
+		weir_credit_charge(&group->young, window(), pages, 0);
+		raw_spin_unlock(&group->lock);
+	}
+}
+
+/*
+ * Pages of the subtree that no sum has: @own of one cgroup, or what passes of all
+ * reported, if that is more.  Some of it is in the sums by now.
+ */
+struct weir_counts weir_tree_unsummed(struct weir_group *group,
+				      const struct weir_counts *own)
+{
+	struct weir_counts counts = *own;
+	u64 reported;
+
+	if (!READ_ONCE(group->young.now_pages) &&
+	    !READ_ONCE(group->young.before_pages))
+		return counts;
+	raw_spin_lock(&group->lock);
+	reported = weir_credit_pages(&group->young, window());
+	raw_spin_unlock(&group->lock);
+	if (reported > own->dirty + own->writeback)
+		counts.dirty = reported - own->writeback;
+	return counts;
+}
+
+/* Of the subtree's pages, what counts against the group's floor: what floors inside have no room for. */
 u64 weir_tree_claim(const struct weir_group *group)
 {
 	return weir_subtree_pages(READ_ONCE(group->subtree.claim));
@@ -189,8 +230,7 @@ u64 weir_tree_ceiling(const struct weir_group *group)
 
 	for (; group; group = group->parent) {
 		if (weir_group_has_ceiling(group))
-			least = min(least, weir_ceiling_pages(&group->ceiling,
-							      READ_ONCE(group->avail)));
+			least = min(least, weir_group_ceiling(group));
 	}
 	return least;
 }
@@ -206,8 +246,7 @@ bool weir_tree_full(struct weir_group *group)
 		u64 most = weir_memory_room(group->css);
 
 		if (weir_group_has_ceiling(group))
-			most = min(most, weir_ceiling_pages(&group->ceiling,
-							    READ_ONCE(group->avail)));
+			most = min(most, weir_group_ceiling(group));
 		if (counts.dirty + counts.writeback >= most)
 			return true;
 	}

@@ -223,24 +223,26 @@ static u64 pay_pass(struct bdi_writeback *wb, struct cgroup_subsys_state *css,
 	return wait_ms;
 }
 
-/* A cgroup, the current tick, and whether something is owed. */
+/* The current tick, and whether something is owed. */
 #define OWES	1ULL
-static u64 this_tick(struct cgroup_subsys_state *css)
+static u64 this_tick(void)
 {
-	return css->serial_nr << 32 | (u32)jiffies << 1;
+	/* 0 is never */
+	return (u64)(u32)jiffies << 1 | 1ULL << 33;
 }
 
 /*
  * Has a pass in this very tick looked at the cgroup's other devices?  Each look takes
- * a lock of the whole host's.  Who owes and may sleep looks again, to know where; who
- * may not is refused, which @wait_ms tells.
+ * a lock of the whole host's.  A task that owes and may sleep looks again, to know where;
+ * one that may not is refused, which @wait_ms tells.  All cgroups that one account
+ * pays for share the look, or two of them would take turns looking.
  */
 static bool just_looked(struct cgroup_subsys_state *css, bool async, u64 *wait_ms)
 {
 	struct weir_group *group = payer(css);
-	u64 found = group ? READ_ONCE(group->share.looked) ^ this_tick(css) : 0;
+	u64 found = group ? READ_ONCE(group->share.looked) ^ this_tick() : 0;
 
-	if (found == OWES && async)
+	if (found == OWES && async && !READ_ONCE(weir_observe))
 		*wait_ms = 1;
 	return !found || (found == OWES && async);
 }
@@ -252,7 +254,7 @@ static void note_looked(struct cgroup_subsys_state *css, bool owes)
 	rcu_read_lock();
 	group = payer(css);
 	if (group)
-		WRITE_ONCE(group->share.looked, this_tick(css) | (owes ? OWES : 0));
+		WRITE_ONCE(group->share.looked, this_tick() | (owes ? OWES : 0));
 	rcu_read_unlock();
 }
 

@@ -153,6 +153,7 @@ struct weir_group {
 	struct weir_counts told;
 	struct weir_subtree subtree;
 	struct weir_credit credit;		/* of a floor, for all it covers */
+	struct weir_credit young;	/* reported below, not in sums: tree.c */
 	atomic64_t by_dead;		/* what exited tasks are yet to report to it */
 	struct weir_device devices[WEIR_DEVICES];
 	u32 next_device;
@@ -190,6 +191,7 @@ void weir_groups_make_wanted(void);
 void weir_groups_rest(void);
 void weir_groups_stay(void);
 void weir_groups_walk(u32 budget);
+u64 weir_groups_walks(void);
 void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
@@ -224,6 +226,18 @@ static inline bool weir_group_has_ceiling(const struct weir_group *group)
 	       READ_ONCE(group->ceiling.ratio_percent);
 }
 
+/* The ceiling in pages; without one WEIR_UNLIMITED. */
+static inline u64 weir_group_ceiling(const struct weir_group *group)
+{
+	const struct weir_ceiling ceiling = {
+		.bytes = READ_ONCE(group->ceiling.bytes),
+		/* before what it is of: a first ratio is published after that */
+		.ratio_percent = smp_load_acquire(&group->ceiling.ratio_percent),
+	};
+
+	return weir_ceiling_pages(&ceiling, READ_ONCE(group->avail));
+}
+
 static inline bool weir_group_has_knob(const struct weir_group *group)
 {
 	return READ_ONCE(group->dirty_min_bytes) || weir_group_has_ceiling(group);
@@ -239,8 +253,6 @@ static inline bool weir_group_has_any(const struct weir_group *group)
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
 
 /* device.c: what a cgroup does on each device */
-struct weir_device *weir_device_of(struct weir_group *group,
-				   struct bdi_writeback *wb);
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted);
 u64 weir_device_foreign(struct weir_group *group);
@@ -288,6 +300,9 @@ void weir_tree_inherit(struct weir_group *group, u32 *cost);
 void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
+void weir_tree_report(struct weir_group *group, u64 pages);
+struct weir_counts weir_tree_unsummed(struct weir_group *group,
+				      const struct weir_counts *own);
 u64 weir_tree_claim(const struct weir_group *group);
 struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);

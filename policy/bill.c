@@ -14,6 +14,7 @@
 /* Note a look; returns the pages that are to be paid for. */
 weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look)
 {
+	weir_u64 before = bill->recorded.pages;
 	weir_u64 pages = weir_recorded_note(&bill->recorded, look);
 
 	/* said nothing */
@@ -22,7 +23,9 @@ weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look)
 	if (!look->first && look->written > bill->written)
 		bill->cleaned += look->written - bill->written;
 	bill->dirtied += pages;
-	bill->written = look->written;
+	/* a look that was overtaken may say less of one count and as much of the other */
+	if (look->first || look->dirtied < before || look->written > bill->written)
+		bill->written = look->written;
 	bill->queued = look->queued;
 	weir_arrears_record(&bill->arrears, pages);
 	return pages;

@@ -13,7 +13,8 @@
  * matter: pages seen in a wb first are remembered in @ahead and matched when
  * a task reports them.  Passes that the floor does not admit report no pages
  * (the kernel may or may not take them off the task), so @ahead is held at
- * @most_ahead, the floor: what slips through as matched is bounded by it.
+ * @most_ahead, the floor: what slips through as matched at one time is bounded by it,
+ * and to do so again takes as many pages of one's own.
  *
  * A floor has one credit for all tasks and wbs it covers, down to the next floor:
  * so many small cgroups do not make up for a bound each.  What one of them rewrites

@@ -131,8 +131,8 @@ struct weir_recorded {
 	weir_u64 ended_ns;	/* of the look that said so */
 };
 
-/* What tasks of a cgroup may have dirtied and not reported: 64 times 32 pages. */
-#define WEIR_AHEAD_MOST		2048ULL
+/* What tasks of a cgroup may have dirtied and not reported, 8 MiB: 64 times 32 pages of 4 KiB. */
+#define WEIR_AHEAD_MOST		(8ULL << (20 - WEIR_PAGE_SHIFT))
 
 weir_u64 weir_recorded_note(struct weir_recorded *recorded, const struct weir_look *look);
 

@@ -9,7 +9,8 @@
  * saw the count go down.  By little: the kernel took back what a flusher dirtied
  * again, and nothing is new until the count is where it was.  By more: the wb was
  * made anew, and has recorded what it says since.  Whatever the reason, what is
- * missing bounds what is new.
+ * missing bounds what is new.  A wb that is made anew while it has recorded little is
+ * taken for the former: its cgroup's next pages, as many as that, pass for foreign.
  *
  * The first look, or the first after a pause, does not know what of the count is
  * old: of that it takes what the caller says its own task is yet to report.

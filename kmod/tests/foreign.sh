@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What a floor's task rewrites of its own files is not foreign, and what it rewrites of another
-# cgroup's is, on however many devices it does so in turn.  A group remembers 32.  Wants to count
-# instructions, one CPU, the driver brd, and a disk (for mkfs.ext4).
+# cgroup's is, on however many devices it does so in turn.  A group remembers 32.  What it wrote
+# before its cgroup had a group vouches for nothing afterwards.  Wants to count instructions, one
+# CPU, the driver brd, and a disk (for mkfs.ext4).
 . /tap.sh
 disks=40
 insmod /weir.ko || exit 1
@@ -44,6 +45,26 @@ ok "of which $foreign bytes of 67,108,864 are foreign" between 0 "$foreign" 1600
 ok "another's are on 40" rewrites c 512 40
 ok "and once more" rewrites c 512 40
 ok "of which $foreign bytes of 20,971,520 are foreign" between 18000000 "$foreign" 22000000
+
+# cgroups below the floor's, at first judged by its group: 6 MiB of their own are reported to that,
+# and 6 MiB of another's to their own groups
+echo "+memory +io" >/sys/fs/cgroup/b/cgroup.subtree_control
+before=$(foreign_bytes)
+for young in 1 2 3; do
+	mkdir /sys/fs/cgroup/b/$young
+	in_cgroup b/$young dd if=/dev/zero of=/tmp/$young/young bs=6M count=1 2>/dev/null
+	# the beat makes its group
+	usleep 900000
+	in_cgroup b/$young dd if=/dev/zero of=/tmp/$young/young2 bs=256k count=1 2>/dev/null
+	in_cgroup b/$young sh -c 'for i in $(seq 12); do
+		dd if=/dev/zero of=/tmp/$i/c bs=512k count=1 conv=notrunc
+	done' 2>/dev/null
+	sync
+	rmdir /sys/fs/cgroup/b/$young
+done
+foreign=$(($(foreign_bytes) - before))
+ok "young cgroups rewrite another's: of 18,874,368 bytes $foreign are foreign" \
+	between 16000000 "$foreign" 22000000
 for i in $(seq $disks); do
 	umount /tmp/$i
 done

@@ -82,6 +82,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cleaned_counts_once_however_late_a_look_is() {
+        let mut bill = Bill::default();
+        bill.note(&Look {
+            first: 1,
+            ..look(1, 5_000, 4_000)
+        });
+        bill.note(&look(3, 5_000, 4_060));
+        assert_eq!(bill.note(&look(2, 5_000, 4_030)), 0, "overtaken");
+        bill.note(&look(4, 5_000, 4_070));
+        assert_eq!(bill.cleaned, 70);
+    }
+
+    #[test]
     fn a_new_wb_owes_all_that_it_recorded_and_cleaned_nothing_yet() {
         let mut bill = Bill {
             recorded: Recorded {

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Cgroups that have no record yet hold no more together than their parent's floor or ceiling: 50
+# are made at once, and each writes 1 MiB before a beat has seen it.  Wants one CPU that counts
+# instructions, and a slow disk "d".
+. /tap.sh
+children=50
+insmod /weir.ko || exit 1
+# nothing is written back by itself while we count
+echo 360000 >/proc/sys/vm/dirty_writeback_centisecs
+# freerun ends at 18 MiB; a floor's passes are left out up to the limit and all floors
+limits 25165824
+root=/sys/fs/cgroup
+
+# flood PARENT KNOB VALUE: $peak is the most that the host holds, in KiB, while all have a turn
+flood() {
+	mkdir "$root/$1"
+	echo "+memory +io" >"$root/$1/cgroup.subtree_control"
+	echo "$3" >"$root/$1/$2"
+	# the parent's own record has been counted
+	usleep 900000
+	mkfifo /tmp/go
+	for child in $(seq $children); do
+		sh -c '
+			read -r line <"/tmp/go"
+			mkdir "$0" && echo 0 >"$0/cgroup.procs"
+			exec dd if=/dev/zero of="$1" bs=64k count=16' \
+			"$root/$1/$child" "/mnt/d/$1-$child" 2>/dev/null &
+	done
+	usleep 500000
+	exec 5<>/tmp/go
+	for child in $(seq $children); do
+		echo >&5
+	done
+	peak=0
+	for look in $(seq 40); do
+		now=$(awk '/^(Dirty|Writeback):/ { sum += $2 } END { print sum }' /proc/meminfo)
+		[ "$now" -le "$peak" ] || peak=$now
+		usleep 10000
+	done
+	exec 5>&-
+	rm /tmp/go
+	echo 100000000 >/proc/sys/vm/dirty_bytes
+	wait
+	sync
+	limits 25165824
+	echo "# $1: $peak KiB at most" >&2
+}
+flood floor memory.dirty_min 16M
+ok "below a floor of 16 MiB they stay near the host's limit of 24 MiB" between 8192 "$peak" 26500
+flood ceiling memory.dirty_bytes 8M
+# each dirties 32 pages before its first pass, 6400 KiB in all
+ok "below a ceiling of 8 MiB they hold little more" between 4096 "$peak" 14592
+rmmod weir
+finish
