@@ -5,7 +5,8 @@
  * On every beat: how much was written back, what is dirty, how hard memory is to
  * come by.  All of it is the kernel's own: counters of /proc/vmstat, the figure
  * of dirtyable memory that the beat's question for the limits went by, and the
- * ten-second average of /proc/pressure/memory.  limits.c amends by the result.
+ * ten-second average of /proc/pressure/memory.  policy/amend.c amends by what
+ * comes of it.
  *
  * A module parameter, not a file in /sys/kernel/weir: it can be given at boot
  * as the others are, and that directory is for reading.
@@ -127,42 +128,17 @@ void weir_drain_end(void)
 	last.ns = 0;
 }
 
-/* What passes amend the host's limits by. */
-static struct weir_drain_host now(void)
+/* The part of weir_host() that is drain's. */
+void weir_drain_now(struct weir_drain_host *host)
 {
-	return (struct weir_drain_host) {
-		.limit = READ_ONCE(weir_observe) ? 0 : READ_ONCE(drain.limit),
-		.stock = READ_ONCE(stock),
-	};
-}
-
-/* Amend the host's own limits. */
-void weir_drain_host_limits(struct weir_limits *limits)
-{
-	struct weir_drain_host host = now();
-
-	weir_drain_amend(limits, host.limit, host.stock);
-}
-
-/*
- * Amend a cgroup's limits along with the host's of the same pass, which came to
- * @host_thresh; @avail and @host_avail are dirtyable memory.
- */
-void weir_drain_cgroup_limits(struct weir_limits *limits, u64 avail,
-			      u64 host_thresh, u64 host_avail)
-{
-	struct weir_drain_host host = now();
-
-	host.thresh = host_thresh;
-	host.unused = weir_host().unused;
-	host.avail = host_avail;
-	weir_drain_follow(limits, avail, &host);
+	host->limit = READ_ONCE(drain.limit);
+	host->stock = READ_ONCE(stock);
 }
 
 /* The host's limit in force, where the kernel's is @thresh. */
 u64 weir_drain_thresh(u64 thresh)
 {
-	return now().limit ?: thresh;
+	return (READ_ONCE(weir_observe) ? 0 : weir_drain_limit()) ?: thresh;
 }
 
 /* The same as passes that observe would have it, 0 for the kernel's. */

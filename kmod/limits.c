@@ -3,11 +3,9 @@
  * Ceiling, reservation and drain, applied: domain_dirty_limits(), amended.
  *
  * weir_limits() runs after the function that computes a domain's limits
- * (hook.c).  A cgroup's domain is lowered for the ceilings on its
- * path, its own and its ancestors', each compared with the subtree it is about;
- * the global domain for what floors reserve and do not use, if any floor is set;
- * both move first with the host's limit by drain (drain.c), if that is in force.
- * Everything else is let through untouched.
+ * (hook.c).  What a domain is amended by and in which order is policy/amend.c's;
+ * here are what the pass finds, the walk over the path's ceilings, each compared
+ * with the subtree it is about, and what is counted.
  *
  * The beat asks global_dirty_limits(), which reaches the same function, and
  * compares what weir_limits() saw in the structure with what comes back.  That
@@ -57,7 +55,9 @@ static struct weir_limits limits_of(void *dtc)
 	};
 }
 
-static void put_limits(void *dtc, const struct weir_limits *limits)
+/* @was: what the kernel computed. */
+static void put_limits(void *dtc, const struct weir_limits *limits,
+		       const struct weir_limits *was)
 {
 	struct wb_domain *domain = POINTER(dtc, dom);
 
@@ -65,30 +65,9 @@ static void put_limits(void *dtc, const struct weir_limits *limits)
 	FIELD(dtc, bg_thresh) = limits->bg_thresh;
 	FIELD(dtc, dirty) = limits->dirty;
 	/* unlocked, as dom->lock sleeps on PREEMPT_RT: a racing update is lowered next pass */
-	if (limits->dom_limit < READ_ONCE(domain->dirty_limit))
+	if (limits->dom_limit < was->dom_limit &&
+	    limits->dom_limit < READ_ONCE(domain->dirty_limit))
 		WRITE_ONCE(domain->dirty_limit, limits->dom_limit);
-}
-
-/*
- * A writer below a floor gets here only if it was above when its
- * pass began and has slept since: the kernel looks again after each step.  Let
- * it go: with nothing dirty both domains are in freerun.  Decided once, in
- * the global domain; the cgroup's of the same look follows.
- */
-static void limits_release(void *dtc, struct bdi_writeback *wb,
-			   struct weir_group *group, struct weir_seen *seen)
-{
-	struct weir_floor_pass pass;
-
-	if (!weir_tree_floored(group) || READ_ONCE(weir_observe))
-		return;
-	pass = weir_floor_look(group, wb, seen);
-	if (weir_floor_decide(&pass) != WEIR_FLOOR_ADMIT)
-		return;
-	FIELD(dtc, dirty) = 0;
-	seen->released = true;
-	seen->released_poll = weir_floor_poll(&pass);
-	weir_count(group, floor_released);
 }
 
 /*
@@ -106,44 +85,53 @@ static void dismiss(void *dtc, struct weir_seen *seen)
 	seen->released_poll = 1;
 }
 
-static void amend_host(void *dtc, struct bdi_writeback *wb,
-		       struct weir_group *group, enum weir_pass kind,
-		       struct weir_seen *seen)
+static void amend_global(void *dtc, struct bdi_writeback *wb,
+			 struct weir_group *group, enum weir_pass kind,
+			 struct weir_seen *seen)
 {
-	struct weir_limits limits;
-	struct weir_host host;
+	const struct weir_limits was = limits_of(dtc);
+	struct weir_limits limits = was;
+	struct weir_floor_pass floor, *below = NULL;
+	struct weir_drain_host host;
 
-	if (weir_tree_floored(group))
+	if (weir_tree_floored(group)) {
 		weir_tree_fresh(group, seen);
+		if (seen && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
+			floor = weir_floor_look(group, wb, seen);
+			below = &floor;
+		}
+	}
+	/* after those counts, which change what is unused */
 	host = weir_host();
-	limits = limits_of(dtc);
-	if (weir_host_amend(&limits, &host, kind))
-		put_limits(dtc, &limits);
-	if (group && seen && kind == WEIR_PASS_WRITER)
-		limits_release(dtc, wb, group, seen);
+	if (weir_amend_global(&limits, kind, &host, below)) {
+		seen->released = true;
+		seen->released_poll = weir_floor_poll(below);
+		weir_count(group, floor_released);
+	}
+	put_limits(dtc, &limits, &was);
 }
 
 /* Hold @limits to every ceiling on the path; returns what its position is judged by. */
-static enum weir_judged_by cap(struct weir_limits *limits,
-			       struct weir_group *group,
-			       struct cgroup_subsys_state *css,
-			       enum weir_pass kind)
+static enum weir_judged_by hold(struct weir_limits *limits,
+				struct weir_group *group,
+				struct cgroup_subsys_state *css,
+				enum weir_pass kind)
 {
-	struct weir_counts fresh = weir_tree_uncounted(group, css);
+	struct weir_counts own = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
 
 	for (; group; group = group->parent) {
-		struct weir_counts counts;
+		struct weir_counts counts, fresh;
 		u64 ceiling;
 
 		if (!weir_group_has_ceiling(group))
 			continue;
 		counts = weir_tree_counts(group);
+		fresh = weir_tree_unsummed(group, &own);
 		counts.dirty += fresh.dirty;
 		counts.writeback += fresh.writeback;
-		ceiling = weir_ceiling_pages(&group->ceiling,
-					     READ_ONCE(group->avail));
+		ceiling = weir_group_ceiling(group);
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
@@ -164,51 +152,48 @@ static void limits_note(struct weir_seen *seen, const struct weir_limits *limits
 	seen->cgroup_limits = true;
 }
 
-/* The cgroup's domain by the ceilings on the path of @group, NULL if none yet. */
-static void amend(void *dtc, struct weir_group *group,
-		  struct cgroup_subsys_state *css, enum weir_pass kind,
-		  struct weir_seen *seen)
+/* @limits by the ceilings on the path of @group, NULL if none yet. */
+static void cap(struct weir_limits *limits, struct weir_group *group,
+		struct cgroup_subsys_state *css, enum weir_pass kind,
+		struct weir_seen *seen)
 {
-	struct weir_limits limits = limits_of(dtc);
-	struct weir_limits stock = limits;
-	enum weir_judged_by by;
+	const struct weir_limits stock = *limits;
+	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
 	bool held;
 
-	if (!weir_tree_capped(group)) {
-		limits_note(seen, &stock, WEIR_JUDGED_BY_KERNEL);
-		return;
+	if (weir_tree_capped(group)) {
+		weir_tree_fresh(group, seen);
+		by = hold(limits, group, css, kind);
 	}
-	weir_tree_fresh(group, seen);
-	by = cap(&limits, group, css, kind);
 	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
-	       weir_limits_brake(&limits);
+	       weir_limits_brake(limits);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(group, would_hold);
-		limits_note(seen, &stock, WEIR_JUDGED_BY_KERNEL);
-		return;
-	}
-	limits_note(seen, &limits, by);
-	if (held)
+		*limits = stock;
+		by = WEIR_JUDGED_BY_KERNEL;
+	} else if (held) {
 		weir_count(group, ceiling_held);
-	put_limits(dtc, &limits);
+	}
+	limits_note(seen, limits, by);
 }
 
-/* Both domains of a pass move along with the host's limit by drain. */
-static void amend_for_drain(void *dtc)
+static void amend_memcg(void *dtc, struct weir_group *group,
+			struct cgroup_subsys_state *css,
+			const struct weir_pass_facts *facts,
+			enum weir_pass kind, struct weir_seen *seen)
 {
-	struct weir_limits limits;
+	const struct weir_limits was = limits_of(dtc);
+	struct weir_limits limits = was;
+	struct weir_drain_host host = weir_host();
 	void *gdtc = POINTER(dtc, gdtc);
 
-	if (!weir_drain_limit() || READ_ONCE(weir_observe))
-		return;
-	limits = limits_of(dtc);
-	if (gdtc)
-		weir_drain_cgroup_limits(&limits, FIELD(dtc, avail),
-					 FIELD(gdtc, thresh), FIELD(gdtc, avail));
-	else
-		weir_drain_host_limits(&limits);
-	put_limits(dtc, &limits);
+	host.thresh = FIELD(gdtc, thresh);
+	host.avail = FIELD(gdtc, avail);
+	if (weir_amend_memcg(&limits, facts, &host, FIELD(dtc, avail),
+			     seen && seen->released))
+		cap(&limits, group, css, kind, seen);
+	put_limits(dtc, &limits, &was);
 }
 
 static void amend_pass(void *dtc, struct bdi_writeback *wb,
@@ -224,16 +209,11 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 		seen->released &= facts.has_gdtc;
 	if (weir_fault())
 		return;
-	amend_for_drain(dtc);
 	group = weir_tree_nearest(wb->memcg_css);
-	if (weir_pass_may_reserve(&facts))
-		amend_host(dtc, wb, group, kind, seen);
-	if (!weir_pass_may_cap(&facts))
-		return;
-	if (seen && seen->released)
-		FIELD(dtc, dirty) = 0;
+	if (facts.has_gdtc)
+		amend_memcg(dtc, group, wb->memcg_css, &facts, kind, seen);
 	else
-		amend(dtc, group, wb->memcg_css, kind, seen);
+		amend_global(dtc, wb, group, kind, seen);
 }
 
 /*

@@ -9,8 +9,8 @@
  * Pages that are written back without a pass free a floor unseen, and meanwhile the
  * others may take its room.  So while the host is above its background level, where it
  * matters, groups that a floor covers and that held pages when last counted are
- * counted 50 times a second: with 8 CPUs a thousand in one turn, with 256 CPUs
- * 32; the others wait for the next turn.  A disk of
+ * counted 50 times a second: with 8 CPUs 500 in one turn, with 256 CPUs 31; of the
+ * rest 4,000 are passed over in one.  The others wait for the next turn.  A disk of
  * 16 MB/s gets 0.3 MB ahead of that, 1 % of a limit of 32 MiB; with the beat's
  * five times a second it was 3.2 MB, and the host was seen at 1.07 x its limit.
  *
@@ -37,27 +37,29 @@ void weir_reserve_note(struct weir_group *group, u64 unused)
 		atomic64_add(unused - before, &unused_total);
 }
 
-/* What the host's limits are amended for. */
-struct weir_host weir_host(void)
+/* What the host's limits are amended by: nothing, if weir only observes. */
+struct weir_drain_host weir_host(void)
 {
 	s64 unused = atomic64_read(&unused_total);
+	struct weir_drain_host host = {};
 
-	return (struct weir_host) {
-		.unused = READ_ONCE(weir_observe) || unused < 0 ? 0 : unused,
-	};
+	if (READ_ONCE(weir_observe))
+		return host;
+	host.unused = max_t(s64, unused, 0);
+	weir_drain_now(&host);
+	return host;
 }
 
 /* The host's limits at the last beat, as passes find them now. */
 struct weir_limits weir_host_limits(void)
 {
-	struct weir_host host = weir_host();
+	struct weir_drain_host host = weir_host();
 	struct weir_limits limits = {
 		.thresh = READ_ONCE(weir_pool.host_thresh),
 		.bg_thresh = READ_ONCE(weir_pool.host_bg_thresh),
 	};
 
-	weir_drain_host_limits(&limits);
-	weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
+	weir_amend_global(&limits, WEIR_PASS_WRITER, &host, NULL);
 	return limits;
 }
 

@@ -357,7 +357,7 @@ static inline void weir_tier_remove(void) { }
 void weir_reserve_note(struct weir_group *group, u64 unused);
 void weir_reserve_watch(void);
 void weir_reserve_end(void);
-struct weir_host weir_host(void);
+struct weir_drain_host weir_host(void);
 struct weir_limits weir_host_limits(void);
 
 /* limits.c: both domains' limits, amended for ceilings and reservations */
@@ -375,9 +375,7 @@ void weir_drain_close(void);
 bool weir_drain_wanted(void);
 void weir_drain_beat(u64 thresh, u64 bg_thresh);
 void weir_drain_end(void);
-void weir_drain_host_limits(struct weir_limits *limits);
-void weir_drain_cgroup_limits(struct weir_limits *limits, u64 avail,
-			      u64 host_thresh, u64 host_avail);
+void weir_drain_now(struct weir_drain_host *host);
 u64 weir_drain_thresh(u64 thresh);
 u64 weir_drain_limit(void);
 u64 weir_drain_rate(void);
@@ -388,10 +386,7 @@ static inline void weir_drain_close(void) { }
 static inline bool weir_drain_wanted(void) { return false; }
 static inline void weir_drain_beat(u64 thresh, u64 bg_thresh) { }
 static inline void weir_drain_end(void) { }
-static inline void weir_drain_host_limits(struct weir_limits *limits) { }
-static inline void weir_drain_cgroup_limits(struct weir_limits *limits,
-					    u64 avail, u64 host_thresh,
-					    u64 host_avail) { }
+static inline void weir_drain_now(struct weir_drain_host *host) { }
 static inline u64 weir_drain_thresh(u64 thresh) { return thresh; }
 static inline u64 weir_drain_limit(void) { return 0; }
 static inline u64 weir_drain_rate(void) { return 0; }

@@ -37,6 +37,8 @@
  * 5. A strictlimit device knows neither floor nor ceiling.  Its share of the
  *    global limit falls along with that limit, as everybody's does.
  *
+ * In which order a pass is amended: amend.c.
+ *
  * The flusher is told by the work item that is running, not by task flags:
  * loop devices write from workqueues and nfsd from kernel threads, and both
  * are writers.
@@ -56,10 +58,4 @@ int weir_pass_may_cap(const struct weir_pass_facts *facts)
 {
 	return facts->has_gdtc && !facts->strictlimit &&
 	       weir_pass_kind(facts) != WEIR_PASS_READER;
-}
-
-/* Non-zero if the global limits may be lowered by what is reserved in this pass. */
-int weir_pass_may_reserve(const struct weir_pass_facts *facts)
-{
-	return !facts->has_gdtc && weir_pass_kind(facts) != WEIR_PASS_READER;
 }

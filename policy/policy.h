@@ -55,7 +55,6 @@ struct weir_pass_facts {
 
 enum weir_pass weir_pass_kind(const struct weir_pass_facts *facts);
 int weir_pass_may_cap(const struct weir_pass_facts *facts);
-int weir_pass_may_reserve(const struct weir_pass_facts *facts);
 
 /* floor.c: may this writer go on without being looked at by the throttle? */
 
@@ -276,13 +275,14 @@ struct weir_drain_beat {
 	weir_u32 tighten;	/* may also go below the kernel's limit */
 };
 
-/* What a cgroup's domain follows. */
+/* What the host's domain is amended by, and what a cgroup's follows. */
 struct weir_drain_host {
 	weir_u64 limit;		/* as in struct weir_drain */
 	weir_u64 stock;		/* what it is in force instead of */
-	weir_u64 thresh;	/* the host's limit in this pass */
-	weir_u64 unused;	/* as in struct weir_host, taken out of it already */
-	weir_u64 avail;		/* the host's dirtyable memory in this pass */
+	weir_u64 unused;	/* as in struct weir_host */
+	/* for the cgroup's domain, as this pass found the host's */
+	weir_u64 thresh;	/* amended: @unused is taken out of it already */
+	weir_u64 avail;		/* dirtyable memory */
 };
 
 #define WEIR_DRAIN_PERCENT_OF_DIRTYABLE	60
@@ -297,6 +297,16 @@ void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
 		      weir_u64 stock);
 void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
 		       const struct weir_drain_host *host);
+
+/* amend.c: the order of amendments in one pass. */
+
+int weir_amend_global(struct weir_limits *limits, enum weir_pass kind,
+		      const struct weir_drain_host *host,
+		      const struct weir_floor_pass *below);
+int weir_amend_memcg(struct weir_limits *limits,
+		     const struct weir_pass_facts *facts,
+		     const struct weir_drain_host *host, weir_u64 avail,
+		     int released);
 
 /* pause.c: whose limit put a task to sleep. */
 

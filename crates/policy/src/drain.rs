@@ -100,19 +100,20 @@ pub fn amend(limits: &mut Limits, limit: u64, stock: u64) {
     unsafe { c::weir_drain_amend(limits, limit, stock) }
 }
 
-/// What a cgroup's domain follows.
+/// What the host's domain is amended by, and what a cgroup's follows.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Host {
-    /// What [`Drain::limit`] returned.
+    /// [`Drain::limit`]; 0 = none.
     pub limit: u64,
     /// What it is in force instead of.
     pub stock: u64,
-    /// The host's limit in this pass.
-    pub thresh: u64,
-    /// [`crate::reserve::Host::unused`], taken out of `thresh` already.
+    /// As in [`crate::reserve::Host`].
     pub unused: u64,
-    /// The host's dirtyable memory in this pass.
+    /// For a cgroup's domain: the host's limit as amended in the same pass.
+    pub thresh: u64,
+    /// For a cgroup's domain: the host's dirtyable memory in the same pass.
     pub avail: u64,
 }
 

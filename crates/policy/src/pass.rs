@@ -6,7 +6,6 @@ mod c {
     unsafe extern "C" {
         pub fn weir_pass_kind(facts: *const Facts) -> Pass;
         pub fn weir_pass_may_cap(facts: *const Facts) -> i32;
-        pub fn weir_pass_may_reserve(facts: *const Facts) -> i32;
     }
 }
 
@@ -51,12 +50,6 @@ impl Facts {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_pass_may_cap(self) != 0 }
     }
-
-    /// Whether the host's limits may be lowered by what is reserved in this pass.
-    pub fn may_reserve(&self) -> bool {
-        // SAFETY: the pointer is valid for the call.
-        unsafe { c::weir_pass_may_reserve(self) != 0 }
-    }
 }
 
 #[cfg(test)]
@@ -83,14 +76,14 @@ mod tests {
 
         let vmstat = Facts::default();
         assert_eq!(vmstat.kind(), Pass::Reader);
-        assert!(!vmstat.may_cap() && !vmstat.may_reserve());
+        assert!(!vmstat.may_cap());
 
         let cgroup_reader = Facts {
             gdtc_has_wb: 0,
             ..writer
         };
         assert_eq!(cgroup_reader.kind(), Pass::Reader);
-        assert!(!cgroup_reader.may_cap() && !cgroup_reader.may_reserve());
+        assert!(!cgroup_reader.may_cap());
 
         let global = Facts {
             has_gdtc: 0,
@@ -99,7 +92,6 @@ mod tests {
         };
         assert_eq!(global.kind(), Pass::Writer);
         assert!(!global.may_cap(), "a ceiling is the cgroup's domain's");
-        assert!(global.may_reserve() && !writer.may_reserve());
 
         assert!(
             !Facts {

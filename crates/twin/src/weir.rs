@@ -15,12 +15,12 @@ mod weight;
 use crate::jbd2::Jbd2;
 use crate::mm::zone::Reclaimed;
 use crate::sim::clock::Ns;
+use policy::amend;
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
 use policy::floor::{Cover, FloorPass};
 use policy::pass::Pass;
 use policy::pause::JudgedBy;
-use policy::reserve;
 use policy::subtree::Subtree;
 
 /// What the module knows of one cgroup.
@@ -92,6 +92,8 @@ pub struct Weir {
     weights: weight::Weights,
     /// What a cgroup's domain was judged by in the last pass.
     judged_by: JudgedBy,
+    /// The last pass over the host's domain let its writer go.
+    released: bool,
     stock: u64,
     host_thresh: u64,
     host_background: u64,
@@ -108,13 +110,13 @@ impl Weir {
         }
     }
 
-    fn drain_host(&self) -> drain::Host {
+    /// What the host's limits are amended by.
+    fn host(&self) -> drain::Host {
         drain::Host {
             limit: self.drain.limit,
             stock: self.stock,
-            thresh: 0,
             unused: self.unused_total,
-            avail: 0,
+            ..drain::Host::default()
         }
     }
 
@@ -131,11 +133,7 @@ impl Weir {
             dirty: 0,
             dom_limit: 0,
         };
-        drain::amend(&mut limits, self.drain.limit, self.stock);
-        let host = reserve::Host {
-            unused: self.unused_total,
-        };
-        host.amend(&mut limits, Pass::Writer);
+        amend::global(&mut limits, Pass::Writer, &self.host(), None);
         limits
     }
 }

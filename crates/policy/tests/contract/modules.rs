@@ -2,10 +2,11 @@
 //! weir in the model, with every fault a probe can suffer, and the design it was chosen over.
 
 use crate::kernel::{Module, Pass, Throttle};
+use policy::amend;
 use policy::ceiling::{Ceiling, Counts, Limits};
+use policy::drain::Host;
 use policy::floor::{Caps, FloorPass, Pool, Verdict};
 use policy::pass::{Facts, Pass as Kind};
-use policy::reserve::Host;
 
 /// What an operator has set for one cgroup, in pages.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +55,10 @@ impl<'a> Weir<'a> {
     }
 }
 
-/// Whether the floor admits a writer, by what `knobs` are at the time.
-fn admits(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> bool {
+/// What a writer finds of its floor, by what `knobs` are at the time.
+fn floor_pass(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> FloorPass {
     let pool = pool(knobs, faults.host_thresh);
-    let floor = FloorPass {
+    FloorPass {
         floor: pool.effective(own(&knobs[pass.cgroup])),
         memcg_dirty: policy::arith::add(faults.counts.dirty, faults.counts.writeback),
         wb_dirty: faults.wb_dirty,
@@ -68,8 +69,7 @@ fn admits(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> bool {
         strictlimit: u32::from(pass.strictlimit),
         cgroup_domain: 1,
         capped: 0,
-    };
-    floor.decide() == Verdict::Admit
+    }
 }
 
 fn pool(knobs: &[Knobs], host_thresh: u64) -> Pool {
@@ -98,7 +98,7 @@ fn own(knobs: &Knobs) -> u64 {
 impl Module for Weir<'_> {
     fn enter(&mut self, pass: &Pass) -> bool {
         let faults = self.faults;
-        !faults.lose_entry && admits(pass, faults, &faults.at_entry)
+        !faults.lose_entry && floor_pass(pass, faults, &faults.at_entry).decide() == Verdict::Admit
     }
 
     fn limits(
@@ -123,12 +123,14 @@ impl Module for Weir<'_> {
             dirty: throttle.dirty,
             dom_limit: *dirty_limit,
         };
-        if facts.may_reserve() {
-            let host = Host {
-                unused: faults.unused,
-            };
-            host.amend(&mut limits, facts.kind());
-        } else if facts.may_cap() {
+        let host = Host {
+            unused: faults.unused,
+            ..Host::default()
+        };
+        if facts.has_gdtc == 0 {
+            let floor = floor_pass(pass, faults, &faults.at_limits);
+            self.released = amend::global(&mut limits, facts.kind(), &host, Some(&floor));
+        } else if amend::memcg(&mut limits, &facts, &host, 0, self.released) {
             let ceiling = faults.at_limits[pass.cgroup]
                 .ceiling
                 .pages(pass.cgroup_avail);
@@ -140,12 +142,6 @@ impl Module for Weir<'_> {
             dirty: limits.dirty,
         };
         *dirty_limit = limits.dom_limit;
-        if facts.may_reserve() && facts.kind() == Kind::Writer {
-            self.released = admits(pass, faults, &faults.at_limits);
-        }
-        if self.released {
-            throttle.dirty = 0;
-        }
     }
 }
 

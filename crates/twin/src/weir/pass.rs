@@ -6,18 +6,19 @@ use super::{Hooks, Weir};
 use crate::mm::Dirtier;
 use crate::mm::domain::Dtc;
 use crate::sim::clock::Ns;
+use policy::amend;
 use policy::ceiling::{self, Limits};
 use policy::drain;
 use policy::floor::Verdict;
 use policy::pass::{Facts, Pass};
 use policy::pause::JudgedBy;
-use policy::reserve;
 
-fn facts(kind: Pass, cgroup: bool) -> Facts {
+/// Of a pass over a cgroup's domain.
+fn facts(kind: Pass) -> Facts {
     Facts {
         has_wb: 1,
-        has_gdtc: u32::from(cgroup),
-        gdtc_has_wb: u32::from(cgroup),
+        has_gdtc: 1,
+        gdtc_has_wb: 1,
         in_flusher: u32::from(kind == Pass::Flusher),
         strictlimit: 0,
     }
@@ -77,20 +78,9 @@ impl Hooks {
             _ => None,
         };
         let Some(weir) = &mut self.weir else { return };
-        drain::amend(limits, weir.drain.limit, weir.stock);
-        let facts = facts(kind, false);
-        if weir.floors_total > 0 && facts.may_reserve() {
-            let host = reserve::Host {
-                unused: weir.unused_total,
-            };
-            host.amend(limits, facts.kind());
-        }
-        // One that has slept while a floor got room is let go.
-        if floor.is_some_and(|pass| pass.decide() == Verdict::Admit) {
-            limits.dirty = 0;
-            if weir.groups[cgroup].known {
-                weir.groups[cgroup].stats.released += 1;
-            }
+        weir.released = amend::global(limits, kind, &weir.host(), floor.as_ref());
+        if weir.released && weir.groups[cgroup].known {
+            weir.groups[cgroup].stats.released += 1;
         }
     }
 
@@ -108,15 +98,9 @@ impl Hooks {
         let follows = drain::Host {
             thresh: host.limits.thresh,
             avail: host.avail,
-            ..weir.drain_host()
+            ..weir.host()
         };
-        follows.follow(limits, avail);
-        if !facts(kind, true).may_cap() {
-            return;
-        }
-        let floored = self.path(index).any(|at| weir.groups[at].floor > 0);
-        if kind == Pass::Writer && floored && host.limits.dirty == 0 {
-            limits.dirty = 0;
+        if !amend::memcg(limits, &facts(kind), &follows, avail, weir.released) {
             return;
         }
         let stock = *limits;
