@@ -25,6 +25,14 @@
  * not theirs, and nobody is limited for it.  After a minute in which nothing was
  * measured nobody is limited; the wall stays.
  *
+ * Limits that do not help end.  Either the budget does not come into effect, since
+ * one cgroup holds pages that no ceiling reaches; or it is as small as it gets, and
+ * the waits are still half as long as without it or longer: the disk is slow, or the
+ * cgroup whose objective it is makes its own waits.  After ten minutes of that nobody
+ * is limited for ten minutes, the next time for twenty, up to 160.  Only a bound that is
+ * kept for three seconds begins the count anew; else one dip in ten minutes would
+ * keep the others limited for good.
+ *
  * The budget is divided so that those who hold most are cut: all get one level, and
  * what some do not use of it others may hold.  No level is below a floor.
  *
@@ -43,6 +51,9 @@
 #define ROOM_MS		5000ULL
 #define FORGET_MS	300000ULL
 #define IDLE_MS		60000ULL
+#define VAIN_MS		600000ULL
+/* Each rest is twice as long as the one before, so often. */
+#define DOUBLED		4ULL
 #define MS_PER_S	1000ULL
 /* What is held is not cut to less than this part of it at first. */
 #define FIRST		16ULL
@@ -83,8 +94,39 @@ static void begin(struct weir_objective *objective,
 	budget = least(budget, weir_saturate(look->held) / 2);
 	budget = least(budget, below_wall(objective));
 	budget = most(budget, weir_saturate(look->least));
-	if (weir_saturate(look->held) > budget)
-		set(objective, budget);
+	if (weir_saturate(look->held) <= budget)
+		return;
+	set(objective, budget);
+	objective->without = look->value;
+	objective->vain_ms = 0;
+}
+
+/* The limits are of no use: none for a while. */
+static void rest(struct weir_objective *objective)
+{
+	weir_u64 doubled = least(objective->rested, DOUBLED);
+
+	set(objective, WEIR_UNLIMITED);
+	objective->rest_ms = VAIN_MS << doubled;
+	objective->rested = doubled + 1;
+}
+
+/* How long have limits been in force that do not keep the bound?  @late: not in effect. */
+static void count_vain(struct weir_objective *objective,
+		       const struct weir_objective_look *look, int late)
+{
+	int settled = !late && objective->held_ms >= SETTLE_MS;
+	int broken = look->measured && look->value > look->bound;
+	int helps = objective->budget > weir_saturate(look->least) ||
+		    look->value < objective->without / 2;
+
+	if (late || (settled && broken && !helps)) {
+		objective->vain_ms = weir_saturate(
+			weir_add(objective->vain_ms, look->elapsed_ms));
+	} else if (settled && look->measured && !broken) {
+		objective->vain_ms = 0;
+		objective->rested = 0;
+	}
 }
 
 static void cut(struct weir_objective *objective,
@@ -117,6 +159,7 @@ void weir_objective_step(struct weir_objective *objective,
 	int broken = look->measured && look->value > look->bound;
 	int room = look->measured && look->value <= look->bound - look->bound / 4;
 	weir_u64 budget;
+	int late;
 
 	if (broken)
 		objective->calm_ms = 0;
@@ -131,26 +174,29 @@ void weir_objective_step(struct weir_objective *objective,
 		objective->calm_ms = 0;
 	}
 	if (objective->budget == WEIR_UNLIMITED) {
-		if (broken)
+		objective->rest_ms -= least(objective->rest_ms, elapsed);
+		if (broken && !objective->rest_ms)
 			begin(objective, look);
 		return;
 	}
 	budget = weir_saturate(objective->budget);
-	/* Not in effect yet, so nothing is measured that counts. */
-	if (held > budget + budget / 8) {
-		objective->held_ms = 0;
-		objective->idle_ms = 0;
+	late = held > budget + budget / 8;
+	/* Nothing is measured that counts while it is late. */
+	objective->idle_ms = look->measured || late ? 0 :
+		weir_saturate(weir_add(objective->idle_ms, elapsed));
+	objective->held_ms = late ? 0 :
+		weir_saturate(weir_add(objective->held_ms, elapsed));
+	count_vain(objective, look, late);
+	if (objective->vain_ms >= VAIN_MS) {
+		rest(objective);
 		return;
 	}
-	objective->held_ms = weir_saturate(weir_add(objective->held_ms, elapsed));
-	objective->idle_ms = look->measured ?
-		0 : weir_saturate(weir_add(objective->idle_ms, elapsed));
 	if (objective->idle_ms >= IDLE_MS) {
 		set(objective, WEIR_UNLIMITED);
 		objective->idle_ms = 0;
 		return;
 	}
-	if (held < budget / 2)
+	if (late || held < budget / 2)
 		return;
 	if (broken && objective->held_ms >= SETTLE_MS)
 		cut(objective, look);

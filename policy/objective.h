@@ -17,7 +17,11 @@ struct weir_objective {
 	weir_u64 wall;		/* the least budget that broke the bound, WEIR_UNLIMITED if none */
 	weir_u64 held_ms;	/* the budget has been in effect for so long */
 	weir_u64 calm_ms;	/* measured since the bound was last broken */
-	weir_u64 idle_ms;	/* of that, since anything was last measured */
+	weir_u64 idle_ms;	/* since anything was last measured that counts */
+	weir_u64 vain_ms;	/* limits are in force, and the bound is not kept */
+	weir_u64 without;	/* the value that made the budget */
+	weir_u64 rest_ms;	/* nobody is limited for so long, as it was in vain */
+	weir_u64 rested;	/* so often in a row */
 };
 
 /* A look at the cgroup, and at those that may be limited for it. */

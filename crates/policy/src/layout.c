@@ -135,7 +135,7 @@ const weir_u64 weir_layout_drain_beat[] = {
 const weir_u64 weir_layout_drain_host[] = {
 	sizeof(struct weir_drain_host),
 	AT(weir_drain_host, limit), AT(weir_drain_host, stock),
-	AT(weir_drain_host, thresh), AT(weir_drain_host, unused),
+	AT(weir_drain_host, unused), AT(weir_drain_host, thresh),
 	AT(weir_drain_host, avail),
 };
 
@@ -249,7 +249,9 @@ const weir_u64 weir_layout_objective[] = {
 	sizeof(struct weir_objective),
 	AT(weir_objective, budget), AT(weir_objective, wall),
 	AT(weir_objective, held_ms), AT(weir_objective, calm_ms),
-	AT(weir_objective, idle_ms),
+	AT(weir_objective, idle_ms), AT(weir_objective, vain_ms),
+	AT(weir_objective, without), AT(weir_objective, rest_ms),
+	AT(weir_objective, rested),
 };
 
 const weir_u64 weir_layout_objective_look[] = {

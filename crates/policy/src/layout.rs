@@ -46,7 +46,7 @@ mod c {
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
         pub static weir_layout_weight_constants: [u64; 15];
-        pub static weir_layout_objective: [u64; 6];
+        pub static weir_layout_objective: [u64; 10];
         pub static weir_layout_objective_look: [u64; 8];
         pub static weir_layout_reclaim_host: [u64; 4];
         pub static weir_layout_reclaim_group: [u64; 9];
@@ -192,8 +192,8 @@ fn structs_agree_with_the_header() {
         drain::Host,
         limit,
         stock,
-        thresh,
         unused,
+        thresh,
         avail
     );
     // SAFETY: an immutable array of this length, defined in layout.c.
@@ -265,7 +265,11 @@ fn structs_agree_with_the_header() {
         wall,
         held_ms,
         calm_ms,
-        idle_ms
+        idle_ms,
+        vain_ms,
+        without,
+        rest_ms,
+        rested
     );
     assert_layout!(
         weir_layout_objective_look,

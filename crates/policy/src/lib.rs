@@ -9,6 +9,7 @@
 //! Units: page counts (of 4 KiB) unless a name says otherwise. Every function is pure, accepts any
 //! input and never panics: out-of-range counts saturate.
 
+pub mod amend;
 pub mod arith;
 pub mod arrears;
 pub mod bill;

@@ -26,8 +26,16 @@ pub struct Objective {
     pub held_ms: u64,
     /// Measured since the bound was last broken.
     pub calm_ms: u64,
-    /// Of that, since anything was last measured.
+    /// Since anything was last measured that counts.
     pub idle_ms: u64,
+    /// Limits are in force that do not keep the bound for so long.
+    pub vain_ms: u64,
+    /// The value that made the budget.
+    pub without: u64,
+    /// No cgroup is limited for so long, as limits did not help.
+    pub rest_ms: u64,
+    /// So often in a row did they not.
+    pub rested: u64,
 }
 
 impl Default for Objective {
@@ -38,6 +46,10 @@ impl Default for Objective {
             held_ms: 0,
             calm_ms: 0,
             idle_ms: 0,
+            vain_ms: 0,
+            without: 0,
+            rest_ms: 0,
+            rested: 0,
         }
     }
 }
@@ -190,6 +202,46 @@ mod tests {
         assert_eq!(objective.budget, 375, "what is known of the wall holds");
     }
 
+    /// Seconds of `total` in which others are limited; `look` says what each finds.
+    fn limited_s(total: u64, look: impl Fn(u64, &Objective) -> Look) -> u64 {
+        let mut objective = Objective::default();
+        let limited = |second| {
+            objective.step(&look(second, &objective));
+            u64::from(objective.budget != UNLIMITED)
+        };
+        (0..total).map(limited).sum()
+    }
+
+    #[test]
+    fn limits_that_never_come_into_effect_end() {
+        let limited = limited_s(7_200, |_, _| look(800, 9_000));
+        assert!(limited < 2_500, "{limited} s of 7,200");
+    }
+
+    #[test]
+    fn a_dip_does_not_prolong_limits_that_are_in_vain() {
+        let limited = limited_s(7_200, |second, objective| match second % 500 {
+            0 => look(800, objective.budget.min(9_000)),
+            _ => look(800, 9_000),
+        });
+        assert!(limited < 2_500, "{limited} s of 7,200");
+    }
+
+    #[test]
+    fn a_cgroup_that_makes_its_own_waits_limits_others_for_a_while_only() {
+        let limited = limited_s(7_200, |_, objective| look(800, objective.budget.min(9_000)));
+        assert!(limited < 2_500, "{limited} s of 7,200");
+    }
+
+    #[test]
+    fn limits_that_help_stay_though_the_bound_is_out_of_reach() {
+        let limited = limited_s(7_200, |_, objective| match objective.budget {
+            UNLIMITED => look(800, 9_000),
+            budget => look(100, budget),
+        });
+        assert!(limited > 7_100, "{limited} s of 7,200");
+    }
+
     #[test]
     fn a_percentile_has_exceptions() {
         for (count, per_mille, spared) in [
@@ -261,9 +313,10 @@ mod tests {
         /// For any numbers: a budget is not below the least, nor above the wall's three quarters
         /// when it grows; it never more than halves nor grows by more than a quarter.
         #[test]
-        fn any_look(state in any::<[u64; 5]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
+        fn any_look(state in any::<[u64; 9]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
             let before = Objective {
                 budget: state[0], wall: state[1], held_ms: state[2], calm_ms: state[3], idle_ms: state[4],
+                vain_ms: state[5], without: state[6], rest_ms: state[7], rested: state[8],
             };
             let look = Look {
                 value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured,
