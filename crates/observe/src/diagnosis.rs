@@ -7,33 +7,40 @@
 //! 1. add up what they lost, by kind: in the throttle, for a weight, in reclaim, for fsync and the
 //!    journal, other sleeps. The kind with the most time is what stalled them; under 1 % of the
 //!    time nothing did;
-//! 2. for the throttle, say of each pause which domain decided ([`decide`]); the domain with the
-//!    most time is the cause, unless `io.max` keeps the pages from being written (`held_back`);
+//! 2. for the throttle, say of each pause which domain decided ([`domain`]); the domain with the
+//!    most time is the cause, unless `io.max` keeps the pages from being written (`io_max`);
 //! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages
 //!    (`holders`) and whether the drain is the disk's, the flusher's or the journal's (`drain`);
 //!    For reclaim, say what the time went to and for whom (`reclaim`);
-//! 4. name the knob, a value and the command (`remedy`).
+//! 4. name the knob, a value and the command (`remedy`), and say whether the kernel's own knobs
+//!    suffice (`stock`).
 //!
 //! Example: 1,940 pauses of 28 s in all, 27.6 s of them decided by the host's limit of 32 MiB of
 //! which /noisy holds 30.8 MiB: cause `host_limit`, culprit `/noisy`, command `echo 16M >
 //! /sys/fs/cgroup/victim/memory.dirty_min`.
 
 mod command;
-pub mod decide;
+pub mod domain;
 mod drain;
 mod group;
-mod held_back;
 mod holders;
 pub mod interval;
+mod io_max;
+mod killed;
+mod levels;
 mod limit;
 mod reclaim;
 mod remedy;
+mod stock;
 mod verdict;
 mod weight;
 
-pub use decide::Domain;
+pub use domain::Domain;
+pub use killed::Killed;
+pub use levels::Level;
 pub use reclaim::{Part, Split};
 pub use remedy::Remedy;
+pub use stock::Stock;
 pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
 
 use crate::model::cgroup::shown;
@@ -73,6 +80,7 @@ pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) ->
     Diagnosis {
         seconds: seen.seconds,
         verdicts,
+        killed: killed::killed(seen, target),
         lost_events: seen.lost,
         notes: notes(seen, target),
     }
@@ -128,12 +136,14 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
         lost: group.lost(kind, seen.seconds),
         seconds_by_kind: by_kind,
         seconds_by_domain: decided.clone(),
+        levels: Vec::new(),
         reclaim: None,
         limit: Vec::new(),
         holders: holders::holders(seen),
         drain: drain::drain(seen, device.as_deref()),
         next: String::new(),
         remedies: Vec::new(),
+        stock: None,
         io_pressure_seconds: seen
             .cgroup_at(&group.path)
             .map(|cgroup| cgroup.io_pressure as f64 / 1e6),
@@ -171,11 +181,11 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
             verdict.remedies = remedy::journal(seen, verdict.culprit.as_deref());
         }
         other => {
-            let held = held_back::reads(seen, &group.path).filter(|_| other.starts_with("reads"));
+            let held = io_max::reads(seen, &group.path).filter(|_| other.starts_with("reads"));
             verdict.cause = Cause::NotWriteback;
             verdict.culprit = held.as_ref().map(|held| shown(&held.path));
             verdict.because = format!("its tasks wait for {other}, which is not writeback");
-            verdict.limit = held.iter().map(held_back::HeldBack::sentence).collect();
+            verdict.limit = held.iter().map(io_max::HeldBack::sentence).collect();
             verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
             verdict.next = "no dirty limit changes this".into();
         }
@@ -195,12 +205,13 @@ fn throttled(
         .map_or(Domain::Unknown, |(domain, _)| *domain);
     let derived = limit::derive(seen, group, domain);
     verdict.limit.clone_from(&derived.sentences);
+    verdict.levels = levels::levels(seen, group);
     verdict
         .limit
         .extend(limit::floors(seen, &group.domain_path(seen)));
     verdict.next = drain::next(seen, group, &derived);
     let top = verdict.holders.first().map(|holder| holder.cgroup.clone());
-    if let Some(held) = held_back::io_max(seen, group, top.as_deref()) {
+    if let Some(held) = io_max::writes(seen, group, top.as_deref()) {
         verdict.cause = Cause::IoMax;
         verdict.culprit = Some(shown(&held.path));
         verdict.because = format!(
@@ -214,6 +225,7 @@ fn throttled(
             shown(&held.path)
         );
         verdict.remedies = remedy::io_max(&held);
+        verdict.stock = Some(stock::io_max());
         return;
     }
     let (cause, culprit, because) = match domain {
@@ -246,4 +258,5 @@ fn throttled(
     verdict.culprit = culprit;
     verdict.because = because;
     verdict.remedies = remedy::throttle(seen, group, domain, &derived, top.as_deref());
+    verdict.stock = stock::stock(seen, group, domain, &derived, &verdict.holders);
 }

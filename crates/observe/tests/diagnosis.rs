@@ -103,9 +103,15 @@ fn command(verdict: &Verdict) -> &str {
     &verdict.remedies[0].command
 }
 
+fn stock(verdict: &Verdict) -> (bool, &str) {
+    let stock = verdict.stock.as_ref().expect("can be told");
+    (stock.suffices, &stock.because)
+}
+
 #[test]
 fn the_hosts_limit_and_who_fills_it() {
     let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[1].has_memory = true;
     let verdict = victim(&seen);
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
@@ -129,6 +135,25 @@ fn the_hosts_limit_and_who_fills_it() {
     assert_eq!(
         command(&verdict),
         "echo 367M > /sys/fs/cgroup/noisy/memory.high"
+    );
+    let levels = |verdict: &Verdict| -> Vec<String> {
+        let levels = verdict.levels.iter();
+        levels.map(|level| level.sentence("/victim")).collect()
+    };
+    // 3.3 % of the 946 MiB that it could have dirty, by files.
+    assert_eq!(
+        levels(&verdict),
+        [
+            "the host lets write below 24.0 MiB, holds 31.2 MiB: 100 pauses",
+            "/victim lets write below 23.3 MiB, holds 1.0 MiB: 0 pauses"
+        ]
+    );
+    assert_eq!(
+        stock(&verdict),
+        (
+            true,
+            "memory.high suffices: /noisy would be held first, below 366.2 MiB of memory, page cache included, once what it holds has drained"
+        )
     );
     let lost = &verdict.lost;
     assert_eq!(
@@ -177,6 +202,82 @@ fn a_byte_setting_scaled_to_a_small_cgroup() {
         command(&victim(&seen)),
         "echo 18M > /sys/fs/cgroup/victim/memory.dirty_min"
     );
+}
+
+#[test]
+fn when_the_kernels_own_knobs_suffice() {
+    // Several holders, each of whom would need a limit.
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[0].dirty = 62 * MIB;
+    seen.cgroups.push(cgroup("other", 72, 29 * MIB));
+    assert_eq!(
+        stock(&victim(&seen)),
+        (
+            false,
+            "the kernel's own knobs do not suffice: without /noisy the others still hold 32.0 MiB, and each of them would need a memory limit"
+        )
+    );
+    // One that is mostly no page cache.
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[2].current = 500 * MIB;
+    assert!(!stock(&victim(&seen)).0);
+    // What a cgroup has dirty of its own is its own.
+    seen.cgroups[1].dirty = 31 * MIB;
+    seen.cgroups[2].dirty = 0;
+    assert!(stock(&victim(&seen)).0);
+
+    // In bytes a small cgroup has 3.3 % of what it could have dirty; in percent it may have more.
+    let mut seen = observation(230, 260, EASY);
+    seen.cgroups[1].max = Some(48 * MIB);
+    assert_eq!(
+        stock(&victim(&seen)),
+        (
+            false,
+            "the kernel's own knobs do not suffice: memory.max of /victim would have to be 751.3 MiB for 18.8 MiB of dirty pages"
+        )
+    );
+    let mut seen = observation(460, 500, EASY);
+    seen.cgroups[1].max = Some(96 * MIB);
+    assert_eq!(
+        stock(&victim(&seen)),
+        (
+            true,
+            "vm.dirty_ratio suffices: 26 % would let it have 18.8 MiB dirty, and the host 253.9 MiB"
+        )
+    );
+}
+
+#[test]
+fn who_was_killed_for_memory_is_told_of_the_rule() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[2].kills = 3;
+    let killed = |seen: &Observation| diagnose(seen, &Target::Host).killed;
+    seen.weir = Some("idle".into());
+    assert_eq!(killed(&seen), [], "no memory.max");
+    seen.cgroups[2].max = Some(64 * MIB);
+    let found = killed(&seen);
+    assert_eq!((found[0].cgroup.as_str(), found[0].kills), ("/noisy", 3));
+    let remedy = &found[0].remedy;
+    assert_eq!(
+        remedy.command,
+        "echo 49152K > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    );
+    assert!(
+        remedy.effect.contains("finds 16.0 MiB") && remedy.effect.contains("\"75%\""),
+        "{}",
+        remedy.effect
+    );
+    // Counted above, too, where there is a limit as well.
+    seen.cgroups[0].kills = 3;
+    seen.cgroups[0].max = Some(512 * MIB);
+    assert_eq!(killed(&seen).len(), 1);
+    let about_another = diagnose(&seen, &Target::Cgroup("victim".into()));
+    assert_eq!(about_another.killed, []);
+    seen.cgroups[2].ceilings = vec!["memory.dirty_bytes = 4096".into()];
+    assert_eq!(killed(&seen), [], "it has a ceiling");
+    seen.cgroups[2].ceilings.clear();
+    seen.weir = None;
+    assert_eq!(killed(&seen), [], "no module");
 }
 
 #[test]

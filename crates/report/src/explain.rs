@@ -3,7 +3,7 @@
 
 use crate::format::{bytes, digits, seen_lines};
 use comfy_table::{CellAlignment, Table, presets};
-use observe::diagnosis::{Cause, Diagnosis, Lost, Verdict};
+use observe::diagnosis::{Cause, Diagnosis, Killed, Lost, Remedy, Verdict};
 
 /// Columns of the text.
 const WIDTH: usize = 96;
@@ -15,6 +15,10 @@ pub fn explanation(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
     for verdict in &diagnosis.verdicts {
         text += &paragraph(verdict, diagnosis.seconds);
+        text.push('\n');
+    }
+    for killed in &diagnosis.killed {
+        text += &kills(killed);
         text.push('\n');
     }
     for note in &diagnosis.notes {
@@ -82,6 +86,10 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
     for (at, sentence) in verdict.limit.iter().enumerate() {
         text += &line(if at == 0 { "limit" } else { "" }, sentence);
     }
+    for (at, level) in verdict.levels.iter().enumerate() {
+        let label = if at == 0 { "freerun" } else { "" };
+        text += &line(label, &level.sentence(&verdict.cgroup));
+    }
     let holders: Vec<String> = verdict
         .holders
         .iter()
@@ -98,20 +106,14 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
                 digits(*seconds)
             )
         });
-        text += &line("decided by", &parts.collect::<Vec<_>>().join(", "));
+        text += &line("decided", &parts.collect::<Vec<_>>().join(", "));
     }
     text += &line("drain", &verdict.drain);
     if !verdict.next.is_empty() {
         text += &line("next", &verdict.next);
     }
     for (at, remedy) in verdict.remedies.iter().enumerate() {
-        // A command is to be copied: never broken.
-        text += &format!(
-            "  {:<10}{}\n",
-            if at == 0 { "to change" } else { "or" },
-            remedy.command
-        );
-        text += &line("", &remedy.effect);
+        text += &command(if at == 0 { "to change" } else { "or" }, remedy);
     }
     if verdict.remedies.is_empty() {
         text += &line(
@@ -119,7 +121,27 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
             "no knob of the kernel's or of weir's changes this",
         );
     }
+    if let Some(stock) = &verdict.stock {
+        text += &line("stock", &stock.because);
+    }
     text
+}
+
+fn command(label: &str, remedy: &Remedy) -> String {
+    // A command is to be copied: never broken.
+    format!("  {label:<10}{}\n", remedy.command) + &line("", &remedy.effect)
+}
+
+fn kills(killed: &Killed) -> String {
+    let times = match killed.kills {
+        1 => "a task".to_string(),
+        kills => format!("{kills} tasks"),
+    };
+    let head = format!(
+        "{}: {times} killed for memory since it was made",
+        killed.cgroup
+    );
+    fill(&head, "", "  ") + &command("to change", &killed.remedy)
 }
 
 fn lost(lost: &Lost, seconds: f64) -> String {

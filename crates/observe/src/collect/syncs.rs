@@ -10,8 +10,9 @@ use super::tasks::home_of;
 use super::tracefs::Tracefs;
 use crate::model::event::{Event, What};
 use crate::model::trace::Trace;
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -69,14 +70,31 @@ impl Syncs {
     /// Begins.
     ///
     /// # Errors
-    /// Events cannot be had: there is no tracefs, no permission, or no such function to probe.
+    /// Events cannot be had: there is no tracefs, no permission, or no such function to probe; or
+    /// there are, and an fsync of our own is not seen.
     pub fn start() -> Result<Syncs> {
-        Ok(Syncs {
+        let mut syncs = Syncs {
             tracing: Tracefs::syncs(Path::new("/sys/kernel"), BUFFER)?,
             spans: Spans::default(),
             homes: HashMap::new(),
             asked: Instant::now(),
-        })
+        };
+        ensure!(
+            syncs.sees_its_own()?,
+            "this kernel's fsync goes by none of the functions that weir probes"
+        );
+        Ok(syncs)
+    }
+
+    /// Whether an fsync is seen: of a device that has nothing to write, so it fails, at once.
+    fn sees_its_own(&mut self) -> Result<bool> {
+        let nothing = File::open("/dev/null").context("cannot open /dev/null")?;
+        let _ = nothing.sync_all();
+        let mut trace = Trace::default();
+        self.tracing.poll(&mut trace)?;
+        let own = u32::try_from(nix::unistd::gettid().as_raw())?;
+        let ended = self.spans.ended(trace.events);
+        Ok(ended.iter().any(|(task, _, _)| *task == own))
     }
 
     /// Those that have ended since the last call.

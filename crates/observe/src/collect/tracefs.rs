@@ -34,6 +34,16 @@ const PLACES: [&str; 2] = ["tracing", "debug/tracing"];
 const SLEEPERS: u32 = 4096;
 /// How long memory for the buffer is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What each fsync goes through: msync, O_SYNC writes and io_uring call the first; fsync and
+/// fdatasync do as well, unless the compiler has made it part of their own functions, as it has on
+/// 6.1. One that goes through two of them is seen as the inner one.
+const SYNCING: [&str; 5] = [
+    "vfs_fsync_range",
+    "__x64_sys_fsync",
+    "__x64_sys_fdatasync",
+    "__arm64_sys_fsync",
+    "__arm64_sys_fdatasync",
+];
 /// Events that are asked for only of files: they come with every pass or switch, not with every
 /// pause.
 const TOO_MANY: [&str; 2] = ["writeback/global_dirty_state", "sched/sched_switch"];
@@ -67,17 +77,16 @@ impl Tracefs {
     }
 
     /// The same with nothing but the beginning and the end of each fsync, of any filesystem: by
-    /// probes on `vfs_fsync_range()`, which fsync, fdatasync, msync and O_SYNC writes go through.
+    /// probes on what fsync, fdatasync, msync and O_SYNC writes go through.
     ///
     /// # Errors
-    /// As for [`Tracefs::start`], or the kernel takes no such probe.
+    /// As for [`Tracefs::start`], or the kernel takes no such probes.
     pub fn syncs(kernel: &Path, buffer: u64) -> Result<Tracefs> {
         let mut tracing = Tracefs::make(kernel)?;
         tracing.open(buffer)?;
-        let function = "vfs_fsync_range";
         // The return probe first: misses are counted of the first line of ours.
-        tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, function)?;
-        tracing.probe("p", SYNC_BEGAN, function)?;
+        tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)?;
+        tracing.probe("p", SYNC_BEGAN, &SYNCING)?;
         tracing.write("tracing_on", "1")?;
         Ok(tracing)
     }
@@ -146,7 +155,7 @@ impl Tracefs {
 
     fn set_up(&mut self, buffer: u64) -> Result<()> {
         self.open(buffer)?;
-        let placed = self.probe(&format!("r{SLEEPERS}"), WOKE, "io_schedule_timeout");
+        let placed = self.probe(&format!("r{SLEEPERS}"), WOKE, &["io_schedule_timeout"]);
         self.blind = placed.err().map(|why| format!("{why:#}"));
         let throttle = "writeback/balance_dirty_pages";
         if !self.has(throttle) {
@@ -182,14 +191,18 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Places a probe of ours and turns it on.
-    fn probe(&mut self, kind: &str, event: &'static str, function: &str) -> Result<()> {
+    /// Places an event of ours on the first function, and on those of the others that this kernel
+    /// has, and turns it on.
+    fn probe(&mut self, kind: &str, event: &'static str, functions: &[&str]) -> Result<()> {
         let name = format!("{}/{event}", self.group);
-        append(
-            &self.root.join("kprobe_events"),
-            &format!("{kind}:{name} {function}"),
-        )?;
-        self.probes.push(event);
+        let file = self.root.join("kprobe_events");
+        for (number, function) in functions.iter().enumerate() {
+            let placed = append(&file, &format!("{kind}:{name} {function}"));
+            if number == 0 {
+                placed?;
+                self.probes.push(event);
+            }
+        }
         self.enable(&name)
     }
 

@@ -2,7 +2,7 @@
 //! Who is judged together, and what they lost.
 
 use super::Lost;
-use super::decide::{self, Domain};
+use super::domain::{self, Domain};
 use super::limit;
 use crate::model::cgroup::INODE;
 use crate::model::observation::Observation;
@@ -193,22 +193,31 @@ impl<'a> Group<'a> {
         exact
     }
 
-    /// Throttled seconds by domain. A cgroup's own limit that stems from a limit above it counts as
-    /// the ancestor's; one that is about as large as the host's, from no limit at all, as the
-    /// host's.
-    pub fn decided(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
-        let binding = limit::binding(seen, &self.domain_path(seen));
-        let mut decided: BTreeMap<Domain, f64> = BTreeMap::new();
-        for (stall, throttled) in self.pauses() {
-            let domain = match decide::domain(seen, stall, throttled) {
+    /// Which domain decided each pause. A cgroup's own limit that stems from a limit above it
+    /// counts as the ancestor's; one that is about as large as the host's, from no limit at all, as
+    /// the host's.
+    pub fn decisions(&self, seen: &Observation) -> Vec<(Domain, &'a Stall, &'a Throttled)> {
+        let path = self.domain_path(seen);
+        let binding = limit::binding(seen, &path);
+        let decision = |(stall, throttled): (&'a Stall, &'a Throttled)| {
+            let domain = match domain::of(seen, stall, throttled) {
                 Domain::Cgroup => match &binding {
-                    Some(binding) if binding.path == self.domain_path(seen) => Domain::Cgroup,
+                    Some(binding) if binding.path == path => Domain::Cgroup,
                     Some(_) => Domain::Ancestor,
                     None if limit::is_about_the_hosts(seen, throttled) => Domain::Host,
                     None => Domain::Cgroup,
                 },
                 domain => domain,
             };
+            (domain, stall, throttled)
+        };
+        self.pauses().map(decision).collect()
+    }
+
+    /// Throttled seconds by domain.
+    pub fn decided(&self, seen: &Observation) -> BTreeMap<Domain, f64> {
+        let mut decided: BTreeMap<Domain, f64> = BTreeMap::new();
+        for (domain, stall, _) in self.decisions(seen) {
             *decided.entry(domain).or_default() += stall.length_ns() as f64 / 1e9;
         }
         decided

@@ -15,7 +15,7 @@
 //! * throttled: seconds really slept in each second, by events; by the module's count where those
 //!   cannot be had.
 
-use super::{Cause, Verdict};
+use super::{Cause, Verdict, limit};
 use crate::model::cgroup::Cgroup;
 use crate::model::cgroup::{path_up, shown};
 use crate::model::host::{Device, PAGE};
@@ -182,7 +182,7 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
                 .or(cgroup.dirty_min)
                 .filter(|floor| *floor > 0),
             ceiling_bytes: stat.and_then(|stat| stat.ceiling),
-            limit_bytes: limit(seen, &by_path, cgroup),
+            limit_bytes: limit::by_files(seen, |path| by_path.get(path).copied(), cgroup),
             in_bytes_per_second: out
                 .zip(cgroup.grown)
                 .map(|(out, grown)| (out + per_second(grown as f64)).max(0.0)),
@@ -239,36 +239,6 @@ fn stalls(seen: &Observation) -> BTreeMap<String, StallRow> {
         }
     }
     stalls
-}
-
-/// The kernel's own limit for a cgroup; the host's for the root.
-fn limit(seen: &Observation, by_path: &BTreeMap<&str, &Cgroup>, cgroup: &Cgroup) -> Option<u64> {
-    let (_, limits) = seen.limits.last()?;
-    let host_limit = limits.thresh * PAGE;
-    if cgroup.path.is_empty() {
-        return Some(host_limit);
-    }
-    let host = seen.host.as_ref().filter(|_| cgroup.has_memory)?;
-    let dirtyable = host.dirtyable * PAGE;
-    let part = if host.dirty_bytes > 0 {
-        host_limit as f64 / dirtyable.max(PAGE) as f64
-    } else {
-        host.dirty_ratio as f64 / 100.0
-    };
-    let room = path_up(&cgroup.path)
-        .filter_map(|path| {
-            let above = by_path.get(path)?;
-            let most = above.max.into_iter().chain(above.high).min()?;
-            Some(most.saturating_sub(above.current))
-        })
-        .min()
-        .unwrap_or(u64::MAX);
-    let clean = cgroup.file.saturating_sub(cgroup.dirty + cgroup.writeback);
-    let elsewhere = dirtyable
-        .saturating_sub((limits.dirty + limits.writeback) * PAGE)
-        .saturating_sub(clean);
-    let could = cgroup.file.saturating_add(room.min(elsewhere));
-    Some((could as f64 * part) as u64)
 }
 
 fn devices(seen: &Observation) -> Vec<DeviceRow> {

@@ -10,9 +10,9 @@
 //! What the kernel used is seen in the events, as the freerun level (background + limit) / 2; the
 //! files say why. Files were read at the end, so the parts may not add up to the last page.
 
-use super::decide::Domain;
+use super::domain::Domain;
 use super::group::Group;
-use crate::model::cgroup::{path_up, shown};
+use crate::model::cgroup::{Cgroup, path_up, shown};
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
 use crate::model::stall::Throttled;
@@ -99,6 +99,40 @@ pub fn derive(seen: &Observation, group: &Group, domain: Domain) -> Derived {
     }
 }
 
+/// The kernel's own limit for a cgroup, computed from the files; the host's for the root.
+pub fn by_files<'a>(
+    seen: &Observation,
+    cgroup_at: impl Fn(&str) -> Option<&'a Cgroup>,
+    cgroup: &Cgroup,
+) -> Option<u64> {
+    let (_, limits) = seen.limits.last()?;
+    let host_limit = limits.thresh * PAGE;
+    if cgroup.path.is_empty() {
+        return Some(host_limit);
+    }
+    let host = seen.host.as_ref().filter(|_| cgroup.has_memory)?;
+    let dirtyable = host.dirtyable * PAGE;
+    let part = if host.dirty_bytes > 0 {
+        host_limit as f64 / dirtyable.max(PAGE) as f64
+    } else {
+        host.dirty_ratio as f64 / 100.0
+    };
+    let room = path_up(&cgroup.path)
+        .filter_map(|path| {
+            let above = cgroup_at(path)?;
+            let most = above.max.into_iter().chain(above.high).min()?;
+            Some(most.saturating_sub(above.current))
+        })
+        .min()
+        .unwrap_or(u64::MAX);
+    let clean = cgroup.file.saturating_sub(cgroup.dirty + cgroup.writeback);
+    let elsewhere = dirtyable
+        .saturating_sub((limits.dirty + limits.writeback) * PAGE)
+        .saturating_sub(clean);
+    let could = cgroup.file.saturating_add(room.min(elsewhere));
+    Some((could as f64 * part) as u64)
+}
+
 fn of_host(seen: &Observation) -> Derived {
     let Some((_, limits)) = seen.limits.last() else {
         return Derived::default();
@@ -114,13 +148,7 @@ fn of_host(seen: &Observation) -> Derived {
         ),
         None => "as the events show it".into(),
     };
-    let mut held: Vec<u64> = seen
-        .limits
-        .iter()
-        .map(|(_, limits)| limits.dirty + limits.writeback)
-        .collect();
-    held.sort_unstable();
-    let median = held.get(held.len() / 2).copied().unwrap_or(0) * PAGE;
+    let median = median_held(seen).unwrap_or(0);
     Derived {
         sentences: vec![
             format!("the host's limit is {}: {source}", size(limit)),
@@ -136,6 +164,17 @@ fn of_host(seen: &Observation) -> Derived {
         freerun: Some(freerun),
         binding: None,
     }
+}
+
+/// What the host held, in bytes: dirty and in writeback, the median.
+pub fn median_held(seen: &Observation) -> Option<u64> {
+    let mut held: Vec<u64> = seen
+        .limits
+        .iter()
+        .map(|(_, limits)| limits.dirty + limits.writeback)
+        .collect();
+    held.sort_unstable();
+    held.get(held.len() / 2).map(|pages| pages * PAGE)
 }
 
 fn of_cgroup(seen: &Observation, group: &Group) -> Derived {

@@ -11,10 +11,10 @@
 //! The culprit is /noisy; a `memory.high` below what it could have lets it reclaim for itself.
 
 use super::group::Group;
-use super::holders;
 use super::limit::{self, Binding};
 use super::remedy::{self, Remedy};
 use super::verdict::{Cause, Holder, Verdict};
+use super::{holders, killed};
 use crate::diagnosis::command::cgroup_file;
 use crate::model::cgroup::{Cgroup, shown};
 use crate::model::observation::Observation;
@@ -210,7 +210,14 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
     );
     verdict.limit.push(binding.sentence());
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
-    verdict.remedies = remedy::reclaim(seen, Some(binding));
+    let holder = seen.cgroup_at(&binding.path);
+    let is_full_of_dirty = |cgroup: &&Cgroup| 2 * (cgroup.dirty + cgroup.writeback) > cgroup.file;
+    verdict.remedies = holder
+        .filter(is_full_of_dirty)
+        .and_then(|cgroup| killed::ceiling(seen, cgroup))
+        .into_iter()
+        .chain(remedy::reclaim(seen, Some(binding)))
+        .collect();
 }
 
 fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {

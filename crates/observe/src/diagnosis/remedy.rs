@@ -8,9 +8,9 @@
 //! while it was measured, at least 16 MiB and at most what a floor may be.
 
 use super::command::cgroup_file;
-use super::decide::Domain;
+use super::domain::Domain;
 use super::group::Group;
-use super::held_back::HeldBack;
+use super::io_max::HeldBack;
 use super::limit::{Binding, Derived};
 use crate::model::cgroup::{path_up, shown};
 use crate::model::host::PAGE;
@@ -108,7 +108,7 @@ pub fn throttle(
 }
 
 /// What the cgroup would have dirty if it were let.
-fn wanted(seen: &Observation, group: &Group) -> u64 {
+pub(super) fn wanted(seen: &Observation, group: &Group) -> u64 {
     let pages: f64 = group
         .pauses()
         .map(|(_, throttled)| throttled.pause.dirtied as f64)
@@ -117,11 +117,24 @@ fn wanted(seen: &Observation, group: &Group) -> u64 {
     ((rate * 120.0) as u64).max(16 * MIB)
 }
 
-/// A floor, with weir's module.
-pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
+/// Whether weir's module is there, or can be loaded.
+pub(super) fn can_have_weir(seen: &Observation) -> bool {
     // A file does not say; its reader knows.
     let can_have = !seen.is_live || seen.weir.is_some() || seen.weir_is_installed;
-    if !can_have || seen.weir.as_deref() == Some("off") {
+    can_have && seen.weir.as_deref() != Some("off")
+}
+
+/// The same remedy, after loading the module where that is to be done.
+pub(super) fn loaded_first(seen: &Observation, mut remedy: Remedy) -> Remedy {
+    if seen.is_live && seen.weir.is_none() {
+        remedy.command = format!("weir load && {}", remedy.command);
+    }
+    remedy
+}
+
+/// A floor, with weir's module.
+pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
+    if !can_have_weir(seen) {
         return None;
     }
     let path = group.domain_path(seen);
@@ -157,7 +170,7 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         return None;
     }
     let file = cgroup_file(&path, Knob::DirtyMin.file());
-    let mut remedy = echo(
+    let remedy = echo(
         Knob::DirtyMin.file(),
         &mib(bytes),
         &file,
@@ -166,15 +179,30 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
             size(bytes)
         ),
     );
-    if seen.is_live && seen.weir.is_none() {
-        remedy.command = format!("weir load && {}", remedy.command);
+    Some(loaded_first(seen, remedy))
+}
+
+/// `memory.high` of a cgroup, in bytes, with which it is held before the host is; nothing for the
+/// root.
+pub(super) fn stock_bound(seen: &Observation, top: &str) -> Option<u64> {
+    let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
+    if top == "/" {
+        return None;
     }
-    Some(remedy)
+    // A cgroup's limit is the host's part of what it could have dirty.
+    let bytes = ((limits.freerun() * PAGE / 2) as f64 / part_dirty(seen)?) as u64;
+    Some(bytes.min(host.memory / 2).max(16 * MIB))
+}
+
+/// The part of what could be dirty that may be.
+fn part_dirty(seen: &Observation) -> Option<f64> {
+    let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
+    Some(limits.thresh as f64 / host.dirtyable.max(1) as f64)
 }
 
 /// Keeps the holder of the pages below the level at which all writers are held.
 pub(super) fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
-    let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
+    let (_, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
     if top == "/" {
         return None;
     }
@@ -192,11 +220,8 @@ pub(super) fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
             ),
         ));
     }
-    // A cgroup's limit is the host's part of what it could have dirty.
-    let part = limits.thresh as f64 / host.dirtyable.max(1) as f64;
-    let bytes = ((freerun / 2) as f64 / part) as u64;
+    let (bytes, part) = (stock_bound(seen, top)?, part_dirty(seen)?);
     let file = cgroup_file(top, "memory.high");
-    let bytes = bytes.min(host.memory / 2).max(16 * MIB);
     Some(echo(
         "memory.high",
         &mib(bytes),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a diagnosis says; `--json` prints these as they are.
 
-use super::decide::Domain;
+use super::domain::Domain;
+use super::killed::Killed;
+use super::levels::Level;
 use super::reclaim::Split;
 use super::remedy::Remedy;
+use super::stock::Stock;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,6 +45,8 @@ pub struct Diagnosis {
     pub seconds: f64,
     /// One verdict per cgroup, worst first.
     pub verdicts: Vec<Verdict>,
+    /// Cgroups whose tasks were killed for memory.
+    pub killed: Vec<Killed>,
     /// Events that the buffers lost.
     pub lost_events: u64,
     /// What could not be seen, for people.
@@ -67,6 +72,8 @@ pub struct Verdict {
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
     /// Throttled seconds by the domain that decided.
     pub seconds_by_domain: BTreeMap<Domain, f64>,
+    /// Each domain's freerun level, and how many pauses it decided; of the throttle only.
+    pub levels: Vec<Level>,
     /// What reclaim's time went to, and for whom; absent unless that is the cause.
     pub reclaim: Option<Split>,
     /// How the limit comes about, sentence by sentence.
@@ -79,6 +86,8 @@ pub struct Verdict {
     pub next: String,
     /// What changes it, best first.
     pub remedies: Vec<Remedy>,
+    /// Whether the kernel's own knobs suffice; absent if that cannot be told.
+    pub stock: Option<Stock>,
     /// `io.pressure` of the cgroup, some, seconds; absent if unknown.
     pub io_pressure_seconds: Option<f64>,
 }

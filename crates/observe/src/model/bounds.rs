@@ -228,6 +228,7 @@ impl Plausible for Cgroup {
             reclaimed,
             refaulted,
             allocated,
+            kills,
         } = self;
         let limits = [max, high, dirty_min].map(|limit| limit.unwrap_or(0));
         let memory = [*reclaimed, *refaulted, allocated.unwrap_or(0)];
@@ -235,7 +236,7 @@ impl Plausible for Cgroup {
             && all(memory, MOST_BYTES)
             && all(limits, MOST_BYTES)
             && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
-            && counted([*io_pressure, *memory_pressure, *cpu_pressure])
+            && counted([*io_pressure, *memory_pressure, *cpu_pressure, *kills])
             && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
             && stat.is_none_or(|stat| stat.is_plausible())
             && io.values().all(Plausible::is_plausible)

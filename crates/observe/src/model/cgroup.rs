@@ -69,6 +69,9 @@ pub struct Cgroup {
     /// Bytes it took meanwhile: what it grew by, and what was reclaimed of it.
     #[serde(default)]
     pub allocated: Option<u64>,
+    /// Tasks killed for memory since it was made, `oom_kill` of `memory.events`.
+    #[serde(default)]
+    pub kills: u64,
 }
 
 impl Cgroup {

@@ -110,6 +110,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         max: number(&limit("memory.max")).and_then(bounds::limit),
         high: number(&limit("memory.high")).and_then(bounds::limit),
         min: number(&limit("memory.min")).unwrap_or(0).min(MOST_BYTES),
+        kills: flat(&limit("memory.events"), "oom_kill"),
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
@@ -219,6 +220,7 @@ mod tests {
                 "some avg10=0.00 avg60=0.00 avg300=0.00 total=777\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
             }
             "memory.dirty_ratio" => "5\n",
+            "memory.events" => "low 0\nhigh 0\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n",
             _ => "",
         };
         Some(text.into())
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(cgroup.io_max["254:0"].wbps, Some(1 << 20));
         assert_eq!(cgroup.io["254:0"].written, 100);
         assert_eq!(cgroup.ceilings, ["memory.dirty_ratio = 5"]);
-        assert_eq!(cgroup.dirty_min, None);
+        assert_eq!((cgroup.dirty_min, cgroup.kills), (None, 3));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress};
 use crate::format::digits;
 use observe::Observation;
 use observe::Target;
-use observe::diagnosis::{decide, diagnose};
+use observe::diagnosis::{diagnose, domain};
 use observe::event::{Limits, Pause, Rate, What};
 use observe::host::PAGE;
 use observe::host::Pressure;
@@ -247,13 +247,13 @@ fn to(seen: &Observation, stall: &Stall) -> To {
     match &stall.kind {
         Kind::Reclaim(_) | Kind::Kswapd(_) => To::Reclaim,
         Kind::Sync => To::Sync,
-        Kind::Throttle(throttled) => match decide::domain(seen, stall, throttled) {
-            decide::Domain::Host => To::Host,
-            decide::Domain::Cgroup | decide::Domain::Ceiling | decide::Domain::Ancestor => {
+        Kind::Throttle(throttled) => match domain::of(seen, stall, throttled) {
+            domain::Domain::Host => To::Host,
+            domain::Domain::Cgroup | domain::Domain::Ceiling | domain::Domain::Ancestor => {
                 To::Cgroup
             }
-            decide::Domain::Device => To::Device,
-            decide::Domain::Unknown => To::Unknown,
+            domain::Domain::Device => To::Device,
+            domain::Domain::Unknown => To::Unknown,
         },
     }
 }

@@ -42,7 +42,7 @@ pub enum Domain {
 const ROOT_INODE: u64 = 1;
 
 /// Says it for one pause.
-pub fn domain(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
+pub fn of(seen: &Observation, stall: &Stall, throttled: &Throttled) -> Domain {
     match throttled.by.as_deref() {
         Some("host") => return Domain::Host,
         Some("cgroup") => return Domain::Cgroup,
@@ -153,7 +153,7 @@ mod tests {
             }],
             ..Observation::default()
         };
-        domain(&seen, &stall, &throttled)
+        of(&seen, &stall, &throttled)
     }
 
     #[test]

@@ -66,7 +66,7 @@ const IDLE: f64 = 0.05;
 
 /// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what
 /// is written comes up to. Only the holder's matters for what the host or a cgroup above holds.
-pub fn io_max(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
+pub fn writes(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
     let holder = holder.map(|holder| holder.trim_start_matches('/'));
     let device = group.device()?;
     let mut paths = path_up(&group.path).chain(holder.into_iter().flat_map(path_up));

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cgroups whose tasks were killed for memory, and what keeps a writer from it.
+//!
+//! A writer faster than its disk fills `memory.max` with pages that reclaim cannot free, and is
+//! killed for that. A ceiling of 75 % leaves reclaim something (docs/experiments/0027). The files
+//! do not tell such a kill from one for anonymous memory, so cgroups that have nothing dirty and
+//! wrote nothing are left out.
+
+use super::command::cgroup_file;
+use super::remedy::{self, Remedy};
+use crate::model::cgroup::{Cgroup, shown};
+use crate::model::observation::Observation;
+use crate::model::target::Target;
+use crate::model::text::size;
+use knobs::Knob;
+use serde::Serialize;
+
+/// The part of `memory.max` that may be dirty, in percent.
+const CEILING: u64 = 75;
+
+/// A cgroup with kills.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Killed {
+    /// The cgroup's path, `/` for the root.
+    pub cgroup: String,
+    /// Tasks killed since it was made, of descendants too: `oom_kill` of `memory.events`.
+    pub kills: u64,
+    /// What keeps writers from it.
+    pub remedy: Remedy,
+}
+
+/// Those at or below the target, and above it.
+pub fn killed(seen: &Observation, target: &Target) -> Vec<Killed> {
+    if !remedy::can_have_weir(seen) {
+        return Vec::new();
+    }
+    let concerned = |path: &str| match target {
+        Target::Host => true,
+        Target::Cgroup(target) | Target::Process(_, target) => {
+            within(path, target) || within(target, path)
+        }
+    };
+    let has_kills = |cgroup: &Cgroup| cgroup.kills > 0 && cgroup.max.is_some();
+    let found = seen.cgroups.iter().filter(|cgroup| {
+        // Kills of a cgroup below count here, too.
+        let is_belows = seen.cgroups.iter().any(|below| {
+            has_kills(below) && below.path != cgroup.path && within(&below.path, &cgroup.path)
+        });
+        has_kills(cgroup) && !is_belows && concerned(&cgroup.path)
+    });
+    found.filter_map(|cgroup| of(seen, cgroup)).collect()
+}
+
+/// Whether one path is the other, or below it.
+fn within(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    above.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn of(seen: &Observation, cgroup: &Cgroup) -> Option<Killed> {
+    let writes = cgroup.dirty + cgroup.writeback + cgroup.written() > 0;
+    let remedy = ceiling(seen, cgroup).filter(|_| writes)?;
+    Some(Killed {
+        cgroup: shown(&cgroup.path),
+        kills: cgroup.kills,
+        remedy,
+    })
+}
+
+/// 75 % of the cgroup's `memory.max`; nothing if it has a ceiling.
+pub(super) fn ceiling(seen: &Observation, cgroup: &Cgroup) -> Option<Remedy> {
+    if !cgroup.ceilings.is_empty() || !remedy::can_have_weir(seen) {
+        return None;
+    }
+    let kib = cgroup.max? / 1024 * CEILING / 100;
+    let file = cgroup_file(&cgroup.path, Knob::DirtyBytes.file());
+    let effect = format!(
+        "if it writes faster than its disk: reclaim finds {} that are not dirty; weir agent keeps it by the rule \
+         \"memory.dirty_bytes\" = \"{CEILING}%\"",
+        size(cgroup.max? - kib * 1024)
+    );
+    let set = remedy::echo(Knob::DirtyBytes.file(), &format!("{kib}K"), &file, effect);
+    Some(remedy::loaded_first(seen, set))
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From which level on each domain holds writers, and how many pauses it decided.
+//!
+//! A writer runs free while both the host and its cgroup are below their freerun level. One that
+//! is above its own does not show a cgroup's own limit, nor does one below it show that the
+//! cgroup's does no harm: so each is said. Example: freerun 24 MiB and 31.2 MiB held on the host,
+//! 100 pauses; freerun 915 KiB and 1 MiB held in /victim, 20 pauses.
+
+use super::domain::Domain;
+use super::group::Group;
+use super::limit;
+use crate::model::host::PAGE;
+use crate::model::observation::Observation;
+use crate::model::text::size;
+use serde::Serialize;
+
+/// A domain as a pass of the throttle sees it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// Whose it is.
+    pub domain: Domain,
+    /// Writers are held from so many bytes on; absent if unknown.
+    pub freerun_bytes: Option<u64>,
+    /// Dirty and in writeback: of the host the median, of others at the end; absent if unknown.
+    pub held_bytes: Option<u64>,
+    /// Pauses that it decided.
+    pub pauses: usize,
+}
+
+impl Level {
+    /// Of the group whose path is given, in words.
+    pub fn sentence(&self, path: &str) -> String {
+        let whose = match self.domain {
+            Domain::Host => "the host",
+            Domain::Cgroup => path,
+            Domain::Ceiling => "its ceiling",
+            Domain::Ancestor => "the cgroup above",
+            Domain::Device => "the device",
+            Domain::Unknown => "an unknown domain",
+        };
+        let bytes = |what: &str, bytes: Option<u64>| {
+            bytes.map_or_else(String::new, |bytes| format!("{what} {}", size(bytes)))
+        };
+        format!(
+            "{whose}{}{}: {} {}",
+            bytes(" lets write below", self.freerun_bytes),
+            bytes(", holds", self.held_bytes),
+            self.pauses,
+            if self.pauses == 1 { "pause" } else { "pauses" }
+        )
+    }
+}
+
+/// The host's and the cgroup's own, and those that decided a pause besides.
+pub fn levels(seen: &Observation, group: &Group) -> Vec<Level> {
+    let decisions = group.decisions(seen);
+    let path = group.domain_path(seen);
+    let mut levels: Vec<Level> = Vec::new();
+    for domain in [Domain::Host, Domain::Cgroup].into_iter().chain(
+        decisions
+            .iter()
+            .map(|(domain, ..)| *domain)
+            .filter(|domain| !matches!(domain, Domain::Host | Domain::Cgroup)),
+    ) {
+        if levels.iter().any(|level| level.domain == domain) {
+            continue;
+        }
+        let mut own = decisions.iter().filter(|(of, ..)| *of == domain);
+        let pauses = own.clone().count();
+        let described = own
+            .next_back()
+            .map(|(.., throttled)| &throttled.pause)
+            .filter(|_| domain != Domain::Device && domain != Domain::Unknown);
+        let level = match domain {
+            Domain::Host => {
+                let freerun = seen
+                    .limits
+                    .last()
+                    .map(|(_, limits)| limits.freerun() * PAGE);
+                (freerun, limit::median_held(seen))
+            }
+            Domain::Cgroup if path.is_empty() => continue,
+            _ => match described {
+                Some(pause) => (Some(pause.freerun() * PAGE), Some(pause.dirty * PAGE)),
+                None => of_files(seen, &path),
+            },
+        };
+        // Nothing at all is known of it.
+        if pauses == 0 && level.0.is_none() {
+            continue;
+        }
+        levels.push(Level {
+            domain,
+            freerun_bytes: level.0,
+            held_bytes: level.1,
+            pauses,
+        });
+    }
+    levels
+}
+
+/// A cgroup that decided nothing, by its files.
+fn of_files(seen: &Observation, path: &str) -> (Option<u64>, Option<u64>) {
+    let Some(cgroup) = seen.cgroup_at(path) else {
+        return (None, None);
+    };
+    let host = seen.limits.last().map(|(_, limits)| *limits);
+    let limit = limit::by_files(seen, |path| seen.cgroup_at(path), cgroup);
+    let freerun = host.zip(limit).map(|(host, limit)| {
+        let pages = limit / PAGE;
+        let background = policy::arith::share(pages, host.background, host.thresh.max(1));
+        policy::arith::freerun(pages, background) * PAGE
+    });
+    (freerun, freerun.map(|_| cgroup.dirty + cgroup.writeback))
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether the kernel's own knobs suffice against a stall in the throttle, without weir.
+//!
+//! Measured in `docs/experiments/0025-whose-limit.md`. Where the host decided, a memory limit on
+//! the cgroup that fills it has that cgroup held first, as long as it is one cgroup and its memory
+//! is mostly page cache. Where the cgroup's own domain decided, the limit is a part of what the
+//! cgroup could have dirty: a setting in percent gives it a larger part than one in bytes on a
+//! large host, and a larger memory limit more to take it of. Example: 32 MiB of 256 GiB are 0.01 %,
+//! and of 64 MiB 8 KiB; 20 % of 64 MiB are 12.8 MiB.
+
+use super::domain::Domain;
+use super::group::Group;
+use super::limit::Derived;
+use super::remedy;
+use super::verdict::Holder;
+use crate::model::cgroup::shown;
+use crate::model::host::PAGE;
+use crate::model::observation::Observation;
+use crate::model::text::size;
+use serde::Serialize;
+
+/// More than so much of dirtyable memory should not be dirty: reclaim waits for the disk then.
+const MOST_PERCENT: u64 = 40;
+
+/// What stock Linux has against it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stock {
+    /// Whether that suffices.
+    pub suffices: bool,
+    /// The kernel's file or setting; absent if none does it.
+    pub knob: Option<&'static str>,
+    /// In a sentence.
+    pub because: String,
+}
+
+fn yes(knob: &'static str, because: String) -> Option<Stock> {
+    Some(Stock {
+        suffices: true,
+        knob: Some(knob),
+        because: format!("{knob} suffices: {because}"),
+    })
+}
+
+fn no(because: String) -> Option<Stock> {
+    Some(Stock {
+        suffices: false,
+        knob: None,
+        because: format!("the kernel's own knobs do not suffice: {because}"),
+    })
+}
+
+/// Against a limit on writing: it is the kernel's own.
+pub fn io_max() -> Stock {
+    Stock {
+        suffices: true,
+        knob: Some("io.max"),
+        because: "io.max suffices: it is what holds the pages".into(),
+    }
+}
+
+/// Absent where the files to tell it by were not read, or the limit is one that weir set.
+pub fn stock(
+    seen: &Observation,
+    group: &Group,
+    domain: Domain,
+    derived: &Derived,
+    holders: &[Holder],
+) -> Option<Stock> {
+    match domain {
+        Domain::Host => against_holder(seen, group, derived, holders),
+        Domain::Cgroup | Domain::Ancestor => {
+            let binding = derived.binding.as_ref();
+            let is_weirs = binding.is_some_and(|binding| binding.file.starts_with("memory.dirty"));
+            if is_weirs {
+                return None;
+            }
+            for_small_cgroup(seen, group, derived)
+        }
+        Domain::Device => yes(
+            "/sys/class/bdi",
+            "the device's own share is what decided".into(),
+        ),
+        Domain::Ceiling | Domain::Unknown => None,
+    }
+}
+
+fn against_holder(
+    seen: &Observation,
+    group: &Group,
+    derived: &Derived,
+    holders: &[Holder],
+) -> Option<Stock> {
+    seen.host.as_ref()?;
+    let top = holders.first()?;
+    if top.cgroup == shown(&group.path) {
+        return yes(
+            "vm.dirty_bytes",
+            "the pages are its own, and a limit on others would free none".into(),
+        );
+    }
+    let freerun = derived.freerun?;
+    let others: u64 = holders.iter().skip(1).map(|holder| holder.bytes).sum();
+    if others > freerun {
+        return no(format!(
+            "without {} the others still hold {}, and each of them would need a memory limit",
+            top.cgroup,
+            size(others)
+        ));
+    }
+    let cgroup = seen.cgroup_at(top.cgroup.trim_start_matches('/'))?;
+    let Some(high) = remedy::stock_bound(seen, &top.cgroup) else {
+        return no("the pages are the root's, which no memory limit bounds".into());
+    };
+    let other_memory = cgroup.current.saturating_sub(cgroup.file);
+    if other_memory >= high {
+        return no(format!(
+            "memory.high of {} would have to be {}, and it has {} that is no page cache",
+            top.cgroup,
+            size(high),
+            size(other_memory)
+        ));
+    }
+    yes(
+        "memory.high",
+        format!(
+            "{} would be held first, below {} of memory, page cache included, once what it holds has drained",
+            top.cgroup,
+            size(high)
+        ),
+    )
+}
+
+fn for_small_cgroup(seen: &Observation, group: &Group, derived: &Derived) -> Option<Stock> {
+    let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
+    let (limit, wanted) = (derived.limit?, remedy::wanted(seen, group));
+    let dirtyable = (host.dirtyable * PAGE).max(1);
+    let percent_now = limits.thresh as f64 * PAGE as f64 * 100.0 / dirtyable as f64;
+    let could = limit as f64 * 100.0 / percent_now.max(1e-9);
+    let percent = (wanted as f64 * 100.0 / could.max(1.0)).ceil() as u64;
+    if percent <= MOST_PERCENT {
+        return yes(
+            "vm.dirty_ratio",
+            format!(
+                "{percent} % would let it have {} dirty, and the host {}",
+                size(wanted),
+                size(dirtyable * percent / 100)
+            ),
+        );
+    }
+    let Some(binding) = &derived.binding else {
+        return no(format!(
+            "even {MOST_PERCENT} % of the {} that it could have dirty are less than {}",
+            size(could as u64),
+            size(wanted)
+        ));
+    };
+    let grown = (binding.value as f64 * wanted as f64 / limit.max(1) as f64) as u64;
+    if grown <= host.memory / 2 {
+        return yes(
+            binding.file,
+            format!(
+                "{} of it on {} would let it have {} dirty",
+                size(grown),
+                shown(&binding.path),
+                size(wanted)
+            ),
+        );
+    }
+    no(format!(
+        "{} of {} would have to be {} for {} of dirty pages",
+        binding.file,
+        shown(&binding.path),
+        size(grown),
+        size(wanted)
+    ))
+}
