@@ -57,6 +57,32 @@ impl Scenario {
     }
 }
 
+/// Which kernel's reclaim a model has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reclaim {
+    /// Up to 5.15: it sleeps for a time.
+    #[serde(rename = "5.14")]
+    Waits,
+    /// As published for 5.16: it sleeps for events.
+    #[serde(rename = "5.16-rc")]
+    Throttles,
+    /// As in 6.12.
+    #[serde(rename = "6.12")]
+    Today,
+}
+
+impl Reclaim {
+    /// By the name that scenario files have for it.
+    pub fn by_name(name: &str) -> Option<Reclaim> {
+        match name {
+            "5.14" => Some(Reclaim::Waits),
+            "5.16-rc" => Some(Reclaim::Throttles),
+            "6.12" => Some(Reclaim::Today),
+            _ => None,
+        }
+    }
+}
+
 /// What a real machine brings along and a model has to be told. A model has a default where `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Twin {
@@ -107,6 +133,9 @@ pub struct Twin {
     /// Bytes that an access of a job that reads memory moves.
     #[serde(default)]
     pub access_bytes: Option<u64>,
+    /// Which kernel reclaims memory that jobs map.
+    #[serde(default)]
+    pub reclaim: Option<Reclaim>,
     /// Bytes per second that the agent can move from tier to tier.
     #[serde(default)]
     pub migrate_bandwidth: Option<u64>,

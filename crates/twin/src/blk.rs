@@ -318,7 +318,7 @@ impl Device {
             .chain(&self.uncommitted)
             .chain(waiting)
             .chain(self.traits.limits.values().flat_map(Limit::all))
-            .filter(|request| request.has_slot())
+            .filter(|request| matches!(request.what, What::Pages { .. }))
             .map(|request| u64::from(request.pages))
             .sum()
     }

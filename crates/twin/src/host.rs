@@ -82,6 +82,7 @@ impl Host {
             Event::Sample => self.probe.sample(tasks),
             Event::Sampled => self.probe.sampled(tasks),
             Event::Memory => self.memory.goes_on(tasks),
+            Event::Reclaim(who, number) => tasks.reclaim_wakes(who, number),
             Event::Agent => self.memory.agent_looks(tasks),
         }
     }
@@ -110,7 +111,8 @@ impl Host {
         }
         tasks.check_counts();
         let held = tasks.tasks.iter().map(|task| task.held).sum::<u64>();
-        assert_eq!(held, anonymous, "anonymous memory is nobody's");
+        let mapped = tasks.node.as_ref().map_or(0, |node| node.anonymous);
+        assert_eq!(held + mapped, anonymous, "anonymous memory is nobody's");
         let in_hand = tasks.flushers.iter().map(|flusher| flusher.in_hand());
         let queued = tasks.devices.iter().map(crate::blk::Device::pages);
         let unended = tasks.files.iter().map(|file| file.unended);

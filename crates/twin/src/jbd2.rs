@@ -214,7 +214,7 @@ impl Jbd2 {
         let hctx = self.devices[device].hctx(wb as usize, 0);
         while let Some((start, pages)) = self.files[file].pages.next_run(0, BIO) {
             self.files[file].pages.clear(start, pages);
-            self.in_flight(file, pages);
+            self.in_flight(file, start, pages);
             let request = Request {
                 what: What::Pages {
                     wb,

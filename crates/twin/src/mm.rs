@@ -6,6 +6,8 @@
 //! | --- | --- |
 //! | [`zone`] | free pages and watermarks |
 //! | [`lru`], `reclaim.rs` | the page cache in the order it came, and taking clean pages of it |
+//! | [`page`], [`node`] | pages one by one, where jobs map memory, and what swaps them |
+//! | [`shrink`], [`throttle`], [`scan_control`], [`vmstat`] | what reclaim does with these, and who sleeps in it |
 //! | [`xarray`] | which pages of a file are marked |
 //! | [`state`] | cgroups, writebacks, files |
 //! | `account.rs` | counting pages on their way |
@@ -17,9 +19,15 @@ mod account;
 pub mod domain;
 pub mod fprop;
 pub mod lru;
+pub mod node;
+pub mod page;
 pub mod ratelimit;
 mod reclaim;
+pub mod scan_control;
+pub mod shrink;
 pub mod state;
+pub mod throttle;
+pub mod vmstat;
 pub mod xarray;
 pub mod zone;
 
@@ -30,6 +38,7 @@ use crate::sched::Sched;
 use crate::sim::Event;
 use crate::sim::clock::SECOND;
 use domain::{Sysctl, WbDomain};
+use node::Node;
 use std::collections::BTreeMap;
 use zone::{Watermarks, Zone};
 
@@ -53,6 +62,8 @@ pub struct Mm {
     pub wb_of: BTreeMap<(usize, usize), usize>,
     /// Files of all jobs.
     pub files: Vec<File>,
+    /// Pages one by one, on a host where jobs map memory.
+    pub node: Option<Box<Node>>,
 }
 
 above!(Mm.sched: Sched);
@@ -73,6 +84,7 @@ impl Mm {
             wbs: Vec::new(),
             wb_of: BTreeMap::new(),
             files: Vec::new(),
+            node: None,
             sched,
         };
         mm.schedule_after(0, Event::Refresh);

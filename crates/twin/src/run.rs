@@ -5,12 +5,14 @@ mod measure;
 
 use crate::host::Host;
 use crate::mm::File;
+use crate::mm::vmstat::Vmstat;
 use crate::mm::zone::Reclaimed;
 use crate::probe::Watched;
 use crate::sched::psi::Pressure;
-use crate::setup::{self, Plan, Refusal};
+use crate::setup::{self, HostConfig, Refusal};
 use crate::sim::clock::{MS, Ns, SECOND};
 use crate::task::Job;
+use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
 use scenario::measured::stat;
 use scenario::metric::{Figures, metrics};
@@ -54,13 +56,13 @@ pub fn run_and_watch(
     seed: u64,
     watch: bool,
 ) -> Result<Outcome, Vec<Refusal>> {
-    let plan = setup::plan(scenario)?;
-    let mut host = plan.host(scenario, arm, seed);
+    let config = setup::configure(scenario)?;
+    let mut host = config.host(scenario, arm, seed);
     if watch {
         host.probe.watches(&mut host.tasks);
     }
     let begin = host.tasks.now;
-    lay_out(&mut host, &plan, scenario);
+    lay_out(&mut host, &config, scenario);
     let (mut figures, mut files) = (Figures::new(), BTreeMap::new());
     for phase in &scenario.phases {
         if phase.clean {
@@ -77,7 +79,7 @@ pub fn run_and_watch(
         }
         host.tasks.weir_starts();
         host.probe.begins_phase(&phase.name, &mut host.tasks);
-        let span = run_phase(&mut host, &plan, scenario, phase, &mut files);
+        let span = run_phase(&mut host, &config, scenario, phase, &mut files);
         figures.extend(metrics(arm, &measure::phase(&host, &span, scenario, phase)));
     }
     Ok(Outcome {
@@ -92,18 +94,18 @@ pub fn run_and_watch(
 /// bandwidth was bounded. What is left of that is who has completed how much, and, if the scenario
 /// says how fast that went, what the kernel learnt: its pace, and from a file that did not fit
 /// below freerun also what one writer may have.
-fn lay_out(host: &mut Host, plan: &Plan, scenario: &Scenario) {
+fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
     let tasks = &mut host.tasks;
     let (limit, background) = tasks.sysctl.levels(tasks.dirtyable(), None);
     for phase in &scenario.phases {
-        for (index, work) in plan.works.iter().enumerate() {
+        for (index, work) in config.works.iter().enumerate() {
             let Some(work) = work else { continue };
-            if work.holds == 0 && phase.jobs.contains(&scenario.jobs[index].name) {
-                let pages = work.ops * work.op_pages;
+            let pages = work.file_pages();
+            if pages > 0 && phase.jobs.contains(&scenario.jobs[index].name) {
                 for process in 0..work.processes {
-                    let wb = plan.writeback(tasks, scenario, index, process);
+                    let wb = config.writeback(tasks, scenario, index, process);
                     tasks.completed(wb, pages);
-                    if let Some(pace) = plan.laid_out_at {
+                    if let Some(pace) = config.laid_out_at {
                         let throttled = pages > policy::arith::freerun(limit, background);
                         tasks.wbs[wb].rates.learn(pace, pages, throttled);
                     }
@@ -121,6 +123,8 @@ struct Span {
     /// By group of tasks, the host first.
     pressure: Vec<Pressure>,
     reclaimed: Reclaimed,
+    /// Where pages are kept one by one.
+    vmstat: Option<Vmstat>,
     flushers: Ns,
     /// By cgroup: pages written for it and those below.
     cleaned: Vec<u64>,
@@ -146,6 +150,7 @@ impl Span {
             written: tasks.devices.iter().map(|device| device.written).collect(),
             pressure: tasks.psi.totals(),
             reclaimed: tasks.zone.reclaimed,
+            vmstat: tasks.node.as_ref().map(|node| node.vmstat),
             flushers: tasks.flushers_cpu_time(),
             cleaned: cgroups.map(|cgroup| cgroup.subtree.written).collect(),
             stats: (0..tasks.cgroups.len())
@@ -160,6 +165,10 @@ impl Span {
             written: each(&self.written, &before.written, |now, then| now - then),
             pressure: each(&self.pressure, &before.pressure, Pressure::since),
             reclaimed: self.reclaimed.since(&before.reclaimed),
+            vmstat: self
+                .vmstat
+                .zip(before.vmstat)
+                .map(|(now, then)| now.since(&then)),
             flushers: self.flushers - before.flushers,
             cleaned: each(&self.cleaned, &before.cleaned, |now, then| now - then),
             stats: each(&self.stats, &before.stats, |now, then| stat(then, now)),
@@ -170,7 +179,7 @@ impl Span {
 /// Runs a phase; `files` are those that each job's processes had last.
 fn run_phase(
     host: &mut Host,
-    plan: &Plan,
+    config: &HostConfig,
     scenario: &Scenario,
     phase: &Phase,
     files: &mut BTreeMap<(usize, usize), usize>,
@@ -180,24 +189,23 @@ fn run_phase(
     let mut nominal = 0;
     let first = tasks.tasks.len();
     tasks.jobs.clear();
+    // The second half of the time in which all jobs run, as in the lab.
+    let last = start + phase.delay_ms.values().max().copied().unwrap_or(0) * MS;
+    let counts_from = last.midpoint(last + phase.duration_ms * MS);
     for (index, job) in scenario
         .jobs
         .iter()
         .enumerate()
         .filter(|(_, job)| phase.jobs.contains(&job.name))
     {
-        let Some(work) = plan.works[index].clone() else {
+        let Some(work) = config.works[index].clone() else {
             continue;
         };
         let begins = start + phase.delay_ms.get(&job.name).copied().unwrap_or(0) * MS;
         let ends = begins + work.ramp + work.runtime.unwrap_or(phase.duration_ms * MS);
         nominal = nominal.max(ends);
         let (begins, ends) = (begins + tasks.machine.start, ends + tasks.machine.start);
-        let pages = if work.holds > 0 {
-            0
-        } else {
-            work.ops * work.op_pages
-        };
+        let pages = work.file_pages();
         let processes = work.processes;
         let here = tasks.jobs.len();
         tasks.jobs.push(Job {
@@ -207,9 +215,10 @@ fn run_phase(
             bytes: 0,
             runtime: 0,
             each: vec![0; processes as usize],
+            mapped: Mapped::default(),
         });
         for number in 0..processes as usize {
-            let wb = plan.writeback(tasks, scenario, index, number as u32);
+            let wb = config.writeback(tasks, scenario, index, number as u32);
             let home = setup::home(tasks, scenario, job, number as u32);
             let device = tasks.wbs[wb].device;
             let block = tasks.journals[device].new_inode();
@@ -218,7 +227,7 @@ fn run_phase(
             if let Some(before) = files.insert((index, number), file) {
                 tasks.invalidates(before);
             }
-            tasks.start_task((here, number), (file, home), (begins, ends));
+            tasks.start_task((here, number), (file, home), (begins, ends), counts_from);
         }
     }
     let holders = setup::holders(scenario, phase, start, |path| tasks.cgroup(path));
@@ -230,6 +239,10 @@ fn run_phase(
     while host.tasks.busy > 0 && host.step(nominal + SLACK) {}
     let span = Span::now(host).since(&before);
     host.probe.stops_sampling();
+    let counted = host.tasks.now.saturating_sub(counts_from);
+    for job in &mut host.tasks.jobs {
+        job.mapped.elapsed = counted;
+    }
     for index in first..host.tasks.tasks.len() {
         host.tasks.give_up(index);
     }

@@ -2,6 +2,7 @@
 //! From a scenario to a host: what the twin models is set up, everything else is a problem that
 //! names its key.
 
+mod alloc;
 mod disks;
 mod holders;
 mod host;
@@ -34,7 +35,7 @@ const SCAN: Ns = 1000;
 const FLUSHER: u64 = 4 << 30;
 
 /// Everything about a scenario that does not change from phase to phase.
-pub struct Plan {
+pub struct HostConfig {
     /// By job, in file order; none of a job that reads memory.
     pub works: Vec<Option<Work>>,
     machine: Machine,
@@ -51,7 +52,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// All that it does not model.
-pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
+pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
     let mut refusals = memory::refusals(scenario);
     let works: Vec<Option<Work>> = scenario
         .jobs
@@ -59,7 +60,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
         .enumerate()
         .map(|(index, job)| {
             if job.memory.is_some() {
-                return None;
+                return alloc::work(job);
             }
             let work = fio::work(job);
             if let Err(why) = &work {
@@ -78,6 +79,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     disks::refusals(scenario, &works, &mut refusals);
     let sysctl = sysctls(&scenario.host.sysctl, &mut refusals);
     holders::refusals(scenario, &works, &mut refusals);
+    alloc::refusals(scenario, &works, &mut refusals);
     let twin = &scenario.twin;
     // What a kernel keeps to itself: its image, page descriptors, and the reserve it does not let
     // tasks dirty.
@@ -92,7 +94,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
     if !refusals.is_empty() {
         return Err(refusals);
     }
-    Ok(Plan {
+    Ok(HostConfig {
         works,
         machine: Machine {
             cpus: scenario.host.cpus,
@@ -121,10 +123,10 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, Vec<Refusal>> {
 /// The host's dirty limit in bytes.
 ///
 /// # Errors
-/// As [`plan`].
+/// As [`configure`].
 pub fn dirty_limit(scenario: &Scenario) -> Result<u64, Vec<Refusal>> {
-    let plan = plan(scenario)?;
-    Ok(plan.sysctl.levels(plan.dirtyable, None).0 * PAGE)
+    let config = configure(scenario)?;
+    Ok(config.sysctl.levels(config.dirtyable, None).0 * PAGE)
 }
 
 fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {

@@ -50,6 +50,8 @@ pub enum Event {
     Memory,
     /// weir's agent looks at the tiers.
     Agent,
+    /// A sleep in reclaim ends, of a task or kswapd, if it is still the one of this number.
+    Reclaim(u32, u32),
 }
 
 /// Of events at the same time, timers of whole ticks come before this, others after.

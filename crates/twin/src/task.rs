@@ -11,9 +11,10 @@
 //! CPU.
 //!
 //! Operations: operation.rs. Stretches: stretch.rs. How it meets the throttle: pass.rs. Mappings:
-//! fault.rs. Readers: read.rs. fsync: sync.rs. Who needs memory: reclaim.rs. What is
+//! fault.rs. Readers: read.rs. fsync: sync.rs. Who maps memory: alloc.rs. Who needs some: reclaim.rs. What is
 //! complete, and goes up: completion.rs.
 
+pub mod alloc;
 mod completion;
 mod fault;
 pub mod fio;
@@ -26,12 +27,14 @@ mod stretch;
 mod sync;
 
 use crate::mm::Dirtier;
+use crate::mm::scan_control::Reclaimer;
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
 use crate::sim::clock::Ns;
 use crate::sim::random::Shuffle;
 use crate::writeback::Writeback;
 use crate::writeback::throttle::Passed;
+use alloc::{Allocator, Mapped};
 use fio::Work;
 use latency::Latencies;
 use read::Reader;
@@ -52,6 +55,8 @@ pub struct Job {
     pub runtime: Ns,
     /// What each process wrote.
     pub each: Vec<u64>,
+    /// What they mapped.
+    pub mapped: Mapped,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,12 @@ enum State {
     Short,
     /// Looks for memory next.
     Scarce,
+    /// Reclaims, page by page.
+    Reclaiming,
+    /// The same, and waits for a slot of the swap disk.
+    SwappingOut,
+    /// Waits for pages from the swap disk.
+    SwappingIn,
     /// Writes its file back and waits for that.
     Syncing(Step),
     /// It has ended.
@@ -116,6 +127,11 @@ pub struct Task {
     order: Option<Shuffle>,
     /// What a reader has asked for.
     reader: Option<Box<Reader>>,
+    /// What one that maps memory is at, and how one that reclaims page by page.
+    alloc: Option<Box<Allocator>>,
+    reclaimer: Option<Box<Reclaimer>>,
+    /// How often it has slept there.
+    naps: u32,
 }
 
 impl Task {
@@ -152,12 +168,16 @@ impl Tasks {
         (job, number): (usize, usize),
         (file, home): (usize, usize),
         (start, end): (Ns, Ns),
+        counts_from: Ns,
     ) {
         let work = &self.jobs[job].work;
         let (random, ops, ramp) = (work.random, work.ops, work.ramp);
         let reader = work
             .reads
             .then(|| Box::new(Reader::new(ops * work.op_pages)));
+        let alloc = work
+            .maps_memory
+            .map(|maps| Box::new(Allocator::new(maps, counts_from)));
         let key = self.random.next();
         let (index, wb) = (self.tasks.len(), self.files[file].wb);
         let pressure = self.cgroups[home].pressure;
@@ -186,6 +206,9 @@ impl Tasks {
             end,
             order: random.then(|| Shuffle::new(ops, key)),
             reader,
+            alloc,
+            reclaimer: None,
+            naps: 0,
         });
         self.busy += 1;
         self.schedule(start, Event::Task(index as u32));
@@ -200,6 +223,8 @@ impl Tasks {
             State::Over | State::Idle | State::Reading | State::Stamping | State::Found => {}
             State::Short => return self.waits_for_memory(index),
             State::Scarce => return self.reclaims(index),
+            State::Reclaiming => return self.reclaim_goes_on(index),
+            State::SwappingOut | State::SwappingIn => {}
             State::Syncing(step) => return self.syncs(index, step),
             State::Faulting => return self.faults(index),
             State::Writing(passes) => {
@@ -240,6 +265,9 @@ impl Tasks {
     fn goes_on_writing(&mut self, index: usize) {
         if self.must_take(index) {
             return self.takes_memory(index);
+        }
+        if self.tasks[index].alloc.is_some() {
+            return self.allocates(index);
         }
         let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
         if left == 0 {
@@ -297,6 +325,10 @@ impl Tasks {
     fn task_ends(&mut self, index: usize) {
         self.task_does(index, PsiFlags::Nothing);
         self.gives_back(index);
+        self.stops_reclaim(index);
+        if let Some(mut alloc) = self.tasks[index].alloc.take() {
+            self.unmaps_of(&mut alloc);
+        }
         let task = &mut self.tasks[index];
         let (file, state) = (task.file, std::mem::replace(&mut task.state, State::Over));
         let leaks = std::mem::take(&mut task.dirtier.nr_dirtied);
@@ -322,7 +354,17 @@ impl Tasks {
             return;
         }
         let task = &self.tasks[index];
-        let wants_memory = [State::Found, State::Short, State::Scarce].contains(&task.state);
+        if task.alloc.is_some() {
+            return self.task_ends(index);
+        }
+        let wants_memory = [
+            State::Found,
+            State::Short,
+            State::Scarce,
+            State::Reclaiming,
+            State::SwappingOut,
+        ]
+        .contains(&task.state);
         let is_between = wants_memory || matches!(task.state, State::Idle | State::Syncing(_));
         if task.op_left > 0 || !is_between {
             self.operation_ends(index, self.now);

@@ -5,11 +5,23 @@
 //! kswapd looks for up to 512 pages at a time, and each that it looks at costs it CPU time. After
 //! 16 looks without a single clean page it gives up, until a task has found one for itself. All the
 //! while it is stalled on memory: on its CPU nothing else is done.
+//!
+//! Where jobs map memory ([`crate::mm::node`]) pages are looked at one by one instead: by whom,
+//! reclaimer.rs; what becomes of them, [`crate::mm::shrink`]; who sleeps,
+//! [`crate::mm::throttle`].
 
+mod reclaimer;
+
+pub use reclaimer::Step;
+
+use crate::blk::Waiter;
 use crate::mm::Look;
+use crate::mm::scan_control::Reclaimer;
+use crate::mm::throttle::KSWAPD;
 use crate::mm::zone::{KSWAPD_WAKE, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
+use crate::sim::clock::{Ns, wake_at};
 use crate::writeback::Writeback;
 
 /// Pages kswapd wants at a time.
@@ -51,6 +63,9 @@ impl Writeback {
 
     /// kswapd's next step.
     pub fn kswapd_goes_on(&mut self) {
+        if self.node.is_some() {
+            return self.kswapd_balances();
+        }
         let wanted = self.zone.marks.high.saturating_sub(self.zone.free);
         if wanted == 0 || self.zone.kswapd.kswapd_failures >= MAX_RECLAIM_RETRIES {
             self.zone.kswapd.awake = false;
@@ -69,6 +84,84 @@ impl Writeback {
         let (cpu, scan) = (self.zone.kswapd.thread.cpu, self.machine.scan);
         let over = self.takes_cpu(cpu, KSWAPD_WAKE + scanned * scan);
         self.schedule(over, Event::Kswapd);
+    }
+
+    /// The same where pages are looked at one by one (`balance_pgdat`).
+    fn kswapd_balances(&mut self) {
+        loop {
+            let high = self.zone.marks.high;
+            let is_balanced = self.zone.free >= high;
+            let hopeless = self.zone.kswapd.kswapd_failures >= MAX_RECLAIM_RETRIES;
+            let Some(mut by) = self.zone.kswapd.reclaimer.take() else {
+                if is_balanced || hopeless {
+                    if let (true, Some(node)) = (is_balanced, &mut self.node) {
+                        (node.writeback, node.congested) = (false, false);
+                    }
+                    self.zone.kswapd.awake = false;
+                    return self.kswapd_does(PsiFlags::Nothing);
+                }
+                let wanted = high.max(SWAP_CLUSTER_MAX);
+                self.zone.kswapd.naps += 1;
+                self.zone.kswapd.reclaimer =
+                    Some(Box::new(Reclaimer::kswapd(self.zone.kswapd.naps, wanted)));
+                continue;
+            };
+            let cpu = self.zone.kswapd.thread.cpu;
+            match self.reclaim_step(&mut by, cpu) {
+                Step::Done => {
+                    let kswapd = &mut self.zone.kswapd;
+                    kswapd.kswapd_failures = match by.nr_reclaimed {
+                        0 => kswapd.kswapd_failures + 1,
+                        _ => 0,
+                    };
+                    continue;
+                }
+                Step::Computes(time) => {
+                    self.kswapd_does(PsiFlags::MemstallRunning);
+                    let cpu = self.zone.kswapd.thread.cpu;
+                    self.counts_reclaim(time);
+                    let over = self.takes_cpu(cpu, time);
+                    self.schedule(over, Event::Kswapd);
+                }
+                Step::Sleeps(nap) => {
+                    self.zone.kswapd.naps += 1;
+                    by.number = self.zone.kswapd.naps;
+                    by.nap = Some((nap, self.tick()));
+                    self.reclaim_sleeps(KSWAPD, by.number, nap);
+                    self.kswapd_does(PsiFlags::Memstall);
+                    let at = wake_at(self.now, nap.0);
+                    self.schedule_timer(at, Event::Reclaim(KSWAPD, by.number));
+                }
+                Step::Waits(device, hctx) => {
+                    self.devices[device].wait(Waiter::Kswapd, hctx);
+                    self.kswapd_does(PsiFlags::Memstall);
+                }
+            }
+            self.zone.kswapd.reclaimer = Some(by);
+            return;
+        }
+    }
+
+    /// kswapd's sleep ends, if it is the one of this number.
+    pub fn kswapd_wakes(&mut self, number: u32) {
+        let now = self.tick();
+        let by = self
+            .zone
+            .kswapd
+            .reclaimer
+            .as_mut()
+            .filter(|by| by.number == number);
+        if let Some((nap, since)) = by.and_then(|by| by.nap.take()) {
+            self.reclaim_slept(KSWAPD, nap, now - since);
+            self.kswapd_balances();
+        }
+    }
+
+    /// Reclaim takes CPU time.
+    pub fn counts_reclaim(&mut self, time: Ns) {
+        if let Some(node) = &mut self.node {
+            node.vmstat.cpu += time;
+        }
     }
 
     fn kswapd_does(&mut self, doing: PsiFlags) {

@@ -90,6 +90,10 @@ impl Writeback {
             counts.written += pages;
         });
         self.completed(owner, pages);
+        if let Some(node) = &mut self.node {
+            node.writeback_ends(file, pages);
+            self.pages_are_written(pages);
+        }
         let written = &mut self.files[file];
         written.in_flight -= pages;
         if written.in_flight > 0 {

@@ -71,6 +71,15 @@ pub(super) const ROWS: &[Metric] = &[
     vmstat!("pgsteal_kswapd"), vmstat!("nr_vmscan_write"),
     vmstat!("nr_vmscan_immediate_reclaim"), vmstat!("workingset_refault_anon"),
     vmstat!("workingset_refault_file"), vmstat!("pswpin"), vmstat!("pswpout"),
+    throttled!("throttled_writeback"), throttled!("throttled_writeback_zero"),
+    throttled!("throttled_writeback_full"), throttled!("throttled_isolated"),
+    throttled!("throttled_isolated_zero"), throttled!("throttled_isolated_full"),
+    throttled!("throttled_noprogress"), throttled!("throttled_noprogress_zero"),
+    throttled!("throttled_noprogress_full"), throttled!("throttled_congested"),
+    throttled!("throttled_congested_zero"), throttled!("throttled_congested_full"),
+    host("reclaim_cpu_pct", Percent,
+        |of| of.host.vmstat.get("reclaim_cpu_ns").map(|ns| of.percent(*ns)),
+        "CPU time of reclaim, of one CPU").on_the_twin(),
     host("system_cpu_pct", Percent, |of| Some(of.percent(of.host.cpu?.system_ns)), CPU)
         .of_kernels(),
     host("user_cpu_pct", Percent, |of| Some(of.percent(of.host.cpu?.user_ns)), CPU)
@@ -116,12 +125,27 @@ macro_rules! vmstat {
             |of| of.host.vmstat.get($name).map(|n| *n as f64),
             VMSTAT,
         )
-        .of_kernels()
     };
 }
 use vmstat;
 
+/// Sleeps of tasks in reclaim, for a reason; where pages are kept one by one.
+macro_rules! throttled {
+    ($name:literal) => {
+        Metric::new(
+            $name,
+            Count,
+            Value::Host(|of| of.host.vmstat.get($name).map(|n| *n as f64)),
+            THROTTLED,
+        )
+        .on_the_twin()
+    };
+}
+use throttled;
+
 const VMSTAT: &str = "of /proc/vmstat: what it grew by in the phase";
+const THROTTLED: &str =
+    "sleeps of tasks in reclaim, by reason; that ended at once, or by timeout only";
 const CPU: &str = "CPU time of all CPUs, of one CPU";
 const FAULT: &str = "of first touches of pages, in the second half of the time";
 const MAP: &str = "of mappings, from mmap(2) to the first touch of the last page";
@@ -155,7 +179,7 @@ const fn allocating(
     value: fn(&AllocatingJob) -> Option<f64>,
     about: &'static str,
 ) -> Metric {
-    Metric::new(name, unit, Value::AllocatingJob(value), about).of_kernels()
+    Metric::new(name, unit, Value::AllocatingJob(value), about)
 }
 
 const fn host(

@@ -2,7 +2,7 @@
 //! `[host]` and `[[disk]]`: the machine.
 
 use super::{name, tier};
-use crate::model::{Disk, Filesystem, Host, Tier, Twin};
+use crate::model::{Disk, Filesystem, Host, Reclaim, Tier, Twin};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
@@ -97,6 +97,7 @@ pub(super) fn twin(root: &Table) -> Twin {
             "vary",
             "access",
             "migrate",
+            "reclaim",
         ])
     }) else {
         return Twin::default();
@@ -175,6 +176,13 @@ pub(super) fn twin(root: &Table) -> Twin {
         anonymous_bytes: size("anonymous", "290G"),
         access_bytes: size("access", "64"),
         migrate_bandwidth: bandwidth("migrate"),
+        reclaim: table.optional("reclaim").and_then(|v| {
+            v.parsed("`5.14`, `5.16-rc` or `6.12`", |text| {
+                Reclaim::by_name(text).ok_or_else(|| {
+                    format!("`{}` is no kernel that is modelled", text.escape_debug())
+                })
+            })
+        }),
     }
 }
 

@@ -15,6 +15,10 @@ pub enum What {
     },
     /// Pages that a task reads.
     Read(u32),
+    /// Anonymous pages on their way to the swap disk, by number of the write.
+    SwapOut(u32),
+    /// Those that a task reads back.
+    SwapIn(u32),
     /// What the filesystem writes besides: its journal.
     Journal,
 }
@@ -35,12 +39,12 @@ pub struct Request {
 impl Request {
     /// Whether it needs a slot: there is always one for reads and the journal.
     pub fn has_slot(&self) -> bool {
-        matches!(self.what, What::Pages { .. })
+        matches!(self.what, What::Pages { .. } | What::SwapOut(_))
     }
 
     /// Whether it reads.
     pub fn is_read(&self) -> bool {
-        matches!(self.what, What::Read(_))
+        matches!(self.what, What::Read(_) | What::SwapIn(_))
     }
 }
 
@@ -49,8 +53,10 @@ impl Request {
 pub enum Waiter {
     /// The flusher of a writeback.
     Flusher(u32),
-    /// A task that writes its own file back.
+    /// A task that writes its own file back, or swaps out.
     Task(u32),
+    /// kswapd, which swaps out.
+    Kswapd,
     /// Pages without a waiting task: a limit has let them through, or a commit carries them.
     Pages(Request),
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory: what of it is free, whose pages are taken when little is, and who waits for that.
 //!
-//! Each page is free, in the page cache, or a task's own (anonymous, which stays: there is no
-//! swap). A page of the cache that is neither dirty nor in flight is *clean* and can be taken. Each
-//! cgroup has its pages in a line in the order they came ([`lru`]); who looks for clean ones
-//! (reclaim.rs) begins at the old end and goes from cgroup to cgroup, at each for an eighth of what
-//! it has. A page that is found dirty goes to the end of the line. `memory.min` protects a cgroup
-//! that has no more than that.
+//! Each page is free, in the page cache, or a task's own (anonymous, which stays; where jobs map
+//! memory there is swap, [`super::node`]). A page of the cache that is neither dirty nor in flight
+//! is *clean* and can be taken. Each cgroup has its pages in a line in the order they came
+//! ([`lru`]); who looks for clean ones (reclaim.rs) begins at the old end and goes from cgroup to
+//! cgroup, at each for an eighth of what it has. A page that is found dirty goes to the end of the
+//! line. `memory.min` protects a cgroup that has no more than that.
 //!
 //! Three marks, as `mm/page_alloc.c` and `mm/khugepaged.c` set them, say when:
 //!
@@ -29,6 +29,7 @@
 
 use super::Mm;
 use super::domain::PAGE;
+use super::scan_control::Reclaimer;
 use crate::sched::Kthread;
 use crate::sim::Event;
 use crate::sim::clock::Ns;
@@ -83,6 +84,9 @@ pub struct Kswapd {
     pub awake: bool,
     /// Scans that found no clean page.
     pub kswapd_failures: u32,
+    /// At work, where pages are kept one by one, and how often it has slept.
+    pub reclaimer: Option<Box<Reclaimer>>,
+    pub naps: u32,
 }
 
 /// What was looked at, and what came of it; since the host began.
@@ -203,6 +207,9 @@ impl Mm {
     /// not been. A cgroup that has more than its `memory.max` then gives up old ones, which takes
     /// no time here.
     pub fn caches(&mut self, file: usize, start: u64, pages: u64) {
+        if self.node.is_some() {
+            return self.caches_one_by_one(file, start, pages);
+        }
         let index = self.wbs[self.files[file].wb as usize].cgroup;
         let (cached, cgroup) = (&mut self.files[file], &mut self.cgroups[index]);
         if cached.cached == cached.cache.size() {
@@ -228,8 +235,31 @@ impl Mm {
         self.may_wake_kswapd();
     }
 
+    /// The same where pages are kept one by one; no cgroup has a `memory.max` there.
+    fn caches_one_by_one(&mut self, file: usize, start: u64, pages: u64) {
+        let Some(node) = &mut self.node else { return };
+        node.file_used(file, start, pages);
+        let cached = &mut self.files[file];
+        let mut came = Vec::new();
+        let tell = |start, pages| came.push((start, pages));
+        let (_, more) = cached
+            .cache
+            .set_and_tell(start, pages, self.zone.free, tell);
+        cached.cached += more;
+        self.cgroups[self.wbs[cached.wb as usize].cgroup].file += more;
+        self.zone.free -= more;
+        self.zone.cache += more;
+        for (start, pages) in came {
+            node.file_comes(file, start, pages);
+        }
+        self.may_wake_kswapd();
+    }
+
     /// No page of a file is in the cache any more.
     pub fn uncaches(&mut self, file: usize) {
+        if let Some(node) = &mut self.node {
+            node.file_forgets(file);
+        }
         let file = &mut self.files[file];
         let cached = std::mem::take(&mut file.cached);
         file.cache.drop_all();
@@ -264,6 +294,9 @@ impl Mm {
         if !deeply {
             return anonymous;
         }
+        if let Some(node) = &self.node {
+            node.check();
+        }
         let mut cached = vec![0; self.cgroups.len()];
         for file in &self.files {
             assert_eq!(file.cached, file.cache.dirty(), "the count of cached pages");
@@ -273,12 +306,11 @@ impl Mm {
         for (cgroup, cached) in self.cgroups.iter().zip(cached) {
             let lives = |file: u32| self.files[file as usize].invalidate_seq;
             assert_eq!(cgroup.file, cached, "cached pages of {}", cgroup.path);
-            assert_eq!(
-                cgroup.lruvec.pages(lives),
-                cached,
-                "the line of {}",
-                cgroup.path
-            );
+            let listed = match self.node {
+                Some(_) => cached,
+                None => cgroup.lruvec.pages(lives),
+            };
+            assert_eq!(listed, cached, "the line of {}", cgroup.path);
         }
         anonymous
     }

@@ -9,11 +9,14 @@ use crate::memory::record::Held;
 use crate::mm::domain::PAGE;
 use crate::sched::psi::{Lost, Pressure};
 use crate::sim::clock::{Ns, SECOND};
-use crate::task::Job;
+use crate::task::Job as Done;
+use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
 use policy::UNLIMITED;
-use scenario::measured::{self, Host, IoStalls, Latency, Measured, MemoryJob, Place, Tiers};
-use scenario::model::{Phase, Scenario};
+use scenario::measured::{
+    self, AllocatingJob, Host, IoStalls, Latency, Measured, MemoryJob, Place, Tiers,
+};
+use scenario::model::{Job, Phase, Scenario};
 use std::collections::BTreeMap;
 
 /// Of the phase that has just ended.
@@ -27,9 +30,15 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
         let jobs = scenario.jobs.iter();
         jobs.filter(|job| phase.jobs.contains(&job.name))
     };
-    let jobs = running().filter(|job| job.memory.is_none());
-    let jobs = jobs.zip(&tasks.jobs);
-    let readers = running().filter(|job| job.memory.is_some());
+    let allocates = |job: &Job| {
+        let memory = job.memory.as_ref();
+        memory.is_some_and(|memory| memory.pattern.allocates())
+    };
+    let tasks_of = running().filter(|job| job.memory.is_none() || allocates(job));
+    let (mapping, jobs): (Vec<_>, Vec<_>) = tasks_of
+        .zip(&tasks.jobs)
+        .partition(|(job, _)| allocates(job));
+    let readers = running().filter(|job| job.memory.is_some() && !allocates(job));
     let has_tiers = !memory.tiers.is_empty();
     let holders = memory.holders.iter().take_while(|_| has_tiers);
     let budgets = memory.budgets(tasks).filter(|_| has_tiers);
@@ -58,9 +67,13 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
         phase: phase.name.clone(),
         elapsed_ns: span.elapsed,
         jobs: jobs
+            .into_iter()
             .map(|(job, done)| (job.name.clone(), job_of(done)))
             .collect(),
-        allocating: BTreeMap::new(),
+        allocating: mapping
+            .into_iter()
+            .map(|(job, done)| (job.name.clone(), allocating(&done.mapped)))
+            .collect(),
         memory: readers
             .zip(holders)
             .map(|(job, holder)| (job.name.clone(), memory_job(holder)))
@@ -77,7 +90,10 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             allocstalls: span.reclaimed.stalls,
             kswapd_scanned: span.reclaimed.pgscan_kswapd,
             oom_kills: span.reclaimed.kills,
-            vmstat: BTreeMap::new(),
+            vmstat: match &span.vmstat {
+                Some(vmstat) => vmstat.named(&span.reclaimed),
+                None => BTreeMap::new(),
+            },
             cpu: None,
         },
         cgroups,
@@ -118,7 +134,7 @@ fn latency(of: &Latencies) -> Option<Latency> {
     })
 }
 
-fn job_of(job: &Job) -> measured::Job {
+fn job_of(job: &Done) -> measured::Job {
     let seconds = job.runtime.max(1) as f64 / SECOND as f64;
     let ios = job.latencies.total();
     measured::Job {
@@ -128,6 +144,18 @@ fn job_of(job: &Job) -> measured::Job {
         latency: latency(&job.latencies),
         sync: latency(&job.syncs),
         each: job.each.clone(),
+    }
+}
+
+fn allocating(mapped: &Mapped) -> AllocatingJob {
+    AllocatingJob {
+        elapsed_ns: mapped.elapsed,
+        allocated: mapped.first * PAGE,
+        touched: mapped.touched * PAGE,
+        fault: mapped.fault.spread(),
+        map: mapped.map.spread(),
+        worst_fault_ns: mapped.worst,
+        corrupt: 0,
     }
 }
 

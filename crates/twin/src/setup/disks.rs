@@ -17,10 +17,6 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
     readers(scenario, works, refusals);
     for (index, disk) in scenario.disks.iter().enumerate() {
         let key = |name: &str| format!("disk[{index}].{name}");
-        if disk.filesystem == Filesystem::Swap {
-            let why = "the twin does not model swap: run the scenario in the lab";
-            refusals.push((key("filesystem"), why.into()));
-        }
         if disk.write_bandwidth.is_none() && scenario.twin.disk_bandwidth.is_none() {
             refusals.push((
                 key("write_bandwidth"),

@@ -2,7 +2,7 @@
 //! The host of a scenario as it is before the first phase, and the writebacks that its files belong
 //! to.
 
-use super::{Plan, disks, knob, memory};
+use super::{HostConfig, alloc, disks, knob, memory};
 use crate::host::Host;
 use crate::jbd2::Journal;
 use crate::mm::Cgroup;
@@ -17,7 +17,7 @@ use scenario::model::{Arm, Filesystem, Job, Scenario};
 /// Simulated time begins here, so that no clock is at 0.
 const BEGIN: Ns = 100 * SECOND;
 
-impl Plan {
+impl HostConfig {
     /// The host as it is before the first phase.
     pub fn host(&self, scenario: &Scenario, arm: Arm, seed: u64) -> Host {
         let memory = (self.dirtyable, self.marks);
@@ -52,7 +52,7 @@ impl Plan {
                 cgroup.min = pages("memory.min").unwrap_or(0);
                 cgroup.low = pages("memory.low").unwrap_or(0);
                 for (file, value) in &settings.knobs {
-                    // It was checked by plan().
+                    // It was checked by configure().
                     let _ = knob(&mut weir.groups[index], file, value);
                 }
             }
@@ -78,6 +78,7 @@ impl Plan {
             tasks.weir = Some(weir);
             tasks.weir_arms();
         }
+        tasks.node = alloc::node(scenario).map(Box::new);
         host.memory = memory::memory(scenario, arm);
         host
     }

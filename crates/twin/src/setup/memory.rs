@@ -39,16 +39,12 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
             continue;
         };
         if memory.pattern.allocates() {
-            refuse(
-                key("memory.pattern"),
-                "the twin does not model allocation: run the scenario in the lab",
-            );
             continue;
         }
         if !tiered {
             refuse(
                 key("memory"),
-                "the twin runs `memory` jobs only on a host with tiers: add `[[tier]]`",
+                "the twin runs `memory` jobs of this pattern only on a host with tiers: add `[[tier]]`",
             );
         }
         if memory.huge_pages {
@@ -215,6 +211,7 @@ pub fn holders(
     let last = now + running.clone().map(delay).max().unwrap_or(0);
     let ends = last + phase.duration_ms * MS;
     running
+        .filter(|job| !super::alloc::allocates(job))
         .filter_map(|job| {
             let memory = job.memory.as_ref()?;
             let pages = memory.size_bytes / PAGE;

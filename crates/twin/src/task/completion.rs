@@ -4,6 +4,7 @@
 
 use super::Tasks;
 use crate::blk::{Done, Waiter, What};
+use crate::sim::Event;
 
 impl Tasks {
     /// The first request of a disk is complete, unless another has come before it.
@@ -17,6 +18,12 @@ impl Tasks {
         match request.what {
             What::Read(task) => return self.pages_are_read(task as usize, failed),
             What::Journal => return self.journal_is_written(device),
+            What::SwapIn(task) => return self.swapped_in(task as usize),
+            What::SwapOut(number) => {
+                self.swap_is_written(number);
+                self.pages_are_written(request.pages.into());
+                return self.wakes_waiters(device, request.hctx);
+            }
             What::Pages { file, .. } => self.files[file as usize].failed |= failed,
         }
         if let Some(request) = self.server_takes(device, request) {
@@ -47,6 +54,7 @@ impl Tasks {
                     flushers += 1;
                 }
                 Waiter::Task(task) => self.task_is_let_in(task as usize),
+                Waiter::Kswapd => self.schedule_after(0, Event::Kswapd),
                 Waiter::Pages(request) => self.goes_in_line(device, request),
             }
         }

@@ -4,6 +4,7 @@
 
 use crate::mm::domain::PAGE;
 use crate::sim::clock::{MS, Ns, SECOND};
+use crate::task::alloc::Maps;
 use scenario::model::Job;
 
 /// When a writer makes its file durable.
@@ -51,6 +52,41 @@ pub struct Work {
     pub holds: u64,
     /// It receives what it writes.
     pub network: Option<Received>,
+    /// It maps memory and does nothing else; such a job has no file.
+    pub maps_memory: Option<Maps>,
+}
+
+impl Work {
+    /// Of a job that maps memory.
+    pub fn maps(maps: Maps) -> Work {
+        Work {
+            reads: false,
+            random: false,
+            op_pages: 0,
+            ops: 1,
+            rate: None,
+            processes: 1,
+            runtime: None,
+            ramp: 0,
+            think: None,
+            unlink: false,
+            sync: None,
+            forgets: false,
+            maps: false,
+            grows: false,
+            holds: 0,
+            network: None,
+            maps_memory: Some(maps),
+        }
+    }
+
+    /// Pages of the file of each process.
+    pub fn file_pages(&self) -> u64 {
+        if self.holds > 0 || self.maps_memory.is_some() {
+            return 0;
+        }
+        self.ops * self.op_pages
+    }
 }
 
 /// What comes over a network comes at its pace, whether the job takes it or not, until the buffer
@@ -172,6 +208,7 @@ pub fn work(job: &Job) -> Result<Work, Vec<Refusal>> {
             0
         },
         network: reader.received(op, reads),
+        maps_memory: None,
     };
     reader.unknown();
     if reader.refusals.is_empty() {

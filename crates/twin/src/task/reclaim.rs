@@ -6,10 +6,14 @@
 //! begins) takes it page by page, and frees it at its end.
 
 use super::{State, Task, Tasks};
+use crate::blk::Waiter;
+use crate::mm::scan_control::Reclaimer;
+use crate::mm::throttle::{KSWAPD, Nap};
 use crate::mm::zone::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
 use crate::sim::clock::{TICK, wake_at};
+use crate::vmscan::Step;
 
 impl Tasks {
     /// Whether a task has yet to take memory of its own.
@@ -73,6 +77,9 @@ impl Tasks {
             self.tasks[index].state = State::Found;
             return self.task_goes_on(index);
         }
+        if self.node.is_some() {
+            return self.reclaims_pages(index);
+        }
         let look = self.reclaim(SWAP_CLUSTER_MAX);
         self.zone.reclaimed.stalls += 1;
         self.zone.reclaimed.pgscan_direct += look.scanned;
@@ -108,6 +115,107 @@ impl Tasks {
         self.schedule_timer(at, Event::Task(index as u32));
     }
 
+    /// Reclaims page by page, where these are kept so: begins to.
+    fn reclaims_pages(&mut self, index: usize) {
+        let task = &mut self.tasks[index];
+        task.naps += 1;
+        task.reclaimer = Some(Box::new(Reclaimer::task(task.naps)));
+        task.is_cold = true;
+        task.state = State::Reclaiming;
+        self.zone.reclaimed.stalls += 1;
+        self.may_wake_kswapd();
+        self.reclaim_goes_on(index);
+    }
+
+    /// Goes on with that.
+    pub(super) fn reclaim_goes_on(&mut self, index: usize) {
+        let Some(mut by) = self.tasks[index].reclaimer.take() else {
+            self.tasks[index].state = State::Scarce;
+            return self.reclaims(index);
+        };
+        let cpu = self.entities[index].cpu;
+        match self.reclaim_step(&mut by, cpu) {
+            Step::Done => return self.has_reclaimed(index, by.nr_reclaimed),
+            Step::Computes(time) => {
+                self.task_does(index, PsiFlags::MemstallRunning);
+                self.counts_reclaim(time);
+                let cpu = self.entities[index].cpu;
+                let over = self.takes_cpu(cpu, time);
+                self.schedule(over, Event::Task(index as u32));
+            }
+            Step::Sleeps(nap) => {
+                let task = &mut self.tasks[index];
+                task.naps += 1;
+                by.number = task.naps;
+                self.naps(index, &mut by, nap);
+            }
+            Step::Waits(device, hctx) => {
+                self.devices[device].wait(Waiter::Task(index as u32), hctx);
+                self.task_does(index, PsiFlags::Memstall);
+                self.tasks[index].state = State::SwappingOut;
+            }
+        }
+        self.tasks[index].reclaimer = Some(by);
+    }
+
+    /// Sleeps in reclaim.
+    fn naps(&mut self, index: usize, by: &mut Reclaimer, nap: Nap) {
+        by.nap = Some((nap, self.tick()));
+        self.reclaim_sleeps(index as u32, by.number, nap);
+        self.task_does(index, PsiFlags::Memstall);
+        let at = wake_at(self.now, nap.0);
+        self.schedule_timer(at, Event::Reclaim(index as u32, by.number));
+    }
+
+    /// Such a sleep ends, of a task or kswapd, if it is the one of this number.
+    pub fn reclaim_wakes(&mut self, who: u32, number: u32) {
+        if who == KSWAPD {
+            return self.kswapd_wakes(number);
+        }
+        let now = self.tick();
+        let by = self.tasks[who as usize].reclaimer.as_mut();
+        let nap = by
+            .filter(|by| by.number == number)
+            .and_then(|by| by.nap.take());
+        if let Some((nap, since)) = nap {
+            self.reclaim_slept(who, nap, now - since);
+            self.task_goes_on(who as usize);
+        }
+    }
+
+    /// It has gone through all it could, and taken so many pages.
+    fn has_reclaimed(&mut self, index: usize, pages: u64) {
+        let task = &mut self.tasks[index];
+        task.vain = if pages > 0 { 0 } else { task.vain + 1 };
+        let vain = task.vain;
+        if pages > 0 {
+            self.zone.may_hope();
+        } else if vain > MAX_RECLAIM_RETRIES {
+            self.tasks[index].vain = 0;
+            self.kills();
+            if self.tasks[index].state == State::Over {
+                return;
+            }
+        } else if let Some(nap) = self.waits_for_congestion() {
+            let task = &mut self.tasks[index];
+            task.naps += 1;
+            // Through once more when it wakes, if it has to.
+            let mut by = Box::new(Reclaimer::task(task.naps));
+            self.naps(index, &mut by, nap);
+            self.tasks[index].reclaimer = Some(by);
+            return;
+        }
+        self.tasks[index].state = State::Found;
+        self.goes_on_writing(index);
+    }
+
+    /// A task that reclaims is no more.
+    pub(super) fn stops_reclaim(&mut self, index: usize) {
+        if let Some(mut by) = self.tasks[index].reclaimer.take() {
+            self.reclaim_ends(index as u32, &mut by);
+        }
+    }
+
     /// An operation of the null engine: nothing but the call.
     pub(super) fn does_nothing(&mut self, index: usize) {
         self.operation_begins(index, self.now);
@@ -117,8 +225,9 @@ impl Tasks {
     /// Kills the task that holds most, if one holds memory.
     fn kills(&mut self) {
         let tasks = self.tasks.iter().enumerate();
-        let most = tasks.max_by_key(|(index, task)| (task.held, std::cmp::Reverse(*index)));
-        if let Some((index, _)) = most.filter(|(_, task)| task.held > 0) {
+        let holds = |task: &Task| task.held + self.mapped_by(task);
+        let most = tasks.max_by_key(|(index, task)| (holds(task), std::cmp::Reverse(*index)));
+        if let Some((index, _)) = most.filter(|(_, task)| holds(task) > 0) {
             self.zone.reclaimed.kills += 1;
             self.task_ends(index);
         }

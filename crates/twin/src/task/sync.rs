@@ -125,7 +125,7 @@ impl Tasks {
             return false;
         };
         self.files[file].pages.clear(start, pages);
-        self.in_flight(file, pages);
+        self.in_flight(file, start, pages);
         let request = Request {
             what: What::Pages {
                 wb,
@@ -150,6 +150,10 @@ impl Tasks {
         match self.tasks[index].state {
             State::Syncing(step @ (Step::Pages | Step::Forget)) => self.syncs(index, step),
             State::Faulting => self.task_goes_on(index),
+            State::SwappingOut => {
+                self.tasks[index].state = State::Reclaiming;
+                self.task_goes_on(index);
+            }
             _ => {}
         }
     }

@@ -305,7 +305,7 @@ impl Writeback {
         flusher.bio = Some((index, pages));
         let cost = BIO_COST + (pages * self.hooks.machine.flush_1024).div_ceil(1024);
         flusher.used += cost;
-        self.in_flight(index as usize, pages);
+        self.in_flight(index as usize, start, pages);
         Some(cost)
     }
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One who reclaims, between two steps (`struct scan_control`). What it does:
+//! `vmscan/reclaimer.rs`.
+
+use super::shrink::{Batch, Found};
+use super::throttle::Nap;
+use super::zone::SWAP_CLUSTER_MAX;
+use crate::sim::clock::Ticks;
+
+/// What each pass begins with.
+pub const DEF_PRIORITY: u32 = 12;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// A priority begins.
+    #[default]
+    Begins,
+    /// The next list is to be looked at.
+    Lists,
+    /// A batch was looked at.
+    Looked,
+    /// All lists were (the end of `shrink_node`).
+    Node,
+    /// Whether it got anywhere (`consider_reclaim_throttle`).
+    Progress,
+    /// A priority ends.
+    Ends,
+}
+
+/// State of one who reclaims.
+#[derive(Clone, Debug, Default)]
+pub struct Reclaimer {
+    /// kswapd, not a task.
+    pub is_kswapd: bool,
+    pub priority: u32,
+    /// Active pages become inactive however many are; it has left some alone for want of that.
+    pub force: bool,
+    pub skipped: bool,
+    /// Pages it has taken.
+    pub nr_reclaimed: u64,
+    /// Pages looked at, at this priority.
+    pub nr_scanned: u64,
+    /// Pages it wants.
+    pub nr_to_reclaim: u64,
+    /// Taken before this priority.
+    pub before: u64,
+    /// Of this priority.
+    pub found: Found,
+    /// What it has isolated.
+    pub batch: Batch,
+    /// All of the last batch were dirty and not in writeback.
+    pub only_dirty: bool,
+    /// Pages left to look at, by list, and which is next.
+    pub left: [u64; 4],
+    pub next: usize,
+    /// It has waited for others' isolated pages.
+    pub stalled: bool,
+    pub stage: Stage,
+    /// Of its sleep; what that is, and since when.
+    pub number: u32,
+    pub nap: Option<(Nap, Ticks)>,
+}
+
+impl Reclaimer {
+    /// A task that needs a page.
+    pub fn task(number: u32) -> Reclaimer {
+        Reclaimer {
+            priority: DEF_PRIORITY,
+            nr_to_reclaim: SWAP_CLUSTER_MAX,
+            number,
+            ..Reclaimer::default()
+        }
+    }
+
+    /// kswapd, which wants `pages` looked at.
+    pub fn kswapd(number: u32, pages: u64) -> Reclaimer {
+        Reclaimer {
+            is_kswapd: true,
+            nr_to_reclaim: pages,
+            ..Reclaimer::task(number)
+        }
+    }
+}
