@@ -15,6 +15,12 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/x86_64-unknown-linux-gnu/release/weir
 DEB_DIR := $(abspath $(TARGET)/deb)
+# What tests of Kubernetes' runtime take into their guest, and how Go makes it: static, so that it
+# runs in an image with nothing else.
+KUBE_DIR := $(abspath $(TARGET)/kubernetes)
+# The one place a version is written.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+GO_BUILD := CGO_ENABLED=1 go build -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags -static -s -w'
 # The packages name no address that answers mail: there is none yet.
 UNANSWERED := bogus-mail-host,bogus-mail-host-in-debian-changelog
 # What the demo's guests keep time by: the instructions they execute, the same on any machine, or this machine's clock.
@@ -151,6 +157,25 @@ test-containers: setup deb ## real runtimes in a Debian guest that installs the 
 	@tools/setup.sh system
 	packaging/run.sh $(DEB_DIR)
 
+nri: ## build weir-nri, which gives pods of Kubernetes their knobs (needs Go)
+	@tools/setup.sh go
+	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/image/bin/weir-nri .
+
+nri-image: nri ## make the image of nri/weir-nri.yaml, target/kubernetes/weir-nri.tar
+	packaging/oci.sh localhost/weir-nri:$(VERSION) $(KUBE_DIR)/image /bin/weir-nri >$(KUBE_DIR)/weir-nri.tar
+
+test-nri: ## check the Go code's format and lints, run its tests
+	@tools/setup.sh go
+	cd nri && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./... && go test ./...
+
+test-kubernetes: setup deb nri-image ## pods through containerd's CRI in a Debian 13 guest, with weir-nri (half an hour; WEIR_TESTS="prepare install knobs" for less)
+	@tools/setup.sh system
+	rm -rf $(KUBE_DIR)/payload
+	mkdir $(KUBE_DIR)/payload
+	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/payload/cripod ./cripod
+	cp $(DEB_DIR)/*.deb $(KUBE_DIR)/image/bin/weir-nri $(KUBE_DIR)/weir-nri.tar packaging/oci.sh nri/weir-nri.yaml $(KUBE_DIR)/payload
+	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-3600} packaging/run.sh $(KUBE_DIR)/payload trixie packaging/kubernetes
+
 # The command and its manual alone, as in the package.
 install-command: build
 	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
@@ -169,4 +194,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri nri-image test-nri test-kubernetes test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

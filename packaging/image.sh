@@ -2,31 +2,42 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes a Debian system for guests, with systemd, container runtimes and what DKMS
 # needs, from the distribution's packages alone, and prints the directory it is in:
+#   packaging/image.sh [SUITE]   bookworm (the default), or trixie
 #
 #   root.img   an ext4 image; a guest changes an overlay of it, never the image
 #   vmlinuz    its kernel, stock
 #   initrd     its initramfs, made by its own packages
 #
-# The directory is in the lab's cache and named after this file and the unit: made once
-# (4 minutes and 2.5 GB while it is made), made again when either changes.  What a guest
+# The directory is in the lab's cache and named after the suite, this file and the unit: made
+# once (4 minutes and 2.5 GB while it is made), made again when either changes.  What a guest
 # is to do it finds on its second disk, see run.sh.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 cache=${WEIR_CACHE:-$here/../.cache/weir}
+suite=${1:-bookworm}
 key=$(cat "$here/image.sh" "$here/weir-test.service" | sha256sum | cut -c 1-8)
-image=$cache/system-$key
+image=$cache/system-$suite-$key
 
 if [ -d "$image" ]; then
 	echo "$image"
 	exit
 fi
 
-# Podman, crun, runc, containerd and Docker as Debian ships them; what a rootless
-# user needs; DKMS with compiler and headers; what the tests themselves call.
+# What DKMS needs, compiler and headers included; what the tests themselves call; and the
+# runtimes as the suite ships them.
 packages="systemd-sysv dbus dbus-user-session libpam-systemd udev
-	linux-image-6.12-cloud-amd64 linux-headers-6.12-cloud-amd64 initramfs-tools
-	dkms openssl kmod busybox-static jq procps
-	podman crun runc uidmap slirp4netns containerd docker.io apparmor"
+	initramfs-tools dkms openssl kmod busybox-static jq procps"
+case $suite in
+bookworm) # and what a rootless user needs
+	packages="$packages linux-image-6.12-cloud-amd64 linux-headers-6.12-cloud-amd64
+		podman crun runc uidmap slirp4netns containerd docker.io apparmor" ;;
+trixie)
+	packages="$packages linux-image-cloud-amd64 linux-headers-cloud-amd64
+		crun runc containerd" ;;
+*)
+	echo "image.sh: no such suite: '$suite': expected bookworm or trixie" >&2
+	exit 2 ;;
+esac
 
 uri() { # the host's own mirror of this archive
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
@@ -57,9 +68,9 @@ mmdebstrap --quiet --variant=minbase --architectures=amd64 \
 	--customize-hook='chroot "$1" useradd --create-home --shell /bin/sh owner' \
 	--customize-hook='chroot "$1" systemctl enable weir-test.service' \
 	--customize-hook='chroot "$1" systemctl mask serial-getty@.service getty@.service apt-daily.timer apt-daily-upgrade.timer man-db.timer e2scrub_reap.service' \
-	bookworm "$partial/root.tar" \
-	"deb $debian bookworm main" "deb $debian bookworm-updates main" \
-	"deb $security bookworm-security main" >&2
+	"$suite" "$partial/root.tar" \
+	"deb $debian $suite main" "deb $debian $suite-updates main" \
+	"deb $security $suite-security main" >&2
 
 mkdir "$partial/root"
 $as_root sh -eu -c '

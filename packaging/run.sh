@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Boots the Debian system of image.sh on its own stock kernel, emulated, and has it
 # install the packages in DIRECTORY and run packaging/tests/*.sh: prints their TAP.
-#   packaging/run.sh DIRECTORY
+#   packaging/run.sh DIRECTORY [SUITE [TESTS]]
+# SUITE is image.sh's. TESTS is a directory whose files come beside those tests, or instead
+# of those of the same name: it has a `main` of its own.
 #
 # The guest has no network.  It gets two disks: a snapshot of the image, which is
 # forgotten at the end but lasts over the guest's own reboots, and a tar archive of
@@ -11,9 +13,11 @@
 set -eu
 tree=$(dirname "$(readlink -f "$0")")/..
 debs=$1
-limit=1500 # seconds; 10 minutes is usual with two emulated CPUs
+suite=${2:-bookworm}
+tests=${3:-}
+limit=${WEIR_GUEST_SECONDS:-1500} # 10 minutes is usual with two emulated CPUs
 
-image=$("$tree/packaging/image.sh")
+image=$("$tree/packaging/image.sh" "$suite")
 # The lab's emulator: Debian 12's own trips over code that the kernel patches.
 (cd "$tree" && cargo build --quiet --locked --package lab --example qemu)
 emulator=${CARGO_TARGET_DIR:-$tree/target}/x86_64-unknown-linux-gnu/debug/examples/qemu
@@ -22,7 +26,10 @@ qemu=
 trap '[ -z "$qemu" ] || kill $qemu 2>/dev/null || true; rm -rf "$work"' EXIT
 trap 'exit 2' HUP INT TERM
 mkdir "$work/payload"
-cp "$debs"/*.deb "$tree"/packaging/tests/* "$tree/kmod/tests/tap.sh" "$work/payload"
+cp "$debs"/* "$tree"/packaging/tests/* "$tree/kmod/tests/tap.sh" "$work/payload"
+[ -z "$tests" ] || cp "$tests"/* "$work/payload"
+# What the caller chose, for the guest's `main`.
+env | sed -n "s/^\(WEIR_\(TESTS\|PODS\|STORM\|KILLS\)\)=\(.*\)/export \1='\3'/p" >"$work/payload/choice"
 tar -C "$work/payload" -cf "$work/payload.tar" .
 : >"$work/answers"
 

@@ -8,6 +8,7 @@
 #   tools/setup.sh pages    also to look at report pages in a browser
 #   tools/setup.sh system   also to make a Debian system for guests
 #   tools/setup.sh debug-kernel  also to build the debug kernel
+#   tools/setup.sh go       also to build weir-nri, where the distribution's Go is new enough
 #   tools/setup.sh arm64    also to build the command for arm64
 set -eu
 cd "$(dirname "$0")/.."
@@ -70,6 +71,11 @@ system)
 	need_program mke2fs e2fsprogs
 	need_program fakeroot fakeroot
 	;;
+go)
+	need_program go golang-go
+	need_program gcc gcc
+	need_package libc6-dev
+	;;
 arm64)
 	need_program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 	[ "$(uname -m)" = aarch64 ] || need_package libc6-dev-arm64-cross
@@ -107,6 +113,15 @@ foreign_rust() {
 }
 if [ "${1-}" = arm64 ]; then foreign_rust; fi
 
+# Debian 13 has this Go, Debian 12 has not.
+oldest_go=$(sed -n 's/^go 1\.\([0-9]*\).*/\1/p' nri/go.mod)
+go_is_new_enough() {
+	go env GOVERSION 2>/dev/null | awk -F '[go.]+' -v oldest="$oldest_go" '{ exit !($2 > 1 || $3 >= oldest) }'
+}
+if [ "${1-}" = go ] && command -v go >/dev/null && ! go_is_new_enough; then
+	fail "Go 1.$oldest_go or newer is needed, and this is $(go env GOVERSION)"
+fi
+
 [ -n "$lacking" ] || exit 0
 
 as_root=
@@ -129,4 +144,5 @@ case $lacking in
 esac
 # shellcheck disable=SC2086 # a list of packages
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $lacking >&2
+[ "${1-}" != go ] || go_is_new_enough || fail "apt's Go is too old, 1.$oldest_go or newer is needed"
 has_all_of_rust || fail "apt's Rust is too old, 1.$oldest_rust or newer with rustfmt and clippy is needed: install it with rustup"

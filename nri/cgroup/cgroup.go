@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+// Package cgroup finds the cgroups of pods and reads and writes weir's files in them.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"weir.dev/nri/knob"
+)
+
+// QoS is the class that kubelet gave a pod.
+type QoS string
+
+// The classes, spelled as in a pod's status.
+const (
+	Guaranteed QoS = "Guaranteed"
+	Burstable  QoS = "Burstable"
+	BestEffort QoS = "BestEffort"
+)
+
+// PodPath is the cgroup of a pod below the root of the hierarchy, from the parent that kubelet
+// names: a path, or with systemd a slice, whose place follows from its name. "" if there is none.
+func PodPath(parent string) string {
+	base := path.Base(parent)
+	name, isSlice := strings.CutSuffix(base, ".slice")
+	switch {
+	case parent == "":
+		return ""
+	case !isSlice:
+		return path.Clean("/" + parent)
+	}
+	at := "/"
+	for i, c := range name {
+		if c == '-' && i > 0 {
+			at = path.Join(at, name[:i]+".slice")
+		}
+	}
+	return path.Join(at, base)
+}
+
+// QoSOf tells a pod's class from the cgroup it is in: NRI does not name it.
+func QoSOf(pod string) QoS {
+	for part := range strings.SplitSeq(pod, "/") {
+		switch name := strings.TrimSuffix(part, ".slice"); {
+		case name == "burstable" || strings.HasSuffix(name, "kubepods-burstable"):
+			return Burstable
+		case name == "besteffort" || strings.HasSuffix(name, "kubepods-besteffort"):
+			return BestEffort
+		}
+	}
+	return Guaranteed
+}
+
+// Root is the directory where the host's cgroup hierarchy is mounted.
+type Root string
+
+// Module identifies the module that is loaded now; 0 if there is none. Loaded again it is another
+// one, which knows nothing of what files held before.
+func (r Root) Module() uint64 {
+	entries, err := os.ReadDir(string(r))
+	if err != nil {
+		return 0
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		// The module makes its files anew, so they have other inodes.
+		var stat syscall.Stat_t
+		if syscall.Stat(filepath.Join(string(r), entry.Name(), knob.DirtyMin.File), &stat) == nil {
+			return stat.Ino
+		}
+	}
+	return 0
+}
+
+// Get reads what a file of the cgroup at path holds; 0 where there is no such cgroup or file.
+func (r Root) Get(at string, k *knob.Knob) uint64 {
+	text, err := os.ReadFile(filepath.Join(string(r), at, k.File))
+	if err != nil {
+		return 0
+	}
+	value, err := k.Parse(string(text))
+	if err != nil {
+		return 0
+	}
+	return value
+}
+
+// Set writes a file of the cgroup at path, unless it holds the value already.
+func (r Root) Set(at string, k *knob.Knob, value uint64) error {
+	file := filepath.Join(string(r), at, k.File)
+	// A write that changes nothing would still start the module's hooks.
+	if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == k.Text(value) {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(k.Text(value))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", k.Text(value), err)
+	}
+	return nil
+}
+
+// MemoryLimit is the memory.max of the cgroup at path, 0 for none.
+func (r Root) MemoryLimit(at string) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(string(r), at, "memory.max"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("cgroup %s has no memory.max", at)
+	}
+	if err != nil {
+		return 0, err
+	}
+	word := strings.TrimSpace(string(text))
+	if word == "max" {
+		return 0, nil
+	}
+	return strconv.ParseUint(word, 10, 64)
+}

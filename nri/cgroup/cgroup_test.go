@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package cgroup
+
+import "testing"
+
+func TestPodPath(t *testing.T) {
+	for _, c := range []struct {
+		parent, path string
+		qos          QoS
+	}{
+		{"", "", Guaranteed},
+		{"/kubepods/pod1", "/kubepods/pod1", Guaranteed},
+		{"/kubepods/burstable/pod1", "/kubepods/burstable/pod1", Burstable},
+		{"kubepods/besteffort/pod1/", "/kubepods/besteffort/pod1", BestEffort},
+		{"kubepods-pod1_2.slice", "/kubepods.slice/kubepods-pod1_2.slice", Guaranteed},
+		{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice",
+			"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice", BestEffort},
+		{"kubelet-kubepods-burstable-pod1.slice",
+			"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod1.slice", Burstable},
+		{"/../../etc", "/etc", Guaranteed},
+	} {
+		got := PodPath(c.parent)
+		if got != c.path || QoSOf(got) != c.qos {
+			t.Errorf("%q: got %q, %s, want %q, %s", c.parent, got, QoSOf(got), c.path, c.qos)
+		}
+	}
+}

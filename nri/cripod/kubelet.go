@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"weir.dev/nri/cgroup"
+)
+
+const hierarchy = "/sys/fs/cgroup"
+
+// kubelet is what of it a runtime sees.
+type kubelet struct {
+	runtime     cri.RuntimeServiceClient
+	namespace   string
+	qos         string
+	image       string
+	handler     string
+	podLimit    string
+	systemd     bool
+	annotations pairs
+}
+
+func (k *kubelet) connect(socket string) error {
+	conn, err := grpc.Dial("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	k.runtime = cri.NewRuntimeServiceClient(conn)
+	return err
+}
+
+// parent is the cgroup of a pod as kubelet names it to the runtime.
+func (k *kubelet) parent(uid string) string {
+	class := ""
+	if k.qos != "guaranteed" {
+		class = k.qos
+	}
+	if !k.systemd {
+		return filepath.Join("/kubepods", class, "pod"+uid)
+	}
+	name := "kubepods"
+	if class != "" {
+		name += "-" + class
+	}
+	return fmt.Sprintf("%s-pod%s.slice", name, strings.ReplaceAll(uid, "-", "_"))
+}
+
+// makeCgroup makes the pod's cgroup with its limit. systemd makes slices itself.
+func (k *kubelet) makeCgroup(uid string) error {
+	if k.systemd {
+		return nil
+	}
+	at := hierarchy
+	for _, name := range strings.Split(strings.Trim(k.parent(uid), "/"), "/") {
+		if err := os.WriteFile(filepath.Join(at, "cgroup.subtree_control"), []byte("+memory +pids +cpu"), 0); err != nil {
+			return err
+		}
+		at = filepath.Join(at, name)
+		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(at, "memory.max"), []byte(k.podLimit), 0)
+}
+
+func (k *kubelet) sandboxConfig(uid, name string) *cri.PodSandboxConfig {
+	return &cri.PodSandboxConfig{
+		Metadata: &cri.PodSandboxMetadata{Name: name, Uid: uid, Namespace: k.namespace},
+		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": k.namespace,
+			"io.kubernetes.pod.uid": uid},
+		Annotations: k.annotations,
+		Linux: &cri.LinuxPodSandboxConfig{
+			CgroupParent: k.parent(uid),
+			// The node's network: nothing here is about networks, and it needs no CNI plugin.
+			SecurityContext: &cri.LinuxSandboxSecurityContext{
+				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}},
+		},
+	}
+}
+
+func (k *kubelet) run(ctx context.Context, name string, containers []string) (string, error) {
+	uid := newUID()
+	if err := k.makeCgroup(uid); err != nil {
+		return "", err
+	}
+	config := k.sandboxConfig(uid, name)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sandbox, err := k.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: k.handler})
+	if err != nil {
+		return "", fmt.Errorf("RunPodSandbox: %w", err)
+	}
+	for _, container := range containers {
+		if err := k.start(ctx, sandbox.PodSandboxId, config, container); err != nil {
+			return "", errors.Join(err, k.remove(context.Background(), []string{sandbox.PodSandboxId}))
+		}
+	}
+	return sandbox.PodSandboxId, nil
+}
+
+// start creates and starts CONTAINER[=LIMIT].
+func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSandboxConfig, container string) error {
+	name, text, _ := strings.Cut(container, "=")
+	limit := int64(0)
+	if text != "" {
+		var err error
+		if limit, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return err
+		}
+	}
+	return k.launch(ctx, sandbox, config, &cri.ContainerConfig{
+		Metadata: &cri.ContainerMetadata{Name: name},
+		Image:    &cri.ImageSpec{Image: k.image},
+		Command:  []string{"/bin/sh", "-c", "while :; do sleep 1; done"},
+		Labels:   map[string]string{"io.kubernetes.container.name": name},
+		Linux: &cri.LinuxContainerConfig{
+			Resources: &cri.LinuxContainerResources{MemoryLimitInBytes: limit},
+			SecurityContext: &cri.LinuxContainerSecurityContext{
+				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}},
+		},
+		Mounts: []*cri.Mount{{ContainerPath: "/data", HostPath: "/var/tmp"}},
+	})
+}
+
+func (k *kubelet) launch(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) error {
+	created, err := k.runtime.CreateContainer(ctx, &cri.CreateContainerRequest{
+		PodSandboxId: sandbox, SandboxConfig: pod, Config: container})
+	if err != nil {
+		return fmt.Errorf("CreateContainer: %w", err)
+	}
+	if _, err := k.runtime.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: created.ContainerId}); err != nil {
+		return fmt.Errorf("StartContainer: %w", err)
+	}
+	return nil
+}
+
+// add starts one more container; the pod is what the runtime knows of it.
+func (k *kubelet) add(ctx context.Context, sandbox, container string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	status, err := k.runtime.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: sandbox})
+	if err != nil {
+		return err
+	}
+	meta := status.Status.Metadata
+	k.namespace, k.annotations = meta.Namespace, status.Status.Annotations
+	return k.start(ctx, sandbox, k.sandboxConfig(meta.Uid, meta.Name), container)
+}
+
+// find is the id of a sandbox's container.
+func (k *kubelet) find(ctx context.Context, sandbox, name string) (string, error) {
+	list, err := k.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandbox}})
+	if err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(list.Containers, func(c *cri.Container) bool { return c.Metadata.Name == name })
+	if at < 0 {
+		return "", fmt.Errorf("sandbox %s has no container %s", sandbox, name)
+	}
+	return list.Containers[at].Id, nil
+}
+
+func (k *kubelet) update(ctx context.Context, sandbox, name, limit string) error {
+	id, err := k.find(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	bytes, err := strconv.ParseInt(limit, 10, 64)
+	if err != nil {
+		return err
+	}
+	_, err = k.runtime.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{
+		ContainerId: id, Linux: &cri.LinuxContainerResources{MemoryLimitInBytes: bytes}})
+	return err
+}
+
+func (k *kubelet) exec(ctx context.Context, sandbox, name string, command []string) error {
+	id, err := k.find(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	r, err := k.runtime.ExecSync(ctx, &cri.ExecSyncRequest{ContainerId: id, Cmd: command})
+	if err != nil {
+		return err
+	}
+	_, _ = os.Stdout.Write(r.Stdout)
+	_, _ = os.Stderr.Write(r.Stderr)
+	if r.ExitCode != 0 {
+		return fmt.Errorf("%s ended with %d", command[0], r.ExitCode)
+	}
+	return nil
+}
+
+func (k *kubelet) pid(ctx context.Context, sandbox, name string) error {
+	id, err := k.find(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	status, err := k.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	if err != nil {
+		return err
+	}
+	var info struct{ Pid int }
+	if err := json.Unmarshal([]byte(status.Info["info"]), &info); err != nil {
+		return err
+	}
+	fmt.Println(info.Pid)
+	return nil
+}
+
+func (k *kubelet) stop(ctx context.Context, sandbox, name string) error {
+	id, err := k.find(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	if _, err := k.runtime.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: id}); err != nil {
+		return err
+	}
+	_, err = k.runtime.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: id})
+	return err
+}
+
+// remove stops and removes pods and, as kubelet does, their cgroups.
+func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	list, err := k.runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	for _, s := range list.Items {
+		if !slices.Contains(sandboxes, s.Id) && !slices.Contains(sandboxes, "all") {
+			continue
+		}
+		if _, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: s.Id}); err != nil {
+			return err
+		}
+		if _, err := k.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: s.Id}); err != nil {
+			return err
+		}
+		for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
+			for _, systemd := range []bool{false, true} {
+				k := kubelet{qos: class, systemd: systemd}
+				_ = os.Remove(filepath.Join(hierarchy, cgroup.PodPath(k.parent(s.Metadata.Uid))))
+			}
+		}
+	}
+	return nil
+}
+
+// bench starts pods one after the other and prints, for each, milliseconds of its start.
+func (k *kubelet) bench(ctx context.Context, number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	for range n {
+		begun := time.Now()
+		sandbox, err := k.run(ctx, "bench", []string{"c=67108864"})
+		took := time.Since(begun)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%.1f\n", float64(took.Microseconds())/1000)
+		if err := k.remove(ctx, []string{sandbox}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+// cripod does with a runtime what kubelet does, through the same interface (CRI): for tests on a
+// machine without a cluster. It makes the pod's cgroup as kubelet does, too.
+//
+//	cripod run [FLAGS] NAME CONTAINER[=LIMIT]...   start a pod, print its sandbox's id
+//	cripod add [FLAGS] SANDBOX CONTAINER[=LIMIT]   one more container in it
+//	cripod apply FILE                              start the pod of a DaemonSet
+//	cripod update SANDBOX CONTAINER LIMIT          change a container's memory limit
+//	cripod exec SANDBOX CONTAINER COMMAND...       run a command in it, print its output
+//	cripod pid SANDBOX CONTAINER                   print its first process
+//	cripod stop SANDBOX CONTAINER                  stop a container, and remove it
+//	cripod remove SANDBOX...                       stop and remove pods; "all" for every one
+//	cripod bench [FLAGS] NUMBER                    start and remove pods, print what each step took
+//
+// A pod that cannot be started is removed, as kubelet does at last, and the exit status is 1.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+// patience is how long one call may take on an emulated machine.
+const patience = 4 * time.Minute
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "cripod:", err)
+		os.Exit(1)
+	}
+}
+
+// pairs are flags of the form KEY=VALUE.
+type pairs map[string]string
+
+func (p pairs) String() string { return "" }
+
+func (p pairs) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("`%s`: expected KEY=VALUE", text)
+	}
+	p[key] = value
+	return nil
+}
+
+func run() error {
+	if len(os.Args) < 2 {
+		return fmt.Errorf("expected run, add, apply, update, exec, pid, stop, remove or bench")
+	}
+	k := kubelet{annotations: pairs{}}
+	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
+	socket := flags.String("socket", "/run/containerd/containerd.sock", "`SOCKET` of the runtime")
+	flags.StringVar(&k.namespace, "namespace", "default", "the pod's `NAMESPACE`")
+	flags.StringVar(&k.qos, "qos", "burstable", "guaranteed, burstable or besteffort")
+	flags.StringVar(&k.image, "image", "localhost/busy:1", "`IMAGE` of its containers")
+	flags.StringVar(&k.handler, "runtime", "", "runtime `HANDLER`, the runtime's own default without")
+	flags.StringVar(&k.podLimit, "pod-limit", "max", "memory.max of the pod's cgroup, in `BYTES`")
+	flags.BoolVar(&k.systemd, "systemd", false, "the runtime manages cgroups through systemd")
+	flags.Var(k.annotations, "annotation", "`KEY=VALUE` of the pod")
+	_ = flags.Parse(os.Args[2:])
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := k.connect(*socket); err != nil {
+		return err
+	}
+	rest := flags.Args()
+	needs := func(least int) error {
+		if len(rest) < least {
+			return fmt.Errorf("%s: expected %d arguments at least", os.Args[1], least)
+		}
+		return nil
+	}
+	switch os.Args[1] {
+	case "run":
+		if err := needs(2); err != nil {
+			return err
+		}
+		sandbox, err := k.run(ctx, rest[0], rest[1:])
+		if err == nil {
+			fmt.Println(sandbox)
+		}
+		return err
+	case "add":
+		if err := needs(2); err != nil {
+			return err
+		}
+		return k.add(ctx, rest[0], rest[1])
+	case "apply":
+		if err := needs(1); err != nil {
+			return err
+		}
+		sandbox, err := k.apply(ctx, rest[0])
+		if err == nil {
+			fmt.Println(sandbox)
+		}
+		return err
+	case "update":
+		if err := needs(3); err != nil {
+			return err
+		}
+		return k.update(ctx, rest[0], rest[1], rest[2])
+	case "exec":
+		if err := needs(3); err != nil {
+			return err
+		}
+		return k.exec(ctx, rest[0], rest[1], rest[2:])
+	case "pid":
+		if err := needs(2); err != nil {
+			return err
+		}
+		return k.pid(ctx, rest[0], rest[1])
+	case "stop":
+		if err := needs(2); err != nil {
+			return err
+		}
+		return k.stop(ctx, rest[0], rest[1])
+	case "remove":
+		return k.remove(ctx, rest)
+	case "bench":
+		if err := needs(1); err != nil {
+			return err
+		}
+		return k.bench(ctx, rest[0])
+	}
+	return fmt.Errorf("no such command: `%s`", os.Args[1])
+}

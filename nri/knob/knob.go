@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+// Package knob names weir's cgroup files and reads their values.
+//
+// Names and grammar are the module's own: policy/names.c and policy/parse.c are
+// compiled into this package, through links so that Go's build cache sees a change
+// of theirs. A value that passes here is therefore one that the module takes, and
+// no second grammar can drift from the first.
+package knob
+
+// #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
+// #include <stdlib.h>
+// #include "tier.h"
+import "C"
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// Knob is one of the files that an annotation may set.
+type Knob struct {
+	id C.enum_weir_knob
+	// Name is the file's name in annotations and configuration, as in "dirty-min".
+	Name string
+	// File is the file in a cgroup, as in "memory.dirty_min".
+	File string
+	// takes says what the file accepts: the rest of "expected ...".
+	takes string
+	// Bytes says that the file holds bytes, so that a share of the memory limit can be asked for.
+	Bytes bool
+}
+
+// The one list. A file that the module gains gets a line here.
+var (
+	DirtyMin    = knob(C.WEIR_KNOB_DIRTY_MIN, "bytes with optional K, M, G or T, or `max`", true)
+	DirtyBytes  = knob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true)
+	DirtyRatio  = knob(C.WEIR_KNOB_DIRTY_RATIO, "a whole number from 0 (off) to 100", false)
+	DirtyWeight = knob(C.WEIR_KNOB_DIRTY_WEIGHT, fmt.Sprintf("a whole number from %d to %d", C.WEIR_WEIGHT_MIN, C.WEIR_WEIGHT_MAX), false)
+
+	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight}
+)
+
+// Unlimited is the value of the word "max".
+const Unlimited = ^uint64(0)
+
+const ceilingMin = C.WEIR_CEILING_MIN << C.WEIR_PAGE_SHIFT
+
+func knob(id C.enum_weir_knob, takes string, bytes bool) *Knob {
+	file := C.GoString(C.weir_knob_file(id))
+	name := strings.ReplaceAll(strings.TrimPrefix(file, "memory."), "_", "-")
+	return &Knob{id: id, Name: name, File: file, takes: takes, Bytes: bytes}
+}
+
+// ByName finds the knob that annotations call name.
+func ByName(name string) (*Knob, bool) {
+	for _, k := range All {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return nil, false
+}
+
+// Names lists what annotations call the knobs, for messages.
+func Names() string {
+	names := make([]string, len(All))
+	for i, k := range All {
+		names[i] = k.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Parse reads a value as the module reads it from the file.
+func (k *Knob) Parse(text string) (uint64, error) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	var value C.weir_u64
+	if C.weir_parse_knob(k.id, c, C.weir_u64(len(text)), &value) != C.WEIR_PARSED {
+		return 0, k.refuse(text)
+	}
+	return uint64(value), nil
+}
+
+func (k *Knob) refuse(text string) error {
+	takes := k.takes
+	if k.Bytes {
+		takes += ", or a share of the memory limit from 1% to 100%"
+	}
+	return fmt.Errorf("invalid value `%s` for %s: expected %s", text, k.File, takes)
+}
+
+// Text is the value as it is written to the file.
+func (k *Knob) Text(value uint64) string {
+	if k.Bytes && value == Unlimited {
+		return "max"
+	}
+	return strconv.FormatUint(value, 10)
+}
+
+// Setting is a value, or a share of a memory limit that is not known yet.
+type Setting struct {
+	Knob  *Knob
+	value uint64
+	share C.weir_u32
+}
+
+// Set reads a value or, for a file in bytes, a share such as "75%".
+func (k *Knob) Set(text string) (Setting, error) {
+	number, isShare := strings.CutSuffix(text, "%")
+	if !isShare || !k.Bytes {
+		value, err := k.Parse(text)
+		return Setting{Knob: k, value: value}, err
+	}
+	c := C.CString(number)
+	defer C.free(unsafe.Pointer(c))
+	var share C.weir_u32
+	if strings.TrimSpace(number) != number ||
+		C.weir_parse_percent(c, C.weir_u64(len(number)), &share) != C.WEIR_PARSED || share == 0 {
+		return Setting{}, k.refuse(text)
+	}
+	return Setting{Knob: k, share: share}, nil
+}
+
+// IsShare says whether the setting needs a memory limit.
+func (s Setting) IsShare() bool {
+	return s.share != 0
+}
+
+// Value is what the file is to hold in a cgroup whose memory limit is limit, 0 for none.
+func (s Setting) Value(limit uint64) (uint64, error) {
+	if !s.IsShare() {
+		return s.value, nil
+	}
+	if limit == 0 || limit == Unlimited {
+		return 0, fmt.Errorf("%d%% of the memory limit, and there is none", s.share)
+	}
+	high, low := bits.Mul64(limit, uint64(s.share))
+	value, _ := bits.Div64(high, low, 100)
+	if _, err := s.Knob.Parse(s.Knob.Text(value)); err != nil {
+		return 0, fmt.Errorf("%d%% of a memory limit of %d bytes: %w", s.share, limit, err)
+	}
+	return value, nil
+}

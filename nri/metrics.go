@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// counts only grow.
+type counts struct {
+	adjusted, refused uint64
+}
+
+func (p *plugin) disconnected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.synced = false
+}
+
+// handler answers Prometheus and kubelet's probes. Six metrics in a text format of two line forms
+// do not need a library.
+func (p *plugin) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write([]byte(p.metrics()))
+	})
+	// Ready as soon as the runtime is told what is alive; without the module, too, since pods start.
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.synced {
+			http.Error(w, "not connected to the runtime", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+func (p *plugin) metrics() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unprotected := 0
+	for _, known := range p.live {
+		if known.unprotected {
+			unprotected++
+		}
+	}
+	var text strings.Builder
+	metric := func(name, kind, help string) {
+		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+	}
+	one := func(name, kind, help string, value uint64) {
+		metric(name, kind, help)
+		fmt.Fprintf(&text, "%s %d\n", name, value)
+	}
+	one("weir_nri_module_present", "gauge", "Whether the module is loaded, so that knobs are there.", number(p.root.Module() != 0))
+	one("weir_nri_connected", "gauge", "Whether the runtime is connected, so that containers get knobs.", number(p.synced))
+	one("weir_nri_unprotected_pods", "gauge", "Live pods that wish for knobs and have none, for want of the module.", uint64(unprotected))
+	one("weir_nri_adjusted_total", "counter", "Times that a container was given knobs, created or updated.", p.counts.adjusted)
+	one("weir_nri_refused_total", "counter", "Times that a wish was refused.", p.counts.refused)
+	metric("weir_nri_floors_bytes", "gauge", "What the floors of live pods reserve.")
+	sums := p.budget.Namespaces()
+	for _, namespace := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(&text, "weir_nri_floors_bytes{namespace=%q} %d\n", namespace, sums[namespace])
+	}
+	return text.String()
+}
+
+func number(yes bool) uint64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

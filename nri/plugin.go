@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"weir.dev/nri/cgroup"
+	"weir.dev/nri/knob"
+	"weir.dev/nri/want"
+)
+
+// plugin answers the runtime. A wish that is refused is refused when a container is created, not
+// when the pod's sandbox is: a pod without a sandbox looks as if it waited, while a container that
+// cannot be created has the reason in the pod's status.
+type plugin struct {
+	config *want.Config
+	root   cgroup.Root
+	log    *slog.Logger
+
+	// mu is held while a request is answered, never while the runtime is called.
+	mu     sync.Mutex
+	module uint64
+	synced bool
+	live   map[string]*pod
+	budget want.Budget
+	counts counts
+}
+
+// pod is a sandbox with its live containers, as the runtime described them last.
+type pod struct {
+	sandbox    *api.PodSandbox
+	containers map[string]*api.Container
+	// unprotected says that knobs were wished for and the module was not there.
+	unprotected bool
+}
+
+func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
+	return &plugin{config: config, root: root, log: log, module: root.Module(), live: map[string]*pod{}}
+}
+
+// describe is a sandbox as the policy looks at it.
+func describe(s *api.PodSandbox) want.Pod {
+	return want.Pod{
+		Namespace:   s.GetNamespace(),
+		Name:        s.GetName(),
+		QoS:         cgroup.QoSOf(pathOf(s)),
+		Annotations: s.GetAnnotations(),
+	}
+}
+
+func pathOf(s *api.PodSandbox) string {
+	return cgroup.PodPath(s.GetLinux().GetCgroupParent())
+}
+
+// CreateContainer adds the knobs of a container to its specification, and writes its pod's.
+func (p *plugin) CreateContainer(_ context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	values, err := p.decide(s, c, limitOf(resources(c)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(values) == 0 {
+		return nil, nil, nil
+	}
+	a := &api.ContainerAdjustment{}
+	for k, value := range values {
+		a.AddLinuxUnified(k.File, k.Text(value))
+	}
+	p.settle(c, values)
+	return a, nil, nil
+}
+
+// UpdateContainer evaluates shares anew when a container's memory limit changes.
+func (p *plugin) UpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := limitOf(r)
+	if limit == 0 {
+		limit = limitOf(resources(c))
+	}
+	values, err := p.decide(s, c, limit)
+	if err != nil {
+		return nil, err
+	}
+	resources(c).Memory = &api.LinuxMemory{Limit: api.Int64(int64(limit))}
+	if len(values) == 0 {
+		return nil, nil
+	}
+	p.settle(c, values)
+	return []*api.ContainerUpdate{update(c, values)}, nil
+}
+
+// settle keeps what a container has from now on with what the runtime said of it.
+func (p *plugin) settle(c *api.Container, values want.Values) {
+	p.counts.adjusted++
+	unified := map[string]string{}
+	for k, value := range values {
+		unified[k.File] = k.Text(value)
+	}
+	resources(c).Unified = unified
+}
+
+// resources are a container's, to read and to write.
+func resources(c *api.Container) *api.LinuxResources {
+	if c.Linux == nil {
+		c.Linux = &api.LinuxContainer{}
+	}
+	if c.Linux.Resources == nil {
+		c.Linux.Resources = &api.LinuxResources{}
+	}
+	return c.Linux.Resources
+}
+
+// decide says what a container is to have now, and brings its pod's cgroup there. Both count from
+// then on.
+func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
+	d := describe(s)
+	p.remember(s, c)
+	if !p.config.Anything(d) {
+		return nil, nil
+	}
+	// p.module stays: a module that is new is moduleLooked's to find.
+	if p.root.Module() == 0 {
+		p.unprotected(s)
+		return nil, nil
+	}
+	values, err := p.grant(s, c, limit)
+	if err != nil {
+		p.counts.refused++
+		err = fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
+		p.log.Warn("refused", "reason", err)
+		return nil, err
+	}
+	p.live[s.GetId()].unprotected = false
+	return values, nil
+}
+
+func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
+	d := describe(s)
+	at := pathOf(s)
+	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
+	var err error
+	if r.OfPod, err = p.config.ForPod(d, func() (uint64, error) { return p.root.MemoryLimit(at) }); err != nil {
+		return nil, err
+	}
+	if r.OfContainer, err = p.config.ForContainer(d, c.GetName(), func() (uint64, error) { return limit, nil }); err != nil {
+		return nil, err
+	}
+	if err = p.budget.Allows(p.config, d, r); err != nil {
+		return nil, err
+	}
+	if len(r.OfPod.Values) > 0 && at == "" {
+		return nil, fmt.Errorf("the runtime names no cgroup for the pod, so it cannot have what %spod.* asks for", want.Prefix)
+	}
+	for _, k := range knob.All {
+		if value, ok := r.OfPod.Values[k]; ok {
+			if err = p.root.Set(at, k, value); err != nil {
+				return nil, fmt.Errorf("for the pod's cgroup: %w", err)
+			}
+		}
+	}
+	p.budget.Note(d, r)
+	return r.OfContainer.Values, nil
+}
+
+func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
+	known := p.live[s.GetId()]
+	if known == nil {
+		known = &pod{containers: map[string]*api.Container{}}
+		p.live[s.GetId()] = known
+	}
+	known.sandbox = s
+	known.containers[c.GetId()] = c
+}
+
+func (p *plugin) unprotected(s *api.PodSandbox) {
+	known := p.live[s.GetId()]
+	if !known.unprotected {
+		p.log.Warn("starts unprotected: the module is not loaded, annotations and defaults are ignored",
+			"namespace", s.GetNamespace(), "pod", s.GetName())
+	}
+	known.unprotected = true
+}
+
+// StopContainer forgets a container: its cgroup is gone, and what it reserved with it. The runtime
+// says so for those that end by themselves, too, and for those that failed to be created.
+func (p *plugin) StopContainer(_ context.Context, s *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+	p.drop(s.GetId(), c.GetId())
+	return nil, nil
+}
+
+// RemoveContainer forgets a container that was never started.
+func (p *plugin) RemoveContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
+	p.drop(s.GetId(), c.GetId())
+	return nil
+}
+
+// StopPodSandbox forgets a pod.
+func (p *plugin) StopPodSandbox(_ context.Context, s *api.PodSandbox) error {
+	p.drop(s.GetId(), "")
+	return nil
+}
+
+// RemovePodSandbox forgets a pod whose end the plugin has missed.
+func (p *plugin) RemovePodSandbox(_ context.Context, s *api.PodSandbox) error {
+	p.drop(s.GetId(), "")
+	return nil
+}
+
+func (p *plugin) drop(sandbox, container string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.live[sandbox]
+	if known == nil {
+		return
+	}
+	p.budget.Drop(known.sandbox.GetUid(), sandbox, container)
+	if container == "" {
+		delete(p.live, sandbox)
+	} else {
+		delete(known.containers, container)
+	}
+}
+
+// limitOf is a memory limit in bytes, 0 for none.
+func limitOf(r *api.LinuxResources) uint64 {
+	if limit := r.GetMemory().GetLimit().GetValue(); limit > 0 {
+		return uint64(limit)
+	}
+	return 0
+}
+
+func update(c *api.Container, values want.Values) *api.ContainerUpdate {
+	u := &api.ContainerUpdate{}
+	u.SetContainerId(c.GetId())
+	for k, value := range values {
+		u.AddLinuxUnified(k.File, k.Text(value))
+	}
+	return u
+}

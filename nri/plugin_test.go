@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+
+	"weir.dev/nri/cgroup"
+	"weir.dev/nri/want"
+)
+
+// node is the runtime's half of NRI, the code that containerd has, beside a directory that stands
+// for cgroups. What the kernel and containerd make of it is tested by `make test-kubernetes`.
+type node struct {
+	t          testing.TB
+	dir        string
+	runtime    *adaptation.Adaptation
+	mu         sync.Mutex
+	pods       []*api.PodSandbox
+	containers []*api.Container
+	updates    []*api.ContainerUpdate
+}
+
+func newNode(t testing.TB) *node {
+	n := &node{t: t, dir: t.TempDir()}
+	var err error
+	n.runtime, err = adaptation.New("test", "1", func(ctx context.Context, sync adaptation.SyncCB) error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		updates, err := sync(ctx, n.pods, n.containers)
+		n.updates = append(n.updates, updates...)
+		return err
+	}, func(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.updates = append(n.updates, updates...)
+		return nil, nil
+	}, adaptation.WithSocketPath(n.socket()), adaptation.WithPluginPath(n.dir), adaptation.WithPluginConfigPath(n.dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.runtime.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.runtime.Stop)
+	return n
+}
+
+func (n *node) socket() string { return filepath.Join(n.dir, "nri.sock") }
+
+// load makes the module's file in the pod's cgroup and in the root's child.
+func (n *node) load() {
+	for _, at := range []string{"kubepods", "kubepods/burstable/pod1"} {
+		at = filepath.Join(n.dir, "cgroups", at)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			n.t.Fatal(err)
+		}
+		for file, text := range map[string]string{"memory.dirty_min": "0\n", "memory.dirty_bytes": "max\n", "memory.max": "8388608\n"} {
+			// Anew, as the module makes its files.
+			_ = os.Remove(filepath.Join(at, file+".new"))
+			if err := os.WriteFile(filepath.Join(at, file+".new"), []byte(text), 0o644); err != nil {
+				n.t.Fatal(err)
+			}
+			if err := os.Rename(filepath.Join(at, file+".new"), filepath.Join(at, file)); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// plug starts a plugin; the function ends it.
+func (n *node) plug(config string) (*plugin, func()) {
+	c, err := want.Parse("config", []byte(config))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	p := newPlugin(c, cgroup.Root(filepath.Join(n.dir, "cgroups")), slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		_ = p.connect(ctx, n.socket(), "50")
+		close(done)
+	}()
+	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
+	return p, func() { stop(); <-done }
+}
+
+func (n *node) soon(what string, ok func() bool) {
+	n.t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	n.t.Fatalf("not within ten seconds: %s", what)
+}
+
+func (n *node) file(name string) string {
+	text, err := os.ReadFile(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1", name))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func sandbox(annotations ...string) *api.PodSandbox {
+	s := &api.PodSandbox{Id: "s1", Uid: "1", Name: "p", Namespace: "db", Annotations: map[string]string{},
+		Linux: &api.LinuxPodSandbox{CgroupParent: "/kubepods/burstable/pod1"}}
+	for i := 0; i < len(annotations); i += 2 {
+		s.Annotations["weir.dev/"+annotations[i]] = annotations[i+1]
+	}
+	return s
+}
+
+func container(id string, limit int64) *api.Container {
+	return &api.Container{Id: id, PodSandboxId: "s1", Name: id, Linux: &api.LinuxContainer{
+		Resources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}}}
+}
+
+// create asks as containerd does, and keeps what it is told to.
+func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, error) {
+	n.t.Helper()
+	r, err := n.runtime.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: s, Container: c})
+	if err != nil {
+		return nil, err
+	}
+	unified := r.GetAdjust().GetLinux().GetResources().GetUnified()
+	c.Linux.Resources.Unified = unified
+	n.pods, n.containers = []*api.PodSandbox{s}, append(n.containers, c)
+	return unified, nil
+}
+
+const allowed = "allow: [{namespaces: [db], namespace-floor: 4M}]"
+
+func (n *node) wants(got map[string]string, pairs ...string) {
+	n.t.Helper()
+	want := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		want["memory."+pairs[i]] = pairs[i+1]
+	}
+	if !maps.Equal(got, want) {
+		n.t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestCreateAndUpdate(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%", "pod.dirty-bytes", "25%")
+	c := container("a", 4<<20)
+	got, err := n.create(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wants(got, "dirty_min", "1048576", "dirty_bytes", "2097152")
+	if got := n.file("memory.dirty_bytes"); got != "2097152" {
+		t.Errorf("the pod has %s", got)
+	}
+	r, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
+		LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(2 << 20)}}})
+	if err != nil || len(r.GetUpdate()) != 1 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	n.wants(r.GetUpdate()[0].GetLinux().GetResources().GetUnified(), "dirty_min", "1048576", "dirty_bytes", "1048576")
+
+	_, err = n.create(sandbox("dirty-min", "4M"), container("b", 0))
+	if err == nil || !strings.Contains(err.Error(), "weir: pod db/p, container b: the pod's floors (dirty-min) would be 5242880 bytes") {
+		t.Errorf("got %v", err)
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
+		t.Error(p.metrics())
+	}
+	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(p.metrics(), "weir_nri_floors_bytes{") {
+		t.Error(p.metrics())
+	}
+}
+
+func TestRestartKeepsTheBudget(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	_, stop := n.plug(allowed)
+	if _, err := n.create(sandbox("dirty-min", "3M"), container("a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	// Created while no plugin was there.
+	n.containers = append(n.containers, container("late", 0))
+	p, stop := n.plug(allowed)
+	defer stop()
+	// Both together are more than is allowed: the one that has its floor keeps it.
+	if len(n.updates) != 0 || !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
+		t.Error(n.updates, p.metrics())
+	}
+	if _, err := n.create(sandbox("dirty-min", "2M"), container("b", 0)); err == nil {
+		t.Error("a floor beyond the budget is given")
+	}
+}
+
+func TestModuleComesAndGoes(t *testing.T) {
+	n := newNode(t)
+	p, stop := n.plug(allowed)
+	defer stop()
+	got, err := n.create(sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), container("a", 0))
+	if err != nil || len(got) != 0 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 1\n") {
+		t.Error(p.metrics())
+	}
+	for range 2 {
+		n.load()
+		n.soon("the container gets its floor", func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.updates) == 1
+		})
+		n.wants(n.updates[0].GetLinux().GetResources().GetUnified(), "dirty_min", "1048576")
+		n.updates = nil
+		if got := n.file("memory.dirty_min"); got != "65536" {
+			t.Errorf("the pod has %s", got)
+		}
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metrics())
+	}
+}
+
+// BenchmarkCreateContainer times what the runtime waits for when it creates a container: with no
+// plugin, with one that the pod does not concern, and with knobs for container and pod.
+func BenchmarkCreateContainer(b *testing.B) {
+	knobs := []string{"dirty-min", "1M", "dirty-bytes", "50%", "pod.dirty-bytes", "25%"}
+	for _, c := range []struct {
+		name string
+		plug bool
+		pod  *api.PodSandbox
+	}{{"none", false, sandbox(knobs...)}, {"plain", true, sandbox()}, {"knobs", true, sandbox(knobs...)}} {
+		b.Run(c.name, func(b *testing.B) {
+			n := newNode(b)
+			n.load()
+			if c.plug {
+				_, stop := n.plug(allowed)
+				defer stop()
+			}
+			times := []time.Duration{}
+			for b.Loop() {
+				begun := time.Now()
+				r, err := n.runtime.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: c.pod, Container: container("a", 4<<20)})
+				times = append(times, time.Since(begun))
+				if given := len(r.GetAdjust().GetLinux().GetResources().GetUnified()) > 0; err != nil || given != (c.name == "knobs") {
+					b.Fatalf("%v, %v", r, err)
+				}
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Microseconds()), "us-median")
+			b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "us-p99")
+		})
+	}
+}

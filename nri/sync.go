@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"weir.dev/nri/knob"
+	"weir.dev/nri/want"
+)
+
+// Synchronize learns what is alive, after a start of the plugin's or of the runtime's. What has a
+// floor keeps it and counts, whatever is allowed by now. What was started meanwhile gets its knobs,
+// as far as they are allowed; a running container is not ended for a wish.
+func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.live
+	p.live = map[string]*pod{}
+	for _, s := range pods {
+		p.live[s.GetId()] = &pod{sandbox: s, containers: map[string]*api.Container{}}
+		if before := was[s.GetId()]; before != nil {
+			p.live[s.GetId()].unprotected = before.unprotected
+		}
+	}
+	for _, c := range containers {
+		if known := p.live[c.GetPodSandboxId()]; known != nil {
+			known.containers[c.GetId()] = c
+		}
+	}
+	p.synced = true
+	p.module = p.root.Module()
+	p.log.Info("synchronized", "pods", len(pods), "containers", len(containers), "module", p.module != 0)
+	return p.bring(false), nil
+}
+
+// moduleLooked notices that the module was loaded, or loaded again, which begins with no knob set:
+// live containers get theirs.
+func (p *plugin) moduleLooked() []*api.ContainerUpdate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.module
+	if p.module = p.root.Module(); p.module == was || p.module == 0 {
+		return nil
+	}
+	p.log.Info("the module was loaded: live pods get their knobs")
+	return p.bring(true)
+}
+
+// bring counts all floors anew and says what to update so that every live container has its knobs.
+// forgotten says that no file holds what the specification says.
+func (p *plugin) bring(forgotten bool) []*api.ContainerUpdate {
+	p.budget = want.Budget{}
+	type alive struct {
+		s *api.PodSandbox
+		c *api.Container
+	}
+	var all []alive
+	for _, known := range p.live {
+		s := known.sandbox
+		r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
+		r.OfPod.Values = want.Values{knob.DirtyMin: p.root.Get(pathOf(s), knob.DirtyMin)}
+		p.budget.Note(describe(s), r)
+		for c := range maps.Values(known.containers) {
+			r.Container = c.GetId()
+			r.OfContainer.Values = specified(c)
+			p.budget.Note(describe(s), r)
+			all = append(all, alive{s, c})
+		}
+	}
+	// One order for the same pods: which of them fit into a budget must not depend on chance.
+	slices.SortFunc(all, func(a, b alive) int { return cmp.Compare(a.c.GetId(), b.c.GetId()) })
+	var updates []*api.ContainerUpdate
+	for _, a := range all {
+		values, err := p.decide(a.s, a.c, limitOf(resources(a.c)))
+		if err != nil {
+			continue // It was logged, and the container keeps what it has.
+		}
+		has := specified(a.c)
+		if maps.Equal(values, has) && !forgotten || len(values) == 0 {
+			continue
+		}
+		p.settle(a.c, values)
+		u := update(a.c, values)
+		u.SetIgnoreFailure() // It may end at any moment.
+		updates = append(updates, u)
+	}
+	return updates
+}
+
+// specified is what a container's specification has of weir's files.
+func specified(c *api.Container) want.Values {
+	values := want.Values{}
+	for _, k := range knob.All {
+		if text, ok := resources(c).Unified[k.File]; ok {
+			if value, err := k.Parse(text); err == nil {
+				values[k] = value
+			}
+		}
+	}
+	return values
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package want
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir.dev/nri/cgroup"
+	"weir.dev/nri/knob"
+)
+
+// Prefix is what the names of weir's annotations begin with.
+const Prefix = "weir.dev/"
+
+// podScope is what the name of an annotation for the pod's own cgroup begins with.
+const podScope = "pod."
+
+// Pod is what is known of a pod when a container of it is created. NRI does not tell its service
+// account, so nothing here can depend on it.
+type Pod struct {
+	Namespace   string
+	Name        string
+	QoS         cgroup.QoS
+	Annotations map[string]string
+}
+
+// Values are what files are to hold.
+type Values map[*knob.Knob]uint64
+
+// Floor is what of the node they reserve.
+func (v Values) Floor() uint64 {
+	return v[knob.DirtyMin]
+}
+
+// Wanted is what a pod's cgroup, or a container's, is to have.
+type Wanted struct {
+	Values Values
+	// AsksFloor says that an annotation asks for the floor, so that it counts against a budget.
+	AsksFloor bool
+}
+
+// asked is what annotations say, sorted by whom it is for.
+type asked struct {
+	pod, all  settings
+	container map[string]settings
+}
+
+// read sorts a pod's annotations. Every one that is weir's is checked, also those for containers
+// that are not being created now: a typing error must not pass as "no wish".
+func read(annotations map[string]string) (asked, error) {
+	a := asked{pod: settings{}, all: settings{}, container: map[string]settings{}}
+	var problems []error
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		name, ours := strings.CutPrefix(key, Prefix)
+		if !ours {
+			continue
+		}
+		name, isPod := strings.CutPrefix(name, podScope)
+		name, container, isOne := strings.Cut(name, ".")
+		k, known := knob.ByName(name)
+		if !known || isPod && isOne || isOne && container == "" {
+			problems = append(problems, fmt.Errorf(
+				"unknown annotation %s: expected %s and one of %s, before it `%s` for the pod's cgroup or after it `.` and a container's name",
+				key, Prefix, knob.Names(), podScope))
+			continue
+		}
+		setting, err := k.Set(annotations[key])
+		if err != nil {
+			problems = append(problems, fmt.Errorf("annotation %s: %w", key, err))
+			continue
+		}
+		switch {
+		case isPod:
+			a.pod[k] = setting
+		case isOne:
+			if a.container[container] == nil {
+				a.container[container] = settings{}
+			}
+			a.container[container][k] = setting
+		default:
+			a.all[k] = setting
+		}
+	}
+	return a, oneLine(problems)
+}
+
+// Anything says whether the pod is to have a knob anywhere. Where it cannot be told, it asks.
+func (c *Config) Anything(pod Pod) bool {
+	for key := range pod.Annotations {
+		if strings.HasPrefix(key, Prefix) {
+			return true
+		}
+	}
+	for _, d := range c.defaults {
+		if d.matches(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// ForPod is what the pod's own cgroup is to have. limit asks for its memory limit, 0 for none.
+func (c *Config) ForPod(pod Pod, limit func() (uint64, error)) (Wanted, error) {
+	a, err := read(pod.Annotations)
+	if err != nil {
+		return Wanted{}, err
+	}
+	presets := settings{}
+	for _, d := range c.defaults {
+		if d.matches(pod) {
+			maps.Copy(presets, d.pod)
+		}
+	}
+	w, err := values(presets, a.pod, limit)
+	if err != nil {
+		return w, fmt.Errorf("for the pod's cgroup: %w", err)
+	}
+	if weight, asks := a.pod[knob.DirtyWeight]; asks {
+		err = c.allowsWeight(pod, weight)
+	}
+	return w, err
+}
+
+// ForContainer is what a container's cgroup is to have.
+func (c *Config) ForContainer(pod Pod, name string, limit func() (uint64, error)) (Wanted, error) {
+	a, err := read(pod.Annotations)
+	if err != nil {
+		return Wanted{}, err
+	}
+	presets := settings{}
+	for _, d := range c.defaults {
+		if d.matches(pod) && d.containers.match(name) {
+			maps.Copy(presets, d.container)
+		}
+	}
+	maps.Copy(a.all, a.container[name])
+	return values(presets, a.all, limit)
+}
+
+func (d *preset) matches(pod Pod) bool {
+	return d.namespaces.match(pod.Namespace) && (d.qos == nil || d.qos[pod.QoS])
+}
+
+// values puts what was asked over the presets and resolves shares of the limit. A preset that is a
+// share of a limit that is not there is left out: its writer could not know of this pod.
+func values(presets, asked settings, limit func() (uint64, error)) (Wanted, error) {
+	w := Wanted{Values: Values{}}
+	for _, k := range knob.All {
+		setting, asks := asked[k]
+		if !asks {
+			preset, ok := presets[k]
+			if !ok {
+				continue
+			}
+			setting = preset
+		}
+		bytes := uint64(0)
+		if setting.IsShare() {
+			var err error
+			if bytes, err = limit(); err != nil {
+				return w, err
+			}
+			if bytes == 0 && !asks {
+				continue
+			}
+		}
+		value, err := setting.Value(bytes)
+		if err != nil {
+			return w, fmt.Errorf("%s: %w", k.File, err)
+		}
+		w.Values[k] = value
+		if k == knob.DirtyMin && asks && value > 0 {
+			w.AsksFloor = true
+		}
+	}
+	return w, nil
+}
+
+// oneLine joins problems for a place that shows one line.
+func oneLine(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	texts := make([]string, len(problems))
+	for i, problem := range problems {
+		texts[i] = problem.Error()
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
