@@ -40,16 +40,46 @@ fn the_agent_limits_who_allocates_most() {
     common::passes(&args);
 }
 
-#[test]
-#[ignore = "minutes: make proof"]
-fn the_agent_keeps_an_objective() {
+fn the_agent_keeps_an_objective_on(kernel: &str) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
     let script = format!("{root}/crates/weir/tests/guest/objective.sh");
     let words = "--count-instructions --cpus 1 --memory 768M --disk d=512M,ext4,4M/s --timeout 60m";
     let mut args: Vec<&str> = words.split_whitespace().collect();
-    args.extend(["--kernel", "debian:6.12", "--file", &tap, &script]);
+    args.extend(["--kernel", kernel, "--file", &tap, &script]);
     common::passes(&args);
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_keeps_an_objective() {
+    the_agent_keeps_an_objective_on("debian:6.12");
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_keeps_an_objective_on_the_oldest_kernel() {
+    the_agent_keeps_an_objective_on("debian:6.1");
+}
+
+/// Killed for writing on stock Linux, alive under the agent's rule. Counting instructions skips the
+/// seconds that the disk takes.
+fn a_rule_keeps_writers_alive_on(arguments: &[&str]) {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{root}/crates/weir/tests/guest/killed.sh");
+    let words = "--count-instructions --cpus 1 --memory 1500M --timeout 60m --driver brd \
+         --driver dm_delay --package dmsetup";
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--file", &tap, &script]);
+    args.extend(arguments);
+    common::passes(&args);
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn a_rule_keeps_writers_alive() {
+    a_rule_keeps_writers_alive_on(&["3", "32", "3", "ext4 xfs"]);
 }
 
 /// A scenario on the guest as on a host: judged, refused, killed again and again. Its clock counts

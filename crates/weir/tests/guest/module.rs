@@ -178,7 +178,15 @@ fn who_is_let_go_dirties_little_on_6_1() {
     passes("debian:6.1", "release.sh", TWO_DISKS, &[]);
 }
 
-const STALLS: &[&str] = &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"];
+const STALLS: &[&str] = &[
+    "--count-instructions",
+    "--cpus",
+    "1",
+    "--make",
+    "WEIR_FAULTS=y",
+    "--disk",
+    "d=512M,ext4,8M/s",
+];
 
 #[test]
 fn nothing_is_amended_while_blind() {
@@ -206,8 +214,28 @@ fn nothing_vouches_twice() {
 }
 
 #[test]
+fn young_cgroups_hold_no_more_than_one() {
+    let options = [
+        "--count-instructions",
+        "--cpus",
+        "1",
+        "--disk",
+        "d=1G,ext4,1M/s",
+    ];
+    passes("debian:6.12", "young.sh", &options, &[]);
+}
+
+#[test]
 fn a_refused_load_waits_for_nobody() {
-    let options = ["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,1M/s"];
+    let options = [
+        "--count-instructions",
+        "--cpus",
+        "1",
+        "--make",
+        "WEIR_FAULTS=y",
+        "--disk",
+        "d=512M,ext4,1M/s",
+    ];
     passes("debian:6.12", "settle.sh", &options, &[]);
 }
 
@@ -270,6 +298,9 @@ fn the_generic_flavour_takes_it_too() {
 fn every_way_to_write_is_no_worse_than_stock() {
     let compare = format!("{TESTS}/compare.sh:/compare.sh");
     let options = [
+        "--count-instructions",
+        "--cpus",
+        "1",
         "--disk",
         EXT4,
         "--file",

@@ -144,9 +144,27 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
     passes(kernel, &words(&options), "hostile.sh", arguments);
 }
 
-fn sleeping_writer(kernel: &str, options: &str, arguments: &[&str]) {
+/// What writers sleep on while it is removed. Their disks go in a guest of its own, with one CPU:
+/// with two, QEMU aborts now and then as the disk comes back (`iotlb_to_section`), because the one
+/// CPU still looks up a place in memory that the other has just moved.
+const LOSSES: &str = "cgroup controller task module \
+     astray/cgroup astray/controller astray/task astray/module";
+const LOST_DISKS: &str = "device astray/device";
+
+fn sleeping_writer(kernel: &str, options: &str, rounds: &str, kinds: &str) {
     let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {options}");
-    passes(kernel, &words(&options), "sleeping-writer.sh", arguments);
+    let arguments: Vec<&str> = [rounds]
+        .into_iter()
+        .chain(kinds.split_whitespace())
+        .collect();
+    passes(kernel, &words(&options), "sleeping-writer.sh", &arguments);
+}
+
+/// All of it, on a kernel that poisons freed memory.
+fn sleeping_writers(kernel: &str, rounds: &str) {
+    let options = format!("{POISON} --memory 1G --timeout 120m");
+    sleeping_writer(kernel, &options, rounds, LOSSES);
+    sleeping_writer(kernel, &format!("{options} --cpus 1"), rounds, LOST_DISKS);
 }
 
 #[test]
@@ -157,45 +175,40 @@ fn a_hostile_tenant_does_no_harm() {
 }
 
 #[test]
-fn a_writer_may_lose_what_it_sleeps_on_6_12() {
+fn a_writer_may_lose_what_it_sleeps_on() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
-    let arguments = ["2", "cgroup", "controller", "task", "device", "module"];
-    sleeping_writer("debian:6.12", &options, &arguments);
+    let kinds = "cgroup controller task module astray/cgroup astray/task";
+    sleeping_writer("debian:6.12", &options, "1", kinds);
 }
 
 #[test]
-fn a_writer_astray_may_lose_what_it_sleeps_on() {
-    let options = format!("{POISON} --memory 1G --timeout 15m");
-    let arguments = ["1", "astray/cgroup", "astray/task", "astray/device"];
-    sleeping_writer("debian:6.12", &options, &arguments);
+fn a_writer_may_lose_its_disk() {
+    let options = format!("{POISON} --memory 1G --cpus 1 --timeout 15m");
+    sleeping_writer("debian:6.12", &options, "1", LOST_DISKS);
 }
 
 #[test]
-#[ignore = "two minutes: make proof"]
+#[ignore = "four minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_6_1() {
-    let options = format!("{POISON} --memory 1G --timeout 15m");
-    sleeping_writer("debian:6.1", &options, &["2"]);
+    sleeping_writers("debian:6.1", "2");
 }
 
 #[test]
-#[ignore = "two minutes: make proof"]
+#[ignore = "four minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_7_3() {
-    let options = format!("{POISON} --memory 1G --timeout 15m");
-    sleeping_writer("debian:7.3", &options, &["2"]);
+    sleeping_writers("debian:7.3", "2");
 }
 
 #[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_12() {
-    let options = format!("{POISON} --memory 1G --timeout 120m");
-    sleeping_writer("debian:6.12", &options, &["50"]);
+    sleeping_writers("debian:6.12", "50");
 }
 
 #[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_1() {
-    let options = format!("{POISON} --memory 1G --timeout 120m");
-    sleeping_writer("debian:6.1", &options, &["50"]);
+    sleeping_writers("debian:6.1", "50");
 }
 
 #[test]
@@ -204,17 +217,7 @@ fn fifty_writers_may_lose_what_they_sleep_on_the_debug_kernel() {
     // An emulated clock runs away from so slow a kernel: its writers are awake again before the
     // script has removed anything.  A disk that can be pulled keeps time by no counted instruction.
     let options = "--count-instructions --memory 2G --timeout 240m";
-    let arguments = [
-        "50",
-        "cgroup",
-        "controller",
-        "task",
-        "module",
-        "astray/cgroup",
-        "astray/controller",
-        "astray/task",
-    ];
-    sleeping_writer("debug", options, &arguments);
+    sleeping_writer("debug", options, "50", LOSSES);
 }
 
 #[test]
@@ -233,7 +236,7 @@ fn a_hostile_tenant_on_the_kcsan_kernel() {
         "hostile-kcsan",
         "debug-kcsan",
         options,
-        &["600", "1", "tiers"],
+        &["600", "1", "tiers", "steady"],
     );
 }
 

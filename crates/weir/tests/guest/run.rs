@@ -11,7 +11,14 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/short.toml");
     let run = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args([
-            "run", scenario, "--on", "lab", "--record", "--json", "--out",
+            "run",
+            scenario,
+            "--on",
+            "lab",
+            "--count-instructions",
+            "--record",
+            "--json",
+            "--out",
         ])
         .arg(out.path())
         .output()
@@ -71,7 +78,7 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
         for file in [
             "console.log",
             "results.jsonl",
-            "plan.json",
+            "guest.json",
             "alone.csv",
             "both.csv",
             "alone.weir",
