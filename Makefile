@@ -166,7 +166,8 @@ nri-image: nri ## make the image of nri/weir-nri.yaml, target/kubernetes/weir-nr
 
 test-nri: ## check the Go code's format and lints, run its tests
 	@tools/setup.sh go
-	cd nri && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./... && go test ./...
+	cd nri && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
+	cd nri && go vet ./... && go test ./...
 
 test-kubernetes: setup deb nri-image ## pods through containerd's CRI in a Debian 13 guest, with weir-nri (half an hour; WEIR_TESTS="prepare install knobs" for less)
 	@tools/setup.sh system
