@@ -29,7 +29,9 @@
  * one cgroup holds pages that no ceiling reaches; or it is as small as it gets, and
  * the waits are still half as long as without it or longer: the disk is slow, or the
  * cgroup whose objective it is makes its own waits.  After ten minutes of that nobody
- * is limited for ten minutes, the next time for twenty, up to 160.  Only a bound that is
+ * is limited for ten minutes, the next time for twenty, up to 160.  So it is after forty
+ * minutes with the smallest budget and a broken bound, whatever it helped: one long wait
+ * at the beginning does not vouch for that for good.  Only a bound that is
  * kept for three seconds begins the count anew; else one dip in ten minutes would
  * keep the others limited for good.
  *
@@ -52,6 +54,7 @@
 #define FORGET_MS	300000ULL
 #define IDLE_MS		60000ULL
 #define VAIN_MS		600000ULL
+#define STUCK_MS	(4 * VAIN_MS)
 /* Each rest is twice as long as the one before, so often. */
 #define DOUBLED		4ULL
 #define MS_PER_S	1000ULL
@@ -98,7 +101,6 @@ static void begin(struct weir_objective *objective,
 		return;
 	set(objective, budget);
 	objective->without = look->value;
-	objective->vain_ms = 0;
 }
 
 /* The limits are of no use: none for a while. */
@@ -107,6 +109,8 @@ static void rest(struct weir_objective *objective)
 	weir_u64 doubled = least(objective->rested, DOUBLED);
 
 	set(objective, WEIR_UNLIMITED);
+	objective->vain_ms = 0;
+	objective->stuck_ms = 0;
 	objective->rest_ms = VAIN_MS << doubled;
 	objective->rested = doubled + 1;
 }
@@ -117,14 +121,18 @@ static void count_vain(struct weir_objective *objective,
 {
 	int settled = !late && objective->held_ms >= SETTLE_MS;
 	int broken = look->measured && look->value > look->bound;
-	int helps = objective->budget > weir_saturate(look->least) ||
-		    look->value < objective->without / 2;
+	int stuck = settled && broken && objective->budget <= weir_saturate(look->least);
+	int helps = look->value < objective->without / 2;
 
-	if (late || (settled && broken && !helps)) {
+	if (stuck)
+		objective->stuck_ms = weir_saturate(
+			weir_add(objective->stuck_ms, look->elapsed_ms));
+	if (late || (stuck && !helps)) {
 		objective->vain_ms = weir_saturate(
 			weir_add(objective->vain_ms, look->elapsed_ms));
-	} else if (settled && look->measured && !broken) {
+	} else if (settled && objective->calm_ms >= SETTLE_MS) {
 		objective->vain_ms = 0;
+		objective->stuck_ms = 0;
 		objective->rested = 0;
 	}
 }
@@ -135,7 +143,7 @@ static void cut(struct weir_objective *objective,
 	weir_u64 floor = weir_saturate(look->least);
 
 	objective->wall = objective->budget;
-	if (objective->budget / 2 >= floor)
+	if (objective->budget && objective->budget / 2 >= floor)
 		set(objective, objective->budget / 2);
 	else if (objective->budget > floor)
 		set(objective, floor);
@@ -187,7 +195,7 @@ void weir_objective_step(struct weir_objective *objective,
 	objective->held_ms = late ? 0 :
 		weir_saturate(weir_add(objective->held_ms, elapsed));
 	count_vain(objective, look, late);
-	if (objective->vain_ms >= VAIN_MS) {
+	if (objective->vain_ms >= VAIN_MS || objective->stuck_ms >= STUCK_MS) {
 		rest(objective);
 		return;
 	}

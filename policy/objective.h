@@ -19,6 +19,7 @@ struct weir_objective {
 	weir_u64 calm_ms;	/* measured since the bound was last broken */
 	weir_u64 idle_ms;	/* since anything was last measured that counts */
 	weir_u64 vain_ms;	/* limits are in force, and the bound is not kept */
+	weir_u64 stuck_ms;	/* of that, with the smallest budget, whatever it helps */
 	weir_u64 without;	/* the value that made the budget */
 	weir_u64 rest_ms;	/* nobody is limited for so long, as it was in vain */
 	weir_u64 rested;	/* so often in a row */

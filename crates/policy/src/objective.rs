@@ -30,6 +30,8 @@ pub struct Objective {
     pub idle_ms: u64,
     /// Limits are in force that do not keep the bound for so long.
     pub vain_ms: u64,
+    /// They are as tight as they get, and the bound is broken, for so long.
+    pub stuck_ms: u64,
     /// The value that made the budget.
     pub without: u64,
     /// No cgroup is limited for so long, as limits did not help.
@@ -47,6 +49,7 @@ impl Default for Objective {
             calm_ms: 0,
             idle_ms: 0,
             vain_ms: 0,
+            stuck_ms: 0,
             without: 0,
             rest_ms: 0,
             rested: 0,
@@ -235,11 +238,47 @@ mod tests {
 
     #[test]
     fn limits_that_help_stay_though_the_bound_is_out_of_reach() {
-        let limited = limited_s(7_200, |_, objective| match objective.budget {
+        let limited = limited_s(2_300, |_, objective| match objective.budget {
             UNLIMITED => look(800, 9_000),
             budget => look(100, budget),
         });
-        assert!(limited > 7_100, "{limited} s of 7,200");
+        assert!(limited > 2_290, "{limited} s of 2,300");
+    }
+
+    #[test]
+    fn limits_end_though_the_bound_is_kept_for_a_look_now_and_then() {
+        let limited = limited_s(7_200, |second, objective| {
+            let value = if second % 540 == 539 { 5 } else { 800 };
+            look(value, objective.budget.min(9_000))
+        });
+        assert!(limited < 2_500, "{limited} s of 7,200");
+    }
+
+    #[test]
+    fn limits_end_though_nothing_is_measured_for_a_minute_now_and_then() {
+        let limited = limited_s(7_200, |second, objective| Look {
+            measured: u32::from(second % 540 >= 62),
+            ..look(800, objective.budget.min(9_000))
+        });
+        assert!(limited < 3_000, "{limited} s of 7,200");
+    }
+
+    #[test]
+    fn one_long_wait_at_first_limits_nobody_for_good() {
+        let limited = limited_s(7_200, |second, objective| {
+            let value = if second == 0 { 20_000 } else { 800 };
+            look(value, objective.budget.min(9_000))
+        });
+        assert!(limited < 3_700, "{limited} s of 7,200");
+    }
+
+    #[test]
+    fn a_least_budget_of_nothing_ends_as_well() {
+        let limited = limited_s(7_200, |_, objective| Look {
+            least: 0,
+            ..look(800, objective.budget.min(9_000))
+        });
+        assert!(limited < 2_500, "{limited} s of 7,200");
     }
 
     #[test]
@@ -313,10 +352,11 @@ mod tests {
         /// For any numbers: a budget is not below the least, nor above the wall's three quarters
         /// when it grows; it never more than halves nor grows by more than a quarter.
         #[test]
-        fn any_look(state in any::<[u64; 9]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
+        fn any_look(state in any::<[u64; 10]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
             let before = Objective {
                 budget: state[0], wall: state[1], held_ms: state[2], calm_ms: state[3], idle_ms: state[4],
                 vain_ms: state[5], without: state[6], rest_ms: state[7], rested: state[8],
+                stuck_ms: state[9],
             };
             let look = Look {
                 value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured,
