@@ -39,14 +39,15 @@ static bool was_here(const struct weir_group *group, const struct bdi_writeback 
 
 /*
  * What the groups above know of @wb, up to @floored: they judged its passes while its
- * cgroup had no group.  One lock at a time: a look that one of them makes meanwhile
+ * cgroup had no group.  Nothing that is of use if @group may have known it before, @again:
+ * what it has noted since is lost, and they know less.  One lock at a time: a look that one of them makes meanwhile
  * may vouch for its pages twice.
  */
 static struct weir_device known_above(struct weir_group *group,
 				      const struct weir_group *floored,
-				      struct bdi_writeback *wb)
+				      struct bdi_writeback *wb, bool again)
 {
-	struct weir_device known = {};
+	struct weir_device known = { .again = again };
 	const struct weir_device *device = NULL;
 
 	while (group != floored && !device) {
@@ -101,8 +102,10 @@ static u64 newly_dirtied(struct weir_group *group, const struct weir_group *floo
 	raw_spin_lock(&group->lock);
 	device = find(group, wb);
 	if (!device) {
+		bool again = was_here(group, wb);
+
 		raw_spin_unlock(&group->lock);
-		known = known_above(group, floored, wb);
+		known = known_above(group, floored, wb, again);
 		raw_spin_lock(&group->lock);
 		device = find(group, wb) ?: place(group, wb, &known);
 	}

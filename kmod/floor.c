@@ -13,11 +13,11 @@
 
 /* What @wb's writer finds of the floor of @group, with @fresh pages in no sum. */
 static struct weir_floor_cover cover(struct weir_group *group,
-				     struct bdi_writeback *wb,
+				     struct bdi_writeback *wb, bool young,
 				     const struct weir_counts *own)
 {
 	struct weir_counts all = weir_tree_counts(group);
-	struct weir_counts more = weir_tree_unsummed(group, own);
+	struct weir_counts more = weir_tree_unsummed(group, young, own);
 	u64 fresh = more.dirty + more.writeback;
 	u64 by_folio = all.dirty + all.writeback + fresh;
 
@@ -39,6 +39,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct weir_seen *seen)
 {
 	struct weir_counts own = weir_tree_uncounted(group, wb->memcg_css);
+	bool young = group->css != wb->memcg_css;
 	u64 fresh = own.dirty + own.writeback;
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
@@ -49,10 +50,10 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 	};
 
 	weir_tree_fresh(group, seen);
-	pass.capped = weir_tree_full(group) ||
+	pass.capped = weir_tree_full(group, young, &own) ||
 		      fresh >= weir_memory_room(wb->memcg_css);
 	while ((group = weir_tree_floored(group))) {
-		struct weir_floor_cover found = cover(group, wb, &own);
+		struct weir_floor_cover found = cover(group, wb, young, &own);
 
 		weir_floor_cover(&pass, &found);
 		group = group->parent;

@@ -21,7 +21,7 @@
  * N x (2P + 16) / B turns.  Example: B = 131,072, five turns a second.  1,000
  * cgroups and 8 CPUs: every turn.  50,000 removed cgroups that still have pages,
  * 256 CPUs: 202 turns, 40 s.  Until a cgroup has been visited its pages count
- * for its ancestors by what its tasks' passes report (tree.c).
+ * for itself and other such cgroups by what passes report (tree.c).
  */
 #include "weir.h"
 #include <linux/hashtable.h>
@@ -45,9 +45,6 @@ static struct cgroup_subsys_state *wanted[16];
 
 /* The cgroup that was visited last; referenced.  The beat's. */
 static struct cgroup_subsys_state *visited;
-
-/* How often the walk has come to its end. */
-static u64 walks;
 
 /* Cost of a visit besides counting, in reads. */
 #define VISIT_COST	16
@@ -485,14 +482,8 @@ void weir_groups_walk(u32 budget)
 		if (held)
 			css_put(held);
 		held = NULL;
-		WRITE_ONCE(walks, walks + 1);
 	}
 	visited = held;
-}
-
-u64 weir_groups_walks(void)
-{
-	return READ_ONCE(walks);
 }
 
 /* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */

@@ -120,6 +120,8 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 	struct weir_counts own = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
+	/* a report does not tell what is in writeback, which a flusher does not count */
+	bool young = group->css != css && kind == WEIR_PASS_WRITER;
 
 	for (; group; group = group->parent) {
 		struct weir_counts counts, fresh;
@@ -128,7 +130,7 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 		if (!weir_group_has_ceiling(group))
 			continue;
 		counts = weir_tree_counts(group);
-		fresh = weir_tree_unsummed(group, &own);
+		fresh = weir_tree_unsummed(group, young, &own);
 		counts.dirty += fresh.dirty;
 		counts.writeback += fresh.writeback;
 		ceiling = weir_group_ceiling(group);

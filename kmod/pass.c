@@ -101,13 +101,14 @@ static void shorten_poll(struct weir_group *group,
 {
 	struct weir_counts own = weir_tree_uncounted(group, css);
 	struct weir_counts counts, fresh;
+	bool young = group->css != css;
 	u64 ceiling;
 
 	for (; group; group = group->parent) {
 		if (!weir_group_has_ceiling(group))
 			continue;
 		counts = weir_tree_counts(group);
-		fresh = weir_tree_unsummed(group, &own);
+		fresh = weir_tree_unsummed(group, young, &own);
 		counts.dirty += fresh.dirty;
 		counts.writeback += fresh.writeback;
 		ceiling = weir_group_ceiling(group);

@@ -148,10 +148,15 @@ struct weir_counts weir_tree_counts(struct weir_group *group)
 	};
 }
 
-/* What passes report is remembered for the round of the walk it is in and the next. */
-static u64 window(void)
+/*
+ * What passes report is remembered for YOUNG_MS, at most twice as long.  A cgroup whose
+ * tasks write has its record after some beats.  Not tied to the walk's end, which a
+ * tenant that makes cgroups without an end puts off.
+ */
+#define YOUNG_MS	2000ULL
+static u64 young_now_ms(void)
 {
-	return weir_groups_walks() * WEIR_CREDIT_WINDOW_MS;
+	return weir_now_ms() * (WEIR_CREDIT_WINDOW_MS / YOUNG_MS);
 }
 
 /*
@@ -163,26 +168,33 @@ void weir_tree_report(struct weir_group *group, u64 pages)
 {
 	for (; group; group = group->parent) {
 		raw_spin_lock(&group->lock);
-		weir_credit_charge(&group->young, window(), pages, 0);
+		weir_credit_charge(&group->young, young_now_ms(), pages, 0);
 		raw_spin_unlock(&group->lock);
 	}
 }
 
 /*
- * Pages of the subtree that no sum has: @own of one cgroup, or what passes of all
- * reported, if that is more.  Some of it is in the sums by now.
+ * Pages of @group's subtree that no sum has, in a pass of a cgroup that holds @own: its
+ * own or, if it is @young and has no record, what passes of all such cgroups reported, if
+ * that is more.  A report says neither whether the page is in a sum by now nor whether it
+ * is clean, so it counts for those alone who would find nothing otherwise: cgroups with a
+ * record are held for what sums have.
  */
-struct weir_counts weir_tree_unsummed(struct weir_group *group,
+struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 				      const struct weir_counts *own)
 {
 	struct weir_counts counts = *own;
 	u64 reported;
 
+	if (!young)
+		return counts;
 	if (!READ_ONCE(group->young.now_pages) &&
 	    !READ_ONCE(group->young.before_pages))
 		return counts;
 	raw_spin_lock(&group->lock);
-	reported = weir_credit_pages(&group->young, window());
+	/* forget what is over, or each pass would look for it under the lock */
+	weir_credit_charge(&group->young, young_now_ms(), 0, 0);
+	reported = weir_credit_pages(&group->young, young_now_ms());
 	raw_spin_unlock(&group->lock);
 	if (reported > own->dirty + own->writeback)
 		counts.dirty = reported - own->writeback;
@@ -237,17 +249,19 @@ u64 weir_tree_ceiling(const struct weir_group *group)
 
 /*
  * Does any subtree here or above hold all that its ceiling, or its memory, lets
- * floors fill?  After weir_tree_update().
+ * floors fill?  After weir_tree_update().  @young and @own as weir_tree_unsummed().
  */
-bool weir_tree_full(struct weir_group *group)
+bool weir_tree_full(struct weir_group *group, bool young,
+		    const struct weir_counts *own)
 {
 	for (; group; group = group->parent) {
 		struct weir_counts counts = weir_tree_counts(group);
+		struct weir_counts more = weir_tree_unsummed(group, young, own);
 		u64 most = weir_memory_room(group->css);
 
 		if (weir_group_has_ceiling(group))
 			most = min(most, weir_group_ceiling(group));
-		if (counts.dirty + counts.writeback >= most)
+		if (counts.dirty + counts.writeback + more.dirty + more.writeback >= most)
 			return true;
 	}
 	return false;

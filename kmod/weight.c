@@ -253,7 +253,8 @@ static void note_looked(struct cgroup_subsys_state *css, bool owes)
 
 	rcu_read_lock();
 	group = payer(css);
-	if (group)
+	/* that one of those it pays for owes nothing is not said of the others */
+	if (group && (owes || group->css == css))
 		WRITE_ONCE(group->share.looked, this_tick() | (owes ? OWES : 0));
 	rcu_read_unlock();
 }

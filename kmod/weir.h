@@ -191,7 +191,6 @@ void weir_groups_make_wanted(void);
 void weir_groups_rest(void);
 void weir_groups_stay(void);
 void weir_groups_walk(u32 budget);
-u64 weir_groups_walks(void);
 void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
@@ -301,14 +300,15 @@ void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 void weir_tree_report(struct weir_group *group, u64 pages);
-struct weir_counts weir_tree_unsummed(struct weir_group *group,
+struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 				      const struct weir_counts *own);
 u64 weir_tree_claim(const struct weir_group *group);
 struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
 u64 weir_tree_ceiling(const struct weir_group *group);
-bool weir_tree_full(struct weir_group *group);
+bool weir_tree_full(struct weir_group *group, bool young,
+		    const struct weir_counts *own);
 struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 

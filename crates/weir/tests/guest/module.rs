@@ -214,6 +214,20 @@ fn nothing_vouches_twice() {
 }
 
 #[test]
+fn an_evicted_device_vouches_for_nothing() {
+    let options = [
+        "--count-instructions",
+        "--cpus",
+        "1",
+        "--driver",
+        "brd",
+        "--disk",
+        "d=64M,ext4",
+    ];
+    passes("debian:6.12", "evicted.sh", &options, &[]);
+}
+
+#[test]
 fn young_cgroups_hold_no_more_than_one() {
     let options = [
         "--count-instructions",
