@@ -108,12 +108,14 @@ fn job(fio: &Value) -> Job {
     let (reads, writes) = (count("read", "total_ios"), count("write", "total_ios"));
     let direction = if reads > writes { "read" } else { "write" };
     let latency = |kind: &str, path: &str| {
-        let ns = |key: &str| count(kind, &format!("{path}/{key}"));
+        let max_ns = count(kind, &format!("{path}/max"));
+        // fio's percentile is the middle of a histogram's bucket, which may lie above the maximum.
+        let percentile = |key| count(kind, &format!("{path}/percentile/{key}")).min(max_ns);
         Latency {
-            p50_ns: ns("percentile/50.000000"),
-            p99_ns: ns("percentile/99.000000"),
-            p999_ns: ns("percentile/99.900000"),
-            max_ns: ns("max"),
+            p50_ns: percentile("50.000000"),
+            p99_ns: percentile("99.000000"),
+            p999_ns: percentile("99.900000"),
+            max_ns,
         }
     };
     Job {
@@ -270,6 +272,18 @@ mod tests {
         let job = job(&fio);
         assert_eq!(job.latency, Some(latency(10, 40)));
         assert_eq!(job.sync, Some(latency(1000, 4000)));
+    }
+
+    #[test]
+    fn no_percentile_is_above_the_maximum() {
+        let fio = serde_json::json!({
+            "write": {"iops": 1.0, "bw_bytes": 4096, "total_ios": 9,
+                "clat_ns": {"max": 198_000_000, "percentile":
+                    {"50.000000": 9, "99.000000": 198_180_864, "99.900000": 198_180_864}}},
+        });
+        let latency = job(&fio).latency.expect("writes were timed");
+        assert_eq!((latency.p50_ns, latency.p99_ns), (9, 198_000_000));
+        assert_eq!(latency.p999_ns, latency.max_ns);
     }
 
     #[test]
