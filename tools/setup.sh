@@ -130,7 +130,19 @@ if [ "$(id -u)" -ne 0 ]; then
 	as_root="sudo"
 fi
 echo "setup: asking apt for$lacking" >&2
-$as_root apt-get update -qq
+# Another apt, unattended-upgrades perhaps, may hold the locks. apt can wait for dpkg's, but not for
+# that of its lists.
+tries=60
+until said=$($as_root apt-get update -qq 2>&1); do
+	case $said in
+	*"Could not get lock"*) ;;
+	*) fail "apt-get update: $said" ;;
+	esac
+	[ $tries -gt 0 ] || fail "another apt has held its lists for ten minutes: $said"
+	[ $tries -lt 60 ] || echo "setup: another apt holds its lists, waiting for ten minutes at most" >&2
+	tries=$((tries - 1))
+	sleep 10
+done
 case $lacking in
 *RUST*)
 	# Debian 12 has a newer Rust under names of its own, kept up to date for its browsers.
@@ -143,6 +155,6 @@ case $lacking in
 	;;
 esac
 # shellcheck disable=SC2086 # a list of packages
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $lacking >&2
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y -o DPkg::Lock::Timeout=600 --no-install-recommends $lacking >&2
 [ "${1-}" != go ] || go_is_new_enough || fail "apt's Go is too old, 1.$oldest_go or newer is needed"
 has_all_of_rust || fail "apt's Rust is too old, 1.$oldest_rust or newer with rustfmt and clippy is needed: install it with rustup"
