@@ -196,15 +196,17 @@ int weir_group_make(struct cgroup_subsys_state *css)
 
 /*
  * The same without waiting for memory.  A cgroup that a knob above is about gets
- * its group even if it has no memory left to charge it to: otherwise it could
- * escape its parent's ceiling by filling its own memory.max.
+ * its group even if it has no memory left: otherwise it could escape its parent's
+ * ceiling by filling its own memory.max.  It is charged all the same, beyond the
+ * limit, as the kernel does for an allocation that cannot wait: otherwise a tenant
+ * whose cgroups have no room would have the host's memory for their groups.
  */
 static struct weir_group *make_now(struct cgroup_subsys_state *css, bool bound)
 {
 	struct weir_group *group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT);
 
 	if (!group && bound)
-		group = allocate(css, GFP_NOWAIT);
+		group = allocate(css, GFP_ATOMIC | __GFP_ACCOUNT);
 	if (group)
 		insert(group);
 	return group;

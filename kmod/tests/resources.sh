@@ -85,6 +85,29 @@ less() {
 }
 ok "nor anything charged" soon less
 
+# of a hundred that have no memory left when a knob above wants their records
+make pod 100
+i=0
+while [ $i -lt 100 ]; do
+	echo 0 >pod/$i/memory.max
+	i=$((i + 1))
+done
+before=$(charged)
+echo 512M >pod/memory.dirty_bytes
+more() {
+	[ "$(groups)" -ge 101 ]
+}
+ok "cgroups without memory have records, too" soon more
+after=$(charged)
+echo "# charged: $before bytes before, $after with 100 records"
+ok "which are charged all the same" between $((before + 100 * 2048)) "$after" $((before + 100 * 16384))
+echo max >pod/memory.dirty_bytes
+i=0
+while [ $i -lt 100 ]; do
+	rmdir pod/$i
+	i=$((i + 1))
+done
+
 # on and off
 mkdir toggle
 hooked() {
