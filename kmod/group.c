@@ -459,13 +459,13 @@ void weir_groups_walk(u32 budget)
 			css_put(held);
 		held = NULL;
 		chunk += group_visit(pos);
-		if (weir_layout.reparents && css_tryget(pos)) {
+		if (weir_layout.reparents && weir_css_get(pos)) {
 			spin_unlock(&weir_lock);
 			chunk += inherit(pos);
 			spin_lock(&weir_lock);
 			css_put(pos);
 		}
-		if (chunk < CHUNK_READS || !css_tryget(pos))
+		if (chunk < CHUNK_READS || !weir_css_get(pos))
 			continue;
 		held = pos;
 		spent += chunk;

@@ -170,7 +170,7 @@ static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
 		kept = NULL;
 		for_each_node_mask(node, *nodes)
 			pages += lru_pages(mem_cgroup_from_css(pos), node);
-		if (++visits % 32 || !css_tryget(pos))
+		if (++visits % 32 || !weir_css_get(pos))
 			continue;
 		kept = pos;
 		if (fatal_signal_pending(current))

@@ -206,12 +206,22 @@ static inline bool weir_css_alive(struct cgroup_subsys_state *css)
 }
 
 /*
+ * Hold a cgroup that a walk has come to.  One that is about to come online may fail
+ * to: then the kernel frees it after a grace period, whoever holds it.
+ */
+static inline bool weir_css_get(struct cgroup_subsys_state *css)
+{
+	return (READ_ONCE(css->flags) & CSS_ONLINE || css_is_dying(css)) &&
+	       css_tryget(css);
+}
+
+/*
  * Let others run, and RCU go on, at each 256th in a walk over the children of a
  * cgroup that the caller holds.  Under RCU: @child stays in the list while it is held.
  */
 static inline void weir_rest_at(struct cgroup_subsys_state *child, u32 nth)
 {
-	if (nth % 256 || !css_tryget(child))
+	if (nth % 256 || !weir_css_get(child))
 		return;
 	rcu_read_unlock();
 	cond_resched();
