@@ -401,8 +401,11 @@ static u32 inherit(struct cgroup_subsys_state *css)
 	return cost + see_removed(css, WEIR_REPARENTED, WEIR_INHERITED);
 }
 
-/* One cgroup of the walk; returns what that took, in reads.  Under weir_lock. */
-static u32 group_visit(struct cgroup_subsys_state *css)
+/*
+ * One cgroup of the walk; returns what that took, in reads.  @making is what may be
+ * spent on new groups.  Under weir_lock.
+ */
+static u32 group_visit(struct cgroup_subsys_state *css, u32 *making)
 {
 	struct weir_group *group, *parent;
 	u32 cost = VISIT_COST + css->cgroup->level;
@@ -413,12 +416,13 @@ static u32 group_visit(struct cgroup_subsys_state *css)
 	group = weir_group_find(css);
 	if (!group) {
 		parent = weir_group_find(css->parent);
-		if (!parent || !weir_tree_bound(parent))
+		if (!parent || !weir_tree_bound(parent) || !*making)
 			return cost;
 		cost += weir_count_cost();
 		if (weir_css_alive(css) || holds_pages(css)) {
 			group = make_now(css, true);
 			cost += MAKE_COST;
+			*making -= min_t(u32, *making, MAKE_COST);
 		}
 	}
 	if (group && !is_done(group) && weir_tree_bound(group)) {
@@ -445,11 +449,14 @@ static struct cgroup_subsys_state *root(void)
  * Go on with the walk over all cgroups, for about @budget reads or to its end:
  * make groups where they are missing, drop those that are done, and evaluate the
  * others that a knob is about.  Only the beat does this.  The lock is held for
- * CHUNK_READS reads at a time.
+ * CHUNK_READS reads at a time.  New groups take three quarters of the budget at most,
+ * those beyond are for the next round: a tenant that makes cgroups as fast as the walk
+ * makes groups for them would keep it among them.
  */
 void weir_groups_walk(u32 budget)
 {
 	struct cgroup_subsys_state *pos = visited, *held = visited;
+	u32 making = budget / 4 * 3;
 	u32 spent = 0, chunk = 0;
 
 	rcu_read_lock();
@@ -458,7 +465,7 @@ void weir_groups_walk(u32 budget)
 		if (held)
 			css_put(held);
 		held = NULL;
-		chunk += group_visit(pos);
+		chunk += group_visit(pos, &making);
 		if (weir_layout.reparents && weir_css_get(pos)) {
 			spin_unlock(&weir_lock);
 			chunk += inherit(pos);

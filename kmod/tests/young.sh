@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Cgroups that have no record yet hold no more together than their parent's floor or ceiling: 50
-# are made at once, and each writes 1 MiB before a beat has seen it.  Wants one CPU that counts
-# instructions, and a slow disk "d".
+# are made at once, and each writes 1 MiB before a beat has seen it.  1,500 that all want a record
+# do not keep the walk from what comes after them.  Wants one CPU that counts instructions, and a
+# slow disk "d".
 . /tap.sh
 children=50
 insmod /weir.ko || exit 1
@@ -50,5 +51,19 @@ ok "below a floor of 16 MiB they stay near the host's limit of 24 MiB" between 8
 flood ceiling memory.dirty_bytes 8M
 # each dirties 32 pages before its first pass, 6400 KiB in all
 ok "below a ceiling of 8 MiB they hold little more" between 4096 "$peak" 14592
+
+# the floor of a removed cgroup ends with the walk, which comes by the tenant's first
+mkdir $root/tenant $root/gone
+echo "+memory" >$root/tenant/cgroup.subtree_control
+seq 1500 | sed "s,^,$root/tenant/," | xargs mkdir
+echo 16M >$root/gone/memory.dirty_min
+floors=$(cat /sys/kernel/weir/floors_wanted_bytes)
+sleep 1
+echo 512M >$root/tenant/memory.dirty_bytes
+rmdir $root/gone
+usleep 1000000
+ok "many new cgroups of a tenant do not keep a removed cgroup's floor" \
+	is $((floors - $(cat /sys/kernel/weir/floors_wanted_bytes))) 16777216
+echo "# $(cat /sys/kernel/weir/groups) records" >&2
 rmmod weir
 finish
