@@ -196,12 +196,29 @@ static void share_leave(struct weir_account *account)
 	raw_spin_unlock_irqrestore(&joining_lock, flags);
 }
 
+/*
+ * No pass may come to take weight.c's mark back: the kernel does not as long as
+ * nobody sleeps in its throttle.
+ */
+static void unmark(struct weir_account *account)
+{
+	struct bdi_writeback *wb = weir_wb_of(account->bdi_id, account->group->css);
+
+	/* two look-ups and a lock take as long */
+	steps -= 8;
+	if (!wb)
+		return;
+	weir_weight_look_later(wb);
+	wb_put(wb);
+}
+
 /* Nobody waits for an account that is in no list; a pass may use it anew at once. */
 static void release(struct weir_account *account)
 {
 	struct weir_group *group = account->group;
 	unsigned long flags;
 
+	unmark(account);
 	raw_spin_lock_irqsave(&group->lock, flags);
 	/* these are read without the lock */
 	WRITE_ONCE(account->bdi_id, 0);
@@ -625,8 +642,10 @@ void weir_weight_drop(struct weir_group *group)
 	share->gone = true;
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	for (i = 0; i < WEIR_ACCOUNTS; i++) {
-		if (share->accounts[i].bdi_id)
-			share_leave(&share->accounts[i]);
+		if (!share->accounts[i].bdi_id)
+			continue;
+		unmark(&share->accounts[i]);
+		share_leave(&share->accounts[i]);
 	}
 	for (i = 0; i < WEIR_CONTESTS; i++) {
 		if (share->contests[i].bdi_id)

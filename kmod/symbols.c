@@ -170,7 +170,7 @@ unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
 
 /*
  * What the cgroup of @css, not the root, has on a device, referenced, or NULL: it
- * has dirtied nothing there, or the device is gone.  May sleep.
+ * has dirtied nothing there, or the device is gone.  Takes spinlocks.
  */
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css)
 {

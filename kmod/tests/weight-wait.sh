@@ -59,4 +59,17 @@ soon sh -c '! grep -q . /sys/fs/cgroup/light/cgroup.procs'
 ok "a fatal signal ends a wait" between 0 $(($(date +%s) - start)) 1
 echo 1 >heavy/cgroup.kill
 { wait; } 2>/dev/null
+
+# who owed let the kernel look at its tasks after 8 pages: not for ever
+rmmod weir
+limits 268435456
+sync
+cd /sys/kernel/tracing || exit 1
+echo p:looks balance_dirty_pages >kprobe_events
+echo 1 >events/kprobes/looks/enable
+in_cgroup light dd if=/dev/zero of=/mnt/d/own bs=64k count=256 conv=notrunc 2>/dev/null
+looks=$(awk '$1 == "looks" { print $2 }' kprobe_profile)
+echo 0 >events/kprobes/looks/enable
+echo >kprobe_events
+ok "unloaded, of 4,096 pages the kernel looks as seldom as ever" between 1 "$looks" 250
 finish
