@@ -18,13 +18,17 @@ mkdir victim noisy
 echo 64M >victim/memory.max
 
 in_cgroup noisy fio --name=noisy --directory=/mnt/d --rw=write --bs=64k --size=128m --numjobs=2 --thread \
-	--time_based --runtime=25 --output=/dev/null &
+	--time_based --runtime=300 --output=/dev/null &
 noisy=$!
 in_cgroup victim fio --name=victim --directory=/mnt/d --rw=write --bs=4k --size=48m --rate=4m \
-	--time_based --runtime=25 --output=/dev/null &
+	--time_based --runtime=300 --output=/dev/null &
 victim=$!
+# 20 s, and longer where the guest gets little of its machine
+enough() {
+	[ $i -ge 200 ] && [ $((i % 50)) -eq 0 ] && [ "$(grep -c ' limit=' /sys/kernel/tracing/trace)" -ge 200 ]
+}
 i=0
-while kill -0 $victim 2>/dev/null; do
+until enough || ! kill -0 $victim 2>/dev/null; do
 	i=$((i + 1))
 	case $((i % 10)) in
 	0) echo 16M >victim/memory.dirty_min ;;
@@ -35,6 +39,8 @@ while kill -0 $victim 2>/dev/null; do
 	esac
 	usleep 100000
 done
+echo 1 >victim/cgroup.kill
+echo 1 >noisy/cgroup.kill
 wait $victim $noisy
 admitted=$(stat victim nr_floor_admitted)
 held=$(stat noisy nr_ceiling_held)

@@ -69,7 +69,8 @@ on_each_kernel! {
     the_dead_answer: "dead.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4"], &[];
     faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
     |
-    ceilings_bound_subtrees: "hierarchy.sh", &["--disk", EXT4, "--disk", "e=1G,ext4,32M/s"], &[];
+    ceilings_bound_subtrees: "hierarchy.sh", &["--count-instructions", "--cpus", "1", "--disk", EXT4,
+        "--disk", "e=1G,ext4,32M/s"], &[];
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--disk", EXT4], &[];
     cgroups_and_loads_may_storm: "storm.sh", &["--disk", EXT4], &["2", "100"];
     the_removed_leave_nothing: "reparent.sh", &["--disk", "d=1G,ext4"], &[];
@@ -86,6 +87,17 @@ fn floors_cover_subtrees_on_two_cpus() {
         "debian:6.12",
         "subtree.sh",
         &["--disk", "d=1G,ext4,8M/s"],
+        &[],
+    );
+}
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn ceilings_bound_subtrees_on_two_cpus() {
+    passes(
+        "debian:6.12",
+        "hierarchy.sh",
+        &["--disk", EXT4, "--disk", "e=1G,ext4,32M/s"],
         &[],
     );
 }
