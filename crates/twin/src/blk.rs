@@ -37,7 +37,7 @@ mod vary;
 
 pub use iocost::Weights;
 pub use request::{Request, Waiter, What};
-pub use throttle::Limit;
+pub use throttle::ThrotlGrp;
 pub use vary::Vary;
 
 use crate::mm::Mm;
@@ -87,8 +87,8 @@ pub struct Traits {
     pub vary: Option<Vary>,
     /// It is divided by weight.
     pub weights: Option<Weights>,
-    /// By cgroup and whether it is of reads.
-    pub limits: BTreeMap<(usize, bool), Limit>,
+    /// `io.max`, by cgroup and whether it is for reads.
+    pub limits: BTreeMap<(usize, bool), ThrotlGrp>,
 }
 
 /// A disk and the requests in its queue.
@@ -286,17 +286,17 @@ impl Device {
         }
     }
 
-    /// What a cgroup may do of reads, or of writes.
-    pub fn limit(&mut self, cgroup: usize, is_read: bool) -> Option<&mut Limit> {
+    /// `io.max` of a cgroup for reads, or for writes; none if it has none.
+    pub fn throttle(&mut self, cgroup: usize, is_read: bool) -> Option<&mut ThrotlGrp> {
         self.traits.limits.get_mut(&(cgroup, is_read))
     }
 
-    /// Whether it is.
+    /// Whether a cgroup has an `io.max` for reads, or for writes.
     pub fn is_limited(&self, cgroup: usize, is_read: bool) -> bool {
         self.traits.limits.contains_key(&(cgroup, is_read))
     }
 
-    /// Whether any cgroup is limited.
+    /// Whether any cgroup has an `io.max`.
     pub fn has_limits(&self) -> bool {
         !self.traits.limits.is_empty()
     }
@@ -317,7 +317,7 @@ impl Device {
             .all()
             .chain(&self.uncommitted)
             .chain(waiting)
-            .chain(self.traits.limits.values().flat_map(Limit::all))
+            .chain(self.traits.limits.values().flat_map(ThrotlGrp::all))
             .filter(|request| matches!(request.what, What::Pages { .. }))
             .map(|request| u64::from(request.pages))
             .sum()

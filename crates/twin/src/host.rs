@@ -68,7 +68,7 @@ impl Host {
             Event::Flusher(wb, number) => tasks.flusher_goes_on(wb as usize, number),
             Event::Complete(device) => tasks.request_ends(device as usize),
             Event::Commit(device) => tasks.server_commits(device as usize),
-            Event::Limit(device, cgroup, is_read) => {
+            Event::Throttled(device, cgroup, is_read) => {
                 tasks.lets_through(device as usize, cgroup as usize, is_read);
             }
             Event::Stall(device) => tasks.disk_stands_still(device as usize),

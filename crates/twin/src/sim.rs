@@ -24,8 +24,8 @@ pub enum Event {
     Complete(u32),
     /// A server commits what it has taken.
     Commit(u32),
-    /// A limit of a cgroup on a disk, of reads or of writes, may let more through.
-    Limit(u32, u32, bool),
+    /// `io.max` of a cgroup on a disk, of reads or of writes, may let more through.
+    Throttled(u32, u32, bool),
     /// A disk stands still.
     Stall(u32),
     /// A filesystem's journal is due.

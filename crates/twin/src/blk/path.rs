@@ -43,18 +43,18 @@ impl Blk {
         let Some(at) = self.limit_from(device, cgroup, is_read) else {
             return self.goes_in_line(device, request);
         };
-        let limit = self.devices[device].limit(at, is_read);
-        if limit.is_some_and(|limit| limit.add(request)) {
+        let throttle = self.devices[device].throttle(at, is_read);
+        if throttle.is_some_and(|throttle| throttle.add(request)) {
             self.lets_through(device, at, is_read);
         }
     }
 
-    /// A limit lets through who may go now, and looks again when the next may.
+    /// Lets the requests through that `io.max` allows now, and comes back when it allows the next.
     pub fn lets_through(&mut self, device: usize, cgroup: usize, is_read: bool) {
         let now = self.tick();
         while let Some(next) = self.devices[device]
-            .limit(cgroup, is_read)
-            .and_then(|limit| limit.next(now))
+            .throttle(cgroup, is_read)
+            .and_then(|throttle| throttle.next(now))
         {
             match next {
                 Ok(request) => match self.cgroups[cgroup].parent {
@@ -62,7 +62,7 @@ impl Blk {
                     None => self.goes_in_line(device, request),
                 },
                 Err(ticks) => {
-                    let event = Event::Limit(device as u32, cgroup as u32, is_read);
+                    let event = Event::Throttled(device as u32, cgroup as u32, is_read);
                     let at = wake_at(self.now, ticks);
                     return self.schedule(at, event);
                 }

@@ -21,22 +21,22 @@ use std::collections::VecDeque;
 
 const SLICE: Ticks = HZ / 10;
 
-/// Limits, what was done of them, and who waits for them.
+/// A cgroup's limits on a disk, in one direction (`struct throtl_grp`), and the requests that wait.
 #[derive(Clone, Debug)]
-pub struct Limit {
+pub struct ThrotlGrp {
     /// Bytes and requests per second.
     rates: [u64; 2],
-    /// Of each, since `begins`.
+    /// Bytes and requests since `begins`.
     done: [u64; 2],
     begins: Ticks,
     ends: Ticks,
     waiting: VecDeque<Request>,
 }
 
-impl Limit {
-    /// So many bytes and requests a second.
-    pub fn new(bytes: Option<u64>, requests: Option<u64>) -> Limit {
-        Limit {
+impl ThrotlGrp {
+    /// Limits of so many bytes and requests a second.
+    pub fn new(bytes: Option<u64>, requests: Option<u64>) -> ThrotlGrp {
+        ThrotlGrp {
             rates: [bytes, requests].map(|rate| rate.unwrap_or(u64::MAX)),
             done: [0; 2],
             begins: 0,
@@ -45,13 +45,13 @@ impl Limit {
         }
     }
 
-    /// One more waits; true if it is the only one.
+    /// Adds a request to those that wait; true if it is the only one.
     pub fn add(&mut self, request: Request) -> bool {
         self.waiting.push_back(request);
         self.waiting.len() == 1
     }
 
-    /// The first, if it may go now; or in how many ticks to ask again. None if no request waits.
+    /// The first request, if it may go now; or in how many ticks to ask again. None if none waits.
     pub fn next(&mut self, now: Ticks) -> Option<Result<Request, Ticks>> {
         let first = *self.waiting.front()?;
         let amounts = [u64::from(first.pages) * PAGE, 1];
@@ -64,7 +64,7 @@ impl Limit {
         }
     }
 
-    /// All who wait.
+    /// All requests that wait.
     #[cfg(any(test, debug_assertions))]
     pub fn all(&self) -> impl Iterator<Item = &Request> {
         self.waiting.iter()
@@ -121,7 +121,7 @@ mod tests {
     }
 
     /// When each goes of those that come at the tick 1,000.
-    fn times(mut limit: Limit, sizes: &[u32]) -> Vec<Ticks> {
+    fn times(mut limit: ThrotlGrp, sizes: &[u32]) -> Vec<Ticks> {
         for size in sizes {
             limit.add(pages(*size));
         }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn worked_example() {
         assert_eq!(
-            times(Limit::new(Some(1 << 20), None), &[16; 3]),
+            times(ThrotlGrp::new(Some(1 << 20), None), &[16; 3]),
             [0, 31, 31]
         );
     }
@@ -146,7 +146,7 @@ mod tests {
     /// 8 MiB at 1 MiB a second.
     #[test]
     fn what_is_larger_than_a_slice_waits_for_as_much_time() {
-        let times = times(Limit::new(Some(1 << 20), None), &[2048; 3]);
+        let times = times(ThrotlGrp::new(Some(1 << 20), None), &[2048; 3]);
         for (time, seconds) in times.iter().zip([8, 16, 24]) {
             assert!(
                 (seconds * HZ - SLICE..=seconds * HZ + SLICE).contains(time),
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn requests_are_limited_whatever_their_size() {
-        let times = times(Limit::new(None, Some(50)), &[1; 501]);
+        let times = times(ThrotlGrp::new(None, Some(50)), &[1; 501]);
         assert_eq!(times[..6], [0, 0, 0, 0, 0, 30], "five in a slice");
         assert!(
             (10 * HZ - SLICE..=10 * HZ + SLICE).contains(&times[500]),

@@ -96,10 +96,10 @@ impl Mm {
             self.cgroups[cgroup].domain.dirty_limit,
         ];
         let mut smoothed = [(); 2].map(|()| None);
-        for (index, (view, position)) in views.iter().enumerate() {
+        for (index, (view, pos_ratio)) in views.iter().enumerate() {
             let mut view = *view;
             view.limits.dom_limit = limits[index];
-            smoothed[index] = Some((view, *position));
+            smoothed[index] = Some((view, *pos_ratio));
         }
         let views: Vec<(Dtc, u64)> = smoothed.into_iter().flatten().collect();
         let wb = &mut self.wbs[wb];

@@ -107,10 +107,10 @@ impl Rates {
     /// pass gives the domains it found with their positions, others none.
     pub fn adapt(&mut self, dirtied: u64, written: u64, now: Ticks, views: &[(Dtc, u64)]) {
         let elapsed = (now - self.bw_time_stamp).max(1);
-        for (view, position) in views {
+        for (view, pos_ratio) in views {
             self.adapt_base(
                 view,
-                *position,
+                *pos_ratio,
                 (dirtied - self.dirtied_stamp) * HZ / elapsed,
             );
         }
@@ -137,10 +137,10 @@ impl Rates {
         self.avg_write_bandwidth = average.max(1);
     }
 
-    fn adapt_base(&mut self, view: &Dtc, position: u64, dirty_rate: u64) {
+    fn adapt_base(&mut self, view: &Dtc, pos_ratio: u64, dirty_rate: u64) {
         let base = self.dirty_ratelimit;
         // The one more lets it grow from tiny values.
-        let task = ((base * position) >> RATELIMIT_CALC_SHIFT) + 1;
+        let task = ((base * pos_ratio) >> RATELIMIT_CALC_SHIFT) + 1;
         let balanced =
             wide(task, self.avg_write_bandwidth, dirty_rate | 1).min(self.avg_write_bandwidth);
         let step = if view.limits.dirty < view.setpoint() {
@@ -213,7 +213,7 @@ impl Rates {
             return 0;
         }
         let goal = view.setpoint();
-        let position = pos_ratio_polynom(goal, dirty, limit);
+        let pos_ratio = pos_ratio_polynom(goal, dirty, limit);
         // A share near nothing is that of an idle device, not of a slow one: leave it room to
         // begin.
         let wb_thresh = view.wb_thresh.min(thresh).max((limit - dirty) / 8);
@@ -224,20 +224,20 @@ impl Rates {
         // its share of the limit.
         let span = of_share(thresh - wb_thresh.min(thresh) + 8 * self.avg_write_bandwidth);
         let end = wb_goal + span;
-        let mut position = if view.wb_dirty < end - span / 4 {
-            wide(position, end - view.wb_dirty, span | 1)
+        let mut pos_ratio = if view.wb_dirty < end - span / 4 {
+            wide(pos_ratio, end - view.wb_dirty, span | 1)
         } else {
-            position / 4
+            pos_ratio / 4
         };
         let reserve = wb_thresh / 2;
         if view.wb_dirty < reserve {
-            position = if view.wb_dirty > reserve / 8 {
-                position * reserve / view.wb_dirty
+            pos_ratio = if view.wb_dirty > reserve / 8 {
+                pos_ratio * reserve / view.wb_dirty
             } else {
-                position * 8
+                pos_ratio * 8
             };
         }
-        position
+        pos_ratio
     }
 }
 
@@ -361,14 +361,14 @@ mod tests {
         let (mut dirty, mut dirtied, mut written) = (6_200, 0, 0);
         for tick in 1..30_000 {
             let view = view(dirty);
-            let position = rates.pos_ratio(&view);
-            let rate = (10 * rates.dirty_ratelimit * position) >> RATELIMIT_CALC_SHIFT;
+            let pos_ratio = rates.pos_ratio(&view);
+            let rate = (10 * rates.dirty_ratelimit * pos_ratio) >> RATELIMIT_CALC_SHIFT;
             let flow = (rate / HZ).min(8_192 - dirty);
             dirtied += flow;
             written += 4;
             dirty = dirty + flow - 4;
             if tick % 50 == 0 {
-                rates.adapt(dirtied, written, tick, &[(view, position)]);
+                rates.adapt(dirtied, written, tick, &[(view, pos_ratio)]);
             }
         }
         assert!(

@@ -2,7 +2,7 @@
 //! Disks, from a scenario: their speed, filesystem, and how cgroups share them.
 
 use super::Refusal;
-use crate::blk::{Device, Limit, Traits, Vary, Weights};
+use crate::blk::{Device, ThrotlGrp, Traits, Vary, Weights};
 use crate::mm::Cgroup;
 use crate::sim::clock::{Ns, SECOND};
 use crate::sim::random::Random;
@@ -144,7 +144,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
                 (false, limit.wbps, limit.wiops),
             ] {
                 if bytes.or(requests).is_some() {
-                    limits.insert((index, is_read), Limit::new(bytes, requests));
+                    limits.insert((index, is_read), ThrotlGrp::new(bytes, requests));
                 }
             }
         }
