@@ -20,7 +20,7 @@ use crate::reserve::{self, Host};
 use crate::share;
 use crate::subtree::{Subtree, Tally};
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
-use crate::weight::{self, HWEIGHT_ONE, ROUND_MS, Turn, WEIGHT_MAX};
+use crate::weight::{self, HWEIGHT_ONE, ROUND_MS, Turn, WEIGHT_MAX, WEIGHT_MIN};
 use crate::{PAGES_MAX, UNLIMITED, arith};
 use arbitrary::{Arbitrary, Unstructured};
 use floors::*;
@@ -405,9 +405,10 @@ fn check_text(text: &[u8]) {
         text.escape_ascii().to_string()
     );
 
+    let weights = WEIGHT_MIN.into()..=WEIGHT_MAX.into();
     let weight = match digits(trimmed) {
         None => Err(Error::Invalid),
-        Some(weight) if (1..=10_000).contains(&weight) => Ok(weight as u32),
+        Some(weight) if weights.contains(&weight) => Ok(weight as u32),
         Some(_) => Err(Error::OutOfRange),
     };
     assert_eq!(

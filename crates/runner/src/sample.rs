@@ -244,7 +244,7 @@ fn written(text: &str) -> u64 {
 
 /// A cgroup's `memory.dirty_stat`, if this kernel has it.
 fn dirty_stat(cgroup: &Path) -> Option<PathBuf> {
-    Some(cgroup.join("memory.dirty_stat")).filter(|file| file.exists())
+    Some(cgroup.join(knobs::stat_file())).filter(|file| file.exists())
 }
 
 fn disk_bytes(disk: &Disk) -> Result<DiskBytes> {
@@ -314,7 +314,7 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
         );
         for ((path, directory), precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
-                true => ("memory.dirty_stat", ("dirty", "writeback")),
+                true => (knobs::stat_file(), ("dirty", "writeback")),
                 false if round % COARSE == 0 => ("memory.stat", ("file_dirty", "file_writeback")),
                 false => continue,
             };

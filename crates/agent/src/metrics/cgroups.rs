@@ -169,7 +169,10 @@ impl Table {
             return;
         };
         let stat = numbers(&text);
-        let value = |key: &str| stat.get(key).copied();
+        let value = |key: &str| {
+            debug_assert!(knobs::stat_keys().iter().any(|of| of.name == key), "{key}");
+            stat.get(key).copied()
+        };
         for (family, key) in [
             (&mut self.floor, "floor"),
             (&mut self.floor_unused, "floor_unused"),

@@ -39,7 +39,7 @@ pub fn all(tree: &Tree, settings: &Settings) -> (Vec<Place>, Vec<Place>) {
 /// read.
 pub fn held(directory: &Path, has_ceiling: bool) -> Option<u64> {
     let (file, keys) = match has_ceiling {
-        true => ("memory.dirty_stat", ["subtree_dirty", "subtree_writeback"]),
+        true => (knobs::stat_file(), ["subtree_dirty", "subtree_writeback"]),
         false => ("memory.stat", ["file_dirty", "file_writeback"]),
     };
     let text = fs::read_to_string(directory.join(file)).ok()?;
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(held(dir.path(), false), None);
         write("memory.stat", "file_dirty 40960\nfile_writeback 4096\n");
         write(
-            "memory.dirty_stat",
+            knobs::stat_file(),
             "dirty 0\nsubtree_dirty 8192\nsubtree_writeback 4096\n",
         );
         write(

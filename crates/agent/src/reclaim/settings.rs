@@ -12,12 +12,10 @@ use crate::globs::{self, matches};
 use config::reader::Table;
 use glob::Pattern;
 use policy::reclaim::WEIGHT;
+use policy::weight::{WEIGHT_MAX, WEIGHT_MIN};
 
 /// Keys of the section.
 pub const KEYS: &[&str] = &["mode", "exempt", "weights"];
-
-/// The kernel's range of weights.
-const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
 
 /// Whether limits are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,10 +65,11 @@ impl Settings {
         let weights = weights.filter_map(|(glob, value)| {
             let pattern = globs::pattern(glob).map_err(|why| value.complain(why)).ok();
             let weight = value.unsigned("a weight, as in `50`")?;
-            if !WEIGHTS.contains(&weight) {
-                value.complain(format!("`{weight}`: expected 1 to 10000"));
-            }
-            Some((pattern?, u32::try_from(weight).ok()?))
+            let Some(weight @ WEIGHT_MIN..=WEIGHT_MAX) = u32::try_from(weight).ok() else {
+                value.complain(format!("`{weight}`: expected {WEIGHT_MIN} to {WEIGHT_MAX}"));
+                return None;
+            };
+            Some((pattern?, weight))
         });
         Settings {
             mode: mode.unwrap_or(Mode::On),

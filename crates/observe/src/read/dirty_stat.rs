@@ -87,6 +87,31 @@ mod tests {
     }
 
     #[test]
+    fn all_that_is_read_are_keys_of_the_module() {
+        let lines = knobs::stat_keys().iter().zip(1..);
+        let text: String = lines
+            .map(|(key, n)| format!("{} {n}\n", key.name))
+            .collect();
+        let DirtyStat {
+            floor,
+            ceiling,
+            weight_portion,
+            throttled_usec,
+            weight_held,
+            weight_held_usec,
+        } = DirtyStat::parse(&text);
+        let read = [
+            floor,
+            ceiling.unwrap_or(0),
+            weight_portion,
+            throttled_usec,
+            weight_held,
+            weight_held_usec,
+        ];
+        assert!(read.iter().all(|value| *value > 0), "{read:?}");
+    }
+
+    #[test]
     fn only_who_is_counted_anyway_is_asked() {
         let cgroup = |path: &str, weight| Cgroup {
             path: path.into(),
