@@ -46,7 +46,7 @@ pub struct Others {
 }
 
 impl Others {
-    /// As `rules` say.
+    /// Knobs by state, as `rules` name them.
     pub fn of(rules: &Rules) -> Others {
         Others {
             tier: Rc::new(RefCell::new(rules.tier.clone())),

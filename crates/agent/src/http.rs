@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Without what follows a `?`.
+    /// The path, without what follows a `?`.
     pub path: String,
     /// The `Accept` header; empty if there is none.
     pub accept: String,
@@ -35,7 +35,7 @@ pub struct Response {
     pub status: &'static str,
     /// Value of the header `Content-Type`.
     pub kind: &'static str,
-    /// All of it.
+    /// The whole body.
     pub body: String,
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum Event {
     /// The agent has started.
     Started {
-        /// Where metrics are, if anywhere.
+        /// Address of the metrics, if they are served.
         listen: Option<String>,
         /// Rules in effect.
         rules: usize,
@@ -71,7 +71,7 @@ pub enum Event {
     Waiting {
         /// How many knobs.
         knobs: usize,
-        /// One of their cgroups.
+        /// A cgroup that lacks such a file.
         cgroup: String,
     },
     /// The policy file was read again and is in effect.
@@ -161,7 +161,7 @@ pub enum Event {
         each_kib: Option<u64>,
         /// How many others there are.
         others: usize,
-        /// It is only said.
+        /// Observe mode: the limit is printed and not set.
         observing: bool,
     },
     /// A cgroup has a ceiling for an objective's sake, which follows.

@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
 /// A scrape younger than this is handed out again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Which cgroups are shown.
+/// Selects the cgroups that have metrics.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// At most so many.
+    /// Most cgroups that have metrics.
     pub max_cgroups: usize,
     /// Only those that match one of these; all if there are none.
     pub only: Vec<Pattern>,
@@ -59,7 +59,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Of the machine below `root`.
+    /// Metrics of the machine below `root`.
     pub fn new(root: PathBuf, tree: Tree, shown: Shown) -> Exporter {
         Exporter {
             root,

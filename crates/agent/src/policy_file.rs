@@ -19,7 +19,7 @@ pub struct PolicyFile {
     path: PathBuf,
     /// When it was last read.
     read: Look,
-    /// At the last tick.
+    /// The file at the last tick.
     seen: Look,
 }
 

@@ -43,7 +43,7 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Where to answer scrapes; nowhere if left out.
     pub listen: Option<SocketAddr>,
-    /// Which cgroups have metrics.
+    /// Selects the cgroups that have metrics.
     pub shown: Shown,
     /// Time between scans.
     pub scan_every: Duration,

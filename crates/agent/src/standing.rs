@@ -12,7 +12,7 @@ pub const RETRIES: u32 = 10;
 /// How a knob stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// As the rule says.
+    /// The knob holds what its rule says.
     Set,
     /// Its file is not there.
     Waiting,
@@ -20,7 +20,7 @@ pub enum Standing {
     Failing(String),
 }
 
-/// All of them.
+/// The knobs of all cgroups.
 #[derive(Default)]
 pub struct Standings {
     knobs: BTreeMap<(PathBuf, Knob), Standing>,

@@ -331,7 +331,7 @@ fn article(kind: &str) -> String {
 /// A key of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// As problems name it: `job[1].fio.rate`.
+    /// The key as problems name it: `job[1].fio.rate`.
     pub text: String,
     /// The tables it is in and its name, without places in lists: `job`, `fio`, `rate`.
     pub path: Vec<String>,

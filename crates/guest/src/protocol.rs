@@ -45,7 +45,7 @@ pub struct GuestDisk {
     pub size: u64,
     /// Made and mounted at `/mnt/<name>`; `None` leaves the device blank.
     pub filesystem: Option<Filesystem>,
-    /// As after `mount -o`.
+    /// Options as after `mount -o`.
     pub mount_options: Option<String>,
     /// What writes are throttled to once all is prepared, bytes per second; shapes the device's
     /// queue.
@@ -70,7 +70,7 @@ pub enum Work {
     },
     /// Run the phases of a scenario.
     Scenario {
-        /// As parsed on the host.
+        /// The scenario, as parsed on the host.
         scenario: Box<Scenario>,
         /// With the module and its knobs, or without.
         arm: Arm,

@@ -42,7 +42,7 @@ pub enum Knob {
 }
 
 impl Knob {
-    /// All of them.
+    /// All knobs, in the order of `policy/names.h`.
     pub const ALL: [Knob; 5] = [
         Knob::DirtyMin,
         Knob::DirtyBytes,

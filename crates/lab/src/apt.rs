@@ -85,7 +85,7 @@ pub const NEWER: &[Release] = &[
 /// The apt root in the cache.
 pub struct Apt {
     root: PathBuf,
-    /// Of the packages.
+    /// Architecture of the packages.
     pub arch: Arch,
 }
 

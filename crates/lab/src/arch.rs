@@ -19,7 +19,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// That of this machine.
+    /// Architecture of this machine.
     pub const HERE: Arch = match cfg!(target_arch = "aarch64") {
         true => Arch::Arm64,
         false => Arch::Amd64,

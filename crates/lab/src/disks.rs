@@ -17,7 +17,7 @@ const PAGES_PER_DESCRIPTOR_PAGE: u64 = 64;
 
 /// A guest's disks.
 pub struct Disks {
-    /// As the guest is told.
+    /// The disks as the guest is told of them.
     pub disks: Vec<GuestDisk>,
     /// The module that makes them in the guest; QEMU does if `None`.
     pub module: Option<PathBuf>,

@@ -32,7 +32,7 @@ const PACKAGES_FOR_ARM64: &[&str] = &["qemu-system-arm", "qemu-system-common", "
 /// An unpacked QEMU.
 pub struct Emulator {
     root: PathBuf,
-    /// Of its guests.
+    /// Architecture of its guests.
     pub arch: Arch,
 }
 

@@ -33,7 +33,7 @@ pub struct ScriptDisk {
 /// What to run, and in what guest.
 #[derive(Clone, Debug)]
 pub struct ScriptRequest {
-    /// As for `--kernel`.
+    /// The kernel, as for `--kernel`.
     pub kernel: String,
     /// RAM in bytes, where there are no tiers.
     pub memory: u64,

@@ -56,7 +56,7 @@ pub(crate) fn find(image: &[u8], segments: &[Segment]) -> Option<Symbols> {
 struct Tokens<'a> {
     texts: Vec<&'a [u8]>,
     begin: usize,
-    /// Behind the index.
+    /// Offset behind the index.
     end: usize,
 }
 

@@ -106,9 +106,9 @@ pub struct Machine<'a> {
 
 /// Told what happens to a guest.
 pub trait Listener {
-    /// It said something.
+    /// The guest sent an event.
     fn event(&mut self, event: Event);
-    /// It is booted again.
+    /// A boot failed, and the guest is booted again.
     fn failed_boot(&mut self, failed: &FailedBoot);
 }
 

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The lab as a place where scenarios run.
 pub struct Lab {
-    /// As for `--kernel`.
+    /// The kernel, as for `--kernel`.
     pub kernel: String,
     /// Guests whose clock counts instructions, one nanosecond each; the scenario has to have one CPU.
     pub count_instructions: bool,

@@ -109,7 +109,7 @@ pub struct Host {
     pub limit: u64,
     /// What it is in force instead of.
     pub stock: u64,
-    /// As in [`crate::reserve::Host`].
+    /// Unused floors, as in [`crate::reserve::Host`].
     pub unused: u64,
     /// For a cgroup's domain: the host's limit as amended in the same pass.
     pub thresh: u64,

@@ -50,7 +50,7 @@ pub enum Kind {
 /// A key of `memory.dirty_stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatKey {
-    /// As it is printed.
+    /// The key as it is printed.
     pub name: &'static str,
     /// What it counts.
     pub unit: Unit,

@@ -43,7 +43,7 @@ pub fn reparents() -> &'static str {
 pub enum Use {
     /// Its address is found by a kprobe.
     Found,
-    /// It is called.
+    /// The module calls the function.
     Called,
     /// It is replaced, which takes an ftrace site.
     Hooked,
@@ -52,13 +52,13 @@ pub enum Use {
 /// A function that the module needs by its plain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// As in `/proc/kallsyms`.
+    /// Name, as in `/proc/kallsyms`.
     pub name: &'static str,
     /// What is done with it.
     pub how: Use,
 }
 
-/// All of them.
+/// All functions that weir needs.
 pub fn functions() -> impl Iterator<Item = Function> {
     (0..).map_while(|id| {
         // SAFETY: null, or an element of an immutable array.
@@ -90,11 +90,11 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // constructed by C
 pub enum Fit {
-    /// As weir knows it.
+    /// The kernel's is as weir knows it.
     Fits,
-    /// It has none.
+    /// The kernel has none.
     Missing,
-    /// It has another one.
+    /// The kernel's differs from what weir knows.
     Other,
 }
 

@@ -43,7 +43,7 @@ pub fn smooth(was: u64, now: u64, elapsed_ms: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Standing {
-    /// In a round, smoothed.
+    /// Pages in a round, smoothed.
     pub got: u64,
     /// The cgroup's hweight of the device.
     pub hweight: u32,

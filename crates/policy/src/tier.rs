@@ -99,7 +99,7 @@ impl Tiers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Group {
-    /// In each tier, with descendants'.
+    /// Pages in each tier, with descendants'.
     pub held: [u64; TIERS_MAX],
     /// Of them, read of late; looked at only if `heat_known` is not 0.
     pub hot: [u64; TIERS_MAX],
@@ -200,7 +200,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// In words, for people.
+    /// The state in words, for people.
     pub fn text(self) -> &'static str {
         match self {
             Reason::Balanced => "within its budget",

@@ -7,7 +7,7 @@ use observe::diagnosis::{Cause, Diagnosis, Killed, Lost, Remedy, Verdict};
 
 /// Columns of the text.
 const WIDTH: usize = 96;
-/// Of the labels.
+/// Indent of lines below a label.
 const INDENT: &str = "            ";
 
 /// The diagnosis as text.

@@ -57,7 +57,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As in JSON.
+    /// The verdict's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",
@@ -97,17 +97,17 @@ pub struct Judged {
 /// All runs of a scenario, summed up and judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Of the whole.
+    /// Verdict of the whole run.
     pub verdict: Verdict,
-    /// One line from the scenario.
+    /// Title of the scenario.
     pub title: String,
     /// `uname -r` of each kernel that ran (one, unless guests disagree).
     pub kernels: Vec<String>,
     /// Arms with at least one finished run, and how many.
     pub finished: BTreeMap<Arm, usize>,
-    /// By full name.
+    /// Metrics by full name.
     pub metrics: BTreeMap<String, Summary>,
-    /// In file order.
+    /// Expectations in file order.
     pub expects: Vec<Judged>,
     /// One line per run that did not get to the end.
     pub troubles: Vec<String>,

@@ -16,7 +16,7 @@ pub struct Summary {
     pub max: f64,
     /// Number of runs.
     pub n: usize,
-    /// Of all of them.
+    /// Unit of all values.
     pub unit: Unit,
 }
 

@@ -80,9 +80,9 @@ pub struct Figure {
 pub struct Levels {
     /// Dirty and in writeback: what is held against the limit.
     pub held: Series,
-    /// Of it, in writeback.
+    /// Pages in writeback.
     pub writeback: Series,
-    /// Where the flusher starts.
+    /// Level at which the flusher starts.
     pub background: Series,
     /// Below it no task is held: half way from background to limit.
     pub freerun: Series,
@@ -101,7 +101,7 @@ pub struct Domain {
     pub dirty: Series,
     /// Its freerun level.
     pub freerun: Series,
-    /// Where it aims at.
+    /// Setpoint of the domain that decided.
     pub setpoint: Series,
     /// What the cgroup holds of this device.
     pub device_dirty: Series,
@@ -122,7 +122,7 @@ pub struct Domain {
 /// A task that wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Task {
-    /// Of the kernel.
+    /// Process ID, of the kernel.
     pub id: u32,
     /// What it is called.
     pub name: String,
@@ -165,7 +165,7 @@ pub enum To {
 }
 
 impl To {
-    /// All of them.
+    /// All limits and causes that a pause goes to.
     pub const ALL: [To; 6] = [
         To::Host,
         To::Cgroup,

@@ -73,7 +73,7 @@ pub struct Running {
     child: Child,
     result: PathBuf,
     errors: PathBuf,
-    /// It is no fio.
+    /// The job calls sync and runs no fio.
     syncs: bool,
 }
 

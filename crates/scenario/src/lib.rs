@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! noisy.toml:4: key `host.memori`: unknown key, did you mean `memory`? known: cpus, lru_gen, memory, sysctl, weir
-//! noisy.toml:9: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`
+//! noisy.toml:9: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: expected an amount per second, as in `256K/s` or `20M/s`
 //! ```
 //!
 //! How it is built: [`config`] reads TOML and collects problems;

@@ -115,7 +115,7 @@ pub struct Spread {
 pub struct Host {
     /// Dirty + writeback, sample by sample, in bytes.
     pub held: Vec<u64>,
-    /// Of that, in writeback.
+    /// Bytes in writeback, of these.
     pub writeback: Vec<u64>,
     /// Time in which its tasks were stalled.
     pub pressure: Pressure,
@@ -204,9 +204,9 @@ pub struct Tiers {
 pub struct Place {
     /// Since the phase began.
     pub at_ns: u64,
-    /// In the fastest tier.
+    /// Bytes in the fastest tier.
     pub top: u64,
-    /// In all others.
+    /// Bytes in all other tiers.
     pub low: u64,
     /// How much was allowed in the fastest tier, if anything was said.
     pub budget: Option<u64>,

@@ -46,7 +46,7 @@ pub struct Metric {
     pub unit: Unit,
     /// What it says, for people.
     pub about: &'static str,
-    /// Where it is measured.
+    /// Places where it is measured.
     pub places: Places,
     /// Only a host with tiers has it.
     pub tiered: bool,

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub struct Scenario {
     /// File stem, e.g. `dirty-knobs`.
     pub name: String,
-    /// One line for people.
+    /// Title, in one line.
     pub title: String,
     /// The host to boot or model.
     pub host: Host,
@@ -29,7 +29,7 @@ pub struct Scenario {
     pub disks: Vec<Disk>,
     /// By cgroup path below the root, `/`-separated (`pod.slice/victim`).
     pub cgroups: BTreeMap<String, Cgroup>,
-    /// In file order.
+    /// Jobs, in file order.
     pub jobs: Vec<Job>,
     /// Run one after the other in one guest.
     pub phases: Vec<Phase>,
@@ -66,7 +66,7 @@ pub enum Reclaim {
     /// As published for 5.16: it sleeps for events.
     #[serde(rename = "5.16-rc")]
     Throttles,
-    /// As in 6.12.
+    /// Reclaim as in Linux 6.12.
     #[serde(rename = "6.12")]
     Today,
 }
@@ -93,7 +93,7 @@ pub struct Twin {
     /// The same if it is dirty already; a `page` if `None`.
     #[serde(default)]
     pub rewrite_ns: Option<u64>,
-    /// The same through a mapping.
+    /// Time of such a store through a mapping.
     #[serde(default)]
     pub store_ns: Option<u64>,
     /// CPU time that each 31st page takes more which a write takes from free memory.

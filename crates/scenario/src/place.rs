@@ -21,10 +21,10 @@ pub enum Place {
 }
 
 impl Place {
-    /// All of them.
+    /// All places where scenarios run.
     pub const ALL: [Place; 3] = [Place::Lab, Place::Twin, Place::Host];
 
-    /// As on the command line.
+    /// The place's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Place::Lab => "lab",
@@ -63,7 +63,7 @@ pub struct Row {
     within: &'static [&'static str],
     /// The keys; [`KNOBS`] for weir's own files.
     keys: &'static [&'static str],
-    /// By lab, twin and host.
+    /// How lab, twin and host honour it.
     honours: [Honour; 3],
 }
 

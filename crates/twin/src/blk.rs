@@ -62,7 +62,7 @@ pub const BIO_COST: Ns = 3_400;
 #[derive(Clone, Debug)]
 pub struct Blk {
     mm: Mm,
-    /// In file order.
+    /// Disks in file order.
     pub devices: Vec<Device>,
 }
 
@@ -71,7 +71,7 @@ above!(Blk.mm: Mm, devices);
 /// What a disk is besides its speed.
 #[derive(Clone, Debug, Default)]
 pub struct Traits {
-    /// As events name it.
+    /// The disk's name in events.
     pub name: String,
     /// Bytes read per second, if reads have a line of their own.
     pub read_bandwidth: Option<u64>,
@@ -85,7 +85,7 @@ pub struct Traits {
     pub queue: Option<u16>,
     /// Not all of one size take as long.
     pub vary: Option<Vary>,
-    /// It is divided by weight.
+    /// Weights, if `io.weight` divides the disk.
     pub weights: Option<Weights>,
     /// `io.max`, by cgroup and whether it is for reads.
     pub limits: BTreeMap<(usize, bool), ThrotlGrp>,
@@ -128,7 +128,7 @@ pub struct Device {
 pub struct Done {
     /// The request that has ended.
     pub request: Request,
-    /// It came to nothing.
+    /// Whether the request failed.
     pub failed: bool,
     /// When the next in its line will be complete.
     pub next: Option<Ns>,
@@ -172,7 +172,7 @@ impl Device {
         }
     }
 
-    /// As events name it.
+    /// The disk's name in events.
     pub fn name(&self) -> &str {
         &self.traits.name
     }

@@ -34,9 +34,9 @@ use tier::Tier;
 
 /// Pages by their heat: hot ones, cold ones.
 pub type Heat = [u64; 2];
-/// Of a holder's hot pages.
+/// Index of a holder's hot pages.
 pub const HOT: usize = 0;
-/// Of its others.
+/// Index of a holder's other pages.
 pub const COLD: usize = 1;
 
 /// How often the state is brought forward: nothing in it changes faster.
@@ -55,20 +55,20 @@ pub struct Costs {
     pub migrate: u64,
 }
 
-/// All of it.
+/// Memory in tiers, and its holders.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// Tiers of memory, fastest first.
     pub tiers: Vec<Tier>,
-    /// Of the running phase.
+    /// Holders of the running phase.
     pub holders: Vec<Holder>,
-    /// Of the machine.
+    /// CPU costs of the machine.
     pub costs: Costs,
     /// What budgets are made of, if there are any.
     pub budgeted: Option<Tiers>,
     /// In arm weir, if the scenario has one.
     pub agent: Option<Agent>,
-    /// Of the running phase.
+    /// Record of the running phase.
     pub record: Record,
     /// Pages ever moved from tier to tier.
     pub migrated: u64,

@@ -28,7 +28,7 @@ const PATIENCE: Ns = 3600 * SECOND;
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// By full name.
+    /// Figures by full name.
     pub metrics: Figures,
     /// How many events there were.
     pub events: u64,
@@ -118,7 +118,7 @@ fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
 /// What is counted, since the host began or over a phase.
 struct Span {
     elapsed: Ns,
-    /// By disk, bytes.
+    /// Bytes written, by disk.
     written: Vec<u64>,
     /// By group of tasks, the host first.
     pressure: Vec<Pressure>,
@@ -128,7 +128,7 @@ struct Span {
     flushers: Ns,
     /// By cgroup: pages written for it and those below.
     cleaned: Vec<u64>,
-    /// By cgroup: `memory.dirty_stat`.
+    /// `memory.dirty_stat` by cgroup.
     stats: Vec<BTreeMap<&'static str, u64>>,
 }
 

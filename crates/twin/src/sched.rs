@@ -25,7 +25,7 @@ pub struct Entity {
     pub pressure: u32,
     /// What it is doing, for that.
     pub doing: PsiFlags,
-    /// It waits for its CPU.
+    /// Whether it waits for its CPU.
     queued: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Sched {
     pub machine: Machine,
     /// CPUs by their number.
     pub cpus: Vec<Cpu>,
-    /// By number of the task.
+    /// Entities, by number of the task.
     pub entities: Vec<Entity>,
     /// Tasks that wait for a CPU.
     nr_queued: usize,

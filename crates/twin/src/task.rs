@@ -89,7 +89,7 @@ enum State {
     SwappingIn,
     /// Writes its file back and waits for that.
     Syncing(Step),
-    /// It has ended.
+    /// The task has ended.
     Over,
 }
 

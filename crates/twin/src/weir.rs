@@ -142,7 +142,7 @@ impl Weir {
 #[derive(Clone, Debug)]
 pub struct Hooks {
     jbd2: Jbd2,
-    /// In arm weir.
+    /// The module, in arm weir.
     pub weir: Option<Weir>,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Why do writers stall?
+/// Explain why writers stall
 ///
 /// Watches the kernel for a while and says what stalled, which limit decided, how that limit comes
 /// about, who holds the dirty pages, and what to type to change it. Takes root, but neither weir's

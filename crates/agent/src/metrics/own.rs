@@ -25,7 +25,7 @@ impl Own {
         self.last.store(time, Ordering::Relaxed);
     }
 
-    /// All there is to say.
+    /// The agent's metrics of itself.
     pub fn families(&self) -> Vec<Family> {
         let seconds = |time: &AtomicU64| time.load(Ordering::Relaxed) as f64 / 1e9;
         let mut version = Family::gauge("weir_build_info", "1, labelled with the version.");

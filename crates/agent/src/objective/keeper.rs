@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two steps.
+/// Time between two steps.
 const STEP: Duration = Duration::from_secs(1);
 /// A ceiling that would change by less than this part stays.
 const CHANGE: u64 = 8;
@@ -44,7 +44,7 @@ struct Kept {
     settings: Settings,
     objective: Objective,
     measure: Measure,
-    /// Those whose pressure is measured.
+    /// Cgroups whose pressure is measured.
     measured: Vec<Place>,
     /// Those that may be limited, by inode; looked for while the bound is broken or limits are set.
     holders: BTreeMap<u64, Holder>,

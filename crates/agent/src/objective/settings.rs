@@ -115,9 +115,9 @@ const MEMORY: &str = "memory.pressure";
 /// An objective, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Those whose waits are measured.
+    /// Cgroups whose waits are measured.
     cgroups: Vec<Pattern>,
-    /// Those that may be limited.
+    /// Cgroups that may be limited.
     limit: Vec<Pattern>,
     /// What their waits should not exceed.
     pub bound: Bound,

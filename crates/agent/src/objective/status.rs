@@ -5,7 +5,7 @@ use crate::family::Family;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// As of the last step.
+/// What the last step measured and set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// By objective: its name, what was measured and what it should not exceed, in its unit.
@@ -17,7 +17,7 @@ pub struct Status {
 const PAGE: u64 = 4096;
 
 impl Status {
-    /// The same for scrapes.
+    /// The status as metrics.
     pub fn families(&self) -> Arc<[Family]> {
         let mut part = Family::gauge(
             "weir_agent_objective_part",

@@ -12,7 +12,7 @@ pub struct Status {
     pub active: bool,
     /// Episodes since the agent began.
     pub episodes: u64,
-    /// Steps of them.
+    /// Steps of limits so far.
     pub steps: u64,
     /// What should stay free.
     pub headroom: u64,
@@ -23,7 +23,7 @@ pub struct Status {
 const PAGE: u64 = 4096;
 
 impl Status {
-    /// The same for scrapes.
+    /// The status as metrics.
     pub fn families(&self) -> Arc<[Family]> {
         let mut limits = Family::gauge(
             "weir_agent_reclaim_limit",

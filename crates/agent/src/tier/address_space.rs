@@ -19,7 +19,7 @@ pub const WINDOW: u64 = 4096;
 pub struct Area {
     /// First address of the range.
     pub start: u64,
-    /// Behind the last.
+    /// First address behind the last page.
     pub end: u64,
 }
 

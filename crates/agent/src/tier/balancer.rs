@@ -44,7 +44,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between looks while nothing moves.
+/// Time between looks while no page moves.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Pages by which free memory has changed that are worth a look: 4 MiB.
@@ -85,7 +85,7 @@ pub struct TierBalancer {
     stuck: Stuck,
     heats: Heats,
     told: Status,
-    /// The same for scrapes.
+    /// The status as metrics.
     shown: Arc<[Family]>,
     said: Option<String>,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Which way pages move.
+/// Direction in which pages move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -31,7 +31,7 @@ pub struct Move {
     pub directory: PathBuf,
     /// The tier they leave, from 0, the fastest.
     pub tier: usize,
-    /// Which way the pages move.
+    /// Direction in which the pages move.
     pub way: Way,
     /// Nodes they leave.
     pub from: Vec<Node>,
@@ -104,7 +104,7 @@ pub struct Outcome {
 /// Moves pages. It works on a thread of its own, so it may take its time; when `stop` is set it
 /// comes to an end soon. Between steps it has nothing set up in the kernel.
 pub trait Engine: Send {
-    /// As written in a policy.
+    /// The engine's name in a policy file.
     fn name(&self) -> &'static str;
 
     /// Carries out a step, one outcome for each move.

@@ -43,7 +43,7 @@ const REST: Duration = Duration::from_secs(60);
 /// What was in vain is tried again after this, and after twice as long each further time.
 const FIRST: Duration = Duration::from_secs(16);
 
-/// At most so many times.
+/// Times that a span is doubled at most.
 const DOUBLED: u32 = 6;
 
 /// A cgroup with fewer pages in a tier, 2 MiB, has nothing there that is worth changing.
@@ -92,7 +92,7 @@ impl Trial {
     }
 }
 
-/// All of them.
+/// The heat of all cgroups.
 #[derive(Debug, Default)]
 pub struct Heats(BTreeMap<PathBuf, Entry>);
 

@@ -36,7 +36,7 @@ pub struct TierStatus {
     pub nodes: String,
     /// What it has.
     pub capacity: u64,
-    /// Of that, free bytes.
+    /// Free bytes of the capacity.
     pub free: u64,
     /// What the agent does not fill.
     pub headroom: u64,
@@ -54,7 +54,7 @@ pub struct CgroupStatus {
     pub budget: Vec<Option<u64>>,
     /// A word for programs.
     pub state: String,
-    /// The same for people.
+    /// The cgroup's state, for people.
     pub words: String,
     /// Moved to slower tiers since the agent began.
     pub moved_down: u64,

@@ -22,7 +22,7 @@ struct Entry {
     last: Outcome,
 }
 
-/// All of them.
+/// Cgroups whose pages do not move.
 #[derive(Debug, Default)]
 pub struct Stuck(BTreeMap<(PathBuf, usize, Way), Entry>);
 

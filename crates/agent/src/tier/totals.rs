@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Bytes moved between tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// To slower tiers.
+    /// Bytes moved to slower tiers.
     pub down: u64,
-    /// To faster ones.
+    /// Bytes moved to faster tiers.
     pub up: u64,
     /// Pages passed over in the last step because several processes share them.
     pub shared: u64,

@@ -18,7 +18,7 @@ pub struct Orders {
     pub moves: Vec<Move>,
     /// Whose heat is wanted then.
     pub watched: Vec<Watched>,
-    /// In these tiers.
+    /// The tiers to move between.
     pub tiers: Vec<Tier>,
 }
 

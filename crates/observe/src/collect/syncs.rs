@@ -40,7 +40,7 @@ pub struct Syncs {
     asked: Instant,
 }
 
-/// Those under way, by task.
+/// Calls of fsync under way, by task.
 #[derive(Default)]
 struct Spans(HashMap<u32, u64>);
 

@@ -30,7 +30,7 @@ pub enum Domain {
     Cgroup,
     /// The cgroup's ceiling, set through weir.
     Ceiling,
-    /// One above the cgroup.
+    /// A domain above the cgroup.
     Ancestor,
     /// The device's share.
     Device,

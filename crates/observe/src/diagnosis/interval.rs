@@ -33,7 +33,7 @@ const MOST_VERDICTS: usize = 100;
 pub struct Interval {
     /// How long it was.
     pub seconds: f64,
-    /// All of them together.
+    /// The sum over all cgroups.
     pub host: HostRow,
     /// The root first, then as found.
     pub cgroups: Vec<CgroupRow>,
@@ -96,7 +96,7 @@ pub struct StallRow {
     pub cause: Cause,
     /// Because of whom, or of which device.
     pub culprit: Option<String>,
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub because: String,
     /// What to type, if a knob changes it.
     pub command: Option<String>,
@@ -134,7 +134,7 @@ pub struct DeviceRow {
 }
 
 impl Interval {
-    /// Of what was seen.
+    /// The interval that `seen` covers.
     pub fn of(seen: &Observation) -> Interval {
         let (_, limits) = seen.limits.last().copied().unwrap_or_default();
         let host = HostRow {

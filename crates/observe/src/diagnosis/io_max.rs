@@ -20,7 +20,7 @@ pub struct HeldBack {
     pub device: String,
     /// The limit in words, as in `1.0 MiB/s`.
     pub limit: String,
-    /// As in its `io.max`.
+    /// The line of its `io.max`.
     pub line: String,
 }
 

@@ -95,7 +95,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Of a group's tasks.
+    /// How reclaim of a group's tasks went.
     pub fn of(seen: &Observation, group: &Group) -> Split {
         let mut split = Split {
             pages: seen.vmscan,

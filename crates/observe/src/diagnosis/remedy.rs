@@ -28,7 +28,7 @@ pub struct Remedy {
     pub knob: String,
     /// What to write to it.
     pub value: String,
-    /// To be typed as root.
+    /// What to type as root.
     pub command: String,
     /// What it does, and what it costs.
     pub effect: String,

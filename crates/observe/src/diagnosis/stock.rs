@@ -29,7 +29,7 @@ pub struct Stock {
     pub suffices: bool,
     /// The kernel's file or setting; absent if none does it.
     pub knob: Option<&'static str>,
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub because: String,
 }
 

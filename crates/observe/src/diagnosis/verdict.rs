@@ -60,7 +60,7 @@ pub struct Verdict {
     pub cgroup: String,
     /// What stalled it.
     pub cause: Cause,
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub because: String,
     /// Who or what is behind it: a cgroup, a device.
     pub culprit: Option<String>,

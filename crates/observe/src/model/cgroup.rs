@@ -17,7 +17,7 @@ pub struct Cgroup {
     pub inode: u64,
     /// Dirty pages, of descendants too.
     pub dirty: u64,
-    /// In writeback, of descendants too.
+    /// Bytes in writeback, of descendants too.
     pub writeback: u64,
     /// Page cache that can be reclaimed, of descendants too.
     pub file: u64,
@@ -75,7 +75,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// To all devices, in bytes.
+    /// Bytes written to all devices.
     pub(crate) fn written(&self) -> u64 {
         self.io
             .values()

@@ -112,11 +112,11 @@ impl Pause {
 /// Fields of `writeback:global_dirty_state`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Of the host.
+    /// Dirty pages of the host.
     pub dirty: u64,
-    /// Of the host.
+    /// Pages of the host in writeback.
     pub writeback: u64,
-    /// Where the flusher starts.
+    /// Level at which the flusher starts.
     pub background: u64,
     /// The host's limit.
     pub thresh: u64,

@@ -45,9 +45,9 @@ pub struct Pressure {
 pub struct Device {
     /// `254:0`; what events call it.
     pub bdi: String,
-    /// In percent of the limit.
+    /// Least share, in percent of the limit.
     pub min_ratio: u64,
-    /// In percent of the limit.
+    /// Greatest share, in percent of the limit.
     pub max_ratio: u64,
     /// Whether it is kept to its share even when the host is far below its limit; nothing where the
     /// kernel does not tell.

@@ -19,7 +19,7 @@ pub struct Observation {
     pub is_live: bool,
     /// Length of the observation.
     pub seconds: f64,
-    /// By their beginning.
+    /// Stalls, by their beginning.
     pub stalls: Vec<Stall>,
     /// Names of tasks, by id.
     pub names: BTreeMap<u32, String>,
@@ -65,7 +65,7 @@ pub type Progress = BTreeMap<u32, u64>;
 /// What flushers were found doing, in numbers of looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flushers {
-    /// All of them.
+    /// Looks at all tasks together.
     pub looks: u64,
     /// Looks that found a flusher running.
     pub ran: u64,

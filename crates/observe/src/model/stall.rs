@@ -27,13 +27,13 @@ pub struct Stall {
 /// Why a task lost time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// In the throttle.
+    /// A pause in the throttle.
     Throttle(Box<Throttled>),
-    /// In direct or cgroup reclaim.
+    /// Direct reclaim, or that of a cgroup.
     Reclaim(Reclaimed),
     /// kswapd's sleep, which frees memory for others: no time of theirs.
     Kswapd(Reason),
-    /// In fsync (ext4).
+    /// A call of fsync (ext4).
     Sync,
 }
 

@@ -44,7 +44,7 @@ pub struct Want {
 }
 
 impl Want {
-    /// All there is.
+    /// Wants all that can be read.
     pub const ALL: Want = Want {
         memory: true,
         pressure: true,

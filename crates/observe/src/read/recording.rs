@@ -42,7 +42,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Of the format.
+/// Version of the format.
 const VERSION: u32 = 2;
 /// Unpacked; more is not read, because what becomes of it has to fit in memory, and so is not
 /// written either.

@@ -112,7 +112,7 @@ pub struct Group {
 /// What outlives a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Of the global domain.
+    /// Limit of the global domain, smoothed.
     pub dirty_limit: u64,
     pub groups: Vec<Group>,
 }

@@ -24,7 +24,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Without any time.
+    /// A histogram without any time.
     pub fn new() -> Histogram {
         Histogram {
             counts: Box::new([0; SLOTS]),

@@ -17,7 +17,7 @@ pub enum Unit {
     Bandwidth,
     /// Bytes per minute.
     BytesPerMinute,
-    /// Of a hundred.
+    /// A part of a hundred.
     Percent,
     /// Operations per second of a job.
     Iops,
@@ -33,7 +33,7 @@ impl Unit {
         row.map_or(Unit::Count, |row| row.unit)
     }
 
-    /// As in JSON.
+    /// The unit's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "ns",

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A run says [`Event::Beat`] this often, in milliseconds.
 pub const BEAT_MS: u64 = 5_000;
 
-/// Which run it is.
+/// Scenario, arm and repeat of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The scenario's name.
@@ -25,7 +25,7 @@ pub struct About {
     pub arm: Arm,
     /// Counted from 0.
     pub repeat: u32,
-    /// Where it was run.
+    /// Place where the scenario was run.
     pub place: Place,
     /// When it began, in seconds since 1970.
     pub begun: u64,
@@ -69,7 +69,7 @@ pub enum Event {
     },
     /// A line of a script's output.
     Line {
-        /// Without its newline.
+        /// The line without its newline.
         text: String,
     },
     /// A script ended.

@@ -64,7 +64,7 @@ pub struct TierSamples {
     pub end_ns: u64,
     /// When, and how many bytes had been migrated since the host booted.
     pub migrated: Vec<(u64, u64)>,
-    /// By cgroup path.
+    /// Bytes in tiers, by cgroup path.
     pub cgroups: BTreeMap<String, TierSeries>,
 }
 
@@ -125,7 +125,7 @@ pub struct Pressure {
 pub struct BeforeAfter {
     /// At the beginning of the phase.
     pub before: String,
-    /// At its end.
+    /// The file at the phase's end.
     pub after: String,
 }
 

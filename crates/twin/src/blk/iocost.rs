@@ -19,7 +19,7 @@ use crate::sim::clock::Ns;
 #[derive(Clone, Debug)]
 pub struct Weights {
     cgroups: Vec<Cgroup>,
-    /// Where the disk is.
+    /// Virtual time of the disk.
     clock: u64,
 }
 

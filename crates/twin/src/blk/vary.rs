@@ -12,7 +12,7 @@
 use crate::sim::clock::Ns;
 use crate::sim::random::Random;
 
-/// By how much, and chance.
+/// Spread of request times, with its random numbers.
 #[derive(Clone, Debug)]
 pub struct Vary {
     percent: u64,

@@ -42,7 +42,7 @@ pub struct Holder {
     pub counts_from: Ns,
     /// Accesses made since `counts_from`.
     pub reads: u64,
-    /// In so much time.
+    /// Time in which it read.
     pub reading: Ns,
 }
 

@@ -11,9 +11,9 @@ const _: () = assert!(LOOK % BEAT == 0);
 /// What a cgroup and those below it hold, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// In the fastest tier.
+    /// Pages in the fastest tier.
     pub top: u64,
-    /// In all others.
+    /// Pages in all other tiers.
     pub low: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Record {
     span: (Ns, Ns, Ns),
     /// When each look was.
     pub looks: Vec<Ns>,
-    /// By cgroup, the root first.
+    /// Pages by cgroup, the root first.
     pub cgroups: Vec<Vec<Held>>,
     /// Pages moved so far.
     pub migrated: Vec<u64>,
@@ -51,7 +51,7 @@ impl Record {
         self.span.1.midpoint(self.span.2)
     }
 
-    /// It is time to look.
+    /// Whether it is time to look.
     pub fn is_due(&self, now: Ns) -> bool {
         (now - self.span.0) % LOOK == 0
     }

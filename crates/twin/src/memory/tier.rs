@@ -19,11 +19,11 @@ pub struct Tier {
     pub present: u64,
     /// What there is for jobs: all but the kernel's own.
     pub room: u64,
-    /// Of that, free pages.
+    /// Free pages of the capacity.
     pub free: u64,
     /// Of an access, alone, in picoseconds.
     pub latency: u64,
-    /// In bytes per second.
+    /// Bandwidth in bytes per second.
     pub bandwidth: u64,
     /// Of an access, now, in picoseconds.
     pub cost: u64,

@@ -27,9 +27,9 @@ pub const BANDWIDTH_INTERVAL: Ticks = HZ / 5;
 /// `vm.dirty_bytes` and the like: bytes if they were written, else percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Of the whole host.
+    /// Bytes of the whole host.
     Bytes(u64),
-    /// Of dirtyable memory.
+    /// Percent of dirtyable memory.
     Percent(u64),
 }
 
@@ -128,7 +128,7 @@ pub struct Dtc {
 }
 
 impl Dtc {
-    /// Where throttling begins.
+    /// Level at which throttling begins.
     pub fn freerun(&self) -> u64 {
         arith::freerun(self.limits.thresh, self.limits.bg_thresh)
     }

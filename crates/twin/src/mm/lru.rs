@@ -14,7 +14,7 @@ const LONGEST: u64 = 256;
 pub struct Run {
     /// Index of the first page in its file.
     pub start: u64,
-    /// Of which file.
+    /// File that the pages belong to.
     pub file: u32,
     /// Number of pages in the run.
     pub pages: u16,
@@ -28,14 +28,14 @@ impl Run {
         self.start + u64::from(self.pages)
     }
 
-    /// Without its first `pages`.
+    /// The run without its first `pages`.
     pub fn skip(&mut self, pages: u64) {
         self.start += pages;
         self.pages -= pages as u16;
     }
 }
 
-/// All of a cgroup's.
+/// All runs of a cgroup.
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     runs: VecDeque<Run>,

@@ -78,7 +78,7 @@ struct FilePages {
 pub struct Sleeper {
     /// Index of the task, or [`super::throttle::KSWAPD`].
     pub who: u32,
-    /// Of its sleep.
+    /// Number of its sleep.
     pub number: u32,
     /// What it waits for.
     pub reason: Reason,
@@ -96,7 +96,7 @@ pub struct Node {
     pub swap: Option<Swap>,
     /// Which kernel reclaims.
     pub kernel: Kernel,
-    /// By the multi-generational LRU.
+    /// Whether the multi-generational LRU reclaims.
     pub lru_gen: bool,
     /// Isolated pages: anonymous, of files.
     pub isolated: [u64; 2],

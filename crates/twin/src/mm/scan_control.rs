@@ -45,7 +45,7 @@ pub struct Reclaimer {
     pub nr_to_reclaim: u64,
     /// Taken before this priority.
     pub before: u64,
-    /// Of this priority.
+    /// Pages found in this priority.
     pub found: Found,
     /// What it has isolated.
     pub batch: Batch,

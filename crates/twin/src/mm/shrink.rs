@@ -20,7 +20,7 @@ use super::zone::SWAP_CLUSTER_MAX;
 pub struct Found {
     /// Pages of files that were dirty or in writeback.
     pub dirty: u64,
-    /// Of these, not in writeback.
+    /// Dirty pages that are not in writeback.
     pub unqueued_dirty: u64,
     /// Of these, in writeback and marked before.
     pub congested: u64,
@@ -37,7 +37,7 @@ pub struct Found {
 /// Pages that a reclaimer has isolated.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Where each goes back to.
+    /// Pages kept, with the list of each.
     kept: Vec<(Pfn, usize)>,
     /// Of these, to be written to the swap disk first.
     pub out: Vec<Pfn>,

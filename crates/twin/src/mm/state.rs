@@ -56,7 +56,7 @@ pub struct Cgroup {
     pub lruvec: Lru,
     /// Memory that is its tasks' own, and those of cgroups below it.
     pub anonymous: u64,
-    /// As the kernel believes.
+    /// File pages by the last flush of counters.
     pub flushed_file: u64,
     /// In pages, `u64::MAX` without one; `memory.max`.
     pub max: u64,
@@ -73,7 +73,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// One without pages and limits.
+    /// A cgroup without pages and limits.
     pub fn new(path: String, parent: Option<usize>, pressure: u32) -> Cgroup {
         Cgroup {
             path,
@@ -106,9 +106,9 @@ pub struct Wb {
     pub counts: Counts,
     /// What the controller has learnt.
     pub rates: Rates,
-    /// Of the host's completions.
+    /// Part of the host's completions.
     pub completions: FpropLocal,
-    /// Of the cgroup's.
+    /// Part of the cgroup's completions.
     pub memcg_completions: FpropLocal,
     /// A writer found it over its share.
     pub exceeded: bool,
@@ -154,7 +154,7 @@ pub struct File {
     pub invalidate_seq: u16,
     /// Where in its cgroup's line its last pages are.
     pub run: u64,
-    /// Where writeback goes on.
+    /// Index where writeback goes on.
     pub writeback_index: u64,
     /// On one of its flusher's lists.
     pub listed: bool,
@@ -203,7 +203,7 @@ pub struct Sleeper {
     pub dirty_paused_when: Ticks,
     /// Pages until its next pass.
     pub nr_dirtied_pause: u64,
-    /// It may not go yet.
+    /// Whether the task must look again.
     pub again: bool,
 }
 

@@ -12,7 +12,7 @@ pub enum Reason {
     Writeback,
     /// Others have isolated too many.
     Isolated,
-    /// It got nowhere.
+    /// Reclaim makes no progress.
     NoProgress,
     /// All dirty pages are in writeback and marked (from 5.16 on; before, with 5.16-rc, the same
     /// as [`Reason::Writeback`]).
@@ -32,7 +32,7 @@ impl Reason {
 /// Sleeps of one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalls {
-    /// All of them.
+    /// Sleeps of this reason.
     pub all: u64,
     /// That ended in the tick they began in.
     pub zero: u64,
@@ -57,7 +57,7 @@ pub struct Vmstat {
     pub pswpin: u64,
     /// Pages written to it.
     pub pswpout: u64,
-    /// Of tasks, by reason.
+    /// Sleeps of tasks, by reason.
     pub stalls: [Stalls; 4],
     /// CPU time of reclaim.
     pub cpu: Ns,

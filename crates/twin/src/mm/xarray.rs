@@ -30,7 +30,7 @@ impl Pages {
         }
     }
 
-    /// All there are.
+    /// Pages of the file.
     pub fn size(&self) -> u64 {
         self.size
     }

@@ -51,7 +51,7 @@ pub struct Watermarks {
 impl Watermarks {
     /// Of a host with so many bytes.
     pub fn new(memory: u64) -> Watermarks {
-        /// Of a huge page.
+        /// Pages of a huge page.
         const BLOCK: u64 = 512;
         /// One per kind of allocation and what each may fall back to, and two.
         const BLOCKS: u64 = 3 * 3 + 2;
@@ -80,7 +80,7 @@ pub const KSWAPD_WAKE: Ns = 20_000;
 pub struct Kswapd {
     /// On which CPU.
     pub thread: Kthread,
-    /// At work, or about to.
+    /// Whether it runs, or is about to.
     pub awake: bool,
     /// Scans that found no clean page.
     pub kswapd_failures: u32,
@@ -125,7 +125,7 @@ pub struct Zone {
     all: u64,
     /// Pages that are free.
     pub free: u64,
-    /// In the page cache.
+    /// Pages in the page cache.
     pub cache: u64,
     /// When few are free.
     pub marks: Watermarks,

@@ -119,7 +119,7 @@ pub struct Psi {
 }
 
 impl Psi {
-    /// Of `cpus` CPUs.
+    /// Pressure of `cpus` CPUs.
     pub fn new(cpus: u32, now: Ns) -> Psi {
         let cpus = cpus.max(1) as usize;
         let idle = |word: usize| u64::MAX >> (64 - (cpus - word * 64).min(64));

@@ -9,7 +9,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Random numbers from a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

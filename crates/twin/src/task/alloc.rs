@@ -32,7 +32,7 @@ const CLUSTER: u64 = 8;
 pub struct Maps {
     /// Pages of a mapping.
     pub pages: u64,
-    /// It goes through each twice.
+    /// Whether it goes through each mapping twice.
     pub twice: bool,
     /// Between the beginnings of two mappings, at least.
     pub interval: Option<Ns>,
@@ -84,11 +84,11 @@ pub struct Mapped {
     pub elapsed: Ns,
 }
 
-/// Where a task is.
+/// What a task has mapped, and where it is.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     maps: Maps,
-    /// From then on it counts.
+    /// Time from which mappings count.
     counts_from: Ns,
     mapping: Option<u32>,
     /// The next page, and whether it is the second time.
@@ -101,7 +101,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// One that has mapped nothing.
+    /// An allocator that has mapped nothing.
     pub fn new(maps: Maps, counts_from: Ns) -> Allocator {
         Allocator {
             maps,

@@ -44,13 +44,13 @@ pub struct Work {
     /// A writer has the kernel forget its file before each round but the first; the kernel writes
     /// what is dirty of it first.
     pub forgets: bool,
-    /// It writes through a mapping.
+    /// Whether it writes through a mapping.
     pub maps: bool,
     /// The file has no blocks before they are written to.
     pub grows: bool,
     /// Pages of its own that it fills before it begins; such a job has no file.
     pub holds: u64,
-    /// It receives what it writes.
+    /// Network over which it receives what it writes.
     pub network: Option<Received>,
     /// It maps memory and does nothing else; such a job has no file.
     pub maps_memory: Option<Maps>,

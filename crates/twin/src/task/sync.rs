@@ -21,7 +21,7 @@ use crate::sim::Event;
 pub enum Step {
     /// Putting pages in line.
     Pages,
-    /// They are in flight.
+    /// The file's pages are in flight.
     InFlight,
     /// The journal commits.
     Commit,

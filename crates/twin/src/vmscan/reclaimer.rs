@@ -23,13 +23,13 @@ use crate::writeback::Writeback;
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// It computes for so long.
+    /// Reclaim computes for so long.
     Computes(Ns),
-    /// It sleeps in reclaim.
+    /// Reclaim sleeps, for the nap's reason.
     Sleeps(Nap),
     /// It waits for a slot of a disk, in this hctx.
     Waits(usize, u32),
-    /// It is through.
+    /// Reclaim has ended.
     Done,
 }
 

@@ -115,7 +115,7 @@ impl Hooks {
         task.paused = Some((facts.by(), self.now));
     }
 
-    /// It has ended.
+    /// Counts the end of a pause.
     pub fn weir_pause_ends(&mut self, task: &mut Dirtier) {
         let now = self.now;
         if let (Some((by, since)), Some(group)) = (task.paused.take(), self.counts(task)) {

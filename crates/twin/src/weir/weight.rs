@@ -69,7 +69,7 @@ impl Account {
     }
 }
 
-/// All of them.
+/// Accounts of all writeback structures.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights {
     /// By cgroup: it is a division.

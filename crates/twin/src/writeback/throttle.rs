@@ -32,7 +32,7 @@ const PER_TICK: i64 = (1000 / HZ) as i64;
 pub enum Passed {
     /// The task goes on.
     Go,
-    /// It sleeps first.
+    /// The task sleeps before it goes on.
     Sleep,
 }
 

@@ -9,9 +9,9 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Can this kernel run weir, and if not, why?
+/// Check whether this kernel can run weir, and say why not
 ///
-/// Exit status: 0 it can, 1 it cannot, 2 it cannot be told (run it as root). With --kernel also 125
+/// Exit status: 0 it can, 1 it cannot, 2 not known (run it as root). With --kernel also 125
 /// and 126, as of `weir exec`.
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -19,18 +19,18 @@ pub(super) const REPORT: &str = "none on this kernel: please report it with its 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
-    /// It is there.
+    /// The kernel meets it.
     Ok,
-    /// It is not.
+    /// The kernel does not meet it.
     Fail,
-    /// It cannot be seen.
+    /// Whether the kernel meets it cannot be seen.
     Unknown,
 }
 
 /// One requirement and whether it is met.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
-    /// In a word or two.
+    /// Name, in a word or two.
     pub name: &'static str,
     /// Whether it is met.
     pub verdict: Verdict,

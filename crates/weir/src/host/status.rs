@@ -17,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Is weir in effect, and for which cgroups?
+/// Show whether weir is in effect, and for which cgroups
 ///
 /// Exit status: 0 in effect or idle, 1 not loaded, switched off or without effect, 2 it cannot be
 /// told.
@@ -28,7 +28,7 @@ pub struct Args {
     json: bool,
 }
 
-/// All there is to say.
+/// Module, parameters and cgroups with knobs.
 #[derive(Debug, PartialEq, Serialize)]
 struct Status {
     loaded: bool,

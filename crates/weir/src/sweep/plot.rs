@@ -97,7 +97,7 @@ pub fn bars(panels: &[Panel]) -> String {
     out
 }
 
-/// In eighths of a column.
+/// A bar, to an eighth of a column.
 fn bar(figure: f64, most: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = if most > 0.0 {
@@ -108,7 +108,7 @@ fn bar(figure: f64, most: f64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// Of a panel, in pixels.
+/// Width and height of a panel, in pixels.
 const PANEL: (f64, f64) = (640.0, 220.0);
 /// Left of the axis, above and below the panel.
 const MARGIN: (f64, f64, f64) = (90.0, 28.0, 40.0);

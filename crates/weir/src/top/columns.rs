@@ -57,7 +57,7 @@ impl Column {
         all
     };
 
-    /// As the table has it.
+    /// The column's title in the table.
     pub fn title(self) -> &'static str {
         COLUMNS[self as usize].1
     }

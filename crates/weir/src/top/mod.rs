@@ -56,7 +56,7 @@ pub struct Args {
     /// One JSON object for each look, a line each
     #[arg(long)]
     json: bool,
-    /// By which column
+    /// Column to sort by
     #[arg(
         long,
         value_name = "COLUMN",

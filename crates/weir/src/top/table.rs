@@ -3,7 +3,7 @@
 
 /// A column and how much of the line it gets.
 pub struct Spec {
-    /// Of the column.
+    /// Title of the column.
     pub title: &'static str,
     /// With numbers: to the right, and as wide as this. With names: at least this.
     pub width: usize,

@@ -34,25 +34,25 @@ pub const HELP: [(&str, &str); 11] = [
 /// What the keys of `weir top` change.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Between two looks.
+    /// Time between two looks.
     pub every: Duration,
-    /// By which column.
+    /// Column to sort by.
     pub sort: Column,
-    /// The least first.
+    /// Whether the least comes first.
     pub reversed: bool,
     /// Part of a path.
     pub filter: String,
-    /// The keys are for the filter.
+    /// Whether keys go to the filter.
     pub typing: bool,
-    /// Idle ones too.
+    /// Whether idle cgroups are shown.
     pub all: bool,
-    /// Idle ones too.
+    /// Whether idle devices are shown.
     pub all_devices: bool,
     /// The path of the row that is marked.
     pub marked: Option<String>,
-    /// The picture stays.
+    /// Whether the picture stays as it is.
     pub held: bool,
-    /// The page of help is shown.
+    /// Whether the page of help is shown.
     pub help: bool,
 }
 

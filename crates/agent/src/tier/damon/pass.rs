@@ -77,12 +77,12 @@ impl Dose {
         Dose { pages, least, most }
     }
 
-    /// So many now.
+    /// Pages that one pass takes now.
     pub fn pages(self) -> u64 {
         self.pages
     }
 
-    /// So many took so long.
+    /// Adapts to `pages` having taken `took`.
     pub fn learn(&mut self, pages: u64, took: Duration) {
         if took > Duration::from_secs(2) {
             self.pages = (self.pages.min(pages) / 2).max(self.least);

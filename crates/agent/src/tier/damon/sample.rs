@@ -43,7 +43,7 @@ struct Run {
     tier: usize,
     areas: u64,
     range: Range,
-    /// Of each cgroup, pages there.
+    /// Pages in this area, by cgroup.
     pages: Vec<u64>,
 }
 

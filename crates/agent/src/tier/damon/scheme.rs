@@ -27,7 +27,7 @@ pub struct Scheme {
     pub memcg: String,
     /// The node they go to.
     pub to: u32,
-    /// Which way that is.
+    /// Direction of the moves.
     pub way: Way,
     /// Physical addresses it acts on.
     pub range: Range,

@@ -22,7 +22,7 @@ pub struct Search {
     memcg: String,
     to: u32,
     way: Way,
-    /// Where to look.
+    /// Blocks still to be searched.
     blocks: VecDeque<Block>,
     /// Where that ends, and whether it is all of the tier.
     end: u64,

@@ -16,7 +16,7 @@ use std::cell::Cell;
 /// One event's layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format {
-    /// Without its system.
+    /// Name of the event, without its system.
     pub name: String,
     /// In a record's first two bytes.
     pub id: u16,
