@@ -103,7 +103,7 @@ impl KernelModules {
     pub fn archive(&self, cache: &Cache, more: &[String]) -> Result<PathBuf> {
         let more: BTreeSet<&String> = more.iter().collect();
         let mut hasher = DefaultHasher::new();
-        (WANTED, &more, &self.release).hash(&mut hasher);
+        (WANTED, "softdep", &more, &self.release).hash(&mut hasher);
         // A kernel of one's own may be built again under its old name.
         for path in self.files.values() {
             let metadata = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
@@ -146,7 +146,10 @@ impl KernelModules {
                 .get(&name)
                 .with_context(|| format!("the kernel {} has no module {name}", self.release))?;
             let bytes = decompressed(path)?;
-            let info = Info::of(&bytes).with_context(|| format!("{}", path.display()))?;
+            let mut info = Info::of(&bytes).with_context(|| format!("{}", path.display()))?;
+            // xts asks the crypto API for ecb as it is used, which `depends` does not say.
+            let before = info.before.drain(..).filter(|name| self.has(name));
+            info.depends.extend(before);
             archive.file(&format!("{directory}/{name}.ko"), 0o644, &bytes)?;
             wanted.extend(info.depends.iter().cloned());
             infos.insert(name, info);
@@ -177,6 +180,8 @@ impl KernelModules {
 #[derive(Debug, Default, PartialEq)]
 struct Info {
     depends: Vec<String>,
+    /// What `softdep` wants loaded first: modules, or names that are an alias or built in.
+    before: Vec<String>,
     aliases: Vec<String>,
 }
 
@@ -200,6 +205,11 @@ impl Info {
                         .filter(|name| !name.is_empty())
                         .map(|name| name.replace('-', "_"))
                         .collect();
+                }
+                Some(("softdep", words)) => {
+                    let before = words.split("post:").next().unwrap_or(words);
+                    let names = before.split_whitespace().filter(|word| *word != "pre:");
+                    info.before.extend(names.map(|name| name.replace('-', "_")));
                 }
                 Some(("alias", name)) => info.aliases.push(name.to_owned()),
                 _ => {}
@@ -268,14 +278,15 @@ mod tests {
     fn info(depends: &[&str]) -> Info {
         Info {
             depends: depends.iter().map(|name| (*name).to_owned()).collect(),
-            aliases: Vec::new(),
+            ..Info::default()
         }
     }
 
     #[test]
     fn modinfo_is_read() {
-        let parsed = Info::parse(b"license=GPL\0depends=raid6_pq,lib-crc32c\0alias=fs-btrfs\0\0alias=devname:btrfs-control\0");
+        let parsed = Info::parse(b"license=GPL\0depends=raid6_pq,lib-crc32c\0softdep=pre: crc32c pre: blake2b-256 post: dm-mod\0alias=fs-btrfs\0\0alias=devname:btrfs-control\0");
         assert_eq!(parsed.depends, ["raid6_pq", "lib_crc32c"]);
+        assert_eq!(parsed.before, ["crc32c", "blake2b_256"]);
         assert_eq!(parsed.aliases, ["fs-btrfs", "devname:btrfs-control"]);
     }
 
