@@ -78,25 +78,30 @@ pub(super) fn middle(bytes: &[u64]) -> Option<f64> {
 pub(super) fn peak(stalls: &[IoStalls], of: fn(&IoStalls) -> u64) -> Option<f64> {
     let (first, last) = (stalls.first()?, stalls.last()?);
     let length = PEAK_NS.min(last.at_ns - first.at_ns);
-    let part = |at: usize| {
-        let begin = &stalls[at];
-        let rest = &stalls[at..];
-        let end = rest.iter().find(|end| end.at_ns - begin.at_ns >= length)?;
-        let lost = of(end).saturating_sub(of(begin));
-        Some(lost as f64 * 100.0 / (end.at_ns - begin.at_ns).max(1) as f64)
+    let mut end = 0;
+    let part = |(at, begin): (usize, &IoStalls)| {
+        end = end.max(at);
+        while stalls.get(end)?.at_ns - begin.at_ns < length {
+            end += 1;
+        }
+        let lost = of(&stalls[end]).saturating_sub(of(begin));
+        Some(lost as f64 * 100.0 / (stalls[end].at_ns - begin.at_ns).max(1) as f64)
     };
-    (0..stalls.len()).filter_map(part).reduce(f64::max)
+    stalls.iter().enumerate().filter_map(part).reduce(f64::max)
 }
 
 /// The middle value, or the mean of the two middle ones.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        1 => Some(values[middle]),
-        _ if middle == 0 => None,
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    let (middle, is_even) = (values.len() / 2, values.len() % 2 == 0);
+    if values.is_empty() {
+        return None;
+    }
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp);
+    match lower.filter(|_| is_even) {
+        Some(lower) => Some((lower + *upper) / 2.0),
+        None => Some(*upper),
     }
 }
 
