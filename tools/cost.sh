@@ -27,7 +27,7 @@ fi
 table() {
 	awk -v possible="${1:-}" '
 	function figures(row, cpus) {
-		return (row, cpus) in cell ? cell[row, cpus] : "not run | | "
+		return (row, cpus) in cell ? cell[row, cpus] : "not run||"
 	}
 	function where(key) {
 		if (key == "idle") return "no knob anywhere"
@@ -54,28 +54,28 @@ table() {
 		write = never - base_never[cpus, depth] + pass * share - base_pass[cpus, depth] * base_share[cpus, depth]
 		beat = (others - base_others[cpus, depth]) * 2.5 / 1000
 		more[row, cpus] = added
-		cell[row, cpus] = sprintf("%+d | %+.1f | %+.0f", added, write, beat)
+		cell[row, cpus] = sprintf("%+d|%+.1f|%+.0f", added, write, beat)
 	}
 	END {
 		if (possible) {
-			print "| knobs | others | depth | 8 CPUs: pass | 256 possible: pass | times |"
-			print "| --- | --- | --- | --- | --- | --- |"
+			print "|knobs|others|depth|8 CPUs: pass|256 possible: pass|times|"
+			print "|---|---|---|---|---|---|"
 			for (i = 1; i <= count; i++) {
 				split(rows[i], part, SUBSEP)
 				if (!((rows[i], 8) in more && (rows[i], 256) in more) || part[1] !~ /-here$/)
 					continue
 				times = more[rows[i], 256] / more[rows[i], 8]
 				if (times > 2) status = 1
-				printf "| %s | %s | %s | %+d | %+d | %.2f |\n", where(part[1]), part[2], part[3], \
+				printf "|%s|%s|%s|%+d|%+d|%.2f|\n", where(part[1]), part[2], part[3], \
 					more[rows[i], 8], more[rows[i], 256], times
 			}
 			exit status
 		}
-		print "| knobs | others | depth | 1 CPU: pass | write | beat | 8 CPUs: pass | write | beat |"
-		print "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+		print "|knobs|others|depth|1 CPU: pass|write|beat|8 CPUs: pass|write|beat|"
+		print "|---|---|---|---|---|---|---|---|---|"
 		for (i = 1; i <= count; i++) {
 			split(rows[i], part, SUBSEP)
-			printf "| %s | %s | %s | %s | %s |\n", where(part[1]), part[2], part[3], figures(rows[i], 1), figures(rows[i], 8)
+			printf "|%s|%s|%s|%s|%s|\n", where(part[1]), part[2], part[3], figures(rows[i], 1), figures(rows[i], 8)
 		}
 		print ""
 		for (cpus = 1; cpus <= 8; cpus += 7)
@@ -99,12 +99,11 @@ and one where 256 are possible. The host stays far below its limits, so no pass 
 PARAGRAPH
 )
 
-- *pass*: added to one trip through the kernel's throttle. Median of 2,048.
+- *pass*: added to one pass through the kernel's throttle. Median of 2,048.
 - *write*: added to a buffered write of 4 KiB, passes included at the rate the kernel chose, one in
-  about 256 writes. Under pressure it looks more often, at most at every write.
-- *beat*: thousands of instructions a second that everything but the writer takes more than without
-  weir. It includes the timer's interrupt and the kernel's own work, which differ by some tens of
-  thousands from one second to the next.
+  about 256 writes. Under pressure the kernel passes more often, at most at every write.
+- *beat*: thousands of instructions a second that all but the writer takes more than without weir.
+  The timer's interrupt and the kernel's own work are in it; they vary by tens of thousands.
 - *others*: other cgroups with the same knob. *depth*: how deep the writer's cgroup lies.
 
 END
@@ -124,16 +123,12 @@ END
 
 - **Before the first knob: nothing.** Nothing is hooked; the medians are equal to the instruction.
 - **A write without a pass** takes what it took, whatever is set.
-- **Floors that are not used up** lower the host's limit for the others, so every pass of theirs
-  goes through both hooks. It costs per write because a writer under a floor or a ceiling looks in
-  more often.
-- **CPUs.** A cgroup's dirty pages are the sum of one word per CPU and counter; a pass of a cgroup
-  with a knob adds them up.
-- **Other cgroups.** A pass finds its cgroup in a hash table: no loop over groups, some instructions
-  for longer chains. The beat visits cgroups below a knob in turn, within a budget: its work does
-  not grow with their number.
-- **Depth.** For each level a pass looks for a record of that ancestor's; one with a ceiling of its
-  own is also compared with it.
+- **Unused floors** lower the host's limit for the others, so all their passes go through both
+  hooks. A writer under a floor or ceiling passes more often: that is the cost per write.
+- **CPUs.** A pass of a cgroup with a knob adds up one word per CPU and counter.
+- **Other cgroups.** A pass finds its cgroup in a hash table; only chains get longer. The beat
+  visits cgroups below a knob in turn, within a budget that their number does not change.
+- **Depth.** A pass looks for a record of each ancestor, and compares ceilings.
 - **Weights** cost most where the writer's own cgroup competes.
 END
 } >docs/cost.md.new
