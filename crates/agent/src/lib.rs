@@ -32,6 +32,7 @@ mod saved_limits;
 pub mod saved_values;
 mod standing;
 mod step;
+mod thread;
 pub mod tier;
 pub mod tree;
 mod watch;

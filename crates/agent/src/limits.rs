@@ -19,6 +19,33 @@ use std::path::Path;
 const NONE: &str = "max";
 const PAGE: u64 = 4096;
 
+/// Whether the agent sets limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is looked at.
+    #[default]
+    Off,
+    /// What would be set is printed.
+    Observe,
+    /// Limits are set.
+    On,
+}
+
+impl Mode {
+    /// The mode that a policy file names.
+    ///
+    /// # Errors
+    /// There is no such mode.
+    pub fn parse(text: &str) -> Result<Mode, String> {
+        match text {
+            "off" => Ok(Mode::Off),
+            "observe" => Ok(Mode::Observe),
+            "on" => Ok(Mode::On),
+            _ => Err("expected `on`, `observe` or `off`".into()),
+        }
+    }
+}
+
 /// What was found in place of the limit that was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {

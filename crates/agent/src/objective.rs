@@ -25,19 +25,18 @@ mod status;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
-use crate::limits;
+use crate::limits::{self, Mode};
 use crate::saved_limits::SavedLimits;
+use crate::thread::Running;
 use crate::tree::Tree;
 use keeper::Keeper;
 use knobs::Knob;
-use settings::{Mode, Settings};
+use settings::Settings;
 use status::Status;
 use std::cell::RefCell;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 /// The file that notes what is set, in the agent's directory of state.
 const FILE: &str = "objective.json";
@@ -56,23 +55,6 @@ pub struct Objectives {
     journal: Journal,
     running: Option<Running>,
     status: Arc<Mutex<Status>>,
-}
-
-/// A thread at work. Dropped, it puts all ceilings back and ends.
-struct Running {
-    /// Its end is the thread's.
-    end: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, that was said where it happened.
-            let _ = thread.join();
-        }
-    }
 }
 
 impl Objectives {
@@ -103,7 +85,6 @@ impl Objectives {
     }
 
     fn start(&self) -> anyhow::Result<Running> {
-        let (end, ended) = UnixStream::pair()?;
         let keeper = Keeper::new(
             self.tree.clone(),
             &self.used,
@@ -111,13 +92,9 @@ impl Objectives {
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;
-        let thread = std::thread::Builder::new()
-            .name("objectives".into())
-            .spawn(move || keeper.run(&ended))?;
-        Ok(Running {
-            end: Some(end),
-            thread: Some(thread),
-        })
+        Ok(Running::start("objectives", move |ended| {
+            keeper.run(ended)
+        })?)
     }
 }
 

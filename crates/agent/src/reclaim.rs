@@ -30,18 +30,17 @@ mod status;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
-use crate::limits;
+use crate::limits::{self, Mode};
 use crate::saved_limits::SavedLimits;
+use crate::thread::Running;
 use crate::tree::Tree;
 use keeper::Keeper;
-use settings::{Mode, Settings};
+use settings::Settings;
 use status::Status;
 use std::cell::RefCell;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 /// The file that notes what is set, in the agent's directory of state.
 const FILE: &str = "reclaim.json";
@@ -59,23 +58,6 @@ pub struct Reclaim {
     journal: Journal,
     running: Option<Running>,
     status: Arc<Mutex<Status>>,
-}
-
-/// A thread at work. Dropped, it puts all limits back and ends.
-struct Running {
-    /// Its end is the thread's.
-    end: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, that was said where it happened.
-            let _ = thread.join();
-        }
-    }
 }
 
 impl Reclaim {
@@ -108,7 +90,6 @@ impl Reclaim {
     }
 
     fn start(&self) -> anyhow::Result<Running> {
-        let (end, ended) = UnixStream::pair()?;
         let keeper = Keeper::new(
             host::Host::at(&self.root),
             self.tree.clone(),
@@ -117,13 +98,7 @@ impl Reclaim {
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;
-        let thread = std::thread::Builder::new()
-            .name("reclaim".into())
-            .spawn(move || keeper.run(&ended))?;
-        Ok(Running {
-            end: Some(end),
-            thread: Some(thread),
-        })
+        Ok(Running::start("reclaim", move |ended| keeper.run(ended))?)
     }
 }
 

@@ -3,10 +3,10 @@
 
 use super::holders;
 use super::measure::Measure;
-use super::settings::{Bound, Mode, Settings};
+use super::settings::{Bound, Settings};
 use super::status::Status;
 use crate::journal::{Event, Journal};
-use crate::limits::{self, Found, Refused};
+use crate::limits::{self, Found, Mode, Refused};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
 use anyhow::{Context, Result};

@@ -12,6 +12,7 @@
 //! ```
 
 use crate::globs::{self, matches};
+use crate::limits::Mode;
 use config::reader::Table;
 use config::units;
 use glob::Pattern;
@@ -34,29 +35,6 @@ const FLOOR_BYTES: u64 = 1 << 20;
 /// The least that may be given for it.
 const LEAST_FLOOR_BYTES: u64 = 64 << 10;
 const PAGE: u64 = 4096;
-
-/// Whether ceilings are set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Nothing is measured.
-    Off,
-    /// What would be set is said.
-    Observe,
-    /// Ceilings are set.
-    #[default]
-    On,
-}
-
-impl Mode {
-    fn parse(text: &str) -> Result<Mode, String> {
-        match text {
-            "off" => Ok(Mode::Off),
-            "observe" => Ok(Mode::Observe),
-            "on" => Ok(Mode::On),
-            _ => Err("expected `on`, `observe` or `off`".into()),
-        }
-    }
-}
 
 /// What is measured, and what it should not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +117,7 @@ impl Settings {
         let floor = table.optional("floor").and_then(|value| {
             let bytes = value.parsed("a size, as in `\"1M\"`", units::size)?;
             if bytes < LEAST_FLOOR_BYTES {
-                value.complain("too little for a disk to do its work: at least `64K`");
+                value.complain("too small for a disk to work with: expected at least `64K`");
             }
             Some(bytes)
         });
@@ -151,7 +129,7 @@ impl Settings {
             cgroups: cgroups?,
             limit: limit?,
             floor: floor.unwrap_or(FLOOR_BYTES) / PAGE,
-            mode: mode.unwrap_or_default(),
+            mode: mode.unwrap_or(Mode::On),
         })
     }
 
@@ -185,7 +163,7 @@ fn bound(table: &Table) -> Option<Bound> {
         let value = table.optional(key)?;
         let ns = value.parsed("a time, as in `\"10ms\"`", units::nanoseconds);
         if ns == Some(0) {
-            value.complain("nothing takes no time");
+            value.complain("expected more than 0, as in `10ms`");
         }
         Some(ns.map(|ns| Bound::Fsync { per_mille, ns }))
     });
@@ -272,7 +250,7 @@ mod tests {
     fn mistakes_are_named() {
         for (text, words) in [
             (NAMES.to_string(), "has no bound"),
-            (format!("{NAMES}fsync_p99 = \"0ms\""), "no time"),
+            (format!("{NAMES}fsync_p99 = \"0ms\""), "more than 0"),
             (format!("{NAMES}fsync_p99 = \"fast\""), "agent.toml:4"),
             (
                 format!("{NAMES}fsync_p99 = \"1s\"\nio_pressure = \"5%\""),

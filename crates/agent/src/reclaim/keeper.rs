@@ -3,10 +3,10 @@
 
 use super::candidates::{self, Reading};
 use super::host::{Host, Memory};
-use super::settings::{Mode, Settings};
+use super::settings::Settings;
 use super::status::Status;
 use crate::journal::{Event, Journal};
-use crate::limits::{self, Found, Refused};
+use crate::limits::{self, Found, Mode, Refused};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
 use anyhow::Result;

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::globs::{self, matches};
+use crate::limits::Mode;
 use config::reader::Table;
 use glob::Pattern;
 use policy::reclaim::WEIGHT;
@@ -16,29 +17,6 @@ use policy::weight::{WEIGHT_MAX, WEIGHT_MIN};
 
 /// Keys of the section.
 pub const KEYS: &[&str] = &["mode", "exempt", "weights"];
-
-/// Whether limits are set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Nothing is looked at.
-    #[default]
-    Off,
-    /// What would be set is said.
-    Observe,
-    /// Limits are set.
-    On,
-}
-
-impl Mode {
-    fn parse(text: &str) -> Result<Mode, String> {
-        match text {
-            "off" => Ok(Mode::Off),
-            "observe" => Ok(Mode::Observe),
-            "on" => Ok(Mode::On),
-            _ => Err("expected `on`, `observe` or `off`".into()),
-        }
-    }
-}
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
