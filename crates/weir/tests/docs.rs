@@ -126,19 +126,24 @@ fn every_page_has_a_budget() {
 }
 
 #[test]
-fn prose_is_wrapped() {
+fn lines_are_wrapped() {
     let mut wide = Vec::new();
+    let maintained = pages();
     for page in all_pages() {
+        // Experiments keep what was printed as it was.
+        let holds_code = maintained.contains(&page);
         for part in parts(&read(&page)) {
-            let Part::Prose(number, line) = part else {
-                continue;
+            let (number, text) = match part {
+                Part::Prose(_, line) if line.starts_with('|') => continue,
+                Part::Prose(number, line) => (number, line),
+                // A key's comment stands behind its value.
+                Part::Code(number, language, code) if holds_code && language != "toml" => {
+                    (number, code)
+                }
+                Part::Code(..) => continue,
             };
-            let is_table = line.starts_with('|');
-            if !is_table && line.chars().count() > WIDTH {
-                wide.push(format!(
-                    "{page}:{number}: {} characters",
-                    line.chars().count()
-                ));
+            if let Some(line) = text.lines().find(|line| line.chars().count() > WIDTH) {
+                wide.push(format!("{page}:{number}: {line}"));
             }
         }
     }
@@ -315,7 +320,7 @@ fn every_toml_block_is_accepted() {
 }
 
 /// Words that a line begins with if it is a command.
-const PROGRAMS: [&str; 17] = [
+const PROGRAMS: [&str; 18] = [
     "weir",
     "./weir",
     "make",
@@ -332,7 +337,20 @@ const PROGRAMS: [&str; 17] = [
     "cd",
     "pip",
     "insmod",
+    "kubectl",
     "pid=$(docker",
+];
+
+/// How blocks begin that show what is printed, or a form, and nothing to type.
+const NO_COMMANDS: [&str; 8] = [
+    "/victim: ",
+    "0.99 ",
+    "    weir load",
+    "limit' ",
+    "mine.toml:",
+    "tiers are on: ",
+    "weir top: ",
+    "weir.dev/",
 ];
 
 /// Commands of a block, lines that end in a backslash joined, prompts taken off.
@@ -340,7 +358,7 @@ fn commands(code: &str) -> Vec<String> {
     let joined = code.replace("\\\n", " ");
     let lines = joined.lines().map(|line| {
         let line = line.trim_start_matches("$ ").trim_start_matches("# ");
-        line.to_owned()
+        line.trim_start_matches("sudo ").to_owned()
     });
     lines
         .filter(|line| PROGRAMS.contains(&line.split(' ').next().unwrap_or_default()))
@@ -369,6 +387,48 @@ fn command_blocks(page: &str) -> Vec<(usize, Option<String>, String)> {
         }
     }
     blocks
+}
+
+#[test]
+fn no_command_is_overlooked() {
+    let mut overlooked = Vec::new();
+    for page in pages() {
+        for part in parts(&read(&page)) {
+            let Part::Code(number, language, code) = part else {
+                continue;
+            };
+            let is_other = NO_COMMANDS.iter().any(|begin| code.starts_with(begin));
+            if is_other || !["", "sh"].contains(&language.as_str()) {
+                continue;
+            }
+            let known = commands(&code).len();
+            // What a command prints follows it, where it has a prompt.
+            let has_output = known > 0 && code.starts_with(['$', '#']);
+            let joined = code.replace("\\\n", " ");
+            let all = joined.lines().filter(|line| !line.trim().is_empty());
+            if !has_output && all.count() > known {
+                overlooked.push(format!(
+                    "{page}:{number}: {known} commands known of\n{code}"
+                ));
+            }
+        }
+    }
+    assert_eq!(overlooked, Vec::<String>::new());
+}
+
+#[test]
+fn blocks_have_languages_that_are_checked() {
+    let known = ["", "sh", "toml", "ini", "yaml"];
+    for page in all_pages() {
+        for part in parts(&read(&page)) {
+            if let Part::Code(number, language, _) = part {
+                assert!(
+                    known.contains(&language.as_str()),
+                    "{page}:{number}: {language}"
+                );
+            }
+        }
+    }
 }
 
 /// The options of a `weir` command in a page exist, and `make` knows its target.
