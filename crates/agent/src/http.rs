@@ -207,7 +207,7 @@ fn parse(bytes: &[u8]) -> Option<Result<(Request, bool), Response>> {
         Some("GET") => false,
         Some("HEAD") => true,
         _ => {
-            let words = "there is nothing to change here\n";
+            let words = "only GET and HEAD are accepted\n";
             return Some(Err(Response::words("405 Method Not Allowed", words)));
         }
     };

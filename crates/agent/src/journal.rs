@@ -218,7 +218,7 @@ impl fmt::Display for Event {
                 to,
             } => write!(
                 f,
-                "{}: {} = {to} as before, was {} (no rule any more)",
+                "{}: {} = {to} as before, was {} (no rule names it any more)",
                 cgroup.escape_debug(),
                 knob.file(),
                 from.escape_debug()

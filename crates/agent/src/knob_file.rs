@@ -34,7 +34,7 @@ pub fn explain(knob: Knob, why: &io::Error) -> String {
         }
         Some(nix::libc::EBUSY) => ": a livepatch has replaced a function that weir probes",
         Some(nix::libc::EACCES) => {
-            ": the file belongs to somebody else, which takes CAP_DAC_OVERRIDE"
+            ": another user owns the file: writing it takes CAP_DAC_OVERRIDE"
         }
         Some(nix::libc::EROFS) => ": cgroups are mounted read-only here",
         _ => "",

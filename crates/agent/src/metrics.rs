@@ -88,7 +88,7 @@ impl Exporter {
             |request| match request.path.as_str() {
                 "/metrics" => self.scrape(wants_open_metrics(&request.accept)),
                 "/" => Response::words("200 OK", "weir agent: metrics are at /metrics\n"),
-                _ => Response::words("404 Not Found", "there are / and /metrics\n"),
+                _ => Response::words("404 Not Found", "not found: expected / or /metrics\n"),
             },
         );
         let count = if response.status.starts_with("200") {

@@ -119,7 +119,7 @@ impl SavedLimits {
 fn parsed(text: &str) -> Result<Vec<Entry>> {
     let document: Document = serde_json::from_str(text)?;
     let version = document.version;
-    ensure!(version == VERSION, "version {version}, not {VERSION}");
+    ensure!(version == VERSION, "version {version}: expected {VERSION}");
     Ok(document.entries)
 }
 

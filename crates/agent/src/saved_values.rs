@@ -150,9 +150,12 @@ impl SavedValues {
 
 /// Puts `text` in place of what the file says, all of it at once; makes its directory.
 pub(crate) fn replace(file: &Path, text: &str) -> Result<()> {
-    let directory = file.parent().context("it has no directory")?;
+    let directory = file.parent().context("the path has no directory")?;
     fs::create_dir_all(directory)?;
-    let mut name = file.file_name().context("it has no name")?.to_owned();
+    let mut name = file
+        .file_name()
+        .context("the path has no file name")?
+        .to_owned();
     name.push(".new");
     let new = directory.join(name);
     fs::File::create(&new)?.write_all(text.as_bytes())?;
@@ -164,7 +167,7 @@ fn parsed(text: &str) -> Result<Vec<Entry>> {
     let document: Document = serde_json::from_str(text)?;
     ensure!(
         document.version == VERSION,
-        "it is of version {}, this is {VERSION}",
+        "version {}: expected {VERSION}",
         document.version
     );
     Ok(document.entries)

@@ -29,7 +29,9 @@ pub fn size(text: &str) -> Result<u64, String> {
 pub fn bandwidth(text: &str) -> Result<u64, String> {
     let wrong = |why: &str| format!("`{text}` is not a bandwidth: {why}");
     let Some(amount) = text.strip_suffix("/s") else {
-        return Err(wrong("say how much per second, as in `256K/s` or `20M/s`"));
+        return Err(wrong(
+            "expected an amount per second, as in `256K/s` or `20M/s`",
+        ));
     };
     match bytes(amount) {
         Ok(0) => Err(wrong("more than 0 is needed")),

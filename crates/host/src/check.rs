@@ -223,7 +223,7 @@ fn given_disk(
     let at = directory.display();
     let mut cannot = |key: &str, what: String| refused.key(format!("disk[{index}].{key}"), what);
     let own = format!(
-        "the disk at {at} is as it is: leave the key out, or --disk {}=..., so that weir makes one",
+        "weir does not change the given disk at {at}: remove the key, or leave out --disk {}=... so that weir makes the disk",
         disk.name
     );
     for (key, is_set) in [
@@ -237,7 +237,7 @@ fn given_disk(
         }
     }
     if !directory.is_dir() {
-        return cannot("name", format!("{at} is no directory"));
+        return cannot("name", format!("{at} is not a directory"));
     }
     let Some(mount) = mounts::of(directory) else {
         return cannot("name", format!("{at} is on no mount"));

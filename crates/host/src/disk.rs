@@ -194,7 +194,7 @@ fn be_disk() -> Result<()> {
         .map(|text| text.parse())
         .collect::<Result<_, _>>()?;
     let [size, write, read] = numbers[..] else {
-        bail!("a size and two bandwidths are wanted");
+        bail!("expected a size and two bandwidths");
     };
     // Dirty pages wait for this process, so it must not wait for them; nor should it be killed when
     // memory is short. Where that is not allowed it works most of the time. SAFETY: sets a flag of

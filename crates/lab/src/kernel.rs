@@ -165,7 +165,7 @@ pub(crate) fn at_path(path: &Path) -> Result<Kernel> {
         Some(release) => release.to_owned(),
         None => only_entry(&all).with_context(|| {
             format!(
-                "kernel {}: which modules belong to it? Put lib/modules/RELEASE beside it",
+                "kernel {}: its modules are not known: put lib/modules/RELEASE beside it",
                 path.display()
             )
         })?,

@@ -101,7 +101,7 @@ impl Image {
 
 fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFile> {
     if deep == 0 {
-        bail!("packed more often than any kernel is");
+        bail!("compressed more than {MOST_DEEP} times over: not a kernel");
     }
     if let Some((_, tool)) = COMPRESSED
         .iter()

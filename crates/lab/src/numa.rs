@@ -109,19 +109,16 @@ fn check(tiers: &[Tier]) -> Result<()> {
             bail!("tier {name}: a guest's tiers come in multiples of 128M, as in 1280M or 384M");
         }
         if tier.bandwidth == 0 || tier.bandwidth % MIB != 0 {
-            bail!("tier {name}: a guest is told bandwidths in whole MiB per second");
+            bail!("tier {name}: bandwidth must be a whole number of MiB per second");
         }
         if tier.latency_ns == 0 || tier.latency_ns > u64::from(u16::MAX) {
-            bail!(
-                "tier {name}: a guest is told latencies of 1 to {} ns",
-                u16::MAX
-            );
+            bail!("tier {name}: latency must be 1 to {} ns", u16::MAX);
         }
     }
     let bits = tiers.iter().fold(0, |all, tier| all | tier.bandwidth);
     if u64::BITS - bits.leading_zeros() - bits.trailing_zeros() > BANDWIDTH_BITS {
         bail!(
-            "a guest is told all bandwidths as multiples of one power of two, up to 65535 times that: write rounder numbers, as in 200G/s and 50G/s"
+            "bandwidths of tiers must be multiples of one power of two, at most 65535 times it: write rounder numbers, as in 200G/s and 50G/s"
         );
     }
     Ok(())
@@ -186,9 +183,9 @@ mod tests {
         let fast = tier(1 << 30, 80, 200 << 30);
         for (slow, why) in [
             (tier(1376 << 20, 250, 50 << 30), "multiples of 128M"),
-            (tier(1 << 30, 0, 50 << 30), "latencies"),
-            (tier(1 << 30, 65_536, 50 << 30), "latencies"),
-            (tier(1 << 30, 250, 1000), "bandwidths in whole MiB"),
+            (tier(1 << 30, 0, 50 << 30), "latency must be"),
+            (tier(1 << 30, 65_536, 50 << 30), "latency must be"),
+            (tier(1 << 30, 250, 1000), "whole number of MiB"),
             (tier(1 << 30, 250, 3 << 20), "rounder numbers"),
         ] {
             let error = arguments(&[fast.clone(), slow], 1, false)

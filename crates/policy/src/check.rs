@@ -340,11 +340,7 @@ fn check_arith(a: u64, b: u64, c: u64) {
 fn check_pass(facts: &Facts) {
     let kind = facts.kind();
     if facts.has_wb == 0 || facts.has_gdtc != 0 && facts.gdtc_has_wb == 0 {
-        assert_eq!(
-            kind,
-            Pass::Reader,
-            "somebody without a wb of their own reads"
-        );
+        assert_eq!(kind, Pass::Reader, "a reader without a wb of its own");
     }
     if facts.may_cap() {
         assert_ne!(kind, Pass::Reader, "readers see stock");

@@ -53,7 +53,7 @@ impl Running {
         while Instant::now() < deadline {
             match self.0.try_wait().context("waiting for weir agent")? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => bail!("weir agent failed when told to end: {status}"),
+                Some(status) => bail!("weir agent failed as it ended: {status}"),
                 None => std::thread::sleep(Duration::from_millis(50)),
             }
         }

@@ -78,7 +78,7 @@ fn one(text: &str) -> Result<IoMax, String> {
         *slot = match value {
             "max" => None,
             _ => match units::size(value).map_err(&wrong)? {
-                0 => return Err(wrong(format!("`{word}` lets nothing through"))),
+                0 => return Err(wrong(format!("`{word}`: expected more than 0, or `max`"))),
                 limit => Some(limit),
             },
         };
@@ -113,7 +113,7 @@ mod tests {
             ("", "it is empty"),
             ("slow", "it limits nothing"),
             ("slow wbps", "`wbps` has no `=`"),
-            ("slow wbps=0", "lets nothing through"),
+            ("slow wbps=0", "expected more than 0"),
             ("slow bps=1M", "none of rbps"),
             ("slow wbps=1Q", "is not a size"),
             ("slow wbps=1M;", "it is empty"),

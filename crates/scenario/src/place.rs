@@ -111,8 +111,9 @@ impl Row {
 
 /// Stands for the names of all knobs.
 const KNOBS: &[&str] = &[];
-const TIERS: Honour =
-    NoSection("the memory of a machine is what it is: run the scenario in the lab or on the twin");
+const TIERS: Honour = NoSection(
+    "weir does not change a machine's memory: run the scenario in the lab or on the twin",
+);
 const AGENT: Honour =
     NoSection("weir starts no agent on a host: run the scenario in the lab or on the twin");
 /// Why a host refuses what would change reclaim for all that runs on it.

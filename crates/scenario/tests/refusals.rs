@@ -174,12 +174,12 @@ fn wrong_units() {
     check(
         "[[disk]]",
         "[twin]\ncall = \"2m\"\n[[disk]]",
-        r#"t.toml:7: key `twin.call`: is longer than anything that is modelled takes: at most `1m`"#,
+        r#"t.toml:7: key `twin.call`: is too long: at most `1m`"#,
     );
     check(
         "256K/s",
         "256K",
-        r#"t.toml:8: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: say how much per second, as in `256K/s` or `20M/s`"#,
+        r#"t.toml:8: key `disk[0].write_bandwidth`: `256K` is not a bandwidth: expected an amount per second, as in `256K/s` or `20M/s`"#,
     );
     check(
         "256K/s",
@@ -346,7 +346,7 @@ t.toml:28: key `expect[0].metric`: `weir.again.victim.iops` cannot be measured: 
     check(
         "[[job]]",
         "[[disk]]\nname = \"other\"\nfilesystem = \"xfs\"\n[[job]]",
-        r#"t.toml:15: key `job[0]`: `disk` is missing: which one do the files live on? known: slow, other"#,
+        r#"t.toml:15: key `job[0]`: `disk` is missing: name the disk that holds the job's files, known: slow, other"#,
     );
     check(
         "[[phase]]",
@@ -557,7 +557,7 @@ t.toml:2: not TOML: invalid unquoted key, expected letters, numbers, `-`, `_`"#
         "does/not/exist.toml: cannot read the scenario: No such file or directory (os error 2)"
     );
     // It is refused before memory is full of it.
-    let endless = scenario::load(std::path::Path::new("/dev/zero")).expect_err("is no text");
+    let endless = scenario::load(std::path::Path::new("/dev/zero")).expect_err("is not text");
     assert_eq!(
         endless.to_string(),
         "/dev/zero: cannot read the scenario: it has more than 16 MiB"
@@ -585,7 +585,7 @@ fn sharing_disks() {
     check(
         file,
         "\"io.max\" = \"slow wbps=0\"",
-        r#"t.toml:11: key `cgroup.victim."io.max"`: `slow wbps=0` is no limit: `wbps=0` lets nothing through; write a disk's name and limits, as in `slow wbps=1M riops=100`"#,
+        r#"t.toml:11: key `cgroup.victim."io.max"`: `slow wbps=0` is no limit: `wbps=0`: expected more than 0, or `max`; write a disk's name and limits, as in `slow wbps=1M riops=100`"#,
     );
     check(
         "write_bandwidth = \"256K/s\"",
@@ -600,7 +600,7 @@ fn sharing_disks() {
     check(
         "[[disk]]",
         "[twin]\nstall = \"2s\"\nstall_every = \"1s\"\n[[disk]]",
-        r#"t.toml:6: key `twin`: `stall` needs a `stall_every` that is longer: how often do disks stand still?"#,
+        r#"t.toml:6: key `twin`: `stall` needs a longer `stall_every`, as in `stall_every = "10s"`"#,
     );
     check(
         "[[disk]]",

@@ -112,7 +112,11 @@ impl Host {
         tasks.check_counts();
         let held = tasks.tasks.iter().map(|task| task.held).sum::<u64>();
         let mapped = tasks.node.as_ref().map_or(0, |node| node.anonymous);
-        assert_eq!(held + mapped, anonymous, "anonymous memory is nobody's");
+        assert_eq!(
+            held + mapped,
+            anonymous,
+            "anonymous memory that no cgroup holds"
+        );
         let in_hand = tasks.flushers.iter().map(|flusher| flusher.in_hand());
         let queued = tasks.devices.iter().map(crate::blk::Device::pages);
         let unended = tasks.files.iter().map(|file| file.unended);

@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let pairs = pairs(&scenario, lab, &twin);
     if pairs.is_empty() {
         bail!(
-            "the lab's figures and the twin's have no name in common: are they of the same scenario?"
+            "no figure of the lab's has a name that the twin's figures have: give --lab a report of the same scenario"
         );
     }
     let near = pairs.iter().filter(|pair| pair.is_near()).count();

@@ -302,7 +302,7 @@ mod tests {
             ("1G,80ns", "write SIZE[,LATENCY,BANDWIDTH]"),
             ("1G,0ns,1G/s", "latency must be above 0"),
             ("1X", "`1X` is not a size"),
-            ("1G,80ns,1G", "say how much per second"),
+            ("1G,80ns,1G", "expected an amount per second"),
         ] {
             let error = tier(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
@@ -321,7 +321,7 @@ mod tests {
                 "slow=1G,ntfs",
                 "unknown filesystem `ntfs`, known: ext4, xfs, btrfs, vfat, swap, none",
             ),
-            ("slow=1G,ext4,256K", "say how much per second"),
+            ("slow=1G,ext4,256K", "expected an amount per second"),
         ] {
             let error = disk(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

@@ -42,7 +42,7 @@ pub struct Args {
 /// How long to look, in milliseconds: in no time nothing stalls, which would be told as a verdict.
 pub fn window(text: &str) -> Result<u64, String> {
     match config::units::milliseconds(text)? {
-        0 => Err("a duration above 0 is needed, as in 30s".into()),
+        0 => Err("expected a duration above 0, as in 30s".into()),
         time => Ok(time),
     }
 }

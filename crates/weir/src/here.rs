@@ -87,7 +87,9 @@ fn agreed(changes: &[String]) -> Result<bool> {
         "weir: as long as the run takes, it changes this of the whole machine, and puts it back afterwards:\n  {list}"
     ));
     if !stdin().is_terminal() {
-        bail!("standard input is no terminal, so weir cannot ask: --yes agrees to these changes");
+        bail!(
+            "standard input is not a terminal, so weir cannot ask: give --yes to agree to these changes"
+        );
     }
     output::note("weir: go on? [y/N]");
     let mut answer = String::new();

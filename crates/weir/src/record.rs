@@ -34,7 +34,7 @@ pub struct RecordArgs {
 fn buffer(text: &str) -> Result<u64, String> {
     let bytes = config::units::size(text)?;
     if !(4 << 10..=1 << 30).contains(&bytes) {
-        return Err(format!("{text} is not in 4K..1G"));
+        return Err(format!("`{text}`: expected 4K to 1G"));
     }
     Ok(bytes)
 }
@@ -66,7 +66,9 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
     let (seconds, lost, bytes) = match written {
         Ok(written) => written,
         Err(why) if is_of_use => {
-            return Err(why.context(format!("{file} ends early, and is of use up to there")));
+            return Err(why.context(format!(
+                "{file} ends early; what it holds until then can be used"
+            )));
         }
         Err(why) => {
             // An empty recording is of no use.

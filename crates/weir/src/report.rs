@@ -77,7 +77,7 @@ fn are_apart(args: &Args) -> Result<()> {
     if let Some(page) = &args.html {
         if read.into_iter().flatten().any(|file| is_same(file, page)) {
             bail!(
-                "{} cannot be the page, too: name another for --html",
+                "--html would overwrite {}: name another file",
                 page.display()
             );
         }
@@ -85,7 +85,7 @@ fn are_apart(args: &Args) -> Result<()> {
     if let Some(trace) = &args.perfetto {
         if is_same(&args.file, trace) {
             bail!(
-                "{} cannot be the trace, too: name another for --perfetto",
+                "--perfetto would overwrite {}: name another file",
                 trace.display()
             );
         }

@@ -80,7 +80,7 @@ const INTERRUPTED: u8 = 130;
 /// A place, by its name.
 pub fn place() -> impl TypedValueParser<Value = Place> {
     PossibleValuesParser::new(Place::ALL.map(Place::name))
-        .try_map(|name| Place::from_name(&name).ok_or("no such place"))
+        .try_map(|name| Place::from_name(&name).ok_or("expected lab, twin or host"))
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -158,7 +158,7 @@ fn misplaced(args: &Args) -> Result<()> {
         }
     }
     if args.count_instructions && host {
-        bail!("--count-instructions is for guests and the twin: a host's clock is what it is");
+        bail!("--count-instructions is for guests and the twin: leave it out with --on host");
     }
     Ok(())
 }

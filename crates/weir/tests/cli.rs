@@ -167,7 +167,7 @@ fn what_is_compared_with_itself_is_near() {
         .stdout(contains("34 of 34 figures are near"));
     compare("floor-sustained")
         .code(2)
-        .stderr(contains("no name in common"));
+        .stderr(contains("has a name that the twin's figures have"));
 }
 
 #[test]
@@ -556,11 +556,11 @@ fn what_cannot_be_recorded_leaves_no_file() {
     command
         .assert()
         .code(2)
-        .stderr(contains("1K is not in 4K..1G"));
+        .stderr(contains("`1K`: expected 4K to 1G"));
     for how in [&["record", "x"][..], &["explain"]] {
         let mut command = weir();
         command.args(how).args(["--for", "0s"]);
-        let why = contains("a duration above 0 is needed");
+        let why = contains("expected a duration above 0");
         command.assert().code(2).stdout("").stderr(why);
     }
 }
@@ -621,7 +621,7 @@ fn options_of_a_host_are_for_a_host() {
         .arg(shipped("dirty-knobs"))
         .assert()
         .code(2)
-        .stderr(contains("a host's clock is what it is"));
+        .stderr(contains("leave it out with --on host"));
 }
 
 #[test]
@@ -639,7 +639,7 @@ fn what_a_host_cannot_honour_is_refused_at_once_before_anybody_is_asked() {
             "this machine: --disk none: the scenario has no such disk",
         ))
         .stderr(contains(
-            "key `tier`: the memory of a machine is what it is",
+            "key `tier`: weir does not change a machine's memory",
         ))
         .stderr(contains("key `agent`: weir starts no agent on a host"));
 }

@@ -112,15 +112,15 @@ fn what_cannot_be_drawn_is_said() {
     );
     fails(
         &[&trace, "--html", html, "--perfetto", html],
-        "cannot be the page, too",
+        "--html would overwrite",
     );
     let copy = out.path().join("copy.txt");
     std::fs::copy(&trace, &copy).expect("copied");
     let copy = copy.to_str().expect("text");
     let again = format!("{dir}/./copy.txt");
     for (how, why) in [
-        ("--html", "cannot be the page, too: name another"),
-        ("--perfetto", "cannot be the trace, too: name another"),
+        ("--html", "would overwrite"),
+        ("--perfetto", "would overwrite"),
     ] {
         fails(&[copy, how, &again], why);
     }

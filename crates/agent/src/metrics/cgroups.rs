@@ -76,7 +76,7 @@ impl Table {
             floor: gauge("weir_cgroup_floor", "The floor in effect.").bytes(),
             floor_unused: gauge(
                 "weir_cgroup_floor_unused",
-                "Of its own floor, held by nobody.",
+                "The part of its own floor that it does not hold.",
             )
             .bytes(),
             ceiling: gauge(

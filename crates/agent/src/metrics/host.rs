@@ -27,7 +27,7 @@ pub fn families(root: &Path) -> Vec<Family> {
         ),
         gauge(
             "weir_host_dirty_background_limit",
-            "From here on flushers write without being asked.",
+            "The level above which flushers write in the background.",
             limits.background,
         ),
     ];

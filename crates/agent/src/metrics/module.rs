@@ -35,7 +35,7 @@ const BYTES: [Row; 5] = [
     ),
     (
         "weir_module_floors_unused",
-        "Of the floors, held by nobody.",
+        "The part of all floors that no cgroup holds.",
         "unused_bytes",
     ),
 ];

@@ -37,12 +37,15 @@ impl Own {
                 "Times that the figures here were read.",
             )
             .with(self.scrapes.load(Ordering::Relaxed)),
-            Family::counter("weir_agent_scrape_reading", "Time it took to read them.")
-                .seconds()
-                .with(seconds(&self.nanoseconds)),
+            Family::counter(
+                "weir_agent_scrape_reading",
+                "Time that the last reading of the figures took.",
+            )
+            .seconds()
+            .with(seconds(&self.nanoseconds)),
             Family::gauge(
                 "weir_agent_last_scrape_reading",
-                "Time it took to read these.",
+                "Time that reading the figures shown here took.",
             )
             .seconds()
             .with(seconds(&self.last)),

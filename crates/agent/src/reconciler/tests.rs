@@ -170,7 +170,7 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
     assert_eq!(
         bench.said(),
         "/pods/c: memory.dirty_min stays 1 (its rule is gone, but another program changed it since)\n\
-         /pods/a: memory.dirty_min = 8388608 as before, was 16M (no rule any more)\n"
+         /pods/a: memory.dirty_min = 8388608 as before, was 16M (no rule names it any more)\n"
     );
     assert_eq!(
         bench.floor("pods/b"),

@@ -143,12 +143,13 @@ impl TierBalancer {
         if !self.is_due() && self.on == on {
             return Ok(());
         }
-        let tiers = self.host.tiers().map_err(|why| {
-            format!("the module's parameter `tiers` cannot be understood: {why:#}")
-        })?;
+        let tiers = self
+            .host
+            .tiers()
+            .map_err(|why| format!("cannot parse the module's parameter `tiers`: {why:#}"))?;
         self.on = on;
         let idle = match tiers.iter().filter(|tier| tier.capacity() > 0).count() {
-            _ if tiers.len() == 1 => Some("there is one tier: nothing is to be moved"),
+            _ if tiers.len() == 1 => Some("the host has one tier: no page can be moved"),
             2.. => None,
             _ => Some("no more than one tier has memory now"),
         };
@@ -226,7 +227,7 @@ impl TierBalancer {
         }
         match done.heat {
             Ok(heat) => self.heats.learn(heat),
-            Err(why) => self.complain(format!("how hot pages are cannot be told now: {why}")),
+            Err(why) => self.complain(format!("cannot measure how hot pages are: {why}")),
         }
         if let Some(why) = done.broken {
             self.journal.say(&Event::EngineFailed {

@@ -222,12 +222,13 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>> {
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| {
-            text.parse::<u32>()
-                .with_context(|| format!("`{part}` is no node and no range of nodes"))
+            text.parse::<u32>().with_context(|| {
+                format!("`{part}`: expected a node or a range of nodes, as in `0` or `0-1`")
+            })
         };
         let (first, last) = (number(first)?, number(last)?);
         if first > last || last > 1023 {
-            bail!("`{part}` is no range of nodes: the smaller first, 1023 at most");
+            bail!("`{part}`: expected a range with the smaller node first, 1023 at most");
         }
         all.extend(first..=last);
     }

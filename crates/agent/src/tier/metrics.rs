@@ -85,7 +85,7 @@ pub fn families(told: &Status, totals: &Totals) -> Vec<Family> {
         return Vec::new();
     }
     let mut capacity = Family::gauge("weir_tier_capacity", "Memory of a tier.").bytes();
-    let mut free = Family::gauge("weir_tier_free", "Of it, what nobody uses.").bytes();
+    let mut free = Family::gauge("weir_tier_free", "Free memory of a tier.").bytes();
     for (at, tier) in told.tiers.iter().enumerate() {
         let labels = [
             ("tier", &Arc::from(at.to_string())),
@@ -101,10 +101,10 @@ pub fn families(told: &Status, totals: &Totals) -> Vec<Family> {
     for (way, bytes) in [("down", totals.all.down), ("up", totals.all.up)] {
         moved.add(&[("direction", &Arc::from(way))], bytes);
     }
-    let mut held = Family::gauge("weir_tier_cgroup", "What a cgroup has in a tier.").bytes();
+    let mut held = Family::gauge("weir_tier_cgroup", "Memory of a cgroup in a tier.").bytes();
     let mut budget = Family::gauge(
         "weir_tier_cgroup_budget",
-        "What of its limits may lie in a tier while those above are full to its budgets.",
+        "Its budget in a tier: the part of its limits that may lie there while faster tiers are full.",
     )
     .bytes();
     let mut largest: Vec<&CgroupStatus> = told.cgroups.iter().collect();

@@ -45,7 +45,7 @@ impl Choice {
         let found = Choice::ALL.iter().find(|(name, _)| *name == text);
         found.map(|(_, choice)| *choice).ok_or_else(|| {
             let names = Choice::ALL.map(|(name, _)| name).join(", ");
-            format!("no engine is called that: there are {names}")
+            format!("unknown engine `{text}`: expected one of {names}")
         })
     }
 }
@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (line, words) in [
-            ("engine = \"fast\"", "there are auto, move_pages, damon"),
+            (
+                "engine = \"fast\"",
+                "expected one of auto, move_pages, damon",
+            ),
             ("lend = 1", "true or false"),
             ("interval = \"5m\"", "more than 60 s"),
             ("look = \"1\"", "say the unit"),

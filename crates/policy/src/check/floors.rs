@@ -188,7 +188,7 @@ pub(super) fn check_credit_in_one_window(passes: &[(u16, u16)], most_ahead: u64)
         assert_eq!(unbounded.pages(NOW), furthest as u64);
         assert!(
             bounded.pages(NOW) >= unbounded.pages(NOW),
-            "no bound excuses anybody"
+            "no bound forgives a debt"
         );
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     let round = 1_000_000 * ROUND_MS;
     assert!(
         paid <= due_ns.max(now_ns + weight::DEBT_ROUNDS * round),
-        "nobody is stopped"
+        "no writer is stopped"
     );
     assert!(paid >= due_ns, "what was paid stays paid");
     let forgiven = turn.forgiven(due_ns, now_ns, pages);
@@ -70,7 +70,7 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     }
     assert!(
         paid.saturating_add(weight::DEBT_ROUNDS * round) >= now_ns,
-        "nobody saves up"
+        "no writer saves up"
     );
     let more = turn.pay(due_ns, now_ns, pages.saturating_add(1));
     assert!(more >= paid, "more dirtied, longer to wait");

@@ -80,7 +80,7 @@ pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
     let mut all = vec![
         Picture {
             title: "Dirty pages of the host".into(),
-            note: "Dirty and in writeback, against the levels of the throttle: below freerun nobody is held, around the setpoint \
+            note: "Dirty and in writeback, against the levels of the throttle: below freerun no writer is held, around the setpoint \
                    writers are slowed to the disk's speed, at the limit they stop. Freerun is half way from background to \
                    limit, the setpoint half way from freerun to limit."
                 .into(),

@@ -28,7 +28,7 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
         bail!("{name} {}", what_it_is(directory));
     }
     let text = String::from_utf8(content(&path)?)
-        .with_context(|| format!("{} is no text", path.display()))?;
+        .with_context(|| format!("{} is not text", path.display()))?;
     let mut run = Timeline {
         name: name.to_string(),
         ..Timeline::default()

@@ -172,7 +172,8 @@ struct Mapping {
 impl Mapping {
     fn new(memory: &Memory) -> Result<Mapping> {
         let pages = usize::try_from(memory.size_bytes)? / PAGE;
-        let length = NonZeroUsize::new(pages * PAGE).context("no memory at all")?;
+        let length =
+            NonZeroUsize::new(pages * PAGE).context("expected a size of at least one page")?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, wherever the kernel puts it.
         let base = unsafe { mman::mmap_anonymous(None, length, access, MapFlags::MAP_PRIVATE) }

@@ -39,7 +39,9 @@ fn run() -> Result<()> {
         .context("say what memory, as in '{\"size_bytes\": 104857600}'")?;
     let memory: Memory = serde_json::from_str(&text).with_context(|| format!("`{text}`"))?;
     if memory.threads == 0 || memory.writes_pct > 100 || memory.rate == Some(0) {
-        bail!("`{text}`: no threads, more writes than accesses, or none at all");
+        bail!(
+            "`{text}`: expected at least one thread and one access, and at most as many writes as accesses"
+        );
     }
     if memory.pattern.allocates() {
         return allocate(&memory);

@@ -40,7 +40,8 @@ impl Region {
     pub fn map(memory: &Memory, file: Option<&Path>) -> Result<Region> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous};
         let pages = usize::try_from(memory.size_bytes)? / PAGE;
-        let length = NonZeroUsize::new(pages * PAGE).context("no memory at all")?;
+        let length =
+            NonZeroUsize::new(pages * PAGE).context("expected a size of at least one page")?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, wherever the kernel puts it.
         let base = match (memory.backing, file) {

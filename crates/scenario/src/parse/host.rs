@@ -110,7 +110,7 @@ pub(super) fn twin(root: &Table) -> Twin {
     let time = |key| {
         let (value, ns) = long(key)?;
         if ns > MOST_COST_NS {
-            value.complain("is longer than anything that is modelled takes: at most `1m`");
+            value.complain("is too long: at most `1m`");
         }
         Some(ns)
     };
@@ -128,9 +128,7 @@ pub(super) fn twin(root: &Table) -> Twin {
     let (stall_ns, stall_every_ns) = (time("stall"), long("stall_every").map(|(_, ns)| ns));
     if let (Some(stall), every) = (stall_ns, stall_every_ns.unwrap_or(0)) {
         if stall >= every {
-            table.complain(
-                "`stall` needs a `stall_every` that is longer: how often do disks stand still?",
-            );
+            table.complain("`stall` needs a longer `stall_every`, as in `stall_every = \"10s\"`");
         }
     }
     let queue = table
@@ -179,7 +177,10 @@ pub(super) fn twin(root: &Table) -> Twin {
         reclaim: table.optional("reclaim").and_then(|v| {
             v.parsed("`5.14`, `5.16-rc` or `6.12`", |text| {
                 Reclaim::by_name(text).ok_or_else(|| {
-                    format!("`{}` is no kernel that is modelled", text.escape_debug())
+                    format!(
+                        "unknown kernel `{}`: expected `5.14`, `5.16-rc` or `6.12`",
+                        text.escape_debug()
+                    )
                 })
             })
         }),

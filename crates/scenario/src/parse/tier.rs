@@ -49,7 +49,7 @@ pub(super) fn tiers(root: &Table) -> Vec<Tier> {
             .and_then(|v| v.parsed("a bandwidth, as in `\"200G/s\"`", units::bandwidth))
             .unwrap_or_default();
         if tiers.len() == MOST_TIERS {
-            table.complain(format!("is one too many: weir knows {MOST_TIERS} tiers"));
+            table.complain(format!("too many tiers: at most {MOST_TIERS}"));
         }
         tiers.push(Tier {
             name,
@@ -118,7 +118,7 @@ pub(super) fn memory(job: &Table) -> Option<Memory> {
     let rate = table.optional("rate").and_then(|v| {
         let rate = v.unsigned("reads or mappings per second, as in `100000`")?;
         if rate == 0 {
-            v.complain("a job that never does anything measures nothing");
+            v.complain("is 0: at least 1 a second");
         }
         Some(rate)
     });

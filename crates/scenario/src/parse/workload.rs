@@ -71,7 +71,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
             }
             (None, several) => {
                 table.complain(format!(
-                    "`disk` is missing: which one do the files live on? known: {}",
+                    "`disk` is missing: name the disk that holds the job's files, known: {}",
                     several.join(", ")
                 ));
                 None
@@ -117,7 +117,7 @@ fn sync(job: &Table) -> Option<Sync> {
 fn network(job: &Table, writes_nothing: bool) -> Option<Network> {
     let value = job.optional("network")?;
     if writes_nothing {
-        value.complain("a job that writes no file receives nothing");
+        value.complain("`network` is for jobs that write a file");
     }
     let table = value.table(&["bandwidth", "buffer"])?;
     let bandwidth = table.required("bandwidth", "bandwidth = \"117M/s\"")?;

@@ -126,7 +126,7 @@ pub fn refusals(scenario: &Scenario, works: &[Option<Work>], refusals: &mut Vec<
         let key = format!("disk[{index}].io_cost");
         refuse(
             key,
-            "the twin does not model it on a swap disk: its writes are nobody's",
+            "the twin does not model it on a swap disk, whose writes belong to no cgroup",
         );
     }
     for (path, cgroup) in &scenario.cgroups {

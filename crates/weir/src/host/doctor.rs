@@ -91,7 +91,7 @@ pub(super) fn text(release: &str, checks: &[Check]) -> String {
             "Linux {release} cannot run weir as things are: {failed} of {} requirements fail.",
             checks.len()
         ),
-        Verdict::Unknown => format!("It cannot be told whether Linux {release} can run weir."),
+        Verdict::Unknown => format!("weir cannot tell whether Linux {release} can run it."),
     });
     lines.join("\n") + "\n"
 }

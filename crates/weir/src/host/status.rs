@@ -76,7 +76,7 @@ fn gather(system: &System) -> Result<Status> {
     }
     let mut host = files(&system.path("sys/kernel/weir"))?;
     let state = host.remove("state").context(
-        "the module is loaded, but /sys/kernel/weir/state is not there: is it being unloaded?",
+        "the module is loaded, but has no /sys/kernel/weir/state: it may be loading or unloading, try again",
     )?;
     let parameters = system.path("sys/module/weir/parameters");
     let parameters = if parameters.is_dir() {
@@ -335,6 +335,6 @@ batch               0     8M        97.7K          5 %      max     400       12
         let why = gather(&System::at(dir.path(), "6.12"))
             .expect_err("no state")
             .to_string();
-        assert!(why.contains("/sys/kernel/weir/state is not there"), "{why}");
+        assert!(why.contains("has no /sys/kernel/weir/state"), "{why}");
     }
 }

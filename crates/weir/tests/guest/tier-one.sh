@@ -22,7 +22,7 @@ one)
 	policy ''
 	agent
 	ok "the one tier may be told" weir tier on --tiers 0
-	ok "there is nothing to be moved" finally shows "there is one tier: nothing is to be moved"
+	ok "there is nothing to be moved" finally shows "the host has one tier: no page can be moved"
 	;;
 two)
 	ok "the kernel has one tier" no "all memory in one tier (nodes 0-1)" weir tier on

@@ -52,7 +52,7 @@ pub(super) fn read<'a>(
             bail!("its sections of options form a loop");
         }
         options.push(file.section(next)?);
-        next = chain(options.last().context("there is one")?)?;
+        next = chain(options.last().context("its list of sections is empty")?)?;
     }
     for section in &options {
         collect(section, &mut places)?;
