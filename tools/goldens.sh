@@ -47,7 +47,7 @@ check() {
 	cat >"$scratch/scenario.toml"
 	(cd "$scratch" && "$weir" check --json scenario.toml) >>"$1" 2>&1
 }
-for scenario in scenarios/*.toml scenarios/twin/*.toml crates/weir/tests/data/*.toml; do
+for scenario in scenarios/*.toml scenarios/twin/*.toml crates/weir/tests/guest/*.toml; do
 	name=${scenario//\//-}
 	: >"$out/check/$name"
 	lines=$(wc -l <"$scenario")
