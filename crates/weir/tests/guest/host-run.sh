@@ -95,7 +95,7 @@ ok "all of it, with lines" says /tmp/run.text \
 	"this machine: no weir.ko is installed for this kernel"
 weir run --on host --arm stock /host-run.toml </dev/null >/tmp/run.text 2>&1
 ok "nothing is changed before somebody agrees" is $? 2
-ok "who is told what would be" says /tmp/run.text "vm.dirty_bytes = 8388608 (now" "nbd" "--yes agrees"
+ok "who is told what would be" says /tmp/run.text "vm.dirty_bytes = 8388608 (now" "nbd" "--yes to agree"
 insmod /weir.ko
 $run /host-run.toml >/tmp/run.text 2>&1
 ok "arm stock is refused beside a module" says /tmp/run.text "run \`weir unload\` first, or only --arm weir"
