@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The guest's disks: found by the serial the lab gave them, formatted and mounted.
 
-use crate::protocol::{DISK_MODULE_PATH, GuestConfig};
+use crate::protocol::{DISK_MODULE_PATH, GuestConfig, SUBMIT_MODULE_PATH};
 use anyhow::{Context, Result};
-use runner::disks::{encrypt, format, mount, shape_queue};
+use runner::disks::{encrypt, format, map, mount, shape_queue};
 use runner::system::{CGROUP_ROOT, run};
 use runner::{Channel, Disk, Site};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// Whether submitting costs nothing after all, as while disks are prepared.
+const SUBMIT_IS_FREE: &str = "/sys/module/weir_submit/parameters/free";
 
 /// Links every disk as `/dev/weir/<name>` and makes and mounts the filesystems asked for.
 pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
@@ -33,6 +36,10 @@ pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
         if disk.encrypted {
             device = encrypt(&device, &disk.name)
                 .with_context(|| format!("encrypting disk {}", disk.name))?;
+        }
+        if let Some(bandwidth) = disk.submit_bandwidth {
+            device = costly(&device, &disk.name, bandwidth)
+                .with_context(|| format!("disk {}", disk.name))?;
         }
         let link = Path::new("/dev/weir").join(&disk.name);
         std::os::unix::fs::symlink(&device, &link)
@@ -60,8 +67,26 @@ pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
     })
 }
 
+/// Puts on a device what takes CPU time for each write; returns what is on top.
+fn costly(device: &Path, name: &str, bandwidth: u64) -> Result<PathBuf> {
+    run(Command::new("modprobe").arg("dm_mod"))?;
+    // Each disk that costs brings its module; it is there once.
+    if !Path::new("/sys/module/weir_submit").exists() {
+        run(Command::new("insmod").arg(SUBMIT_MODULE_PATH).arg("free=Y"))?;
+    }
+    let target = format!("weir_submit {} {bandwidth}", device.display());
+    map(device, &format!("{name}-submit"), &target)
+}
+
 /// Gives the guest's own disks the speed they are to have.
 pub fn slow_down(config: &GuestConfig) -> Result<()> {
+    if config
+        .disks
+        .iter()
+        .any(|disk| disk.submit_bandwidth.is_some())
+    {
+        std::fs::write(SUBMIT_IS_FREE, "N").context(SUBMIT_IS_FREE)?;
+    }
     let own = config.disks.iter().enumerate().filter(|_| config.own_disks);
     for (index, disk) in own {
         let device = find(index).with_context(|| format!("disk {}", disk.name))?;

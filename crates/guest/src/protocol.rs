@@ -15,6 +15,8 @@ pub const SCRIPT_PATH: &str = "/script.sh";
 pub const MODULE_PATH: &str = "/weir.ko";
 /// Where the module that makes [`GuestConfig::own_disks`] lies in the guest.
 pub const DISK_MODULE_PATH: &str = "/weir_disk.ko";
+/// Where the module lies that makes writes cost CPU time.
+pub const SUBMIT_MODULE_PATH: &str = "/weir_submit.ko";
 /// The port events leave through; the console is `ttyS0`.
 pub const CHANNEL_PATH: &str = match cfg!(target_arch = "aarch64") {
     true => "/dev/ttyAMA1",
@@ -55,6 +57,9 @@ pub struct GuestDisk {
     /// Put dm-crypt on top.
     #[serde(default)]
     pub encrypted: bool,
+    /// What one CPU can submit to it, bytes per second: takes [`SUBMIT_MODULE_PATH`].
+    #[serde(default)]
+    pub submit_bandwidth: Option<u64>,
 }
 
 /// The two kinds of work.
@@ -96,6 +101,7 @@ mod tests {
                 write_bandwidth: Some(1 << 20),
                 read_bandwidth: None,
                 encrypted: true,
+                submit_bandwidth: Some(10 << 20),
             }],
             own_disks: true,
             work: Work::Script {

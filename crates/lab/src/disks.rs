@@ -21,6 +21,8 @@ pub struct Disks {
     pub disks: Vec<GuestDisk>,
     /// The module that makes them in the guest; QEMU does if `None`.
     pub module: Option<PathBuf>,
+    /// The module that makes writes to some of them cost CPU time, if any is to.
+    pub submit_module: Option<PathBuf>,
 }
 
 impl Disks {
@@ -31,15 +33,26 @@ impl Disks {
             return Ok(Disks {
                 disks,
                 module: None,
+                submit_module: None,
             });
         }
         let tree = source_tree().context(
             "weir's source tree is needed to build the disk of a guest that counts instructions: run from inside it",
         )?;
         let built = module::modules_in(cache, kernel, &tree.join("crates/lab/disk"))?;
+        let named = |name: &str| {
+            let found = built
+                .iter()
+                .find(|module| module.file_stem() == Some(name.as_ref()));
+            found
+                .cloned()
+                .with_context(|| format!("crates/lab/disk made no {name}.ko"))
+        };
+        let submits = disks.iter().any(|disk| disk.submit_bandwidth.is_some());
         Ok(Disks {
+            module: Some(named("weir_disk")?),
+            submit_module: submits.then(|| named("weir_submit")).transpose()?,
             disks,
-            module: built.into_iter().next(),
         })
     }
 

@@ -145,6 +145,7 @@ pub fn exec(
         .with_context(|| format!("cannot read the script {}", request.script.display()))?;
     let disks = request.disks.iter().map(|disk| GuestDisk {
         encrypted: false,
+        submit_bandwidth: None,
         name: disk.name.clone(),
         size: disk.size,
         filesystem: disk.filesystem,

@@ -8,7 +8,9 @@ use crate::kernel::Kernel;
 use crate::kernel_modules::{FIRST, KernelModules};
 use crate::{packages, userland};
 use anyhow::{Context, Result, ensure};
-use guest::protocol::{CONFIG_PATH, DISK_MODULE_PATH, GuestConfig, MODULE_PATH, SCRIPT_PATH, Work};
+use guest::protocol::{
+    CONFIG_PATH, DISK_MODULE_PATH, GuestConfig, MODULE_PATH, SCRIPT_PATH, SUBMIT_MODULE_PATH, Work,
+};
 use scenario::model::Filesystem;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -96,8 +98,13 @@ pub fn initramfs(
     if let Some(module) = &contents.module {
         archive.copy(MODULE_PATH, 0o644, module)?;
     }
-    if let Some(module) = &contents.disks.module {
-        archive.copy(DISK_MODULE_PATH, 0o644, module)?;
+    for (module, place) in [
+        (&contents.disks.module, DISK_MODULE_PATH),
+        (&contents.disks.submit_module, SUBMIT_MODULE_PATH),
+    ] {
+        if let Some(module) = module {
+            archive.copy(place, 0o644, module)?;
+        }
     }
     for (from, to) in contents.files {
         ensure!(

@@ -19,7 +19,7 @@ use guest::protocol::{Event, GuestDisk, Work};
 use runner::system::meminfo;
 use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
 use scenario::metric::{Figures, metrics};
-use scenario::model::{Arm, Scenario};
+use scenario::model::{Arm, Disk, Scenario};
 use scenario::place::{self, Place};
 use scenario::rundir::{About, Kept};
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub struct Lab {
 /// What no guest can honour of `scenario`.
 pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
     let mut refused = place::refusals(scenario, Place::Lab);
-    let mut refuse = |key, what: String| refused.push(Refusal::new(key, what));
+    let mut refuse = |key: &str, what: String| refused.push(Refusal::new(key, what));
     let cpus = scenario.host.cpus;
     if cpus > MOST_CPUS {
         refuse(
@@ -64,6 +64,14 @@ pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
     }
     if count_instructions && !scenario.tiers.is_empty() {
         refuse("tier", counts.into());
+    }
+    for (index, disk) in scenario.disks.iter().enumerate() {
+        if disk.submit_bandwidth.is_some() && !count_instructions {
+            refuse(
+                &format!("disk[{index}].submit_bandwidth"),
+                "only a guest that counts instructions knows what a CPU does in a second: add `--count-instructions`, or take `encrypted`".into(),
+            );
+        }
     }
     refused
 }
@@ -174,12 +182,16 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> 
 
 /// Packages and kernel modules a scenario needs besides what every guest has.
 fn extras(scenario: &Scenario) -> (Vec<String>, Vec<String>) {
-    if scenario.disks.iter().any(|disk| disk.encrypted) {
-        let drivers = runner::disks::ENCRYPTION.map(str::to_owned);
-        (vec!["dmsetup".to_owned()], drivers.into())
-    } else {
-        (Vec::new(), Vec::new())
-    }
+    let any = |has: fn(&Disk) -> bool| scenario.disks.iter().any(has);
+    let (encrypted, submit) = (
+        any(|disk| disk.encrypted),
+        any(|disk| disk.submit_bandwidth.is_some()),
+    );
+    let mapper = (encrypted || submit).then(|| "dmsetup".to_owned());
+    let ciphers = runner::disks::ENCRYPTION.iter().filter(|_| encrypted);
+    let drivers = ciphers.chain(["dm_mod"].iter().filter(|_| submit));
+    let drivers = drivers.map(|name| (*name).to_owned());
+    (mapper.into_iter().collect(), drivers.collect())
 }
 
 fn disks(place: &Lab, scenario: &Scenario, kernel: &Kernel) -> Result<Disks> {
@@ -191,6 +203,7 @@ fn disks(place: &Lab, scenario: &Scenario, kernel: &Kernel) -> Result<Disks> {
         write_bandwidth: disk.write_bandwidth,
         read_bandwidth: disk.read_bandwidth,
         encrypted: disk.encrypted,
+        submit_bandwidth: disk.submit_bandwidth,
     });
     let own = place.count_instructions;
     Disks::get(&place.cache, kernel, disks.collect(), own)

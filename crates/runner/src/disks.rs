@@ -22,17 +22,26 @@ pub fn encrypt(device: &Path, name: &str) -> Result<PathBuf> {
     for module in ENCRYPTION {
         run(Command::new("modprobe").arg(module))?;
     }
+    // A key for a disk that is thrown away.
+    let target = format!(
+        "crypt aes-xts-plain64 {} 0 {} 0 1 no_write_workqueue",
+        "5a".repeat(64),
+        device.display()
+    );
+    map(device, name, &target)
+}
+
+/// Puts a target of the device mapper on all of a device, as in dmsetup(8), and returns what is on
+/// top.
+///
+/// # Errors
+/// The kernel has no such target, or there is no `dmsetup`.
+pub fn map(device: &Path, name: &str, target: &str) -> Result<PathBuf> {
     let size = Path::new("/sys/block")
         .join(device.file_name().unwrap_or_default())
         .join("size");
     let sectors = std::fs::read_to_string(&size).with_context(|| format!("{}", size.display()))?;
-    // A key for a disk that is thrown away.
-    let table = format!(
-        "0 {} crypt aes-xts-plain64 {} 0 {} 0 1 no_write_workqueue",
-        sectors.trim(),
-        "5a".repeat(64),
-        device.display()
-    );
+    let table = format!("0 {} {target}", sectors.trim());
     run(Command::new("dmsetup")
         .args(["--noudevrules", "--noudevsync", "create", name, "--table"])
         .arg(table))?;

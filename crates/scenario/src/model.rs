@@ -190,6 +190,9 @@ pub struct Disk {
     /// Under dm-crypt, set up so that who submits a write encrypts it: the flusher.
     #[serde(default)]
     pub encrypted: bool,
+    /// What one CPU can submit to it, bytes per second; `None` = nothing but the kernel's own work.
+    #[serde(default)]
+    pub submit_bandwidth: Option<u64>,
     /// Its bandwidth is divided by `io.weight`: iocost is switched on for it, with
     /// `write_bandwidth` as its model.
     #[serde(default)]

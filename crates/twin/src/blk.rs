@@ -81,6 +81,8 @@ pub struct Traits {
     pub stalls: (Ns, Ns),
     /// Each so many-th request fails; 0 none.
     pub fails: u64,
+    /// CPU time that submitting takes besides the kernel's own, in nanoseconds per 1,024 pages.
+    pub submit_1024: Ns,
     /// Requests it takes at a time, if from all CPUs together.
     pub queue: Option<u16>,
     /// Not all of one size take as long.
@@ -198,6 +200,11 @@ impl Device {
             self.completion_cnt.resize(at + 1, 0);
         }
         (&mut self.tags[at], &mut self.waiters[at])
+    }
+
+    /// CPU time that submitting a write of so many pages takes besides the kernel's own.
+    pub fn submit_cost(&self, pages: u64) -> Ns {
+        (pages * self.traits.submit_1024).div_ceil(1024)
     }
 
     /// Puts a request in line. Returns when it will be complete if it is the first there.

@@ -268,6 +268,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         "write_bandwidth",
         "read_bandwidth",
         "encrypted",
+        "submit_bandwidth",
         "io_cost",
         "filesystem",
         "mount_options",
@@ -293,10 +294,12 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
             .required("filesystem", "filesystem = \"ext4\"")
             .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
             .unwrap_or(Filesystem::Ext4);
-        for key in ["mount_options", "encrypted"] {
+        for key in ["mount_options", "encrypted", "submit_bandwidth"] {
             let value = table.optional(key);
             if let (Filesystem::Swap, Some(value)) = (filesystem, value) {
-                value.complain("swap space is not mounted, nor encrypted: leave it out");
+                value.complain(
+                    "swap space is not mounted, encrypted or slow to submit to: leave it out",
+                );
             }
         }
         disks.push(Disk {
@@ -308,6 +311,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
                 .optional("encrypted")
                 .and_then(|v| v.boolean())
                 .unwrap_or(false),
+            submit_bandwidth: bandwidth("submit_bandwidth"),
             io_cost: io_cost(&table, write_bandwidth.is_some()),
             filesystem,
             mount_options: table

@@ -7,6 +7,7 @@ use crate::mm::Cgroup;
 use crate::sim::clock::{Ns, SECOND};
 use crate::sim::random::Random;
 use crate::task::fio::Work;
+use crate::writeback::flusher::cost_of_1024;
 use policy::weight::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use scenario::io_max::io_max;
 use scenario::model::{Disk, Filesystem, Scenario};
@@ -157,6 +158,7 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
         burst: twin.burst_ns.unwrap_or(0),
         stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),
         fails: twin.fails.unwrap_or(0),
+        submit_1024: disk.submit_bandwidth.map_or(0, cost_of_1024),
         queue: twin.queue,
         vary: twin
             .vary

@@ -138,7 +138,9 @@ impl Tasks {
         };
         self.submits(device, request);
         self.task_does(index, PsiFlags::Running);
-        let cost = REQUEST + (pages * self.machine.flush_1024).div_ceil(1024);
+        let cost = REQUEST
+            + (pages * self.machine.flush_1024).div_ceil(1024)
+            + self.devices[device].submit_cost(pages);
         let cpu = self.entities[index].cpu;
         let over = self.takes_cpu(cpu, cost);
         self.schedule(over, Event::Task(index as u32));

@@ -191,9 +191,9 @@ impl Writeback {
 
     /// It is woken as a slot has become free, after `before` others: it has one, or looks for one.
     pub fn flusher_is_woken(&mut self, wb: usize, before: u64, has_slot: bool) {
-        let page = self.machine.flush_1024 / 1024;
         let used = self.flushers[wb].used;
         let device = self.wbs[wb].device;
+        let page = self.machine.flush_1024 / 1024 + self.devices[device].submit_cost(1);
         let device = &mut self.devices[device];
         let (used, turn) = (device.charges(used, before == 0), device.turn(page));
         self.flushers[wb].used = used;
@@ -303,7 +303,10 @@ impl Writeback {
         turn.nr_to_write -= pages;
         let index = turn.file;
         flusher.bio = Some((index, pages));
-        let cost = BIO_COST + (pages * self.hooks.machine.flush_1024).div_ceil(1024);
+        let device = &self.hooks.devices[self.hooks.wbs[wb].device];
+        let cost = BIO_COST
+            + (pages * self.hooks.machine.flush_1024).div_ceil(1024)
+            + device.submit_cost(pages);
         flusher.used += cost;
         self.in_flight(index as usize, start, pages);
         Some(cost)
