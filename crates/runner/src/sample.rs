@@ -30,6 +30,7 @@ const SECOND: usize = 20;
 /// `memory.stat` is read at every n-th sample.
 const COARSE: usize = 40;
 const SECTOR: u64 = 512;
+const NS_PER_MS: u64 = 1_000_000;
 /// On x86-64, which is what the lab boots.
 const PAGE: u64 = 4096;
 
@@ -118,6 +119,10 @@ impl Watch {
             let moved = DiskBytes {
                 written: after.written - before.written,
                 read: after.read - before.read,
+                queued_ns: after
+                    .queued_ns
+                    .zip(before.queued_ns)
+                    .map(|(after, before)| after.saturating_sub(before)),
             };
             (name.clone(), moved)
         });
@@ -248,23 +253,29 @@ fn dirty_stat(cgroup: &Path) -> Option<PathBuf> {
 }
 
 fn disk_bytes(disk: &Disk) -> Result<DiskBytes> {
-    let stat = disk.sysfs().join("stat");
-    let text = fs::read_to_string(&stat).with_context(|| format!("{}", stat.display()))?;
-    // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh.
-    let fields: Vec<u64> = text
-        .split_whitespace()
-        .filter_map(|field| field.parse().ok())
-        .collect();
-    match (fields.get(2), fields.get(6)) {
-        (Some(read), Some(written)) => Ok(DiskBytes {
-            written: written * SECTOR,
-            read: read * SECTOR,
-        }),
-        _ => anyhow::bail!(
-            "{}: not the format the kernel documents: {text}",
-            stat.display()
-        ),
-    }
+    // Documentation/block/stat.rst: read sectors are the third field, written ones the seventh, and
+    // milliseconds of all requests the eleventh.
+    let stat = |device: &Path| -> Result<Vec<u64>> {
+        let file = device.join("stat");
+        let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+        let fields = text
+            .split_whitespace()
+            .map_while(|field| field.parse().ok());
+        let fields: Vec<u64> = fields.collect();
+        if fields.len() < 11 {
+            anyhow::bail!(
+                "{}: not the format the kernel documents: {text}",
+                file.display()
+            );
+        }
+        Ok(fields)
+    };
+    let (fields, below) = (stat(&disk.sysfs())?, stat(&disk.lowest())?);
+    Ok(DiskBytes {
+        written: fields[6] * SECTOR,
+        read: fields[2] * SECTOR,
+        queued_ns: Some(below[10] * NS_PER_MS),
+    })
 }
 
 const IO: &str = "/proc/pressure/io";

@@ -62,4 +62,20 @@ impl Disk {
     pub fn sysfs(&self) -> PathBuf {
         Path::new("/sys/dev/block").join(&self.number)
     }
+
+    /// The same of the device that has the requests: below those of the device mapper.
+    pub fn lowest(&self) -> PathBuf {
+        let mut at = self.sysfs();
+        while let Some(below) = only_entry(&at.join("slaves")) {
+            at = below;
+        }
+        at
+    }
+}
+
+/// What is in a directory, if it is one thing.
+fn only_entry(directory: &Path) -> Option<PathBuf> {
+    let mut entries = fs::read_dir(directory).ok()?.flatten();
+    let entry = entries.next()?.path();
+    entries.next().is_none().then_some(entry)
 }

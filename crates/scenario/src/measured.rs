@@ -19,8 +19,8 @@ pub struct Measured {
     pub memory: BTreeMap<String, MemoryJob>,
     /// Jobs that allocate memory, by name.
     pub allocating: BTreeMap<String, AllocatingJob>,
-    /// Bytes written, by disk.
-    pub disks: BTreeMap<String, u64>,
+    /// Disks, by name.
+    pub disks: BTreeMap<String, Disk>,
     /// The whole host.
     pub host: Host,
     /// The scenario's cgroups, by path.
@@ -108,6 +108,15 @@ pub struct Spread {
     pub p99_ns: u64,
     /// The longest latency.
     pub max_ns: u64,
+}
+
+/// What a disk did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Disk {
+    /// Bytes written to it.
+    pub written: u64,
+    /// What its requests took together, from when they were submitted; not kept by old results.
+    pub queued_ns: Option<u64>,
 }
 
 /// The whole host.

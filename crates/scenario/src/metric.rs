@@ -18,7 +18,7 @@ mod unit;
 pub use name::Name;
 pub use unit::Unit;
 
-use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob};
+use crate::measured::{AllocatingJob, Cgroup, Disk, Job, Measured, MemoryJob};
 use crate::model::Arm;
 use rows::ROWS;
 use serde::Serialize;
@@ -62,7 +62,7 @@ enum Value {
     MemoryJob(fn(&MemoryJob) -> f64),
     AllocatingJob(fn(&AllocatingJob) -> Option<f64>),
     Host(fn(&Measured) -> Option<f64>),
-    Disk(fn(&Measured, u64) -> f64),
+    Disk(fn(&Measured, &Disk) -> Option<f64>),
     Cgroup(fn(&Measured, &Cgroup) -> Option<f64>),
     /// A key of `memory.dirty_stat`.
     Stat,
@@ -183,8 +183,8 @@ pub fn metrics(arm: Arm, of: &Measured) -> Figures {
             Value::Host(value) => add("host", row, value(of)),
             Value::Disk(value) => {
                 let disks = of.disks.iter();
-                disks.for_each(|(disk, written)| {
-                    add(&format!("disk/{disk}"), row, Some(value(of, *written)));
+                disks.for_each(|(name, disk)| {
+                    add(&format!("disk/{name}"), row, value(of, disk));
                 });
             }
             Value::Cgroup(_) | Value::Stat => {

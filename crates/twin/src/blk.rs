@@ -119,6 +119,10 @@ pub struct Device {
     clock: Ns,
     /// Bytes written so far.
     pub written: u64,
+    /// Requests that it has, since when, and what all took together until then.
+    has: u64,
+    has_since: Ns,
+    queued: Ns,
     /// Requests so far.
     done: u64,
     /// Taken, not committed.
@@ -169,6 +173,9 @@ impl Device {
             outside: VecDeque::new(),
             clock: 0,
             written: 0,
+            has: 0,
+            has_since: 0,
+            queued: 0,
             done: 0,
             uncommitted: Vec::new(),
         }
@@ -207,8 +214,15 @@ impl Device {
         (pages * self.traits.submit_1024).div_ceil(1024)
     }
 
+    /// What requests took together until `now`, from when they were submitted.
+    pub fn queued_until(&self, now: Ns) -> Ns {
+        self.queued + self.has * now.saturating_sub(self.has_since)
+    }
+
     /// Puts a request in line. Returns when it will be complete if it is the first there.
     pub fn submit(&mut self, request: Request, now: Ns) -> Option<Ns> {
+        self.queued = self.queued_until(now);
+        (self.has, self.has_since) = (self.has + 1, now);
         if request.has_slot() {
             self.inflight += 1;
             *self.hctx_mut(request.hctx).0 -= 1;
@@ -236,6 +250,8 @@ impl Device {
         let due = line.due();
         let (request, tag) = (due <= now).then(|| line.pop()).flatten().ok_or(due)?;
         let next = Some(line.due()).filter(|due| *due < Ns::MAX);
+        self.queued = self.queued_until(now);
+        (self.has, self.has_since) = (self.has - 1, now);
         if let Some(weights) = &mut self.traits.weights {
             weights.goes(request.cgroup as usize, tag);
         }

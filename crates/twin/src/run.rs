@@ -120,6 +120,8 @@ struct Span {
     elapsed: Ns,
     /// Bytes written, by disk.
     written: Vec<u64>,
+    /// By disk, what its requests took together.
+    queued: Vec<Ns>,
     /// By group of tasks, the host first.
     pressure: Vec<Pressure>,
     reclaimed: Reclaimed,
@@ -148,6 +150,11 @@ impl Span {
         Span {
             elapsed: now,
             written: tasks.devices.iter().map(|device| device.written).collect(),
+            queued: tasks
+                .devices
+                .iter()
+                .map(|device| device.queued_until(now))
+                .collect(),
             pressure: tasks.psi.totals(),
             reclaimed: tasks.zone.reclaimed,
             vmstat: tasks.node.as_ref().map(|node| node.vmstat),
@@ -163,6 +170,7 @@ impl Span {
         Span {
             elapsed: (self.elapsed - before.elapsed).max(1),
             written: each(&self.written, &before.written, |now, then| now - then),
+            queued: each(&self.queued, &before.queued, |now, then| now - then),
             pressure: each(&self.pressure, &before.pressure, Pressure::since),
             reclaimed: self.reclaimed.since(&before.reclaimed),
             vmstat: self

@@ -29,12 +29,19 @@ fn a_name_has_one_unit_and_every_key_of_dirty_stat_is_there() {
     );
 }
 
+fn disk(written: u64, queued_ns: Option<u64>) -> Disk {
+    Disk { written, queued_ns }
+}
+
 #[test]
 fn rates_and_percentages_are_of_the_phase() {
     let mut of = Measured {
         phase: "p".into(),
         elapsed_ns: 10 * SECOND,
-        disks: BTreeMap::from([("d".into(), 40), ("e".into(), 60)]),
+        disks: BTreeMap::from([
+            ("d".into(), disk(40, Some(5 * SECOND))),
+            ("e".into(), disk(60, None)),
+        ]),
         ..Measured::default()
     };
     of.host.pressure.io_some_ns = SECOND;
@@ -42,6 +49,7 @@ fn rates_and_percentages_are_of_the_phase() {
     let all = metrics(Arm::Stock, &of);
     let value = |name: &str| all[&format!("stock.p.{name}")].value;
     assert_eq!(value("disk/d.bw_bytes"), 4.0);
+    assert_eq!(value("disk/d.queue_depth"), 0.5);
     assert_eq!(value("host.disk_bw_bytes"), 10.0);
     assert_eq!(value("host.io_some_pct"), 10.0);
     assert_eq!(

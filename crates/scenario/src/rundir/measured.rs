@@ -49,7 +49,10 @@ impl PhaseResult {
             jobs: mapped(&self.jobs, job),
             memory: memory.collect(),
             allocating: allocating.collect(),
-            disks: mapped(&self.disks, |disk| disk.written),
+            disks: mapped(&self.disks, |disk| measured::Disk {
+                written: disk.written,
+                queued_ns: disk.queued_ns,
+            }),
             host,
             cgroups: self.cgroups(),
             tiers: tiers.map(when),

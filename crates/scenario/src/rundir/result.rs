@@ -104,6 +104,9 @@ pub struct DiskBytes {
     pub written: u64,
     /// Bytes read from the device.
     pub read: u64,
+    /// What its requests took together, from when they were submitted.
+    #[serde(default)]
+    pub queued_ns: Option<u64>,
 }
 
 /// Totals of `/proc/pressure/*` over a phase, in nanoseconds.

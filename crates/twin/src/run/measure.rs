@@ -14,7 +14,7 @@ use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
 use policy::UNLIMITED;
 use scenario::measured::{
-    self, AllocatingJob, Host, IoStalls, Latency, Measured, MemoryJob, Place, Tiers,
+    self, AllocatingJob, Disk, Host, IoStalls, Latency, Measured, MemoryJob, Place, Tiers,
 };
 use scenario::model::{Job, Phase, Scenario};
 use std::collections::BTreeMap;
@@ -62,7 +62,8 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
         };
         cgroups.insert(cgroup.path.clone(), of);
     }
-    let disks = scenario.disks.iter().zip(&span.written);
+    let moved = span.written.iter().zip(&span.queued);
+    let disks = scenario.disks.iter().zip(moved);
     Measured {
         phase: phase.name.clone(),
         elapsed_ns: span.elapsed,
@@ -79,7 +80,10 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             .map(|(job, holder)| (job.name.clone(), memory_job(holder)))
             .collect(),
         disks: disks
-            .map(|(disk, written)| (disk.name.clone(), *written))
+            .map(|(disk, (written, queued))| {
+                let (written, queued_ns) = (*written, Some(*queued));
+                (disk.name.clone(), Disk { written, queued_ns })
+            })
             .collect(),
         host: Host {
             held: bytes(&probe.samples.held),
