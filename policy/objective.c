@@ -15,9 +15,13 @@
  * half of it.  A budget is judged when it is in effect: nobody holds more any more,
  * and then for three seconds.  Only waits that began a second after that count: what
  * was queued before is written by then.
- *   broken	the budget was too much: it is halved, and noted as the wall
- *   3/4 of the bound or less, for five seconds, and they hold half of the budget:
- *		a quarter more, up to 3/4 of the wall
+ *   broken	the budget was too much: it is noted as the wall, and cut to what would
+ *		have made 3/4 of the bound, if waits are as long as what is held; to
+ *		no less than an 8th at a time.  By more than twice the bound: after
+ *		two seconds already
+ *   5/8 of the bound or less, for five seconds, and they hold half of the budget:
+ *		a quarter more, up to 3/4 of the wall; so that a wait that grows with
+ *		it stays below 4/5 of the bound
  *   between, or the budget is not used: nothing changes
  * So the budget comes to rest below the wall instead of running into it again and
  * again.  After five minutes measured without a break the wall is a quarter higher,
@@ -40,9 +44,9 @@
  *
  * Example.  A flood holds 8,000 pages of a disk that writes 1,000 a second; bound
  * 10 ms.  fsync takes 800 ms: the budget is 500 pages.  8 s later they are written,
- * and fsync takes 8 ms: in the band, nothing changes.  Had it taken 12, the wall
- * were 500 and the budget 250; at 3 ms it would grow to 312 and to 375, 3/4 of the
- * wall, and stay.  Two cgroups that hold 100 and 900 pages get a level of 275: the
+ * and fsync takes 8 ms: in the band, nothing changes.  Had it taken 25, the wall
+ * were 500 and the budget 150; at 3 ms it would grow to 188 and on to 375, 3/4 of
+ * the wall, and stay.  Two cgroups that hold 100 and 900 pages get a level of 275: the
  * first keeps its 100, the second is cut to 275.
  */
 #include "objective.h"
@@ -50,6 +54,11 @@
 #define DRAIN_MS	500ULL
 #define QUEUED_MS	1000ULL
 #define SETTLE_MS	3000ULL
+/* A bound that is broken by more than this many times is broken for sure. */
+#define FAR		2ULL
+#define FAR_MS		2000ULL
+/* No cut leaves less than this part. */
+#define DEEPEST		8ULL
 #define ROOM_MS		5000ULL
 #define FORGET_MS	300000ULL
 #define IDLE_MS		60000ULL
@@ -140,13 +149,15 @@ static void count_vain(struct weir_objective *objective,
 static void cut(struct weir_objective *objective,
 		const struct weir_objective_look *look)
 {
-	weir_u64 floor = weir_saturate(look->least);
+	weir_u64 before = weir_saturate(objective->budget);
+	weir_u64 budget = weir_share(weir_share(before, 3, 4), look->bound,
+				     most(look->value, 1));
 
-	objective->wall = objective->budget;
-	if (objective->budget && objective->budget / 2 >= floor)
-		set(objective, objective->budget / 2);
-	else if (objective->budget > floor)
-		set(objective, floor);
+	budget = most(budget, before / DEEPEST);
+	budget = most(budget, weir_saturate(look->least));
+	objective->wall = before;
+	if (budget < before)
+		set(objective, budget);
 }
 
 static void grow(struct weir_objective *objective)
@@ -165,7 +176,8 @@ void weir_objective_step(struct weir_objective *objective,
 	weir_u64 held = weir_saturate(look->held);
 	weir_u64 elapsed = weir_saturate(look->elapsed_ms);
 	int broken = look->measured && look->value > look->bound;
-	int room = look->measured && look->value <= look->bound - look->bound / 4;
+	int room = look->measured && look->value <= weir_share(look->bound, 5, 8);
+	int far = broken && look->value / FAR > look->bound;
 	weir_u64 budget;
 	int late;
 
@@ -206,7 +218,7 @@ void weir_objective_step(struct weir_objective *objective,
 	}
 	if (late || held < budget / 2)
 		return;
-	if (broken && objective->held_ms >= SETTLE_MS)
+	if (broken && objective->held_ms >= (far ? FAR_MS : SETTLE_MS))
 		cut(objective, look);
 	else if (room && objective->held_ms >= ROOM_MS)
 		grow(objective);
