@@ -23,6 +23,7 @@ mod command;
 pub mod domain;
 mod drain;
 mod group;
+mod headroom;
 mod holders;
 pub mod interval;
 mod io_max;
@@ -259,4 +260,12 @@ fn throttled(
     verdict.because = because;
     verdict.remedies = remedy::throttle(seen, group, domain, &derived, top.as_deref());
     verdict.stock = stock::stock(seen, group, domain, &derived, &verdict.holders);
+    // What lifts the host's limit lifts a cgroup's share of it.
+    let lifts = matches!(domain, Domain::Host | Domain::Cgroup);
+    if lifts && seen.is_live && remedy::can_have_weir(seen) {
+        match headroom::seconds(seen, drain::bound(seen, verdict.device.as_deref())) {
+            Ok(remedy) => verdict.remedies.insert(0, remedy),
+            Err(why) => verdict.drain += &format!("; drain_seconds would not help: {why}"),
+        }
+    }
 }

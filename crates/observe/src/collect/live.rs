@@ -176,6 +176,7 @@ pub fn look(
         flushers: watched.flushers,
         vmscan: Some(host::vmscan(here).since(scanned)),
         weir: state.map(|state| state.trim().to_string()),
+        drain_seconds: host::drain_seconds(here),
         blind,
         ..Observation::of(trace)
     })

@@ -128,6 +128,7 @@ impl Watch {
             cgroups,
             devices,
             weir: state.map(|state| state.trim().to_string()),
+            drain_seconds: host::drain_seconds(&self.root),
             blind: self.blind.clone(),
             ..Observation::of(trace)
         };

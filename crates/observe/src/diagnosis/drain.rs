@@ -16,16 +16,79 @@ const BOUND: f64 = 0.6;
 const UNEXPLAINED: &str =
     "neither the disk nor the flusher was busy all the time: something else paces the drain";
 
-/// In a sentence: which part is the bottleneck, and whether it helps that writers sleep.
-pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
+/// What paces the writing back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// A file does not tell.
+    Unknown,
+    /// The flusher waits for the journal.
+    Journal,
+    /// The flusher waits for memory.
+    Reclaim,
+    /// The disk writes no faster.
+    Device,
+    /// The flusher's CPU time.
+    Flusher,
+    /// No task waited for it.
+    Nothing,
+    /// Something else that no look shows.
+    Unexplained,
+}
+
+/// The part of the time in which the device had work.
+fn busy(seen: &Observation, bdi: Option<&str>) -> f64 {
+    let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
+    device.map_or(0.0, |device| device.busy_ms as f64 / 1000.0 / seen.seconds)
+}
+
+/// Which part is the bottleneck.
+pub fn bound(seen: &Observation, bdi: Option<&str>) -> Bound {
     if !seen.is_live {
-        return "cannot be told from a file: what flushers and the disk did is not in it".into();
+        return Bound::Unknown;
     }
     let part = |some: u64, of: u64| if of > 0 { some as f64 / of as f64 } else { 0.0 };
     let flushers = seen.flushers;
     let worked = flushers.looks - flushers.idle;
+    if part(flushers.in_journal, worked) > BOUND {
+        Bound::Journal
+    } else if part(flushers.in_reclaim, worked) > BOUND {
+        Bound::Reclaim
+    } else if busy(seen, bdi) > BOUND {
+        Bound::Device
+    } else if part(flushers.ran, worked) > BOUND {
+        Bound::Flusher
+    } else if seen.stalls.is_empty() {
+        Bound::Nothing
+    } else {
+        Bound::Unexplained
+    }
+}
+
+/// In a sentence: which part is the bottleneck, and whether it helps that writers sleep.
+pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
+    let bound = bound(seen, bdi);
+    let words = match bound {
+        Bound::Unknown => {
+            return "cannot be told from a file: what flushers and the disk did is not in it"
+                .into();
+        }
+        Bound::Journal => {
+            "journal-bound: the flusher waits for the journal; sleeping writers do not speed it up"
+        }
+        Bound::Reclaim => {
+            "reclaim-bound: the flusher waits for memory itself; sleeping writers free none"
+        }
+        Bound::Device => {
+            "device-bound: sleeping does not make the disk faster, it keeps dirty pages from growing"
+        }
+        Bound::Flusher => {
+            "flusher-bound: the flusher never rests and the disk has time left; sleeping does not help the drain"
+        }
+        Bound::Nothing => "nothing had to be drained",
+        Bound::Unexplained => UNEXPLAINED,
+    };
     let device = bdi.and_then(|bdi| seen.devices.iter().find(|device| device.bdi == bdi));
-    let busy = device.map_or(0.0, |device| device.busy_ms as f64 / 1000.0 / seen.seconds);
+    let busy = busy(seen, bdi);
     let rate = device.map_or_else(String::new, |device| {
         format!(
             "; {} wrote {}/s, busy {:.0} % of the time",
@@ -34,22 +97,9 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
             busy.min(1.0) * 100.0
         )
     });
-    let bound = if part(flushers.in_journal, worked) > BOUND {
-        "journal-bound: the flusher waits for the journal; sleeping writers do not speed it up"
-    } else if part(flushers.in_reclaim, worked) > BOUND {
-        "reclaim-bound: the flusher waits for memory itself; sleeping writers free none"
-    } else if busy > BOUND {
-        "device-bound: sleeping does not make the disk faster, it keeps dirty pages from growing"
-    } else if part(flushers.ran, worked) > BOUND {
-        "flusher-bound: the flusher never rests and the disk has time left; sleeping does not help the drain"
-    } else if seen.stalls.is_empty() {
-        "nothing had to be drained"
-    } else {
-        UNEXPLAINED
-    };
     format!(
-        "{bound}{rate}{}",
-        targets(seen, bdi.filter(|_| bound == UNEXPLAINED))
+        "{words}{rate}{}",
+        targets(seen, bdi.filter(|_| bound == Bound::Unexplained))
     )
 }
 

@@ -55,6 +55,8 @@ pub struct Observation {
     pub vmscan: Option<Vmscan>,
     /// State of weir's module, if it is loaded.
     pub weir: Option<String>,
+    /// Its parameter `drain_seconds`.
+    pub drain_seconds: u64,
     /// It is installed for this kernel, loaded or not.
     pub weir_is_installed: bool,
 }

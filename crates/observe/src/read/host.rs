@@ -29,6 +29,13 @@ fn limits_in(vmstat: &str) -> Limits {
     limits
 }
 
+/// Parameter `drain_seconds` of weir's module; 0 without it.
+pub fn drain_seconds(root: &Path) -> u64 {
+    let file = root.join("sys/module/weir/parameters/drain_seconds");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
 /// `/proc/vmstat`: what reclaim did so far.
 pub fn vmscan(root: &Path) -> Vmscan {
     let text = text(&root.join("proc/vmstat"));
