@@ -31,8 +31,10 @@ $(if $(filter instructions emulated,$(CLOCK)),,$(error CLOCK is instructions or 
 # What runs in the lab, too, and meets its expectations on the twin.
 TWIN := dirty-knobs io-psi io-psi-scarce no-knob rate-based-10dd floor-sustained ceiling ceiling-ratio weight
 # Of those, what guests with one CPU, and disks in their memory, show as well.
-COMPARED := dirty-knobs no-knob rate-based-10dd floor-sustained ceiling-ratio weight ceiling
+COMPARED := dirty-knobs io-psi no-knob rate-based-10dd floor-sustained ceiling-ratio weight ceiling
 TWIN_GUESTS ?= 5
+# What is made for guests that count instructions.
+COUNTED := io-psi fsync
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
@@ -62,7 +64,8 @@ test-quick: ## run every test that needs no guest
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \
-		./weir run $$scenario --on lab --repeat 3 || failed="$$failed $$scenario"; \
+		case " $(COUNTED) " in *" $$(basename $$scenario .toml) "*) clock=--count-instructions;; *) clock=;; esac; \
+		./weir run $$scenario --on lab --repeat 3 $$clock || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "did not show what they must:$$failed" >&2; exit 1; }
 
 twin: build ## run what the twin can run, hosts that no lab has included (seconds)

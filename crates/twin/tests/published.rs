@@ -60,19 +60,12 @@ fn dirty_knobs() {
     assert!(weir("contended.host.dirty_max_bytes") < 32.0 * 1048576.0);
 }
 
-/// Lab: IO full 24.9 and 16.3 % stock, 1.1 and 1.6 % weir. How far eight bursts drift apart is
-/// chance, so the median of seven.
 #[test]
 fn io_psi() {
-    let median = |arm| {
-        let full = |seed| figure_of("io-psi", arm, "near.host.io_full_pct", seed);
-        let mut all: Vec<f64> = (1..8).map(full).collect();
-        all.sort_by(f64::total_cmp);
-        all[3]
-    };
-    let (stock, weir) = (median(Arm::Stock), median(Arm::Weir));
-    assert!((16.0..26.0).contains(&stock), "{stock}");
-    assert!((1.0..1.4).contains(&weir), "{weir}");
+    let full = |arm| figure("io-psi", arm, "near.cgroup/writers.io_full_pct");
+    let (stock, weir) = (full(Arm::Stock), full(Arm::Weir));
+    assert!((26.0..40.0).contains(&stock), "{stock}");
+    assert!(weir < 1.4, "{weir}");
 }
 
 /// 50 dd and an rsync that receives over Ethernet what it writes: it writes as much as each of
