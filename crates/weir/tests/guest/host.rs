@@ -62,6 +62,20 @@ fn the_agent_keeps_an_objective_on_the_oldest_kernel() {
     the_agent_keeps_an_objective_on("debian:6.1");
 }
 
+/// A real database beside a copy. Counting instructions skips the seconds that the disk takes.
+#[test]
+#[ignore = "minutes: make proof"]
+fn an_objective_keeps_a_databases_transactions() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{root}/crates/weir/tests/guest/postgres.sh");
+    let words = "--count-instructions --cpus 1 --memory 1G --disk d=1G,ext4,16M/s --timeout 60m \
+         --package postgresql-15 --package postgresql-client-15 --package tzdata --package util-linux";
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--kernel", "debian:6.12", "--file", &tap, &script]);
+    common::passes(&args);
+}
+
 /// Killed for writing on stock Linux, alive under the agent's rule. Counting instructions skips the
 /// seconds that the disk takes.
 fn a_rule_keeps_writers_alive_on(arguments: &[&str]) {
