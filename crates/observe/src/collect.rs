@@ -2,6 +2,7 @@
 //! Looks at the running kernel.
 
 pub mod live;
+pub mod losses;
 pub mod syncs;
 mod tasks;
 mod tracefs;

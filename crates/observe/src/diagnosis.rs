@@ -30,6 +30,7 @@ mod io_max;
 mod killed;
 mod levels;
 mod limit;
+pub mod owed;
 mod reclaim;
 mod remedy;
 mod stock;
@@ -171,7 +172,7 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
         "reclaim" => reclaim::judge(seen, group, &mut verdict),
         "fsync" => {
             verdict.cause = Cause::FsyncOrJournal;
-            verdict.culprit = drain::busiest_writer(seen, &group.path).map(|path| shown(&path));
+            verdict.culprit = owed::most_of_syncs(seen, &group.path);
             verdict.because = match &verdict.culprit {
                 Some(culprit) => {
                     format!("its tasks wait for fsync or the journal, behind what {culprit} writes")
@@ -211,7 +212,8 @@ fn throttled(
         .limit
         .extend(limit::floors(seen, &group.domain_path(seen)));
     verdict.next = drain::next(seen, group, &derived);
-    let top = verdict.holders.first().map(|holder| holder.cgroup.clone());
+    let holds = verdict.holders.first().map(|holder| holder.cgroup.clone());
+    let top = owed::most_of_host(seen).or_else(|| holds.clone());
     if let Some(held) = io_max::writes(seen, group, top.as_deref()) {
         verdict.cause = Cause::IoMax;
         verdict.culprit = Some(shown(&held.path));
@@ -229,11 +231,13 @@ fn throttled(
         verdict.stock = Some(stock::io_max());
         return;
     }
+    let top_holds = top == holds;
     let (cause, culprit, because) = match domain {
         Domain::Host => {
             let because = match &top {
                 Some(top) if *top == verdict.cgroup => "the host is at its limit of dirty pages, and most of them are its own".into(),
-                Some(top) => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
+                Some(top) if top_holds => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
+                Some(top) => format!("the host is at its limit of dirty pages, and {top} dirties most of them"),
                 None => "the host is at its limit of dirty pages".into(),
             };
             (Cause::HostLimit, top.clone(), because)

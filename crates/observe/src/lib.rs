@@ -18,8 +18,8 @@ pub mod diagnosis;
 pub mod model;
 pub mod read;
 
-pub use collect::{live, syncs, watch};
-pub use diagnosis::interval;
+pub use collect::{live, losses, syncs, watch};
+pub use diagnosis::{interval, owed};
 pub use model::dirty_stat::DirtyStat;
 pub use model::observation::Observation;
 pub use model::target::Target;

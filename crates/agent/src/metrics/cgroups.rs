@@ -18,6 +18,7 @@ const CGROUP: &str = "cgroup";
 
 const WANT: Want = Want {
     limits: false,
+    usage: false,
     ..Want::ALL
 };
 

@@ -14,7 +14,7 @@
 //! Whatever way the process ends but by SIGKILL, instance and probe go with it; what a killed one
 //! left is removed by the next.
 
-use crate::model::event::{SYNC_BEGAN, SYNC_ENDED, WOKE};
+use crate::model::event::{JOURNAL_BEGAN, JOURNAL_ENDED, SYNC_BEGAN, SYNC_ENDED, WOKE};
 use crate::model::trace::Trace;
 use crate::read::trace::{Formats, decode};
 use anyhow::{Context, Result, bail};
@@ -44,6 +44,13 @@ const SYNCING: [&str; 5] = [
     "__arm64_sys_fsync",
     "__arm64_sys_fdatasync",
 ];
+/// Where a task that does not sync waits for ext4's journal: for the transaction that is being
+/// committed, and for room in the log.
+const JOURNAL: [&str; 2] = ["wait_transaction_locked", "__jbd2_log_wait_for_space"];
+/// What probes on fsync stand for.
+const EXT4_SYNCS: [&str; 2] = ["ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit"];
+/// weir's own event, which comes and goes with its module.
+const DECIDED: &str = "weir/dirty_pause";
 /// Events that are asked for only of files: they come with every pass or switch, not with every
 /// pause.
 const TOO_MANY: [&str; 2] = ["writeback/global_dirty_state", "sched/sched_switch"];
@@ -71,9 +78,57 @@ impl Tracefs {
     /// # Errors
     /// There is no tracefs, no permission, or no such event.
     pub fn start(kernel: &Path, buffer: u64) -> Result<Tracefs> {
-        let mut tracing = Tracefs::make(kernel)?;
+        let mut tracing = Tracefs::make(kernel, "")?;
         tracing.set_up(buffer)?;
+        tracing.write("tracing_on", "1")?;
         Ok(tracing)
+    }
+
+    /// The same, with each fsync of any filesystem and each wait for ext4's journal, as far as the
+    /// kernel takes probes on them: `blind` says so if not. Beside another instance of the same
+    /// process.
+    ///
+    /// # Errors
+    /// As for [`Tracefs::start`].
+    pub fn waits(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make(kernel, "w")?;
+        tracing.set_up(buffer)?;
+        let placed = tracing
+            .probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)
+            .and_then(|()| tracing.probe("p", SYNC_BEGAN, &SYNCING));
+        match placed {
+            Ok(()) => EXT4_SYNCS
+                .iter()
+                .try_for_each(|event| tracing.disable(event))?,
+            Err(why) => tracing.blind = Some(format!("{why:#}")),
+        }
+        // Without ext4, or with these inlined, there is nothing to wait in.
+        let _ = tracing
+            .probe(&format!("r{SLEEPERS}"), JOURNAL_ENDED, &JOURNAL)
+            .and_then(|()| tracing.probe("p", JOURNAL_BEGAN, &JOURNAL));
+        tracing.write("tracing_on", "1")?;
+        Ok(tracing)
+    }
+
+    /// Asks for weir's own event if its module has been loaded since.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn follow_module(&mut self) -> Result<()> {
+        let state = self.instance.join(format!("events/{DECIDED}/enable"));
+        if fs::read_to_string(state).is_ok_and(|state| state.trim() == "0") {
+            self.enable(DECIDED)?;
+        }
+        Ok(())
+    }
+
+    fn disable(&mut self, event: &str) -> Result<()> {
+        if !self.has(event) {
+            return Ok(());
+        }
+        let name = event.rsplit('/').next().unwrap_or(event);
+        self.enabled.retain(|enabled| enabled != name);
+        self.write(&format!("events/{event}/enable"), "0")
     }
 
     /// The same with nothing but the beginning and the end of each fsync, of any filesystem: by
@@ -82,7 +137,7 @@ impl Tracefs {
     /// # Errors
     /// As for [`Tracefs::start`], or the kernel takes no such probes.
     pub fn syncs(kernel: &Path, buffer: u64) -> Result<Tracefs> {
-        let mut tracing = Tracefs::make(kernel)?;
+        let mut tracing = Tracefs::make(kernel, "")?;
         tracing.open(buffer)?;
         // The return probe first: misses are counted of the first line of ours.
         tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)?;
@@ -91,8 +146,8 @@ impl Tracefs {
         Ok(tracing)
     }
 
-    /// Makes the instance.
-    fn make(kernel: &Path) -> Result<Tracefs> {
+    /// Makes the instance; `kind` tells it from others of this process.
+    fn make(kernel: &Path, kind: &str) -> Result<Tracefs> {
         let places = PLACES.map(|place| kernel.join(place));
         let root = places.iter().find(|root| root.join("instances").is_dir());
         let Some(root) = root else {
@@ -102,8 +157,8 @@ impl Tracefs {
                     "the kernel's events cannot be read: tracefs is not mounted; as root, run `mount -t tracefs tracefs /sys/kernel/tracing`",
             });
         };
-        remove_leftovers(root);
-        let id = std::process::id();
+        let id = format!("{}{kind}", std::process::id());
+        remove_leftovers(root, &id);
         let instance = root.join(format!("instances/weir-{id}"));
         make(&instance).map_err(|why| match why.kind() {
             ErrorKind::OutOfMemory => anyhow::anyhow!(
@@ -173,7 +228,7 @@ impl Tracefs {
                 self.enable(event)?;
             }
         }
-        self.write("tracing_on", "1")
+        Ok(())
     }
 
     fn has(&self, event: &str) -> bool {
@@ -187,7 +242,9 @@ impl Tracefs {
         self.formats.add(&text)?;
         self.write(&format!("events/{event}/enable"), "1")?;
         let name = event.rsplit('/').next().unwrap_or(event);
-        self.enabled.push(name.into());
+        if !self.enabled.iter().any(|enabled| enabled == name) {
+            self.enabled.push(name.into());
+        }
         Ok(())
     }
 
@@ -335,12 +392,12 @@ fn append(file: &Path, line: &str) -> Result<()> {
         .with_context(|| format!("the kernel refused `{line}` in {}", file.display()))
 }
 
-/// Removes what processes that are gone have left. One of our own number is, too: a container's are
-/// small and come again. The kernel keeps what is in use.
-fn remove_leftovers(root: &Path) {
+/// Removes what processes that are gone have left. What is called as ours will be is, too: numbers
+/// of a container's processes are small and come again. The kernel keeps what is in use.
+fn remove_leftovers(root: &Path, ours: &str) {
     let gone = |id: &str| {
-        id.parse::<u32>()
-            .is_ok_and(|id| id == std::process::id() || !Path::new(&format!("/proc/{id}")).exists())
+        let process = id.trim_end_matches('w').parse::<u32>();
+        process.is_ok_and(|of| id == ours || !Path::new(&format!("/proc/{of}")).exists())
     };
     for entry in fs::read_dir(root.join("instances"))
         .into_iter()

@@ -165,19 +165,3 @@ pub fn busiest_device(seen: &Observation) -> Option<String> {
         .filter(|device| device.busy_ms > 0)
         .map(|device| device.bdi.clone())
 }
-
-/// The cgroup that wrote most of late, other than this one and those above it.
-pub fn busiest_writer(seen: &Observation, but: &str) -> Option<String> {
-    let leaves = seen.cgroups.iter().filter(|cgroup| {
-        let below = format!("{}/", cgroup.path);
-        !cgroup.path.is_empty()
-            && cgroup.path != but
-            && !but.starts_with(&below)
-            && !seen
-                .cgroups
-                .iter()
-                .any(|other| other.path.starts_with(&below))
-    });
-    let busiest = leaves.max_by_key(|cgroup| cgroup.written())?;
-    (busiest.written() > 0).then(|| busiest.path.clone())
-}

@@ -92,7 +92,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
 }
 
 /// The cgroup of the task that stalled; of the writeback domain if the task is not known.
-fn home(seen: &Observation, stall: &Stall) -> String {
+pub fn home(seen: &Observation, stall: &Stall) -> String {
     if let Some(home) = seen.homes.get(&stall.task) {
         return home.clone();
     }

@@ -71,7 +71,9 @@ impl Plausible for Event {
                 | What::LimitReclaimBegan
                 | What::ReclaimEnded
                 | What::SyncBegan
-                | What::SyncEnded => true,
+                | What::SyncEnded
+                | What::JournalBegan
+                | What::JournalEnded => true,
             }
     }
 }

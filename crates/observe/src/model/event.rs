@@ -13,6 +13,11 @@ pub const SYNC_BEGAN: &str = "sync_began";
 /// The return probe's.
 pub const SYNC_ENDED: &str = "sync_ended";
 
+/// Names of the probes on waits for ext4's journal outside of fsync, without their group.
+pub const JOURNAL_BEGAN: &str = "journal_began";
+/// The return probe's.
+pub const JOURNAL_ENDED: &str = "journal_ended";
+
 /// One thing that happened to one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -55,6 +60,10 @@ pub enum What {
     SyncBegan,
     /// `ext4:ext4_sync_file_exit`, or a probe of weir's: fsync ends.
     SyncEnded,
+    /// A probe of weir's: a wait for the journal begins. Never recorded.
+    JournalBegan,
+    /// A probe of weir's: it ends.
+    JournalEnded,
 }
 
 /// Fields of `writeback:balance_dirty_pages`; pages, milliseconds, KiB/s.

@@ -33,7 +33,7 @@ pub enum Kind {
     Reclaim(Reclaimed),
     /// kswapd's sleep, which frees memory for others: no time of theirs.
     Kswapd(Reason),
-    /// A call of fsync (ext4).
+    /// A call of fsync, or a wait for the journal.
     Sync,
 }
 
@@ -77,6 +77,8 @@ struct Task {
     limits: Option<(u64, Limits)>,
     reclaims: Option<(u64, Reclaimed)>,
     syncs_since: Option<u64>,
+    /// Outside of fsync.
+    journal_since: Option<u64>,
 }
 
 /// All stalls of a trace, by their beginning.
@@ -173,6 +175,12 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
             }
             What::SyncBegan => task.syncs_since = Some(event.ns),
             What::SyncEnded => span(task.syncs_since.take(), event, Kind::Sync, &mut stalls),
+            // An fsync that waits for the journal counts as a whole.
+            What::JournalBegan if task.syncs_since.is_none() => {
+                task.journal_since = Some(event.ns);
+            }
+            What::JournalBegan => {}
+            What::JournalEnded => span(task.journal_since.take(), event, Kind::Sync, &mut stalls),
             What::SwitchedOut(_) | What::SwitchedIn | What::Rate(_) => {}
         }
     }
@@ -218,7 +226,8 @@ fn still_asleep(
         }
         let reclaims = task.reclaims.iter();
         let reclaims = reclaims.map(|(ns, of)| (*ns, Kind::Reclaim(of.clone())));
-        let syncs = task.syncs_since.iter().map(|ns| (*ns, Kind::Sync));
+        let syncs = task.syncs_since.iter().chain(&task.journal_since);
+        let syncs = syncs.map(|ns| (*ns, Kind::Sync));
         for (ns, kind) in reclaims.chain(syncs) {
             stalls.push(Stall {
                 ns,
@@ -237,7 +246,7 @@ fn still_asleep(
 pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let mut pauses: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
-    let mut spans: BTreeMap<(u32, bool), &Event> = BTreeMap::new();
+    let mut spans: BTreeMap<(u32, u8), &Event> = BTreeMap::new();
     for event in &trace.events {
         match &event.what {
             What::Pause(pause) if pause.pause_ms > 0 && ends_are_seen => {
@@ -253,21 +262,30 @@ pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
             }
             What::DecidedBy(_) => pauses.entry(event.task).or_default().push(event),
             What::ReclaimBegan | What::LimitReclaimBegan => {
-                spans.insert((event.task, true), event);
+                spans.insert((event.task, 0), event);
             }
             What::ReclaimEnded => {
-                spans.remove(&(event.task, true));
+                spans.remove(&(event.task, 0));
             }
             What::SyncBegan => {
-                spans.insert((event.task, false), event);
+                spans.insert((event.task, 1), event);
             }
             What::SyncEnded => {
-                spans.remove(&(event.task, false));
+                spans.remove(&(event.task, 1));
+            }
+            What::JournalBegan => {
+                spans.insert((event.task, 2), event);
+            }
+            What::JournalEnded => {
+                spans.remove(&(event.task, 2));
             }
             _ => {}
         }
     }
-    let mut carried: Vec<Event> = spans.into_values().cloned().collect();
+    // In the order of kinds: an fsync under way hides a wait for the journal in it.
+    let mut spans: Vec<((u32, u8), &Event)> = spans.into_iter().collect();
+    spans.sort_by_key(|((_, kind), _)| *kind);
+    let mut carried: Vec<Event> = spans.into_iter().map(|(_, event)| event.clone()).collect();
     for events in pauses.into_values() {
         let left = events.iter().find_map(|event| match &event.what {
             What::Pause(pause) => {

@@ -39,8 +39,12 @@ pub struct Want {
     pub memory: bool,
     /// Its pressure, and its targets in `io.latency`.
     pub pressure: bool,
-    /// What it may hold, holds of it in all, and may do at most.
+    /// What it may hold, and may do at most.
     pub limits: bool,
+    /// What it holds in all.
+    pub usage: bool,
+    /// weir's knobs, if its module is loaded.
+    pub knobs: bool,
 }
 
 impl Want {
@@ -49,6 +53,8 @@ impl Want {
         memory: true,
         pressure: true,
         limits: true,
+        usage: true,
+        knobs: true,
     };
 }
 
@@ -57,6 +63,23 @@ pub fn all(root: &Path, want: Want) -> Vec<Cgroup> {
     let mut found = Vec::new();
     let top = root.join(ROOT.trim_start_matches('/'));
     walk(&top, &top, want, &mut found);
+    dirty_stat::read(&top, &mut found);
+    found
+}
+
+/// The cgroups at these paths, and what is wanted of each; those that are gone are left out.
+pub fn some<'a>(root: &Path, paths: impl Iterator<Item = (&'a str, Want)>) -> Vec<Cgroup> {
+    let top = root.join(ROOT.trim_start_matches('/'));
+    let read = |(path, want): (&str, Want)| {
+        let directory = top.join(path);
+        let inode = fs::metadata(&directory).ok()?.ino();
+        Some(Cgroup {
+            path: path.into(),
+            inode,
+            ..at(&directory, want)
+        })
+    };
+    let mut found = paths.filter_map(read).collect::<Vec<_>>();
     dirty_stat::read(&top, &mut found);
     found
 }
@@ -105,8 +128,19 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
             String::new()
         }
     };
+    let knob = |knob: Knob| {
+        if want.knobs {
+            read(knob.file())
+        } else {
+            String::new()
+        }
+    };
     let mut cgroup = Cgroup {
-        current: number(&limit("memory.current")).unwrap_or(0),
+        current: want
+            .usage
+            .then(|| number(&read("memory.current")))
+            .flatten()
+            .unwrap_or(0),
         max: number(&limit("memory.max")).and_then(bounds::limit),
         high: number(&limit("memory.high")).and_then(bounds::limit),
         min: number(&limit("memory.min")).unwrap_or(0).min(MOST_BYTES),
@@ -114,13 +148,13 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         io_pressure: pressure("io.pressure"),
         memory_pressure: pressure("memory.pressure"),
         cpu_pressure: pressure("cpu.pressure"),
-        dirty_min: number(&read(Knob::DirtyMin.file())).map(|floor| floor.min(MOST_BYTES)),
-        weight: number(&read(Knob::DirtyWeight.file()))
+        dirty_min: number(&knob(Knob::DirtyMin)).map(|floor| floor.min(MOST_BYTES)),
+        weight: number(&knob(Knob::DirtyWeight))
             .filter(|weight| *weight != Knob::DirtyWeight.default()),
         ..Cgroup::default()
     };
-    for knob in [Knob::DirtyBytes, Knob::DirtyRatio] {
-        let value = read(knob.file()).trim().to_string();
+    for ceiling in [Knob::DirtyBytes, Knob::DirtyRatio] {
+        let (knob, value) = (ceiling, knob(ceiling).trim().to_string());
         if !value.is_empty() && !knob.is_default(&value) {
             cgroup.ceilings.push(format!("{} = {value}", knob.file()));
         }

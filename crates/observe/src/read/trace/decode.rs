@@ -5,7 +5,9 @@
 //! the one place that knows what they are called. Text prints some fields under other names than
 //! the record has; both are looked for.
 
-use crate::model::event::{Event, Limits, Pause, Rate, SYNC_BEGAN, SYNC_ENDED, WOKE, What};
+use crate::model::event::{
+    Event, JOURNAL_BEGAN, JOURNAL_ENDED, Limits, Pause, Rate, SYNC_BEGAN, SYNC_ENDED, WOKE, What,
+};
 use crate::model::reclaim::{Reason, Slept};
 use std::collections::BTreeMap;
 
@@ -40,7 +42,7 @@ pub struct Lacks(pub &'static str);
 
 /// Whether an event of this name is understood.
 pub fn is_known(name: &str) -> bool {
-    [WOKE, SYNC_BEGAN, SYNC_ENDED].contains(&name)
+    [WOKE, SYNC_BEGAN, SYNC_ENDED, JOURNAL_BEGAN, JOURNAL_ENDED].contains(&name)
         || KNOWN
             .iter()
             .any(|known| known.rsplit('/').next() == Some(name))
@@ -78,6 +80,8 @@ pub fn decode(
         "mm_vmscan_direct_reclaim_end" | "mm_vmscan_memcg_reclaim_end" => What::ReclaimEnded,
         "ext4_sync_file_enter" | SYNC_BEGAN => What::SyncBegan,
         "ext4_sync_file_exit" | SYNC_ENDED => What::SyncEnded,
+        JOURNAL_BEGAN => What::JournalBegan,
+        JOURNAL_ENDED => What::JournalEnded,
         WOKE => What::Woke,
         "sched_switch" => {
             let id = |name| Ok(u32::try_from(count(fields, &[name])?).unwrap_or(0));
