@@ -176,6 +176,11 @@ pub enum Event {
         /// What is wrong, for people.
         why: String,
     },
+    /// Who owes whom cannot be told, or not as it should be.
+    Stalls {
+        /// What is wrong with it, for people.
+        why: String,
+    },
     /// Allocators cannot be limited, or not as they should be.
     Reclaim {
         /// What is wrong with it, for people.
@@ -327,6 +332,7 @@ impl fmt::Display for Event {
                 cgroup.escape_debug()
             ),
             Event::Objective { why } => write!(f, "error: objectives: {why}"),
+            Event::Stalls { why } => write!(f, "note: who owes whom: {why}"),
             Event::Reclaim { why } => write!(f, "error: reclaim: {why}"),
             Event::Ended => write!(f, "ended; knobs stay as they are"),
         }

@@ -8,11 +8,13 @@
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
+//! stalls, and who caused them ─► owed ─► counters                a thread of its own
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
 //!
 //! A further part that looks and acts is another [`controller::Controller`].
 
+pub mod containers;
 pub mod controller;
 mod enforcer;
 mod family;
@@ -23,6 +25,7 @@ mod knob_file;
 mod limits;
 pub mod metrics;
 pub mod objective;
+mod owed;
 mod policy_file;
 pub mod reclaim;
 pub mod reconciler;

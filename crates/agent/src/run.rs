@@ -9,6 +9,7 @@ use crate::http;
 use crate::journal::{Event, Journal};
 use crate::metrics::{Exporter, Published, Shown};
 use crate::objective::Objectives;
+use crate::owed::Stalls;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::Reclaim;
 use crate::reconciler::Reconciler;
@@ -45,6 +46,8 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Selects the cgroups that have metrics.
     pub shown: Shown,
+    /// Series of who owes whom at most; no look at stalls if 0.
+    pub max_stalls: usize,
     /// Time between scans.
     pub scan_every: Duration,
     /// Where what was written over is kept.
@@ -120,6 +123,7 @@ fn go_on(
         directory,
         journal.clone(),
     );
+    let stalls = Stalls::new(&options.root, &tree, options.max_stalls, journal);
     let reconciler = Reconciler::new(tree, rules, saved, journal.clone());
     let every = options.scan_every;
     let enforcer = Enforcer::start(reconciler, file, journal.clone(), every, others);
@@ -128,6 +132,7 @@ fn go_on(
         Box::new(tiers),
         Box::new(reclaim),
         Box::new(objectives),
+        Box::new(stalls),
     ];
     publish(&controllers, &exporter);
     if let Some((listener, address)) = listening {

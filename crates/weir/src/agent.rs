@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Check a policy file and end
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "scan_every", "state", "root"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "max_stalls", "scan_every", "state", "root"])]
     check: Option<PathBuf>,
     /// Where to show metrics, or `none`
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
@@ -34,6 +34,9 @@ pub struct Args {
     /// Cgroups shown at most: those with rules first, then those nearest to the root
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_cgroups: usize,
+    /// Series of who owes whom at most, in weir_stall_seconds_total; 0 looks at no stalls
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_stalls: usize,
     /// Look at all cgroups this often, besides hearing of new ones
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = config::units::milliseconds)]
     scan_every: u64,
@@ -76,6 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             max_cgroups: args.max_cgroups,
             only: only.collect(),
         },
+        max_stalls: args.max_stalls,
         scan_every: Duration::from_millis(args.scan_every),
         state: args.state,
         root: args.root,

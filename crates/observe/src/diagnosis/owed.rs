@@ -81,7 +81,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them.
+    /// Every limit, in the order of scrapes.
     pub const ALL: [Limit; 10] = [
         Limit::Host,
         Limit::Cgroup,
