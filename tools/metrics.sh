@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Has a real Prometheus scrape weir's agent, promtool check what it gets, and every query of the Grafana
-# dashboard answered; for `make metrics`.
+# Has a real Prometheus scrape weir's agent, promtool check what it gets and test the alert rules, and every
+# query of the Grafana dashboard answered; for `make metrics`.
 #
 # The programs are Debian's, unpacked into weir's cache and not installed: the package would start a server.
 set -eu
@@ -19,4 +19,6 @@ if ! [ -x "$programs/usr/bin/promtool" ]; then
 	dpkg-deb -x "$downloads"/prometheus_*.deb "$programs"
 fi
 "$programs/usr/bin/prometheus" --version >&2
+(cd prometheus && "$programs/usr/bin/promtool" check rules weir.rules.yaml &&
+	"$programs/usr/bin/promtool" test rules weir.rules-test.yaml) >&2
 PATH=$programs/usr/bin:$PATH cargo test --locked --package weir --test agent -- --ignored --nocapture prometheus
