@@ -126,3 +126,57 @@ all_stalls! {
     all_stalls_on_6_1: "debian:6.1", false;
     all_stalls_on_6_1_with_the_module: "debian:6.1", true;
 }
+
+/// `weir agent` tells who owes whom of stalls whose culprits are known.
+fn owed(kernel: &str, module: bool, seconds: u32, shapes: &[&str]) {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/owed.sh");
+    let seconds = format!("SECONDS_EACH={seconds}");
+    let mut args = vec!["--kernel", kernel, "--timeout", "90m", "--file", &tap];
+    args.extend(["--disk", "d=1G,ext4,1M/s", "--disk", "e=1G,ext4,4M/s"]);
+    args.extend(["--memory", "1G", "--env", &seconds]);
+    args.extend(if module {
+        ["--env", "MODULE=y"].as_slice()
+    } else {
+        &["--no-module"]
+    });
+    args.extend(COUNTED);
+    args.push(&script);
+    args.extend_from_slice(shapes);
+    common::passes(&args);
+}
+
+#[test]
+fn the_agent_bills_a_neighbour_and_who_overwrites_anothers_file() {
+    owed("debian:6.12", false, 15, &["host", "shared"]);
+}
+
+macro_rules! all_bills {
+    ($($name:ident: $kernel:literal, $module:literal;)*) => {
+        $(
+            #[test]
+            #[ignore = "takes ten minutes: make stalls"]
+            fn $name() {
+                owed($kernel, $module, 20, &["host", "shared", "nested", "two"]);
+                owed($kernel, $module, 20, &["own", "iomax", "fsync"]);
+            }
+        )*
+    };
+}
+
+all_bills! {
+    all_bills_on_6_12: "debian:6.12", false;
+}
+
+/// What it takes to know that, by instructions, among a thousand cgroups.
+#[test]
+#[ignore = "some minutes: make stalls"]
+fn the_bill_costs_half_a_percent_of_a_cpu_at_most() {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/owed-cost.sh");
+    let mut args = vec!["--no-module", "--memory", "2G", "--timeout", "60m"];
+    args.extend(["--disk", "d=1G,ext4,1M/s", "--file", &tap]);
+    args.extend(COUNTED);
+    args.extend([script.as_str(), "1000"]);
+    common::passes(&args);
+}
