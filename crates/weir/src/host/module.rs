@@ -205,40 +205,77 @@ fn refusal(path: &Path, errno: Errno) -> String {
 }
 
 /// The kernel log from a moment on.
-pub(super) struct KernelLog(Option<File>);
+pub(super) enum KernelLog {
+    /// `/dev/kmsg`, read up to that moment.
+    Device(File),
+    /// A container has no such device, and may have the capability for the system call: the log as
+    /// it was.
+    Ring(String),
+    /// It cannot be read. Then there is nothing to show: the outcome does not depend on it.
+    Hidden,
+}
 
 impl KernelLog {
-    /// Where the log cannot be read, there is nothing to show: the outcome does not depend on it.
     pub(super) fn from_now() -> KernelLog {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(nix::libc::O_NONBLOCK)
             .open("/dev/kmsg");
-        KernelLog(
-            file.and_then(|mut f| f.seek(SeekFrom::End(0)).map(|_| f))
-                .ok(),
-        )
+        match file.and_then(|mut f| f.seek(SeekFrom::End(0)).map(|_| f)) {
+            Ok(file) => KernelLog::Device(file),
+            Err(_) => ring().map_or(KernelLog::Hidden, KernelLog::Ring),
+        }
     }
 
     /// The module's own lines, and what the kernel said about it.
     pub(super) fn lines(&mut self) -> Vec<String> {
-        let Some(file) = &mut self.0 else {
-            return Vec::new();
-        };
-        let mut lines = Vec::new();
-        let mut record = [0; 8192];
-        loop {
-            match file.read(&mut record) {
-                Ok(0) => break,
-                Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
-                // EPIPE: records were overwritten before they could be read; go on with the oldest
-                // there is.
-                Err(why) if why.raw_os_error() == Some(nix::libc::EPIPE) => {}
-                Err(_) => break,
-            }
+        match self {
+            KernelLog::Device(file) => records(file),
+            KernelLog::Ring(before) => since(before, &ring().unwrap_or_default()),
+            KernelLog::Hidden => Vec::new(),
         }
-        lines
     }
+}
+
+fn records(file: &mut File) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut record = [0; 8192];
+    loop {
+        match file.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => lines.extend(message(&String::from_utf8_lossy(&record[..length]))),
+            // EPIPE: records were overwritten before they could be read; go on with the oldest
+            // there is.
+            Err(why) if why.raw_os_error() == Some(nix::libc::EPIPE) => {}
+            Err(_) => break,
+        }
+    }
+    lines
+}
+
+/// The whole log as syslog(2) has it, `<6>[   12.345678] TEXT` in each line.
+fn ring() -> Option<String> {
+    const SYSLOG_ACTION_READ_ALL: i32 = 3;
+    const SYSLOG_ACTION_SIZE_BUFFER: i32 = 10;
+    // SAFETY: this action takes no buffer.
+    let size = unsafe { nix::libc::klogctl(SYSLOG_ACTION_SIZE_BUFFER, std::ptr::null_mut(), 0) };
+    let mut text = vec![0u8; usize::try_from(size).ok()?];
+    // SAFETY: the buffer has `size` bytes, and outlives the call.
+    let length =
+        unsafe { nix::libc::klogctl(SYSLOG_ACTION_READ_ALL, text.as_mut_ptr().cast(), size) };
+    text.truncate(usize::try_from(length).ok()?);
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The lines about weir that came after those of `before`, of which the oldest may be gone.
+fn since(before: &str, now: &str) -> Vec<String> {
+    let last = before.lines().next_back();
+    let seen = last.and_then(|last| now.rfind(last).map(|at| at + last.len()));
+    now[seen.unwrap_or(0)..]
+        .lines()
+        .filter(|line| line.contains("weir"))
+        .map(|line| line.split_once("] ").map_or(line, |(_, text)| text).into())
+        .collect()
 }
 
 /// The text of a /dev/kmsg record (`PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`), if it is about weir.
@@ -259,6 +296,21 @@ mod tests {
         );
         assert_eq!(message("6,513,1000,-;eth0: link up\n"), None);
         assert_eq!(message("garbage"), None);
+    }
+
+    #[test]
+    fn lines_of_the_ring_are_those_after_the_ones_before() {
+        let before = "<6>[    1.0] a\n<6>[    2.0] weir: old\n<6>[    3.0] b\n";
+        let grown = format!("{before}<3>[    4.0] weir: no BTF\n<6>[    5.0] c\n");
+        assert_eq!(since(before, &grown), ["weir: no BTF"]);
+        assert_eq!(since(before, before), Vec::<String>::new());
+        // The oldest were overwritten.
+        let moved = "<6>[    3.0] b\n<3>[    4.0] weir: no BTF\n";
+        assert_eq!(since(before, moved), ["weir: no BTF"]);
+        assert_eq!(
+            since("", "<3>weir: without a time\n"),
+            ["<3>weir: without a time"]
+        );
     }
 
     #[test]
