@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -81,6 +82,10 @@ func run() error {
 		err := p.connect(ctx, *socket, *index)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			err = fmt.Errorf("%w: the runtime does not run, or has NRI switched off: in containerd's config.toml, "+
+				"below [plugins.\"io.containerd.nri.v1.nri\"], write `disable = false`, and restart it", err)
 		}
 		p.log.Warn("not connected, trying again", "socket", *socket, "error", err)
 		select {

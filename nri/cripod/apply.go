@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -15,11 +16,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kept is where what a ConfigMap holds lies for its pods.
+// kept is where volumes lie that are not the host's, as below /var/lib/kubelet.
 const kept = "/var/lib/cripod"
 
+// logs are where kubelet has the runtime write what containers print.
+const logs = "/var/log/pods"
+
+// told is how much of a failed container's output kubelet puts into the pod's status.
+const told = 2048
+
 // manifest reads the ConfigMaps and the one DaemonSet of a file, as the API's own types and
-// strictly: a field that they do not have is an error.
+// strictly: a field that they do not have is an error. Other kinds are the API server's business.
 func manifest(text string) (map[string]core.ConfigMap, *apps.DaemonSet, error) {
 	configs := map[string]core.ConfigMap{}
 	var set *apps.DaemonSet
@@ -35,10 +42,11 @@ func manifest(text string) (map[string]core.ConfigMap, *apps.DaemonSet, error) {
 			err = yaml.UnmarshalStrict([]byte(document), &c)
 			configs[c.Name] = c
 		case "DaemonSet":
+			if set != nil {
+				return nil, nil, fmt.Errorf("two DaemonSets: %s and another", set.Name)
+			}
 			set = &apps.DaemonSet{}
 			err = yaml.UnmarshalStrict([]byte(document), set)
-		default:
-			err = fmt.Errorf("kind %s: expected ConfigMap or DaemonSet", kind.Kind)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -50,7 +58,8 @@ func manifest(text string) (map[string]core.ConfigMap, *apps.DaemonSet, error) {
 	return configs, set, nil
 }
 
-// apply starts the pod that a DaemonSet has on this node.
+// apply starts the pod that a DaemonSet has on this node: its init containers one after the other,
+// each to its end, then its containers.
 func (k *kubelet) apply(ctx context.Context, file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -62,53 +71,117 @@ func (k *kubelet) apply(ctx context.Context, file string) (string, error) {
 	}
 	k.namespace, k.annotations = set.Namespace, set.Spec.Template.Annotations
 	spec := set.Spec.Template.Spec
-	paths, err := volumes(spec.Volumes, configs)
+	uid := newUID()
+	paths, err := volumes(spec.Volumes, configs, filepath.Join(kept, uid))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
-	uid := newUID()
 	if err := k.makeCgroup(uid); err != nil {
 		return "", err
 	}
 	config := k.sandboxConfig(uid, set.Name)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	config.LogDirectory = filepath.Join(logs, uid)
+	if err := os.MkdirAll(config.LogDirectory, 0o755); err != nil {
+		return "", err
+	}
+	start, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	sandbox, err := k.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config})
+	sandbox, err := k.runtime.RunPodSandbox(start, &cri.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		return "", fmt.Errorf("RunPodSandbox: %w", err)
 	}
+	for _, c := range spec.InitContainers {
+		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, translate(&c, paths)); err != nil {
+			return sandbox.PodSandboxId, fmt.Errorf("init container %s: %w", c.Name, err)
+		}
+	}
 	for _, c := range spec.Containers {
-		if err := k.launch(ctx, sandbox.PodSandboxId, config, translate(&c, paths)); err != nil {
-			return "", err
+		if _, err := k.launch(ctx, sandbox.PodSandboxId, config, translate(&c, paths)); err != nil {
+			return sandbox.PodSandboxId, fmt.Errorf("container %s: %w", c.Name, err)
 		}
 	}
 	return sandbox.PodSandboxId, nil
 }
 
-// volumes are the host's paths by the names of volumes.
-func volumes(list []core.Volume, configs map[string]core.ConfigMap) (map[string]string, error) {
+// toEnd runs a container, and fails with the end of its output if it does: what kubelet makes the
+// message of a terminated container, where the pod asks for FallbackToLogsOnError.
+func (k *kubelet) toEnd(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) error {
+	begun := time.Now()
+	id, err := k.launch(ctx, sandbox, pod, container)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*patience)
+	defer cancel()
+	for {
+		answer, err := k.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id})
+		if err != nil {
+			return err
+		}
+		if answer.Status.State == cri.ContainerState_CONTAINER_EXITED {
+			output := printed(filepath.Join(pod.LogDirectory, container.LogPath))
+			if answer.Status.ExitCode != 0 {
+				return fmt.Errorf("ended with %d:\n%s", answer.Status.ExitCode, output[max(0, len(output)-told):])
+			}
+			fmt.Fprintf(os.Stderr, "%s ended after %.0f s: %s\n", container.Metadata.Name, time.Since(begun).Seconds(), strings.TrimSpace(output))
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// printed is a container's output, of lines `TIME STREAM TAG TEXT`.
+func printed(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	var output strings.Builder
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
+		words := strings.SplitN(line, " ", 4)
+		output.WriteString(words[len(words)-1] + "\n")
+	}
+	return output.String()
+}
+
+// volumes are the host's paths by the names of volumes; those of the pod alone are made below `own`.
+func volumes(list []core.Volume, configs map[string]core.ConfigMap, own string) (map[string]string, error) {
 	paths := map[string]string{}
 	for _, v := range list {
+		at := filepath.Join(own, v.Name)
 		switch {
 		case v.HostPath != nil:
-			paths[v.Name] = v.HostPath.Path
+			at = v.HostPath.Path
+			if t := v.HostPath.Type; t != nil && *t == core.HostPathDirectory {
+				if is, err := os.Stat(at); err != nil || !is.IsDir() {
+					return nil, fmt.Errorf("volume %s: hostPath type check failed: %s is not a directory", v.Name, at)
+				}
+			}
 		case v.ConfigMap != nil:
 			c, ok := configs[v.ConfigMap.Name]
 			if !ok {
 				return nil, fmt.Errorf("volume %s: no ConfigMap %s", v.Name, v.ConfigMap.Name)
 			}
-			paths[v.Name] = filepath.Join(kept, c.Name)
-			if err := os.MkdirAll(paths[v.Name], 0o755); err != nil {
+			if err := os.MkdirAll(at, 0o755); err != nil {
 				return nil, err
 			}
 			for name, text := range c.Data {
-				if err := os.WriteFile(filepath.Join(paths[v.Name], name), []byte(text), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
 					return nil, err
 				}
 			}
+		case v.EmptyDir != nil:
 		default:
-			return nil, fmt.Errorf("volume %s: expected hostPath or configMap", v.Name)
+			return nil, fmt.Errorf("volume %s: expected hostPath, emptyDir or configMap", v.Name)
 		}
+		if err := os.MkdirAll(at, 0o777); err != nil {
+			return nil, err
+		}
+		paths[v.Name] = at
 	}
 	return paths, nil
 }
@@ -121,6 +194,7 @@ func translate(c *core.Container, paths map[string]string) *cri.ContainerConfig 
 		Command:  c.Command,
 		Args:     c.Args,
 		Labels:   map[string]string{"io.kubernetes.container.name": c.Name},
+		LogPath:  c.Name + ".log",
 		Linux: &cri.LinuxContainerConfig{
 			Resources: &cri.LinuxContainerResources{MemoryLimitInBytes: c.Resources.Limits.Memory().Value()},
 			SecurityContext: &cri.LinuxContainerSecurityContext{
@@ -130,8 +204,14 @@ func translate(c *core.Container, paths map[string]string) *cri.ContainerConfig 
 			},
 		},
 	}
+	for _, e := range c.Env {
+		config.Envs = append(config.Envs, &cri.KeyValue{Key: e.Name, Value: e.Value})
+	}
 	for _, m := range c.VolumeMounts {
-		config.Mounts = append(config.Mounts, &cri.Mount{ContainerPath: m.MountPath, HostPath: paths[m.Name], Readonly: m.ReadOnly})
+		from := filepath.Join(paths[m.Name], m.SubPath)
+		// As kubelet does for a subPath that is not there.
+		_ = os.MkdirAll(from, 0o755)
+		config.Mounts = append(config.Mounts, &cri.Mount{ContainerPath: m.MountPath, HostPath: from, Readonly: m.ReadOnly})
 	}
 	if s := c.SecurityContext; s != nil {
 		to := config.Linux.SecurityContext
@@ -147,6 +227,9 @@ func translate(c *core.Container, paths map[string]string) *cri.ContainerConfig 
 		to.NoNewPrivs = s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation
 		if s.RunAsUser != nil {
 			to.RunAsUser = &cri.Int64Value{Value: *s.RunAsUser}
+		}
+		if s.RunAsGroup != nil {
+			to.RunAsGroup = &cri.Int64Value{Value: *s.RunAsGroup}
 		}
 	}
 	return config

@@ -121,7 +121,7 @@ func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSand
 			return err
 		}
 	}
-	return k.launch(ctx, sandbox, config, &cri.ContainerConfig{
+	_, err := k.launch(ctx, sandbox, config, &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: name},
 		Image:    &cri.ImageSpec{Image: k.image},
 		Command:  []string{"/bin/sh", "-c", "while :; do sleep 1; done"},
@@ -133,18 +133,22 @@ func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSand
 		},
 		Mounts: []*cri.Mount{{ContainerPath: "/data", HostPath: "/var/tmp"}},
 	})
+	return err
 }
 
-func (k *kubelet) launch(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) error {
+// launch creates and starts a container, and says which it is.
+func (k *kubelet) launch(ctx context.Context, sandbox string, pod *cri.PodSandboxConfig, container *cri.ContainerConfig) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	created, err := k.runtime.CreateContainer(ctx, &cri.CreateContainerRequest{
 		PodSandboxId: sandbox, SandboxConfig: pod, Config: container})
 	if err != nil {
-		return fmt.Errorf("CreateContainer: %w", err)
+		return "", fmt.Errorf("CreateContainer: %w", err)
 	}
 	if _, err := k.runtime.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: created.ContainerId}); err != nil {
-		return fmt.Errorf("StartContainer: %w", err)
+		return "", fmt.Errorf("StartContainer: %w", err)
 	}
-	return nil
+	return created.ContainerId, nil
 }
 
 // add starts one more container; the pod is what the runtime knows of it.
@@ -251,6 +255,8 @@ func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
 		if _, err := k.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: s.Id}); err != nil {
 			return err
 		}
+		_ = os.RemoveAll(filepath.Join(kept, s.Metadata.Uid))
+		_ = os.RemoveAll(filepath.Join(logs, s.Metadata.Uid))
 		for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
 			for _, systemd := range []bool{false, true} {
 				k := kubelet{qos: class, systemd: systemd}

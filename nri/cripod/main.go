@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -97,9 +98,10 @@ func run() error {
 			return err
 		}
 		sandbox, err := k.apply(ctx, rest[0])
-		if err == nil {
-			fmt.Println(sandbox)
+		if err != nil && sandbox != "" {
+			return errors.Join(err, k.remove(context.Background(), []string{sandbox}))
 		}
+		fmt.Print(sandbox, "\n")
 		return err
 	case "update":
 		if err := needs(3); err != nil {

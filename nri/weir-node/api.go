@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// patience is how long one request may take.
+const patience = 10 * time.Second
+
+// api is the cluster's API server. Two requests do not need a client library of a hundred packages.
+type api struct {
+	base   string
+	token  string // the file: kubelet renews it
+	client *http.Client
+}
+
+// inCluster is the API server as kubelet describes it to containers.
+func inCluster(account string) (*api, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: run it in a pod")
+	}
+	ca, err := os.ReadFile(filepath.Join(account, "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("no service account in this container: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s/ca.crt: no certificate in it", account)
+	}
+	return &api{
+		base:  "https://" + net.JoinHostPort(host, port),
+		token: filepath.Join(account, "token"),
+		client: &http.Client{
+			Timeout:   patience,
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+		},
+	}, nil
+}
+
+// mark writes label and annotation of a node.
+func (a *api) mark(ctx context.Context, name string, s state) error {
+	var why any
+	if s.why != "" {
+		why = s.why
+	}
+	return a.patch(ctx, name, fmt.Sprint(s.ready), why)
+}
+
+// unmark takes both away.
+func (a *api) unmark(ctx context.Context, name string) error {
+	return a.patch(ctx, name, nil, nil)
+}
+
+// patch merges: null removes a key, and the node's other labels and annotations are not sent.
+func (a *api) patch(ctx context.Context, name string, ready, why any) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels":      map[string]any{label: ready},
+		"annotations": map[string]any{reason: why},
+	}})
+	if err != nil {
+		return err
+	}
+	return a.ask(ctx, http.MethodPatch, "/api/v1/nodes/"+url.PathEscape(name), body, nil)
+}
+
+// after waits until a DaemonSet is ready on every node that it is for, at most ten minutes.
+func (a *api) after(ctx context.Context, log *slog.Logger, set string, every time.Duration) error {
+	if set == "" {
+		return nil
+	}
+	namespace, name, ok := strings.Cut(set, "/")
+	if !ok {
+		return fmt.Errorf("--after `%s`: expected NAMESPACE/NAME", set)
+	}
+	path := "/apis/apps/v1/namespaces/" + url.PathEscape(namespace) + "/daemonsets/" + url.PathEscape(name)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	for {
+		var is struct {
+			Metadata struct{ Generation int64 }
+			Status   struct {
+				ObservedGeneration                  int64
+				DesiredNumberScheduled, NumberReady int
+			}
+		}
+		if err := a.ask(ctx, http.MethodGet, path, nil, &is); err != nil {
+			return err
+		}
+		if is.Status.ObservedGeneration >= is.Metadata.Generation && is.Status.NumberReady >= is.Status.DesiredNumberScheduled {
+			return nil
+		}
+		log.Info("waiting", "for", set, "ready", is.Status.NumberReady, "of", is.Status.DesiredNumberScheduled)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is ready on %d nodes of %d: see its pods on the others", set, is.Status.NumberReady, is.Status.DesiredNumberScheduled)
+		case <-time.After(every):
+		}
+	}
+}
+
+// clean unmarks every node that is marked.
+func (a *api) clean(ctx context.Context, log *slog.Logger) error {
+	var nodes struct {
+		Items []struct {
+			Metadata struct{ Name string }
+		}
+	}
+	if err := a.ask(ctx, http.MethodGet, "/api/v1/nodes?labelSelector="+url.QueryEscape(label), nil, &nodes); err != nil {
+		return err
+	}
+	var failed []error
+	for _, n := range nodes.Items {
+		if err := a.unmark(ctx, n.Metadata.Name); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		log.Info("unmarked", "node", n.Metadata.Name)
+	}
+	return errors.Join(failed...)
+}
+
+// ask sends one request, and reads the answer into `into`.
+func (a *api) ask(ctx context.Context, method, path string, body []byte, into any) error {
+	token, err := os.ReadFile(a.token)
+	if err != nil {
+		return fmt.Errorf("no service account in this container: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	answer, err := a.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		var status struct{ Message string }
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+		if json.Unmarshal(text, &status) != nil || status.Message == "" {
+			status.Message = strings.TrimSpace(string(text))
+		}
+		return fmt.Errorf("%s %s: %s: %s", method, path, answer.Status, status.Message)
+	}
+	if into == nil {
+		_, err = io.Copy(io.Discard, answer.Body)
+		return err
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// cluster answers as an API server does to the requests of weir-node: nodes are the API's own type,
+// patches are merged by the API's own code, and what a role does not allow is refused.
+type cluster struct {
+	mu      sync.Mutex
+	nodes   map[string]*core.Node
+	sets    map[string]*apps.DaemonSet
+	patches int
+	refuse  bool
+}
+
+func (c *cluster) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fail := func(code int, message string) {
+		answer.WriteHeader(code)
+		_ = json.NewEncoder(answer).Encode(meta.Status{Status: meta.StatusFailure, Message: message, Code: int32(code)})
+	}
+	if request.Header.Get("Authorization") != "Bearer secret" {
+		fail(http.StatusUnauthorized, "Unauthorized")
+		return
+	}
+	if c.refuse {
+		fail(http.StatusForbidden, `nodes "a" is forbidden: User "weir" cannot patch resource "nodes"`)
+		return
+	}
+	name, isOne := strings.CutPrefix(request.URL.Path, "/api/v1/nodes/")
+	switch {
+	case request.Method == http.MethodGet && request.URL.Path == "/api/v1/nodes":
+		selected := core.NodeList{}
+		for _, n := range c.nodes {
+			if _, ok := n.Labels[request.URL.Query().Get("labelSelector")]; ok {
+				selected.Items = append(selected.Items, *n)
+			}
+		}
+		_ = json.NewEncoder(answer).Encode(selected)
+	case request.Method == http.MethodGet && c.sets[request.URL.Path] != nil:
+		set := c.sets[request.URL.Path]
+		_ = json.NewEncoder(answer).Encode(set)
+		set.Status.NumberReady++
+	case request.Method == http.MethodPatch && isOne && request.Header.Get("Content-Type") == "application/merge-patch+json":
+		before, ok := c.nodes[name]
+		if !ok {
+			fail(http.StatusNotFound, `nodes "`+name+`" not found`)
+			return
+		}
+		patch, _ := io.ReadAll(request.Body)
+		text, _ := json.Marshal(before)
+		text, err := strategicpatch.StrategicMergePatch(text, patch, core.Node{})
+		after := &core.Node{}
+		if err == nil {
+			decoder := json.NewDecoder(bytes.NewReader(text))
+			decoder.DisallowUnknownFields()
+			err = decoder.Decode(after)
+		}
+		if err != nil {
+			fail(http.StatusBadRequest, err.Error())
+			return
+		}
+		c.nodes[name] = after
+		c.patches++
+		_ = json.NewEncoder(answer).Encode(after)
+	default:
+		fail(http.StatusMethodNotAllowed, request.Method+" "+request.URL.Path)
+	}
+}
+
+func (c *cluster) labels(name string) (string, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[name].Labels[label], c.nodes[name].Annotations[reason]
+}
+
+// start serves c, and is the api of a container in it.
+func (c *cluster) start(t *testing.T) *api {
+	t.Helper()
+	server := httptest.NewTLSServer(c)
+	t.Cleanup(server.Close)
+	account := t.TempDir()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, text := range map[string]string{"token": "secret\n", "ca.crt": string(ca)} {
+		if err := os.WriteFile(filepath.Join(account, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", at.Hostname())
+	t.Setenv("KUBERNETES_SERVICE_PORT", at.Port())
+	a, err := inCluster(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func named(name string, labels map[string]string) *core.Node {
+	return &core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: labels}}
+}
+
+// module lays out the files of a loaded module in a state.
+func module(t *testing.T, sys, state string) {
+	t.Helper()
+	at := filepath.Join(sys, "kernel/weir")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at, "state"), []byte(state+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 500 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("not within 5 s: %s", what)
+}
+
+// A node is marked as its module and its plugin are, through their changes, and unmarked at the end.
+func TestWatch(t *testing.T) {
+	c := &cluster{nodes: map[string]*core.Node{"a": named("a", map[string]string{"zone": "z"}), "b": named("b", nil)}}
+	a := c.start(t)
+	sys := t.TempDir()
+	connected := true
+	var mu sync.Mutex
+	plugin := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !connected {
+			http.Error(answer, "not connected to the runtime", http.StatusServiceUnavailable)
+		}
+	}))
+	defer plugin.Close()
+	why := filepath.Join(sys, "why")
+	w := watcher{
+		node: node{sys: sys, why: why, plugin: plugin.URL}, api: a, name: "a",
+		log: slog.New(slog.DiscardHandler), again: time.Hour,
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.watch(ctx, 10*time.Millisecond) }()
+
+	is := func(ready, words string) func() bool {
+		return func() bool {
+			label, why := c.labels("a")
+			return label == ready && strings.Contains(why, words) && (words != "" || why == "")
+		}
+	}
+	eventually(t, "not loaded", is("false", "the module is not loaded"))
+	if err := os.WriteFile(why, []byte("no headers for 6.12.1:\n install them\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the reason", is("false", "the module is not loaded: no headers for 6.12.1: install them"))
+	module(t, sys, "idle")
+	eventually(t, "ready", is("true", ""))
+	mu.Lock()
+	connected = false
+	mu.Unlock()
+	eventually(t, "plugin gone", is("false", "weir-nri is not ready: not connected to the runtime"))
+	mu.Lock()
+	connected = true
+	mu.Unlock()
+	eventually(t, "plugin back", is("true", ""))
+	for state, words := range map[string]string{"observe": "only observes", "off": "switched off", "blind": "probes are not called"} {
+		module(t, sys, state)
+		eventually(t, state, is("false", words))
+	}
+	module(t, sys, "active")
+	eventually(t, "active", is("true", ""))
+	c.mu.Lock()
+	before := c.patches
+	c.mu.Unlock()
+	time.Sleep(200 * time.Millisecond)
+	c.mu.Lock()
+	if c.patches != before {
+		t.Errorf("%d patches while nothing changed", c.patches-before)
+	}
+	if c.nodes["a"].Labels["zone"] != "z" || len(c.nodes["b"].Labels) != 0 {
+		t.Errorf("other labels, or another node's, changed: %v %v", c.nodes["a"].Labels, c.nodes["b"].Labels)
+	}
+	c.mu.Unlock()
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if ready, why := c.labels("a"); ready != "" || why != "" {
+		t.Errorf("left behind: %q %q", ready, why)
+	}
+}
+
+// What an API server refuses is tried again, and the probe says so meanwhile.
+func TestRefused(t *testing.T) {
+	c := &cluster{nodes: map[string]*core.Node{"a": named("a", nil)}, refuse: true}
+	a := c.start(t)
+	err := a.mark(context.Background(), "a", state{ready: true})
+	if err == nil || !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), `cannot patch resource "nodes"`) {
+		t.Errorf("%v", err)
+	}
+	sys := t.TempDir()
+	module(t, sys, "idle")
+	w := watcher{node: node{sys: sys}, api: a, name: "a", log: slog.New(slog.DiscardHandler), again: time.Hour}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.watch(ctx, 10*time.Millisecond) }()
+	time.Sleep(100 * time.Millisecond)
+	if w.told.Load() {
+		t.Error("told, though it was refused")
+	}
+	c.mu.Lock()
+	c.refuse = false
+	c.mu.Unlock()
+	eventually(t, "marked at last", func() bool { ready, _ := c.labels("a"); return ready == "true" && w.told.Load() })
+	stop()
+	<-ended
+	if err := a.mark(context.Background(), "gone", state{}); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Cleaning takes weir's marks from every node, and nothing else.
+func TestClean(t *testing.T) {
+	c := &cluster{nodes: map[string]*core.Node{
+		"a": named("a", map[string]string{label: "true", "zone": "z"}),
+		"b": named("b", map[string]string{label: "false"}),
+		"c": named("c", map[string]string{"zone": "z"}),
+	}}
+	c.nodes["b"].Annotations = map[string]string{reason: "no headers", "other": "stays"}
+	if err := c.start(t).clean(context.Background(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range c.nodes {
+		if _, marked := n.Labels[label]; marked {
+			t.Errorf("%s: %v", name, n.Labels)
+		}
+	}
+	if c.nodes["a"].Labels["zone"] != "z" || len(c.nodes["b"].Annotations) != 1 || c.patches != 2 {
+		t.Errorf("%v %v, %d patches", c.nodes["a"].Labels, c.nodes["b"].Annotations, c.patches)
+	}
+}
+
+// Cleaning waits for the DaemonSet that unloads, one that its controller has seen.
+func TestCleanAfter(t *testing.T) {
+	set := &apps.DaemonSet{
+		ObjectMeta: meta.ObjectMeta{Generation: 1},
+		Status:     apps.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 3},
+	}
+	c := &cluster{sets: map[string]*apps.DaemonSet{"/apis/apps/v1/namespaces/n/daemonsets/weir-unload": set}}
+	a := c.start(t)
+	log := slog.New(slog.DiscardHandler)
+	if err := a.after(context.Background(), log, "n/weir-unload", time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if set.Status.NumberReady != 4 {
+		t.Errorf("it was asked until %d of 3 were ready", set.Status.NumberReady-1)
+	}
+	set.Generation = 2
+	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := a.after(short, log, "n/weir-unload", time.Millisecond); err == nil {
+		t.Error("a DaemonSet that no controller has seen counts")
+	}
+	if err := a.after(context.Background(), log, "n/gone", time.Millisecond); err == nil || !strings.Contains(err.Error(), "GET /apis") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A container without a service account, and a server of another authority, are refused with words.
+func TestNoAccount(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := inCluster("/nowhere"); err == nil || !strings.Contains(err.Error(), "KUBERNETES_SERVICE_HOST") {
+		t.Errorf("%v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
+	if _, err := inCluster("/nowhere"); err == nil || !strings.Contains(err.Error(), "no service account in this container") {
+		t.Errorf("%v", err)
+	}
+}
