@@ -160,24 +160,39 @@ test-containers: setup deb ## real runtimes in a Debian guest that installs the 
 	@tools/setup.sh system
 	packaging/run.sh $(DEB_DIR)
 
-nri: ## build weir-nri, which gives pods of Kubernetes their knobs (needs Go)
+nri: ## build weir-nri, which gives pods of Kubernetes their knobs, and weir-node, which labels nodes (needs Go)
 	@tools/setup.sh go
-	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/image/bin/weir-nri .
+	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/programs/weir-nri .
+	cd nri && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(KUBE_DIR)/programs/weir-node ./weir-node
 
-nri-image: nri ## make the image of nri/weir-nri.yaml, target/kubernetes/weir-nri.tar
-	packaging/oci.sh localhost/weir-nri:$(VERSION) $(KUBE_DIR)/image /bin/weir-nri >$(KUBE_DIR)/weir-nri.tar
+chart-images: build nri ## make the images of charts/weir, target/kubernetes/weir.tar and weir-module.tar (PREBUILT=DIRECTORY of RELEASE/weir.ko, SUITE=trixie)
+	@tools/setup.sh system
+	cp $(BINARY) $(KUBE_DIR)/programs
+	charts/images.sh $(KUBE_DIR) $(VERSION) $(KUBE_DIR)/programs $(PREBUILT)
+
+manifests: ## render charts/weir to charts/manifests
+	@tools/setup.sh go
+	charts/render.sh charts/manifests
+
+test-chart: ## lint the chart, check what it renders against the API's types (builds helm once, some minutes)
+	@tools/setup.sh go
+	cd charts/check && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
+	cd charts/check && go vet ./... && go test ./...
 
 test-nri: ## check the Go code's format and lints, run its tests
 	@tools/setup.sh go
 	cd nri && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
 	cd nri && go vet ./... && go test ./...
 
-test-kubernetes: setup deb nri-image ## pods through containerd's CRI in a Debian 13 guest, with weir-nri (half an hour; WEIR_TESTS="prepare install knobs" for less)
+test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a Debian 13 guest, by the chart's images (half an hour; WEIR_TESTS="prepare install knobs" for less)
 	@tools/setup.sh system
 	rm -rf $(KUBE_DIR)/payload
 	mkdir $(KUBE_DIR)/payload
 	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/payload/cripod ./cripod
-	cp $(DEB_DIR)/*.deb $(KUBE_DIR)/image/bin/weir-nri $(KUBE_DIR)/weir-nri.tar packaging/oci.sh nri/weir-nri.yaml $(KUBE_DIR)/payload
+	cp $(DEB_DIR)/*.deb $(KUBE_DIR)/programs/weir-nri packaging/oci.sh $(KUBE_DIR)/payload
+	gzip -1 -c $(KUBE_DIR)/weir.tar >$(KUBE_DIR)/payload/weir.tar.gz
+	gzip -1 -c $(KUBE_DIR)/weir-module.tar >$(KUBE_DIR)/payload/weir-module.tar.gz
+	charts/render.sh --guest $(KUBE_DIR)/payload
 	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-3600} packaging/run.sh $(KUBE_DIR)/payload trixie packaging/kubernetes
 
 # The command and its manual alone, as in the package.
@@ -198,4 +213,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri nri-image test-nri test-kubernetes test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -119,9 +119,9 @@ run_tests() {
 # Debian 12's Go is too old for weir-nri, so that setup does not install it: what there is, is used.
 go=
 if command -v go >/dev/null && tools/setup.sh go 2>/dev/null; then
-	go=yes steps=$((steps + 1))
+	go=yes steps=$((steps + 2))
 else
-	say "no Go that is new enough: the tests of weir-nri are left out"
+	say "no Go that is new enough: the tests of weir-nri and of the chart are left out"
 fi
 
 step "format" cargo fmt --all --check
@@ -129,6 +129,7 @@ step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 step "building the tests" cargo test --locked --workspace --no-run
 step "tests" run_tests
 [ -z "$go" ] || step "weir-nri" make --no-print-directory test-nri
+[ -z "$go" ] || step "chart" make --no-print-directory test-chart
 
 [ ${#failed[@]} -gt 0 ] || printf '%s\n' "${took[@]}" >"$times"
 [ ${#failed[@]} -eq 0 ] || {

@@ -4,43 +4,64 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"weir.dev/nri/want"
 )
 
-// The manifest has only fields that the API has, and its configuration is one that the plugin takes,
-// as it is and with what it shows in comments.
-func TestManifest(t *testing.T) {
-	text, err := os.ReadFile("../weir-nri.yaml")
+// The manifests are ones that cripod can apply, and their configurations ones that the plugin takes.
+func TestManifests(t *testing.T) {
+	for file, control := range map[string]bool{"weir.yaml": false, "weir-etcd.yaml": true, "weir-nri.yaml": false} {
+		text, err := os.ReadFile("../../charts/manifests/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs, set, err := manifest(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		c, err := want.Parse("nri.yaml", []byte(configs["weir"].Data["nri.yaml"]))
+		if err != nil || c.Anything(want.Pod{Namespace: "kube-system"}) != control {
+			t.Errorf("%s: %v", file, err)
+		}
+		if len(set.Spec.Template.Spec.Containers) == 0 {
+			t.Errorf("%s: no containers", file)
+		}
+		if _, _, err := manifest(strings.Replace(string(text), "hostNetwork:", "hostNetwrok:", 1)); err == nil {
+			t.Errorf("%s: a misspelled field is taken", file)
+		}
+	}
+}
+
+// What values.yaml shows in comments is what the plugin takes.
+func TestExample(t *testing.T) {
+	text, err := os.ReadFile("../../charts/weir/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	configs, set, err := manifest(string(text))
-	if err != nil {
+	var shown []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if example, ok := strings.CutPrefix(line, "    # "); ok {
+			shown = append(shown, example)
+		}
+	}
+	c, err := want.Parse("values.yaml", []byte(strings.Join(shown, "\n")))
+	if err != nil || !c.Anything(want.Pod{Namespace: "kube-system"}) {
+		t.Errorf("%v\n%s", err, strings.Join(shown, "\n"))
+	}
+}
+
+// A container's output is what kubelet would show of it.
+func TestPrinted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	text := "2026-01-02T03:04:05Z stderr F no module:\n2026-01-02T03:04:05Z stderr F   node: none\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := configs["weir-nri"].Data["nri.yaml"]
-	if _, err := want.Parse("nri.yaml", []byte(config)); err != nil {
-		t.Error(err)
-	}
-	shown := strings.NewReplacer("# allow", "allow", "# defaults", "defaults", "# -", "-").Replace(config)
-	if c, err := want.Parse("nri.yaml", []byte(shown)); err != nil || c.Anything(want.Pod{Namespace: "kube-system"}) == false {
-		t.Errorf("%v\n%s", err, shown)
-	}
-	if set.Spec.Selector.MatchLabels["app.kubernetes.io/name"] != set.Spec.Template.Labels["app.kubernetes.io/name"] {
-		t.Error("the selector does not find its pods")
-	}
-	version := strings.TrimPrefix(set.Spec.Template.Spec.Containers[0].Image, "localhost/weir-nri:")
-	cargo, err := os.ReadFile("../../Cargo.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(cargo), "\nversion = \""+version+"\"\n") {
-		t.Errorf("the image is %s, Cargo.toml has another version", version)
-	}
-	if _, _, err := manifest(strings.Replace(string(text), "hostNetwork:", "hostNetwrok:", 1)); err == nil {
-		t.Error("a misspelled field is taken")
+	if output := printed(file); !slices.Equal(strings.Split(output, "\n"), []string{"no module:", "  node: none", ""}) {
+		t.Errorf("%q", output)
 	}
 }

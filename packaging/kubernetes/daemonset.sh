@@ -4,13 +4,11 @@
 
 plugin_stops
 runtime false
-ok "the plugin's image is imported" ctr -n k8s.io images import weir-nri.tar
-# As the manifest shows in its comments.
-sed 's/^    # \(allow\|defaults\|-\)/    \1/' weir-nri.yaml >/tmp/weir-nri.yaml
-own=$(cripod apply /tmp/weir-nri.yaml 2>&1)
+ok "the plugin's image is imported" sh -c 'zcat weir.tar.gz | ctr -n k8s.io images import -'
+own=$(cripod apply weir-nri.yaml 2>&1)
 ok "the manifest's pod starts" test ! "${own##*cripod:*}" = ""
 ok "and is ready" soon connected
-pid=$(cripod pid "$own" weir-nri)
+pid=$(cripod pid "$own" nri)
 ok "with no capability but CAP_SYS_RESOURCE" is "$(sed -n 's/^CapEff:\t//p' "/proc/$pid/status")" 0000000001000000
 ok "a pod gets a floor" annotated dirty-min=16M pod.dirty-min=1M dirty-bytes=50% -- --namespace db-1 asks a=67108864
 ok "in its container" has "$pod" a dirty_min 16777216
