@@ -51,8 +51,8 @@ pub const BASE: Release = Release {
     security: Some("bookworm-security"),
 };
 
-/// [`BASE`] with its backports, apart: those hold kernels, too, which guests are not to get.
-const BASE_WITH_BACKPORTS: Release = Release {
+/// [`BASE`] with its backports, apart: guests are made of the release itself.
+pub const BASE_WITH_BACKPORTS: Release = Release {
     name: BACKPORTS,
     root: "apt-backports",
     suites: &["bookworm", "bookworm-updates", BACKPORTS],
@@ -81,6 +81,25 @@ pub const NEWER: &[Release] = &[
         security: None,
     },
 ];
+
+impl Release {
+    /// Is it the guests' own, with backports or without? What was built for it runs wherever the
+    /// lab does.
+    pub fn is_base(&self) -> bool {
+        self.suites[0] == BASE.suites[0]
+    }
+}
+
+/// A package in the lists of one suite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The package's name.
+    pub package: String,
+    /// The version of the package there.
+    pub version: String,
+    /// The suite, such as `trixie-backports`.
+    pub suite: String,
+}
 
 /// The apt root in the cache.
 pub struct Apt {
@@ -135,23 +154,43 @@ impl Apt {
         };
         write("status", "")?;
         let known = fs::read_to_string(apt.root.join("sources.list")).unwrap_or_default();
-        if known != sources || apt.written("updated").is_none_or(is_old) {
-            let answers = apt.root.join(ANSWERS);
-            if answers.exists() {
-                fs::remove_dir_all(&answers)
-                    .with_context(|| format!("removing {}", answers.display()))?;
+        let is_known = known == sources && apt.written("updated").is_some();
+        if !is_known || apt.written("updated").is_none_or(is_old) {
+            if !is_known {
+                // Should fetching fail, what is there is not of these sources.
+                let _ = fs::remove_file(apt.root.join("updated"));
+                write("sources.list", &sources)?;
             }
-            // Should fetching fail, what is there is not of these sources.
-            let _ = fs::remove_file(apt.root.join("updated"));
-            write("sources.list", &sources)?;
-            succeed(apt.command("apt-get").arg("update")).with_context(|| {
+            let fetched = apt.update().with_context(|| {
                 format!("fetching the package lists of Debian's {}", release.name)
-            })?;
+            });
+            match fetched {
+                // Without a network the old lists still name what is in the cache.
+                Err(why) if is_known => {
+                    eprintln!("weir: {why:#}\nweir: going on with the lists fetched before");
+                    return Ok(apt);
+                }
+                fetched => fetched?,
+            }
             write("updated", "")?;
         }
         // Now, at the latest, it is what the host says.
         write("sources.list", &sources)?;
         Ok(apt)
+    }
+
+    /// Fetches the lists. apt alone takes a failure for a warning and forgets or keeps what it had.
+    fn update(&self) -> Result<()> {
+        succeed(
+            self.command("apt-get")
+                .args(["-o", "APT::Update::Error-Mode=any", "update"]),
+        )?;
+        let answers = self.root.join(ANSWERS);
+        match answers.exists() {
+            true => fs::remove_dir_all(&answers)
+                .with_context(|| format!("removing {}", answers.display())),
+            false => Ok(()),
+        }
     }
 
     /// When a file of this root was written.
@@ -236,6 +275,15 @@ impl Apt {
             .collect())
     }
 
+    /// Where packages are, newest version first for each.
+    pub fn places(&self, packages: &[&str]) -> Result<Vec<Place>> {
+        if packages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let text = self.answer(&[&["madison"], packages].concat())?;
+        Ok(text.lines().filter_map(place).collect())
+    }
+
     /// `packages` (`NAME` or `NAME/SUITE`) and the packages with the shared libraries they need,
     /// directly or not, each as `NAME=VERSION`.
     pub fn with_libraries(&self, packages: &[&str]) -> Result<BTreeSet<String>> {
@@ -268,13 +316,12 @@ impl Apt {
         Ok(names)
     }
 
-    /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, and unpacks them over
-    /// each other into `into`.
-    pub fn unpack<'a>(
+    /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, into a directory that
+    /// goes with the value.
+    pub fn download<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,
-        into: &Path,
-    ) -> Result<()> {
+    ) -> Result<tempfile::TempDir> {
         let downloads =
             tempfile::tempdir_in(&self.root).context("making a directory for downloads")?;
         succeed(
@@ -284,6 +331,17 @@ impl Apt {
                 .current_dir(downloads.path()),
         )
         .context("downloading packages")?;
+        Ok(downloads)
+    }
+
+    /// Downloads packages (`NAME`, `NAME=VERSION` or `NAME/SUITE`), verified, and unpacks them over
+    /// each other into `into`.
+    pub fn unpack<'a>(
+        &self,
+        packages: impl IntoIterator<Item = &'a str>,
+        into: &Path,
+    ) -> Result<()> {
+        let downloads = self.download(packages)?;
         for entry in fs::read_dir(downloads.path())? {
             succeed(
                 Command::new("dpkg-deb")
@@ -294,6 +352,18 @@ impl Apt {
         }
         Ok(())
     }
+}
+
+/// Reads a line of `apt-cache madison`: `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`.
+fn place(line: &str) -> Option<Place> {
+    let mut parts = line.split('|').map(str::trim);
+    let (package, version, from) = (parts.next()?, parts.next()?, parts.next()?);
+    let suite = from.split_whitespace().nth(1)?.rsplit_once('/')?.0;
+    Some(Place {
+        package: package.to_owned(),
+        version: version.to_owned(),
+        suite: suite.to_owned(),
+    })
 }
 
 fn is_old(updated: SystemTime) -> bool {
@@ -393,6 +463,23 @@ mod tests {
                 "deb [arch=arm64 signed-by={KEYRING}] http://mirror.example/pub/debian/ unstable main\n"
             )
         );
+    }
+
+    #[test]
+    fn places_are_read() {
+        let line = " linux-image-6.1.0-47-amd64 | 6.1.170-3 | http://mirror.example/debian bookworm/main amd64 Packages";
+        let found = place(line).expect("a place");
+        assert_eq!(
+            (&*found.package, &*found.version, &*found.suite),
+            ("linux-image-6.1.0-47-amd64", "6.1.170-3", "bookworm")
+        );
+        assert_eq!(place("N: nothing found"), None);
+    }
+
+    #[test]
+    fn what_was_built_for_the_guests_release_needs_no_other_library() {
+        assert!(BASE.is_base() && BASE_WITH_BACKPORTS.is_base());
+        assert!(!NEWER.iter().any(Release::is_base));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernels of Debian's archive: which there are, and how their packages are unpacked.
 //!
-//! A series is looked for in the release that guests are made of, then in newer ones, in the order
-//! of [`NEWER`]. The first that has it gives its newest, so a kernel comes from the release that
-//! supports it longest, and no lists are fetched that are not needed.
+//! A series is looked for in the release that guests are made of, then in its backports and newer
+//! releases, in the order of [`NEWER`]. The first that has it gives its newest, so a kernel comes
+//! from the release that supports it longest, and no lists are fetched that are not needed. One
+//! that a later release has newer is asked for by what `uname -r` says in it.
 //!
 //! Packages have two layouts. Up to 6.18, `linux-image-R-unsigned` holds `boot/vmlinuz-R` and
 //! `lib/modules/R`. Since then these are in `linux-binary-unsigned-R` and `linux-modules-R`, both
@@ -11,7 +12,7 @@
 //! Headers are as before: image, modules and headers are unpacked side by side, and the one
 //! absolute path in the headers is turned to the cache.
 
-use crate::apt::{Apt, BASE, NEWER, Release};
+use crate::apt::{Apt, BASE, BASE_WITH_BACKPORTS, NEWER, Release};
 use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::Kernel;
@@ -23,6 +24,11 @@ use std::path::Path;
 
 /// Debian's flavours, and what the names of their packages end with before the architecture.
 const FLAVOURS: &[(&str, &str)] = &[("cloud", "cloud-"), ("generic", ""), ("rt", "rt-")];
+
+/// All releases, in the order they are asked for a kernel.
+pub(crate) fn releases() -> impl Iterator<Item = &'static Release> {
+    [&BASE, &BASE_WITH_BACKPORTS].into_iter().chain(NEWER)
+}
 
 /// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
 pub fn suffix(flavour: &str, arch: Arch) -> Option<String> {
@@ -49,20 +55,48 @@ struct Offer {
 /// built with.
 pub fn kernel(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> Result<Kernel> {
     let suffix = suffix(flavour, arch).with_context(|| format!("unknown flavour `{flavour}`"))?;
-    for release in std::iter::once(&BASE).chain(NEWER) {
+    for release in releases() {
         let apt = Apt::of(cache, release, arch)?;
         if let Some(offer) = newest(&apt, series, &suffix)? {
             return get(cache, &apt, &offer, arch, release);
         }
     }
-    let asked: Vec<_> = NEWER.iter().map(|release| release.name).collect();
     bail!(
-        "this host's Debian mirrors have no {series} kernel for {} in the flavour {flavour}: asked were {}, {}, with their \
-         updates and backports, and their security archives if there is a `debian-security` mirror among this host's \
-         apt sources. `weir kernels --all` lists what there is",
+        "this host's Debian mirrors have no {series} kernel for {} in the flavour {flavour}: {}",
         arch.debian(),
-        BASE.name,
-        asked.join(", ")
+        asked()
+    )
+}
+
+/// The kernel of this release (`uname -r`), fetched if it is not in the cache, with what modules
+/// for it are built with.
+pub fn exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
+    let escaped = wanted.replace('.', r"\.").replace('+', r"\+");
+    for release in releases() {
+        let apt = Apt::of(cache, release, arch)?;
+        let names = apt.names(&format!(
+            "^linux-(headers|image|binary-unsigned|modules)-{escaped}(-unsigned)?$"
+        ))?;
+        let found = offers(&names)
+            .into_iter()
+            .find(|offer| offer.release == wanted);
+        if let Some(offer) = found {
+            return get(cache, &apt, &offer, arch, release);
+        }
+    }
+    bail!(
+        "this host's Debian mirrors have no kernel {wanted} with its headers: {}",
+        asked()
+    )
+}
+
+/// Where a kernel was looked for, for messages.
+fn asked() -> String {
+    let names: Vec<_> = releases().map(|release| release.name).collect();
+    format!(
+        "asked were {}, with updates, and security archives if there is a `debian-security` mirror among this \
+         host's apt sources. `weir kernels --all` lists what there is",
+        names.join(", ")
     )
 }
 
@@ -105,67 +139,188 @@ fn offers(names: &[String]) -> Vec<Offer> {
         .collect()
 }
 
-/// A kernel of the archive, for `weir kernels`.
-#[derive(Debug, serde::Serialize)]
+/// A kernel that `--kernel` takes, for `weir kernels`.
+#[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Listed {
     /// What `--kernel` takes to get it.
     pub name: String,
+    /// The series, as in `6.12`.
+    pub series: String,
+    /// The flavour: `cloud`, `generic` or `rt`.
+    pub flavour: &'static str,
+    /// The architecture, by Debian's name.
+    pub architecture: &'static str,
     /// What `uname -r` says in it.
     pub release: String,
-    /// The release of the distribution it comes from.
-    pub from: &'static str,
+    /// The version of its packages; `None` for one that the archive has no longer.
+    pub version: Option<String>,
+    /// The suite it is in; `None` for one that the archive has no longer.
+    pub suite: Option<String>,
     /// Is it in the cache?
     pub cached: bool,
 }
 
-/// The newest kernel of each series, flavour and architecture. `all` asks every release for this
-/// machine's; else those are asked whose lists are in the cache, and [`BASE`].
-pub fn list(cache: &Cache, all: bool) -> Result<Vec<Listed>> {
+/// Which lists [`list`] goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// Those in the cache, however old; nothing is fetched.
+    Cached,
+    /// Those in the cache, and of the guests' release new ones.
+    Known,
+    /// New ones of every release, for each architecture that guests may have.
+    All,
+}
+
+/// The newest kernel of each series, flavour and architecture, in each release of the distribution
+/// that has a newer one than those asked before it; and what else is in the cache.
+pub fn list(cache: &Cache, lists: Lists) -> Result<Vec<Listed>> {
     let mut listed: Vec<Listed> = Vec::new();
-    for release in std::iter::once(&BASE).chain(NEWER) {
-        let here = match all || *release == BASE {
-            true => Some(Apt::of(cache, release, Arch::HERE)?),
-            false => Apt::known(cache, release, Arch::HERE),
-        };
-        let others = Arch::OTHERS.map(|arch| Apt::known(cache, release, arch));
-        for apt in std::iter::once(here).chain(others).flatten() {
-            add_offers(cache, &apt, release, &mut listed)?;
+    for release in releases() {
+        for arch in [Arch::HERE].into_iter().chain(Arch::OTHERS) {
+            let is_fetched = match lists {
+                Lists::Cached => false,
+                Lists::Known => *release == BASE && arch == Arch::HERE,
+                Lists::All => true,
+            };
+            let apt = match is_fetched {
+                true => Some(Apt::of(cache, release, arch)?),
+                false => Apt::known(cache, release, arch),
+            };
+            if let Some(apt) = apt {
+                add_offers(cache, &apt, &mut listed)?;
+            }
+        }
+    }
+    for release in cached(cache)? {
+        if listed.iter().all(|one| one.release != release) {
+            listed.extend(Listed::of(&release, format!("debian:{release}"), true));
         }
     }
     listed.sort_by_key(|one| (version_key(&one.release), one.name.clone()));
     Ok(listed)
 }
 
+impl Listed {
+    /// `None` for a release that is not Debian's.
+    fn of(release: &str, name: String, cached: bool) -> Option<Listed> {
+        let (series, flavour, arch) = parts(release)?;
+        Some(Listed {
+            name,
+            series,
+            flavour,
+            architecture: arch.debian(),
+            release: release.to_owned(),
+            version: None,
+            suite: None,
+            cached,
+        })
+    }
+}
+
+/// Series, flavour and architecture of a release of Debian's, such as `6.1.0-56-cloud-amd64`.
+pub(crate) fn parts(release: &str) -> Option<(String, &'static str, Arch)> {
+    let mut numbers = release.splitn(3, '.');
+    let (major, minor, rest) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    if !is_number(major) || !is_number(minor) || !rest.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let all = [Arch::HERE].into_iter().chain(Arch::OTHERS);
+    let (before, arch) = all
+        .filter_map(|arch| Some((rest.strip_suffix(arch.debian())?.strip_suffix('-')?, arch)))
+        .next()?;
+    let flavour = FLAVOURS.iter().find(|(_, begin)| {
+        let mark = begin.trim_end_matches('-');
+        !mark.is_empty() && before.ends_with(&format!("-{mark}"))
+    });
+    Some((
+        format!("{major}.{minor}"),
+        flavour.map_or("generic", |(name, _)| name),
+        arch,
+    ))
+}
+
+/// Releases of the kernels in the cache.
+fn cached(cache: &Cache) -> Result<Vec<String>> {
+    let path = cache.path(KERNELS);
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&path).with_context(|| format!("{}", path.display()))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        // What is being made has an end of its own: `.partial`.
+        if parts(&name).is_some() && cache.path(&below(&name)).is_dir() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
 /// Adds the newest of each series and flavour that is not listed yet.
-fn add_offers(cache: &Cache, apt: &Apt, release: &Release, listed: &mut Vec<Listed>) -> Result<()> {
+fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> {
+    let mut found = Vec::new();
     for (flavour, begin) in FLAVOURS {
         let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
         let suffix = format!("{begin}{}", apt.arch.debian());
         let mut offers = offers(&names(apt, version, &suffix)?);
         offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
+        let mut series_seen = BTreeSet::new();
         for offer in offers {
-            let series: Vec<_> = offer.release.splitn(3, '.').take(2).collect();
-            let name = match *flavour {
-                "cloud" if apt.arch == Arch::HERE => format!("debian:{}", series.join(".")),
-                _ => format!("debian:{}:{flavour}", series.join(".")),
+            let Some((series, ..)) = parts(&offer.release) else {
+                continue;
             };
-            let name = name + &apt.arch.suffix().replace('-', ":");
-            if listed.iter().all(|other| other.name != name) {
-                listed.push(Listed {
-                    cached: cache.path(&below(&offer.release)).is_dir(),
-                    name,
-                    release: offer.release,
-                    from: release.name,
-                });
+            if !series_seen.insert(series.clone()) {
+                continue;
+            }
+            let same = |one: &&Listed| {
+                one.series == series
+                    && one.flavour == *flavour
+                    && one.architecture == apt.arch.debian()
+            };
+            let key = version_key(&offer.release);
+            let name = match listed.iter().find(same) {
+                None if *flavour == "cloud" => format!("debian:{series}{}", colon(apt.arch)),
+                None => format!("debian:{series}:{flavour}{}", colon(apt.arch)),
+                Some(_) => format!("debian:{}", offer.release),
+            };
+            let is_older = |one: &Listed| version_key(&one.release) >= key;
+            if !listed.iter().filter(same).any(is_older) {
+                let cached = cache.path(&below(&offer.release)).is_dir();
+                let one = Listed::of(&offer.release, name, cached);
+                found.extend(one.map(|one| (one, offer.packages)));
             }
         }
     }
+    let packages: Vec<&str> = found
+        .iter()
+        .filter_map(|(_, packages)| packages.first().map(String::as_str))
+        .collect();
+    let places = apt.places(&packages)?;
+    listed.extend(found.into_iter().map(|(one, packages)| {
+        let place = places
+            .iter()
+            .find(|place| Some(&place.package) == packages.first());
+        Listed {
+            version: place.map(|place| place.version.clone()),
+            suite: place.map(|place| place.suite.clone()),
+            ..one
+        }
+    }));
     Ok(())
 }
 
+/// An architecture behind the name of a kernel; nothing for this machine's.
+fn colon(arch: Arch) -> String {
+    arch.suffix().replace('-', ":")
+}
+
+/// Where the cache has kernels.
+const KERNELS: &str = "kernels";
+
 /// Where a kernel is in the cache.
 fn below(release: &str) -> String {
-    format!("kernels/{release}")
+    format!("{KERNELS}/{release}")
 }
 
 /// Unpacks a kernel, if that was not done before. One `from` a release that is newer than the
@@ -206,14 +361,14 @@ fn get(
                 .unpack(kbuild, into)
                 .with_context(|| format!("what builds modules for {release}"))?;
         }
-        match *from == BASE {
+        match from.is_base() {
             true => Ok(()),
             false => toolchain::wrap(&into.join("usr/lib")),
         }
     })?;
     let headers = root.join("usr/src").join(&headers);
     relocate(&headers, &root)?;
-    let tools = match *from == BASE && !is_foreign {
+    let tools = match from.is_base() && !is_foreign {
         true => None,
         false => Some(toolchain::get(cache, from, arch, &headers)?),
     };
@@ -261,7 +416,7 @@ fn relocate(headers: &Path, root: &Path) -> Result<()> {
 }
 
 /// The numbers in a package name, in order: 6.12.117 is newer than 6.12.99, ABI 56 newer than 9.
-fn version_key(name: &str) -> Vec<u64> {
+pub(crate) fn version_key(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit())
         .filter_map(|part| part.parse().ok())
         .collect()
@@ -301,6 +456,44 @@ mod tests {
                 },
             ]
         );
+    }
+
+    #[test]
+    fn a_release_says_what_it_is() {
+        let said = |release: &str| {
+            parts(release).map(|(series, flavour, arch)| format!("{series} {flavour} {arch:?}"))
+        };
+        for (release, parts) in [
+            ("6.1.0-56-cloud-amd64", "6.1 cloud Amd64"),
+            ("6.1.0-56-rt-amd64", "6.1 rt Amd64"),
+            ("7.3.4+deb13-amd64", "7.3 generic Amd64"),
+            ("6.12.118+deb13-cloud-arm64", "6.12 cloud Arm64"),
+        ] {
+            assert_eq!(said(release).as_deref(), Some(parts));
+        }
+        for other in [
+            "debug",
+            "6.12.1-weir-debug",
+            "6.12-amd64",
+            "7.3.4+deb13-amd64.partial",
+        ] {
+            assert_eq!(said(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_cached_is_listed_without_any_lists() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::at(root.path()).unwrap();
+        for name in ["6.1.0-9-rt-amd64", "debug", "7.3.4+deb13-amd64.partial"] {
+            fs::create_dir_all(root.path().join("kernels").join(name)).unwrap();
+        }
+        let listed = list(&cache, Lists::Cached).unwrap();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        let one = &listed[0];
+        assert_eq!(one.name, "debian:6.1.0-9-rt-amd64");
+        assert_eq!((&*one.series, one.flavour, one.cached), ("6.1", "rt", true));
+        assert_eq!((&one.version, &one.suite), (&None, &None));
     }
 
     #[test]

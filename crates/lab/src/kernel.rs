@@ -3,7 +3,8 @@
 //!
 //! `debian:6.12` is the newest 6.12 kernel of the archive in the cloud flavour,
 //! `debian:6.12:generic` the one for real hardware, `debian:6.12:rt` the same with PREEMPT_RT, each
-//! with `:arm64` behind it that of the other architecture: [`debian`].
+//! with `:arm64` behind it that of the other architecture, `debian:7.2.13+deb14-cloud-amd64` the one
+//! with that release: [`debian`].
 
 use crate::arch::Arch;
 use crate::cache::Cache;
@@ -27,6 +28,13 @@ pub enum KernelSpec {
         /// Its architecture, as in `arm64`; this machine's if it is not said.
         arch: Arch,
     },
+    /// A kernel of Debian's archive by what `uname -r` says in it.
+    Exact {
+        /// The release, as in `7.2.13+deb14-cloud-amd64`.
+        release: String,
+        /// The architecture that the release ends with.
+        arch: Arch,
+    },
     /// One that `make debug-kernel` built.
     Debug(Kind),
     /// A vmlinuz with a modules directory beside it, or the root of an unpacked package.
@@ -38,6 +46,12 @@ impl FromStr for KernelSpec {
 
     fn from_str(text: &str) -> Result<KernelSpec> {
         if let Some(rest) = text.strip_prefix("debian:") {
+            if let Some((_, _, arch)) = debian::parts(rest) {
+                return Ok(KernelSpec::Exact {
+                    release: rest.to_owned(),
+                    arch,
+                });
+            }
             let named = |arch: &Arch| rest.strip_suffix(arch.debian())?.strip_suffix(':');
             let all = [Arch::HERE].into_iter().chain(Arch::OTHERS);
             let (rest, arch) = all
@@ -79,7 +93,7 @@ impl KernelSpec {
     /// The architecture of the guest; a path is of a kernel for this machine.
     pub fn arch(&self) -> Arch {
         match self {
-            KernelSpec::Debian { arch, .. } => *arch,
+            KernelSpec::Debian { arch, .. } | KernelSpec::Exact { arch, .. } => *arch,
             KernelSpec::Debug(_) | KernelSpec::Path(_) => Arch::HERE,
         }
     }
@@ -111,6 +125,7 @@ impl Kernel {
                 flavour,
                 arch,
             } => debian::kernel(cache, series, flavour, *arch),
+            KernelSpec::Exact { release, arch } => debian::exact(cache, release, *arch),
             KernelSpec::Debug(kind) => debug_kernel::built(cache, *kind),
             KernelSpec::Path(path) => at_path(path),
         }
@@ -239,6 +254,15 @@ mod tests {
         assert_eq!(
             "debian:6.12:amd64".parse::<KernelSpec>().unwrap(),
             debian("6.12", "cloud")
+        );
+        assert_eq!(
+            "debian:7.2.13+deb14-cloud-arm64"
+                .parse::<KernelSpec>()
+                .unwrap(),
+            KernelSpec::Exact {
+                release: "7.2.13+deb14-cloud-arm64".into(),
+                arch: Arch::Arm64,
+            }
         );
         assert_eq!(
             "debug".parse::<KernelSpec>().unwrap(),

@@ -13,7 +13,7 @@
 //!
 //! Nothing of them is seen outside of a build ([`Toolchain::prepare`]).
 
-use crate::apt::{Apt, BASE, Release};
+use crate::apt::{Apt, Release};
 use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::tool::read;
@@ -72,7 +72,7 @@ pub fn get(cache: &Cache, from: &Release, arch: Arch, headers: &Path) -> Result<
         let mut wanted = vec![gcc.as_str(), &cpp, &binutils, "pahole"];
         // The headers' own programs need no other library than these. Those of the guests' release
         // run with this machine's.
-        if *from != BASE {
+        if !from.is_base() {
             wanted.push("libssl3t64");
         }
         let apt = Apt::of(cache, from, Arch::HERE)?;
