@@ -5,6 +5,7 @@
 //! source tree stays clean and several kernels can be built for at once. The directory is named
 //! after what went into it; nothing is built twice.
 
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::kernel::Kernel;
 use crate::tool::{on_path, read, succeed};
@@ -113,6 +114,10 @@ fn build(
                 .args(variables)
                 .args(compiler)
                 .arg("modules")
+                // By these the headers of older kernels tell a cross compiler; newer ones name it.
+                .env("DEB_BUILD_ARCH", Arch::HERE.debian())
+                .env("DEB_HOST_ARCH", kernel.arch.debian())
+                .env("DEB_HOST_GNU_TYPE", kernel.arch.triplet())
                 // Set when weir itself runs under make.
                 .env_remove("MAKEFLAGS")
                 .env_remove("MFLAGS"),
