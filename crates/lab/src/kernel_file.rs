@@ -79,14 +79,23 @@ impl Image {
     pub fn has_ftrace_site(&self, function: &str) -> Option<bool> {
         /// The site comes first, or after an instruction that marks a branch's target.
         const WITHIN_BYTES: u64 = 16;
+        /// On arm64 since 6.3 two instructions before the function belong to its site. Functions
+        /// are aligned, so that no other's site is there.
+        const BEFORE_BYTES: u64 = 8;
         let begin = (*self.symbols.as_ref()?.get(function)?)?;
         let sites = self.sites.as_ref()?;
-        let next = sites.partition_point(|site| *site < begin);
+        let next = sites.partition_point(|site| *site < begin.saturating_sub(BEFORE_BYTES));
         Some(
             sites
                 .get(next)
                 .is_some_and(|site| *site < begin + WITHIN_BYTES),
         )
+    }
+
+    /// Is it a kernel for arm64?
+    pub fn is_arm64(&self) -> bool {
+        let (at, magic) = ARM64_MAGIC;
+        self.bytes.get(at..at + magic.len()) == Some(magic)
     }
 
     /// May this kernel have a cgroup file of this name, after its controller's? If not, it has
@@ -170,18 +179,80 @@ fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
     })
 }
 
-/// A kernel as it is loaded, without ELF headers. Where its functions are is set when it relocates
-/// itself, so their addresses are not known, nor is where ftrace can hook.
+/// A kernel as it is loaded, without ELF headers: arm64's. Addresses are from its begin on, since it
+/// chooses its place when it boots.
 fn in_memory(bytes: Vec<u8>, release: Option<String>) -> KernelFile {
+    let linked_at = linked_at(&bytes).unwrap_or_default();
+    let segment = |address| Segment {
+        offset: 0,
+        address,
+        len: bytes.len(),
+    };
+    let mut symbols = kallsyms::find(&bytes, &[segment(0), segment(linked_at)]);
+    if let Some(symbols) = &mut symbols {
+        let text = symbols.get("_text").copied().flatten().unwrap_or_default();
+        for address in symbols.values_mut().flatten() {
+            *address = address.wrapping_sub(text);
+        }
+    }
+    let sites = symbols
+        .as_ref()
+        .and_then(|symbols| relocated_sites(&bytes, symbols, linked_at));
     KernelFile {
         release: release.or_else(|| banner(&bytes)),
         btf: btf_within(&bytes).map(<[u8]>::to_vec),
         image: Some(Image {
-            symbols: kallsyms::find(&bytes, &[]),
-            sites: None,
+            symbols,
+            sites,
             bytes,
         }),
     }
+}
+
+/// The address that an arm64 kernel was linked at, by what most of its pointers point to. It is a
+/// multiple of 128 MiB, and no image is longer.
+fn linked_at(image: &[u8]) -> Option<u64> {
+    const ALIGNED: u64 = 128 << 20;
+    /// Kernel addresses begin with so many ones.
+    const ONES: u32 = 16;
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for at in (0..image.len()).step_by(8) {
+        let word = u64_at(image, at).unwrap_or_default();
+        if word.leading_ones() >= ONES && word != u64::MAX {
+            *counts.entry(word & !(ALIGNED - 1)).or_default() += 1;
+        }
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(most.0)
+}
+
+/// The sites of an arm64 kernel. Their addresses are in place if the kernel was linked with
+/// CONFIG_RELR, and else in the entries by which it relocates itself: place, kind, address.
+fn relocated_sites(
+    image: &[u8],
+    symbols: &BTreeMap<String, Option<u64>>,
+    linked_at: u64,
+) -> Option<Vec<u64>> {
+    /// The kind for an address in the image itself, R_AARCH64_RELATIVE.
+    const RELATIVE: u64 = 0x403;
+    let at = |name: &str| symbols.get(name).copied().flatten();
+    let table = at("__start_mcount_loc")?..at("__stop_mcount_loc")?;
+    let in_place = table
+        .clone()
+        .step_by(8)
+        .filter_map(|place| u64_at(image, usize::try_from(place).ok()?));
+    let entries = (0..image.len()).step_by(8).filter_map(|entry| {
+        let is_one = u64_at(image, entry + 8)? == RELATIVE
+            && table.contains(&u64_at(image, entry)?.wrapping_sub(linked_at));
+        is_one.then(|| u64_at(image, entry + 16)).flatten()
+    });
+    let mut sites: Vec<u64> = in_place
+        .chain(entries)
+        .map(|address| address.wrapping_sub(linked_at))
+        .filter(|site| usize::try_from(*site).is_ok_and(|site| site < image.len()))
+        .collect();
+    sites.sort_unstable();
+    (!sites.is_empty()).then_some(sites)
 }
 
 /// The BTF in an image, found by its header: types, and behind them strings, the first of which is

@@ -113,6 +113,65 @@ fn btf_is_found_in_an_image_without_headers() {
     assert!(cut.btf.is_none(), "its end is missing");
 }
 
+/// Where an arm64 kernel is linked to in these tests.
+const LINKED_AT: u64 = 0xffff_8000_8000_0000;
+
+/// An image whose table of two sites is at 64: addresses in place, or in entries by which the kernel
+/// relocates itself.
+fn arm64_image(in_place: bool) -> Vec<u8> {
+    let sites = [LINKED_AT + 0x100, LINKED_AT + 0x200];
+    let mut image = vec![0; 0x400];
+    if in_place {
+        for (i, site) in sites.iter().enumerate() {
+            image[64 + 8 * i..72 + 8 * i].copy_from_slice(&site.to_le_bytes());
+        }
+        return image;
+    }
+    for (i, site) in sites.iter().enumerate() {
+        let entry = [LINKED_AT + 64 + 8 * i as u64, 0x403, *site];
+        image.extend(entry.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    // That of another pointer, and one of another kind.
+    for entry in [
+        [LINKED_AT + 0x80, 0x403, LINKED_AT + 0x300],
+        [LINKED_AT + 72, 0x401, LINKED_AT + 0x380],
+    ] {
+        image.extend(entry.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    image
+}
+
+#[test]
+fn sites_of_arm64_are_found_in_place_and_in_relocations() {
+    let symbols: BTreeMap<String, Option<u64>> = [
+        ("__start_mcount_loc", 64),
+        ("__stop_mcount_loc", 80),
+        ("plain", 0x100),
+        ("with_two_before", 0x208),
+        ("neither", 0x300),
+    ]
+    .map(|(name, at)| (name.to_owned(), Some(at)))
+    .into();
+    for in_place in [true, false] {
+        let bytes = arm64_image(in_place);
+        assert_eq!(linked_at(&bytes), Some(LINKED_AT));
+        let sites = relocated_sites(&bytes, &symbols, LINKED_AT);
+        assert_eq!(sites.as_deref(), Some(&[0x100, 0x200][..]), "{in_place}");
+        let image = Image {
+            symbols: Some(symbols.clone()),
+            sites,
+            bytes,
+        };
+        for (function, has_one) in [
+            ("plain", true),
+            ("with_two_before", true),
+            ("neither", false),
+        ] {
+            assert_eq!(image.has_ftrace_site(function), Some(has_one), "{function}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_kernel_is_refused_with_words() {
     let why = |bytes: &[u8]| format!("{:#}", open(bytes).expect_err("refused"));
