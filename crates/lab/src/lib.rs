@@ -9,6 +9,7 @@
 mod apt;
 pub mod arch;
 pub mod cache;
+pub mod catalogue;
 pub mod debian;
 pub mod debug_kernel;
 mod disks;

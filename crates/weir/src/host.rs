@@ -5,7 +5,7 @@
 
 pub mod doctor;
 pub mod module;
-mod oracle;
+pub mod oracle;
 mod requirements;
 pub mod status;
 mod system;

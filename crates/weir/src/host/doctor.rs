@@ -88,7 +88,8 @@ pub(super) fn text(release: &str, checks: &[Check]) -> String {
     lines.push(match sum_up(checks) {
         Verdict::Ok => format!("Linux {release} can run weir."),
         Verdict::Fail => format!(
-            "Linux {release} cannot run weir as things are: {failed} of {} requirements fail.",
+            "Linux {release} cannot run weir as things are: {failed} of {} requirements fail.\n\
+             `weir doctor --btf` judges another kernel's package before it is installed.",
             checks.len()
         ),
         Verdict::Unknown => format!("weir cannot tell whether Linux {release} can run it."),

@@ -6,7 +6,8 @@
 //! tries the rest when it is loaded. BTF alone does not tell everything either, and what it leaves
 //! open is said to be unknown.
 
-use super::requirements::{Check, REPORT, fail, names, ok, sites, unknown};
+use super::doctor::sum_up;
+use super::requirements::{Check, REPORT, Verdict, fail, names, ok, sites, unknown};
 use anyhow::Result;
 use knobs::Knob;
 use lab::{Image, KernelFile};
@@ -24,6 +25,34 @@ pub(super) fn examine(path: &Path) -> Result<(String, Vec<Check>)> {
     let checks = judge(&file);
     let release = file.release.unwrap_or_else(|| "of unknown release".into());
     Ok((release, checks))
+}
+
+/// What the oracle says of a kernel in few words, for a list of kernels.
+pub(crate) struct Opinion {
+    /// `loads`, `refused`, or `untold`: nothing is in the way, but not all can be seen.
+    pub verdict: &'static str,
+    /// What is in the way, or what cannot be seen.
+    pub why: String,
+}
+
+/// Asks the oracle.
+pub(crate) fn opinion(file: &KernelFile) -> Opinion {
+    let checks = judge(file);
+    let verdict = sum_up(&checks);
+    let of_it = checks
+        .iter()
+        .filter(|check| check.verdict == verdict && verdict != Verdict::Ok);
+    let why: Vec<String> = of_it
+        .map(|check| format!("{}: {}", check.name, check.seen))
+        .collect();
+    Opinion {
+        verdict: match verdict {
+            Verdict::Ok => "loads",
+            Verdict::Fail => "refused",
+            Verdict::Unknown => "untold",
+        },
+        why: why.join("; "),
+    }
 }
 
 /// A kernel in a file, read.
@@ -67,6 +96,7 @@ fn judge(file: &KernelFile) -> Vec<Check> {
             "ftrace_set_filter_ip",
             "CONFIG_DYNAMIC_FTRACE",
         ),
+        ftrace_arguments(&kernel),
         ftrace_sites(&kernel),
         built_in(
             &kernel,
@@ -161,6 +191,26 @@ fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -
         None => unknown(
             name,
             format!("not known from this file: whether it was built with {option}"),
+            NAME_IMAGE,
+        ),
+    }
+}
+
+/// Does ftrace hand the arguments over? On x86-64 wherever there is BTF. On arm64 since "arm64:
+/// ftrace: move from REGS to ARGS" (6.2), which took this function away.
+fn ftrace_arguments(kernel: &Kernel) -> Check {
+    const NAME: &str = "ftrace args";
+    const BEFORE: &str = "ftrace_regs_caller";
+    match kernel.image.map(Image::is_arm64) {
+        Some(true) if kernel.has(BEFORE) == Some(true) => fail(
+            NAME,
+            "not handed to whom it calls: built without CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
+            "take a newer kernel; arm64 has it since 6.2",
+        ),
+        Some(_) => ok(NAME, "handed to whom it calls"),
+        None => unknown(
+            NAME,
+            "not known from this file: whether ftrace hands arguments over",
             NAME_IMAGE,
         ),
     }

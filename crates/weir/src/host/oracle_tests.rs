@@ -23,6 +23,7 @@ fn a_file_without_btf_fails_and_the_rest_is_unknown() {
         "functions",
         "kprobes",
         "ftrace",
+        "ftrace args",
         "probe site",
         "modules",
         "file names",

@@ -53,3 +53,34 @@ fn agrees_with_the_module_on_6_1() {
 fn agrees_with_the_module_on_7_3() {
     agrees("debian:7.3");
 }
+
+#[test]
+#[ignore = "a minute: make proof"]
+fn agrees_with_the_module_on_rt() {
+    agrees("debian:6.12:rt");
+}
+
+#[test]
+#[ignore = "another release's kernel: make proof"]
+fn agrees_with_the_module_on_7_3_rt() {
+    agrees("debian:7.3:rt");
+}
+
+/// arm64's 6.1 hands no arguments to whom ftrace calls: the module does not even build for it.
+#[test]
+#[ignore = "another architecture: make proof"]
+fn a_kernel_without_arguments_is_refused() {
+    let spec: KernelSpec = "debian:6.1:arm64".parse().expect("a kernel");
+    let cache = Cache::discover().expect("a cache");
+    let kernel = Kernel::get(&cache, &spec).expect("fetched");
+    let (status, text) = judged(&kernel.image);
+    assert_eq!(status, Some(1));
+    assert!(text.contains("FAIL  ftrace args"), "{text}");
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let built = lab::module::module_for(&cache, &kernel, &tree, &[]);
+    let why = format!("{:#}", built.expect_err("not built"));
+    assert!(
+        why.contains("weir needs CONFIG_DYNAMIC_FTRACE_WITH_ARGS"),
+        "{why}"
+    );
+}
