@@ -200,6 +200,20 @@ fn a_writer_may_lose_what_it_sleeps_on_7_3() {
 }
 
 #[test]
+#[ignore = "five minutes: make proof"]
+fn a_writer_may_lose_what_it_sleeps_on_6_12_rt() {
+    let options = format!("{POISON} --memory 1G --timeout 60m");
+    sleeping_writer("debian:6.12:rt", &options, "2", LOSSES);
+}
+
+#[test]
+#[ignore = "five minutes: make proof"]
+fn a_writer_may_lose_what_it_sleeps_on_7_3_rt() {
+    let options = format!("{POISON} --memory 1G --timeout 60m");
+    sleeping_writer("debian:7.3:rt", &options, "2", LOSSES);
+}
+
+#[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_12() {
     sleeping_writers("debian:6.12", "50");

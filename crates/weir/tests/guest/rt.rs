@@ -40,6 +40,40 @@ fn every_way_to_write_is_no_worse_than_stock() {
     passes(RT, "behaviour.sh", &options, &ways);
 }
 
+const RT_7_3: &str = "debian:7.3:rt";
+
+#[test]
+#[ignore = "three minutes: make rt"]
+fn hooks_come_and_go_on_7_3() {
+    passes(RT_7_3, "lifecycle.sh", &["--disk", EXT4], &[]);
+}
+
+#[test]
+#[ignore = "three minutes: make rt"]
+fn faults_leave_shared_state_alone_on_7_3() {
+    let options = ["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"];
+    passes(RT_7_3, "contract.sh", &options, &[]);
+}
+
+#[test]
+#[ignore = "two minutes: make rt"]
+fn ceilings_bound_subtrees_on_7_3() {
+    let options = ["--disk", EXT4, "--disk", "e=1G,ext4,32M/s"];
+    passes(RT_7_3, "hierarchy.sh", &options, &[]);
+}
+
+#[test]
+#[ignore = "two minutes: make rt"]
+fn cgroups_and_loads_may_storm_on_7_3() {
+    passes(RT_7_3, "storm.sh", &["--disk", EXT4], &["2", "100"]);
+}
+
+#[test]
+#[ignore = "a minute: make rt"]
+fn files_take_what_they_should_on_7_3() {
+    passes(RT_7_3, "files.sh", &[], &[]);
+}
+
 /// Prints them: lines `section` and `irqsoff`.
 #[test]
 #[ignore = "a minute: make rt"]
