@@ -91,8 +91,12 @@ report-pages: build ## use pages of weir report in a real browser, take screensh
 	@tools/setup.sh pages
 	tools/report-pages.sh $(abspath $(BINARY)) $(abspath $(TARGET)/report-pages)
 
-matrix: setup arm64 ## run the module's tests on each kernel and filesystem, write docs/support.md (an hour or more)
-	tools/matrix.sh
+matrix: setup arm64 ## run what has no result yet of the module's tests on each kernel, write docs/support.md (hours; goes on where it was)
+	./weir kernels --all >/dev/null
+	tools/matrix.sh $(MATRIX)
+
+kernels: setup ## ask the oracle about each kernel of the archive that docs/kernels.tsv does not have (KERNELS=--newest: the newest alone)
+	./weir kernels --new $(KERNELS)
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: host:: \
@@ -213,4 +217,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: kernels arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
