@@ -96,18 +96,21 @@ weir_u64 weir_reclaim_rate(weir_u64 was, weir_u64 pages, weir_u64 elapsed_ms)
 }
 
 /*
- * The headroom that follows @headroom: a quarter more if allocations had to reclaim
- * in spite of it, else slowly back to the least.
+ * The headroom that follows @headroom, if @free pages were there a step ago: a quarter
+ * more if allocations had to reclaim in spite of it, else slowly back to the least.
+ * Where it was not there yet, limits have still to fall: to ask for more then would
+ * take it from cgroups when the stalls are long over.
  */
-weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom, int stalled)
+weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom,
+			       weir_u64 free, int stalled)
 {
 	weir_u64 low = weir_saturate(memory) / HEADROOM_LEAST;
 	weir_u64 high = weir_saturate(memory) / HEADROOM_MOST;
 
 	headroom = most(weir_saturate(headroom), low);
-	if (stalled)
+	if (stalled && weir_saturate(free) >= headroom / 2)
 		headroom += headroom / 4 + 1;
-	else
+	else if (!stalled)
 		headroom -= (headroom - low) / 64;
 	return least(headroom, high);
 }

@@ -32,7 +32,8 @@ struct weir_reclaim_group {
 };
 
 weir_u64 weir_reclaim_rate(weir_u64 was, weir_u64 pages, weir_u64 elapsed_ms);
-weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom, int stalled);
+weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom,
+			       weir_u64 free, int stalled);
 weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 			    const struct weir_reclaim_group *group,
 			    weir_u64 weights);

@@ -5,7 +5,12 @@ mod c {
     use super::*;
     unsafe extern "C" {
         pub safe fn weir_reclaim_rate(was: u64, pages: u64, elapsed_ms: u64) -> u64;
-        pub safe fn weir_reclaim_headroom(memory: u64, headroom: u64, stalled: i32) -> u64;
+        pub safe fn weir_reclaim_headroom(
+            memory: u64,
+            headroom: u64,
+            free: u64,
+            stalled: i32,
+        ) -> u64;
         pub fn weir_reclaim_floor(host: *const Host, group: *const Group, weights: u64) -> u64;
         pub fn weir_reclaim_weights(groups: *const Group, count: u64) -> u64;
         pub fn weir_reclaim_limits(
@@ -63,9 +68,10 @@ pub fn rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {
     c::weir_reclaim_rate(was, pages, elapsed_ms)
 }
 
-/// Pages that should stay free after `headroom` did; `stalled` says that allocations had to reclaim.
-pub fn headroom(memory: u64, headroom: u64, stalled: bool) -> u64 {
-    c::weir_reclaim_headroom(memory, headroom, stalled.into())
+/// Pages that should stay free after `headroom` should, of which `free` were there; `stalled` says
+/// that allocations had to reclaim since.
+pub fn headroom(memory: u64, headroom: u64, free: u64, stalled: bool) -> u64 {
+    c::weir_reclaim_headroom(memory, headroom, free, stalled.into())
 }
 
 /// Weights of all groups, and of what is in none.
@@ -229,17 +235,29 @@ mod tests {
 
     #[test]
     fn headroom_grows_while_allocations_stall_and_shrinks_again() {
-        let least = headroom(140_000, 0, false);
+        let least = headroom(140_000, 0, 0, false);
         assert_eq!(least, 2_187);
         let mut now = least;
         for _ in 0..20 {
-            now = headroom(140_000, now, true);
+            now = headroom(140_000, now, now, true);
         }
         assert_eq!(now, 8_750);
         for _ in 0..2_000 {
-            now = headroom(140_000, now, false);
+            now = headroom(140_000, now, now, false);
         }
         assert!(now < least + 64, "{now}");
+    }
+
+    #[test]
+    fn headroom_that_was_not_there_does_not_grow() {
+        let least = headroom(140_000, 0, 0, false);
+        assert_eq!(headroom(140_000, least, least / 2 - 1, true), least);
+        assert_eq!(
+            headroom(140_000, least, least / 2, true),
+            least + least / 4 + 1
+        );
+        // Nor does it shrink while allocations reclaim.
+        assert_eq!(headroom(140_000, 8_000, 0, true), 8_000);
     }
 
     proptest! {
@@ -272,6 +290,75 @@ mod tests {
                 } else if *new < base(group) {
                     prop_assert!(*new >= base(group) - base(group) / 8);
                     prop_assert!(*new >= group.floor(&host, weights));
+                }
+            }
+        }
+
+        /// Hogs that want more than there is, for 30 s of steps: limits turn at most
+        /// three times, fall no more once stalls are over, and keep no more free than twice the
+        /// headroom.
+        #[test]
+        fn limits_settle_and_keep_nothing_back(
+            others in 5_000u64..40_000,
+            drain in 500u64..4_000,
+            wants in prop::collection::vec((30_000u64..120_000, 1_000u64..8_000), 2..6),
+        ) {
+            const STEPS: usize = 300;
+            let room = HOST.memory - others;
+            prop_assume!(wants.iter().map(|(want, _)| want).sum::<u64>() > room + 9_000);
+            let mut groups: Vec<Group> = wants.iter().map(|_| group(0, UNLIMITED, 0)).collect();
+            let mut now = headroom(HOST.memory, 0, 0, false);
+            let mut was = 0;
+            let mut past: Vec<Vec<u64>> = Vec::new();
+            // Steps since the last stall.
+            let mut since = 0;
+            for _ in 0..STEPS {
+                let held: u64 = groups.iter().map(|group| group.usage).sum();
+                let mut free = room - held;
+                let mut stalled = false;
+                for (group, (want, speed)) in groups.iter_mut().zip(&wants) {
+                    let before = group.usage;
+                    // Over its limit it reclaims of itself, at the speed of the disk.
+                    let stolen = group.usage.saturating_sub(group.limit).min(drain);
+                    group.usage -= stolen;
+                    free += stolen;
+                    let may = want.min(&group.limit).saturating_sub(group.usage).min(*speed);
+                    stalled |= may > free;
+                    let grown = may.min(free);
+                    group.usage += grown;
+                    free -= grown;
+                    // It takes at its speed in any case: what it takes beyond is swapped out.
+                    group.rate = rate(group.rate, (*speed).max(group.usage.abs_diff(before)), 100);
+                    group.stolen = rate(group.stolen, speed.saturating_sub(grown), 100);
+                }
+                since = if stalled { 0 } else { since + 1 };
+                now = headroom(HOST.memory, now, was, stalled);
+                was = free;
+                let new = limits(&Host { free, headroom: now, ..HOST }, &groups);
+                for (group, limit) in groups.iter_mut().zip(&new) {
+                    // As the agent: what changes by less than 256 KiB is not written.
+                    if group.limit == UNLIMITED || group.limit.abs_diff(*limit) >= 64 {
+                        group.limit = *limit;
+                    }
+                }
+                past.push(groups.iter().map(|group| group.limit).collect());
+            }
+            // What a group that is below its limit may take counts as taken.
+            let held: u64 = groups.iter()
+                .map(|group| if group.limit == UNLIMITED { group.usage } else { group.usage.max(group.limit) }).sum();
+            // A rise of an eighth that is not written is left as well.
+            let kept = room.saturating_sub(held);
+            let left = 8 * 64 * groups.len() as u64;
+            prop_assert!(kept <= 2 * now + left, "{kept} free of {now}");
+            for index in 0..groups.len() {
+                let own: Vec<u64> = past.iter().map(|limits| limits[index]).collect();
+                let moves: Vec<bool> = own.windows(2).filter(|pair| pair[0] != pair[1])
+                    .map(|pair| pair[0] < pair[1]).collect();
+                let turns = moves.windows(2).filter(|pair| pair[0] != pair[1]).count();
+                prop_assert!(turns <= 3, "{turns} turns: {own:?}");
+                // The headroom shrinks again, and limits rise with that.
+                if since >= 100 {
+                    prop_assert!(own[STEPS - 50..].windows(2).all(|pair| pair[0] <= pair[1]), "{own:?}");
                 }
             }
         }

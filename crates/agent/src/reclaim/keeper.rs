@@ -56,6 +56,8 @@ pub struct Keeper {
     /// Cgroups of the episode, by inode.
     members: BTreeMap<u64, Member>,
     headroom: u64,
+    /// What was free in the last step.
+    free: u64,
     stalls: u64,
     /// When an allocation last had to reclaim; none between episodes.
     stalled: Option<Instant>,
@@ -82,7 +84,8 @@ impl Keeper {
         Ok(Keeper {
             trigger: host.trigger()?,
             stalls: host.stalls()?,
-            headroom: reclaim::headroom(host.memory()?.managed, 0, false),
+            headroom: reclaim::headroom(host.memory()?.managed, 0, 0, false),
+            free: 0,
             host,
             tree,
             settings,
@@ -144,6 +147,7 @@ impl Keeper {
         match self.stalled {
             None if fired && stalled => {
                 self.episodes += 1;
+                self.free = 0;
                 self.stalled = Some(now);
                 self.stepped = now;
                 self.journal.say(&Event::ReclaimBegins);
@@ -179,7 +183,8 @@ impl Keeper {
         self.steps += 1;
         let Memory { managed, free } = self.host.memory()?;
         let swap = self.host.swap()?;
-        self.headroom = reclaim::headroom(managed, self.headroom, stalled);
+        self.headroom = reclaim::headroom(managed, self.headroom, self.free, stalled);
+        self.free = free;
         if self.found.is_none_or(|found| now - found >= FIND) {
             self.find(managed, swap);
         }
