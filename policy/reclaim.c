@@ -46,7 +46,7 @@
 /* Of what was reclaimed so much comes back: it is in use. */
 #define NEEDED		8
 /* Part of memory that the headroom is, at least and at most. */
-#define HEADROOM_LEAST	64
+#define HEADROOM_LEAST	128
 #define HEADROOM_MOST	16
 #define MS_PER_S	1000ULL
 

@@ -22,8 +22,8 @@ pub struct Host {
 pub struct Memory {
     /// What the kernel gives out.
     pub managed: u64,
-    /// What is free beyond the high watermarks and what zones keep for allocations that can use no
-    /// other.
+    /// What is free, CPUs' own lists included, beyond the high watermarks and what zones keep for
+    /// allocations that can use no other.
     pub free: u64,
 }
 
@@ -109,10 +109,16 @@ fn stalls(vmstat: &str) -> u64 {
 /// The kernel boosts a zone's watermarks for one round of kswapd, which then only drops clean page
 /// cache. Where nothing has kswapd run, a boost of up to one and a half high watermarks stays: to
 /// keep that free as well would take it from cgroups for nothing.
+///
+/// Free pages on CPUs' lists are in no zone's number of free pages. While that is above the high
+/// watermark, Linux 6.7 and later let the lists grow to as much as the low watermark; below it they
+/// are emptied first. So they count.
 fn memory(zoneinfo: &str) -> Memory {
     let mut all = Memory::default();
     // Of the zone at hand: free pages, the high watermark and what of it is a boost.
     let (mut free, mut high, mut boost) = (0, 0, 0);
+    // What it lacks of what it needs: pages of CPUs' lists make up for that first.
+    let mut lacks = 0;
     for line in zoneinfo.lines().map(str::trim) {
         let number = |key: &str| line.strip_prefix(key)?.trim().parse::<u64>().ok();
         if let Some(pages) = number("pages free ") {
@@ -126,8 +132,12 @@ fn memory(zoneinfo: &str) -> Memory {
         } else if let Some(list) = line.strip_prefix("protection: (") {
             let pages = list.trim_end_matches(')').split(", ");
             let kept = pages.filter_map(|pages| pages.parse::<u64>().ok()).max();
-            let mark = high.saturating_sub(boost);
-            all.free += free.saturating_sub(mark + kept.unwrap_or(0));
+            let needed = high.saturating_sub(boost) + kept.unwrap_or(0);
+            all.free += free.saturating_sub(needed);
+            lacks = needed.saturating_sub(free);
+        } else if let Some(pages) = number("count: ") {
+            all.free += pages.saturating_sub(lacks);
+            lacks = lacks.saturating_sub(pages);
         }
     }
     all
@@ -171,6 +181,20 @@ Node 0, zone    DMA32
         let memory = memory(ZONEINFO);
         assert_eq!(memory.managed, 141_840);
         assert_eq!(memory.free, (3000 - 98 - 540) + (10_000 - 1350));
+    }
+
+    #[test]
+    fn pages_on_lists_of_cpus_are_free() {
+        let lists = "  pagesets\n    cpu: 0\n              count:    700\n              high:     900\n\
+                     \x20   cpu: 1\n              count:    60\n";
+        let memory = |free: &str| {
+            let text = format!("{ZONEINFO}{lists}").replace("pages free     10000", free);
+            memory(&text).free - (3000 - 98 - 540)
+        };
+        assert_eq!(memory("pages free 10000"), 10_000 - 1350 + 760);
+        // What the zone lacks comes off them.
+        assert_eq!(memory("pages free 1000"), 760 - 350);
+        assert_eq!(memory("pages free 500"), 0);
     }
 
     #[test]
