@@ -40,6 +40,19 @@ fn the_agent_limits_who_allocates_most() {
     common::passes(&args);
 }
 
+/// Where nobody has to reclaim, among 1,000 cgroups.
+#[test]
+#[ignore = "minutes: make proof"]
+fn reclaim_at_rest_costs_a_thousandth_of_a_cpu_at_most() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{root}/crates/weir/tests/guest/reclaim-rest.sh");
+    let words = "--no-module --count-instructions --cpus 1 --memory 640M --timeout 60m";
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--file", &tap, &script]);
+    common::passes(&args);
+}
+
 fn the_agent_keeps_an_objective_on(kernel: &str) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
