@@ -40,7 +40,6 @@ wal_recycle = off
 wal_init_zero = off
 END
 in_cgroup db /usr/bin/setpriv --reuid 70 --regid 70 --clear-groups $bin/postgres -D $data >/tmp/postgres.log 2>&1 &
-database=$!
 answers() {
 	as_postgres $bin/psql -qAtc 'select 1' postgres >/dev/null 2>&1
 }
@@ -110,6 +109,4 @@ wait $agent
 ok "stock keeps less of the rate than the objective does" [ "$tps" -gt "$stock" ]
 ok "the objective keeps 0.9 of it" [ "$tps" -ge $((solo * 9 / 10)) ]
 ok "and shortens the long waits" [ "$p99" -lt $((stock_p99 / 2)) ]
-kill -INT $database
-wait $database
 finish
