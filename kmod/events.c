@@ -178,12 +178,14 @@ static void on_pause_dtc(void *unused, struct bdi_writeback *wb,
 static void on_exit_task(void *unused, struct task_struct *task)
 {
 	weir_device_exit();
+	weir_bandwidth_exit();
 }
 
 static void on_exit_with_group(void *unused, struct task_struct *task,
 			       bool group_dead)
 {
 	weir_device_exit();
+	weir_bandwidth_exit();
 }
 
 static void *exit_probe(void)

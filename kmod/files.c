@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * memory.dirty_min, memory.dirty_ratio, memory.dirty_bytes, memory.dirty_weight,
- * memory.dirty_stat.
+ * memory.dirty_min, memory.dirty_ratio, memory.dirty_bytes, memory.dirty_bandwidth,
+ * memory.dirty_weight, memory.dirty_stat.
  *
  * Real cgroup v2 files of the memory controller, in every cgroup but the root.
  * One value per write; a refused write leaves the old value, and a default value
  * is never refused: a knob can be cleared whatever state weir is in.  Errors:
  *   EINVAL      not a value of the file's form; dirty_ratio above 100
- *   ERANGE      more bytes than fit, a ceiling under two pages, a weight outside
- *               1..10000
+ *   ERANGE      more bytes than fit, a ceiling under two pages, a bandwidth
+ *               under 64 KiB, a weight outside 1..10000
  *   EPERM       raising a floor without CAP_SYS_RESOURCE in the initial user
  *               namespace, judged by who opened the file: the files of a
  *               delegated subtree belong to its owner, and what one cgroup
@@ -50,6 +50,7 @@ static u64 get(const struct weir_group *group, enum weir_knob knob)
 	case WEIR_KNOB_DIRTY_MIN: return READ_ONCE(group->dirty_min_bytes);
 	case WEIR_KNOB_DIRTY_BYTES: return READ_ONCE(group->ceiling.bytes);
 	case WEIR_KNOB_DIRTY_WEIGHT: return READ_ONCE(group->weight);
+	case WEIR_KNOB_DIRTY_BANDWIDTH: return READ_ONCE(group->bandwidth_bytes);
 	default: return READ_ONCE(group->ceiling.ratio_percent);
 	}
 }
@@ -69,6 +70,9 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 	case WEIR_KNOB_DIRTY_WEIGHT:
 		weir_weight_changed(group, group->weight, value);
 		WRITE_ONCE(group->weight, value);
+		break;
+	case WEIR_KNOB_DIRTY_BANDWIDTH:
+		weir_bandwidth_change(group, value);
 		break;
 	default:
 		/* what the ratio is of, before a pass can ask: weir_group_ceiling() */
@@ -263,6 +267,9 @@ static void counters(struct weir_group *group, u64 *stat)
 	stat[WEIR_STAT_WEIGHT_HELD] = stats.weight_held;
 	stat[WEIR_STAT_WEIGHT_HELD_USEC] = stats.weight_held_ns / NSEC_PER_USEC;
 	stat[WEIR_STAT_WOULD_WAIT] = stats.would_wait;
+	stat[WEIR_STAT_BANDWIDTH_HELD] = stats.bandwidth_held;
+	stat[WEIR_STAT_BANDWIDTH_HELD_USEC] = stats.bandwidth_held_ns / NSEC_PER_USEC;
+	stat[WEIR_STAT_WOULD_PACE] = stats.would_pace;
 }
 
 static int show_stat(struct seq_file *seq, void *unused)

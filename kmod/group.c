@@ -126,6 +126,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	group->css = css;
 	group->ceiling.bytes = WEIR_UNLIMITED;
 	group->weight = WEIR_WEIGHT_DEFAULT;
+	group->bandwidth_bytes = WEIR_UNLIMITED;
 	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&group->lock);
 	INIT_LIST_HEAD(&group->floors);
@@ -330,6 +331,7 @@ static void end_knobs(struct weir_group *group)
 	WRITE_ONCE(group->ceiling.ratio_percent, 0);
 	weir_weight_changed(group, group->weight, WEIR_WEIGHT_DEFAULT);
 	WRITE_ONCE(group->weight, WEIR_WEIGHT_DEFAULT);
+	weir_bandwidth_change(group, WEIR_UNLIMITED);
 	weir_group_knobs_changed(group, had);
 	weir_evaluate(group);
 }
@@ -588,5 +590,8 @@ void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 		sum->weight_held += READ_ONCE(part->weight_held);
 		sum->weight_held_ns += READ_ONCE(part->weight_held_ns);
 		sum->would_wait += READ_ONCE(part->would_wait);
+		sum->bandwidth_held += READ_ONCE(part->bandwidth_held);
+		sum->bandwidth_held_ns += READ_ONCE(part->bandwidth_held_ns);
+		sum->would_pace += READ_ONCE(part->would_pace);
 	}
 }

@@ -10,6 +10,8 @@
  *                                  cgroup holds less than its floor    pass.c
  *   memory.dirty_bytes, _ratio     the limit of the cgroup's own domain is
  *   (ceiling)                      lowered, with exact counts          limits.c
+ *   memory.dirty_bandwidth         writers wait first for what the cgroup and
+ *                                  all below may dirty in a second    bandwidth.c
  *
  * That, with what is counted of it, is the core.  Three parts can be left out of
  * a build (Kbuild), and do nothing unless they are switched on:

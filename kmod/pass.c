@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A writer's pass: left out for a floor, delayed for a weight, timed for all.
+ * A writer's pass: delayed for a bandwidth, left out for a floor, delayed for a
+ * weight, timed for all.
  *
  * weir_pass() runs in the place of balance_dirty_pages(), in the writer's own
  * context (hook.c).  If the policy admits the writer, it leaves the task as a
@@ -171,9 +172,9 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return ret;
 }
 
-/* In the place of balance_dirty_pages(). */
-int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
-	      unsigned int flags)
+/* A pass that no bandwidth holds, or not any more. */
+static int unheld_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		       unsigned int flags)
 {
 	struct weir_seen seen = {
 		.css = wb->memcg_css,
@@ -191,6 +192,24 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	if (!weir_weight_wait(wb, flags))
 		return -EAGAIN;
 	return listed_pass(wb, pages_dirtied, flags, &seen);
+}
+
+/* In the place of balance_dirty_pages(). */
+int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+	      unsigned int flags)
+{
+	struct weir_bandwidth_hold hold = {};
+	int ret;
+
+	if (!weir_bandwidth_any() || !weir_acting())
+		return unheld_pass(wb, pages_dirtied, flags);
+	if (!weir_bandwidth_wait(wb, pages_dirtied, flags, &hold))
+		return -EAGAIN;
+	ret = unheld_pass(wb, pages_dirtied, flags);
+	if (hold.least)
+		current->nr_dirtied_pause =
+			weir_bandwidth_poll(&hold, current->nr_dirtied_pause);
+	return ret;
 }
 
 u64 weir_passes_unseen(void)

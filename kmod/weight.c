@@ -39,7 +39,6 @@
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
-#include <linux/sched/prio.h>
 #include <linux/sched/signal.h>
 #include <linux/writeback.h>
 
@@ -382,12 +381,6 @@ static bool is_held(struct weir_group *group, struct bdi_writeback *wb,
 	       !admitted(group, wb);
 }
 
-/* The kernel gives way to it: real-time, deadline, or boosted to that. */
-static bool is_urgent(void)
-{
-	return current->prio < MAX_RT_PRIO;
-}
-
 /* A step of a wait has taken @slept_ns; true if there is to be another. */
 static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 {
@@ -403,7 +396,7 @@ static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 		held = is_held(group, wb, &account);
 	}
 	rcu_read_unlock();
-	return held && !is_urgent() && !fatal_signal_pending(current);
+	return held && !weir_task_urgent() && !fatal_signal_pending(current);
 }
 
 static void count_wait(struct bdi_writeback *wb)
@@ -483,7 +476,7 @@ bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
 	bool async = flags & BDP_ASYNC;
 	u64 wait_ms;
 
-	if (!weir_share_any() || is_urgent() ||
+	if (!weir_share_any() || weir_task_urgent() ||
 	    current->flags & PF_LOCAL_THROTTLE)
 		return true;
 	wait_ms = pay_pass(wb, wb->memcg_css, false, &strays);

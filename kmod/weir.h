@@ -12,6 +12,7 @@
 #include <linux/memcontrol.h>
 #include <linux/static_call.h>
 #include <linux/page_counter.h>
+#include <linux/sched/prio.h>
 #include "policy/policy.h"
 #include "policy/needs.h"
 #include "policy/tier.h"
@@ -116,6 +117,9 @@ struct weir_stats {
 	u64 weight_held;
 	u64 weight_held_ns;
 	u64 would_wait;
+	u64 bandwidth_held;
+	u64 bandwidth_held_ns;
+	u64 would_pace;
 };
 
 /* A host may have two dozen disks. */
@@ -163,6 +167,8 @@ struct weir_group {
 	struct weir_ceiling ceiling;
 	u32 weight;
 	u32 tier_ratio;
+	u64 bandwidth_bytes;		/* per second; changed under lock, too */
+	struct weir_bandwidth bandwidth;	/* of the subtree; under lock */
 	/* evaluated by the beat and when written */
 	u64 floor_wanted;		/* after caps, before the pool's scale */
 	u64 floor;
@@ -194,6 +200,13 @@ void weir_groups_walk(u32 budget);
 void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
+
+/* The kernel gives way to the current task: real-time, deadline, or boosted to that. */
+static inline bool weir_task_urgent(void)
+{
+	return current->prio < MAX_RT_PRIO;
+}
+
 static inline u64 weir_now_ms(void)
 {
 	return ktime_get_ns() / NSEC_PER_MSEC;
@@ -256,7 +269,8 @@ static inline bool weir_group_has_knob(const struct weir_group *group)
 static inline bool weir_group_has_any(const struct weir_group *group)
 {
 	return weir_group_has_knob(group) ||
-	       READ_ONCE(group->weight) != WEIR_WEIGHT_DEFAULT;
+	       READ_ONCE(group->weight) != WEIR_WEIGHT_DEFAULT ||
+	       READ_ONCE(group->bandwidth_bytes) != WEIR_UNLIMITED;
 }
 
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
@@ -407,6 +421,19 @@ static inline bool weir_drain_scarce(void) { return false; }
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct bdi_writeback *wb,
 				       struct weir_seen *seen);
+
+/* bandwidth.c: writers wait for what their cgroups may dirty in a second */
+extern unsigned int weir_bandwidth_count;
+
+static inline bool weir_bandwidth_any(void)
+{
+	return READ_ONCE(weir_bandwidth_count);
+}
+
+void weir_bandwidth_change(struct weir_group *group, u64 bytes);
+bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
+			 struct weir_bandwidth_hold *hold);
+void weir_bandwidth_exit(void);
 
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,

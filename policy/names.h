@@ -16,7 +16,8 @@
 #define WEIR_KNOBS_CORE(KNOB)						\
 	KNOB(DIRTY_MIN, "dirty_min", 0)					\
 	KNOB(DIRTY_BYTES, "dirty_bytes", WEIR_UNLIMITED)		\
-	KNOB(DIRTY_RATIO, "dirty_ratio", 0)
+	KNOB(DIRTY_RATIO, "dirty_ratio", 0)				\
+	KNOB(DIRTY_BANDWIDTH, "dirty_bandwidth", WEIR_UNLIMITED)
 #define WEIR_KNOBS_WEIGHT(KNOB)						\
 	KNOB(DIRTY_WEIGHT, "dirty_weight", WEIR_WEIGHT_DEFAULT)
 #define WEIR_KNOBS_TIERS(KNOB)						\
@@ -54,7 +55,10 @@
 	KEY(WEIGHT_HELD, "nr_weight_held", COUNT, COUNTER)		\
 	KEY(WEIGHT_HELD_USEC, "weight_held_usec", USEC, COUNTER)	\
 	KEY(WOULD_WAIT, "nr_would_wait", COUNT, COUNTER)		\
-	KEY(MISSED, "nr_missed", COUNT, COUNTER)
+	KEY(MISSED, "nr_missed", COUNT, COUNTER)			\
+	KEY(BANDWIDTH_HELD, "nr_bandwidth_held", COUNT, COUNTER)	\
+	KEY(BANDWIDTH_HELD_USEC, "bandwidth_held_usec", USEC, COUNTER)	\
+	KEY(WOULD_PACE, "nr_would_pace", COUNT, COUNTER)
 
 #define WEIR_STAT_KEYS_BY(KEY, ID, name)				\
 	KEY(BY_##ID, "nr_throttled_by_" name, COUNT, COUNTER)		\

@@ -57,7 +57,7 @@ static enum weir_parsed digits(const char *text, weir_u64 len, weir_u64 *value)
 	return result;
 }
 
-/* memory.dirty_min, memory.dirty_bytes; "max" gives WEIR_UNLIMITED. */
+/* memory.dirty_min, _bytes, _bandwidth; "max" gives WEIR_UNLIMITED. */
 enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
 				  weir_u64 *bytes)
 {
@@ -134,6 +134,12 @@ enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes)
 	       WEIR_PARSE_RANGE : WEIR_PARSED;
 }
 
+/* Slower than that a write of one large folio would take minutes. */
+enum weir_parsed weir_check_bandwidth(weir_u64 bytes)
+{
+	return bytes < WEIR_BANDWIDTH_MIN ? WEIR_PARSE_RANGE : WEIR_PARSED;
+}
+
 /* What @text means in the file of @knob; @value is set if it is taken. */
 enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 				 weir_u64 len, weir_u64 *value)
@@ -145,9 +151,12 @@ enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 	switch (knob) {
 	case WEIR_KNOB_DIRTY_MIN:
 	case WEIR_KNOB_DIRTY_BYTES:
+	case WEIR_KNOB_DIRTY_BANDWIDTH:
 		result = weir_parse_bytes(text, len, &bytes);
 		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BYTES)
 			result = weir_check_ceiling_bytes(bytes);
+		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BANDWIDTH)
+			result = weir_check_bandwidth(bytes);
 		break;
 	case WEIR_KNOB_DIRTY_RATIO:
 		result = weir_parse_percent(text, len, &number);

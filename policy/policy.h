@@ -169,6 +169,7 @@ enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
 				   weir_u32 *weight);
 enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes);
+enum weir_parsed weir_check_bandwidth(weir_u64 bytes);
 enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 				 weir_u64 len, weir_u64 *value);
 
@@ -403,6 +404,43 @@ struct weir_bill {
 weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look);
 weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
 			  weir_u64 now_ns, weir_u64 pages);
+
+/* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
+
+/* 64 KiB a second: a large folio of xfs, 2 MiB, takes the longest wait. */
+#define WEIR_BANDWIDTH_MIN		(64ULL << 10)
+#define WEIR_BANDWIDTH_WAIT_MOST_MS	32000ULL
+
+/* Of a cgroup with a bound, in bytes; all 0 at first, then started. */
+struct weir_bandwidth {
+	weir_u64 charged;	/* ever; it wraps */
+	weir_u64 paid;		/* of that; ahead of it: saved */
+	weir_u64 rest;		/* of a byte paid, in millionths */
+	weir_u64 usual;		/* pages of a pass lately, in parts of one */
+	weir_u64 now_us;
+};
+
+/* What a pass waits for, on the path of its task; all but its pages 0 at first. */
+struct weir_bandwidth_hold {
+	weir_u64 pages;		/* dirtied since the pass before */
+	weir_u64 due_ms;	/* where that is longest */
+	weir_u64 ticket;	/* there */
+	weir_u64 number;	/* of that level, the caller's; 0: no level */
+	weir_u64 usual;		/* as it has it */
+	weir_u64 least;		/* bound on the path */
+};
+
+void weir_bandwidth_start(struct weir_bandwidth *level, weir_u64 now_ns);
+void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
+			    weir_u64 now_ns);
+weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, weir_u64 bound,
+			       weir_u64 now_ns, weir_u64 ticket);
+void weir_bandwidth_charge(struct weir_bandwidth *level, weir_u64 bound,
+			   weir_u64 now_ns, weir_u64 number,
+			   struct weir_bandwidth_hold *hold);
+int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold);
+weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
+			     weir_u64 stock_poll);
 
 /* share.c: who competes in a division, and who is furthest behind. */
 

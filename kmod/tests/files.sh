@@ -6,7 +6,7 @@ mkdir /sys/fs/cgroup/a
 limits 268435456
 cd /sys/fs/cgroup/a || exit 1
 
-for file in dirty_min dirty_bytes dirty_ratio dirty_weight dirty_stat; do
+for file in dirty_min dirty_bytes dirty_ratio dirty_bandwidth dirty_weight dirty_stat; do
 	ok "memory.$file is in a cgroup" test -f memory.$file
 	ok "memory.$file is not in the root cgroup" test ! -e ../memory.$file
 done

@@ -65,6 +65,18 @@ static int ceiling_verdict(const char *text, size_t len, char *shown)
 	return err;
 }
 
+static int bandwidth_verdict(const char *text, size_t len, char *shown)
+{
+	weir_u64 bytes = 0;
+	int err = errno_of(weir_parse_bytes(text, len, &bytes));
+
+	if (!err)
+		err = errno_of(weir_check_bandwidth(bytes));
+	if (!err)
+		show_bytes(bytes, shown);
+	return err;
+}
+
 static int ratio_verdict(const char *text, size_t len, char *shown)
 {
 	weir_u32 percent = 0;
@@ -101,6 +113,7 @@ static struct knob knobs[] = {
 	{ "memory.dirty_min", floor_verdict },
 	{ "memory.dirty_bytes", ceiling_verdict },
 	{ "memory.dirty_ratio", ratio_verdict },
+	{ "memory.dirty_bandwidth", bandwidth_verdict },
 	{ "memory.dirty_weight", weight_verdict },
 	{ "memory.toptier_ratio", tier_ratio_verdict },
 };

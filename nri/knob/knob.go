@@ -30,7 +30,7 @@ type Knob struct {
 	File string
 	// takes says what the file accepts: the rest of "expected ...".
 	takes string
-	// Bytes says that the file holds bytes, so that a share of the memory limit can be asked for.
+	// Bytes says that the file holds bytes, not a rate, so that a share of the memory limit can be asked for.
 	Bytes bool
 }
 
@@ -41,7 +41,9 @@ var (
 	DirtyRatio  = knob(C.WEIR_KNOB_DIRTY_RATIO, "a whole number from 0 (off) to 100", false)
 	DirtyWeight = knob(C.WEIR_KNOB_DIRTY_WEIGHT, fmt.Sprintf("a whole number from %d to %d", C.WEIR_WEIGHT_MIN, C.WEIR_WEIGHT_MAX), false)
 
-	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight}
+	DirtyBandwidth = knob(C.WEIR_KNOB_DIRTY_BANDWIDTH, fmt.Sprintf("bytes per second with optional K, M, G or T, at least %d, or `max`", C.WEIR_BANDWIDTH_MIN), false)
+
+	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight, DirtyBandwidth}
 )
 
 // Unlimited is the value of the word "max".
@@ -95,7 +97,8 @@ func (k *Knob) refuse(text string) error {
 
 // Text is the value as it is written to the file.
 func (k *Knob) Text(value uint64) string {
-	if k.Bytes && value == Unlimited {
+	// no other knob takes a number that large
+	if value == Unlimited {
 		return "max"
 	}
 	return strconv.FormatUint(value, 10)

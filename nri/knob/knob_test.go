@@ -9,7 +9,8 @@ import (
 
 func TestNamesComeFromTheModule(t *testing.T) {
 	want := []string{"dirty-min memory.dirty_min", "dirty-bytes memory.dirty_bytes",
-		"dirty-ratio memory.dirty_ratio", "dirty-weight memory.dirty_weight"}
+		"dirty-ratio memory.dirty_ratio", "dirty-weight memory.dirty_weight",
+		"dirty-bandwidth memory.dirty_bandwidth"}
 	for i, k := range All {
 		if got := k.Name + " " + k.File; got != want[i] {
 			t.Errorf("got %s, want %s", got, want[i])
@@ -59,6 +60,10 @@ func TestSet(t *testing.T) {
 		{DirtyWeight, "10000", none, "10000"},
 		{DirtyWeight, "0", none, "!from 1 to 10000"},
 		{DirtyWeight, "10001", none, "!from 1 to 10000"},
+		{DirtyBandwidth, "8M", none, "8388608"},
+		{DirtyBandwidth, "max", none, "max"},
+		{DirtyBandwidth, "63K", none, "!at least 65536"},
+		{DirtyBandwidth, "50%", 64 << 20, "!expected bytes per second"},
 	} {
 		got := ""
 		s, err := c.knob.Set(c.text)

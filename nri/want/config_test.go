@@ -15,7 +15,7 @@ func TestProblemsHaveTheirLine(t *testing.T) {
 		{"defaults:\n- qos: [Burstable]\n  sets: {dirty-min: 1M}\n",
 			"f:3: unknown key `sets`: expected `containers`, `namespaces`, `pod`, `qos`, `set`|f:2: no knob in it, so it would do nothing: expected `set` or `pod`"},
 		{"defaults:\n- set:\n    dirty-min: 16MB\n", "f:3: invalid value `16MB` for memory.dirty_min: expected bytes with optional K, M, G or T, or `max`, or a share of the memory limit from 1% to 100%"},
-		{"defaults:\n- set:\n    dirty_min: 16M\n", "f:3: unknown key `dirty_min`: expected `dirty-bytes`, `dirty-min`, `dirty-ratio`, `dirty-weight`"},
+		{"defaults:\n- set:\n    dirty_min: 16M\n", "f:3: unknown key `dirty_min`: expected `dirty-bandwidth`, `dirty-bytes`, `dirty-min`, `dirty-ratio`, `dirty-weight`"},
 		{"defaults:\n- set:\n    dirty-min:\n", "f:3: expected a single value"},
 		{"defaults:\n- set: 5\n", "f:2: expected a table of"},
 		{"defaults: 5\n", "f:1: expected a list"},

@@ -15,7 +15,7 @@
 
 use policy::names;
 use policy::parse::{self, Error};
-use policy::{PAGE_SHIFT, ceiling, weight};
+use policy::{PAGE_SHIFT, bandwidth, ceiling, weight};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
@@ -35,6 +35,8 @@ pub enum Knob {
     DirtyBytes,
     /// The ceiling in percent of dirtyable memory.
     DirtyRatio,
+    /// How fast may be dirtied, in bytes per second.
+    DirtyBandwidth,
     /// The weight among cgroups that compete for a device.
     DirtyWeight,
     /// The part of a cgroup's memory that may lie in the fastest tier.
@@ -43,18 +45,20 @@ pub enum Knob {
 
 impl Knob {
     /// All knobs, in the order of `policy/names.h`.
-    pub const ALL: [Knob; 5] = [
+    pub const ALL: [Knob; 6] = [
         Knob::DirtyMin,
         Knob::DirtyBytes,
         Knob::DirtyRatio,
+        Knob::DirtyBandwidth,
         Knob::DirtyWeight,
         Knob::ToptierRatio,
     ];
     /// Those about dirty pages, which need no tiers.
-    pub const DIRTY: [Knob; 4] = [
+    pub const DIRTY: [Knob; 5] = [
         Knob::DirtyMin,
         Knob::DirtyBytes,
         Knob::DirtyRatio,
+        Knob::DirtyBandwidth,
         Knob::DirtyWeight,
     ];
 
@@ -84,7 +88,7 @@ impl Knob {
         self.parse(text) == Ok(self.default())
     }
 
-    /// The number that `text` stands for in this file: bytes, percent or a weight.
+    /// The number that `text` stands for in this file: bytes, bytes per second, percent or a weight.
     /// [`UNLIMITED`] for `max`, [`policy::tier::BY_CAPACITY`] for `default`.
     ///
     /// # Errors
@@ -103,6 +107,7 @@ impl Knob {
             Knob::DirtyMin => (0, parse::BYTES_MAX),
             Knob::DirtyBytes => (ceiling::CEILING_MIN << PAGE_SHIFT, parse::BYTES_MAX),
             Knob::DirtyRatio | Knob::ToptierRatio => (0, 100),
+            Knob::DirtyBandwidth => (bandwidth::BANDWIDTH_MIN, parse::BYTES_MAX),
             Knob::DirtyWeight => (weight::WEIGHT_MIN.into(), weight::WEIGHT_MAX.into()),
         }
     }
@@ -114,6 +119,9 @@ impl Knob {
             Knob::DirtyMin => "bytes with optional K, M, G or T, or `max`".into(),
             Knob::DirtyBytes => {
                 format!("bytes with optional K, M, G or T, at least {least}, or `max`")
+            }
+            Knob::DirtyBandwidth => {
+                format!("bytes per second with optional K, M, G or T, at least {least}, or `max`")
             }
             Knob::DirtyRatio => format!("a whole number from {least} (off) to {most}"),
             Knob::DirtyWeight => format!("a whole number from {least} to {most}"),
@@ -202,6 +210,7 @@ mod tests {
             "memory.dirty_min",
             "memory.dirty_bytes",
             "memory.dirty_ratio",
+            "memory.dirty_bandwidth",
             "memory.dirty_weight",
             "memory.toptier_ratio",
         ];
@@ -218,7 +227,7 @@ mod tests {
 
     #[test]
     fn defaults_are_what_the_files_show() {
-        let shown = ["0", "max", "0", "100", "default"];
+        let shown = ["0", "max", "0", "max", "100", "default"];
         for (knob, shown) in Knob::ALL.into_iter().zip(shown) {
             assert!(knob.is_default(shown), "{}", knob.file());
         }
@@ -248,6 +257,11 @@ mod tests {
         assert_eq!(
             message(Knob::DirtyRatio, "101"),
             "memory.dirty_ratio: invalid value `101`: expected a whole number from 0 (off) to 100"
+        );
+        assert_eq!(
+            message(Knob::DirtyBandwidth, "63K"),
+            "memory.dirty_bandwidth: invalid value `63K`: expected bytes per second with optional \
+             K, M, G or T, at least 65536, or `max`"
         );
         assert_eq!(
             message(Knob::DirtyWeight, "0"),

@@ -50,6 +50,24 @@ const weir_u64 weir_layout_arrears[] = {
 	AT(weir_arrears, unpaid),
 };
 
+const weir_u64 weir_layout_bandwidth[] = {
+	sizeof(struct weir_bandwidth),
+	AT(weir_bandwidth, charged), AT(weir_bandwidth, paid),
+	AT(weir_bandwidth, rest), AT(weir_bandwidth, usual),
+	AT(weir_bandwidth, now_us),
+};
+
+const weir_u64 weir_layout_bandwidth_hold[] = {
+	sizeof(struct weir_bandwidth_hold),
+	AT(weir_bandwidth_hold, pages), AT(weir_bandwidth_hold, due_ms),
+	AT(weir_bandwidth_hold, ticket), AT(weir_bandwidth_hold, number),
+	AT(weir_bandwidth_hold, usual), AT(weir_bandwidth_hold, least),
+};
+
+const weir_u64 weir_layout_bandwidth_constants[] = {
+	WEIR_BANDWIDTH_MIN, WEIR_BANDWIDTH_WAIT_MOST_MS,
+};
+
 const weir_u64 weir_layout_bill[] = {
 	sizeof(struct weir_bill),
 	AT(weir_bill, recorded), AT(weir_bill, due_ns), AT(weir_bill, cost_ns),

@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bill, btf, ceiling, credit, drain, floor, names, needs, objective, parse, pass, pause,
-    reclaim, recorded, reserve, share, subtree, tier, weight,
+    arrears, bandwidth, bill, btf, ceiling, credit, drain, floor, names, needs, objective, parse,
+    pass, pause, reclaim, recorded, reserve, share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -19,6 +19,9 @@ mod c {
         pub static weir_layout_floor_pass: [u64; 11];
         pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
+        pub static weir_layout_bandwidth: [u64; 6];
+        pub static weir_layout_bandwidth_hold: [u64; 7];
+        pub static weir_layout_bandwidth_constants: [u64; 2];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
@@ -227,6 +230,25 @@ fn structs_agree_with_the_header() {
         unpaid
     );
     assert_layout!(
+        weir_layout_bandwidth,
+        bandwidth::Level,
+        charged,
+        paid,
+        rest,
+        usual,
+        now_us
+    );
+    assert_layout!(
+        weir_layout_bandwidth_hold,
+        bandwidth::Hold,
+        pages,
+        due_ms,
+        ticket,
+        number,
+        usual,
+        least
+    );
+    assert_layout!(
         weir_layout_bill,
         bill::Bill,
         recorded,
@@ -329,6 +351,13 @@ fn constants_of_weights_agree_with_the_header() {
         names::FORGET_MS,
     ];
     assert_eq!(from_c, from_rust);
+}
+
+#[test]
+fn the_bandwidths_constants_agree_with_the_header() {
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let from_c = unsafe { c::weir_layout_bandwidth_constants };
+    assert_eq!(from_c, [bandwidth::BANDWIDTH_MIN, bandwidth::WAIT_MOST_MS]);
 }
 
 #[test]

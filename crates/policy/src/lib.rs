@@ -12,6 +12,7 @@
 pub mod amend;
 pub mod arith;
 pub mod arrears;
+pub mod bandwidth;
 pub mod bill;
 pub mod btf;
 pub mod ceiling;

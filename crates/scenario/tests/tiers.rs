@@ -263,7 +263,9 @@ fn figures_that_nothing_measures() {
         .expect_err("must be refused")
         .to_string();
     assert!(
-        got.contains("no metric `settle_ns` of a cgroup, known: ceiling, dirty, dirty_max_bytes"),
+        got.contains(
+            "no metric `settle_ns` of a cgroup, known: bandwidth_held_usec, ceiling, dirty"
+        ),
         "{got}"
     );
 }

@@ -176,6 +176,7 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
         Knob::DirtyMin => group.floor_bytes = value.min(policy::parse::BYTES_MAX),
         Knob::DirtyBytes => group.ceiling.bytes = value,
         Knob::DirtyRatio => group.ceiling.ratio_percent = value as u32,
+        Knob::DirtyBandwidth => group.bandwidth_bytes = value,
         Knob::DirtyWeight => group.weight = value as u32,
         Knob::ToptierRatio => group.toptier_ratio = value as u32,
     }

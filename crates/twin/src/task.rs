@@ -67,6 +67,8 @@ enum State {
     Writing(bool),
     /// Asleep in the throttle.
     Throttled,
+    /// Held by a bandwidth.
+    Paced,
     /// Held by a weight.
     Held,
     /// Waits for pages to be read.
@@ -252,6 +254,11 @@ impl Tasks {
                     self.leaves_pass(index);
                 }
             }
+            State::Paced => {
+                if self.is_paced(index) == Passed::Sleep {
+                    return;
+                }
+            }
             State::Held => {
                 if self.is_held(index) == Passed::Sleep {
                     return;
@@ -332,6 +339,7 @@ impl Tasks {
         let task = &mut self.tasks[index];
         let (file, state) = (task.file, std::mem::replace(&mut task.state, State::Over));
         let leaks = std::mem::take(&mut task.dirtier.nr_dirtied);
+        self.writeback.weir_charges(&mut task.dirtier);
         let job = &mut self.jobs[task.job];
         let runtime = self.writeback.now.saturating_sub(task.measured_from);
         job.runtime = job.runtime.max(runtime);

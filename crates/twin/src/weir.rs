@@ -4,9 +4,11 @@
 //!
 //! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the
 //! module's own code does in the kernel: which counts it hands in; in pass.rs what it does to a
-//! pass, in beat.rs what it does by the clock, in weight.rs who waits for whom. Sums over subtrees
-//! are exact here; the module's are up to a beat old.
+//! pass, in beat.rs what it does by the clock, in weight.rs who waits for whom, in bandwidth.rs for
+//! what a cgroup may dirty in a second. Sums over subtrees are exact here; the module's are up to a
+//! beat old.
 
+mod bandwidth;
 mod beat;
 mod pass;
 mod stat;
@@ -16,6 +18,7 @@ use crate::jbd2::Jbd2;
 use crate::mm::zone::Reclaimed;
 use crate::sim::clock::Ns;
 use policy::amend;
+use policy::bandwidth::Level;
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
 use policy::floor::{Cover, FloorPass};
@@ -36,6 +39,10 @@ pub struct Group {
     pub weight: u32,
     /// `memory.toptier_ratio` of the cgroup.
     pub toptier_ratio: u32,
+    /// `memory.dirty_bandwidth`, as written and as it holds.
+    pub bandwidth_bytes: u64,
+    bound: u64,
+    level: Level,
     stats: stat::Stats,
     floor: u64,
     avail: u64,
@@ -57,6 +64,9 @@ impl Default for Group {
             },
             weight: policy::weight::WEIGHT_DEFAULT,
             toptier_ratio: policy::tier::BY_CAPACITY,
+            bandwidth_bytes: policy::UNLIMITED,
+            bound: policy::UNLIMITED,
+            level: Level::default(),
             stats: stat::Stats::default(),
             floor: 0,
             avail: 0,
@@ -74,7 +84,10 @@ impl Group {
     }
 
     fn has_knob(&self) -> bool {
-        self.floor_bytes > 0 || self.has_ceiling() || self.weight != policy::weight::WEIGHT_DEFAULT
+        self.floor_bytes > 0
+            || self.has_ceiling()
+            || self.weight != policy::weight::WEIGHT_DEFAULT
+            || self.bandwidth_bytes != policy::UNLIMITED
     }
 }
 

@@ -64,6 +64,7 @@ impl Bench {
             ("memory.dirty_min", "0"),
             ("memory.dirty_bytes", "max"),
             ("memory.dirty_ratio", "0"),
+            ("memory.dirty_bandwidth", "max"),
             ("memory.dirty_weight", "100"),
         ] {
             self.write(cgroup, knob, value);

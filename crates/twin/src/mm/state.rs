@@ -7,6 +7,7 @@ use super::lru::Lru;
 use super::ratelimit::{DIRTY_POLL_THRESH, Rates};
 use super::xarray::Pages;
 use crate::sim::clock::{HZ, Ns, Ticks};
+use policy::bandwidth::Hold;
 use policy::pause::By;
 
 /// Pages by what has become of them.
@@ -224,7 +225,11 @@ pub struct Dirtier {
     pub sleeper: Sleeper,
     /// When its sleep ends.
     pub wakes_at: Ns,
-    /// Until when the weight holds it.
+    /// Pages it dirtied itself since it last reported to a bandwidth.
+    pub unreported: u64,
+    /// What `unreported` came to at its last report.
+    pub pace: Hold,
+    /// Until when the weight, or at most the bandwidth, holds it.
     pub held_until: Ns,
     /// The end of the step of that before.
     pub held_since: Ns,
@@ -245,6 +250,8 @@ impl Dirtier {
             dirty_paused_when: 0,
             sleeper: Sleeper::default(),
             wakes_at: 0,
+            unreported: 0,
+            pace: Hold::default(),
             held_until: 0,
             held_since: 0,
             below_floor: false,

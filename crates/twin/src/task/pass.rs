@@ -13,6 +13,19 @@ impl Tasks {
     /// Enters the throttle.
     pub(super) fn passes(&mut self, index: usize) -> Passed {
         let task = &mut self.tasks[index];
+        if self.writeback.weir.is_some() && self.writeback.weir_paces(&mut task.dirtier) {
+            if self.writeback.weir_over_background() {
+                self.writeback.wake_flusher(task.dirtier.wb as usize);
+            }
+            let due_ms = task.dirtier.pace.due_ms;
+            return self.sleeps_paced(index, due_ms);
+        }
+        self.enters(index)
+    }
+
+    /// Enters it, and is not held by a bandwidth.
+    fn enters(&mut self, index: usize) -> Passed {
+        let task = &mut self.tasks[index];
         task.pass_began = self.writeback.now;
         task.pauses = 0;
         if self.writeback.weir.is_some() {
@@ -68,18 +81,41 @@ impl Tasks {
         self.writeback.weir_shortens(dirtier, asleep);
     }
 
+    /// The next step of a wait for a bandwidth, which is to last for `due_ms`.
+    fn sleeps_paced(&mut self, index: usize, due_ms: u64) -> Passed {
+        self.task_does(index, PsiFlags::Iowait);
+        let task = &mut self.tasks[index];
+        task.state = State::Paced;
+        self.sleeps_step(index, due_ms)
+    }
+
+    /// A step has ended: another, or the rest of the throttle.
+    pub(super) fn is_paced(&mut self, index: usize) -> Passed {
+        let due_ms = (self.writeback).weir_still_paces(&self.tasks[index].dirtier);
+        match due_ms {
+            0 => self.enters(index),
+            due_ms => self.sleeps_paced(index, due_ms),
+        }
+    }
+
+    fn sleeps_step(&mut self, index: usize, ms: u64) -> Passed {
+        let now = self.now;
+        let task = &mut self.tasks[index];
+        task.is_cold = true;
+        task.dirtier.held_since = now;
+        let until = wake_at(now, (ms.min(ROUND_MS) * HZ).div_ceil(1000));
+        self.schedule_timer(until, Event::Task(index as u32));
+        Passed::Sleep
+    }
+
     /// The next step of a wait for its cgroup's weight.
     fn sleeps_held(&mut self, index: usize) -> Passed {
         let now = self.now;
         self.task_does(index, PsiFlags::Iowait);
         let task = &mut self.tasks[index];
         task.state = State::Held;
-        task.is_cold = true;
-        task.dirtier.held_since = now;
-        let step = ((task.dirtier.held_until - now) / MS + 1).min(ROUND_MS);
-        let until = wake_at(now, (step * HZ).div_ceil(1000));
-        self.schedule_timer(until, Event::Task(index as u32));
-        Passed::Sleep
+        let step = (task.dirtier.held_until - now) / MS + 1;
+        self.sleeps_step(index, step)
     }
 
     /// A step has ended: another, or the kernel's own pass.

@@ -67,6 +67,7 @@ impl Tasks {
             pages += went;
             let task = &mut self.tasks[index];
             task.dirtier.nr_dirtied += fresh;
+            task.dirtier.unreported += fresh;
             task.op_left -= went;
             task.op_at += went;
             if fresh >= allowed {

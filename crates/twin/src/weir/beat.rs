@@ -36,6 +36,7 @@ impl Hooks {
                 weir.groups[parent].known = true;
             }
         }
+        self.weir_takes_bounds();
         self.weir_evaluates();
     }
 

@@ -55,6 +55,7 @@ impl Hooks {
         }
         weir.groups[index].stats.admitted += 1;
         task.freed(now, pass.poll());
+        task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
         true
     }
 
@@ -129,8 +130,8 @@ impl Hooks {
         }
     }
 
-    /// After a pass, in which the task was `asleep` for so long: under a ceiling or a weight it
-    /// looks again sooner.
+    /// After a pass, in which the task was `asleep` for so long: under a ceiling, a weight or a
+    /// bandwidth it looks again sooner.
     pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
         let mut allowed = task.nr_dirtied_pause;
@@ -140,5 +141,6 @@ impl Hooks {
         }
         task.nr_dirtied_pause = allowed;
         self.weir_leaves(task, asleep);
+        task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Stats {
     pub weight_held: u64,
     /// Time in them.
     pub weight_held_ns: Ns,
+    /// Passes that waited for what the cgroup may dirty in a second, and for how long.
+    pub bandwidth_held: u64,
+    pub bandwidth_held_ns: Ns,
 }
 
 impl Hooks {
@@ -68,6 +71,8 @@ impl Hooks {
             ("throttled_usec", stats.throttled_ns / 1000),
             ("nr_weight_held", stats.weight_held),
             ("weight_held_usec", stats.weight_held_ns / 1000),
+            ("nr_bandwidth_held", stats.bandwidth_held),
+            ("bandwidth_held_usec", stats.bandwidth_held_ns / 1000),
         ]);
         // Pauses by decider are two keys each.
         let keys = knobs::stat_keys().iter().map(|key| key.name);
@@ -93,7 +98,7 @@ impl Hooks {
         weight::shown(hweight).into()
     }
 
-    fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {
+    pub(super) fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {
         let cgroup = self.wbs[task.wb as usize].cgroup;
         let group = self.weir.as_mut()?.groups.get_mut(cgroup)?;
         group.known.then_some(group)

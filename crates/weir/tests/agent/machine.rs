@@ -88,6 +88,7 @@ impl Machine {
             ("memory.dirty_min", "0"),
             ("memory.dirty_bytes", "max"),
             ("memory.dirty_ratio", "0"),
+            ("memory.dirty_bandwidth", "max"),
             ("memory.dirty_weight", "100"),
         ] {
             self.write(self.cgroup(&aside, file), &format!("{value}\n"));

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How fast a cgroup and all below it may dirty pages, `memory.dirty_bandwidth`; see
+//! `policy/bandwidth.c`.
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_bandwidth_start(level: *mut Level, now_ns: u64);
+        pub fn weir_bandwidth_advance(level: *mut Level, bound: u64, now_ns: u64);
+        pub fn weir_bandwidth_due_ms(
+            level: *mut Level,
+            bound: u64,
+            now_ns: u64,
+            ticket: u64,
+        ) -> u64;
+        pub fn weir_bandwidth_charge(
+            level: *mut Level,
+            bound: u64,
+            now_ns: u64,
+            number: u64,
+            hold: *mut Hold,
+        );
+        pub fn weir_bandwidth_holds(hold: *const Hold) -> i32;
+        pub fn weir_bandwidth_poll(hold: *const Hold, stock_poll: u64) -> u64;
+    }
+}
+
+/// The least bound, in bytes per second.
+pub const BANDWIDTH_MIN: u64 = 64 << 10;
+/// The longest wait in one pass, and the most that is owed.
+pub const WAIT_MOST_MS: u64 = 32_000;
+
+/// What a cgroup with a bound has been charged and has paid, in bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Level {
+    /// Ever; the count wraps.
+    pub charged: u64,
+    /// Of that. What it is ahead is saved.
+    pub paid: u64,
+    /// Of a byte that is being paid, in millionths.
+    pub rest: u64,
+    /// Pages of a pass lately, in sixteenths of a page.
+    pub usual: u64,
+    /// When that was.
+    pub now_us: u64,
+}
+
+/// What a pass waits for, on the path of its task.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Hold {
+    /// Dirtied since the pass before.
+    pub pages: u64,
+    /// Where it waits longest, in milliseconds.
+    pub due_ms: u64,
+    /// There, the bytes that must have been paid.
+    pub ticket: u64,
+    /// The level's number, the caller's; 0 for no level.
+    pub number: u64,
+    /// Pages of a pass there lately, in sixteenths of a page.
+    pub usual: u64,
+    /// The least bound on the path, in bytes per second.
+    pub least: u64,
+}
+
+impl Level {
+    /// Nothing is owed and nothing saved from `now_ns` on.
+    pub fn start(&mut self, now_ns: u64) {
+        // SAFETY: the pointer is valid for the call, exclusively.
+        unsafe { c::weir_bandwidth_start(self, now_ns) }
+    }
+
+    /// Time has gone by with `bound`, in bytes per second.
+    pub fn advance(&mut self, bound: u64, now_ns: u64) {
+        // SAFETY: the pointer is valid for the call, exclusively.
+        unsafe { c::weir_bandwidth_advance(self, bound, now_ns) }
+    }
+
+    /// How many milliseconds until what was charged up to `ticket` is paid.
+    pub fn due_ms(&mut self, bound: u64, now_ns: u64, ticket: u64) -> u64 {
+        // SAFETY: the pointer is valid for the call, exclusively.
+        unsafe { c::weir_bandwidth_due_ms(self, bound, now_ns, ticket) }
+    }
+
+    /// Charges the pages of `hold` to this level, the caller's `number`.
+    pub fn charge(&mut self, bound: u64, now_ns: u64, number: u64, hold: &mut Hold) {
+        // SAFETY: the pointers are valid for the call, exclusively.
+        unsafe { c::weir_bandwidth_charge(self, bound, now_ns, number, hold) }
+    }
+}
+
+impl Hold {
+    /// A pass that reports `pages`.
+    pub fn of(pages: u64) -> Hold {
+        Hold {
+            pages,
+            ..Hold::default()
+        }
+    }
+
+    /// Whether it is to be waited for, or left to add up.
+    pub fn holds(&self) -> bool {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_bandwidth_holds(self) != 0 }
+    }
+
+    /// Pages the task may dirty before it is looked at again.
+    pub fn poll(&self, stock_poll: u64) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_bandwidth_poll(self, stock_poll) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const MIB: u64 = 1 << 20;
+    const START: u64 = 1 << 40;
+
+    fn started() -> Level {
+        let mut level = Level::default();
+        level.start(START);
+        level
+    }
+
+    /// The example at the top of `policy/bandwidth.c`.
+    #[test]
+    fn worked_example() {
+        let (mut level, mut parent) = (started(), started());
+        let mut first = Hold::of(32);
+        level.charge(MIB, START, 1, &mut first);
+        parent.charge(2 * MIB, START, 2, &mut first);
+        assert_eq!(
+            (first.due_ms, first.number, first.poll(1_000)),
+            (125, 1, 25)
+        );
+        let woken = START + 125 * MS;
+        assert_eq!(level.due_ms(MIB, woken, first.ticket), 0);
+
+        let mut second = Hold::of(25);
+        level.charge(MIB, woken, 1, &mut second);
+        assert_eq!(second.due_ms, 98);
+        let mut joined = Hold::of(32);
+        level.charge(MIB, woken, 1, &mut joined);
+        assert_eq!((joined.due_ms, joined.poll(1_000)), (223, 13));
+
+        let later = woken + 48 * MS;
+        level.advance(MIB, later);
+        assert_eq!(level.due_ms(10 * MIB, later, second.ticket), 5);
+    }
+
+    #[test]
+    fn nobody_saves_up_and_nobody_owes_for_hours() {
+        let mut level = started();
+        let much = START + 3_600_000 * MS;
+        let mut hold = Hold::of(256);
+        level.charge(MIB, much, 1, &mut hold);
+        assert_eq!(hold.due_ms, 901, "100 ms were saved in an hour");
+        let mut hold = Hold::of(1 << 30);
+        level.charge(MIB, much, 1, &mut hold);
+        assert_eq!(hold.due_ms, WAIT_MOST_MS);
+        let mut hold = Hold::of(0);
+        level.charge(64 << 10, much, 1, &mut hold);
+        assert_eq!(hold.due_ms, WAIT_MOST_MS, "nor after the bound is lowered");
+        level.advance(64 << 10, much + WAIT_MOST_MS * MS);
+        let mut hold = Hold::of(1);
+        level.charge(64 << 10, much + WAIT_MOST_MS * MS, 1, &mut hold);
+        assert_eq!(hold.due_ms, 63);
+    }
+
+    #[test]
+    fn looks_every_nanosecond_lose_nothing() {
+        let (mut seldom, mut often) = (started(), started());
+        for level in [&mut seldom, &mut often] {
+            level.charge(100_001, START, 1, &mut Hold::of(1_000));
+        }
+        for ns in 0..5_000_000 {
+            often.advance(100_001, START + ns);
+        }
+        seldom.advance(100_001, START + 4_999_999);
+        assert_eq!(seldom, often);
+        seldom.advance(100_001, START);
+        assert_eq!(seldom, often, "a late look finds nothing new");
+    }
+
+    #[test]
+    fn short_waits_add_up() {
+        let mut level = started();
+        let mut hold = Hold::of(2);
+        level.charge(MIB, START, 1, &mut hold);
+        assert!(!hold.holds(), "{hold:?}");
+        let mut hold = Hold::of(1);
+        level.charge(MIB, START, 1, &mut hold);
+        assert!(hold.holds(), "{hold:?}");
+        assert_eq!(Hold::of(7).poll(99), 99, "no level, no shorter look");
+    }
+}
