@@ -10,6 +10,8 @@
 # astray/KIND: the same of a writer that dirties "u", but ends its passes on "d".  It sleeps in weir's
 # wait for "u", whose wb nothing but the wait holds.  Its cgroup's parent has a weight of 1 there,
 # beside a writer with 10,000.
+# paced/KIND: the same of a writer that sleeps in weir's wait for the bandwidth of its cgroup's
+# parent, the least there is.  It stays below that when its own cgroup goes.
 #
 # A round counts only if the writer slept in the throttle right before the removal, and still in
 # the same pass right after it.  Of a disk and of a module it must have slept as the removal began;
@@ -27,7 +29,8 @@
 rounds=${1:-2}
 [ $# -eq 0 ] || shift
 kinds=${*:-cgroup controller task device module
-	astray/cgroup astray/controller astray/task astray/device astray/module}
+	astray/cgroup astray/controller astray/task astray/device astray/module
+	paced/cgroup paced/controller paced/task paced/device paced/module}
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 
@@ -101,14 +104,14 @@ disk_cleared() {
 load() {
 	insmod /weir.ko || return 1
 	# a knob elsewhere, so that weir stays armed
-	echo 512M >$root/keep/memory.dirty_bytes
+	soon sh -c "echo 512M >$root/keep/memory.dirty_bytes"
 }
 
 # The removal itself, as short as it can be.
 remove() { # KIND PID
 	case $1 in
 	cgroup)
-		echo "$2" >$root/cgroup.procs
+		echo "$2" >"$root/$elsewhere/cgroup.procs"
 		i=0
 		until rmdir $root/p/v 2>/dev/null; do
 			i=$((i + 1))
@@ -126,15 +129,19 @@ remove() { # KIND PID
 	esac
 }
 
-# round KIND NUMBER [ASTRAY]: 0 if it counts, 1 if the writer did not sleep as it should, 2 if it fails
+# round KIND NUMBER [MODE]: 0 if it counts, 1 if the writer did not sleep as it should, 2 if it fails
 round() {
 	place=/mnt/d
 	throttle='balance_dirty_pages[+.]|[[]weir[]]'
 	limits 314572800
 	mkdir -p $root/p/v $root/p/w
 	echo "+memory +io" >$root/p/cgroup.subtree_control
-	if [ "$3" ]; then
-		throttle='[[]weir[]]'
+	elsewhere=
+	[ -z "$3" ] || throttle='[[]weir[]]'
+	if [ "$3" = paced ]; then
+		echo 64K >$root/p/memory.dirty_bandwidth
+		elsewhere=p/w
+	elif [ "$3" ]; then
 		echo 1 >$root/p/memory.dirty_weight
 		echo 10000 >$root/keep/memory.dirty_weight
 	elif [ $(($2 % 2)) -eq 0 ]; then
@@ -147,13 +154,18 @@ round() {
 	device* | *astray) disk_on && place=/mnt/gone || return 2 ;;
 	esac
 	dd if=/dev/zero of=/mnt/d/fill bs=1M count=$fill 2>/dev/null
-	if [ "$3" ]; then
+	if [ "$3" = astray ]; then
 		start keep $place/w
 		beside=$!
 		start_astray p/v $place/v /mnt/d/v
 	else
-		start p/w /mnt/d/w
-		beside=$!
+		beside=
+		# before it in the line of a bandwidth, for a wait of seconds
+		for i in $(seq "$([ "$3" = paced ] && echo 12 || echo 1)"); do
+			start p/w /mnt/d/w$i
+			beside="$beside $!"
+		done
+		[ "$3" != paced ] || sleep 1
 		start p/v $place/v
 	fi
 	writer=$!
@@ -191,8 +203,8 @@ round() {
 
 	# what is dirty is dropped with its file: the next round begins alike
 	settle_down $writer
-	settle_down $beside
-	rm -f /mnt/d/fill /mnt/d/w /mnt/d/v
+	for pid in $beside; do settle_down "$pid"; done
+	rm -f /mnt/d/fill /mnt/d/w* /mnt/d/v
 	case $1$3 in
 	device*) disk_cleared || result=2 ;;
 	*astray) umount /mnt/gone || result=2 ;;
@@ -212,7 +224,7 @@ rounds_of() { # KIND
 	result=0
 	while [ $counted -lt "$rounds" ] && [ $tried -lt $((3 * rounds)) ]; do
 		tried=$((tried + 1))
-		round "${1#astray/}" $tried "$(expr "$1" : '\(astray\)')"
+		round "${1#*/}" $tried "$(expr "$1" : '\([a-z]*\)/')"
 		case $?$result in
 		00) counted=$((counted + 1)) ;;
 		10) ;;

@@ -352,6 +352,42 @@ fn tracepoints_have_followers() {
     passes("debian:6.12", "followers.sh", &options, &[]);
 }
 
+/// Options of bandwidth.sh, besides its disks.
+fn bandwidth(kernel: &str, more: &[&str], arguments: &[&str]) {
+    let stacks = format!("{TESTS}/stacks.sh:/stacks.sh");
+    let mut options = vec!["--count-instructions", "--cpus", "1", "--timeout", "60m"];
+    options.extend(["--file", &stacks, "--disk", "d=2G,ext4"]);
+    options.extend(more);
+    passes(kernel, "bandwidth.sh", &options, arguments);
+}
+
+#[test]
+fn writers_keep_to_their_bandwidth() {
+    bandwidth("debian:6.12", &["--package", "util-linux"], &[]);
+}
+
+#[test]
+#[ignore = "some minutes: make proof"]
+fn writers_keep_to_their_bandwidth_on_6_1() {
+    bandwidth("debian:6.1", &["--package", "util-linux"], &[]);
+}
+
+#[test]
+#[ignore = "some minutes: make proof"]
+fn writers_keep_to_their_bandwidth_on_any_filesystem() {
+    let mut options = vec![
+        "--disk", "x=2G,xfs", "--driver", "nfsd", "--driver", "nfsv4",
+    ];
+    for package in ["nfs-kernel-server", "nfs-common", "fuse-overlayfs"] {
+        options.extend(["--package", package]);
+    }
+    bandwidth(
+        "debian:6.12",
+        &options,
+        &["1 8 64", "ext4", "xfs", "nfs", "fuse"],
+    );
+}
+
 #[test]
 #[ignore = "two minutes: make proof"]
 fn filesystems_on_top_of_others_are_no_worse_than_stock() {
