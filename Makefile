@@ -29,7 +29,7 @@ CLOCK_instructions := --count-instructions
 CLOCK_emulated :=
 $(if $(filter instructions emulated,$(CLOCK)),,$(error CLOCK is instructions or emulated, not `$(CLOCK)`))
 # What runs in the lab, too, and meets its expectations on the twin.
-TWIN := dirty-knobs io-psi io-psi-scarce no-knob rate-based-10dd floor-sustained ceiling ceiling-ratio weight
+TWIN := dirty-knobs bandwidth io-psi io-psi-scarce no-knob rate-based-10dd floor-sustained ceiling ceiling-ratio weight
 # Of those, what guests with one CPU, and disks in their memory, show as well.
 COMPARED := dirty-knobs io-psi no-knob rate-based-10dd floor-sustained ceiling-ratio weight ceiling
 TWIN_GUESTS ?= 5
