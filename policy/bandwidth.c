@@ -144,6 +144,17 @@ static weir_u64 usual(weir_u64 was, weir_u64 pages)
 }
 
 /*
+ * Pages, in parts of one, that make the line of a level POLL_MS long if all its tasks
+ * take as many, and no more than twice what they took lately.
+ */
+static weir_u64 poll_of(const struct weir_bandwidth *level, weir_u64 due_ms)
+{
+	if (due_ms < POLL_MS / 2)
+		due_ms = POLL_MS / 2;
+	return weir_saturate(level->usual) * POLL_MS / due_ms;
+}
+
+/*
  * A task has dirtied @hold's pages: charge them to a level, which the caller calls
  * @number.  @hold is for all levels on the task's path, and 0 before the first.
  */
@@ -152,13 +163,17 @@ void weir_bandwidth_charge(struct weir_bandwidth *level, weir_u64 bound,
 			   struct weir_bandwidth_hold *hold)
 {
 	weir_u64 pages = weir_saturate(hold->pages);
-	weir_u64 due_ms;
+	weir_u64 due_ms, poll;
 
 	weir_bandwidth_advance(level, bound, now_ns);
 	level->charged += pages << WEIR_PAGE_SHIFT;
 	if (pages)
 		level->usual = usual(level->usual, pages);
 	due_ms = weir_bandwidth_due_ms(level, bound, now_ns, level->charged);
+	poll = poll_of(level, due_ms);
+	/* no level is known yet */
+	if (!hold->least || poll < hold->poll)
+		hold->poll = poll;
 	if (!hold->least || within(bound) < hold->least)
 		hold->least = within(bound);
 	if (hold->number && due_ms <= hold->due_ms)
@@ -166,7 +181,6 @@ void weir_bandwidth_charge(struct weir_bandwidth *level, weir_u64 bound,
 	hold->due_ms = due_ms;
 	hold->ticket = level->charged;
 	hold->number = number;
-	hold->usual = level->usual;
 }
 
 /* Is that to be waited for, or left to add up? */
@@ -176,15 +190,15 @@ int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold)
 }
 
 /*
- * Pages the task may dirty before it is looked at again: as many as make the line
- * POLL_MS long, and no more than twice what tasks took lately.
+ * Pages the task may dirty before it is looked at again: what the level asks for that
+ * asks soonest.  A task that waits in its parent's line, among tasks that take more,
+ * would make its own too long.
  */
 weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 			     weir_u64 stock_poll)
 {
 	weir_u64 most = worth(hold->least, POLL_MS) >> WEIR_PAGE_SHIFT;
-	weir_u64 due_ms = hold->due_ms > POLL_MS / 2 ? hold->due_ms : POLL_MS / 2;
-	weir_u64 poll = weir_saturate(hold->usual) * POLL_MS / due_ms / FINE;
+	weir_u64 poll = hold->poll / FINE;
 
 	if (!hold->least)
 		return stock_poll;

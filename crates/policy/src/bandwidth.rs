@@ -60,8 +60,8 @@ pub struct Hold {
     pub ticket: u64,
     /// The level's number, the caller's; 0 for no level.
     pub number: u64,
-    /// Pages of a pass there lately, in sixteenths of a page.
-    pub usual: u64,
+    /// The fewest pages that a level leaves until the next look, in sixteenths of a page.
+    pub poll: u64,
     /// The least bound on the path, in bytes per second.
     pub least: u64,
 }

@@ -245,7 +245,7 @@ fn structs_agree_with_the_header() {
         due_ms,
         ticket,
         number,
-        usual,
+        poll,
         least
     );
     assert_layout!(
