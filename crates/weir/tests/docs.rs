@@ -320,7 +320,7 @@ fn every_toml_block_is_accepted() {
 }
 
 /// Words that a line begins with if it is a command.
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 19] = [
     "weir",
     "./weir",
     "make",
@@ -337,6 +337,7 @@ const PROGRAMS: [&str; 18] = [
     "cd",
     "pip",
     "insmod",
+    "helm",
     "kubectl",
     "pid=$(docker",
 ];

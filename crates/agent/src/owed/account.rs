@@ -175,11 +175,8 @@ impl Account {
                 .collect();
             stalls.add(&labels, series.seconds);
         }
-        let mut lost = Family::counter(
-            "weir_stall_lost",
-            "Time that tasks lost to a limit, whoever caused it.",
-        )
-        .seconds();
+        let mut lost =
+            Family::counter("weir_stall_lost", "Time that tasks lost to a limit.").seconds();
         for limit in Limit::ALL {
             let seconds = self.lost.get(&limit).copied().unwrap_or(0.0);
             lost.add(&[("limit", &Arc::from(limit.name()))], seconds);

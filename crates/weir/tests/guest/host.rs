@@ -40,7 +40,7 @@ fn the_agent_limits_who_allocates_most() {
     common::passes(&args);
 }
 
-/// Where nobody has to reclaim, among 1,000 cgroups.
+/// Its cost while no task reclaims, among 1,000 cgroups.
 #[test]
 #[ignore = "minutes: make proof"]
 fn reclaim_at_rest_costs_a_thousandth_of_a_cpu_at_most() {
