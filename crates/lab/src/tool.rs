@@ -20,6 +20,10 @@ pub const HOST_TOOLS: &[(&str, &str)] = &[
     ("gcc", "gcc"),
 ];
 
+/// Packages that hold no program but are needed all the same: what the headers' own tools link
+/// against, Debian's keys. `tools/setup.sh` reads this list.
+pub const HOST_LIBRARIES: &[&str] = &["libelf1", "libc6-dev", "debian-archive-keyring"];
+
 /// Runs to the end; an error holds what the program said.
 pub fn succeed(command: &mut Command) -> Result<()> {
     run(command).map(drop)
