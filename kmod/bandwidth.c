@@ -14,7 +14,8 @@
  * nobody past it.
  *
  * A task that the kernel gives way to (weir_task_urgent(), PF_LOCAL_THROTTLE)
- * is charged and does not wait.  Kernel threads are in the root cgroup, which has no bound.
+ * is charged and does not wait, nor does one that exits.  Kernel threads are in the root cgroup,
+ * which has no bound, unless somebody moves them.
  *
  * The wait is killable, in steps of 200 ms at most.  After each step it is computed anew:
  * a bound that was changed holds from then on.  It ends early when the bound is gone,

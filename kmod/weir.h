@@ -201,10 +201,14 @@ void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
 
-/* The kernel gives way to the current task: real-time, deadline, or boosted to that. */
+/*
+ * Nobody is served by a wait of the current task: the kernel gives way to it
+ * (real-time, deadline, or boosted to that), or it exits.  Then nothing kills it, and what
+ * it still writes is the host's: process accounting does with a lock that all exits take.
+ */
 static inline bool weir_task_urgent(void)
 {
-	return current->prio < MAX_RT_PRIO;
+	return current->prio < MAX_RT_PRIO || (current->flags & PF_EXITING);
 }
 
 static inline u64 weir_now_ms(void)
