@@ -20,7 +20,9 @@
  * The wait is killable, in steps of 200 ms at most.  After each step it is computed anew:
  * a bound that was changed holds from then on.  It ends early when the bound is gone,
  * when the task is in another cgroup, when the system is about to sleep, and when weir
- * stops acting.  What is not waited for remains charged.
+ * stops acting, and after WEIR_WAIT_MOST_MS, as the weight's: a pass may be that of a fault in
+ * the middle of getdents() or read(), with a lock that everybody takes.  What is not
+ * waited for remains charged, and the next look comes after a page.
  *
  * Like the kernel's pause it is inside write(), with what the filesystem has locked there, the
  * inode mostly: who writes to the same file waits, too.  A small bound makes a large
@@ -155,8 +157,7 @@ static void sleep_on(const struct weir_bandwidth_hold *hold)
 		before_ns = now_ns;
 		now_ns = ktime_get_ns();
 		due_ms = bandwidth_goes_on(hold, now_ns - before_ns);
-	} while (due_ms && now_ns - start_ns <
-			   WEIR_BANDWIDTH_WAIT_MOST_MS * NSEC_PER_MSEC);
+	} while (due_ms && now_ns - start_ns < WEIR_WAIT_MOST_MS * NSEC_PER_MSEC);
 }
 
 /*

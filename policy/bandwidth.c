@@ -37,7 +37,8 @@
  * neighbours in the line must not pay for it for hours.
  *
  * The longest wait is what 2 MiB take at the least bound: xfs dirties as much
- * before it lets the throttle look (a large folio).  Of a wait that is
+ * before it lets the throttle look (a large folio).  One pass waits for a second
+ * of it at most (kmod/bandwidth.c), the next pass for more.  Of a wait that is
  * shorter than WAIT_MIN_MS nothing is waited, it adds up.
  *
  * Accuracy.  In any ten seconds a cgroup dirties its bound, plus BURST_MS of

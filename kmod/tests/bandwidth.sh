@@ -170,7 +170,7 @@ if command -v chrt >/dev/null; then
 	ok "a real-time task does not wait" between 0 $(($(hundredths) - start)) 90
 	held=$(stat a bandwidth_held_usec)
 	start=$(date +%s)
-	in_cgroup a dd if=/dev/zero of=/mnt/d/w.1 bs=64k count=2 2>/dev/null
+	in_cgroup a dd if=/dev/zero of=/mnt/d/w.1 bs=64k count=4 2>/dev/null
 	ok "others wait for what it dirtied" between 2 $(($(date +%s) - start)) 6
 	ok "and are counted" between 2000000 $(($(stat a bandwidth_held_usec) - held)) 6000000
 	rm /mnt/d/w.*

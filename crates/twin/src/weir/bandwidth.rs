@@ -9,7 +9,8 @@ use super::{Group, Hooks};
 use crate::mm::Dirtier;
 use crate::sim::clock::{MS, Ns};
 use policy::UNLIMITED;
-use policy::bandwidth::{Hold, WAIT_MOST_MS};
+use policy::bandwidth::Hold;
+use policy::weight::WAIT_MOST_MS;
 
 impl Hooks {
     /// Bounds may have been written: what was dirtied until now is paid for by those until now.
