@@ -31,14 +31,13 @@
  * good.
  *
  * Nobody saves up: what was not used for longer than BURST_MS is lost.
- * Nobody owes more than the longest wait either.  Only a task that may not
- * sleep brings a level there, one with real-time priority for example, or
- * more tasks than the bound lets dirty a page each in that time; its
- * neighbours in the line must not pay for it for hours.
- *
- * The longest wait is what 2 MiB take at the least bound: xfs dirties as much
- * before it lets the throttle look (a large folio).  One pass waits for a second
- * of it at most (kmod/bandwidth.c), the next pass for more.  Of a wait that is
+ * Nobody owes more than 32 seconds take either, what 2 MiB take at the least
+ * bound: xfs dirties as much before it lets the throttle look (a large folio).
+ * One pass waits for a second of it at most (kmod/bandwidth.c), the next pass
+ * for more.  What brings a level there is a task that may not sleep, with
+ * real-time priority for example, tasks that end before they have paid, or
+ * more tasks than the bound lets dirty a page each in a second; their
+ * neighbours in the line must not pay for it for hours.  Of a wait that is
  * shorter than WAIT_MIN_MS nothing is waited, it adds up.
  *
  * Accuracy.  In any ten seconds a cgroup dirties its bound, plus BURST_MS of
@@ -102,12 +101,12 @@ void weir_bandwidth_start(struct weir_bandwidth *level, weir_u64 now_ns)
 void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
 			    weir_u64 now_ns)
 {
-	weir_u64 now_us = now_ns / NS_PER_US, most_us = WEIR_BANDWIDTH_WAIT_MOST_MS * 1000;
+	weir_u64 now_us = now_ns / NS_PER_US, most_us = WEIR_BANDWIDTH_OWED_MOST_MS * 1000;
 	weir_u64 elapsed_us = ahead(now_us, level->now_us);
 	weir_u64 most_owed, most_saved;
 
 	bound = within(bound);
-	most_owed = worth(bound, WEIR_BANDWIDTH_WAIT_MOST_MS);
+	most_owed = worth(bound, WEIR_BANDWIDTH_OWED_MOST_MS);
 	most_saved = worth(bound, BURST_MS);
 	if (elapsed_us) {
 		weir_u64 paid;
@@ -134,7 +133,7 @@ weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, weir_u64 bound,
 	owed = ahead(ticket, level->paid);
 	/* the count wraps after years: a ticket from before waits no longer than others */
 	due_ms = owed / bound * 1000 + (owed % bound * 1000 + bound - 1) / bound;
-	return due_ms < WEIR_BANDWIDTH_WAIT_MOST_MS ? due_ms : WEIR_BANDWIDTH_WAIT_MOST_MS;
+	return due_ms < WEIR_BANDWIDTH_OWED_MOST_MS ? due_ms : WEIR_BANDWIDTH_OWED_MOST_MS;
 }
 
 /* What passes report, on average, in parts of a page: it was @was, and now @pages. */

@@ -407,9 +407,12 @@ weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
 
-/* 64 KiB a second: a large folio of xfs, 2 MiB, takes the longest wait. */
+/*
+ * 64 KiB a second.  A large folio of xfs, 2 MiB, is all that a cgroup with that bound
+ * can owe; one pass waits for WEIR_WAIT_MOST_MS of it.
+ */
 #define WEIR_BANDWIDTH_MIN		(64ULL << 10)
-#define WEIR_BANDWIDTH_WAIT_MOST_MS	32000ULL
+#define WEIR_BANDWIDTH_OWED_MOST_MS	32000ULL
 
 /* Of a cgroup with a bound, in bytes; all 0 at first, then started. */
 struct weir_bandwidth {

@@ -27,8 +27,9 @@ mod c {
 
 /// The least bound, in bytes per second.
 pub const BANDWIDTH_MIN: u64 = 64 << 10;
-/// The longest wait in one pass, and the most that is owed.
-pub const WAIT_MOST_MS: u64 = 32_000;
+/// The most that a cgroup owes, as the time that its bound takes to pay it. One pass waits for less:
+/// [`crate::weight::WAIT_MOST_MS`].
+pub const OWED_MOST_MS: u64 = 32_000;
 
 /// What a cgroup with a bound has been charged and has paid, in bytes.
 #[repr(C)]
@@ -163,13 +164,13 @@ mod tests {
         assert_eq!(hold.due_ms, 901, "100 ms were saved in an hour");
         let mut hold = Hold::of(1 << 30);
         level.charge(MIB, much, 1, &mut hold);
-        assert_eq!(hold.due_ms, WAIT_MOST_MS);
+        assert_eq!(hold.due_ms, OWED_MOST_MS);
         let mut hold = Hold::of(0);
         level.charge(64 << 10, much, 1, &mut hold);
-        assert_eq!(hold.due_ms, WAIT_MOST_MS, "nor after the bound is lowered");
-        level.advance(64 << 10, much + WAIT_MOST_MS * MS);
+        assert_eq!(hold.due_ms, OWED_MOST_MS, "nor after the bound is lowered");
+        level.advance(64 << 10, much + OWED_MOST_MS * MS);
         let mut hold = Hold::of(1);
-        level.charge(64 << 10, much + WAIT_MOST_MS * MS, 1, &mut hold);
+        level.charge(64 << 10, much + OWED_MOST_MS * MS, 1, &mut hold);
         assert_eq!(hold.due_ms, 63);
     }
 

@@ -357,7 +357,7 @@ fn constants_of_weights_agree_with_the_header() {
 fn the_bandwidths_constants_agree_with_the_header() {
     // SAFETY: an immutable array of this length, defined in layout.c.
     let from_c = unsafe { c::weir_layout_bandwidth_constants };
-    assert_eq!(from_c, [bandwidth::BANDWIDTH_MIN, bandwidth::WAIT_MOST_MS]);
+    assert_eq!(from_c, [bandwidth::BANDWIDTH_MIN, bandwidth::OWED_MOST_MS]);
 }
 
 #[test]
