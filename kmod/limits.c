@@ -124,15 +124,12 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 	bool young = group->css != css && kind == WEIR_PASS_WRITER;
 
 	for (; group; group = group->parent) {
-		struct weir_counts counts, fresh;
+		struct weir_counts counts;
 		u64 ceiling;
 
 		if (!weir_group_has_ceiling(group))
 			continue;
-		counts = weir_tree_counts(group);
-		fresh = weir_tree_unsummed(group, young, &own);
-		counts.dirty += fresh.dirty;
-		counts.writeback += fresh.writeback;
+		counts = weir_tree_held(group, young, &own);
 		ceiling = weir_group_ceiling(group);
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :

@@ -101,17 +101,14 @@ static void shorten_poll(struct weir_group *group,
 			 struct cgroup_subsys_state *css)
 {
 	struct weir_counts own = weir_tree_uncounted(group, css);
-	struct weir_counts counts, fresh;
+	struct weir_counts counts;
 	bool young = group->css != css;
 	u64 ceiling;
 
 	for (; group; group = group->parent) {
 		if (!weir_group_has_ceiling(group))
 			continue;
-		counts = weir_tree_counts(group);
-		fresh = weir_tree_unsummed(group, young, &own);
-		counts.dirty += fresh.dirty;
-		counts.writeback += fresh.writeback;
+		counts = weir_tree_held(group, young, &own);
 		ceiling = weir_group_ceiling(group);
 		current->nr_dirtied_pause =
 			weir_ceiling_poll(ceiling, READ_ONCE(group->last_freerun),
@@ -156,6 +153,8 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 
 	weir_events_enter(seen);
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
+	if (!ret && weir_ceiling_judged(seen))
+		weir_ceiling_wait(wb, pages_dirtied, seen);
 	rcu_read_lock();
 	weir_events_leave(seen);
 	if (!seen->unwatched)

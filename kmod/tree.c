@@ -201,6 +201,18 @@ struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 	return counts;
 }
 
+/* All that the subtree holds, for a pass: sums, and what weir_tree_unsummed() adds. */
+struct weir_counts weir_tree_held(struct weir_group *group, bool young,
+				  const struct weir_counts *own)
+{
+	struct weir_counts held = weir_tree_counts(group);
+	struct weir_counts more = weir_tree_unsummed(group, young, own);
+
+	held.dirty += more.dirty;
+	held.writeback += more.writeback;
+	return held;
+}
+
 /* Of the subtree's pages, what counts against the group's floor: what floors inside have no room for. */
 u64 weir_tree_claim(const struct weir_group *group)
 {
@@ -255,13 +267,12 @@ bool weir_tree_full(struct weir_group *group, bool young,
 		    const struct weir_counts *own)
 {
 	for (; group; group = group->parent) {
-		struct weir_counts counts = weir_tree_counts(group);
-		struct weir_counts more = weir_tree_unsummed(group, young, own);
+		struct weir_counts held = weir_tree_held(group, young, own);
 		u64 most = weir_memory_room(group->css);
 
 		if (weir_group_has_ceiling(group))
 			most = min(most, weir_group_ceiling(group));
-		if (counts.dirty + counts.writeback + more.dirty + more.writeback >= most)
+		if (held.dirty + held.writeback >= most)
 			return true;
 	}
 	return false;

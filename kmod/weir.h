@@ -178,6 +178,7 @@ struct weir_group {
 	u64 avail;			/* what a ratio is of */
 	/* seen in passes: the freerun level its ceiling makes */
 	u64 last_freerun;
+	u64 past_ns;			/* when its full ceiling lets the next past; under lock */
 	struct weir_share share;
 	struct weir_stats __percpu *stats;
 	struct rcu_head rcu;
@@ -330,6 +331,8 @@ struct weir_counts weir_tree_counts(struct weir_group *group);
 void weir_tree_report(struct weir_group *group, u64 pages);
 struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 				      const struct weir_counts *own);
+struct weir_counts weir_tree_held(struct weir_group *group, bool young,
+				  const struct weir_counts *own);
 u64 weir_tree_claim(const struct weir_group *group);
 struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
@@ -438,6 +441,15 @@ void weir_bandwidth_change(struct weir_group *group, u64 bytes);
 bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
 			 struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
+
+/* ceiling.c: writers whom the kernel lets past a full ceiling */
+void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen);
+
+/* Was the pass last judged by a ceiling? */
+static inline bool weir_ceiling_judged(const struct weir_seen *seen)
+{
+	return seen->cgroup_limits && seen->judged_by != WEIR_JUDGED_BY_KERNEL;
+}
 
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,

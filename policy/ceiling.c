@@ -18,9 +18,10 @@
  *              and freerun stays below the limit
  *   dirty      the exact count over all devices.  The kernel's own lags by
  *              seconds, in which writers go 2 to 4 times over.  Writeback
- *              counts for a writer, never for a flusher.  Never less than the
- *              kernel's count scaled with the limit: where the two disagree,
- *              the ceiling must not let pass what stock would hold
+ *              counts for a writer, and for a flusher where writers are held.
+ *              Never less than the kernel's count scaled with the limit: where
+ *              the two disagree, the ceiling must not let pass what stock
+ *              would hold
  *   dom_limit  the domain's smoothed limit is pulled down to thresh: it decays
  *              by 1/32 in 200 ms and would widen the ceiling meanwhile
  * An ancestor's ceiling bounds its subtree, and has no domain in this pass: the
@@ -40,6 +41,11 @@
  * 13,312, dirty becomes 12,501, above freerun, and the writer is paced.
  */
 #include "policy.h"
+
+#define NS_PER_S	1000000000ULL
+/* Pages that a full ceiling lets past in a second, 1 MiB, and the most one pass is for. */
+#define PAST_PER_S	((1ULL << 20) >> WEIR_PAGE_SHIFT)
+#define PAST_PASS_MOST	(4 * PAST_PER_S)
 
 static weir_u64 less(weir_u64 a, weir_u64 b)
 {
@@ -96,11 +102,22 @@ static weir_u64 limit_for(weir_u64 ceiling)
 	return ceiling - weir_share(ceiling, 3, 16);
 }
 
-/* What of @counts the asking side is measured by. */
-static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind)
+static weir_u64 held(const struct weir_counts *counts)
 {
-	return kind == WEIR_PASS_WRITER ?
-	       weir_add(counts->dirty, counts->writeback) : counts->dirty;
+	return weir_add(counts->dirty, counts->writeback);
+}
+
+/*
+ * What of @counts the asking side is measured by.  Where writers are held at @limit, a
+ * flusher writes all it has: they wait for what a slow device has in writeback, and
+ * for the few pages on a fast one, below its background level.
+ */
+static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind,
+			weir_u64 limit)
+{
+	if (kind == WEIR_PASS_WRITER || (counts->dirty && held(counts) >= limit))
+		return held(counts);
+	return counts->dirty;
 }
 
 /*
@@ -131,7 +148,7 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 	if (kind == WEIR_PASS_READER || ceiling == WEIR_UNLIMITED)
 		return 0;
 	before = same_position(limits->dirty, stock, thresh);
-	here = same_position(counted(counts, kind), limit, thresh);
+	here = same_position(counted(counts, kind, limit), limit, thresh);
 	decides = here > before;
 	if (thresh < stock) {
 		limits->bg_thresh = weir_share(thresh, limits->bg_thresh, stock);
@@ -173,10 +190,37 @@ weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 			   const struct weir_counts *counts, weir_u64 stock_poll)
 {
-	weir_u64 held = counted(counts, WEIR_PASS_WRITER);
-	weir_u64 poll = less(ceiling, held) / (held > freerun ? 64 : 512);
+	weir_u64 poll = less(ceiling, held(counts)) / (held(counts) > freerun ? 64 : 512);
 
 	if (poll > stock_poll)
 		poll = stock_poll;
 	return poll ? poll : 1;
+}
+
+/* Does the subtree hold all that the ceiling lets writers fill? */
+int weir_ceiling_full(weir_u64 ceiling, const struct weir_counts *counts)
+{
+	return held(counts) >= limit_for(ceiling);
+}
+
+/*
+ * Of writers whose own wb has next to nothing dirty, a full ceiling lets 1 MiB a second
+ * past, whoever asks first.
+ *
+ * The kernel lets each such writer past any limit after one tick, so that a device
+ * that hangs does not stop those who write to another.  But a wb has next to nothing
+ * for another reason, too: the files that its cgroup writes to are on another wb, one
+ * that was replaced when +io was switched, or another cgroup's.  Then each task
+ * dirties a folio in each tick, and a hundred tasks are past any ceiling in a second.
+ *
+ * Non-zero if a pass of @pages may go now; @next_ns, of the ceiling, is when the next may.
+ */
+int weir_ceiling_lets_past(weir_u64 *next_ns, weir_u64 now_ns, weir_u64 pages)
+{
+	if (now_ns < *next_ns)
+		return 0;
+	if (pages > PAST_PASS_MOST)
+		pages = PAST_PASS_MOST;
+	*next_ns = now_ns + NS_PER_S * pages / PAST_PER_S;
+	return 1;
 }

@@ -12,6 +12,8 @@
 # beside a writer with 10,000.
 # paced/KIND: the same of a writer that sleeps in weir's wait for the bandwidth of its cgroup's
 # parent, the least there is.  It stays below that when its own cgroup goes.
+# past/KIND: the same of a writer that sleeps in weir's wait for its parent's full ceiling, among
+# thirty that do, all with files of another cgroup's.
 #
 # A round counts only if the writer slept in the throttle right before the removal, and still in
 # the same pass right after it.  Of a disk and of a module it must have slept as the removal began;
@@ -30,7 +32,8 @@ rounds=${1:-2}
 [ $# -eq 0 ] || shift
 kinds=${*:-cgroup controller task device module
 	astray/cgroup astray/controller astray/task astray/device astray/module
-	paced/cgroup paced/controller paced/task paced/device paced/module}
+	paced/cgroup paced/controller paced/task paced/device paced/module
+	past/cgroup past/controller past/task past/device past/module}
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 
@@ -66,7 +69,7 @@ settle_down() { # PID
 
 # $! is the writer itself afterwards
 start() { # CGROUP FILE
-	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000' \
+	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000 conv=notrunc' \
 		"$root/$1" "$2" 2>/dev/null &
 }
 
@@ -138,9 +141,15 @@ round() {
 	echo "+memory +io" >$root/p/cgroup.subtree_control
 	elsewhere=
 	[ -z "$3" ] || throttle='[[]weir[]]'
+	before_it=1
 	if [ "$3" = paced ]; then
 		echo 64K >$root/p/memory.dirty_bandwidth
 		elsewhere=p/w
+		before_it=12
+	elif [ "$3" = past ]; then
+		echo 1M >$root/p/memory.dirty_bytes
+		elsewhere=p/w
+		before_it=30
 	elif [ "$3" ]; then
 		echo 1 >$root/p/memory.dirty_weight
 		echo 10000 >$root/keep/memory.dirty_weight
@@ -160,12 +169,18 @@ round() {
 		start_astray p/v $place/v /mnt/d/v
 	else
 		beside=
-		# before it in the line of a bandwidth, for a wait of seconds
-		for i in $(seq "$([ "$3" = paced ] && echo 12 || echo 1)"); do
+		if [ "$3" = past ]; then
+			in_cgroup keep dd if=/dev/zero of=$place/v bs=4k count=1 2>/dev/null
+			for i in $(seq $before_it); do
+				in_cgroup keep dd if=/dev/zero of=/mnt/d/w$i bs=4k count=1 2>/dev/null
+			done
+		fi
+		# before it in the line of a bandwidth, or at a ceiling, for a longer wait
+		for i in $(seq $before_it); do
 			start p/w /mnt/d/w$i
 			beside="$beside $!"
 		done
-		[ "$3" != paced ] || sleep 1
+		[ $before_it -eq 1 ] || sleep 1
 		start p/v $place/v
 	fi
 	writer=$!

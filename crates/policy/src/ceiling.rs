@@ -24,6 +24,8 @@ mod c {
             counts: *const Counts,
             stock_poll: u64,
         ) -> u64;
+        pub fn weir_ceiling_full(ceiling: u64, counts: *const Counts) -> i32;
+        pub fn weir_ceiling_lets_past(next_ns: *mut u64, now_ns: u64, pages: u64) -> i32;
     }
 }
 
@@ -132,6 +134,19 @@ pub fn freerun(ceiling: u64, stock: &Limits) -> u64 {
 pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.
     unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }
+}
+
+/// Whether a subtree with `counts` holds all that `ceiling` lets writers fill.
+pub fn is_full(ceiling: u64, counts: &Counts) -> bool {
+    // SAFETY: the pointer is valid for the call.
+    unsafe { c::weir_ceiling_full(ceiling, counts) != 0 }
+}
+
+/// Whether a full ceiling lets a writer of `pages` past at `now_ns`, whose own wb has next to
+/// nothing dirty; if so, `next_ns` becomes when it lets the next past.
+pub fn lets_past(next_ns: &mut u64, now_ns: u64, pages: u64) -> bool {
+    // SAFETY: the pointer is valid for the call, exclusively.
+    unsafe { c::weir_ceiling_lets_past(next_ns, now_ns, pages) != 0 }
 }
 
 #[cfg(test)]
@@ -309,5 +324,46 @@ mod tests {
         assert_eq!(poll(13_312, 8), 8, "the kernel's own choice");
         assert_eq!(poll(16_384, 256), 1);
         assert_eq!(poll(20_000, 256), 1);
+    }
+
+    /// Full is where the kernel's own limit is put, at 13/16.
+    #[test]
+    fn full_is_at_the_limit() {
+        assert!(!is_full(16_384, &counts(13_311)));
+        assert!(is_full(16_384, &counts(13_312)));
+        let on_the_way = Counts {
+            dirty: 0,
+            writeback: 13_312,
+        };
+        assert!(is_full(16_384, &on_the_way));
+        assert!(!is_full(UNLIMITED, &counts(PAGES_MAX)));
+    }
+
+    /// One pass keeps the others for four seconds at most, whatever it reports.
+    #[test]
+    fn a_pass_of_any_size_ends() {
+        let mut next_ns = 0;
+        assert!(lets_past(&mut next_ns, 1_000, u64::MAX));
+        assert_eq!(next_ns, 4_000_001_000);
+        assert!(!lets_past(&mut next_ns, 4_000_000_999, 1));
+        assert!(lets_past(&mut next_ns, 4_000_001_000, 1));
+    }
+
+    proptest::proptest! {
+        /// However many ask for however much, in a second 1 MiB and one pass go past.
+        #[test]
+        fn a_mebibyte_a_second_goes_past(pages in 1_u64..=64, step_ns in 1_000_000_u64..=20_000_000) {
+            let (mut next_ns, mut now_ns, mut past) = (0, 5, 0);
+            while now_ns < 10_000_000_000 {
+                if lets_past(&mut next_ns, now_ns, pages) {
+                    past += pages;
+                }
+                now_ns += step_ns;
+            }
+            proptest::prop_assert!(past <= 2_560 + pages, "{past} pages in 10 s");
+            let step_pages = 256 * step_ns / 1_000_000_000 + 1;
+            let least = 2_560 * pages / (pages + step_pages) - pages;
+            proptest::prop_assert!(past >= least, "{past} pages in 10 s, not {least}");
+        }
     }
 }

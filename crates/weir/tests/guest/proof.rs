@@ -149,8 +149,9 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
 /// CPU still looks up a place in memory that the other has just moved.
 const LOSSES: &str = "cgroup controller task module \
      astray/cgroup astray/controller astray/task astray/module \
-     paced/cgroup paced/controller paced/task paced/module";
-const LOST_DISKS: &str = "device astray/device paced/device";
+     paced/cgroup paced/controller paced/task paced/module \
+     past/cgroup past/controller past/task past/module";
+const LOST_DISKS: &str = "device astray/device paced/device past/device";
 
 fn sleeping_writer(kernel: &str, options: &str, rounds: &str, kinds: &str) {
     let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {options}");
@@ -178,7 +179,8 @@ fn a_hostile_tenant_does_no_harm() {
 #[test]
 fn a_writer_may_lose_what_it_sleeps_on() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
-    let kinds = "cgroup controller task module astray/cgroup astray/task paced/cgroup paced/task";
+    let kinds = "cgroup controller task module astray/cgroup astray/task paced/cgroup paced/task \
+         past/cgroup past/task";
     sleeping_writer("debian:6.12", &options, "1", kinds);
 }
 

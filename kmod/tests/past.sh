@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# past.sh [WRITERS]: a full ceiling holds writers whose own wb has nothing dirty, too.
+#
+# The kernel lets such a writer past any limit after a tick.  It has nothing there
+#   because its files are on the wb of another cgroup, which wrote to them first;
+#   because +io was switched, and its files are on the wb from before;
+#   or because its cgroup's pages are all on another, slow disk: then it is to go on.
+#
+# Wants a slow disk "d", a very slow one "s", and to count instructions.
+. /tap.sh
+writers=${1:-40}
+ceiling=8
+cd /sys/fs/cgroup || exit 1
+
+# what CGROUP holds, in kilobytes
+holds() {
+	awk '$1 == "subtree_dirty" || $1 == "subtree_writeback" { n += $2 }
+		END { print int(n / 1024) }' "$1/memory.dirty_stat"
+}
+# writer CGROUP FILE: as fast as it may, until killed; $! is the writer itself
+writer() {
+	sh -c 'echo 0 >"/sys/fs/cgroup/$0/cgroup.procs" &&
+		exec dd if=/dev/zero of="$1" bs=64k count=4000 conv=notrunc 2>/dev/null' "$1" "$2" &
+	pids="$pids $!"
+}
+# writes CGROUP: as many writers as there are
+writes() {
+	for i in $(seq "$writers"); do
+		writer "$1" "/mnt/d/$i"
+	done
+}
+# the most that CGROUP holds in SECONDS, in kilobytes
+most_in() {
+	most=0
+	for _ in $(seq $(($2 * 10))); do
+		now=$(holds "$1")
+		[ "$now" -le $most ] || most=$now
+		usleep 100000
+	done
+	echo $most
+}
+# The ceiling, and 32 pages for each writer, which a new task dirties before its first pass.
+bound=$((ceiling * 1024 + writers * 128))
+settle() {
+	kill $pids 2>/dev/null
+	wait
+	pids=
+	rm -f /mnt/d/[0-9]*
+	sync
+}
+
+# gone, or waiting for its parent to ask
+ended() {
+	[ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
+}
+
+pids=
+limits 268435456
+echo "+memory +io" >cgroup.subtree_control
+mkdir tenant owner
+echo "+memory +io" >tenant/cgroup.subtree_control
+mkdir tenant/a
+insmod /weir.ko || exit 1
+echo ${ceiling}M >tenant/memory.dirty_bytes
+sleep 1
+
+# a file is on the wb of whoever wrote to it first
+for i in $(seq "$writers"); do
+	in_cgroup owner dd if=/dev/zero of=/mnt/d/$i bs=4k count=1 2>/dev/null
+done
+writes tenant/a
+most=$(most_in tenant 5)
+ok "files of another cgroup's: held" between $((ceiling * 256)) "$most" $bound
+echo "# most held, of $((ceiling * 1024)) kB: $most"
+ok "and they go on" between 1 "$(stat tenant/a nr_passes)" 100000000
+settle
+
+writes tenant/a
+sleep 2
+echo -io >tenant/cgroup.subtree_control
+usleep 200000
+echo +io >tenant/cgroup.subtree_control
+most=$(most_in tenant 5)
+ok "files on a wb that was replaced: held" between $((ceiling * 256)) "$most" $bound
+echo "# most held: $most"
+# one that nobody wakes writes nothing for up to five seconds
+before=$(stat tenant/a nr_passes)
+sleep 2
+ok "and written back" between $((before + 1)) "$(stat tenant/a nr_passes)" 100000000
+settle
+
+writer tenant/a /mnt/s/slow
+sleep 4
+ok "a slow disk's pages fill it" between $((ceiling * 768)) "$(holds tenant)" $bound
+writer tenant/a /mnt/d/other
+other=$!
+sleep 5
+written=$(awk '$1 == "write_bytes:" { print int($2 / 1024) }' /proc/$other/io)
+ok "who writes to another goes on" between 1024 "$written" 100000000
+echo "# written there in 5 s: $written kB"
+kill -9 $other
+ok "a writer that waits can be killed" soon ended $other
+settle
+ok "unloads" rmmod weir
+finish
