@@ -20,7 +20,7 @@
 static unsigned int seconds;
 static bool tighten;
 module_param_named(drain_tighten, tighten, bool, 0644);
-MODULE_PARM_DESC(drain_tighten, "drain_seconds may also lower the limits, for slow disks");
+MODULE_PARM_DESC(drain_tighten, "drain_seconds bounds what is dirty, and what sync waits for");
 
 static struct weir_drain drain;		/* the beat's */
 static bool ready;			/* set_seconds() may hook */
@@ -91,6 +91,12 @@ bool weir_drain_wanted(void)
 	return READ_ONCE(seconds) || READ_ONCE(drain.limit);
 }
 
+/* Is what a sync waits for bounded, too? */
+bool weir_drain_bounds_sync(void)
+{
+	return READ_ONCE(seconds) && READ_ONCE(tighten) && !READ_ONCE(weir_observe);
+}
+
 /* The beat has the host's limits. */
 void weir_drain_beat(u64 thresh, u64 bg_thresh)
 {
@@ -101,6 +107,8 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 		last.ns = 0;
 		return;
 	}
+	if (weir_drain_bounds_sync())
+		weir_hooks_arm_wait();
 	if (!last.ns) {
 		weir_drain_start(&drain);
 		sample(&beat);

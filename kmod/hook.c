@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two functions of the kernel, replaced by wrappers of weir's.
+ * Three functions of the kernel, replaced by wrappers of weir's: two of the
+ * throttle's, and where sync waits, which is hooked for drain_tighten alone.
  *
  * An ftrace_ops with IPMODIFY sends whoever enters a hooked function to weir's
  * wrapper instead.  The wrapper is ordinary C in the same task: it may be
@@ -8,7 +9,7 @@
  * out.  It calls it past its ftrace site, so other users of ftrace (a kprobe,
  * a BPF program) see each call once.
  *
- * IPMODIFY is exclusive per function.  Where a livepatch has one of the two
+ * IPMODIFY is exclusive per function.  Where a livepatch has one of the throttle's
  * already, arming fails with EBUSY and the patch stays alone; a livepatch that
  * comes later is refused by the kernel until weir is unloaded.  A kprobe that
  * changes the instruction pointer has no such promise: beside a BPF trampoline
@@ -20,7 +21,7 @@
  * calls (arm64), it is a call through a pointer: compat.h.
  *
  * Unloading.  A task may be anywhere in a wrapper, and one that sleeps counts as
- * gone for synchronize_rcu_tasks().  Only the pass sleeps, so its wrapper counts
+ * gone for synchronize_rcu_tasks().  Where one may sleep, the wrapper counts
  * tasks inside, per CPU: a task may leave on another CPU than it entered on,
  * and once none can enter, the sum only falls.  A first grace period lets
  * those between the ftrace site and the count arrive, a second lets those
@@ -82,6 +83,17 @@ int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return static_call(weir_rest_of_pass)(wb, pages_dirtied, flags);
 }
 
+/* What the kernel calls instead of filemap_fdatawait_keep_errors(). */
+static int wait_wrapper(struct address_space *mapping)
+{
+	int ret;
+
+	this_cpu_inc(inside);
+	ret = weir_sync_wait(mapping);
+	this_cpu_dec(inside);
+	return ret;
+}
+
 /* What the kernel calls instead of domain_dirty_limits(). */
 static void limits_wrapper(void *dtc)
 {
@@ -107,9 +119,12 @@ static void notrace redirect(unsigned long ip, unsigned long parent_ip,
 	weir_ftrace_set_ip(fregs, hook->wrapper);
 }
 
-enum { PASS, LIMITS };
+enum { PASS, LIMITS, THROTTLE, WAIT = THROTTLE };
 
-/* What a livepatch is likelier to have comes first: then nothing is patched in vain. */
+/*
+ * Of the throttle's, what a livepatch is likelier to have comes first: then nothing is
+ * patched in vain.
+ */
 static struct hook hooks[] = {
 	[PASS] = {
 		.wrapper = (unsigned long)pass_wrapper,
@@ -118,10 +133,13 @@ static struct hook hooks[] = {
 	[LIMITS] = {
 		.wrapper = (unsigned long)limits_wrapper,
 	},
+	[WAIT] = {
+		.wrapper = (unsigned long)wait_wrapper,
+	},
 };
 
 /* Find the ftrace sites of the functions at these addresses; a message names what has none. */
-int weir_hooks_find(unsigned long pass, unsigned long limits)
+int weir_hooks_find(unsigned long pass, unsigned long limits, unsigned long wait)
 {
 	unsigned long rest[ARRAY_SIZE(hooks)];
 	int i;
@@ -130,6 +148,8 @@ int weir_hooks_find(unsigned long pass, unsigned long limits)
 	hooks[PASS].address = pass;
 	hooks[LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
 	hooks[LIMITS].address = limits;
+	hooks[WAIT].function = weir_function(WEIR_FUNCTION_WAIT)->name;
+	hooks[WAIT].address = wait;
 	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
 		rest[i] = weir_ftrace_location(hooks[i].address);
 		if (!rest[i]) {
@@ -183,7 +203,7 @@ static void unset(struct hook *hook)
 }
 
 /*
- * Hook both functions.  Only the beat does.  -EBUSY, and the function in
+ * Hook both functions of the throttle.  Only the beat does.  -EBUSY, and the function in
  * @taken, if a livepatch or another exclusive user of ftrace has one of them.
  */
 int weir_hooks_arm(const char **taken)
@@ -192,7 +212,7 @@ int weir_hooks_arm(const char **taken)
 
 	if (armed)
 		return 0;
-	for (i = 0; !err && i < ARRAY_SIZE(hooks); i++) {
+	for (i = 0; !err && i < THROTTLE; i++) {
 		err = set(&hooks[i]);
 		if (err == -EBUSY)
 			*taken = hooks[i].function;
@@ -201,6 +221,24 @@ int weir_hooks_arm(const char **taken)
 	while (err && i--)
 		unset(&hooks[i]);
 	return err;
+}
+
+/*
+ * Hook where sync waits.  Only the beat does.  What has it already may go away, but not
+ * so soon that each beat should try, which patches code for nothing.
+ */
+void weir_hooks_arm_wait(void)
+{
+	static unsigned long next;	/* jiffies */
+	int err;
+
+	if (hooks[WAIT].set || (next && time_before(jiffies, next)))
+		return;
+	next = jiffies + TELL_AFTER_JIFFIES;
+	err = set(&hooks[WAIT]);
+	if (err)
+		pr_warn_ratelimited("sync may wait for longer than drain_seconds: %s() cannot be hooked (error %d)\n",
+				    hooks[WAIT].function, err);
 }
 
 /* Let the kernel's functions run again.  Tasks may still be in a wrapper. */
@@ -222,6 +260,7 @@ void weir_hooks_close(void)
 	WRITE_ONCE(weir_leaving, true);
 	WRITE_ONCE(armed, false);
 	unset(&hooks[PASS]);
+	unset(&hooks[WAIT]);
 }
 
 bool weir_hooks_armed(void)
@@ -252,19 +291,20 @@ static void unset_surely(struct hook *hook)
 }
 
 /*
- * Unhook all and wait until no task is in this module's code.  The limits let a
- * task go after the pause that it is in, at most 200 ms; they are hooked for it
- * if they are not.  One on a strictlimit device, such as a FUSE filesystem whose
- * server does not answer, stays until the device is below its limit or the task
- * is killed; so does any task while the limits cannot be hooked, or
- * kernel.ftrace_enabled=0 silences them.  Every ten seconds the log names such
- * tasks.
+ * Unhook all and wait until no task is in this module's code.  Whoever waits for
+ * writeback leaves when that is done.  The limits let a task go after the pause that
+ * it is in, at most 200 ms; they are hooked for it if they are not.  One on a
+ * strictlimit device, such as a FUSE filesystem whose server does not answer, stays
+ * until the device is below its limit or the task is killed; so does any task while
+ * the limits cannot be hooked, or kernel.ftrace_enabled=0 silences them.  Every ten
+ * seconds the log names such tasks.
  */
 void weir_hooks_drain(void)
 {
 	unsigned int waited;
 
 	unset_surely(&hooks[PASS]);
+	unset_surely(&hooks[WAIT]);
 	synchronize_rcu_tasks();
 	/* may fail: then they leave when the kernel lets them */
 	if (tasks_inside())

@@ -3,8 +3,8 @@
  * weir: every cgroup its own control over dirty pages, on the running kernel.
  *
  * The kernel throttles writers in balance_dirty_pages() by two domains, the
- * host's and the cgroup's.  weir hooks two functions (hook.c) and changes as
- * little as it can:
+ * host's and the cgroup's.  weir hooks two functions (hook.c), and with drain_tighten
+ * a third (sync.c), and changes as little as it can:
  *
  *   memory.dirty_min (floor)       the writer's pass is left out while its
  *                                  cgroup holds less than its floor    pass.c

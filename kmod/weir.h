@@ -35,9 +35,10 @@ unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
 void weir_global_limits(unsigned long *background, unsigned long *limit);
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
 
-/* hook.c: two functions of the kernel, replaced by wrappers */
-int weir_hooks_find(unsigned long pass, unsigned long limits);
+/* hook.c: functions of the kernel, replaced by wrappers */
+int weir_hooks_find(unsigned long pass, unsigned long limits, unsigned long wait);
 int weir_hooks_arm(const char **taken);
+void weir_hooks_arm_wait(void);
 extern bool weir_leaving;
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);
@@ -411,6 +412,7 @@ u64 weir_drain_thresh(u64 thresh);
 u64 weir_drain_limit(void);
 u64 weir_drain_rate(void);
 bool weir_drain_scarce(void);
+bool weir_drain_bounds_sync(void);
 #else
 static inline int weir_drain_create(void) { return 0; }
 static inline void weir_drain_close(void) { }
@@ -422,7 +424,11 @@ static inline u64 weir_drain_thresh(u64 thresh) { return thresh; }
 static inline u64 weir_drain_limit(void) { return 0; }
 static inline u64 weir_drain_rate(void) { return 0; }
 static inline bool weir_drain_scarce(void) { return false; }
+static inline bool weir_drain_bounds_sync(void) { return false; }
 #endif
+
+/* sync.c: what sync waits for */
+int weir_sync_wait(struct address_space *mapping);
 
 /* floor.c: what a writer's pass finds under the floors of its path */
 struct weir_floor_pass weir_floor_look(struct weir_group *group,

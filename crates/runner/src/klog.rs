@@ -54,7 +54,11 @@ const RULE: &str = "==================================================";
 /// What follows the names of weir's functions.
 const WEIR: &str = "[weir]";
 /// What weir wraps: what runs below one of these, the kernel does by itself.
-const WRAPPED: &[&str] = &["balance_dirty_pages", "domain_dirty_limits"];
+const WRAPPED: &[&str] = &[
+    "balance_dirty_pages",
+    "domain_dirty_limits",
+    "filemap_fdatawait_range_keep_errors",
+];
 
 /// The messages that mean trouble, in order.
 ///
