@@ -12,13 +12,24 @@
  *   limit = 2 x T x drain - background        so that freerun = T x drain
  *
  * but no higher than 60 % of dirtyable memory: reclaim keeps 40 % of it to take
- * at once.  Without the option to tighten, never below the kernel's own limit.
+ * at once; and never below the kernel's own limit.
+ *
+ * Tightened, it is the limit itself, and below the kernel's own, too:
+ *
+ *   limit = 3/4 x T x drain
+ *
+ * What is dirty at any moment is on disk T seconds later.  A sync has that to
+ * write, and what becomes dirty meanwhile: 2 x T (kmod/sync.c).  The quarter is for
+ * the journal's commit, which queues behind data, and for what drain is off by.
  *
  * Drain is pages whose writeback was *completed*, on the whole host, counted
  * only while there is more dirty than the background level or writers are
  * throttled, because only then do disks write as fast as they can; an idle host
- * is not a slow one.  It is averaged over ten seconds, and trusted after two.  (A device's own bandwidth
- * estimate begins with a guess of 100 MB/s, once per cgroup.)
+ * is not a slow one.  ext4 completes all that one call has submitted at once, seconds
+ * of a slow disk's work: so beats without any are added to the next with, and what
+ * was in flight when disks were last busy counts, too.  It is averaged over ten
+ * seconds, and trusted after two.  (A device's own bandwidth estimate begins with
+ * a guess of 100 MB/s, once per cgroup.)
  *
  * Down.  What is withdrawn is withdrawn at once as far as nobody holds it; from
  * there the limit stays a 32nd above what is dirty and follows that down.  The
@@ -44,6 +55,8 @@
 
 #define WINDOW_MS	10000ULL
 #define TRUSTED_MS	2000ULL
+/* A disk that completes nothing for so long has stopped. */
+#define SILENT_MS	60000ULL
 /* Dirtyable memory is compared with itself about this long ago. */
 #define TREND_MS	2000ULL
 /* A tightened limit leaves this much: 4 MiB. */
@@ -88,15 +101,31 @@ static int busy(const struct weir_drain *drain,
 /* Learn from one beat how fast the disks drain. */
 static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat)
 {
+	weir_u64 elapsed_ms = weir_add(beat->elapsed_ms, drain->silent_ms);
+	weir_u64 written = weir_saturate(beat->written);
+	weir_u64 in_flight = drain->in_flight;
+	int is_busy = busy(drain, beat);
 	weir_u64 rate;
 
-	if (!busy(drain, beat) || !beat->elapsed_ms ||
+	drain->silent_ms = 0;
+	drain->in_flight = is_busy ? weir_saturate(beat->writeback) :
+			   in_flight > written ? in_flight - written : 0;
+	if ((!is_busy && !in_flight) || !beat->elapsed_ms ||
 	    beat->elapsed_ms > WINDOW_MS)
 		return;
-	rate = weir_saturate(beat->written) * 1000 / beat->elapsed_ms;
-	drain->seen_ms = least(drain->seen_ms + beat->elapsed_ms, WINDOW_MS);
-	drain->rate = towards(drain->rate, weir_saturate(rate),
-			      beat->elapsed_ms, drain->seen_ms);
+	if (!written && elapsed_ms < SILENT_MS) {
+		drain->silent_ms = elapsed_ms;
+		return;
+	}
+	/* a server that has gone with pages in flight does not make disks slow */
+	if (!written && !is_busy) {
+		drain->in_flight = 0;
+		return;
+	}
+	rate = weir_saturate(written * 1000 / elapsed_ms);
+	elapsed_ms = least(elapsed_ms, WINDOW_MS);
+	drain->seen_ms = least(drain->seen_ms + elapsed_ms, WINDOW_MS);
+	drain->rate = towards(drain->rate, rate, elapsed_ms, drain->seen_ms);
 }
 
 /* Non-zero if this beat shows that memory is scarce. */
@@ -127,19 +156,16 @@ static weir_u64 wanted(const struct weir_drain *drain,
 	weir_u64 freerun = weir_freerun(thresh, bg_thresh);
 	weir_u64 drained = weir_saturate(drain->rate *
 				least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
+	weir_u64 tight = drained - drained / 4;
 	weir_u64 limit;
 
 	if (!beat->seconds || drain->seen_ms < TRUSTED_MS)
 		return thresh;
-	if (drained < freerun) {
-		if (!beat->tighten)
-			return thresh;
-		limit = weir_share(thresh, drained, freerun);
-		return limit > LEAST ? limit : least(LEAST, thresh);
-	}
-	if (drain->calm_ms < WEIR_DRAIN_CALM_MS)
+	if (beat->tighten && tight < thresh)
+		return tight > LEAST ? tight : least(LEAST, thresh);
+	if (drained < freerun || drain->calm_ms < WEIR_DRAIN_CALM_MS)
 		return thresh;
-	limit = least(2 * drained - bg_thresh, most);
+	limit = least(beat->tighten ? tight : 2 * drained - bg_thresh, most);
 	return limit > thresh ? limit : thresh;
 }
 

@@ -256,6 +256,8 @@ weir_u64 weir_subtree_add(struct weir_subtree *subtree, struct weir_tally *chang
 struct weir_drain {
 	weir_u64 rate;		/* completed pages per second */
 	weir_u64 seen_ms;	/* busy time that the rate is made of */
+	weir_u64 in_flight;	/* when last busy, and not completed since */
+	weir_u64 silent_ms;	/* without a completion, to be added to the next */
 	weir_u64 calm_ms;	/* since memory was last seen scarce */
 	weir_u64 dirtyable;	/* as it was of late */
 	weir_u64 limit;		/* in force instead of the kernel's, 0 = none */
@@ -275,7 +277,7 @@ struct weir_drain_beat {
 	weir_u64 kswapd_taken;
 	weir_u64 direct_scanned;
 	weir_u32 memory_stall_percent;	/* PSI memory, some, ten seconds */
-	weir_u32 tighten;	/* may also go below the kernel's limit */
+	weir_u32 tighten;	/* the limit is for so many seconds, not freerun */
 };
 
 /* What the host's domain is amended by, and what a cgroup's follows. */

@@ -30,6 +30,10 @@ pub struct Drain {
     pub rate: u64,
     /// Busy milliseconds the rate is made of.
     pub seen_ms: u64,
+    /// Pages in flight when the disks were last busy, and not completed since.
+    pub in_flight: u64,
+    /// Milliseconds without a completed page, to be added to the next beat.
+    pub silent_ms: u64,
     /// Milliseconds since memory was last seen scarce.
     pub calm_ms: u64,
     /// Dirtyable memory as it was of late.
@@ -67,7 +71,7 @@ pub struct Beat {
     pub direct_scanned: u64,
     /// PSI memory, some, over ten seconds.
     pub memory_stall_percent: u32,
-    /// May also go below the kernel's limit.
+    /// The limit is for so many seconds, not freerun, and may be below the kernel's.
     pub tighten: u32,
 }
 
@@ -76,6 +80,8 @@ impl Default for Drain {
         let mut drain = Drain {
             rate: 0,
             seen_ms: 0,
+            in_flight: 0,
+            silent_ms: 0,
             calm_ms: 0,
             dirtyable: 0,
             limit: 0,
@@ -250,12 +256,55 @@ mod tests {
         assert!(after(400, drain, tight).limit < held);
         let drained = Beat {
             dirty: 20 * M,
+            writeback: 0,
             ..tight
         };
         let limit = after(1, drain, drained).limit;
         assert!(
-            (30 * M..50 * M).contains(&limit),
-            "1 MB/s: 30 s to freerun, at 3/4 of the limit; {limit}"
+            (21 * M..28 * M).contains(&limit),
+            "1 MB/s: the limit is 3/4 of what drains in 30 s; {limit}"
+        );
+    }
+
+    /// ext4 completes all that one call submitted at once, here after three seconds without any.
+    #[test]
+    fn what_is_completed_at_once_counts_though_nothing_is_dirty_by_then() {
+        let waits = Beat { written: 0, ..BUSY };
+        let done = Beat {
+            dirty: 0,
+            writeback: 0,
+            written: 90 * M,
+            ..BUSY
+        };
+        let flown = Beat {
+            writeback: 90 * M,
+            ..waits
+        };
+        let mut drain = after(50, Drain::default(), BUSY);
+        for _ in 0..20 {
+            drain = after(14, drain, flown);
+            drain = after(1, drain, done);
+        }
+        assert_eq!(drain.rate, 30 * M);
+        let idle = Beat { written: 1, ..done };
+        assert_eq!(after(50, drain, idle).rate, drain.rate, "idle is not slow");
+        let mut slow = drain;
+        for _ in 0..20 {
+            slow = after(74, slow, flown);
+            slow = after(1, slow, done);
+        }
+        assert_eq!(slow.rate, 6 * M, "90 MB in 15 s, longer than the average");
+        assert_eq!(after(500, slow, flown).rate, 0, "stopped");
+        let gone = after(1, drain, flown);
+        let stuck = Beat {
+            writeback: 90 * M,
+            written: 0,
+            ..done
+        };
+        assert_eq!(
+            after(500, gone, stuck).rate,
+            gone.rate,
+            "a server that has gone"
         );
     }
 

@@ -135,8 +135,10 @@ const weir_u64 weir_layout_host[] = {
 
 const weir_u64 weir_layout_drain[] = {
 	sizeof(struct weir_drain),
-	AT(weir_drain, rate), AT(weir_drain, seen_ms), AT(weir_drain, calm_ms),
-	AT(weir_drain, dirtyable), AT(weir_drain, limit),
+	AT(weir_drain, rate), AT(weir_drain, seen_ms),
+	AT(weir_drain, in_flight), AT(weir_drain, silent_ms),
+	AT(weir_drain, calm_ms), AT(weir_drain, dirtyable),
+	AT(weir_drain, limit),
 };
 
 const weir_u64 weir_layout_drain_beat[] = {

@@ -34,7 +34,7 @@ mod c {
         pub static weir_layout_tally: [u64; 4];
         pub static weir_layout_subtree: [u64; 5];
         pub static weir_layout_host: [u64; 2];
-        pub static weir_layout_drain: [u64; 6];
+        pub static weir_layout_drain: [u64; 8];
         pub static weir_layout_drain_beat: [u64; 14];
         pub static weir_layout_drain_host: [u64; 6];
         pub static weir_layout_drain_constants: [u64; 3];
@@ -151,6 +151,8 @@ fn structs_agree_with_the_header() {
         drain::Drain,
         rate,
         seen_ms,
+        in_flight,
+        silent_ms,
         calm_ms,
         dirtyable,
         limit

@@ -66,9 +66,9 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn drain()(rate in pages(), seen_ms in pages(), calm_ms in pages(), dirtyable in pages(),
-               limit in pages())
-        -> Drain { Drain { rate, seen_ms, calm_ms, dirtyable, limit } }
+    fn drain()(rate in pages(), seen_ms in pages(), in_flight in pages(), silent_ms in pages(),
+               calm_ms in pages(), dirtyable in pages(), limit in pages())
+        -> Drain { Drain { rate, seen_ms, in_flight, silent_ms, calm_ms, dirtyable, limit } }
 }
 prop_compose! {
     fn beat()(limits in limits(), seconds in 0..100u64, elapsed_ms in prop_oneof![Just(200), pages()],
