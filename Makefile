@@ -34,7 +34,7 @@ TWIN := dirty-knobs bandwidth io-psi io-psi-scarce no-knob rate-based-10dd floor
 COMPARED := dirty-knobs io-psi no-knob rate-based-10dd floor-sustained ceiling-ratio weight ceiling
 TWIN_GUESTS ?= 5
 # What is made for guests that count instructions.
-COUNTED := io-psi fsync
+COUNTED := io-psi fsync bounded-sync
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates

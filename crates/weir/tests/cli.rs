@@ -339,6 +339,7 @@ fn scenarios_show_on_the_twin_what_they_must() {
         "twin/ten-disks",
         "twin/nfs",
         "twin/containers",
+        "twin/bounded-sync",
         "io-psi-scarce",
     ] {
         weir()
