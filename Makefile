@@ -164,6 +164,13 @@ test-containers: setup deb ## real runtimes in a Debian guest that installs the 
 	@tools/setup.sh system
 	packaging/run.sh $(DEB_DIR)
 
+test-requests: setup deb ## units, Podman's Quadlet and Ansible in a Debian 13 guest (15 minutes)
+	@tools/setup.sh system
+	rm -rf $(TARGET)/requests
+	mkdir $(TARGET)/requests
+	cp $(DEB_DIR)/*.deb packaging/ansible/weir.yml $(TARGET)/requests
+	packaging/run.sh $(TARGET)/requests trixie packaging/requests
+
 nri: ## build weir-nri, which gives pods of Kubernetes their knobs, and weir-node, which labels nodes (needs Go)
 	@tools/setup.sh go
 	cd nri && $(GO_BUILD) -o $(KUBE_DIR)/programs/weir-nri .
@@ -217,4 +224,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: kernels arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-containers install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: kernels arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -31,9 +31,9 @@ case $suite in
 bookworm) # and what a rootless user needs
 	packages="$packages linux-image-6.12-cloud-amd64 linux-headers-6.12-cloud-amd64
 		podman crun runc uidmap slirp4netns containerd docker.io apparmor" ;;
-trixie)
+trixie) # with a podman that has Quadlet, and Ansible
 	packages="$packages linux-image-cloud-amd64 linux-headers-cloud-amd64
-		crun runc containerd" ;;
+		crun runc containerd podman ansible-core python3-apt" ;;
 *)
 	echo "image.sh: no such suite: '$suite': expected bookworm or trixie" >&2
 	exit 2 ;;

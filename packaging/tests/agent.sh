@@ -9,13 +9,6 @@ kept=/sys/fs/cgroup/system.slice/kept.service/memory.dirty_bytes
 main_pid() {
 	systemctl show --value -p MainPID weir-agent
 }
-# Debian's minimal system has no HTTP client, but bash has sockets.
-scrape() {
-	bash -c 'exec 3<>/dev/tcp/127.0.0.1/9759 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3'
-}
-scrapes() { # LINE
-	scrape | tr -d '\r' | grep -qxF -- "$1"
-}
 another_pid() { # PID
 	now=$(main_pid)
 	[ "$now" -gt 0 ] && [ "$now" != "$1" ]

@@ -96,3 +96,11 @@ writes() {
 	limits 8388608
 	"$@" dd if=/dev/zero of=/data/written bs=64k count=128 2>&1
 }
+
+# scrape: the agent's metrics. Debian's minimal system has no HTTP client, but bash has sockets.
+scrape() {
+	bash -c 'exec 3<>/dev/tcp/127.0.0.1/9759 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3'
+}
+scrapes() { # LINE
+	scrape | tr -d '\r' | grep -qxF -- "$1"
+}

@@ -101,6 +101,19 @@ pub fn id_of(path: &str) -> Option<&str> {
     path.rsplit('/').find_map(id_in)
 }
 
+/// The id of the container whose own cgroup this is. Not one that is called like a container's in
+/// another's, whose root can make it; and not that of Podman's helper.
+pub fn id_at(path: &str) -> Option<&str> {
+    let (above, name) = path.rsplit_once('/')?;
+    let is_own = !name.contains("-conmon-") && id_of(above).is_none();
+    id_in(name).filter(|_| is_own)
+}
+
+/// Whether a container with these notes is a pod's.
+pub fn is_pod(notes: &Notes) -> bool {
+    Pod::of(notes).is_some()
+}
+
 /// As in `docker-ID.scope`, `cri-containerd-ID.scope` or `ID`.
 fn id_in(name: &str) -> Option<&str> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
@@ -156,6 +169,26 @@ mod tests {
         }
         for path in ["/", "/system.slice/cron.service", "/a-0123456789abcdef"] {
             assert_eq!(id_of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_container_has_one_cgroup_of_its_own() {
+        let (a, b) = ("a".repeat(DIGITS), "b".repeat(DIGITS));
+        for path in [
+            format!("/system.slice/docker-{a}.scope"),
+            format!("/docker/{a}"),
+            format!("/system.slice/db.service/libpod-payload-{a}"),
+        ] {
+            assert_eq!(id_at(&path), Some(a.as_str()), "{path}");
+        }
+        for path in [
+            format!("/machine.slice/libpod-conmon-{a}.scope"),
+            format!("/machine.slice/libpod-{a}.scope/container"),
+            format!("/system.slice/docker-{b}.scope/docker-{a}.scope"),
+            "/system.slice/db.service".into(),
+        ] {
+            assert_eq!(id_at(&path), None, "{path}");
         }
     }
 

@@ -121,7 +121,7 @@ impl Controller for Enforcer {
         if let Some(read) = self.file.as_mut().and_then(PolicyFile::tick) {
             self.take(read);
         }
-        if self.scanned.elapsed() >= self.scan_every {
+        if self.reconciler.is_overdue() || self.scanned.elapsed() >= self.scan_every {
             self.scan();
         } else {
             self.reconciler.retry();
@@ -164,6 +164,14 @@ impl Controller for Enforcer {
             "weir_agent_writes",
             "Attempts to set a knob, by how they ended.",
         );
+        let mut requests = Family::gauge(
+            "weir_agent_requests",
+            "What units and containers ask for, by whether they get it.",
+        );
+        let (granted, refused) = self.reconciler.requests().count();
+        for (state, number) in [("granted", granted), ("refused", refused)] {
+            requests.add(&[("state", &Arc::from(state))], number);
+        }
         let mut reloads = Family::counter(
             "weir_agent_policy_reloads",
             "Times the policy was read again.",
@@ -205,6 +213,7 @@ impl Controller for Enforcer {
                 counts.watched,
             ),
             knobs,
+            requests,
             writes,
             Family::counter("weir_agent_scans", "Scans of all cgroups.").with(counts.scans),
             Family::counter("weir_agent_scanning", "Time that regular scans took.")

@@ -2,6 +2,7 @@
 //! What the agent says: a line for each thing it did or could not do, for people or (`--json`) for
 //! programs.
 
+use crate::setting::Origin;
 use config::problem::Problem;
 use knobs::Knob;
 use serde::Serialize;
@@ -25,7 +26,7 @@ pub enum Event {
         /// Address of the metrics.
         listen: String,
     },
-    /// A knob was set because of a rule.
+    /// A knob was set because a rule, a unit or a label says so.
     Set {
         /// Path of the cgroup.
         cgroup: String,
@@ -35,8 +36,9 @@ pub enum Event {
         from: String,
         /// What was written.
         to: String,
-        /// The rule's line.
-        line: usize,
+        /// Who says so.
+        #[serde(flatten)]
+        origin: Origin,
     },
     /// A knob whose rule is gone is again what it was.
     PutBack {
@@ -57,6 +59,16 @@ pub enum Event {
         knob: Knob,
         /// What it says.
         value: String,
+    },
+    /// What a unit or a label asks for is not granted; everything else is.
+    NotGranted {
+        /// Path of the cgroup.
+        cgroup: String,
+        /// Where it is asked for.
+        #[serde(flatten)]
+        origin: Origin,
+        /// Why it is not granted.
+        why: String,
     },
     /// A knob could not be read or written; it is tried again.
     Failed {
@@ -208,10 +220,10 @@ impl fmt::Display for Event {
                 knob,
                 from,
                 to,
-                line,
+                origin,
             } => write!(
                 f,
-                "{}: {} = {to}, was {} (rule at line {line})",
+                "{}: {} = {to}, was {} ({origin})",
                 cgroup.escape_debug(),
                 knob.file(),
                 from.escape_debug()
@@ -223,7 +235,7 @@ impl fmt::Display for Event {
                 to,
             } => write!(
                 f,
-                "{}: {} = {to} as before, was {} (no rule names it any more)",
+                "{}: {} = {to} as before, was {} (nothing names it any more)",
                 cgroup.escape_debug(),
                 knob.file(),
                 from.escape_debug()
@@ -238,6 +250,15 @@ impl fmt::Display for Event {
                 cgroup.escape_debug(),
                 knob.file(),
                 value.escape_debug()
+            ),
+            Event::NotGranted {
+                cgroup,
+                origin,
+                why,
+            } => write!(
+                f,
+                "error: {}: {origin}: {why}; ignored",
+                cgroup.escape_debug()
             ),
             Event::Failed { cgroup, knob, why } => write!(
                 f,

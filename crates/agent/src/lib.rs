@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! policy file ─► rules ─► reconciler ─► memory.dirty_*        run: one thread, ticks and bells
-//!                 inotify ─┘  └─► saved values, journal
+//! units, labels ─► requests ─┘ └─► saved values, journal         inotify tells of new cgroups
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
@@ -29,10 +29,12 @@ mod owed;
 mod policy_file;
 pub mod reclaim;
 pub mod reconciler;
+pub mod requests;
 pub mod rules;
 pub mod run;
 mod saved_limits;
 pub mod saved_values;
+pub mod setting;
 mod standing;
 mod step;
 mod thread;

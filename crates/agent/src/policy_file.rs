@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Device, inode, size, time of the last change; nothing if it is not there.
-type Look = Option<(u64, u64, u64, i64, i64)>;
+pub(crate) type Look = Option<(u64, u64, u64, i64, i64)>;
 
 /// A policy file and what it was like.
 pub struct PolicyFile {
@@ -57,7 +57,8 @@ impl PolicyFile {
     }
 }
 
-fn look(path: &Path) -> Look {
+/// What `stat` says of a file now.
+pub(crate) fn look(path: &Path) -> Look {
     let metadata = fs::metadata(path).ok()?;
     Some((
         metadata.dev(),

@@ -7,8 +7,10 @@
 
 use crate::journal::{Event, Journal};
 use crate::knob_file;
-use crate::rules::{Rules, Setting};
+use crate::requests::Requests;
+use crate::rules::Rules;
 use crate::saved_values::{Entry, SavedValues};
+use crate::setting::{Origin, Setting};
 use crate::standing::{Standing, Standings};
 use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
@@ -45,8 +47,8 @@ struct Change {
     knob: Knob,
     from: String,
     to: String,
-    /// The rule's line; none to put back what was there before.
-    line: Option<usize>,
+    /// Who says so; nobody to put back what was there before.
+    origin: Option<Origin>,
     /// The saved values' entry before.
     before: Option<Entry>,
 }
@@ -55,6 +57,7 @@ struct Change {
 pub struct Reconciler {
     tree: Tree,
     rules: Rules,
+    requests: Requests,
     saved: SavedValues,
     watch: Option<Watch>,
     journal: Journal,
@@ -65,8 +68,14 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Nothing is done before the first scan.
-    pub fn new(tree: Tree, rules: Rules, saved: SavedValues, journal: Journal) -> Reconciler {
+    /// Nothing is done before the first scan. `root` is the machine's root directory.
+    pub fn new(
+        root: &Path,
+        tree: Tree,
+        rules: Rules,
+        saved: SavedValues,
+        journal: Journal,
+    ) -> Reconciler {
         let watch = Watch::new()
             .map_err(|why| {
                 journal.say(&Event::Deaf {
@@ -75,6 +84,7 @@ impl Reconciler {
             })
             .ok();
         Reconciler {
+            requests: Requests::new(root, rules.requests, journal.clone()),
             tree,
             rules,
             saved,
@@ -90,6 +100,11 @@ impl Reconciler {
     /// The rules in effect.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// What units and containers ask for.
+    pub fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// What it listens to, if it does.
@@ -116,8 +131,14 @@ impl Reconciler {
 
     /// Puts other rules in effect.
     pub fn follow(&mut self, rules: Rules) {
+        self.requests.follow(rules.requests);
         self.rules = rules;
         self.scan();
+    }
+
+    /// Whether a scan is due before its time: systemd has read its units again.
+    pub fn is_overdue(&mut self) -> bool {
+        self.requests.have_changed()
     }
 
     /// Looks at everything.
@@ -130,6 +151,8 @@ impl Reconciler {
             .collect();
         self.saved
             .retain(|inode, path| there.contains(&(inode, path)));
+        let inodes: BTreeSet<u64> = places.iter().map(|place| place.inode).collect();
+        self.requests.retain(|inode| inodes.contains(&inode));
         self.save();
         let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
         self.standings
@@ -212,7 +235,7 @@ impl Reconciler {
             self.plan(place, &mut changes);
         }
         for change in &changes {
-            if change.line.is_some() {
+            if change.origin.is_some() {
                 self.saved
                     .note(&change.place, change.knob, &change.from, &change.to);
             }
@@ -225,10 +248,13 @@ impl Reconciler {
     }
 
     fn plan(&mut self, place: &Place, changes: &mut Vec<Change>) {
-        let wanted = self.rules.wanted(&place.path, place.delegated);
         let memory_max = || self.tree.memory_max(&place.directory);
-        let wanted: BTreeMap<Knob, Setting> = wanted
-            .into_iter()
+        let asked = self.requests.of(place).iter();
+        let ruled = self.rules.wanted(&place.path, place.delegated);
+        // Of two that name a knob the later one counts.
+        let wanted: BTreeMap<Knob, Setting> = asked
+            .map(|(knob, setting)| (*knob, setting))
+            .chain(ruled)
             .filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
             .collect();
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
@@ -247,17 +273,19 @@ impl Reconciler {
                 }
             };
             let before = self.saved.get(place, knob).cloned();
-            let (to, line) = match step(knob, &from, wanted.get(&knob), before.as_ref()) {
+            let (to, origin) = match step(knob, &from, wanted.get(&knob), before.as_ref()) {
                 Step::Stands => {
                     self.standings.put(place, knob, Standing::Set);
                     continue;
                 }
                 Step::Forget => {
                     self.saved.restore(place, knob, None);
+                    self.standings.remove(place, knob);
                     continue;
                 }
                 Step::Leave => {
                     self.saved.restore(place, knob, None);
+                    self.standings.remove(place, knob);
                     self.journal.say(&Event::Left {
                         cgroup: place.path.clone(),
                         knob,
@@ -265,7 +293,7 @@ impl Reconciler {
                     });
                     continue;
                 }
-                Step::Set(to, line) => (to, Some(line)),
+                Step::Set(to, origin) => (to, Some(origin)),
                 Step::PutBack(to) => (to, None),
             };
             changes.push(Change {
@@ -273,7 +301,7 @@ impl Reconciler {
                 knob,
                 from,
                 to,
-                line,
+                origin,
                 before,
             });
         }
@@ -285,25 +313,25 @@ impl Reconciler {
             knob,
             from,
             to,
-            line,
+            origin,
             before,
         } = change;
         if let Err(why) = knob_file::write(knob, &place.directory, &to) {
             self.saved.restore(&place, knob, before);
-            self.failed(&place, knob, &why, line.is_some());
+            self.failed(&place, knob, &why, origin.is_some());
             return;
         }
         self.counts.written += 1;
         let cgroup = place.path.clone();
-        let event = match line {
-            Some(line) => {
+        let event = match origin {
+            Some(origin) => {
                 self.standings.put(&place, knob, Standing::Set);
                 Event::Set {
                     cgroup,
                     knob,
                     from,
                     to,
-                    line,
+                    origin,
                 }
             }
             None => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy file: which cgroups get which knobs. Its sections `[tier]`, `[reclaim]` and
-//! `[[objective]]` have explanations of their own.
+//! The policy file: which cgroups get which knobs. Its sections `[requests]`, `[tier]`, `[reclaim]`
+//! and `[[objective]]` have explanations of their own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -26,6 +26,8 @@
 use crate::globs::{matches, patterns};
 use crate::objective::settings as objective;
 use crate::reclaim::settings as reclaim;
+use crate::requests::settings as requests;
+use crate::setting::{Origin, Setting};
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
 use config::reader::{self, Table, Value};
@@ -38,6 +40,8 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     rules: Vec<Rule>,
+    /// Whose requests are granted.
+    pub requests: requests::Settings,
     /// How tiers are kept.
     pub tier: Settings,
     /// Whether, and how, allocators are limited.
@@ -45,42 +49,6 @@ pub struct Rules {
     /// Bounds on waits, and who may be limited for them.
     pub objectives: Vec<objective::Settings>,
 }
-
-/// A value as a rule says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// What is written.
-    pub text: String,
-    /// What that stands for.
-    pub value: u64,
-    /// The value is percent of the cgroup's `memory.max`.
-    pub is_share: bool,
-    /// The line of the rule it comes from.
-    pub line: usize,
-}
-
-impl Setting {
-    /// The same for a cgroup that may hold `memory_max` bytes at most; nothing if it is to be a
-    /// share of what has no bound.
-    pub fn of(&self, memory_max: impl FnOnce() -> Option<u64>) -> Option<Setting> {
-        if !self.is_share {
-            return Some(self.clone());
-        }
-        // Whole pages, as the module would make of it, so that it reads back as it was written.
-        let pages = memory_max()? / PAGE * self.value / 100;
-        let bytes = pages.max(CEILING_PAGES) * PAGE;
-        Some(Setting {
-            text: bytes.to_string(),
-            value: bytes,
-            is_share: false,
-            line: self.line,
-        })
-    }
-}
-
-const PAGE: u64 = 4096;
-/// No ceiling is less.
-const CEILING_PAGES: u64 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
@@ -108,14 +76,20 @@ impl Rules {
         reader::read(
             file,
             text,
-            &["rule", "tier", "reclaim", "objective"],
+            &["rule", "requests", "tier", "reclaim", "objective"],
             |root| {
                 let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
+                let requests = root.optional("requests");
                 let tier = root.optional("tier");
                 let reclaim = root.optional("reclaim");
                 let objectives = root.tables("objective", objective::KEYS);
                 Rules {
                     rules: tables.iter().map(rule).collect(),
+                    requests: requests
+                        .and_then(|requests| requests.table(requests::KEYS))
+                        .map_or_else(requests::Settings::usual, |table| {
+                            requests::Settings::read(&table)
+                        }),
                     tier: tier
                         .and_then(|tier| tier.table(settings::KEYS))
                         .map_or_else(Settings::default, |table| Settings::read(&table)),
@@ -189,31 +163,11 @@ fn knobs(line: usize, value: &Value) -> Option<BTreeMap<Knob, Setting>> {
         let Some(text) = value.scalar() else {
             continue;
         };
-        let share = text.trim().strip_suffix('%').and_then(|n| n.parse().ok());
-        if let (Knob::DirtyBytes, Some(percent @ 1..=100)) = (knob, share) {
-            let setting = Setting {
-                text: text.trim().into(),
-                value: percent,
-                is_share: true,
-                line,
-            };
-            set.insert(knob, setting);
-            continue;
-        }
-        match knob.parse(&text) {
-            Ok(number) => {
-                let text = text.trim().to_string();
-                set.insert(
-                    knob,
-                    Setting {
-                        text,
-                        value: number,
-                        is_share: false,
-                        line,
-                    },
-                );
+        match Setting::parse(knob, &text, Origin::Line(line)) {
+            Ok(setting) => {
+                set.insert(knob, setting);
             }
-            Err(why) => value.complain(why.to_string()),
+            Err(why) => value.complain(why),
         }
     }
     Some(set)

@@ -124,7 +124,7 @@ fn go_on(
         journal.clone(),
     );
     let stalls = Stalls::new(&options.root, &tree, options.max_stalls, journal);
-    let reconciler = Reconciler::new(tree, rules, saved, journal.clone());
+    let reconciler = Reconciler::new(&options.root, tree, rules, saved, journal.clone());
     let every = options.scan_every;
     let enforcer = Enforcer::start(reconciler, file, journal.clone(), every, others);
     let mut controllers: Vec<Box<dyn Controller>> = vec![

@@ -11,9 +11,12 @@
 //! 4194304     0 -> 16M         none    left: another program wrote it
 //! 16777216    -                16M     nothing, and nothing will be put back: it was so before
 //! ```
+//!
+//! A label counts only where the knob would be at its default without it: an image brings labels,
+//! and is not to lift what somebody has set.
 
-use crate::rules::Setting;
 use crate::saved_values::Entry;
+use crate::setting::{Origin, Setting};
 use knobs::Knob;
 
 /// One step towards the rules.
@@ -21,8 +24,8 @@ use knobs::Knob;
 pub enum Step {
     /// It is as its rule says.
     Stands,
-    /// Write this because of the rule at this line.
-    Set(String, usize),
+    /// Write this, and who says so.
+    Set(String, Origin),
     /// Write this, which is what was found.
     PutBack(String),
     /// It is what was found: the entry has done its duty.
@@ -35,9 +38,15 @@ pub enum Step {
 pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry>) -> Step {
     let same = |value: u64| knob.parse(says) == Ok(value);
     let same_text = |text: &str| knob.parse(text).is_ok_and(same);
+    let otherwise = match entry {
+        Some(entry) if same_text(&entry.written) => &entry.found,
+        _ => says,
+    };
+    let gives_way = |rule: &&Setting| matches!(rule.origin, Origin::Label(_));
+    let rule = rule.filter(|rule| !gives_way(rule) || knob.is_default(otherwise));
     match (rule, entry) {
         (Some(rule), _) if same(rule.value) => Step::Stands,
-        (Some(rule), _) => Step::Set(rule.text.clone(), rule.line),
+        (Some(rule), _) => Step::Set(rule.text.clone(), rule.origin.clone()),
         (None, Some(entry)) if same_text(&entry.found) => Step::Forget,
         (None, Some(entry)) if same_text(&entry.written) => Step::PutBack(entry.found.clone()),
         (None, Some(_)) => Step::Leave,
@@ -57,7 +66,7 @@ mod tests {
             text: "16M".into(),
             value: 16 << 20,
             is_share: false,
-            line: 3,
+            origin: Origin::Line(3),
         };
         let place = Place {
             directory: "/".into(),
@@ -68,7 +77,7 @@ mod tests {
         let entry = Entry::new(&place, Knob::DirtyMin, "0", "16M");
         let step = |says, rule, entry| step(Knob::DirtyMin, says, rule, entry);
         let (rule, entry) = (Some(&rule), Some(&entry));
-        let set = Step::Set("16M".into(), 3);
+        let set = Step::Set("16M".into(), Origin::Line(3));
         assert_eq!(step("0", rule, None), set);
         assert_eq!(step("16777216", rule, entry), Step::Stands);
         assert_eq!(step("4194304", rule, entry), set);
@@ -77,5 +86,28 @@ mod tests {
         assert_eq!(step("4194304", None, entry), Step::Leave);
         assert_eq!(step("16777216", rule, None), Step::Stands);
         assert_eq!(step("what no module says", rule, entry), set);
+    }
+
+    #[test]
+    fn a_label_gives_way_to_what_was_set() {
+        let origin = Origin::Label("weir.dev/dirty-bytes".into());
+        let label = Setting::parse(Knob::DirtyBytes, "64M", origin.clone()).expect("valid");
+        let place = Place {
+            directory: "/".into(),
+            path: "/a".into(),
+            inode: 1,
+            delegated: false,
+        };
+        let entry = |found| Entry::new(&place, Knob::DirtyBytes, found, "64M");
+        let step = |says, entry: Option<&Entry>| step(Knob::DirtyBytes, says, Some(&label), entry);
+        let (own, others) = (entry("max"), entry("1048576"));
+        let set = Step::Set("64M".into(), origin.clone());
+        assert_eq!(step("max", None), set);
+        assert_eq!(step("67108864", Some(&own)), Step::Stands);
+        assert_eq!(step("max", Some(&own)), set, "the module was loaded anew");
+        assert_eq!(step("1048576", None), Step::Forget);
+        assert_eq!(step("1048576", Some(&own)), Step::Leave);
+        let back = Step::PutBack("1048576".into());
+        assert_eq!(step("67108864", Some(&others)), back);
     }
 }

@@ -91,7 +91,7 @@ fn reconciler(dir: &tempfile::TempDir, policy: &str, said: &Arc<Mutex<Vec<u8>>>)
     let tree = Tree::at(&dir.path().join("cgroup")).expect("a hierarchy");
     let saved = SavedValues::open(&dir.path().join("run/agent.json")).expect("readable");
     let journal = Journal::new(Said(Arc::clone(said)), false);
-    Reconciler::new(tree, rules(policy), saved, journal)
+    Reconciler::new(dir.path(), tree, rules(policy), saved, journal)
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_rule_that_goes_leaves_what_was_there_before() {
     assert_eq!(
         bench.said(),
         "/pods/c: memory.dirty_min stays 1 (its rule is gone, but another program changed it since)\n\
-         /pods/a: memory.dirty_min = 8388608 as before, was 16M (no rule names it any more)\n"
+         /pods/a: memory.dirty_min = 8388608 as before, was 16M (nothing names it any more)\n"
     );
     assert_eq!(
         bench.floor("pods/b"),
@@ -345,4 +345,40 @@ fn a_share_of_memory_follows_memory_max() {
         bench.write(cgroup, "memory.max", "max");
     }
     assert_eq!(ceiling(&mut bench), "max", "put back");
+}
+
+#[test]
+fn a_unit_gets_what_it_asks_for_but_for_what_a_rule_says() {
+    let mut bench = Bench::new("");
+    bench.make("db.service");
+    let drop_ins = bench.dir.path().join("etc/systemd/system/db.service.d");
+    let (file, units) = (
+        drop_ins.join("weir.conf"),
+        bench.dir.path().join("run/systemd"),
+    );
+    fs::create_dir_all(&drop_ins).expect("made");
+    fs::create_dir_all(&units).expect("made");
+    fs::write(&file, "[Service]\nX-Weir-DirtyMin=16M\n").expect("written");
+    assert!(bench.reconciler.is_overdue(), "systemd is there now");
+    bench.reconciler.scan();
+    assert_eq!(
+        bench.said(),
+        "/db.service: memory.dirty_min = 16M, was 0 \
+         (X-Weir-DirtyMin in /etc/systemd/system/db.service.d/weir.conf)\n"
+    );
+    let rule = "[[rule]]\ncgroup = \"/*.service\"\nset = { \"memory.dirty_min\" = \"8M\" }\n";
+    bench.reconciler.follow(rules(rule));
+    assert_eq!(bench.floor("db.service"), "8M");
+    bench.reconciler.follow(rules(""));
+    assert_eq!(bench.floor("db.service"), "16M");
+    fs::remove_file(&file).expect("removed");
+    assert!(!bench.reconciler.is_overdue());
+    fs::create_dir(units.join("generator")).expect("made");
+    assert!(bench.reconciler.is_overdue());
+    bench.said();
+    bench.reconciler.scan();
+    assert_eq!(
+        bench.said(),
+        "/db.service: memory.dirty_min = 0 as before, was 16M (nothing names it any more)\n"
+    );
 }

@@ -73,7 +73,7 @@ fn knobs_are_kept_through_reloads_and_restarts() {
     assert_eq!(
         said,
         [
-            "/pods.slice/batch.scope: memory.dirty_min = 0 as before, was 16M (no rule names it any more)",
+            "/pods.slice/batch.scope: memory.dirty_min = 0 as before, was 16M (nothing names it any more)",
             "/pods.slice/db.scope: memory.dirty_min = 32M, was 16M (rule at line 1)",
         ]
     );
@@ -84,7 +84,7 @@ fn knobs_are_kept_through_reloads_and_restarts() {
     let mut agent = Agent::start(&machine, &policy, &[]);
     assert_eq!(
         agent.says(),
-        "/pods.slice/db.scope: memory.dirty_min = 0 as before, was 32M (no rule names it any more)"
+        "/pods.slice/db.scope: memory.dirty_min = 0 as before, was 32M (nothing names it any more)"
     );
     assert_eq!(agent.end(), ["ended; knobs stay as they are"]);
 }
