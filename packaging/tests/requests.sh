@@ -21,9 +21,10 @@ policy() {
 	printf '%b\n' "$1" >$policy
 	systemctl reload weir-agent
 }
-# container_knob RUNTIME NAME FILE: in the container's own cgroup
+# container_knob RUNTIME NAME FILE: in the container's own cgroup; crun makes another below it
 container_knob() {
-	knob "$($1 inspect -f '{{.State.Pid}}' "$2")" "$3"
+	own=$(group_of "$($1 inspect -f '{{.State.Pid}}' "$2")")
+	cat "/sys/fs/cgroup${own%/container}/memory.$3"
 }
 # starts RUNTIME NAME OPTION...: in the background
 starts() {
@@ -33,7 +34,7 @@ starts() {
 }
 
 echo "# $(systemctl --version | head -n 1)"
-policy ""
+echo >$policy
 ok "the agent starts" systemctl restart weir-agent
 
 # Which systemd takes without a word.
@@ -100,7 +101,11 @@ unit_file $units/a-b@.service "[Service]\nExecStart=/bin/sleep infinity"
 n_file=0
 for at in etc/systemd/system.control run/systemd/system.control etc/systemd/system run/systemd/system \
 	usr/local/lib/systemd/system usr/lib/systemd/system; do
-	for name in a-b@1.service a-b@.service a-@1.service a-@.service a-.service service; do
+	case $at in
+	etc/systemd/system | run/systemd/system) names="a-b@1.service a-b@.service a-@1.service a-@.service a-.service service" ;;
+	*) names=a-b@.service ;;
+	esac
+	for name in $names; do
 		n_file=$((n_file + 1))
 		unit_file /$at/$name.d/weir-order.conf "[Unit]\nDescription=$((n_file * 1048576))\n[Service]\nX-Weir-DirtyBytes=${n_file}M"
 	done

@@ -35,8 +35,10 @@ printf '[requests]\ncontainers = "all"\n' >/etc/weir/agent.toml
 systemctl restart weir-agent
 ok "root's container asks for a floor" podman run -d --name roots --network=none --annotation $ask $image /bin/sh -c "$forever"
 group=$(group_of "$(podman inspect -f '{{.State.Pid}}' roots)")
+group=${group%/container} # which crun makes
 ok "a user's asks for the same" as_owner podman run -d --name asks --network=none --annotation $ask $image /bin/sh -c "$forever"
 mine=$(group_of "$(as_owner podman inspect -f '{{.State.Pid}}' asks)")
+mine=${mine%/container}
 ok "a user's unit does" sh -c '
 	mkdir -p /home/owner/.config/systemd/user
 	printf "[Service]\nExecStart=/bin/sleep infinity\nX-Weir-DirtyMin=4M\n" >/home/owner/.config/systemd/user/mine.service'

@@ -23,6 +23,7 @@ mod http;
 pub mod journal;
 mod knob_file;
 mod limits;
+mod look;
 pub mod metrics;
 pub mod objective;
 mod owed;

@@ -5,14 +5,10 @@
 //! copy that is not done yet would be half a policy. However it was changed (written over, renamed
 //! over, a link pointed elsewhere), it shows in what `stat` says.
 
+use crate::look::{Look, look};
 use crate::rules::Rules;
 use config::problem::Problems;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// Device, inode, size, time of the last change; nothing if it is not there.
-pub(crate) type Look = Option<(u64, u64, u64, i64, i64)>;
 
 /// A policy file and what it was like.
 pub struct PolicyFile {
@@ -57,21 +53,10 @@ impl PolicyFile {
     }
 }
 
-/// What `stat` says of a file now.
-pub(crate) fn look(path: &Path) -> Look {
-    let metadata = fs::metadata(path).ok()?;
-    Some((
-        metadata.dev(),
-        metadata.ino(),
-        metadata.size(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn it_is_read_when_it_has_come_to_rest() {

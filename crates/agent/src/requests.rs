@@ -24,7 +24,7 @@ pub mod units;
 
 use crate::containers;
 use crate::journal::{Event, Journal};
-use crate::policy_file::{Look, look};
+use crate::look::{Look, look};
 use crate::setting::{Origin, Setting};
 use crate::tree::Place;
 use knobs::Knob;

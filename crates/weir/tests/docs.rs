@@ -320,7 +320,7 @@ fn every_toml_block_is_accepted() {
 }
 
 /// Words that a line begins with if it is a command.
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 20] = [
     "weir",
     "./weir",
     "make",
@@ -339,7 +339,8 @@ const PROGRAMS: [&str; 19] = [
     "insmod",
     "helm",
     "kubectl",
-    "pid=$(docker",
+    "docker",
+    "ansible-playbook",
 ];
 
 /// How blocks begin that show what is printed, or a form, and nothing to type.

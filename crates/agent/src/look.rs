@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a file or directory looks like from outside: it shows every change, however it was made.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Device, inode, size, time of the last change; nothing if it is not there.
+pub type Look = Option<(u64, u64, u64, i64, i64)>;
+
+/// What `stat` says of it now.
+pub fn look(path: &Path) -> Look {
+    let metadata = fs::metadata(path).ok()?;
+    Some((
+        metadata.dev(),
+        metadata.ino(),
+        metadata.size(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    ))
+}
