@@ -45,8 +45,8 @@ struct Known {
     granted: BTreeMap<Knob, Setting>,
     /// What was refused, in words.
     refused: Vec<(Origin, String)>,
-    /// They are to be read again.
-    is_stale: bool,
+    /// They need not be read again.
+    is_read: bool,
 }
 
 /// What all cgroups ask for.
@@ -91,7 +91,7 @@ impl Requests {
     fn read_again(&mut self) {
         self.known
             .values_mut()
-            .for_each(|known| known.is_stale = true);
+            .for_each(|known| known.is_read = false);
     }
 
     /// Forgets cgroups for which this does not hold.
@@ -101,78 +101,85 @@ impl Requests {
 
     /// How many are granted and refused.
     pub fn count(&self) -> (u64, u64) {
-        self.known
-            .values()
-            .fold((0, 0), |(granted, refused), known| {
-                (
-                    granted + known.granted.len() as u64,
-                    refused + known.refused.len() as u64,
-                )
-            })
+        let known = self.known.values();
+        known.fold((0, 0), |(granted, refused), known| {
+            let more = (known.granted.len() as u64, known.refused.len() as u64);
+            (granted + more.0, refused + more.1)
+        })
     }
 
     /// What the cgroup gets of what it asks for.
     pub fn of(&mut self, place: &Place) -> &BTreeMap<Knob, Setting> {
-        let before = self.known.remove(&place.inode).unwrap_or(Known {
-            is_stale: true,
-            ..Known::default()
-        });
-        let known = if before.is_stale {
-            let known = self.read(place);
-            for (origin, why) in &known.refused {
-                if !before.refused.iter().any(|(_, before)| before == why) {
-                    self.journal.say(&Event::NotGranted {
-                        cgroup: place.path.clone(),
-                        origin: origin.clone(),
-                        why: why.clone(),
-                    });
-                }
-            }
-            known
-        } else {
+        let before = self.known.remove(&place.inode).unwrap_or_default();
+        let known = if before.is_read {
             before
+        } else {
+            let known = self.read(place);
+            self.say(place, &known, &before);
+            known
         };
         &self.known.entry(place.inode).or_insert(known).granted
     }
 
+    /// Says what is refused, unless it was before.
+    fn say(&self, place: &Place, known: &Known, before: &Known) {
+        let is_news = |request: &&(Origin, String)| !before.refused.contains(request);
+        for (origin, why) in known.refused.iter().filter(is_news) {
+            self.journal.say(&Event::NotGranted {
+                cgroup: place.path.clone(),
+                origin: origin.clone(),
+                why: why.clone(),
+            });
+        }
+    }
+
+    /// What the cgroup's makers ask for now.
     fn read(&self, place: &Place) -> Known {
-        let mut known = Known::default();
+        let mut known = Known {
+            is_read: true,
+            ..Known::default()
+        };
         if place.delegated {
             return known;
         }
-        let id =
-            containers::id_at(&place.path).filter(|_| self.settings.containers != Containers::Off);
-        if let Some(id) = id {
-            match containers::read(&self.root, id) {
-                // Of a runtime that is not known, or not there yet.
-                None => known.is_stale = true,
-                Some(notes) if containers::is_pod(&notes) => {}
-                Some(notes) => {
-                    let notes = notes.into_iter();
-                    let notes = notes.filter(|(key, _)| key.starts_with(PREFIX));
-                    for (key, text) in notes.take(MOST_LABELS) {
-                        let origin = Origin::Label(key.chars().take(MOST_BYTES).collect());
-                        let may =
-                            |knob: Knob, setting: &Setting| self.settings.allow(knob, setting);
-                        known.take(&key, &text, label, origin, may);
-                    }
-                }
-            }
+        if let (true, Some(id)) = (
+            self.settings.containers != Containers::Off,
+            containers::id_at(&place.path),
+        ) {
+            self.add_labels(id, &mut known);
         }
-        let unit = units::unit_of(&place.path).filter(|_| self.settings.systemd);
-        for (key, (text, file)) in
-            unit.map_or_else(BTreeMap::new, |unit| units::read(&self.root, unit))
-        {
-            let file = file
-                .strip_prefix(&self.root)
-                .map_or(file.clone(), |below| Path::new("/").join(below));
-            let origin = Origin::Unit {
-                file: file.display().to_string(),
-                key: key.clone(),
-            };
-            known.take(&key, &text, key_of_unit, origin, |_, _| Ok(()));
+        if let (true, Some(unit)) = (self.settings.systemd, units::unit_of(&place.path)) {
+            self.add_keys(unit, &mut known);
         }
         known
+    }
+
+    fn add_labels(&self, id: &str, known: &mut Known) {
+        let Some(notes) = containers::read(&self.root, id) else {
+            // Of a runtime that is not known, or not there yet.
+            known.is_read = false;
+            return;
+        };
+        if containers::is_pod(&notes) {
+            return;
+        }
+        let labels = notes.iter().filter(|(key, _)| key.starts_with(PREFIX));
+        for (key, text) in labels.take(MOST_LABELS) {
+            let origin = Origin::Label(key.chars().take(MOST_BYTES).collect());
+            let may = |knob: Knob, setting: &Setting| self.settings.allow(knob, setting);
+            known.take(key, text, label_key, origin, may);
+        }
+    }
+
+    fn add_keys(&self, unit: &str, known: &mut Known) {
+        for (key, (text, file)) in units::read(&self.root, unit) {
+            let below = file.strip_prefix(&self.root).unwrap_or(&file);
+            let origin = Origin::Unit {
+                file: Path::new("/").join(below).display().to_string(),
+                key: key.clone(),
+            };
+            known.take(&key, &text, unit_key, origin, |_, _| Ok(()));
+        }
     }
 }
 
@@ -208,12 +215,12 @@ impl Known {
 }
 
 /// As in `weir.dev/dirty-min`.
-fn label(knob: Knob) -> String {
+fn label_key(knob: Knob) -> String {
     format!("{PREFIX}{}", knob.name().replace('_', "-"))
 }
 
 /// As in `X-Weir-DirtyMin`.
-fn key_of_unit(knob: Knob) -> String {
+fn unit_key(knob: Knob) -> String {
     let words = knob.name().split('_').map(|word| {
         let (first, rest) = word.split_at(1);
         first.to_uppercase() + rest

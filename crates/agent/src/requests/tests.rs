@@ -84,11 +84,11 @@ fn place(path: &str) -> Place {
 #[test]
 fn keys_are_the_knobs_names() {
     assert_eq!(
-        Knob::DIRTY.map(label).join(" "),
+        Knob::DIRTY.map(label_key).join(" "),
         "weir.dev/dirty-min weir.dev/dirty-bytes weir.dev/dirty-ratio weir.dev/dirty-bandwidth weir.dev/dirty-weight"
     );
     assert_eq!(
-        Knob::DIRTY.map(key_of_unit).join(" "),
+        Knob::DIRTY.map(unit_key).join(" "),
         "X-Weir-DirtyMin X-Weir-DirtyBytes X-Weir-DirtyRatio X-Weir-DirtyBandwidth X-Weir-DirtyWeight"
     );
 }
