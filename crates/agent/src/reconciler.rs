@@ -47,7 +47,7 @@ struct Change {
     knob: Knob,
     from: String,
     to: String,
-    /// Who says so; nobody to put back what was there before.
+    /// The value's origin; none to put back what was there before.
     origin: Option<Origin>,
     /// The saved values' entry before.
     before: Option<Entry>,

@@ -8,8 +8,8 @@
 //! |a container|label or annotation `weir.dev/dirty-bytes: 64M`|what its runtime notes ([`containers`])|
 //!
 //! Both are root's to say: unit files are in root's directories, and who may start a container by
-//! root's Docker or Podman may be root. But an image brings labels, and whoever made it is nobody
-//! to trust: [`settings::Containers`]. Nothing is granted in a delegated subtree (a user's systemd,
+//! root's Docker or Podman may be root. But an image brings labels, and its maker is not to be
+//! trusted: [`settings::Containers`]. Nothing is granted in a delegated subtree (a user's systemd,
 //! rootless containers), whose owner chooses names; nor below a unit's or a container's own cgroup,
 //! where its root may make others that are called like a neighbour. A pod of Kubernetes is
 //! weir-nri's.

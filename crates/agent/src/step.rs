@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A label counts only where the knob would be at its default without it: an image brings labels,
-//! and is not to lift what somebody has set.
+//! and is not to lift what an operator or a runtime has set.
 
 use crate::saved_values::Entry;
 use crate::setting::{Origin, Setting};

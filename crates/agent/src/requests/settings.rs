@@ -23,7 +23,7 @@ pub enum Containers {
     /// What limits themselves. An image brings labels, too: who wrote it is not to take from
     /// others by a floor, or by a weight above the default.
     Limits,
-    /// Every knob.
+    /// Every knob, floors and any weight included.
     All,
 }
 
