@@ -18,6 +18,7 @@ pub mod alloc;
 mod completion;
 mod fault;
 pub mod fio;
+mod high;
 pub mod latency;
 mod operation;
 mod pass;
@@ -71,6 +72,8 @@ enum State {
     Paced,
     /// Held by a weight.
     Held,
+    /// Sleeps for what its cgroup holds above `memory.high`.
+    OverHigh,
     /// Waits for pages to be read.
     Reading,
     /// A commit has its inode.
@@ -106,6 +109,8 @@ pub struct Task {
     /// Pages of its own, and how often in a row it found no more.
     pub held: u64,
     vain: u32,
+    /// Pages charged to its cgroup since it was last held to `memory.high`.
+    charged: u64,
     /// What the throttle keeps of it.
     pub dirtier: Dirtier,
     state: State,
@@ -191,6 +196,7 @@ impl Tasks {
             home,
             held: 0,
             vain: 0,
+            charged: 0,
             dirtier: Dirtier::new(index, wb),
             state: State::Idle,
             pass_began: 0,
@@ -222,7 +228,12 @@ impl Tasks {
             return;
         }
         match self.tasks[index].state {
-            State::Over | State::Idle | State::Reading | State::Stamping | State::Found => {}
+            State::Over
+            | State::Idle
+            | State::Reading
+            | State::Stamping
+            | State::Found
+            | State::OverHigh => {}
             State::Short => return self.waits_for_memory(index),
             State::Scarce => return self.reclaims(index),
             State::Reclaiming => return self.reclaim_goes_on(index),
@@ -270,6 +281,9 @@ impl Tasks {
 
     /// Goes on where the last stretch ended.
     fn goes_on_writing(&mut self, index: usize) {
+        if self.is_over_high(index) {
+            return;
+        }
         if self.must_take(index) {
             return self.takes_memory(index);
         }

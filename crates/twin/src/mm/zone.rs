@@ -204,16 +204,17 @@ impl Mm {
     }
 
     /// `pages` of a file from `start` on are in the cache, as far as there is room and they have
-    /// not been. A cgroup that has more than its `memory.max` then gives up old ones, which takes
-    /// no time here.
-    pub fn caches(&mut self, file: usize, start: u64, pages: u64) {
+    /// not been. A cgroup that has more than its `memory.max` or `memory.high` then gives up old
+    /// ones, which takes no time here. Returns how many came.
+    pub fn caches(&mut self, file: usize, start: u64, pages: u64) -> u64 {
         if self.node.is_some() {
-            return self.caches_one_by_one(file, start, pages);
+            self.caches_one_by_one(file, start, pages);
+            return 0;
         }
         let index = self.wbs[self.files[file].wb as usize].cgroup;
         let (cached, cgroup) = (&mut self.files[file], &mut self.cgroups[index]);
         if cached.cached == cached.cache.size() {
-            return;
+            return 0;
         }
         let (line, last, whose) = (
             &mut cgroup.lruvec,
@@ -228,11 +229,13 @@ impl Mm {
         cgroup.file += more;
         self.zone.free -= more;
         self.zone.cache += more;
-        if cgroup.file > cgroup.max {
-            let over = cgroup.file - cgroup.max;
+        let most = cgroup.max.min(cgroup.high);
+        if cgroup.file > most {
+            let over = cgroup.file - most;
             self.takes_from(index, over);
         }
         self.may_wake_kswapd();
+        more
     }
 
     /// The same where pages are kept one by one; no cgroup has a `memory.max` there.

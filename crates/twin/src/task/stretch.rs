@@ -25,7 +25,7 @@ impl Tasks {
         };
         let file = self.tasks[index].file;
         // Pages that follow each other come into the cache together: the first, and how many.
-        let (mut first, mut pages) = (0, 0);
+        let (mut first, mut pages, mut charged) = (0, 0, 0);
         let mut time = 0;
         let next = loop {
             if self.tasks[index].op_left == 0 {
@@ -58,7 +58,7 @@ impl Tasks {
             }
             self.cpus[cpu].bdp_ratelimits += fresh;
             if pages > 0 && at != first + pages {
-                self.caches(file, first, pages);
+                charged += self.caches(file, first, pages);
                 pages = 0;
             }
             if pages == 0 {
@@ -87,7 +87,7 @@ impl Tasks {
             }
         };
         let cached = self.files[file].cached;
-        self.caches(file, first, pages);
+        self.tasks[index].charged += charged + self.caches(file, first, pages);
         time += self.refills(cpu, self.files[file].cached.saturating_sub(cached));
         self.tasks[index].state = next;
         let over = self.takes_cpu(cpu as u16, time);
