@@ -141,6 +141,10 @@ pub struct Twin {
     pub migrate_bandwidth: Option<u64>,
     /// CPU time of a look at the host, 20 times a second: measuring is work too.
     pub look_ns: Option<u64>,
+    /// How old the kernel's counts of a cgroup's pages may be: who reads `memory.stat` has them
+    /// added up.
+    #[serde(default)]
+    pub counts_ns: Option<u64>,
 }
 
 /// The machine a scenario runs on.

@@ -36,11 +36,14 @@ pub use state::{Cgroup, Counts, Dirtier, File, Sleeper, Wb};
 
 use crate::sched::Sched;
 use crate::sim::Event;
-use crate::sim::clock::SECOND;
+use crate::sim::clock::{Ns, SECOND};
 use domain::{Sysctl, WbDomain};
 use node::Node;
 use std::collections::BTreeMap;
 use zone::{Watermarks, Zone};
+
+/// As `mm/memcontrol.c` has it, while nobody reads `memory.stat`.
+const FLUSH_TIME: Ns = 2 * SECOND;
 
 /// The host's memory.
 #[derive(Clone, Debug)]
@@ -64,6 +67,8 @@ pub struct Mm {
     pub files: Vec<File>,
     /// Pages one by one, on a host where jobs map memory.
     pub node: Option<Box<Node>>,
+    /// Between two times that the kernel adds up its counts of cgroups.
+    pub flush_time: Ns,
 }
 
 above!(Mm.sched: Sched);
@@ -85,19 +90,21 @@ impl Mm {
             wb_of: BTreeMap::new(),
             files: Vec::new(),
             node: None,
+            flush_time: FLUSH_TIME,
             sched,
         };
         mm.schedule_after(0, Event::Refresh);
         mm
     }
 
-    /// Brings what the kernel believes of cgroups up to date, every two seconds.
+    /// Brings what the kernel believes of cgroups up to date.
     pub fn flushes_stats(&mut self) {
         for cgroup in &mut self.cgroups {
             cgroup.flushed = cgroup.counts;
             cgroup.flushed_file = cgroup.file;
         }
-        self.schedule_after(2 * SECOND, Event::Refresh);
+        let every = self.flush_time;
+        self.schedule_after(every, Event::Refresh);
     }
 
     /// Pages that can be dirty at all.

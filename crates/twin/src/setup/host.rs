@@ -9,7 +9,7 @@ use crate::mm::Cgroup;
 use crate::mm::domain::PAGE;
 use crate::sched::psi::HOST;
 use crate::sim::Event;
-use crate::sim::clock::{Ns, SECOND};
+use crate::sim::clock::{Ns, SECOND, TICK};
 use crate::task::Tasks;
 use crate::weir::{Group, Weir};
 use scenario::model::{Arm, Filesystem, Job, Scenario};
@@ -77,6 +77,9 @@ impl HostConfig {
         if arm == Arm::Weir {
             tasks.weir = Some(weir);
             tasks.weir_arms();
+        }
+        if let Some(age) = scenario.twin.counts_ns {
+            tasks.flush_time = age.max(TICK);
         }
         tasks.node = alloc::node(scenario).map(Box::new);
         host.memory = memory::memory(scenario, arm);
