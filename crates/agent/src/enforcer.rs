@@ -41,6 +41,8 @@ pub struct Others {
     pub tier: Rc<RefCell<tier::Settings>>,
     /// Its section of allocators.
     pub reclaim: Rc<RefCell<reclaim::Settings>>,
+    /// All of it, for who keeps rules without the module.
+    pub rules: Rc<RefCell<Rules>>,
     /// Its objectives, in file order.
     pub objectives: Rc<RefCell<Vec<objective::Settings>>>,
 }
@@ -51,6 +53,7 @@ impl Others {
         Others {
             tier: Rc::new(RefCell::new(rules.tier.clone())),
             reclaim: Rc::new(RefCell::new(rules.reclaim.clone())),
+            rules: Rc::new(RefCell::new(rules.clone())),
             objectives: Rc::new(RefCell::new(rules.objectives.clone())),
         }
     }
@@ -58,6 +61,7 @@ impl Others {
     fn follow(&self, rules: &Rules) {
         *self.tier.borrow_mut() = rules.tier.clone();
         *self.reclaim.borrow_mut() = rules.reclaim.clone();
+        *self.rules.borrow_mut() = rules.clone();
         *self.objectives.borrow_mut() = rules.objectives.clone();
     }
 }

@@ -198,6 +198,51 @@ pub enum Event {
         /// What is wrong with it, for people.
         why: String,
     },
+    /// A file of the stock kernel was set for want of the module; some then follow.
+    StockSet {
+        /// Path of the cgroup, or `host`.
+        at: String,
+        /// The file, or its part.
+        setting: String,
+        /// What it held.
+        from: String,
+        /// What was written.
+        to: String,
+    },
+    /// It would be set if that were not only observed.
+    StockWouldSet {
+        /// Path of the cgroup, or `host`.
+        at: String,
+        /// The file, or its part.
+        setting: String,
+        /// What it holds.
+        from: String,
+        /// What would be written.
+        to: String,
+    },
+    /// It holds again what it held before.
+    StockPutBack {
+        /// Path of the cgroup, or `host`.
+        at: String,
+        /// The file, or its part.
+        setting: String,
+        /// What was written.
+        to: String,
+    },
+    /// It holds another program's value, which stays.
+    StockLeft {
+        /// Path of the cgroup, or `host`.
+        at: String,
+        /// The file, or its part.
+        setting: String,
+        /// What it holds.
+        value: String,
+    },
+    /// Rules cannot be kept without the module, or not as they should be.
+    Stock {
+        /// What is wrong with it, for people.
+        why: String,
+    },
     /// It ends, and leaves the knobs as they are.
     Ended,
 }
@@ -355,6 +400,38 @@ impl fmt::Display for Event {
             Event::Objective { why } => write!(f, "error: objectives: {why}"),
             Event::Stalls { why } => write!(f, "note: who owes whom: {why}"),
             Event::Reclaim { why } => write!(f, "error: reclaim: {why}"),
+            Event::StockSet {
+                at,
+                setting,
+                from,
+                to,
+            } => write!(
+                f,
+                "{}: {setting} = {to}, was {} (for want of the module)",
+                at.escape_debug(),
+                from.escape_debug()
+            ),
+            Event::StockWouldSet {
+                at,
+                setting,
+                from,
+                to,
+            } => write!(
+                f,
+                "{}: {setting} would be {to}, is {} (observing)",
+                at.escape_debug(),
+                from.escape_debug()
+            ),
+            Event::StockPutBack { at, setting, to } => {
+                write!(f, "{}: {setting} = {to} as before", at.escape_debug())
+            }
+            Event::StockLeft { at, setting, value } => write!(
+                f,
+                "{}: {setting} stays {}: another program set it",
+                at.escape_debug(),
+                value.escape_debug()
+            ),
+            Event::Stock { why } => write!(f, "error: stock: {why}"),
             Event::Ended => write!(f, "ended; knobs stay as they are"),
         }
     }

@@ -8,6 +8,7 @@
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
+//! rules, memory.stat ─► stock ─► memory.high, io.max, io.weight  a thread of its own, no module
 //! stalls, and who caused them ─► owed ─► counters                a thread of its own
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
@@ -38,6 +39,7 @@ pub mod saved_values;
 pub mod setting;
 mod standing;
 mod step;
+pub mod stock;
 mod thread;
 pub mod tier;
 pub mod tree;

@@ -12,6 +12,9 @@
 //! Once a second. While the bound is kept and no ceiling set, only fsyncs or the cgroup's
 //! pressure are looked at, not the others.
 //!
+//! On a host that allows no module, ceilings are asked of [`crate::stock`], which keeps them by
+//! `memory.high`.
+//!
 //! Only a ceiling of `max` is ever replaced; one that another program writes meanwhile is left to
 //! that program. What is set is noted in a file first ([`crate::saved`]), so that the next agent
 //! puts it back if this one is killed.
@@ -26,7 +29,9 @@ use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Mode};
+use crate::rules::Rules;
 use crate::saved_limits::SavedLimits;
+use crate::stock::Asked;
 use crate::thread::Running;
 use crate::tree::Tree;
 use keeper::Keeper;
@@ -51,6 +56,9 @@ pub struct Objectives {
     settings: Rc<RefCell<Vec<Settings>>>,
     /// As they were when the thread began.
     used: Vec<Settings>,
+    /// The policy that says whether the module is to be done without, and whom ceilings are asked of then.
+    stock: (Rc<RefCell<Rules>>, Asked),
+    used_stock: bool,
     state: PathBuf,
     journal: Journal,
     running: Option<Running>,
@@ -62,6 +70,7 @@ impl Objectives {
     pub fn new(
         tree: Tree,
         settings: Rc<RefCell<Vec<Settings>>>,
+        stock: (Rc<RefCell<Rules>>, Asked),
         directory: &Path,
         journal: Journal,
     ) -> Objectives {
@@ -77,6 +86,8 @@ impl Objectives {
             tree,
             settings,
             used: Vec::new(),
+            stock,
+            used_stock: false,
             state,
             journal,
             running: None,
@@ -89,6 +100,7 @@ impl Objectives {
             self.tree.clone(),
             &self.used,
             SavedLimits::open(&self.state, limit())?,
+            self.used_stock.then(|| self.stock.1.clone()),
             self.journal.clone(),
             Arc::clone(&self.status),
         )?;
@@ -100,9 +112,11 @@ impl Objectives {
 
 impl Controller for Objectives {
     fn tick(&mut self) {
-        if *self.settings.borrow() == self.used {
+        let is_stock = self.stock.0.borrow().stock.is_stock();
+        if *self.settings.borrow() == self.used && is_stock == self.used_stock {
             return;
         }
+        self.used_stock = is_stock;
         self.used = self.settings.borrow().clone();
         self.running = None;
         if self.used.iter().all(|of| of.mode == Mode::Off) {

@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 /// A policy file and what it was like.
 pub struct PolicyFile {
     path: PathBuf,
+    /// A file with more rules, as it last named one.
+    more: Option<PathBuf>,
     /// When it was last read.
-    read: Look,
+    read: [Look; 2],
     /// The file at the last tick.
-    seen: Look,
+    seen: [Look; 2],
 }
 
 impl PolicyFile {
@@ -25,13 +27,14 @@ impl PolicyFile {
     /// # Errors
     /// All that is wrong with it.
     pub fn open(path: &Path) -> Result<(PolicyFile, Rules), Problems> {
-        let seen = look(path);
-        let file = PolicyFile {
+        let mut file = PolicyFile {
             path: path.into(),
-            read: seen,
-            seen,
+            more: None,
+            read: [None; 2],
+            seen: [None; 2],
         };
-        Ok((file, Rules::load(path)?))
+        let rules = file.read()?;
+        Ok((file, rules))
     }
 
     /// Reads it now.
@@ -39,14 +42,25 @@ impl PolicyFile {
     /// # Errors
     /// All that is wrong with it.
     pub fn read(&mut self) -> Result<Rules, Problems> {
-        self.seen = look(&self.path);
+        self.seen = self.looks();
+        let read = Rules::load(&self.path);
+        let more = read.as_ref().ok().map(|rules| rules.stock.rules.clone());
+        if let Some(more) = more.filter(|more| *more != self.more) {
+            // Looked at before it is read, as the other is.
+            self.more = more;
+            return self.read();
+        }
         self.read = self.seen;
-        Rules::load(&self.path)
+        read
+    }
+
+    fn looks(&self) -> [Look; 2] {
+        [look(&self.path), self.more.as_deref().and_then(look)]
     }
 
     /// Reads it if it has changed and come to rest.
     pub fn tick(&mut self) -> Option<Result<Rules, Problems>> {
-        let now = look(&self.path);
+        let now = self.looks();
         let rests = now == self.seen;
         self.seen = now;
         (rests && now != self.read).then(|| self.read())

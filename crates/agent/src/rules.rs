@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The policy file: which cgroups get which knobs. Its sections `[requests]`, `[tier]`, `[reclaim]`
-//! and `[[objective]]` have explanations of their own.
+//! The policy file: which cgroups get which knobs. Its sections `[requests]`, `[tier]`, `[reclaim]`,
+//! `[stock]` and `[[objective]]` have explanations of their own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -28,6 +28,7 @@ use crate::objective::settings as objective;
 use crate::reclaim::settings as reclaim;
 use crate::requests::settings as requests;
 use crate::setting::{Origin, Setting};
+use crate::stock::settings as stock;
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
 use config::reader::{self, Table, Value};
@@ -46,6 +47,8 @@ pub struct Rules {
     pub tier: Settings,
     /// Whether, and how, allocators are limited.
     pub reclaim: reclaim::Settings,
+    /// Whether, and how, rules are kept without the module.
+    pub stock: stock::Settings,
     /// Bounds on waits, and who may be limited for them.
     pub objectives: Vec<objective::Settings>,
 }
@@ -65,7 +68,14 @@ impl Rules {
     pub fn load(path: &Path) -> Result<Rules, Problems> {
         let shown = path.display().to_string();
         let text = config::text(path, "policy")?;
-        Rules::parse(&shown, &text)
+        let mut rules = Rules::parse(&shown, &text)?;
+        let more = rules.stock.rules.as_deref();
+        if let Some(more) = more.filter(|more| rules.stock.is_stock() && more.exists()) {
+            let (shown, text) = (more.display().to_string(), config::text(more, "policy")?);
+            let more = reader::read(&shown, &text, &["rule"], rules_of)?;
+            rules.rules.extend(more);
+        }
+        Ok(rules)
     }
 
     /// Checks the text of the file called `file`.
@@ -76,15 +86,15 @@ impl Rules {
         reader::read(
             file,
             text,
-            &["rule", "requests", "tier", "reclaim", "objective"],
+            &["rule", "requests", "tier", "reclaim", "stock", "objective"],
             |root| {
-                let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
                 let requests = root.optional("requests");
                 let tier = root.optional("tier");
                 let reclaim = root.optional("reclaim");
+                let stock = root.optional("stock");
                 let objectives = root.tables("objective", objective::KEYS);
                 Rules {
-                    rules: tables.iter().map(rule).collect(),
+                    rules: rules_of(root),
                     requests: requests
                         .and_then(|requests| requests.table(requests::KEYS))
                         .map_or_else(requests::Settings::usual, |table| {
@@ -96,6 +106,9 @@ impl Rules {
                     reclaim: reclaim
                         .and_then(|reclaim| reclaim.table(reclaim::KEYS))
                         .map_or_else(Default::default, |table| reclaim::Settings::read(&table)),
+                    stock: stock
+                        .and_then(|stock| stock.table(stock::KEYS))
+                        .map_or_else(Default::default, |table| stock::Settings::read(&table)),
                     objectives: objectives
                         .iter()
                         .filter_map(objective::Settings::read)
@@ -115,9 +128,24 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it
-    /// is in a directory that is not root's.
+    /// What the cgroup at `path` (`/system.slice/a.service`) is to have of weir's files. `delegated`
+    /// says that it is in a directory that is not root's.
     pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
+        match self.stock.is_stock() {
+            true => BTreeMap::new(),
+            false => self.matching(path, delegated),
+        }
+    }
+
+    /// The same of what stands for them without the module.
+    pub fn wanted_in_stock(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
+        match self.stock.is_stock() {
+            true => self.matching(path, delegated),
+            false => BTreeMap::new(),
+        }
+    }
+
+    fn matching(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
         let matching = self.rules.iter().filter(|rule| {
             (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))
         });
@@ -126,6 +154,11 @@ impl Rules {
             .map(|(knob, setting)| (*knob, setting))
             .collect()
     }
+}
+
+fn rules_of(root: &Table) -> Vec<Rule> {
+    let tables = root.tables("rule", &["cgroup", "delegated", "set"]);
+    tables.iter().map(rule).collect()
 }
 
 fn rule(table: &Table) -> Rule {

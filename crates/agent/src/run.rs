@@ -15,6 +15,7 @@ use crate::reclaim::Reclaim;
 use crate::reconciler::Reconciler;
 use crate::rules::Rules;
 use crate::saved_values::SavedValues;
+use crate::stock::{Asked, Stock};
 use crate::tier::{self, host::Host};
 use crate::tree::Tree;
 use anyhow::{Context, Result};
@@ -117,9 +118,19 @@ fn go_on(
         directory,
         journal.clone(),
     );
+    let asked = Asked::default();
     let objectives = Objectives::new(
         tree.clone(),
         Rc::clone(&others.objectives),
+        (Rc::clone(&others.rules), asked.clone()),
+        directory,
+        journal.clone(),
+    );
+    let stock = Stock::new(
+        &options.root,
+        tree.clone(),
+        Rc::clone(&others.rules),
+        asked,
         directory,
         journal.clone(),
     );
@@ -132,6 +143,7 @@ fn go_on(
         Box::new(tiers),
         Box::new(reclaim),
         Box::new(objectives),
+        Box::new(stock),
         Box::new(stalls),
     ];
     publish(&controllers, &exporter);

@@ -8,6 +8,7 @@ use super::status::Status;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Found, Mode, Refused};
 use crate::saved_limits::SavedLimits;
+use crate::stock::Asked;
 use crate::tree::{Place, Tree};
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -71,6 +72,8 @@ pub struct Keeper {
     /// Cgroups whose ceiling is another program's.
     foreign: BTreeSet<u64>,
     saved: SavedLimits,
+    /// Who sets ceilings where there is no module.
+    asked: Option<Asked>,
     journal: Journal,
     status: Arc<Mutex<Status>>,
     stepped: Instant,
@@ -86,6 +89,7 @@ impl Keeper {
         tree: Tree,
         settings: &[Settings],
         saved: SavedLimits,
+        asked: Option<Asked>,
         journal: Journal,
         status: Arc<Mutex<Status>>,
     ) -> Result<Keeper> {
@@ -105,6 +109,7 @@ impl Keeper {
             ceilings: BTreeMap::new(),
             foreign: BTreeSet::new(),
             saved,
+            asked,
             journal,
             status,
             stepped: Instant::now(),
@@ -238,12 +243,16 @@ impl Keeper {
         for place in places {
             let ceiling = self.ceilings.get(&place.inode);
             let expected = ceiling.map(|ceiling| ceiling.pages);
-            let found = limits::look(limit, &place.directory, expected);
+            let found = match self.asked {
+                Some(_) => Found::Own,
+                None => limits::look(limit, &place.directory, expected),
+            };
             missing += u64::from(found == Found::Gone && place.is_there());
             if found != Found::Own && ceiling.is_none() {
                 continue;
             }
-            let Some(held) = holders::held(&place.directory, ceiling.is_some()) else {
+            let counts = ceiling.is_some() && self.asked.is_none();
+            let Some(held) = holders::held(&place.directory, counts) else {
                 continue;
             };
             let now = holders::written(&place.directory);
@@ -298,7 +307,14 @@ impl Keeper {
             return;
         }
         let (cgroup, limit) = (place.path.clone(), self.saved.limit());
-        match limits::set(&mut self.saved, &place, before, pages) {
+        let done = match &self.asked {
+            Some(asked) => {
+                asked.ask(&place, Some(pages));
+                Ok(())
+            }
+            None => limits::set(&mut self.saved, &place, before, pages),
+        };
+        match done {
             Ok(()) => {
                 self.foreign.remove(&inode);
                 self.ceilings.insert(inode, Ceiling { place, pages });
@@ -328,6 +344,9 @@ impl Keeper {
 
     /// Puts a cgroup's ceiling back.
     fn release(&mut self, ceiling: &Ceiling) {
+        if let Some(asked) = &self.asked {
+            return asked.ask(&ceiling.place, None);
+        }
         let (cgroup, limit) = (ceiling.place.path.clone(), self.saved.limit());
         match limits::put_back(&mut self.saved, &ceiling.place, ceiling.pages) {
             Ok(()) => self.journal.say(&Event::Unlimited { cgroup, limit }),

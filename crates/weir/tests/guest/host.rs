@@ -40,6 +40,19 @@ fn the_agent_limits_who_allocates_most() {
     common::passes(&args);
 }
 
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_keeps_rules_without_the_module() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let tap = format!("{root}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{root}/crates/weir/tests/guest/stock.sh");
+    let words =
+        "--no-module --count-instructions --cpus 1 --memory 1G --disk d=1G,ext4,8M/s --timeout 60m";
+    let mut args: Vec<&str> = words.split_whitespace().collect();
+    args.extend(["--file", &tap, &script]);
+    common::passes(&args);
+}
+
 /// Its cost while no task reclaims, among 1,000 cgroups.
 #[test]
 #[ignore = "minutes: make proof"]

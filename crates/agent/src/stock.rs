@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Stock mode, for hosts that allow no module: rules are kept by what a stock kernel has.
+//!
+//! ```text
+//! rules ─► members: ceilings, floors, bandwidths, weights ─► translate ─► memory.high, io.max, io.weight
+//! objectives ─► ceilings that they ask for ────────────────────┘
+//! [stock] ─► vm.dirty_*, max_ratio and strict_limit of devices
+//! memory.stat, ten times a second ─► the kernel's counts are fresh, and memory.high follows
+//! ```
+//!
+//! [`translate`] has the one table of what stands for what. A cgroup's file is set only while nobody
+//! has set it; everything goes back when the agent ends, or starts after it was killed ([`kept`]).
+
+mod keeper;
+mod kept;
+mod members;
+mod setting;
+pub mod settings;
+mod status;
+pub mod translate;
+
+use crate::controller::Controller;
+use crate::family::Family;
+use crate::journal::{Event, Journal};
+use crate::rules::Rules;
+use crate::thread::Running;
+use crate::tree::{Place, Tree};
+use keeper::Keeper;
+use kept::Kept;
+use status::Status;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The file that notes what is set, in the agent's directory of state.
+const FILE: &str = "stock.json";
+
+/// Ceilings in pages that other parts ask for, by inode.
+#[derive(Clone, Default)]
+pub struct Asked(Arc<Mutex<BTreeMap<u64, (Place, u64)>>>);
+
+impl Asked {
+    /// Asks for a ceiling of a cgroup, or, with none, for it no more.
+    pub fn ask(&self, place: &Place, pages: Option<u64>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match pages {
+            Some(pages) => all.insert(place.inode, (place.clone(), pages)),
+            None => all.remove(&place.inode),
+        };
+    }
+
+    fn all(&self) -> BTreeMap<u64, (Place, u64)> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// The part of the agent that keeps rules without the module.
+pub struct Stock {
+    root: PathBuf,
+    tree: Tree,
+    rules: Rc<RefCell<Rules>>,
+    /// As they were when the thread began.
+    used: Rules,
+    asked: Asked,
+    state: PathBuf,
+    journal: Journal,
+    running: Option<Running>,
+    /// Other rules, for the thread to take.
+    next: Arc<Mutex<Option<Rules>>>,
+    status: Arc<Mutex<Status>>,
+}
+
+impl Stock {
+    /// Nothing is done before its first tick.
+    pub fn new(
+        root: &Path,
+        tree: Tree,
+        rules: Rc<RefCell<Rules>>,
+        asked: Asked,
+        directory: &Path,
+        journal: Journal,
+    ) -> Stock {
+        let stock = Stock {
+            root: root.into(),
+            tree,
+            rules,
+            used: Rules::default(),
+            asked,
+            state: directory.join(FILE),
+            journal,
+            running: None,
+            next: Arc::default(),
+            status: Arc::default(),
+        };
+        // What a killed agent has left is put back, or goes on to be kept.
+        if !stock.rules.borrow().stock.is_stock() && stock.state.exists() {
+            drop(stock.start(Rules::default()));
+        }
+        stock
+    }
+
+    fn start(&self, rules: Rules) -> Option<Running> {
+        let kept = Kept::open(&self.state).and_then(|kept| {
+            let keeper = Keeper::new(
+                &self.root,
+                self.tree.clone(),
+                rules,
+                (Arc::clone(&self.next), self.asked.clone()),
+                kept,
+                self.journal.clone(),
+                Arc::clone(&self.status),
+            );
+            Ok(Running::start("stock", move |ended| keeper.run(ended))?)
+        });
+        kept.map_err(|why| {
+            self.journal.say(&Event::Stock {
+                why: format!("{why:#}"),
+            });
+        })
+        .ok()
+    }
+}
+
+impl Controller for Stock {
+    fn tick(&mut self) {
+        if *self.rules.borrow() == self.used {
+            return;
+        }
+        self.used = self.rules.borrow().clone();
+        match (self.used.stock.is_stock(), &self.running) {
+            // What goes on to be wanted stays as it is.
+            (true, Some(_)) => {
+                *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.used.clone());
+            }
+            (true, None) => self.running = self.start(self.used.clone()),
+            (false, _) => self.running = None,
+        }
+    }
+
+    fn families(&self) -> Arc<[Family]> {
+        if self.running.is_none() {
+            return Arc::default();
+        }
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.families()
+    }
+}
+
+/// The number with this key in a flat-keyed file.
+fn stat(text: &str, key: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value?.trim().parse().ok()
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keeps settings as wanted and puts the others back. What was found and what may have been written
+//! is noted in a file below /run before it is written, so that the next agent knows what a killed one
+//! left.
+//!
+//! A cgroup's file is set only while nobody has set it. A host's file always holds something: the
+//! first value that is wanted replaces it, and what another program writes then stays.
+
+use super::setting::Setting;
+use crate::saved_values;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+
+/// A setting of a directory: a cgroup's, or the host's root.
+pub type Key = (PathBuf, Setting);
+
+/// What was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    directory: PathBuf,
+    /// Tells a cgroup from its successor; none for the host, whose root a container sees as its own.
+    inode: Option<u64>,
+    setting: Setting,
+    found: String,
+    /// What it may hold by the agent's doing.
+    written: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    entries: Vec<Entry>,
+}
+
+/// What became of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was set, from what to what.
+    Set(String, String),
+    /// It is again what was found.
+    PutBack(String),
+    /// It holds another program's value, which stays.
+    Left(String),
+    /// The kernel refused, and why.
+    Failed(String),
+}
+
+/// All settings, and their file.
+pub struct Kept {
+    file: PathBuf,
+    entries: BTreeMap<Key, Entry>,
+    /// Those that another program has set, or that failed, and that were told of.
+    foreign: BTreeSet<Key>,
+}
+
+impl Kept {
+    /// What the file says; nothing if it is not there.
+    ///
+    /// # Errors
+    /// It is there and cannot be understood.
+    pub fn open(file: &Path) -> Result<Kept> {
+        let entries = match fs::read_to_string(file) {
+            Ok(text) => parsed(&text).with_context(|| {
+                format!(
+                    "{} does not say what was set for [stock]: remove it, and put memory.high, io.max and io.weight of \
+                     cgroups and vm.dirty_* back by hand",
+                    file.display()
+                )
+            })?,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
+        };
+        let entries = entries
+            .into_iter()
+            .map(|entry| ((entry.directory.clone(), entry.setting.clone()), entry));
+        Ok(Kept {
+            file: file.into(),
+            entries: entries.collect(),
+            foreign: BTreeSet::new(),
+        })
+    }
+
+    /// How many are set.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether this one is the agent's.
+    pub fn is_own(&self, key: &Key) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// Makes settings what is `wanted` and puts back the others; what changed, but for values that
+    /// merely follow.
+    ///
+    /// # Errors
+    /// What is to be written cannot be noted: nothing was written.
+    pub fn bring(&mut self, wanted: &BTreeMap<Key, String>) -> Result<Vec<(Key, Change)>> {
+        let mut changes = Vec::new();
+        let mut writes: Vec<(Key, String, String)> = Vec::new();
+        let before = self.entries.clone();
+        for (key, value) in wanted {
+            let Some(inode) = inode(key) else { continue };
+            let Ok(now) = key.1.read(&key.0) else {
+                continue;
+            };
+            let own = self.entries.get(key).filter(|of| of.inode == inode);
+            let is_free = match own {
+                Some(entry) => entry.written.contains(&now),
+                None => key
+                    .1
+                    .unset()
+                    .map_or(!self.foreign.contains(key), |unset| unset == now),
+            };
+            if !is_free {
+                self.entries.remove(key);
+                if self.foreign.insert(key.clone()) {
+                    changes.push((key.clone(), Change::Left(now)));
+                }
+                continue;
+            }
+            if now == *value && own.is_some() {
+                continue;
+            }
+            let entry = Entry {
+                directory: key.0.clone(),
+                inode,
+                setting: key.1.clone(),
+                found: own.map_or_else(|| now.clone(), |entry| entry.found.clone()),
+                written: vec![now.clone(), value.clone()],
+            };
+            self.entries.insert(key.clone(), entry);
+            writes.push((key.clone(), now, value.clone()));
+        }
+        if self.entries != before {
+            self.save()?;
+        }
+        for (key, now, value) in writes {
+            let is_new = !before.contains_key(&key);
+            match key.1.write(&key.0, &value) {
+                Ok(()) => {
+                    let was_foreign = self.foreign.remove(&key);
+                    if is_new || was_foreign {
+                        changes.push((key, Change::Set(now, value)));
+                    }
+                }
+                Err(why) => {
+                    if is_new {
+                        self.entries.remove(&key);
+                    }
+                    if self.foreign.insert(key.clone()) {
+                        changes.push((key, Change::Failed(why.to_string())));
+                    }
+                }
+            }
+        }
+        let over: Vec<Key> = self
+            .entries
+            .keys()
+            .filter(|key| !wanted.contains_key(*key))
+            .cloned()
+            .collect();
+        for key in &over {
+            changes.extend(self.put_back(key).map(|change| (key.clone(), change)));
+        }
+        if !over.is_empty() {
+            self.save()?;
+        }
+        Ok(changes)
+    }
+
+    /// Puts one back, unless another program has changed it or its cgroup is gone.
+    fn put_back(&mut self, key: &Key) -> Option<Change> {
+        let entry = self.entries.get(key)?;
+        let is_there = inode(key).is_some_and(|inode| inode == entry.inode);
+        let Some(now) = is_there.then(|| key.1.read(&key.0).ok()).flatten() else {
+            self.entries.remove(key);
+            return None;
+        };
+        if now == entry.found {
+            self.entries.remove(key);
+            return None;
+        }
+        if !entry.written.contains(&now) {
+            self.entries.remove(key);
+            return Some(Change::Left(now));
+        }
+        match key.1.write(&key.0, &entry.found) {
+            Ok(()) => self
+                .entries
+                .remove(key)
+                .map(|entry| Change::PutBack(entry.found)),
+            Err(why) => Some(Change::Failed(why.to_string())),
+        }
+    }
+
+    fn save(&self) -> Result<()> {
+        let document = Document {
+            version: VERSION,
+            entries: self.entries.values().cloned().collect(),
+        };
+        saved_values::replace(&self.file, &serde_json::to_string(&document)?)
+            .with_context(|| format!("cannot write {}", self.file.display()))
+    }
+}
+
+/// The inode of a cgroup's directory, none for the host; nothing if it is gone.
+fn inode((directory, setting): &Key) -> Option<Option<u64>> {
+    match setting.unset() {
+        None => Some(None),
+        Some(_) => Some(Some(fs::symlink_metadata(directory).ok()?.ino())),
+    }
+}
+
+fn parsed(text: &str) -> Result<Vec<Entry>> {
+    let document: Document = serde_json::from_str(text)?;
+    let version = document.version;
+    ensure!(version == VERSION, "version {version}: expected {VERSION}");
+    Ok(document.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Machine {
+            let dir = tempfile::tempdir().expect("made");
+            for (file, text) in [("a/memory.high", "max\n"), ("bdi/max_ratio", "100\n")] {
+                let file = dir.path().join(file);
+                fs::create_dir_all(file.parent().expect("has one")).expect("made");
+                fs::write(file, text).expect("written");
+            }
+            Machine(dir)
+        }
+
+        fn kept(&self) -> Kept {
+            Kept::open(&self.0.path().join("run/stock.json")).expect("read")
+        }
+
+        fn high(&self) -> Key {
+            (self.0.path().join("a"), Setting::High)
+        }
+
+        fn ratio(&self) -> Key {
+            (self.0.path().into(), Setting::File("bdi/max_ratio".into()))
+        }
+
+        fn says(&self, key: &Key) -> String {
+            key.1.read(&key.0).expect("read")
+        }
+    }
+
+    fn wanted(of: &[(&Key, &str)]) -> BTreeMap<Key, String> {
+        let each = of
+            .iter()
+            .map(|(key, value)| ((*key).clone(), (*value).into()));
+        each.collect()
+    }
+
+    #[test]
+    fn settings_are_kept_and_put_back() {
+        let machine = Machine::new();
+        let (high, ratio) = (machine.high(), machine.ratio());
+        let mut kept = machine.kept();
+        let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
+        assert_eq!(kept.bring(&both).expect("set").len(), 2);
+        assert_eq!(machine.says(&ratio), "10");
+        // One follows, and is not told of; the other is wanted no more.
+        let changes = kept.bring(&wanted(&[(&high, "12288")])).expect("set");
+        assert_eq!(changes, [(ratio.clone(), Change::PutBack("100".into()))]);
+        assert_eq!(
+            (machine.says(&high), machine.says(&ratio)),
+            ("12288".into(), "100".into())
+        );
+        kept.bring(&BTreeMap::new()).expect("put back");
+        assert_eq!((machine.says(&high), kept.len()), ("max".into(), 0));
+    }
+
+    #[test]
+    fn the_next_agent_puts_back_what_a_killed_one_left() {
+        let machine = Machine::new();
+        let (high, ratio) = (machine.high(), machine.ratio());
+        let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
+        machine.kept().bring(&both).expect("set");
+        machine.kept().bring(&BTreeMap::new()).expect("put back");
+        assert_eq!(
+            (machine.says(&high), machine.says(&ratio)),
+            ("max".into(), "100".into())
+        );
+        // Killed between the note and the write, which is then as it was found.
+        machine.kept().bring(&both).expect("set");
+        high.1.write(&high.0, "max").expect("written");
+        machine.kept().bring(&BTreeMap::new()).expect("put back");
+        assert_eq!(machine.kept().len(), 0);
+    }
+
+    #[test]
+    fn another_programs_value_stays() {
+        let machine = Machine::new();
+        let (high, ratio) = (machine.high(), machine.ratio());
+        high.1.write(&high.0, "4096").expect("written");
+        let mut kept = machine.kept();
+        let both = wanted(&[(&high, "8192"), (&ratio, "10")]);
+        let changes = kept.bring(&both).expect("looked");
+        assert!(
+            changes.contains(&(high.clone(), Change::Left("4096".into()))),
+            "{changes:?}"
+        );
+        assert_eq!(kept.bring(&both).expect("looked"), [], "told once");
+        // The host's is changed while it is kept, then the cgroup's is free.
+        ratio.1.write(&ratio.0, "50").expect("written");
+        high.1.write(&high.0, "max").expect("written");
+        kept.bring(&both).expect("looked");
+        kept.bring(&both).expect("looked");
+        assert_eq!(machine.says(&ratio), "50");
+        assert_eq!(machine.says(&high), "8192");
+        kept.bring(&BTreeMap::new()).expect("put back");
+        assert_eq!(
+            (machine.says(&high), machine.says(&ratio)),
+            ("max".into(), "50".into())
+        );
+    }
+
+    #[test]
+    fn a_cgroups_successor_is_left_alone() {
+        let machine = Machine::new();
+        let high = machine.high();
+        let mut kept = machine.kept();
+        kept.bring(&wanted(&[(&high, "8192")])).expect("set");
+        fs::rename(&high.0, machine.0.path().join("old")).expect("moved");
+        fs::create_dir(&high.0).expect("made");
+        fs::write(high.0.join("memory.high"), "8192\n").expect("written");
+        kept.bring(&BTreeMap::new()).expect("put back");
+        assert_eq!(machine.says(&high), "8192");
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which cgroups have wishes, and who leaves room for floors.
+
+use super::settings::Settings;
+use crate::rules::Rules;
+use crate::setting::Setting;
+use crate::tree::{Place, Tree};
+use knobs::Knob;
+use policy::{PAGE_SHIFT, UNLIMITED};
+use std::collections::BTreeMap;
+
+/// A cgroup that rules name, or that leaves room for floors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The cgroup.
+    pub place: Place,
+    /// Pages that it may have dirty; [`UNLIMITED`] without a ceiling.
+    pub ceiling: u64,
+    /// Percent of its dirtyable memory that may be dirty; 0 for any.
+    pub ratio: u64,
+    /// Pages that others leave it.
+    pub floor: u64,
+    /// Bytes a second that it may dirty.
+    pub bandwidth: Option<u64>,
+    /// Its weight among those that share a disk.
+    pub weight: Option<u64>,
+    /// It leaves room for floors.
+    pub leaves_room: bool,
+}
+
+impl Member {
+    fn new(place: &Place, wanted: &BTreeMap<Knob, Setting>, leaves_room: bool) -> Member {
+        let value = |knob: Knob| {
+            let value = wanted.get(&knob)?.value;
+            Some(value).filter(|value| *value != knob.default())
+        };
+        let pages = |knob| value(knob).map(|bytes| bytes >> PAGE_SHIFT);
+        Member {
+            place: place.clone(),
+            ceiling: pages(Knob::DirtyBytes).unwrap_or(UNLIMITED),
+            ratio: value(Knob::DirtyRatio).unwrap_or(0),
+            floor: pages(Knob::DirtyMin).unwrap_or(0),
+            bandwidth: value(Knob::DirtyBandwidth),
+            weight: value(Knob::DirtyWeight),
+            leaves_room,
+        }
+    }
+}
+
+/// All of them, and the directories that were looked into. Who is to leave room is the lowest of
+/// those that match, and neither has a floor nor is above or below one that has.
+pub fn all(
+    tree: &Tree,
+    rules: &Rules,
+    settings: &Settings,
+    mut seen: impl FnMut(&Place),
+) -> Vec<Member> {
+    let mut members = Vec::new();
+    tree.walk(tree.root(), |place| {
+        seen(place);
+        if place.is_root() {
+            return true;
+        }
+        let memory_max = || tree.memory_max(&place.directory);
+        let wanted = rules
+            .wanted_in_stock(&place.path, place.delegated)
+            .into_iter();
+        let wanted = wanted.filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)));
+        let wanted: BTreeMap<Knob, Setting> = wanted.collect();
+        let leaves_room = !place.delegated && settings.may_limit(&place.path);
+        if leaves_room || !wanted.is_empty() {
+            members.push(Member::new(place, &wanted, leaves_room));
+        }
+        true
+    });
+    let path = |member: &Member| member.place.path.clone();
+    let floors: Vec<String> = members.iter().filter(|of| of.floor > 0).map(path).collect();
+    let rooms: Vec<String> = members
+        .iter()
+        .filter(|of| of.leaves_room)
+        .map(path)
+        .collect();
+    for member in &mut members {
+        let own = &member.place.path;
+        let is_near = |floor: &String| is_below(own, floor) || is_below(floor, own);
+        let is_above = |other: &String| other != own && is_below(other, own);
+        member.leaves_room &= !floors.iter().any(is_near) && !rooms.iter().any(is_above);
+    }
+    members
+}
+
+/// Pages of all floors; one below another is a part of it.
+pub fn floors(members: &[Member]) -> u64 {
+    let mut sum = 0;
+    let mut above: Option<&str> = None;
+    // Parents come first.
+    for member in members.iter().filter(|of| of.floor > 0) {
+        if above.is_none_or(|above| !is_below(&member.place.path, above)) {
+            sum += member.floor;
+            above = Some(&member.place.path);
+        }
+    }
+    sum
+}
+
+/// Whether a path is another's, or below it.
+fn is_below(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_lowest_that_match_leave_room_and_those_with_floors_do_not() {
+        let dir = tempfile::tempdir().expect("made");
+        for path in ["pods/a/x", "pods/a/y", "pods/db/z", "sys"] {
+            fs::create_dir_all(dir.path().join(path)).expect("made");
+        }
+        let rules = "[stock]\nlimit = [\"/pods\", \"/pods/**\"]\n\
+                     [[rule]]\ncgroup = \"/pods/db\"\nset = { \"memory.dirty_min\" = \"16M\" }\n\
+                     [[rule]]\ncgroup = \"/pods/a/x\"\nset = { \"memory.dirty_bytes\" = \"8M\", \"memory.dirty_weight\" = 100 }\n";
+        let rules = Rules::parse("agent.toml", rules).expect("valid");
+        let tree = Tree::at(dir.path()).expect("a hierarchy");
+        let members = all(&tree, &rules, &rules.stock, |_| ());
+        let leave: Vec<&str> = members
+            .iter()
+            .filter(|of| of.leaves_room)
+            .map(|of| of.place.path.as_str())
+            .collect();
+        assert_eq!(leave, ["/pods/a/x", "/pods/a/y"]);
+        let of = |path: &str| {
+            members
+                .iter()
+                .find(|of| of.place.path == path)
+                .expect("there")
+        };
+        assert_eq!(
+            (of("/pods/db").floor, of("/pods/a/x").ceiling),
+            (4096, 2048)
+        );
+        assert_eq!(of("/pods/a/x").weight, None, "the default");
+        // Nothing of it is for the module.
+        assert!(rules.wanted("/pods/a/x", false).is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Files of a stock kernel that are set for want of weir's own, each read and written as one word.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::{fs, path::Path};
+
+/// Something that is set: a file, or its part.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// A cgroup's `memory.high`, in bytes.
+    High,
+    /// A cgroup's `io.weight`, for all devices that have none of their own.
+    Weight,
+    /// `wbps` of a cgroup's `io.max` for the device with these numbers.
+    Wbps(String),
+    /// `vm.dirty_bytes` and `vm.dirty_ratio`, or the `_background_` ones: writing one clears the
+    /// other, so they are one setting, `bytes N` or `ratio N`. The part before `_bytes`.
+    Level(String),
+    /// A file of the host that holds a number; its path below the root.
+    File(String),
+}
+
+impl Setting {
+    /// What it holds while nobody has set it; a host's files always hold something.
+    pub fn unset(&self) -> Option<&'static str> {
+        match self {
+            Setting::High | Setting::Wbps(_) => Some("max"),
+            Setting::Weight => Some("100"),
+            Setting::Level(_) | Setting::File(_) => None,
+        }
+    }
+
+    /// What it holds in a directory: a cgroup's, or the host's root.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, directory: &Path) -> io::Result<String> {
+        let text = |name: &str| {
+            let text = fs::read_to_string(directory.join(name))?;
+            Ok::<_, io::Error>(text.trim().to_owned())
+        };
+        match self {
+            Setting::High => text("memory.high"),
+            Setting::Weight => {
+                let all = text("io.weight")?;
+                let mut lines = all.lines();
+                let default = lines.find_map(|line| line.strip_prefix("default "));
+                Ok(default.unwrap_or("100").into())
+            }
+            Setting::Wbps(device) => {
+                let all = text("io.max")?;
+                let mut lines = all.lines();
+                let own = lines.find_map(|line| line.strip_prefix(device)?.strip_prefix(' '));
+                let mut words = own.unwrap_or_default().split(' ');
+                let wbps = words.find_map(|word| word.strip_prefix("wbps="));
+                Ok(wbps.unwrap_or("max").into())
+            }
+            Setting::Level(name) => {
+                let bytes = text(&format!("proc/sys/{name}_bytes"))?;
+                if bytes != "0" {
+                    return Ok(format!("bytes {bytes}"));
+                }
+                Ok(format!(
+                    "ratio {}",
+                    text(&format!("proc/sys/{name}_ratio"))?
+                ))
+            }
+            Setting::File(name) => text(name),
+        }
+    }
+
+    /// Makes it hold this.
+    ///
+    /// # Errors
+    /// The kernel's, or the file is not there.
+    pub fn write(&self, directory: &Path, value: &str) -> io::Result<()> {
+        let (name, text) = match self {
+            Setting::High => ("memory.high".to_owned(), value.to_owned()),
+            Setting::Weight => ("io.weight".to_owned(), value.to_owned()),
+            Setting::Wbps(device) => ("io.max".to_owned(), format!("{device} wbps={value}")),
+            Setting::Level(name) => {
+                let (kind, number) = value.split_once(' ').unwrap_or(("bytes", value));
+                (format!("proc/sys/{name}_{kind}"), number.to_owned())
+            }
+            Setting::File(name) => (name.clone(), value.to_owned()),
+        };
+        // Not made: a directory that is no cgroup's would get one. Without waiting, kernels that can
+        // leave reclaim to the cgroup's own tasks.
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(directory.join(name))?;
+        file.write_all(format!("{text}\n").as_bytes())
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::High => f.write_str("memory.high"),
+            Setting::Weight => f.write_str("io.weight"),
+            Setting::Wbps(device) => write!(f, "io.max {device} wbps"),
+            Setting::Level(name) => f.write_str(&name.replace('/', ".")),
+            Setting::File(name) => write!(f, "/{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("made");
+        fs::create_dir_all(dir.path().join("proc/sys/vm")).expect("made");
+        fs::write(dir.path().join(name), text).expect("written");
+        dir
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_read_by_itself() {
+        let dir = file("io.weight", "default 100\n8:0 50\n");
+        assert_eq!(Setting::Weight.read(dir.path()).expect("read"), "100");
+        let text =
+            "8:0 rbps=1 wbps=4096 riops=max wiops=max\n8:16 rbps=max wbps=max riops=9 wiops=max\n";
+        let dir = file("io.max", text);
+        let wbps = |device: &str| Setting::Wbps(device.into()).read(dir.path()).expect("read");
+        assert_eq!(
+            ["8:0", "8:16", "8:1"].map(wbps),
+            ["4096", "max", "max"].map(String::from)
+        );
+    }
+
+    #[test]
+    fn bytes_and_percent_are_one_setting() {
+        let dir = file("proc/sys/vm/dirty_ratio", "20\n");
+        let bytes = dir.path().join("proc/sys/vm/dirty_bytes");
+        fs::write(&bytes, "0\n").expect("written");
+        let level = Setting::Level("vm/dirty".into());
+        assert_eq!(level.read(dir.path()).expect("read"), "ratio 20");
+        level.write(dir.path(), "bytes 33554432").expect("written");
+        assert_eq!(level.read(dir.path()).expect("read"), "bytes 33554432");
+        level.write(dir.path(), "ratio 15").expect("written");
+        let ratio = fs::read_to_string(dir.path().join("proc/sys/vm/dirty_ratio"));
+        assert_eq!(ratio.expect("read"), "15\n");
+    }
+
+    #[test]
+    fn no_file_is_made() {
+        let dir = file("memory.high", "max\n");
+        Setting::High.write(dir.path(), "4096").expect("written");
+        assert_eq!(Setting::High.read(dir.path()).expect("read"), "4096");
+        Setting::Weight.write(dir.path(), "50").expect_err("none");
+        assert!(!dir.path().join("io.weight").exists());
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The section `[stock]` of a policy file: rules are kept by files of a stock kernel, for hosts that
+//! allow no module. Without it rules are weir's own files.
+//!
+//! ```toml
+//! [stock]
+//! mode = "on"                        # or observe: says what it would set; or off
+//! limit = ["/batch.slice/*"]         # who leaves room for floors
+//! rules = "/run/weir/pods.toml"      # more rules, if there; weir-nri writes them
+//! sysctl = { "vm.dirty_bytes" = "192M", "vm.dirty_background_bytes" = "16M" }
+//! bdi = { "8:16" = { max_ratio = 10, strict_limit = 1 } }
+//! ```
+
+use super::setting::Setting;
+use crate::globs::{self, matches};
+use crate::limits::Mode;
+use config::reader::{Table, Value};
+use config::units;
+use glob::Pattern;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Keys of the section.
+pub const KEYS: &[&str] = &["mode", "limit", "rules", "sysctl", "bdi"];
+
+const SYSCTLS: [&str; 4] = [
+    "vm.dirty_bytes",
+    "vm.dirty_ratio",
+    "vm.dirty_background_bytes",
+    "vm.dirty_background_ratio",
+];
+const TIMES: [&str; 2] = ["vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs"];
+const BDI: [&str; 2] = ["max_ratio", "strict_limit"];
+
+/// The section, checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Whether settings are kept.
+    pub mode: Mode,
+    /// Cgroups that leave room for floors.
+    limit: Vec<Pattern>,
+    /// Where more rules are.
+    pub rules: Option<PathBuf>,
+    /// Files of the host.
+    pub host: BTreeMap<Setting, String>,
+}
+
+impl Settings {
+    /// Reads the section; what is wrong is noted with the table.
+    pub fn read(table: &Table) -> Settings {
+        let mode = table
+            .optional("mode")
+            .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
+        let limit = table.optional("limit");
+        let rules = table
+            .optional("rules")
+            .and_then(|value| value.string("the path of a file"));
+        let sysctl = table.optional("sysctl").map(|value| sysctls(&value));
+        let bdi = table.optional("bdi").map(|value| devices(&value));
+        Settings {
+            mode: mode.unwrap_or(Mode::On),
+            limit: limit.map_or_else(Vec::new, |value| globs::patterns(&value)),
+            rules: rules.map(PathBuf::from),
+            host: sysctl.into_iter().chain(bdi).flatten().collect(),
+        }
+    }
+
+    /// Whether rules are kept without the module.
+    pub fn is_stock(&self) -> bool {
+        self.mode != Mode::Off
+    }
+
+    /// Whether the cgroup at `path` leaves room for floors.
+    pub fn may_limit(&self, path: &str) -> bool {
+        self.limit.iter().any(|glob| matches(glob, path))
+    }
+}
+
+fn sysctls(value: &Value) -> Vec<(Setting, String)> {
+    let entries = value.entries("a table, as in `{ \"vm.dirty_bytes\" = \"192M\" }`");
+    let entries = entries.unwrap_or_default().into_iter();
+    let settings = entries.filter_map(|(name, value)| {
+        let path = name.replace('.', "/");
+        if TIMES.contains(&name) {
+            let number = value.unsigned("a number of centiseconds")?;
+            return Some((
+                Setting::File(format!("proc/sys/{path}")),
+                number.to_string(),
+            ));
+        }
+        if !SYSCTLS.contains(&name) {
+            let known = [&SYSCTLS[..], &TIMES].concat().join(", ");
+            value.complain(format!("not a sysctl that the agent sets: it sets {known}"));
+            return None;
+        }
+        let (level, kind) = path.rsplit_once('_')?;
+        let number = match kind {
+            "bytes" => value.parsed("a size, as in `\"192M\"`", units::size)?,
+            _ => value.unsigned("a number of percent").filter(|n| {
+                let is_percent = (1..=100).contains(n);
+                if !is_percent {
+                    value.complain("expected 1 to 100");
+                }
+                is_percent
+            })?,
+        };
+        Some((Setting::Level(level.into()), format!("{kind} {number}")))
+    });
+    settings.collect()
+}
+
+fn devices(value: &Value) -> Vec<(Setting, String)> {
+    let devices = value.entries("a table, as in `{ \"8:16\" = { max_ratio = 10 } }`");
+    let devices = devices.unwrap_or_default().into_iter();
+    let settings = devices.flat_map(|(device, value)| {
+        let numbers = device.split_once(':');
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !numbers.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
+            value.complain("not a device's numbers, as in `8:16`: see /sys/class/bdi");
+            return Vec::new();
+        }
+        let table = value.table(&BDI).map(|table| {
+            let each = BDI.iter().filter_map(|name| {
+                let number = table.optional(name)?.unsigned("a number")?;
+                let file = format!("sys/class/bdi/{device}/{name}");
+                Some((Setting::File(file), number.to_string()))
+            });
+            each.collect()
+        });
+        table.unwrap_or_default()
+    });
+    settings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    fn read(text: &str) -> Result<Settings, String> {
+        let rules = Rules::parse("agent.toml", text);
+        rules
+            .map(|rules| rules.stock)
+            .map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn it_is_off_until_the_section_is_there() {
+        assert!(!read("").expect("valid").is_stock());
+        assert!(read("[stock]\n").expect("valid").is_stock());
+        assert!(!read("[stock]\nmode = \"off\"\n").expect("valid").is_stock());
+    }
+
+    #[test]
+    fn the_hosts_files_are_read() {
+        let text = "[stock]\nlimit = \"/batch/*\"\n\
+                    sysctl = { \"vm.dirty_bytes\" = \"1M\", \"vm.dirty_background_ratio\" = 5, \
+                    \"vm.dirty_expire_centisecs\" = 500 }\n\
+                    bdi = { \"8:16\" = { max_ratio = 10, strict_limit = 1 } }\n";
+        let settings = read(text).expect("valid");
+        assert!(settings.may_limit("/batch/a") && !settings.may_limit("/db"));
+        let level = |name: &str| Setting::Level(format!("vm/{name}"));
+        let file = |name: &str| Setting::File(name.into());
+        let expected = [
+            (level("dirty"), "bytes 1048576"),
+            (level("dirty_background"), "ratio 5"),
+            (file("proc/sys/vm/dirty_expire_centisecs"), "500"),
+            (file("sys/class/bdi/8:16/max_ratio"), "10"),
+            (file("sys/class/bdi/8:16/strict_limit"), "1"),
+        ];
+        let expected = expected.map(|(setting, value)| (setting, value.to_owned()));
+        assert_eq!(settings.host, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, words) in [
+            ("mode = \"maybe\"", "expected `on`, `observe` or `off`"),
+            (
+                "sysctl = { \"vm.swappiness\" = 1 }",
+                "it sets vm.dirty_bytes",
+            ),
+            ("sysctl = { \"vm.dirty_ratio\" = 101 }", "expected 1 to 100"),
+            ("bdi = { \"sda\" = { max_ratio = 1 } }", "as in `8:16`"),
+            ("bdi = { \"8:0\" = { min_ratio = 1 } }", "min_ratio"),
+            ("limits = [\"/a\"]", "did you mean `limit`"),
+        ] {
+            let why = read(&format!("[stock]\n{line}\n")).expect_err(line);
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}

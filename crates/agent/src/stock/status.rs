@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What there is to tell in a scrape.
+
+use crate::family::Family;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// As of the last step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Files, or parts of them, that are set.
+    pub settings: u64,
+    /// Ceilings by cgroup, in pages.
+    pub ceilings: BTreeMap<String, u64>,
+}
+
+const PAGE: u64 = 4096;
+
+impl Status {
+    /// The status as metrics.
+    pub fn families(&self) -> Arc<[Family]> {
+        let mut ceilings = Family::gauge(
+            "weir_agent_stock_ceiling",
+            "Dirty pages that a cgroup may have by the memory.high that the agent has set.",
+        )
+        .bytes();
+        for (cgroup, pages) in &self.ceilings {
+            ceilings.add(&[("cgroup", &Arc::from(cgroup.as_str()))], pages * PAGE);
+        }
+        Arc::from([
+            Family::gauge(
+                "weir_agent_stock_settings",
+                "Files of the stock kernel that the agent has set, for want of the module.",
+            )
+            .with(self.settings),
+            ceilings,
+        ])
+    }
+}
