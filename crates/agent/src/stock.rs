@@ -5,7 +5,7 @@
 //! rules ─► members: ceilings, floors, bandwidths, weights ─► translate ─► memory.high, io.max, io.weight
 //! objectives ─► ceilings that they ask for ────────────────────┘
 //! [stock] ─► vm.dirty_*, max_ratio and strict_limit of devices
-//! memory.stat, ten times a second ─► the kernel's counts are fresh, and memory.high follows
+//! memory.stat, fifty times a second ─► the kernel's counts are fresh, and memory.high follows
 //! ```
 //!
 //! [`translate`] has the one table of what stands for what. A cgroup's file is set only while nobody

@@ -48,5 +48,5 @@ mod writeback;
 
 pub use probe::Watched;
 pub use run::{Outcome, run, run_and_watch};
-pub use setup::{Refusal, dirty_limit};
+pub use setup::{Levels, Refusal, levels};
 pub use trace::{inode, task_id};

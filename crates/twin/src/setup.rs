@@ -120,13 +120,29 @@ pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
     })
 }
 
-/// The host's dirty limit in bytes.
+/// A host's dirty limits, in pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Levels {
+    /// What may be dirty.
+    pub limit: u64,
+    /// From where flushers write.
+    pub background: u64,
+    /// What can be dirtied at all.
+    pub dirtyable: u64,
+}
+
+/// The host's dirty limits while nothing runs.
 ///
 /// # Errors
 /// As [`configure`].
-pub fn dirty_limit(scenario: &Scenario) -> Result<u64, Vec<Refusal>> {
+pub fn levels(scenario: &Scenario) -> Result<Levels, Vec<Refusal>> {
     let config = configure(scenario)?;
-    Ok(config.sysctl.levels(config.dirtyable, None).0 * PAGE)
+    let (limit, background) = config.sysctl.levels(config.dirtyable, None);
+    Ok(Levels {
+        limit,
+        background,
+        dirtyable: config.dirtyable,
+    })
 }
 
 fn cgroups(scenario: &Scenario, refusals: &mut Vec<Refusal>) {

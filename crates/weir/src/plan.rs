@@ -3,6 +3,7 @@
 
 mod knob;
 mod search;
+mod stock;
 
 use crate::output;
 use crate::run::blamed;
@@ -29,6 +30,10 @@ pub struct Args {
     /// drain_seconds; several. Without any, those that the scenario sets
     #[arg(long, value_name = "KNOB[=A..B]")]
     knob: Vec<String>,
+    /// Plan for a host that allows no module: knobs as the agent keeps them in stock mode, and what
+    /// that keeps of the module's gain; vm.dirty_bytes is a knob then, drain_seconds is none
+    #[arg(long)]
+    stock: bool,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -47,13 +52,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "the scenario expects nothing: add an `[[expect]]` that says what a plan is to reach"
         );
     }
-    let limit = twin::dirty_limit(&scenario).map_err(|why| {
+    let levels = twin::levels(&scenario).map_err(|why| {
         let refused = executor::Error::Refused(of_model(why));
         blamed(refused, &args.scenario)
     })?;
-    let knobs = knobs(args, &scenario, limit)?;
-    let plan = Plan::search(&scenario, knobs, args.seed)?;
-    if args.json {
+    let limit = levels.limit << policy::PAGE_SHIFT;
+    let search = |mode: Mode, named: &[String]| {
+        let knobs = knobs(named, mode, &scenario, limit)?;
+        Plan::search(&scenario, knobs, mode, args.seed)
+    };
+    let plan = match args.stock {
+        true => search(Mode::Stock, &args.knob)?,
+        false => search(Mode::Module, &args.knob)?,
+    };
+    if args.stock {
+        let module = search(Mode::Module, &[])?;
+        stock::print(&module, &plan, &scenario, args.json)?;
+    } else if args.json {
         output::json(&plan.json())?;
     } else {
         output::print(plan.text())?;
@@ -61,18 +76,29 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(plan.report.verdict.exit_status()))
 }
 
-fn knobs(args: &Args, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
-    let named = if args.knob.is_empty() {
-        Knob::of(scenario)
+/// What keeps the knobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// The module.
+    Module,
+    /// The agent, by what a stock kernel has.
+    Stock,
+}
+
+fn knobs(named: &[String], mode: Mode, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
+    let stock = mode == Mode::Stock;
+    let named = if named.is_empty() {
+        Knob::of(scenario, stock)
     } else {
-        args.knob.clone()
+        named.to_vec()
     };
     if named.is_empty() {
         bail!(
             "the scenario sets no knob: say which to search, as in `--knob CGROUP/memory.dirty_min` or `--knob drain_seconds`"
         );
     }
-    let knobs = named.iter().map(|text| Knob::parse(text, scenario, limit));
+    let knobs = named.iter();
+    let knobs = knobs.map(|text| Knob::parse(text, scenario, limit, stock));
     let knobs = knobs.collect::<Result<Vec<Knob>>>()?;
     for (index, knob) in knobs.iter().enumerate() {
         if knobs[..index]
@@ -87,10 +113,13 @@ fn knobs(args: &Args, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
 
 /// What was found.
 struct Plan {
+    mode: Mode,
     knobs: Vec<Knob>,
     point: Point,
     /// The scenario with the knobs at that point.
     scenario: Scenario,
+    /// What to type to have that.
+    commands: Vec<String>,
     report: Report,
     runs: usize,
     /// For each knob that is set: the next weaker value that was tried, and what was not met with
@@ -101,8 +130,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn search(scenario: &Scenario, knobs: Vec<Knob>, seed: u64) -> Result<Plan> {
-        let stock = one_run(scenario, Arm::Stock, seed)?;
+    fn search(scenario: &Scenario, knobs: Vec<Knob>, mode: Mode, seed: u64) -> Result<Plan> {
+        let before = one_run(scenario, Arm::Stock, seed)?;
         let bar = ProgressBar::new_spinner();
         let at = |point: &Point| {
             let mut scenario = scenario.clone();
@@ -114,10 +143,13 @@ impl Plan {
         let measure = |points: &[Point]| {
             let trial = |point: &Point| {
                 let scenario = at(point);
-                let weir = one_run(&scenario, Arm::Weir, seed)?;
+                let weir = match mode {
+                    Mode::Module => one_run(&scenario, Arm::Weir, seed)?,
+                    Mode::Stock => stock::run(&scenario, seed)?,
+                };
                 bar.inc(1);
                 bar.set_message(format!("{} runs", bar.position()));
-                let what = Report::new(&scenario, &Arm::ALL, &[stock.clone(), weir]);
+                let what = Report::new(&scenario, &Arm::ALL, &[before.clone(), weir]);
                 let miss = what.expects.iter().map(miss).sum();
                 Ok(Trial { miss, what })
             };
@@ -142,10 +174,16 @@ impl Plan {
                 let (best, point) = misses.min_by(|a, b| miss(a.0).total_cmp(&miss(b.0)))?;
                 (miss(best) < miss(judged)).then(|| (best.clone(), point.clone()))
             });
+        let found = at(&point);
         Ok(Plan {
+            mode,
+            commands: match mode {
+                Mode::Module => knob::commands(&found),
+                Mode::Stock => stock::policy(&found, scenario),
+            },
             weaker: weaker.collect(),
             nearest: nearest.collect(),
-            scenario: at(&point),
+            scenario: found,
             runs: search.tried().len() + 1,
             point,
             report,
@@ -155,13 +193,17 @@ impl Plan {
 
     fn text(&self) -> String {
         let mut lines = vec![report::terminal(&self.report, &self.scenario, colour())];
+        if self.mode == Mode::Stock {
+            lines.push("Arm weir is the agent here, without the module.".into());
+        }
         if self.report.verdict == Verdict::Pass {
-            lines.push(format!("The weakest found, in {} runs:\n", self.runs));
-            lines.extend(
-                knob::commands(&self.scenario)
-                    .iter()
-                    .map(|c| format!("    {c}")),
-            );
+            let what = match self.mode {
+                Mode::Module => "The weakest found",
+                Mode::Stock => "The weakest policy of the agent",
+            };
+            lines.push(format!("{what}, in {} runs:\n", self.runs));
+            let commands = self.commands.iter();
+            lines.extend(commands.map(|c| format!("    {c}").trim_end().to_owned()));
             lines.push(String::new());
             lines.extend((0..self.knobs.len()).filter_map(|knob| self.why(knob)));
         } else {
@@ -227,7 +269,7 @@ impl Plan {
             .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.values(point)}))
             .collect();
         let commands = match self.report.verdict {
-            Verdict::Pass => knob::commands(&self.scenario),
+            Verdict::Pass => self.commands.clone(),
             _ => Vec::new(),
         };
         json!({

@@ -24,7 +24,7 @@ pub struct Twin {
 
 impl Executor for Twin {
     fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
-        let mut refused = of_model(twin::dirty_limit(scenario).err().unwrap_or_default());
+        let mut refused = of_model(twin::levels(scenario).err().unwrap_or_default());
         let of_table = place::refusals(scenario, Place::Twin).into_iter();
         let new: Vec<Refusal> = of_table
             .filter(|one| refused.iter().all(|other| other.key != one.key))

@@ -24,12 +24,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks while there is a ceiling: reading `memory.stat` has the kernel add up its
-/// counts, by which it throttles, and which are two seconds old otherwise.
-const STEP: Duration = Duration::from_millis(100);
+/// counts, by which it throttles, and which are two seconds old otherwise. What is dirtied in
+/// between comes on top of a ceiling.
+const STEP: Duration = Duration::from_millis(20);
 /// Between two looks otherwise.
 const REST: Duration = Duration::from_secs(1);
-/// A step that takes long is followed by a pause so many times as long.
-const PAUSE: u32 = 20;
+/// A step is followed by a pause so many times as long at least: two hundredths of a CPU.
+const PAUSE: u32 = 50;
 /// All cgroups are looked for so often, besides when one appears.
 const SCAN: Duration = Duration::from_secs(10);
 /// Who holds less than this part of the room is none of those that share it.

@@ -11,6 +11,8 @@ use policy::{PAGE_SHIFT, UNLIMITED};
 use scenario::model::{Cgroup, Scenario};
 
 const DRAIN: &str = "drain_seconds";
+/// The host's limit, which stands for seconds of drain without the module.
+const LIMIT: &str = "vm.dirty_bytes";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const PARAMETERS: &str = "/sys/module/weir/parameters";
 
@@ -21,6 +23,12 @@ enum Kind {
     File(File),
     /// Seconds of drain, the host's.
     Seconds,
+    /// The host's limit, to be raised or lowered from what it is.
+    Limit {
+        /// In bytes.
+        is: u64,
+        raise: bool,
+    },
 }
 
 /// One of weir's files, and what may be written into it.
@@ -36,8 +44,8 @@ pub struct Knob {
 
 impl Knob {
     /// Of `victim/memory.dirty_min`, `batch/memory.dirty_bytes=64M..1M` or `drain_seconds`; `limit`
-    /// is the host's, in bytes.
-    pub fn parse(text: &str, scenario: &Scenario, limit: u64) -> Result<Knob> {
+    /// is the host's, in bytes. With `stock`, what there is without the module.
+    pub fn parse(text: &str, scenario: &Scenario, limit: u64, stock: bool) -> Result<Knob> {
         let (name, range) = match text.split_once('=') {
             Some((name, range)) => (name, Some(range)),
             None => (text, None),
@@ -49,10 +57,15 @@ impl Knob {
         let knob = File::by_file(file).filter(|knob| File::DIRTY.contains(knob));
         let kind = match (knob, &cgroup) {
             (Some(knob), Some(_)) => Kind::File(knob),
-            (None, None) if file == DRAIN => Kind::Seconds,
+            (None, None) if file == DRAIN && !stock => Kind::Seconds,
+            (None, None) if file == LIMIT && stock => Kind::Limit {
+                is: limit,
+                raise: !scenario.host.weir.contains_key("drain_tighten"),
+            },
             _ => bail!(
-                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {DRAIN}; files: {}",
+                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {}; files: {}",
                 File::DirtyMin.file(),
+                if stock { LIMIT } else { DRAIN },
                 File::DIRTY.map(File::file).join(", ")
             ),
         };
@@ -95,17 +108,26 @@ impl Knob {
     }
 
     /// The knobs that a scenario itself sets, as `parse` takes them.
-    pub fn of(scenario: &Scenario) -> Vec<String> {
+    pub fn of(scenario: &Scenario, stock: bool) -> Vec<String> {
         let cgroups = scenario.cgroups.iter().flat_map(|(path, cgroup)| {
             let files = cgroup.knobs.keys();
             files.map(move |file| format!("{path}/{file}"))
         });
-        let host = scenario.host.weir.keys().filter(|name| *name == DRAIN);
-        cgroups.chain(host.cloned()).collect()
+        let host = scenario.host.weir.contains_key(DRAIN);
+        let host = host.then(|| if stock { LIMIT } else { DRAIN }.to_owned());
+        cgroups.chain(host).collect()
     }
 
     /// Sets it in `scenario`, or takes it out of there if it is to be off.
     pub fn set(&self, scenario: &mut Scenario, step: u64) {
+        if let Kind::Limit { .. } = self.kind {
+            if step > 0 {
+                let sysctl = &mut scenario.host.sysctl;
+                sysctl.remove("vm.dirty_ratio");
+                sysctl.insert(LIMIT.into(), self.scale.value(step).to_string());
+            }
+            return;
+        }
         let knobs = match &self.cgroup {
             None => Some(&mut scenario.host.weir),
             Some(path) => scenario
@@ -147,13 +169,17 @@ impl Knob {
 
 impl Kind {
     fn is_bytes(self) -> bool {
-        matches!(self, Kind::File(File::DirtyMin | File::DirtyBytes))
+        matches!(
+            self,
+            Kind::File(File::DirtyMin | File::DirtyBytes) | Kind::Limit { .. }
+        )
     }
 
     fn off(self) -> u64 {
         match self {
             Kind::File(knob) => knob.default(),
             Kind::Seconds => 0,
+            Kind::Limit { is, .. } => is,
         }
     }
 
@@ -163,6 +189,7 @@ impl Kind {
             Kind::File(File::DirtyMin) => File::DirtyBytes.range().0,
             Kind::File(knob) => knob.range().0.max(1),
             Kind::Seconds => 1,
+            Kind::Limit { .. } => 1 << 20,
         }
     }
 
@@ -187,6 +214,8 @@ impl Kind {
             Kind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
             Kind::File(knob) => (knob.range().1, least),
             Kind::Seconds => (1, 120),
+            Kind::Limit { raise: true, .. } => (round(limit + limit / 4), round(limit * 16)),
+            Kind::Limit { .. } => (round(limit - limit / 8), round(limit / 64)),
         }
     }
 
@@ -204,6 +233,7 @@ impl Kind {
     fn value(self, text: &str) -> Result<u64, String> {
         let number = match self {
             Kind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
+            Kind::Limit { .. } => config::units::size(text)?,
             Kind::Seconds => text
                 .parse()
                 .ok()
@@ -230,6 +260,9 @@ impl Kind {
         let (one, other) = (self.value(one)?, self.value(other)?);
         Ok(match self {
             Kind::File(File::DirtyMin) | Kind::Seconds => (one.min(other), one.max(other)),
+            // Either way; the end that is nearer to what there is is weaker.
+            Kind::Limit { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
+            Kind::Limit { .. } => (one, other),
             // May go either way from the default; who asks for which is weaker.
             Kind::File(File::DirtyWeight)
                 if one.abs_diff(self.off()) > other.abs_diff(self.off()) =>
@@ -248,6 +281,7 @@ impl Kind {
             Kind::File(File::DirtyWeight) => "125..1000",
             Kind::File(_) => "50..1",
             Kind::Seconds => "1..60",
+            Kind::Limit { .. } => "64M..512M",
         }
     }
 }

@@ -3,6 +3,7 @@
 # flood back, is put back when the agent ends or was killed, and yields to another program's.
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
+ip link set lo up
 mkdir db flood batch
 echo 20 >/proc/sys/vm/dirty_ratio
 echo 10 >/proc/sys/vm/dirty_background_ratio

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A plan for hosts that allow no module: knobs are tried as the agent's stock mode keeps them
+//! ([`agent::stock::translate`]), and what that keeps of the module's gain is told.
+
+use super::{Mode, Plan, one_run};
+use crate::output;
+use crate::twin::of_model;
+use agent::stock::translate::{self, Host, Memory};
+use anyhow::{Result, bail};
+use knobs::Knob as File;
+use policy::{PAGE_SHIFT, UNLIMITED};
+use scenario::executor::{self, Run};
+use scenario::model::{Arm, Cgroup, Expect, Op, Scenario};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// How old the kernel's counts are while the agent reads them.
+const COUNTS_NS: u64 = 20_000_000;
+/// More than any disk does: scenarios take no larger sizes.
+const WBPS_MAX: u64 = 1 << 50;
+/// A figure that the module changes by less than this part is none that it gains by.
+const GAIN: f64 = 0.1;
+
+/// What one figure is on stock, in stock mode, and with the module.
+pub struct Kept {
+    /// Its full name, in arm weir.
+    metric: String,
+    stock: f64,
+    without: f64,
+    module: f64,
+}
+
+impl Kept {
+    /// The part of the gain that is left.
+    fn part(&self) -> f64 {
+        (self.without - self.stock) / (self.module - self.stock)
+    }
+}
+
+/// A run without the module, as if it were arm weir.
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Run> {
+    let mut run = one_run(&translated(scenario)?, Arm::Stock, seed)?;
+    run.arm = Arm::Weir;
+    let metrics = std::mem::take(&mut run.metrics).into_iter();
+    run.metrics = metrics
+        .filter_map(|(name, figure)| {
+            Some((format!("weir.{}", name.strip_prefix("stock.")?), figure))
+        })
+        .collect();
+    Ok(run)
+}
+
+/// The scenario with files of a stock kernel in place of knobs.
+fn translated(scenario: &Scenario) -> Result<Scenario> {
+    let levels = twin::levels(scenario).map_err(|why| executor::Error::Refused(of_model(why)))?;
+    let host = Host {
+        limit: levels.limit,
+        background: levels.background,
+        dirtyable: levels.dirtyable,
+    };
+    if scenario.phases.iter().any(|phase| !phase.set.is_empty()) {
+        bail!("a phase of the scenario sets knobs: --stock plans for those that stay as they are");
+    }
+    let floors = floors(scenario);
+    let leave = leave_room(scenario);
+    let mut all = scenario.clone();
+    all.host.weir.clear();
+    all.twin.counts_ns = Some(COUNTS_NS);
+    for (path, cgroup) in &mut all.cgroups {
+        let knobs = std::mem::take(&mut cgroup.knobs);
+        let value = |knob: File| {
+            let value = knob.parse(knobs.get(knob.file())?).ok()?;
+            Some(value).filter(|value| *value != knob.default())
+        };
+        let mut ceiling = value(File::DirtyBytes).map_or(UNLIMITED, |bytes| bytes >> PAGE_SHIFT);
+        if let Some(percent) = value(File::DirtyRatio) {
+            ceiling = ceiling.min(memory(cgroup).min(host.dirtyable) * percent / 100);
+        }
+        if let Some(bytes) = value(File::DirtyBandwidth) {
+            ceiling = ceiling.min(translate::beside_bandwidth(bytes));
+            let (disks, bytes) = (scenario.disks.iter(), bytes.min(WBPS_MAX));
+            let limits = disks.map(|disk| format!("{} wbps={bytes}", disk.name));
+            let limits = limits.collect::<Vec<_>>().join("; ");
+            cgroup.files.entry("io.max".into()).or_insert(limits);
+        }
+        if let Some(weight) = value(File::DirtyWeight) {
+            if scenario.disks.iter().any(|disk| disk.io_cost) {
+                let weight = weight.to_string();
+                cgroup.files.entry("io.weight".into()).or_insert(weight);
+            }
+        }
+        if floors > 0 && leave.contains(&path.as_str()) {
+            ceiling = ceiling.min(host.room(floors, leave.len() as u64));
+        }
+        if let Some(pages) = translate::high(&host, &Memory::default(), ceiling) {
+            let bytes = (pages << PAGE_SHIFT).to_string();
+            cgroup.files.entry("memory.high".into()).or_insert(bytes);
+        }
+    }
+    Ok(all)
+}
+
+/// Pages of `memory.max`.
+fn memory(cgroup: &Cgroup) -> u64 {
+    let text = cgroup.files.get("memory.max");
+    let bytes = text.and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
+    bytes.map_or(UNLIMITED, |bytes| bytes >> PAGE_SHIFT)
+}
+
+fn floor(cgroup: &Cgroup) -> u64 {
+    let text = cgroup.knobs.get(File::DirtyMin.file());
+    let bytes = text.and_then(|text| File::DirtyMin.parse(text).ok());
+    (bytes.unwrap_or(0) >> PAGE_SHIFT) * u64::from(cgroup.copies.unwrap_or(1))
+}
+
+fn floors(scenario: &Scenario) -> u64 {
+    scenario.cgroups.values().map(floor).sum()
+}
+
+/// Cgroups that leave room for floors: those that write and have none.
+fn leave_room(scenario: &Scenario) -> Vec<&str> {
+    let writes = |path: &str| {
+        let mut jobs = scenario.jobs.iter();
+        jobs.any(|job| job.cgroup.as_deref() == Some(path))
+    };
+    let others = scenario.cgroups.iter();
+    let others = others.filter(|(path, cgroup)| floor(cgroup) == 0 && writes(path));
+    others.map(|(path, _)| path.as_str()).collect()
+}
+
+/// The agent's policy that keeps the scenario's knobs without the module; `before` is as the file
+/// has it.
+pub fn policy(scenario: &Scenario, before: &Scenario) -> Vec<String> {
+    let mut lines = vec!["[stock]".to_owned()];
+    if floors(scenario) > 0 {
+        let paths = leave_room(scenario).into_iter();
+        let paths = paths.map(|path| match scenario.cgroups[path].copies {
+            None => format!("\"/{path}\""),
+            Some(_) => format!("\"/{path}/*\""),
+        });
+        lines.push(format!(
+            "limit = [{}]",
+            paths.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let limit = "vm.dirty_bytes";
+    if let Some(bytes) = scenario.host.sysctl.get(limit) {
+        if before.host.sysctl.get(limit) != Some(bytes) {
+            lines.push(format!("sysctl = {{ \"{limit}\" = {bytes} }}"));
+        }
+    }
+    for (path, cgroup) in scenario
+        .cgroups
+        .iter()
+        .filter(|(_, of)| !of.knobs.is_empty())
+    {
+        let each = cgroup.copies.map_or("", |_| "/*");
+        let knobs = cgroup.knobs.iter();
+        let knobs = knobs.map(|(file, value)| format!("\"{file}\" = \"{value}\""));
+        let knobs = knobs.collect::<Vec<_>>().join(", ");
+        lines.push(String::new());
+        lines.push("[[rule]]".into());
+        lines.push(format!("cgroup = \"/{path}{each}\""));
+        lines.push(format!("set = {{ {knobs} }}"));
+    }
+    lines
+}
+
+/// What each plan has of the figures that expectations are about and the module changes as they ask.
+pub fn kept(scenario: &Scenario, module: &Plan, without: &Plan) -> Vec<Kept> {
+    let mut all: Vec<Kept> = Vec::new();
+    for expect in &scenario.expects {
+        let figures = || {
+            let of_stock = format!("stock.{}", expect.metric.strip_prefix("weir.")?);
+            Some(Kept {
+                metric: expect.metric.clone(),
+                stock: module.report.metrics.get(&of_stock)?.median,
+                without: without.report.metrics.get(&expect.metric)?.median,
+                module: module.report.metrics.get(&expect.metric)?.median,
+            })
+        };
+        let known = |figure: &Kept| all.iter().any(|of| of.metric == figure.metric);
+        let figure = figures().filter(|figure| gains(expect, figure) && !known(figure));
+        all.extend(figure);
+    }
+    all
+}
+
+fn gains(expect: &Expect, figure: &Kept) -> bool {
+    let more = match expect.op {
+        Op::AtLeast => figure.module - figure.stock,
+        Op::AtMost => figure.stock - figure.module,
+    };
+    more > GAIN * figure.stock.abs().max(figure.module.abs())
+}
+
+/// The least part of the gain that is kept.
+fn least(kept: &[Kept]) -> Option<f64> {
+    kept.iter().map(Kept::part).min_by(f64::total_cmp)
+}
+
+/// Runs both searches and prints the plan without the module.
+pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) -> Result<()> {
+    debug_assert!(module.mode == Mode::Module && without.mode == Mode::Stock);
+    let kept = kept(scenario, module, without);
+    if as_json {
+        return output::json(&as_value(without, &kept));
+    }
+    let mut text = without.text();
+    for figure in &kept {
+        let unit = scenario::metric::Unit::of(&figure.metric);
+        let shown = |value| report::value(value, unit);
+        writeln!(
+            text,
+            "{}: {} without the module, {} with it, {} on stock: {:.0} % of the gain",
+            figure.metric.trim_start_matches("weir."),
+            shown(figure.without),
+            shown(figure.module),
+            shown(figure.stock),
+            100.0 * figure.part()
+        )?;
+    }
+    match least(&kept) {
+        Some(least) => writeln!(
+            text,
+            "Kept of what the module gains: at least {:.0} %",
+            100.0 * least
+        )?,
+        None => writeln!(
+            text,
+            "The module gains nothing here that an expectation is about"
+        )?,
+    }
+    output::print(text)
+}
+
+fn as_value(without: &Plan, kept: &[Kept]) -> Value {
+    let figures = kept.iter().map(|figure| {
+        json!({
+            "metric": figure.metric,
+            "stock": figure.stock,
+            "without_module": figure.without,
+            "module": figure.module,
+            "part": figure.part(),
+        })
+    });
+    let mut value = without.json();
+    value["kept"] = figures.collect();
+    value["least_kept"] = least(kept).into();
+    value
+}
