@@ -7,6 +7,8 @@
 // `unified` map of the container's specification; the OCI runtime writes them before the first
 // process runs. Nothing is in the path of a running container: ending the plugin changes no knob,
 // and pods that start without it start without knobs.
+//
+// With -stock it hands what pods are to have to the agent instead.
 package main
 
 import (
@@ -50,6 +52,7 @@ func run() error {
 	socket := flag.String("socket", api.DefaultSocketPath, "`SOCKET` of the runtime")
 	index := flag.String("index", "50", "two digits: `PLACE` among the plugins of this runtime")
 	root := flag.String("cgroups", "/sys/fs/cgroup", "`DIRECTORY` where the host's cgroups are")
+	stock := flag.String("stock", "", "`FILE` for rules that the agent keeps, on a node that allows no module")
 	listen := flag.String("listen", "", "`ADDRESS` for /metrics and /healthz, as in 127.0.0.1:9760")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -67,6 +70,7 @@ func run() error {
 		return nil
 	}
 	p := newPlugin(config, cgroup.Root(*root), slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	p.stock = *stock
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -22,6 +22,8 @@ type plugin struct {
 	config *want.Config
 	root   cgroup.Root
 	log    *slog.Logger
+	// stock is the file for the agent's rules on a node that allows no module; empty on others.
+	stock string
 
 	// mu is held while a request is answered, never while the runtime is called.
 	mu     sync.Mutex
@@ -36,8 +38,14 @@ type plugin struct {
 type pod struct {
 	sandbox    *api.PodSandbox
 	containers map[string]*api.Container
+	// wishes are kept for the agent, on a node that allows no module.
+	wishes map[string]want.Values
 	// unprotected says that knobs were wished for and the module was not there.
 	unprotected bool
+}
+
+func newPod(s *api.PodSandbox) *pod {
+	return &pod{sandbox: s, containers: map[string]*api.Container{}, wishes: map[string]want.Values{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
@@ -127,7 +135,7 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 		return nil, nil
 	}
 	// p.module stays: a module that is new is moduleLooked's to find.
-	if p.root.Module() == 0 {
+	if p.stock == "" && p.root.Module() == 0 {
 		p.unprotected(s)
 		return nil, nil
 	}
@@ -159,6 +167,10 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 	if len(r.OfPod.Values) > 0 && at == "" {
 		return nil, fmt.Errorf("the runtime names no cgroup for the pod, so it cannot have what %spod.* asks for", want.Prefix)
 	}
+	if p.stock != "" {
+		p.budget.Note(d, r)
+		return nil, p.note(p.live[s.GetId()], c.GetId(), r)
+	}
 	for _, k := range knob.All {
 		if value, ok := r.OfPod.Values[k]; ok {
 			if err = p.root.Set(at, k, value); err != nil {
@@ -173,7 +185,7 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
 	known := p.live[s.GetId()]
 	if known == nil {
-		known = &pod{containers: map[string]*api.Container{}}
+		known = newPod(s)
 		p.live[s.GetId()] = known
 	}
 	known.sandbox = s
@@ -226,6 +238,10 @@ func (p *plugin) drop(sandbox, container string) {
 		delete(p.live, sandbox)
 	} else {
 		delete(known.containers, container)
+		delete(known.wishes, container)
+	}
+	if err := p.writeRules(); err != nil {
+		p.log.Error("the agent's rules are not up to date", "error", err)
 	}
 }
 

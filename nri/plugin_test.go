@@ -81,12 +81,16 @@ func (n *node) load() {
 }
 
 // plug starts a plugin; the function ends it.
-func (n *node) plug(config string) (*plugin, func()) {
+func (n *node) plug(config string) (*plugin, func()) { return n.plugAs(config, "") }
+
+// plugAs starts it for a node that does without the module, if a file is given.
+func (n *node) plugAs(config, stock string) (*plugin, func()) {
 	c, err := want.Parse("config", []byte(config))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	p := newPlugin(c, cgroup.Root(filepath.Join(n.dir, "cgroups")), slog.New(slog.DiscardHandler))
+	p.stock = stock
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

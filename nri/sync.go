@@ -23,7 +23,7 @@ func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	was := p.live
 	p.live = map[string]*pod{}
 	for _, s := range pods {
-		p.live[s.GetId()] = &pod{sandbox: s, containers: map[string]*api.Container{}}
+		p.live[s.GetId()] = newPod(s)
 		if before := was[s.GetId()]; before != nil {
 			p.live[s.GetId()].unprotected = before.unprotected
 		}
@@ -36,7 +36,9 @@ func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	p.synced = true
 	p.module = p.root.Module()
 	p.log.Info("synchronized", "pods", len(pods), "containers", len(containers), "module", p.module != 0)
-	return p.bring(false), nil
+	updates := p.bring(false)
+	// Also where no pod wishes for anything: the agent is not to keep what was before.
+	return updates, p.writeRules()
 }
 
 // moduleLooked notices that the module was loaded, or loaded again, which begins with no knob set:

@@ -146,6 +146,8 @@ var variants = map[string][]string{
 	"unload":      {"--set", "uninstall.unload=true"},
 	"pullSecrets": {"--set", "image.pullSecrets[0].name=s,uninstall.unload=true"},
 	"address":     {"--set-json", `nri.listen="[::1]:9760"`},
+	"stock":       {"--set", "mode=stock"},
+	"stockAgent":  {"--set", "mode=stock,nri.enabled=false,node.enabled=false"},
 }
 
 // Every part can be left out, and what is rendered is what the API has.
@@ -205,6 +207,28 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
+// In stock mode nothing is built or loaded, and the plugin's rules are the agent's.
+func TestStock(t *testing.T) {
+	found := render(t, "--set", "mode=stock", "--set-json", `agent.limit=["/batch/*"]`, "--set", "agent.policy=# mine")
+	spec := found.set(t).Spec.Template.Spec
+	if len(spec.InitContainers) != 0 || len(spec.Containers) != 3 {
+		t.Errorf("%d and %d containers", len(spec.InitContainers), len(spec.Containers))
+	}
+	for name, argument := range map[string]string{"nri": "--stock=/run/weir/pods.toml", "node": "--stock"} {
+		at := slices.IndexFunc(spec.Containers, func(c core.Container) bool { return c.Name == name })
+		if !slices.Contains(spec.Containers[at].Args, argument) {
+			t.Errorf("%s: %v", name, spec.Containers[at].Args)
+		}
+	}
+	want := "[stock]\nrules = \"/run/weir/pods.toml\"\nlimit = [\"/batch/*\"]\n# mine\n"
+	if got := found["ConfigMap/weir"].(*core.ConfigMap).Data["agent.toml"]; strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("the agent's policy is %q", got)
+	}
+	if said, err := template("--set", "mode=stock,agent.enabled=false"); err == nil || !strings.Contains(said, "set agent.enabled") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
 // Values that cannot be are refused with the key.
 func TestSchema(t *testing.T) {
 	for set, words := range map[string]string{
@@ -219,6 +243,8 @@ func TestSchema(t *testing.T) {
 		"image.pullPolicy=Sometimes":              "pullPolicy",
 		"uninstall.seconds=1":                     "seconds",
 		"tolerations=x":                           "tolerations",
+		"mode=none":                               "mode",
+		"agent.limit={batch}":                     "limit",
 	} {
 		said, err := template("--set", set)
 		if err == nil || !strings.Contains(said, "values don't meet the specifications") || !strings.Contains(said, strings.Split(words, ".")[0]) {

@@ -58,6 +58,7 @@ func run(log *slog.Logger) error {
 	flags.StringVar(&n.why, "reason", "", "`FILE` in which the loading of the module says why it failed")
 	flags.StringVar(&n.plugin, "plugin", "", "`URL` that answers 200 while the plugin is connected")
 	flags.StringVar(&n.agent, "agent", "", "`URL` that answers 200 while the agent works")
+	flags.BoolVar(&n.stock, "stock", false, "the node does without the module: the agent keeps what a stock kernel can")
 	account := flags.String("account", serviceAccount, "`DIRECTORY` with the service account's token, ca.crt and namespace")
 	every := flags.Duration("every", 5*time.Second, "`TIME` between two looks at the node")
 	again := flags.Duration("again", 5*time.Minute, "`TIME` after which an unchanged label is written again")

@@ -15,6 +15,8 @@ import (
 // node is what can be seen of this one.
 type node struct {
 	sys, why, plugin, agent string
+	// stock says that the node does without the module.
+	stock bool
 }
 
 // state is what a node is marked with. A node that is ready has no reason.
@@ -55,7 +57,7 @@ func (n *node) notLoaded() string {
 
 // look says whether pods that start now get their knobs.
 func (n *node) look(ctx context.Context) state {
-	if s := n.module(); !s.ready {
+	if s := n.module(); !n.stock && !s.ready {
 		return s
 	}
 	for _, part := range []struct{ name, url string }{{"weir-nri", n.plugin}, {"weir agent", n.agent}} {

@@ -309,3 +309,17 @@ func TestNoAccount(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A node that does without the module is ready when its parts are.
+func TestStock(t *testing.T) {
+	answering := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer answering.Close()
+	n := node{sys: t.TempDir(), stock: true, plugin: answering.URL, agent: answering.URL}
+	if s := n.look(context.Background()); !s.ready {
+		t.Error(s.why)
+	}
+	answering.Close()
+	if s := n.look(context.Background()); s.ready || !strings.Contains(s.why, "weir-nri is not ready") {
+		t.Errorf("%+v", s)
+	}
+}

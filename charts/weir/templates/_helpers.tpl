@@ -14,6 +14,11 @@ app.kubernetes.io/name: weir
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Not empty where the nodes' pods bring the module. */}}
+{{- define "weir.module" -}}
+{{- if and .Values.module.enabled (ne .Values.mode "stock") }}yes{{ end }}
+{{- end }}
+
 {{/* The image `NAME` of (list . "NAME"). */}}
 {{- define "weir.image" -}}
 {{- $root := index . 0 -}}

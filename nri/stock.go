@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weir.dev/nri/knob"
+	"weir.dev/nri/want"
+)
+
+// On nodes that allow no module the plugin sets nothing. What pods are to have it writes down as
+// rules of a policy file, which the agent keeps by what a stock kernel has: what stands for a knob
+// there is decided in one place, and follows what the container does.
+
+// own is the key of what a pod's own cgroup is to have, among those of its containers.
+const own = ""
+
+// note keeps what a pod and a container of it are to have, and writes all of it down.
+func (p *plugin) note(known *pod, container string, r want.Request) error {
+	known.wishes[own] = r.OfPod.Values
+	known.wishes[container] = r.OfContainer.Values
+	p.counts.adjusted++
+	return p.writeRules()
+}
+
+// writeRules puts the rules for all live pods in place of what the file says.
+func (p *plugin) writeRules() error {
+	if p.stock == "" {
+		return nil
+	}
+	var text strings.Builder
+	text.WriteString("# What live pods are to have. Written by weir-nri, read by the agent.\n")
+	for _, id := range slices.Sorted(maps.Keys(p.live)) {
+		known := p.live[id]
+		at := pathOf(known.sandbox)
+		for _, container := range slices.Sorted(maps.Keys(known.wishes)) {
+			values := known.wishes[container]
+			if len(values) == 0 || at == "" {
+				continue
+			}
+			cgroup := at
+			if container != own {
+				// The runtime puts its name before it and `.scope` behind.
+				cgroup += "/*" + container + "*"
+			}
+			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, set(values))
+		}
+	}
+	aside := p.stock + ".new"
+	if err := os.MkdirAll(filepath.Dir(p.stock), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(aside, []byte(text.String()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(aside, p.stock)
+}
+
+// set is a table of a policy file.
+func set(values want.Values) string {
+	var each []string
+	for _, k := range knob.All {
+		if value, ok := values[k]; ok {
+			each = append(each, fmt.Sprintf("%q = %q", k.File, k.Text(value)))
+		}
+	}
+	return strings.Join(each, ", ")
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// Without the module the agent is told what pods are to have, and the runtime nothing.
+func TestStock(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "run/pods.toml")
+	p, stop := n.plugAs(allowed, file)
+	defer stop()
+	says := func() string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rules, _ := strings.Cut(string(text), "\n")
+		return rules
+	}
+	if got := says(); got != "" {
+		t.Errorf("no pod wishes for anything: %s", got)
+	}
+	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%", "pod.dirty-bytes", "8M")
+	c := container("a1", 4<<20)
+	got, err := n.create(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wants(got)
+	pod := "[[rule]]\ncgroup = \"/kubepods/burstable/pod1\"\nset = { \"memory.dirty_bytes\" = \"8388608\" }\n"
+	one := func(bytes string) string {
+		return "[[rule]]\ncgroup = \"/kubepods/burstable/pod1/*a1*\"\n" +
+			"set = { \"memory.dirty_min\" = \"1048576\", \"memory.dirty_bytes\" = \"" + bytes + "\" }\n"
+	}
+	if got := says(); got != pod+one("2097152") {
+		t.Errorf("got %s", got)
+	}
+	// A share follows the container's limit.
+	r, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
+		LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(2 << 20)}}})
+	if err != nil || len(r.GetUpdate()) != 0 && len(r.GetUpdate()[0].GetLinux().GetResources().GetUnified()) != 0 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if got := says(); got != pod+one("1048576") {
+		t.Errorf("got %s", got)
+	}
+	// What is not allowed is refused as ever, and nobody is unprotected.
+	if _, err = n.create(sandbox("dirty-min", "4M"), container("b", 0)); err == nil {
+		t.Error("the namespace's floors would be 5M")
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metrics())
+	}
+	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
+		t.Error(err)
+	}
+	n.soon("the pod is gone", func() bool { return says() == "" })
+}
