@@ -292,6 +292,39 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
     }
 }
 
+#[test]
+fn a_plan_without_the_module_is_a_policy_and_what_it_keeps() {
+    let plan = |scenario: &str, more: &[&str]| {
+        let mut command = weir();
+        command.args(["plan", "--stock", "--json"]).args(more);
+        command.arg(shipped(scenario)).assert()
+    };
+    let json = |assert: &assert_cmd::assert::Assert| -> serde_json::Value {
+        serde_json::from_slice(&assert.get_output().stdout).expect("JSON")
+    };
+    let found = json(&plan("dirty-knobs", &[]).code(0));
+    let lines = found["commands"].as_array().expect("a policy").iter();
+    let lines: Vec<&str> = lines.filter_map(serde_json::Value::as_str).collect();
+    assert_eq!(lines[..2], ["[stock]", "limit = [\"/noisy\"]"]);
+    assert!(found["least_kept"].as_f64().expect("a part") > 0.9, "{found}");
+    let first = &found["kept"][0];
+    assert_eq!(first["metric"], "weir.contended.victim.iops");
+    assert!(first["stock"].as_f64() < first["without_module"].as_f64());
+    // The agent takes it.
+    let dir = tempfile::tempdir().expect("made");
+    let policy = dir.path().join("agent.toml");
+    std::fs::write(&policy, lines.join("\n")).expect("written");
+    weir().args(["agent", "--check"]).arg(&policy).assert().code(0);
+
+    // Seconds of drain are the host's limit then.
+    let drain = json(&plan("io-psi", &[]).code(0));
+    assert_eq!(drain["knobs"][0]["knob"], "vm.dirty_bytes");
+    assert!(drain["commands"][1].as_str().expect("a line").contains("vm.dirty_bytes"));
+    plan("io-psi", &["--knob", "drain_seconds"])
+        .code(2)
+        .stderr(contains("or vm.dirty_bytes"));
+}
+
 /// What is said of a ceiling that the module refuses, wherever it is written.
 const CEILING_OF_4K: &str = "memory.dirty_bytes: invalid value `4K`: \
     expected bytes with optional K, M, G or T, at least 8192, or `max`";
