@@ -9,6 +9,7 @@ use crate::policy_file::PolicyFile;
 use crate::reclaim::settings as reclaim;
 use crate::reconciler::Reconciler;
 use crate::rules::Rules;
+use crate::stock_section as stock;
 use crate::tier::settings as tier;
 use config::problem::Problems;
 use std::cell::RefCell;
@@ -41,7 +42,9 @@ pub struct Others {
     pub tier: Rc<RefCell<tier::Settings>>,
     /// Its section of allocators.
     pub reclaim: Rc<RefCell<reclaim::Settings>>,
-    /// All of it, for who keeps rules without the module.
+    /// Its section of stock mode.
+    pub stock: Rc<RefCell<stock::Settings>>,
+    /// All of it, for the part that keeps rules without the module.
     pub rules: Rc<RefCell<Rules>>,
     /// Its objectives, in file order.
     pub objectives: Rc<RefCell<Vec<objective::Settings>>>,
@@ -53,6 +56,7 @@ impl Others {
         Others {
             tier: Rc::new(RefCell::new(rules.tier.clone())),
             reclaim: Rc::new(RefCell::new(rules.reclaim.clone())),
+            stock: Rc::new(RefCell::new(rules.stock.clone())),
             rules: Rc::new(RefCell::new(rules.clone())),
             objectives: Rc::new(RefCell::new(rules.objectives.clone())),
         }
@@ -61,6 +65,7 @@ impl Others {
     fn follow(&self, rules: &Rules) {
         *self.tier.borrow_mut() = rules.tier.clone();
         *self.reclaim.borrow_mut() = rules.reclaim.clone();
+        *self.stock.borrow_mut() = rules.stock.clone();
         *self.rules.borrow_mut() = rules.clone();
         *self.objectives.borrow_mut() = rules.objectives.clone();
     }

@@ -15,6 +15,7 @@
 //!
 //! A further part that looks and acts is another [`controller::Controller`].
 
+mod asked;
 pub mod containers;
 pub mod controller;
 mod enforcer;
@@ -40,6 +41,8 @@ pub mod setting;
 mod standing;
 mod step;
 pub mod stock;
+mod stock_file;
+pub mod stock_section;
 mod thread;
 pub mod tier;
 pub mod tree;

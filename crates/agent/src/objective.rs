@@ -25,13 +25,13 @@ mod measure;
 pub mod settings;
 mod status;
 
+use crate::asked::Asked;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Mode};
-use crate::rules::Rules;
 use crate::saved_limits::SavedLimits;
-use crate::stock::Asked;
+use crate::stock_section as stock;
 use crate::thread::Running;
 use crate::tree::Tree;
 use keeper::Keeper;
@@ -56,8 +56,8 @@ pub struct Objectives {
     settings: Rc<RefCell<Vec<Settings>>>,
     /// As they were when the thread began.
     used: Vec<Settings>,
-    /// The policy that says whether the module is to be done without, and whom ceilings are asked of then.
-    stock: (Rc<RefCell<Rules>>, Asked),
+    /// Whether the module is done without, and where ceilings are asked for then.
+    stock: (Rc<RefCell<stock::Settings>>, Asked),
     used_stock: bool,
     state: PathBuf,
     journal: Journal,
@@ -70,7 +70,7 @@ impl Objectives {
     pub fn new(
         tree: Tree,
         settings: Rc<RefCell<Vec<Settings>>>,
-        stock: (Rc<RefCell<Rules>>, Asked),
+        stock: (Rc<RefCell<stock::Settings>>, Asked),
         directory: &Path,
         journal: Journal,
     ) -> Objectives {
@@ -112,7 +112,7 @@ impl Objectives {
 
 impl Controller for Objectives {
     fn tick(&mut self) {
-        let is_stock = self.stock.0.borrow().stock.is_stock();
+        let is_stock = self.stock.0.borrow().is_stock();
         if *self.settings.borrow() == self.used && is_stock == self.used_stock {
             return;
         }

@@ -28,7 +28,7 @@ use crate::objective::settings as objective;
 use crate::reclaim::settings as reclaim;
 use crate::requests::settings as requests;
 use crate::setting::{Origin, Setting};
-use crate::stock::settings as stock;
+use crate::stock_section as stock;
 use crate::tier::settings::{self, Settings};
 use config::problem::Problems;
 use config::reader::{self, Table, Value};

@@ -3,6 +3,7 @@
 //! cgroup appears or a signal comes; and threads that answer scrapes, which share nothing with it
 //! but what it published last.
 
+use crate::asked::Asked;
 use crate::controller::Controller;
 use crate::enforcer::{Enforcer, Others};
 use crate::http;
@@ -15,7 +16,7 @@ use crate::reclaim::Reclaim;
 use crate::reconciler::Reconciler;
 use crate::rules::Rules;
 use crate::saved_values::SavedValues;
-use crate::stock::{Asked, Stock};
+use crate::stock::Stock;
 use crate::tier::{self, host::Host};
 use crate::tree::Tree;
 use anyhow::{Context, Result};
@@ -122,7 +123,7 @@ fn go_on(
     let objectives = Objectives::new(
         tree.clone(),
         Rc::clone(&others.objectives),
-        (Rc::clone(&others.rules), asked.clone()),
+        (Rc::clone(&others.stock), asked.clone()),
         directory,
         journal.clone(),
     );

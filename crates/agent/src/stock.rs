@@ -8,56 +8,32 @@
 //! memory.stat, fifty times a second ─► the kernel's counts are fresh, and memory.high follows
 //! ```
 //!
-//! [`translate`] has the one table of what stands for what. A cgroup's file is set only while nobody
-//! has set it; everything goes back when the agent ends, or starts after it was killed ([`kept`]).
+//! [`translate`] has the one table of what stands for what. A cgroup's file is set only while it
+//! holds its default; everything goes back when the agent ends, or starts after it was killed ([`kept`]).
 
 mod keeper;
 mod kept;
 mod members;
-mod setting;
-pub mod settings;
 mod status;
 pub mod translate;
 
+use crate::asked::Asked;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
 use crate::rules::Rules;
 use crate::thread::Running;
-use crate::tree::{Place, Tree};
+use crate::tree::Tree;
 use keeper::Keeper;
 use kept::Kept;
 use status::Status;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The file that notes what is set, in the agent's directory of state.
 const FILE: &str = "stock.json";
-
-/// Ceilings in pages that other parts ask for, by inode.
-#[derive(Clone, Default)]
-pub struct Asked(Arc<Mutex<BTreeMap<u64, (Place, u64)>>>);
-
-impl Asked {
-    /// Asks for a ceiling of a cgroup, or, with none, for it no more.
-    pub fn ask(&self, place: &Place, pages: Option<u64>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match pages {
-            Some(pages) => all.insert(place.inode, (place.clone(), pages)),
-            None => all.remove(&place.inode),
-        };
-    }
-
-    fn all(&self) -> BTreeMap<u64, (Place, u64)> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
 
 /// The part of the agent that keeps rules without the module.
 pub struct Stock {

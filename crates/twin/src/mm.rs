@@ -42,7 +42,7 @@ use node::Node;
 use std::collections::BTreeMap;
 use zone::{Watermarks, Zone};
 
-/// As `mm/memcontrol.c` has it, while nobody reads `memory.stat`.
+/// As `mm/memcontrol.c` has it; reads of `memory.stat` come on top.
 const FLUSH_TIME: Ns = 2 * SECOND;
 
 /// The host's memory.

@@ -79,9 +79,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// What keeps the knobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// The module.
+    /// The module keeps them.
     Module,
-    /// The agent, by what a stock kernel has.
+    /// The agent keeps them, by what a stock kernel has.
     Stock,
 }
 

@@ -306,7 +306,10 @@ fn a_plan_without_the_module_is_a_policy_and_what_it_keeps() {
     let lines = found["commands"].as_array().expect("a policy").iter();
     let lines: Vec<&str> = lines.filter_map(serde_json::Value::as_str).collect();
     assert_eq!(lines[..2], ["[stock]", "limit = [\"/noisy\"]"]);
-    assert!(found["least_kept"].as_f64().expect("a part") > 0.9, "{found}");
+    assert!(
+        found["least_kept"].as_f64().expect("a part") > 0.9,
+        "{found}"
+    );
     let first = &found["kept"][0];
     assert_eq!(first["metric"], "weir.contended.victim.iops");
     assert!(first["stock"].as_f64() < first["without_module"].as_f64());
@@ -314,12 +317,21 @@ fn a_plan_without_the_module_is_a_policy_and_what_it_keeps() {
     let dir = tempfile::tempdir().expect("made");
     let policy = dir.path().join("agent.toml");
     std::fs::write(&policy, lines.join("\n")).expect("written");
-    weir().args(["agent", "--check"]).arg(&policy).assert().code(0);
+    weir()
+        .args(["agent", "--check"])
+        .arg(&policy)
+        .assert()
+        .code(0);
 
     // Seconds of drain are the host's limit then.
     let drain = json(&plan("io-psi", &[]).code(0));
     assert_eq!(drain["knobs"][0]["knob"], "vm.dirty_bytes");
-    assert!(drain["commands"][1].as_str().expect("a line").contains("vm.dirty_bytes"));
+    assert!(
+        drain["commands"][1]
+            .as_str()
+            .expect("a line")
+            .contains("vm.dirty_bytes")
+    );
     plan("io-psi", &["--knob", "drain_seconds"])
         .code(2)
         .stderr(contains("or vm.dirty_bytes"));

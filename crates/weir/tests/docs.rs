@@ -303,9 +303,15 @@ fn every_toml_block_is_accepted() {
                 continue;
             }
             checked += 1;
-            let is_policy = ["[[rule]]", "[tier]\n", "[reclaim]\n", "[[objective]]"]
-                .iter()
-                .any(|section| code.contains(section));
+            let is_policy = [
+                "[[rule]]",
+                "[tier]\n",
+                "[reclaim]\n",
+                "[stock]\n",
+                "[[objective]]",
+            ]
+            .iter()
+            .any(|section| code.contains(section));
             let args: &[&str] = match is_policy {
                 true => &["agent", "--check"],
                 false => &["check"],

@@ -3,13 +3,14 @@
 
 use super::kept::{Change, Kept, Key};
 use super::members::{self, Member};
-use super::setting::Setting;
+use super::stat;
 use super::status::Status;
 use super::translate::{self, Host, Memory};
-use super::{Asked, stat};
+use crate::asked::Asked;
 use crate::journal::{Event, Journal};
 use crate::limits::Mode;
 use crate::rules::Rules;
+use crate::stock_file::Setting;
 use crate::tree::{Place, Tree};
 use crate::watch::Watch;
 use anyhow::{Context, Result};

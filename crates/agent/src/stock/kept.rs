@@ -3,11 +3,11 @@
 //! is noted in a file below /run before it is written, so that the next agent knows what a killed one
 //! left.
 //!
-//! A cgroup's file is set only while nobody has set it. A host's file always holds something: the
+//! A cgroup's file is set only while it holds its default. A host's file always holds something: the
 //! first value that is wanted replaces it, and what another program writes then stays.
 
-use super::setting::Setting;
 use crate::saved_values;
+use crate::stock_file::Setting;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

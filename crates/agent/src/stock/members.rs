@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which cgroups have wishes, and who leaves room for floors.
 
-use super::settings::Settings;
 use crate::rules::Rules;
 use crate::setting::Setting;
+use crate::stock_section::Settings;
 use crate::tree::{Place, Tree};
 use knobs::Knob;
 use policy::{PAGE_SHIFT, UNLIMITED};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A cgroup that rules name, or that leaves room for floors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// The cgroup.
+    /// Where its files are.
     pub place: Place,
     /// Pages that it may have dirty; [`UNLIMITED`] without a ceiling.
     pub ceiling: u64,

@@ -36,7 +36,7 @@ pub struct Host {
 pub struct Memory {
     /// All that is charged to it.
     pub usage: u64,
-    /// Page cache.
+    /// Page cache, all of it.
     pub file: u64,
     /// Page cache on the active list.
     pub active_file: u64,
@@ -66,7 +66,7 @@ impl Host {
 }
 
 /// `memory.high` of a cgroup that is to have a ceiling; none where the host's limit is no higher.
-/// It comes down by a sixteenth of what is in use at a time: whoever writes a lower one has to
+/// It comes down by a sixteenth of what is in use at a time: the agent, if it writes a lower one, has to
 /// reclaim the difference.
 pub fn high(host: &Host, memory: &Memory, ceiling: u64) -> Option<u64> {
     if ceiling >= host.limit {

@@ -25,8 +25,9 @@ enum Kind {
     Seconds,
     /// The host's limit, to be raised or lowered from what it is.
     Limit {
-        /// In bytes.
+        /// What it is without a plan, in bytes.
         is: u64,
+        /// It is searched upwards.
         raise: bool,
     },
 }

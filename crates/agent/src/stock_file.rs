@@ -25,7 +25,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// What it holds while nobody has set it; a host's files always hold something.
+    /// What it holds by default; a host's files always hold something.
     pub fn unset(&self) -> Option<&'static str> {
         match self {
             Setting::High | Setting::Wbps(_) => Some("max"),

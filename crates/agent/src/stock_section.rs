@@ -11,9 +11,9 @@
 //! bdi = { "8:16" = { max_ratio = 10, strict_limit = 1 } }
 //! ```
 
-use super::setting::Setting;
 use crate::globs::{self, matches};
 use crate::limits::Mode;
+use crate::stock_file::Setting;
 use config::reader::{Table, Value};
 use config::units;
 use glob::Pattern;
