@@ -25,8 +25,9 @@ security=$(uri debian-security)
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/images.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# apt and dpkg for headers from packages; libraries that the headers' own programs need.
-packages=make,gcc,libc6-dev,libelf1,libdw1,openssl,busybox-static
+# apt and dpkg for headers from packages; what the headers' own programs need, and pahole, which
+# Kbuild calls where they have a vmlinux.
+packages=make,gcc,libc6-dev,libelf1,libdw1,pahole,openssl,busybox-static
 key=$(echo "$suite $packages" | sha256sum | cut -c 1-8)
 base=$out/weir-module-$key.base.tar
 if [ ! -e "$base" ]; then

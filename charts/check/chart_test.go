@@ -259,7 +259,16 @@ func TestSchema(t *testing.T) {
 // A changed configuration changes the pod, an unchanged one does not.
 func TestRollout(t *testing.T) {
 	of := func(arguments ...string) string {
-		return render(t, arguments...).set(t).Spec.Template.Annotations["weir.dev/config"]
+		annotations := render(t, arguments...).set(t).Spec.Template.Annotations
+		for key := range annotations {
+			if strings.HasPrefix(key, "weir.dev/") {
+				t.Errorf("%s: the plugin would refuse weir's own containers", key)
+			}
+		}
+		if annotations["checksum/config"] == "" {
+			t.Error("no checksum of the configuration")
+		}
+		return annotations["checksum/config"]
 	}
 	if of() != of("--set", "resources.nri.limits.memory=65Mi") {
 		t.Error("a limit counts as configuration")

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # From a node without weir to a protected pod, by the chart's manifests and images; what each step
 # says when it fails; an upgrade; the way back. No API server: the manifests are rendered without the
-# container that labels the node (weir-node has tests of its own).
+# container that labels the node (weir-node has tests of its own). The last steps switch the loading
+# of modules off, until the guest ends.
 . ./kube.sh
 
 plugin_stops
+clear_pods
+[ ! -e weir.ko ] || module_unloads
 rmdir /var/run/nri 2>/dev/null
 runtime false
+kernel=/lib/modules/$(uname -r)
 ok "no module is loaded" test ! -e /sys/module/weir
+ok "none is installed" test ! -e "$kernel/updates/weir.ko"
 import_gz() {
 	zcat "$1" | ctr -n k8s.io images import -
 }
 begun=$(date +%s)
 ok "the image with the programs is imported" import_gz weir.tar.gz
 ok "the image with the compiler is imported" import_gz weir-module.tar.gz
-echo "# importing took $(($(date +%s) - begun)) s"
+imported=$(($(date +%s) - begun))
 
 # only SOURCE...: the manifest with these sources of the module alone
 only() {
@@ -29,36 +34,52 @@ applied() {
 	sed 's/^/# /' /tmp/apply.err
 	return $status
 }
+# told WORDS: what kubelet makes the pod's status has them
+told() {
+	grep -qF -- "$1" /tmp/apply.err || { cat /tmp/apply.err; return 1; }
+}
 # fails WORDS: the pod does not start, and says so
 fails() {
 	! applied || { echo "started: $own"; cripod remove "$own"; return 1; }
-	grep -qF -- "$1" /tmp/apply.err
+	told "$1"
+}
+# without_headers COMMAND...: while the node has none
+without_headers() {
+	mv "$kernel/build" "$kernel/build.away"
+	"$@"
+	status=$?
+	mv "$kernel/build.away" "$kernel/build"
+	return $status
 }
 
 only node
-ok "a node without a module is told to install one" fails 'node: no weir.ko in /lib/modules/'
+ok "a node without a module is told to install one" fails "node: no weir.ko in $kernel/updates: install weir-dkms on the node"
+only prebuilt
+ok "a kernel that the image has no module for, how to make it" fails "prebuilt: the image has none for $(uname -r): \`make chart-images PREBUILT=DIRECTORY\`"
+only headers
+ok "a node without headers is told which to install" without_headers fails "install its kernel's headers (Debian: linux-headers-$(uname -r))"
 only node packages
 ok "one without a network that the archive cannot be reached" fails 'packages: the archive cannot be reached'
-ok "and all that was tried is in one message" fails 'node: no weir.ko'
+ok "and all that was tried is in one message" told 'node: no weir.ko'
 ok "nothing was loaded" test ! -e /sys/module/weir
-sed 's/{name: WEIR_REQUIRED, value: "true"}/{name: WEIR_REQUIRED, value: "false"}/' /tmp/weir.yaml >/tmp/lax.yaml
-mv /tmp/lax.yaml /tmp/weir.yaml
+sed -i 's/{name: WEIR_REQUIRED, value: "true"}/{name: WEIR_REQUIRED, value: "false"}/' /tmp/weir.yaml
 ok "where the module is not required the pod starts" applied
 ok "its plugin is ready" soon connected
 ok "and a pod with a wish starts, unprotected" annotated dirty-bytes=8M -- p a
 ok "which a metric shows" shows 'weir_nri_unprotected_pods 1'
 ok "both go" clear_pods
 
-[ -n "${WEIR_SOURCE:-}" ] || WEIR_SOURCE="prebuilt headers"
-only $WEIR_SOURCE
+cp weir.yaml /tmp
 begun=$(date +%s)
-ok "the pod of the manifest starts, by $WEIR_SOURCE" applied
+ok "the pod of the manifest starts" applied
+grep ' ended after ' /tmp/apply.err | sed 's/^/# /'
 ok "the module is loaded" test -e /sys/kernel/weir/state
 ok "its plugin is ready" soon connected
 ok "etcd's container has its floor by default" pod --namespace kube-system control etcd
 ok "in its file" has "$pod" etcd dirty_min 16777216
 etcd=$pod
-echo "# from no module to a protected pod: $(($(date +%s) - begun)) s"
+echo "# from a node without weir to a protected pod: $imported s for the images, $(($(date +%s) - begun)) s for the rest"
+cp /var/lib/cripod/*/module/modules/*/updates/weir.ko /var/tmp/weir.ko
 mkdir -p /sys/fs/cgroup/system.slice/kubelet.service
 kubelet=/sys/fs/cgroup/system.slice/kubelet.service/memory.dirty_min
 ok "kubelet's service has its floor by the agent" soon grep -qx 16777216 $kubelet
@@ -74,18 +95,20 @@ address=127.0.0.1:9760
 cripod remove "$own"
 ok "without the pod knobs stay: etcd's" has "$etcd" etcd dirty_min 16777216
 ok "and kubelet's" is "$(cat $kubelet)" 16777216
-since=$(cat /sys/module/weir/parameters/observe)$(stat -c %Y /sys/module/weir)
+# sysfs numbers a directory anew when it is made anew.
+since=$(ls -di /sys/module/weir)
 ok "the next pod starts, as in an upgrade" applied
 ok "is ready" soon connected
-ok "without building: the module is loaded already" grep -q 'loaded already' /tmp/apply.err
-ok "it is the same module" is "$(cat /sys/module/weir/parameters/observe)$(stat -c %Y /sys/module/weir)" "$since"
+ok "without building: the module is loaded already" told 'loaded already'
+ok "it is the same module" is "$(ls -di /sys/module/weir)" "$since"
 ok "etcd's floor was never gone" has "$etcd" etcd dirty_min 16777216
 sed -i 's/ *disable = false/  disable = true/' /etc/containerd/config.toml
 cripod remove "$own"
 systemctl restart containerd && soon ctr -n k8s.io images ls >/dev/null
 ok "with NRI switched off the pod starts" applied
-ok "and the plugin says how to switch it on" soon grep -qrs 'disable = false' /var/log/pods
-cripod remove all
+ok "and the plugin says how to switch it on" soon grep -qrs 'write `disable = false`, and restart it' /var/log/pods
+ok "it is not ready" says '' connected
+clear_pods
 runtime false
 cp weir-uninstall.yaml /tmp/weir.yaml
 ok "the uninstaller's pod starts" applied
@@ -94,4 +117,20 @@ ok "nor its files" test ! -e $kubelet
 ok "nor the agent's notes" is "$(ls /run/weir | wc -l)" 0
 clear_pods
 rmdir /sys/fs/cgroup/system.slice/kubelet.service
+
+only node
+mkdir -p "$kernel/updates"
+sed "s/vermagic=$(uname -r)/vermagic=$(uname -r | tr 0-9 9)/" /var/tmp/weir.ko >"$kernel/updates/weir.ko"
+ok "a module of another kernel is to be rebuilt" fails 'it was built for another kernel, or is no module: rebuild it'
+ok "the kernel's words are there" told 'kernel: weir: version magic'
+cp /var/tmp/weir.ko "$kernel/updates/weir.ko"
+echo 0 >/sys/kernel/debug/kprobes/enabled
+ok "a module that refuses says why itself" fails 'is CONFIG_KPROBES on and debugfs kprobes/enabled 1?'
+echo 1 >/sys/kernel/debug/kprobes/enabled
+echo 1 >/sys/module/module/parameters/sig_enforce
+ok "where modules must be signed, the key is named" fails 'it is not signed with a key this kernel trusts'
+echo 1 >/proc/sys/kernel/modules_disabled
+ok "where none may be loaded, the setting" fails 'modules are switched off (kernel.modules_disabled)'
+ok "nothing was loaded" test ! -e /sys/module/weir
+rm "$kernel/updates/weir.ko"
 finish
