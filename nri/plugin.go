@@ -131,7 +131,7 @@ func resources(c *api.Container) *api.LinuxResources {
 func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
 	d := describe(s)
 	p.remember(s, c)
-	if !p.config.Anything(d) {
+	if !p.config.Anything(d, c.GetName()) {
 		return nil, nil
 	}
 	// p.module stays: a module that is new is moduleLooked's to find.

@@ -24,7 +24,8 @@ func TestManifests(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		c, err := want.Parse("nri.yaml", []byte(configs["weir"].Data["nri.yaml"]))
-		if err != nil || c.Anything(want.Pod{Namespace: "kube-system"}) != control {
+		pod := want.Pod{Namespace: "kube-system"}
+		if err != nil || c.Anything(pod, "etcd") != control || c.Anything(pod, "nri") {
 			t.Errorf("%s: %v", file, err)
 		}
 		if len(set.Spec.Template.Spec.Containers) == 0 {
@@ -49,7 +50,7 @@ func TestExample(t *testing.T) {
 		}
 	}
 	c, err := want.Parse("values.yaml", []byte(strings.Join(shown, "\n")))
-	if err != nil || !c.Anything(want.Pod{Namespace: "kube-system"}) {
+	if err != nil || !c.Anything(want.Pod{Namespace: "kube-system"}, "etcd") {
 		t.Errorf("%v\n%s", err, strings.Join(shown, "\n"))
 	}
 }

@@ -101,6 +101,7 @@ func (k *kubelet) run(ctx context.Context, name string, containers []string) (st
 	defer cancel()
 	sandbox, err := k.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: k.handler})
 	if err != nil {
+		removeCgroup(uid)
 		return "", fmt.Errorf("RunPodSandbox: %w", err)
 	}
 	for _, container := range containers {
@@ -257,14 +258,19 @@ func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
 		}
 		_ = os.RemoveAll(filepath.Join(kept, s.Metadata.Uid))
 		_ = os.RemoveAll(filepath.Join(logs, s.Metadata.Uid))
-		for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
-			for _, systemd := range []bool{false, true} {
-				k := kubelet{qos: class, systemd: systemd}
-				_ = os.Remove(filepath.Join(hierarchy, cgroup.PodPath(k.parent(s.Metadata.Uid))))
-			}
-		}
+		removeCgroup(s.Metadata.Uid)
 	}
 	return nil
+}
+
+// removeCgroup removes a pod's cgroup, whatever its class, if nothing is in it.
+func removeCgroup(uid string) {
+	for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
+		for _, systemd := range []bool{false, true} {
+			k := kubelet{qos: class, systemd: systemd}
+			_ = os.Remove(filepath.Join(hierarchy, cgroup.PodPath(k.parent(uid))))
+		}
+	}
 }
 
 // bench starts pods one after the other and prints, for each, milliseconds of its start.

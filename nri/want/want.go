@@ -88,15 +88,16 @@ func read(annotations map[string]string) (asked, error) {
 	return a, oneLine(problems)
 }
 
-// Anything says whether the pod is to have a knob anywhere. Where it cannot be told, it asks.
-func (c *Config) Anything(pod Pod) bool {
+// Anything says whether the pod is to have a knob with this container: its own or the pod's.
+// Annotations count whatever they say: grant finds their errors.
+func (c *Config) Anything(pod Pod, container string) bool {
 	for key := range pod.Annotations {
 		if strings.HasPrefix(key, Prefix) {
 			return true
 		}
 	}
 	for _, d := range c.defaults {
-		if d.matches(pod) {
+		if d.matches(pod) && (len(d.pod) > 0 || len(d.container) > 0 && d.containers.match(container)) {
 			return true
 		}
 	}
