@@ -23,7 +23,7 @@ for turn in 1 2 3; do
 done
 for kind in none plain knobs; do
 	sort -n /tmp/$kind | awk -v kind=$kind '{ t[NR] = $1 } END {
-		printf "# %s: N %d, ms of a start: median %.1f, range %.1f to %.1f\n",
-			kind, NR, (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2, t[1], t[NR] }'
+		printf "# %s: N %d, ms of a start: median %.1f, p99 %.1f, range %.1f to %.1f\n",
+			kind, NR, (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2, t[int(NR * 0.99 + 0.99)], t[1], t[NR] }'
 done
 finish
