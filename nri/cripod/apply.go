@@ -111,7 +111,7 @@ func (k *kubelet) toEnd(ctx context.Context, sandbox string, pod *cri.PodSandbox
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*patience)
+	ctx, cancel := context.WithTimeout(ctx, 10*patience)
 	defer cancel()
 	for {
 		answer, err := k.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id})
