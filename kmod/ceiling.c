@@ -7,13 +7,15 @@
  * writer's that is no bound (policy/ceiling.c): so the pass waits on here, until the
  * ceiling has room or lets it past.
  *
- * Who writes to the pages meanwhile: those on another cgroup's wb the kernel wakes by
- * itself (mem_cgroup_flush_foreign()).  Those on a wb that +io has replaced nobody wakes
- * before dirty_writeback_centisecs, so this does.
+ * Who writes the pages meanwhile: flushers of wbs that the kernel sees no reason to wake.
+ * One that +io has replaced, or a removed cgroup's, or one below its background level
+ * would sleep until dirty_writeback_centisecs, so this wakes all that are below the
+ * ceiling.  A wb of a cgroup elsewhere the kernel wakes (mem_cgroup_flush_foreign()).
  *
- * The wait is killable, in steps of 200 ms at most, and ends early for what ends that for
- * a bandwidth (bandwidth.c).  It keeps the wb and its css, which the caller holds; the group is
- * looked up anew after each step.
+ * The wait is killable, in steps of 200 ms at most, and of WEIR_WAIT_MOST_MS at most, as that
+ * for a bandwidth (bandwidth.c): a pass may be that of a fault, with a lock that others
+ * take.  It keeps the wb and its css, which the caller holds; the group is looked up anew
+ * after each step.
  */
 #include "weir.h"
 #include <linux/freezer.h>
@@ -23,31 +25,32 @@
 
 /* Of a device's wbs, those looked at; who is further back waits for its own time. */
 #define WBS_LOOKED_AT	1024
+/* Who waits is many: each looks again after some ticks, and they not all at once. */
+#define STEP_LEAST_MS	8
 
-/* The exit that the kernel takes: as there, within the error of the counts. */
-static bool has_next_to_nothing(struct bdi_writeback *wb)
+/*
+ * Write back what is dirty on @bdi below @group, whose ceiling is full; once in a beat,
+ * whoever asks.  Under RCU.
+ */
+static void wake_below(struct weir_group *group, struct backing_dev_info *bdi)
 {
-	return weir_count_wb(wb, WEIR_UNLIMITED) <= wb_stat_error();
-}
-
-/* Write back what the cgroup has dirty on wbs that @wb has replaced. */
-static void wake_replaced(struct bdi_writeback *wb)
-{
-	struct bdi_writeback *other;
+	unsigned long woken = READ_ONCE(group->woken);
+	struct bdi_writeback *wb;
 	u32 looked_at = 0;
 
-	rcu_read_lock();
-	list_for_each_entry_rcu(other, &wb->bdi->wb_list, bdi_node) {
+	if ((woken && time_before(jiffies, woken + msecs_to_jiffies(WEIR_BEAT_MS))) ||
+	    cmpxchg(&group->woken, woken, jiffies ?: 1) != woken)
+		return;
+	list_for_each_entry_rcu(wb, &bdi->wb_list, bdi_node) {
 		if (looked_at++ == WBS_LOOKED_AT)
 			break;
-		if (other->memcg_css != wb->memcg_css || !wb_dying(other) ||
-		    !wb_tryget(other))
+		/* one that nobody holds any more is about to go, with its css */
+		if (!wb_has_dirty_io(wb) || writeback_in_progress(wb) || !wb_tryget(wb))
 			continue;
-		if (wb_has_dirty_io(other) && !writeback_in_progress(other))
-			weir_start_background(other);
-		wb_put(other);
+		if (cgroup_is_descendant(wb->memcg_css->cgroup, group->css->cgroup))
+			weir_start_background(wb);
+		wb_put(wb);
 	}
-	rcu_read_unlock();
 }
 
 /* The highest ceiling on the path of @group that is full: what it lets past binds all below. */
@@ -71,7 +74,7 @@ static struct weir_group *full_above(struct weir_group *group,
 }
 
 /* For how long is a pass of @pages to wait still, in ms? */
-static u64 still_full_ms(u64 pages, struct weir_seen *seen)
+static u64 still_full_ms(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen)
 {
 	struct weir_group *group;
 	u64 now_ns, wait_ms = 0;
@@ -89,6 +92,8 @@ static u64 still_full_ms(u64 pages, struct weir_seen *seen)
 	if (!weir_ceiling_lets_past(&group->past_ns, now_ns, pages))
 		wait_ms = div_u64(group->past_ns - now_ns, NSEC_PER_MSEC) + 1;
 	raw_spin_unlock(&group->lock);
+	if (wait_ms)
+		wake_below(group, wb->bdi);
 out:
 	rcu_read_unlock();
 	return wait_ms;
@@ -101,17 +106,26 @@ static bool may_wait(void)
 	       !fatal_signal_pending(current) && !freezing(current);
 }
 
-/* After the kernel's pass of a writer on @wb, for @pages, in its context, with no lock held. */
+/*
+ * After the kernel's pass of a writer on @wb, for @pages, in its context, with no lock
+ * held.  Where the domain was at its limit when the kernel last looked, it lets go for
+ * no other reason than that.
+ */
 void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen)
 {
-	u64 wait_ms;
+	u64 start_ns = ktime_get_ns(), wait_ms;
 
-	while (has_next_to_nothing(wb) && may_wait()) {
-		wait_ms = still_full_ms(pages, seen);
+	if (!seen->cgroup_limits || seen->dirty < seen->thresh || seen->released || seen->async)
+		return;
+	while (may_wait() && seen->past_ns < WEIR_WAIT_MOST_MS * NSEC_PER_MSEC) {
+		wait_ms = still_full_ms(wb, pages, seen);
 		if (!wait_ms)
 			return;
-		wake_replaced(wb);
+		wait_ms = clamp_t(u64, wait_ms,
+				  STEP_LEAST_MS + task_pid_nr(current) % STEP_LEAST_MS,
+				  WEIR_ROUND_MS);
 		__set_current_state(TASK_KILLABLE);
-		io_schedule_timeout(msecs_to_jiffies(min(wait_ms, WEIR_ROUND_MS)));
+		io_schedule_timeout(msecs_to_jiffies(wait_ms));
+		seen->past_ns = ktime_get_ns() - start_ns;
 	}
 }

@@ -120,7 +120,7 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 	struct weir_counts own = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
-	/* a report does not tell what is in writeback, which a flusher does not count */
+	/* a report does not tell what is in writeback, which a flusher does not write */
 	bool young = group->css != css && kind == WEIR_PASS_WRITER;
 
 	for (; group; group = group->parent) {

@@ -126,7 +126,8 @@ static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 	/* what the kernel leaves on the task comes again with its next pass */
 	u64 taken = pages_dirtied - min_t(u64, pages_dirtied, left);
 
-	weir_weight_leave(wb, taken, slept_ns, refused);
+	/* another device's pages may have filled the ceiling */
+	weir_weight_leave(wb, taken, slept_ns - min(slept_ns, seen->past_ns), refused);
 	if (!group)
 		return;
 	if (group->css != seen->css)
@@ -153,7 +154,7 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 
 	weir_events_enter(seen);
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
-	if (!ret && weir_ceiling_judged(seen))
+	if (!ret)
 		weir_ceiling_wait(wb, pages_dirtied, seen);
 	rcu_read_lock();
 	weir_events_leave(seen);

@@ -180,6 +180,7 @@ struct weir_group {
 	/* seen in passes: the freerun level its ceiling makes */
 	u64 last_freerun;
 	u64 past_ns;			/* when its full ceiling lets the next past; under lock */
+	unsigned long woken;		/* flushers below, for that ceiling: jiffies */
 	struct weir_share share;
 	struct weir_stats __percpu *stats;
 	struct rcu_head rcu;
@@ -308,6 +309,7 @@ struct weir_seen {
 	u32 looks;			/* of the kernel at both domains, in this pass */
 	bool released;			/* by a floor, in this look of the kernel */
 	u64 released_poll;
+	u64 past_ns;			/* waited past the kernel's pass, for a ceiling */
 	/* the cgroup's domain as last amended */
 	bool cgroup_limits;
 	u64 thresh;
@@ -450,12 +452,6 @@ void weir_bandwidth_exit(void);
 
 /* ceiling.c: writers whom the kernel lets past a full ceiling */
 void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen);
-
-/* Was the pass last judged by a ceiling? */
-static inline bool weir_ceiling_judged(const struct weir_seen *seen)
-{
-	return seen->cgroup_limits && seen->judged_by != WEIR_JUDGED_BY_KERNEL;
-}
 
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,

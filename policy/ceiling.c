@@ -45,7 +45,7 @@
 #define NS_PER_S	1000000000ULL
 /* Pages that a full ceiling lets past in a second, 1 MiB, and the most one pass is for. */
 #define PAST_PER_S	((1ULL << 20) >> WEIR_PAGE_SHIFT)
-#define PAST_PASS_MOST	(4 * PAST_PER_S)
+#define PAST_PASS_MOST	PAST_PER_S
 
 static weir_u64 less(weir_u64 a, weir_u64 b)
 {
@@ -219,6 +219,8 @@ int weir_ceiling_lets_past(weir_u64 *next_ns, weir_u64 now_ns, weir_u64 pages)
 {
 	if (now_ns < *next_ns)
 		return 0;
+	if (!pages)
+		pages = 1;
 	if (pages > PAST_PASS_MOST)
 		pages = PAST_PASS_MOST;
 	*next_ns = now_ns + NS_PER_S * pages / PAST_PER_S;
