@@ -116,7 +116,7 @@ static void shorten_poll(struct weir_group *group,
 	}
 }
 
-/* After the kernel's function: count, and schedule the task's next look. */
+/* After the kernel's function: count. */
 static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 		  unsigned long pages_dirtied, u64 start_ns, bool refused)
 {
@@ -139,10 +139,23 @@ static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
 				     seen->pauses);
 		this_cpu_add(group->stats->throttled_ns, slept_ns);
 	}
-	if (!READ_ONCE(weir_observe) && weir_tree_capped(group)) {
-		weir_tree_fresh(group, seen);
-		shorten_poll(group, seen->css);
-	}
+}
+
+/*
+ * Schedule the task's next look by its ceilings.  A pass on a wb without cgroup
+ * writeback, which none of them holds, clears the task's count of pages of other
+ * devices, too: the next of those is to have a pass of its own.
+ */
+static void look_again(struct weir_seen *seen)
+{
+	struct cgroup_subsys_state *css = seen->css->parent ?
+			seen->css : task_css(current, memory_cgrp_id);
+	struct weir_group *group = weir_tree_nearest(css);
+
+	if (READ_ONCE(weir_observe) || !group || !weir_tree_capped(group))
+		return;
+	weir_tree_fresh(group, seen);
+	shorten_poll(group, css);
 }
 
 /* The kernel's function; its task is listed, so that it can be let go. */
@@ -158,10 +171,12 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		weir_ceiling_wait(wb, pages_dirtied, seen);
 	rcu_read_lock();
 	weir_events_leave(seen);
-	if (!seen->unwatched)
+	if (!seen->unwatched) {
 		leave(seen, wb, pages_dirtied, start_ns, ret == -EAGAIN);
-	else
+		look_again(seen);
+	} else {
 		weir_weight_look_later(wb);
+	}
 	rcu_read_unlock();
 	/* the kernel let it go by the room of the host, which is not its own */
 	if (seen->released)
