@@ -55,7 +55,7 @@
 
 #define WINDOW_MS	10000ULL
 #define TRUSTED_MS	2000ULL
-/* A disk that completes nothing for so long has stopped. */
+/* Beats without completions count for no longer than that. */
 #define SILENT_MS	60000ULL
 /* Dirtyable memory is compared with itself about this long ago. */
 #define TREND_MS	2000ULL
@@ -113,12 +113,13 @@ static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat
 	if ((!is_busy && !in_flight) || !beat->elapsed_ms ||
 	    beat->elapsed_ms > WINDOW_MS)
 		return;
-	if (!written && elapsed_ms < SILENT_MS) {
-		drain->silent_ms = elapsed_ms;
+	/* a device that has stopped does not make the others slow */
+	if (!written) {
+		drain->silent_ms = elapsed_ms < SILENT_MS ? elapsed_ms : 0;
 		return;
 	}
-	/* a server that has gone with pages in flight does not make disks slow */
-	if (!written && !is_busy) {
+	/* nor does what an idle host writes beside pages of a server that has gone */
+	if (!is_busy && written < in_flight / 2) {
 		drain->in_flight = 0;
 		return;
 	}

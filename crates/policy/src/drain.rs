@@ -294,7 +294,7 @@ mod tests {
             slow = after(1, slow, done);
         }
         assert_eq!(slow.rate, 6 * M, "90 MB in 15 s, longer than the average");
-        assert_eq!(after(500, slow, flown).rate, 0, "stopped");
+        assert_eq!(after(500, slow, flown).rate, slow.rate, "stopped");
         let gone = after(1, drain, flown);
         let stuck = Beat {
             writeback: 90 * M,
@@ -305,6 +305,15 @@ mod tests {
             after(500, gone, stuck).rate,
             gone.rate,
             "a server that has gone"
+        );
+        let trickle = Beat {
+            written: 10,
+            ..stuck
+        };
+        assert_eq!(
+            after(3000, gone, trickle).rate,
+            gone.rate,
+            "the log of an idle host, beside it"
         );
     }
 
