@@ -103,12 +103,11 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 	struct weir_drain_beat beat;
 	u64 before = drain.limit ?: thresh;
 
+	weir_hooks_wait(weir_drain_bounds_sync());
 	if (!weir_drain_wanted()) {
 		last.ns = 0;
 		return;
 	}
-	if (weir_drain_bounds_sync())
-		weir_hooks_arm_wait();
 	if (!last.ns) {
 		weir_drain_start(&drain);
 		sample(&beat);
@@ -127,9 +126,10 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 		weir_limits_lowered(drain.limit ?: thresh);
 }
 
-/* Stop at once, at an unload or when nothing is hooked: no limit is lifted any more. */
+/* Stop at once, at an unload or when nothing is hooked: nothing is lifted, no sync bounded any more. */
 void weir_drain_end(void)
 {
+	weir_hooks_wait(false);
 	if (drain.limit)
 		weir_limits_lowered(max(stock, weir_count_host()));
 	drain.limit = 0;

@@ -30,6 +30,7 @@
 #include "weir.h"
 #include "compat/ftrace.h"
 #include <linux/delay.h>
+#include <linux/pagemap.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -58,7 +59,9 @@ DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 /* Unloading says whom it waits for this often. */
 #define TELL_AFTER_JIFFIES	(10 * HZ)
 
+/* Tasks in a pass of weir's, and in its wait of a sync. */
 static DEFINE_PER_CPU(long, inside);
+static DEFINE_PER_CPU(long, syncing);
 static atomic64_t misfit;
 static bool armed;
 
@@ -88,9 +91,9 @@ static int wait_wrapper(struct address_space *mapping)
 {
 	int ret;
 
-	this_cpu_inc(inside);
+	this_cpu_inc(syncing);
 	ret = weir_sync_wait(mapping);
-	this_cpu_dec(inside);
+	this_cpu_dec(syncing);
 	return ret;
 }
 
@@ -134,23 +137,26 @@ static struct hook hooks[] = {
 		.wrapper = (unsigned long)limits_wrapper,
 	},
 	[WAIT] = {
+		.function = "filemap_fdatawait_keep_errors",
+		.address = (unsigned long)filemap_fdatawait_keep_errors,
 		.wrapper = (unsigned long)wait_wrapper,
 	},
 };
 
-/* Find the ftrace sites of the functions at these addresses; a message names what has none. */
-int weir_hooks_find(unsigned long pass, unsigned long limits, unsigned long wait)
+/*
+ * Find the ftrace sites of the throttle's functions at these addresses; a message names what has
+ * none.  Where sync waits is exported, and nobody needs it who has not asked for drain_tighten.
+ */
+int weir_hooks_find(unsigned long pass, unsigned long limits)
 {
-	unsigned long rest[ARRAY_SIZE(hooks)];
+	unsigned long rest[THROTTLE];
 	int i;
 
 	hooks[PASS].function = weir_function(WEIR_FUNCTION_PASS)->name;
 	hooks[PASS].address = pass;
 	hooks[LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
 	hooks[LIMITS].address = limits;
-	hooks[WAIT].function = weir_function(WEIR_FUNCTION_WAIT)->name;
-	hooks[WAIT].address = wait;
-	for (i = 0; i < ARRAY_SIZE(hooks); i++) {
+	for (i = 0; i < THROTTLE; i++) {
 		rest[i] = weir_ftrace_location(hooks[i].address);
 		if (!rest[i]) {
 			pr_err("refusing to load: %s() cannot be hooked: it has no ftrace site\n",
@@ -224,15 +230,18 @@ int weir_hooks_arm(const char **taken)
 }
 
 /*
- * Hook where sync waits.  Only the beat does.  What has it already may go away, but not
- * so soon that each beat should try, which patches code for nothing.
+ * Hook where sync waits if that is @wanted, else let go of it.  Only the beat does.  What
+ * has it already may go away, but not so soon that each beat should try, which patches
+ * code for nothing.
  */
-void weir_hooks_arm_wait(void)
+void weir_hooks_wait(bool wanted)
 {
 	static unsigned long next;	/* jiffies */
 	int err;
 
-	if (hooks[WAIT].set || (next && time_before(jiffies, next)))
+	if (!wanted)
+		unset(&hooks[WAIT]);
+	if (!wanted || hooks[WAIT].set || (next && time_before(jiffies, next)))
 		return;
 	next = jiffies + TELL_AFTER_JIFFIES;
 	err = set(&hooks[WAIT]);
@@ -268,13 +277,13 @@ bool weir_hooks_armed(void)
 	return READ_ONCE(armed);
 }
 
-static long tasks_inside(void)
+static long tasks_in(long __percpu *where)
 {
 	long sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(*per_cpu_ptr(&inside, cpu));
+		sum += READ_ONCE(*per_cpu_ptr(where, cpu));
 	return sum;
 }
 
@@ -291,9 +300,9 @@ static void unset_surely(struct hook *hook)
 }
 
 /*
- * Unhook all and wait until no task is in this module's code.  Whoever waits for
- * writeback leaves when that is done.  The limits let a task go after the pause that
- * it is in, at most 200 ms; they are hooked for it if they are not.  One on a
+ * Unhook all and wait until no task is in this module's code.  A sync
+ * leaves when what it waits for is written, and on a device that does not answer nothing
+ * ends that.  The limits let a task go after the pause that it is in, at most 200 ms; they are hooked for it if they are not.  One on a
  * strictlimit device, such as a FUSE filesystem whose server does not answer, stays
  * until the device is below its limit or the task is killed; so does any task while
  * the limits cannot be hooked, or kernel.ftrace_enabled=0 silences them.  Every ten
@@ -307,11 +316,15 @@ void weir_hooks_drain(void)
 	unset_surely(&hooks[WAIT]);
 	synchronize_rcu_tasks();
 	/* may fail: then they leave when the kernel lets them */
-	if (tasks_inside())
+	if (tasks_in(&inside))
 		set(&hooks[LIMITS]);
-	for (waited = 1; tasks_inside(); waited++) {
-		if (waited % TELL_AFTER_JIFFIES == 0)
+	for (waited = 1; tasks_in(&inside) || tasks_in(&syncing); waited++) {
+		if (waited % TELL_AFTER_JIFFIES == 0) {
 			weir_events_show();
+			if (tasks_in(&syncing))
+				pr_warn("unloading waits for %ld calls of sync, and they for their devices\n",
+					tasks_in(&syncing));
+		}
 		schedule_timeout_uninterruptible(1);
 	}
 	unset_surely(&hooks[LIMITS]);

@@ -139,8 +139,7 @@ int weir_symbols_find(void)
 	static_call_update(weir_wb,
 			   (struct bdi_writeback *(*)(struct backing_dev_info *,
 						      struct cgroup_subsys_state *))at[WEIR_FUNCTION_WB]);
-	return weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS],
-			       at[WEIR_FUNCTION_WAIT]);
+	return weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS]);
 }
 
 /* The ftrace site of the function at @address, 0 if it has none. */

@@ -36,9 +36,9 @@ void weir_global_limits(unsigned long *background, unsigned long *limit);
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
 
 /* hook.c: functions of the kernel, replaced by wrappers */
-int weir_hooks_find(unsigned long pass, unsigned long limits, unsigned long wait);
+int weir_hooks_find(unsigned long pass, unsigned long limits);
 int weir_hooks_arm(const char **taken);
-void weir_hooks_arm_wait(void);
+void weir_hooks_wait(bool wanted);
 extern bool weir_leaving;
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);

@@ -32,9 +32,7 @@
 	FUNCTION(PASS, HOOKED, "balance_dirty_pages",			\
 		 "bdi_writeback", "8", "4")				\
 	FUNCTION(LIMITS, HOOKED, "domain_dirty_limits",			\
-		 "dirty_throttle_control")				\
-	FUNCTION(WAIT, HOOKED, "filemap_fdatawait_keep_errors",		\
-		 "address_space")
+		 "dirty_throttle_control")
 
 /* Members of struct dirty_throttle_control, each a word. */
 #define WEIR_DTC_MEMBERS(MEMBER)					\

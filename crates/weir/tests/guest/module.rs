@@ -78,7 +78,7 @@ on_each_kernel! {
     the_removed_leave_nothing: "reparent.sh", &["--disk", "d=1G,ext4"], &[];
     waits_for_weights_end: "weight-wait.sh", &["--cpus", "1", "--count-instructions", "--package", "util-linux", "--disk", "d=1G,ext4,6M/s"], &[];
     limits_follow_the_drain: "drain.sh", &["--count-instructions", "--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
-    syncs_end_in_time: "sync.sh", &["--count-instructions", "--cpus", "1", "--package", "e2fsprogs", "--disk", "d=1G,ext4,8M/s",
+    syncs_end_in_time: "sync.sh", &["--append", "slub_debug=FZPU", "--count-instructions", "--cpus", "1", "--package", "e2fsprogs", "--disk", "d=1G,ext4,8M/s",
         "--disk", "x=512M,xfs,32M/s"], &[];
 }
 
