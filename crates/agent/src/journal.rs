@@ -465,3 +465,28 @@ impl Journal {
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }
+
+/// What a test's journal has said.
+#[cfg(test)]
+#[derive(Clone, Default)]
+pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
+
+#[cfg(test)]
+impl Said {
+    /// What was said since the last call.
+    pub(crate) fn take(&self) -> String {
+        let said = std::mem::take(&mut *self.0.lock().expect("one at a time"));
+        String::from_utf8(said).expect("text")
+    }
+}
+
+#[cfg(test)]
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("one at a time").extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -35,6 +35,7 @@ pub mod reconciler;
 pub mod requests;
 pub mod rules;
 pub mod run;
+mod saved_file;
 mod saved_limits;
 pub mod saved_values;
 pub mod setting;

@@ -5,15 +5,12 @@
 //! The file is written before a limit is, with the value there is and the one to be: whichever of
 //! them a crash leaves in place, it is known.
 
-use crate::saved_values;
+use crate::saved_file;
 use crate::tree::Place;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-
-const VERSION: u32 = 1;
 
 /// A cgroup's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,12 +21,6 @@ pub struct Entry {
     pub inode: u64,
     /// What the limit's file may say, in bytes.
     pub values: Vec<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Document {
-    version: u32,
-    entries: Vec<Entry>,
 }
 
 /// All limits, and their file.
@@ -47,17 +38,10 @@ impl SavedLimits {
     /// # Errors
     /// It is there and cannot be understood.
     pub fn open(file: &Path, limit: &'static str) -> Result<SavedLimits> {
-        let entries = match fs::read_to_string(file) {
-            Ok(text) => parsed(&text).with_context(|| {
-                format!(
-                    "{} does not say which limits were set: remove it, and put {limit} of cgroups that are limited \
-                     back to max by hand",
-                    file.display()
-                )
-            })?,
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
-        };
+        let lost = format!(
+            "which limits were set: remove it, and put {limit} of cgroups that are limited back to max by hand"
+        );
+        let entries: Vec<Entry> = saved_file::read(file, &lost)?;
         Ok(SavedLimits {
             file: file.into(),
             limit,
@@ -107,25 +91,14 @@ impl SavedLimits {
     }
 
     fn save(&self) -> Result<()> {
-        let document = Document {
-            version: VERSION,
-            entries: self.entries.values().cloned().collect(),
-        };
-        saved_values::replace(&self.file, &serde_json::to_string(&document)?)
-            .with_context(|| format!("cannot write {}", self.file.display()))
+        saved_file::write(&self.file, self.entries.values())
     }
-}
-
-fn parsed(text: &str) -> Result<Vec<Entry>> {
-    let document: Document = serde_json::from_str(text)?;
-    let version = document.version;
-    ensure!(version == VERSION, "version {version}: expected {VERSION}");
-    Ok(document.entries)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn it_comes_back_as_it_was_noted() {

@@ -6,16 +6,13 @@
 //! be, which is harmless (a knob that does not hold what the entry says is left alone), whereas a
 //! value without an entry would stay for good.
 
+use crate::saved_file;
 use crate::tree::Place;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use knobs::Knob;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-
-const VERSION: u32 = 1;
 
 /// One knob of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,12 +39,6 @@ impl Entry {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Document {
-    version: u32,
-    entries: Vec<Entry>,
-}
-
 /// All entries, and their file.
 #[derive(Debug)]
 pub struct SavedValues {
@@ -62,18 +53,10 @@ impl SavedValues {
     /// # Errors
     /// It is there and cannot be understood.
     pub fn open(file: &Path) -> Result<SavedValues> {
-        let text = match fs::read_to_string(file) {
-            Ok(text) => Some(text),
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
-            Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
-        };
-        let entries = text.map_or(Ok(Vec::new()), |text| parsed(&text).with_context(|| {
-            format!(
-                "{} does not say what the knobs were before: remove it, and those that were set by rules that are gone \
-                 stay as they are",
-                file.display()
-            )
-        }))?;
+        let entries: Vec<Entry> = saved_file::read(
+            file,
+            "what the knobs were before: remove it, and those that were set by rules that are gone stay as they are",
+        )?;
         let entries = entries
             .into_iter()
             .map(|entry| ((entry.inode, entry.knob), entry));
@@ -133,49 +116,16 @@ impl SavedValues {
         if !self.changed {
             return Ok(());
         }
-        self.replace()
-            .with_context(|| format!("cannot write {}", self.file.display()))?;
+        saved_file::write(&self.file, self.entries.values())?;
         self.changed = false;
         Ok(())
     }
-
-    fn replace(&self) -> Result<()> {
-        let document = Document {
-            version: VERSION,
-            entries: self.entries.values().cloned().collect(),
-        };
-        replace(&self.file, &serde_json::to_string(&document)?)
-    }
-}
-
-/// Puts `text` in place of what the file says, all of it at once; makes its directory.
-pub(crate) fn replace(file: &Path, text: &str) -> Result<()> {
-    let directory = file.parent().context("the path has no directory")?;
-    fs::create_dir_all(directory)?;
-    let mut name = file
-        .file_name()
-        .context("the path has no file name")?
-        .to_owned();
-    name.push(".new");
-    let new = directory.join(name);
-    fs::File::create(&new)?.write_all(text.as_bytes())?;
-    fs::rename(&new, file)?;
-    Ok(())
-}
-
-fn parsed(text: &str) -> Result<Vec<Entry>> {
-    let document: Document = serde_json::from_str(text)?;
-    ensure!(
-        document.version == VERSION,
-        "version {}: expected {VERSION}",
-        document.version
-    );
-    Ok(document.entries)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn place(path: &str, inode: u64) -> Place {
         Place {

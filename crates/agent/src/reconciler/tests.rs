@@ -3,29 +3,15 @@
 //! to show.
 
 use super::*;
+use crate::journal::Said;
 use crate::standing::RETRIES;
 use std::fs;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 
 /// A hierarchy in a directory, a reconciler of it, and what it said.
 struct Bench {
     dir: tempfile::TempDir,
-    said: Arc<Mutex<Vec<u8>>>,
+    said: Said,
     reconciler: Reconciler,
-}
-
-#[derive(Clone)]
-struct Said(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Said {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("one at a time").extend(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 const FLOOR: &str = "[[rule]]\ncgroup = \"/pods/*\"\nset = { \"memory.dirty_min\" = \"16M\" }\n";
@@ -38,7 +24,7 @@ impl Bench {
     fn new(policy: &str) -> Bench {
         let dir = tempfile::tempdir().expect("made");
         fs::create_dir(dir.path().join("cgroup")).expect("made");
-        let said = Arc::default();
+        let said = Said::default();
         let reconciler = reconciler(&dir, policy, &said);
         Bench {
             dir,
@@ -82,15 +68,14 @@ impl Bench {
 
     /// What was said since the last call.
     fn said(&self) -> String {
-        let said = std::mem::take(&mut *self.said.lock().expect("one at a time"));
-        String::from_utf8(said).expect("text")
+        self.said.take()
     }
 }
 
-fn reconciler(dir: &tempfile::TempDir, policy: &str, said: &Arc<Mutex<Vec<u8>>>) -> Reconciler {
+fn reconciler(dir: &tempfile::TempDir, policy: &str, said: &Said) -> Reconciler {
     let tree = Tree::at(&dir.path().join("cgroup")).expect("a hierarchy");
     let saved = SavedValues::open(&dir.path().join("run/agent.json")).expect("readable");
-    let journal = Journal::new(Said(Arc::clone(said)), false);
+    let journal = Journal::new(said.clone(), false);
     Reconciler::new(dir.path(), tree, rules(policy), saved, journal)
 }
 

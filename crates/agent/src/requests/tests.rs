@@ -2,22 +2,8 @@
 //! On plain files. Real systemd, Docker and Podman are packaging/tests/requests.sh's.
 
 use super::*;
+use crate::journal::Said;
 use std::fs;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
-#[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Said {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("one at a time").extend(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A machine's root directory, what is asked for on it, and what was said.
 struct Bench {
@@ -67,8 +53,7 @@ impl Bench {
     }
 
     fn said(&self) -> String {
-        let said = std::mem::take(&mut *self.said.0.lock().expect("one at a time"));
-        String::from_utf8(said).expect("text")
+        self.said.take()
     }
 }
 

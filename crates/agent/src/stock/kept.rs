@@ -6,16 +6,14 @@
 //! A cgroup's file is set only while it holds its default. A host's file always holds something: the
 //! first value that is wanted replaces it, and what another program writes then stays.
 
-use crate::saved_values;
+use crate::saved_file;
 use crate::stock_file::Setting;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-const VERSION: u32 = 1;
 
 /// A setting of a directory: a cgroup's, or the host's root.
 pub type Key = (PathBuf, Setting);
@@ -30,12 +28,6 @@ struct Entry {
     found: String,
     /// What it may hold by the agent's doing.
     written: Vec<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Document {
-    version: u32,
-    entries: Vec<Entry>,
 }
 
 /// What became of a setting.
@@ -65,17 +57,11 @@ impl Kept {
     /// # Errors
     /// It is there and cannot be understood.
     pub fn open(file: &Path) -> Result<Kept> {
-        let entries = match fs::read_to_string(file) {
-            Ok(text) => parsed(&text).with_context(|| {
-                format!(
-                    "{} does not say what was set for [stock]: remove it, and put memory.high, io.max and io.weight of \
-                     cgroups and vm.dirty_* back by hand",
-                    file.display()
-                )
-            })?,
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(why) => return Err(why).with_context(|| format!("cannot read {}", file.display())),
-        };
+        let entries: Vec<Entry> = saved_file::read(
+            file,
+            "what was set for [stock]: remove it, and put memory.high, io.max and io.weight of cgroups and vm.dirty_* \
+             back by hand",
+        )?;
         let entries = entries
             .into_iter()
             .map(|entry| ((entry.directory.clone(), entry.setting.clone()), entry));
@@ -201,12 +187,7 @@ impl Kept {
     }
 
     fn save(&self) -> Result<()> {
-        let document = Document {
-            version: VERSION,
-            entries: self.entries.values().cloned().collect(),
-        };
-        saved_values::replace(&self.file, &serde_json::to_string(&document)?)
-            .with_context(|| format!("cannot write {}", self.file.display()))
+        saved_file::write(&self.file, self.entries.values())
     }
 }
 
@@ -216,13 +197,6 @@ fn inode((directory, setting): &Key) -> Option<Option<u64>> {
         None => Some(None),
         Some(_) => Some(Some(fs::symlink_metadata(directory).ok()?.ino())),
     }
-}
-
-fn parsed(text: &str) -> Result<Vec<Entry>> {
-    let document: Document = serde_json::from_str(text)?;
-    let version = document.version;
-    ensure!(version == VERSION, "version {version}: expected {VERSION}");
-    Ok(document.entries)
 }
 
 #[cfg(test)]
