@@ -10,7 +10,7 @@ use crate::knob_file;
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::{Entry, SavedValues};
-use crate::setting::{Origin, Setting};
+use crate::setting::Origin;
 use crate::standing::{Standing, Standings};
 use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
@@ -68,11 +68,11 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Nothing is done before the first scan. `root` is the machine's root directory.
+    /// Nothing is done before the first scan.
     pub fn new(
-        root: &Path,
         tree: Tree,
         rules: Rules,
+        requests: Requests,
         saved: SavedValues,
         journal: Journal,
     ) -> Reconciler {
@@ -84,9 +84,9 @@ impl Reconciler {
             })
             .ok();
         Reconciler {
-            requests: Requests::new(root, rules.requests, journal.clone()),
             tree,
             rules,
+            requests,
             saved,
             watch,
             journal,
@@ -137,8 +137,8 @@ impl Reconciler {
     }
 
     /// Whether a scan is due before its time: systemd has read its units again.
-    pub fn is_overdue(&mut self) -> bool {
-        self.requests.have_changed()
+    pub fn is_overdue(&self) -> bool {
+        !self.rules.stock.is_stock() && self.requests.have_changed()
     }
 
     /// Looks at everything.
@@ -248,15 +248,11 @@ impl Reconciler {
     }
 
     fn plan(&mut self, place: &Place, changes: &mut Vec<Change>) {
-        let memory_max = || self.tree.memory_max(&place.directory);
-        let asked = self.requests.of(place).iter();
-        let ruled = self.rules.wanted(&place.path, place.delegated);
-        // Of two that name a knob the later one counts.
-        let wanted: BTreeMap<Knob, Setting> = asked
-            .map(|(knob, setting)| (*knob, setting))
-            .chain(ruled)
-            .filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
-            .collect();
+        let wanted = match self.rules.stock.is_stock() {
+            // It is kept by other files: crate::stock.
+            true => BTreeMap::new(),
+            false => self.requests.wanted(&self.rules, &self.tree, place),
+        };
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
         knobs.extend(self.saved.knobs(place));
         for knob in Knob::DIRTY {

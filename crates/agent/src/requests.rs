@@ -25,12 +25,15 @@ pub mod units;
 use crate::containers;
 use crate::journal::{Event, Journal};
 use crate::look::{Look, look};
+use crate::rules::Rules;
 use crate::setting::{Origin, Setting};
-use crate::tree::Place;
+use crate::tree::{Place, Tree};
 use knobs::Knob;
 use settings::{Containers, Settings};
 use std::collections::BTreeMap;
+use std::mem::replace;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a label's or annotation's name begins with.
 const PREFIX: &str = "weir.dev/";
@@ -49,8 +52,12 @@ struct Known {
     is_read: bool,
 }
 
-/// What all cgroups ask for.
-pub struct Requests {
+/// What all cgroups ask for. Clones share it: the reconciler's thread grants it, or, in stock mode,
+/// the thread that keeps rules without the module.
+#[derive(Clone)]
+pub struct Requests(Arc<Mutex<State>>);
+
+struct State {
     root: PathBuf,
     settings: Settings,
     journal: Journal,
@@ -62,63 +69,91 @@ pub struct Requests {
 impl Requests {
     /// On the machine with this root directory.
     pub fn new(root: &Path, settings: Settings, journal: Journal) -> Requests {
-        Requests {
+        Requests(Arc::new(Mutex::new(State {
             root: root.into(),
             settings,
             journal,
             known: BTreeMap::new(),
             loaded: look(&root.join(units::RELOADED)),
-        }
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Grants by other settings from now on.
-    pub fn follow(&mut self, settings: Settings) {
-        self.settings = settings;
-        self.read_again();
+    pub fn follow(&self, settings: Settings) {
+        let mut state = self.state();
+        state.settings = settings;
+        state.read_again();
     }
 
     /// Whether systemd has read its units again since the last call.
-    pub fn have_changed(&mut self) -> bool {
-        let before = self.loaded;
-        self.loaded = look(&self.root.join(units::RELOADED));
-        let changed = self.settings.systemd && self.loaded != before;
+    pub fn have_changed(&self) -> bool {
+        let mut state = self.state();
+        let loaded = look(&state.root.join(units::RELOADED));
+        let before = replace(&mut state.loaded, loaded);
+        let changed = state.settings.systemd && state.loaded != before;
         if changed {
-            self.read_again();
+            state.read_again();
         }
         changed
     }
 
-    fn read_again(&mut self) {
-        self.known
-            .values_mut()
-            .for_each(|known| known.is_read = false);
-    }
-
     /// Forgets cgroups for which this does not hold.
-    pub fn retain(&mut self, is_there: impl Fn(u64) -> bool) {
-        self.known.retain(|inode, _| is_there(*inode));
+    pub fn retain(&self, is_there: impl Fn(u64) -> bool) {
+        self.state().known.retain(|inode, _| is_there(*inode));
     }
 
     /// How many are granted and refused.
     pub fn count(&self) -> (u64, u64) {
-        let known = self.known.values();
-        known.fold((0, 0), |(granted, refused), known| {
-            let more = (known.granted.len() as u64, known.refused.len() as u64);
-            (granted + more.0, refused + more.1)
-        })
+        let state = self.state();
+        state
+            .known
+            .values()
+            .fold((0, 0), |(granted, refused), known| {
+                let more = (known.granted.len() as u64, known.refused.len() as u64);
+                (granted + more.0, refused + more.1)
+            })
     }
 
     /// What the cgroup gets of what it asks for.
-    pub fn of(&mut self, place: &Place) -> &BTreeMap<Knob, Setting> {
-        let before = self.known.remove(&place.inode).unwrap_or_default();
+    pub fn of(&self, place: &Place) -> BTreeMap<Knob, Setting> {
+        let mut state = self.state();
+        let before = state.known.remove(&place.inode).unwrap_or_default();
         let known = if before.is_read {
             before
         } else {
-            let known = self.read(place);
-            self.say(place, &known, &before);
+            let known = state.read(place);
+            state.say(place, &known, &before);
             known
         };
-        &self.known.entry(place.inode).or_insert(known).granted
+        let granted = known.granted.clone();
+        state.known.insert(place.inode, known);
+        granted
+    }
+
+    /// What the cgroup is to have: what it is granted, and what rules say, which counts more.
+    pub fn wanted(&self, rules: &Rules, tree: &Tree, place: &Place) -> BTreeMap<Knob, Setting> {
+        let memory_max = || tree.memory_max(&place.directory);
+        let asked = self.of(place);
+        let ruled = rules.wanted(&place.path, place.delegated);
+        // Of two that name a knob the later one counts.
+        let all = asked
+            .iter()
+            .map(|(knob, setting)| (*knob, setting))
+            .chain(ruled);
+        all.filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
+            .collect()
+    }
+}
+
+impl State {
+    fn read_again(&mut self) {
+        self.known
+            .values_mut()
+            .for_each(|known| known.is_read = false);
     }
 
     /// Says what is refused, unless it was before.

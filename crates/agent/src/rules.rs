@@ -128,24 +128,9 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// What the cgroup at `path` (`/system.slice/a.service`) is to have of weir's files. `delegated`
-    /// says that it is in a directory that is not root's.
+    /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it is
+    /// in a directory that is not root's.
     pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
-        match self.stock.is_stock() {
-            true => BTreeMap::new(),
-            false => self.matching(path, delegated),
-        }
-    }
-
-    /// The same of what stands for them without the module.
-    pub fn wanted_in_stock(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
-        match self.stock.is_stock() {
-            true => self.matching(path, delegated),
-            false => BTreeMap::new(),
-        }
-    }
-
-    fn matching(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
         let matching = self.rules.iter().filter(|rule| {
             (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))
         });

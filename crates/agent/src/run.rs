@@ -14,6 +14,7 @@ use crate::owed::Stalls;
 use crate::policy_file::PolicyFile;
 use crate::reclaim::Reclaim;
 use crate::reconciler::Reconciler;
+use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::SavedValues;
 use crate::stock::Stock;
@@ -127,16 +128,17 @@ fn go_on(
         directory,
         journal.clone(),
     );
+    let requests = Requests::new(&options.root, rules.requests, journal.clone());
     let stock = Stock::new(
         &options.root,
         tree.clone(),
         Rc::clone(&others.rules),
-        asked,
+        (asked, requests.clone()),
         directory,
         journal.clone(),
     );
     let stalls = Stalls::new(&options.root, &tree, options.max_stalls, journal);
-    let reconciler = Reconciler::new(&options.root, tree, rules, saved, journal.clone());
+    let reconciler = Reconciler::new(tree, rules, requests, saved, journal.clone());
     let every = options.scan_every;
     let enforcer = Enforcer::start(reconciler, file, journal.clone(), every, others);
     let mut controllers: Vec<Box<dyn Controller>> = vec![

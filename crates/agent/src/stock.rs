@@ -2,7 +2,7 @@
 //! Stock mode, for hosts that allow no module: rules are kept by what a stock kernel has.
 //!
 //! ```text
-//! rules ─► members: ceilings, floors, bandwidths, weights ─► translate ─► memory.high, io.max, io.weight
+//! rules, units, labels ─► members: ceilings, floors, bandwidths, weights ─► translate ─► memory.high, io.max, io.weight
 //! objectives ─► ceilings that they ask for ────────────────────┘
 //! [stock] ─► vm.dirty_*, max_ratio and strict_limit of devices
 //! memory.stat, fifty times a second ─► the kernel's counts are fresh, and memory.high follows
@@ -21,9 +21,11 @@ use crate::asked::Asked;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
+use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::thread::Running;
 use crate::tree::Tree;
+use anyhow::Result;
 use keeper::Keeper;
 use kept::Kept;
 use status::Status;
@@ -42,7 +44,7 @@ pub struct Stock {
     rules: Rc<RefCell<Rules>>,
     /// As they were when the thread began.
     used: Rules,
-    asked: Asked,
+    wishes: (Asked, Requests),
     state: PathBuf,
     journal: Journal,
     running: Option<Running>,
@@ -57,7 +59,7 @@ impl Stock {
         root: &Path,
         tree: Tree,
         rules: Rc<RefCell<Rules>>,
-        asked: Asked,
+        wishes: (Asked, Requests),
         directory: &Path,
         journal: Journal,
     ) -> Stock {
@@ -66,7 +68,7 @@ impl Stock {
             tree,
             rules,
             used: Rules::default(),
-            asked,
+            wishes,
             state: directory.join(FILE),
             journal,
             running: None,
@@ -75,30 +77,36 @@ impl Stock {
         };
         // What a killed agent has left is put back, or goes on to be kept.
         if !stock.rules.borrow().stock.is_stock() && stock.state.exists() {
-            drop(stock.start(Rules::default()));
+            stock.said(stock.keeper(Rules::default()).map(Keeper::put_back));
         }
         stock
     }
 
-    fn start(&self, rules: Rules) -> Option<Running> {
-        let kept = Kept::open(&self.state).and_then(|kept| {
-            let keeper = Keeper::new(
-                &self.root,
-                self.tree.clone(),
-                rules,
-                (Arc::clone(&self.next), self.asked.clone()),
-                kept,
-                self.journal.clone(),
-                Arc::clone(&self.status),
-            );
-            Ok(Running::start("stock", move |ended| keeper.run(ended))?)
-        });
-        kept.map_err(|why| {
+    fn keeper(&self, rules: Rules) -> Result<Keeper> {
+        Ok(Keeper::new(
+            &self.root,
+            self.tree.clone(),
+            (rules, Arc::clone(&self.next)),
+            self.wishes.clone(),
+            Kept::open(&self.state)?,
+            self.journal.clone(),
+            Arc::clone(&self.status),
+        ))
+    }
+
+    fn start(&self, rules: Rules) -> Result<Running> {
+        let keeper = self.keeper(rules)?;
+        Ok(Running::start("stock", move |ended| keeper.run(ended))?)
+    }
+
+    /// What came of it, after an error is told.
+    fn said<T>(&self, outcome: Result<T>) -> Option<T> {
+        let told = outcome.map_err(|why| {
             self.journal.say(&Event::Stock {
                 why: format!("{why:#}"),
             });
-        })
-        .ok()
+        });
+        told.ok()
     }
 }
 
@@ -113,7 +121,7 @@ impl Controller for Stock {
             (true, Some(_)) => {
                 *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.used.clone());
             }
-            (true, None) => self.running = self.start(self.used.clone()),
+            (true, None) => self.running = self.said(self.start(self.used.clone())),
             (false, _) => self.running = None,
         }
     }

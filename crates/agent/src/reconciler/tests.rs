@@ -76,7 +76,8 @@ fn reconciler(dir: &tempfile::TempDir, policy: &str, said: &Said) -> Reconciler 
     let tree = Tree::at(&dir.path().join("cgroup")).expect("a hierarchy");
     let saved = SavedValues::open(&dir.path().join("run/agent.json")).expect("readable");
     let journal = Journal::new(said.clone(), false);
-    Reconciler::new(dir.path(), tree, rules(policy), saved, journal)
+    let requests = Requests::new(dir.path(), rules(policy).requests, journal.clone());
+    Reconciler::new(tree, rules(policy), requests, saved, journal)
 }
 
 #[test]

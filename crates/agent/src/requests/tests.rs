@@ -47,7 +47,7 @@ impl Bench {
     }
 
     fn of(&mut self, place: &Place) -> String {
-        let granted = self.requests.of(place).iter();
+        let granted = self.requests.of(place).into_iter();
         let words = granted.map(|(knob, setting)| format!("{}={}", knob.name(), setting.text));
         words.collect::<Vec<_>>().join(" ")
     }

@@ -9,6 +9,7 @@ use super::translate::{self, Host, Memory};
 use crate::asked::Asked;
 use crate::journal::{Event, Journal};
 use crate::limits::Mode;
+use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::stock_file::Setting;
 use crate::tree::{Place, Tree};
@@ -46,6 +47,7 @@ pub struct Keeper {
     rules: Rules,
     next: Arc<Mutex<Option<Rules>>>,
     asked: Asked,
+    requests: Requests,
     kept: Kept,
     journal: Journal,
     status: Arc<Mutex<Status>>,
@@ -64,8 +66,8 @@ impl Keeper {
     pub fn new(
         root: &Path,
         tree: Tree,
-        rules: Rules,
-        (next, asked): (Arc<Mutex<Option<Rules>>>, Asked),
+        (rules, next): (Rules, Arc<Mutex<Option<Rules>>>),
+        (asked, requests): (Asked, Requests),
         kept: Kept,
         journal: Journal,
         status: Arc<Mutex<Status>>,
@@ -76,6 +78,7 @@ impl Keeper {
             rules,
             next,
             asked,
+            requests,
             kept,
             journal,
             status,
@@ -101,6 +104,11 @@ impl Keeper {
                 }
             }
         }
+        self.put_back();
+    }
+
+    /// Puts back what it has set, or a killed agent before it.
+    pub fn put_back(mut self) {
         self.wanted.clear();
         if let Err(why) = self.bring() {
             self.complain(&format!("{why:#}"));
@@ -156,7 +164,8 @@ impl Keeper {
             self.scanned = None;
             self.told.clear();
         }
-        if self.scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN) {
+        let is_due = self.scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN);
+        if self.requests.have_changed() || is_due {
             self.scan();
         }
         let host = host(&self.root)?;
@@ -216,11 +225,14 @@ impl Keeper {
     fn scan(&mut self) {
         let watch = &mut self.watch;
         let mut refused = false;
-        self.members = members::all(&self.tree, &self.rules, &self.rules.stock, |place| {
+        let mut inodes = BTreeSet::new();
+        self.members = members::all(&self.tree, &self.rules, &self.requests, |place| {
+            inodes.insert(place.inode);
             if let Some(watch) = watch {
                 refused |= watch.add(&place.directory).is_err();
             }
         });
+        self.requests.retain(|inode| inodes.contains(&inode));
         if refused {
             self.watch = None;
         }

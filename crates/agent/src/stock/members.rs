@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which cgroups have wishes, and who leaves room for floors.
 
+use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::setting::Setting;
-use crate::stock_section::Settings;
 use crate::tree::{Place, Tree};
 use knobs::Knob;
 use policy::{PAGE_SHIFT, UNLIMITED};
@@ -52,7 +52,7 @@ impl Member {
 pub fn all(
     tree: &Tree,
     rules: &Rules,
-    settings: &Settings,
+    requests: &Requests,
     mut seen: impl FnMut(&Place),
 ) -> Vec<Member> {
     let mut members = Vec::new();
@@ -61,13 +61,8 @@ pub fn all(
         if place.is_root() {
             return true;
         }
-        let memory_max = || tree.memory_max(&place.directory);
-        let wanted = rules
-            .wanted_in_stock(&place.path, place.delegated)
-            .into_iter();
-        let wanted = wanted.filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)));
-        let wanted: BTreeMap<Knob, Setting> = wanted.collect();
-        let leaves_room = !place.delegated && settings.may_limit(&place.path);
+        let wanted = requests.wanted(rules, tree, place);
+        let leaves_room = !place.delegated && rules.stock.may_limit(&place.path);
         if leaves_room || !wanted.is_empty() {
             members.push(Member::new(place, &wanted, leaves_room));
         }
@@ -112,7 +107,18 @@ fn is_below(path: &str, above: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::{Journal, Said};
+    use crate::requests::settings::Settings;
     use std::fs;
+    use std::path::Path;
+
+    fn requests(root: &Path) -> Requests {
+        Requests::new(
+            root,
+            Settings::usual(),
+            Journal::new(Said::default(), false),
+        )
+    }
 
     #[test]
     fn the_lowest_that_match_leave_room_and_those_with_floors_do_not() {
@@ -125,7 +131,7 @@ mod tests {
                      [[rule]]\ncgroup = \"/pods/a/x\"\nset = { \"memory.dirty_bytes\" = \"8M\", \"memory.dirty_weight\" = 100 }\n";
         let rules = Rules::parse("agent.toml", rules).expect("valid");
         let tree = Tree::at(dir.path()).expect("a hierarchy");
-        let members = all(&tree, &rules, &rules.stock, |_| ());
+        let members = all(&tree, &rules, &requests(dir.path()), |_| ());
         let leave: Vec<&str> = members
             .iter()
             .filter(|of| of.leaves_room)
@@ -143,7 +149,27 @@ mod tests {
             (4096, 2048)
         );
         assert_eq!(of("/pods/a/x").weight, None, "the default");
-        // Nothing of it is for the module.
-        assert!(rules.wanted("/pods/a/x", false).is_empty());
+    }
+
+    #[test]
+    fn units_may_ask_and_rules_count_more() {
+        let dir = tempfile::tempdir().expect("made");
+        let (units, tree) = (
+            dir.path().join("etc/systemd/system"),
+            dir.path().join("cgroup"),
+        );
+        fs::create_dir_all(&units).expect("made");
+        for unit in ["a", "b"] {
+            fs::create_dir_all(tree.join(format!("system.slice/{unit}.service"))).expect("made");
+            let text = "[Service]\nX-Weir-DirtyBytes=8M\nX-Weir-DirtyMin=4M\n";
+            fs::write(units.join(format!("{unit}.service")), text).expect("written");
+        }
+        let rules = "[stock]\n[[rule]]\ncgroup = \"/system.slice/b.service\"\n\
+                     set = { \"memory.dirty_bytes\" = \"16M\" }\n";
+        let rules = Rules::parse("agent.toml", rules).expect("valid");
+        let tree = Tree::at(&tree).expect("a hierarchy");
+        let members = all(&tree, &rules, &requests(dir.path()), |_| ());
+        let held: Vec<(u64, u64)> = members.iter().map(|of| (of.ceiling, of.floor)).collect();
+        assert_eq!(held, [(2048, 1024), (4096, 1024)]);
     }
 }

@@ -100,6 +100,12 @@ mv /tmp/pods.new /tmp/pods.toml
 ok "rules of another file count, too" soon limited pod
 ok "others stay as they are" limited flood
 
+mkdir -p /etc/systemd/system system.slice/asks.service
+echo +memory >system.slice/cgroup.subtree_control
+printf '[Service]\nX-Weir-DirtyBytes=8M\n' >/etc/systemd/system/asks.service
+ok "a unit gets what it asks for" soon limited system.slice/asks.service
+rmdir system.slice/asks.service
+
 echo 1G >flood/memory.high
 ok "another program's value is seen" soon says "/flood: memory.high stays 1073741824"
 echo 25 >/proc/sys/vm/dirty_ratio
