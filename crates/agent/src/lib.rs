@@ -47,6 +47,7 @@ pub mod stock_section;
 mod thread;
 pub mod tier;
 pub mod tree;
+mod wanted;
 mod watch;
 
 pub use run::{Error, Options, run};

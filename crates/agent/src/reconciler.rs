@@ -14,6 +14,7 @@ use crate::setting::Origin;
 use crate::standing::{Standing, Standings};
 use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
+use crate::wanted::wanted;
 use crate::watch::{Heard, Watch};
 use knobs::Knob;
 use std::collections::{BTreeMap, BTreeSet};
@@ -251,7 +252,7 @@ impl Reconciler {
         let wanted = match self.rules.stock.is_stock() {
             // It is kept by other files: crate::stock.
             true => BTreeMap::new(),
-            false => self.requests.wanted(&self.rules, &self.tree, place),
+            false => wanted(&self.requests, &self.rules, &self.tree, place),
         };
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
         knobs.extend(self.saved.knobs(place));

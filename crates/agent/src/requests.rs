@@ -25,9 +25,8 @@ pub mod units;
 use crate::containers;
 use crate::journal::{Event, Journal};
 use crate::look::{Look, look};
-use crate::rules::Rules;
 use crate::setting::{Origin, Setting};
-use crate::tree::{Place, Tree};
+use crate::tree::Place;
 use knobs::Knob;
 use settings::{Containers, Settings};
 use std::collections::BTreeMap;
@@ -132,20 +131,6 @@ impl Requests {
         let granted = known.granted.clone();
         state.known.insert(place.inode, known);
         granted
-    }
-
-    /// What the cgroup is to have: what it is granted, and what rules say, which counts more.
-    pub fn wanted(&self, rules: &Rules, tree: &Tree, place: &Place) -> BTreeMap<Knob, Setting> {
-        let memory_max = || tree.memory_max(&place.directory);
-        let asked = self.of(place);
-        let ruled = rules.wanted(&place.path, place.delegated);
-        // Of two that name a knob the later one counts.
-        let all = asked
-            .iter()
-            .map(|(knob, setting)| (*knob, setting))
-            .chain(ruled);
-        all.filter_map(|(knob, setting)| Some((knob, setting.of(memory_max)?)))
-            .collect()
     }
 }
 

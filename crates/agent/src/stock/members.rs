@@ -5,6 +5,7 @@ use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::setting::Setting;
 use crate::tree::{Place, Tree};
+use crate::wanted::wanted;
 use knobs::Knob;
 use policy::{PAGE_SHIFT, UNLIMITED};
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ pub fn all(
         if place.is_root() {
             return true;
         }
-        let wanted = requests.wanted(rules, tree, place);
+        let wanted = wanted(requests, rules, tree, place);
         let leaves_room = !place.delegated && rules.stock.may_limit(&place.path);
         if leaves_room || !wanted.is_empty() {
             members.push(Member::new(place, &wanted, leaves_room));
