@@ -4,8 +4,8 @@
 //! A verdict is made for a group of tasks (a cgroup, a process, all tasks of a cgroup) in four
 //! steps:
 //!
-//! 1. add up what they lost, by kind: in the throttle, for a weight, in reclaim, for fsync and the
-//!    journal, other sleeps. The kind with the most time is what stalled them; under 1 % of the
+//! 1. add up what they lost, by kind: in the throttle, for a weight, a bandwidth or a full ceiling,
+//!    in reclaim, for fsync and the journal, other sleeps. The kind with the most time is what stalled them; under 1 % of the
 //!    time nothing did;
 //! 2. for the throttle, say of each pause which domain decided ([`domain`]); the domain with the
 //!    most time is the cause, unless `io.max` keeps the pages from being written (`io_max`);
@@ -19,6 +19,7 @@
 //! which /noisy holds 30.8 MiB: cause `host_limit`, culprit `/noisy`, command `echo 16M >
 //! /sys/fs/cgroup/victim/memory.dirty_min`.
 
+mod bandwidth;
 mod command;
 pub mod domain;
 mod drain;
@@ -168,6 +169,16 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
             verdict.limit = beside.iter().map(weight::Beside::sentence).collect();
             verdict.next = "each writer waits until what its cgroup dirtied is paid for; no writer waits while the host is below its background level, nor below a floor".into();
             verdict.remedies = weight::remedies(seen, group, beside.as_ref());
+        }
+        "bandwidth" => bandwidth::judge(seen, group, &mut verdict),
+        // Its own wait, which no event tells of.
+        "ceiling" => {
+            let own = seen.cgroup_at(&group.path);
+            let domain = match own.is_some_and(|cgroup| !cgroup.ceilings.is_empty()) {
+                true => Domain::Ceiling,
+                false => Domain::Ancestor,
+            };
+            throttled(seen, group, &[(domain, most)].into(), &mut verdict);
         }
         "reclaim" => reclaim::judge(seen, group, &mut verdict),
         "fsync" => {

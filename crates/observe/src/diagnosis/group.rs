@@ -22,8 +22,9 @@ pub struct Group<'a> {
     pub waits: Waits,
     /// Its tasks need again what was evicted of it.
     pub refaults: bool,
-    /// Seconds for which the module held its tasks for their weight, and how often, as it counted.
-    pub weight_held: (f64, usize),
+    /// Seconds for which the module held its tasks, and how often, as it counted, by kind: `weight`,
+    /// `bandwidth`.
+    pub held: BTreeMap<&'static str, (f64, usize)>,
 }
 
 /// The groups to judge: one for a cgroup or process that was asked for, else one for each cgroup.
@@ -45,7 +46,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
             stalls: Vec::new(),
             waits: Waits::new(),
             refaults: false,
-            weight_held: (0.0, 0),
+            held: BTreeMap::new(),
         };
         groups.entry(path).or_insert(new)
     }
@@ -70,15 +71,23 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
         }
     }
     for cgroup in &seen.cgroups {
-        let stat = cgroup.stat.filter(|stat| stat.weight_held > 0);
         // The module does not count by task.
         let is_process = matches!(target, Target::Process(..));
         let path = key(cgroup.path.clone(), None).filter(|_| !is_process);
-        if let (Some(stat), Some(path)) = (stat, path) {
-            let held = &mut entry(&mut groups, path).weight_held;
-            held.0 += stat.weight_held_usec as f64 / 1e6;
-            let count = usize::try_from(stat.weight_held).unwrap_or(usize::MAX);
-            held.1 = held.1.saturating_add(count);
+        let (Some(stat), Some(path)) = (cgroup.stat, path) else {
+            continue;
+        };
+        for (kind, count, usec) in [
+            ("weight", stat.weight_held, stat.weight_held_usec),
+            ("bandwidth", stat.bandwidth_held, stat.bandwidth_held_usec),
+        ] {
+            if count > 0 {
+                let group = entry(&mut groups, path.clone());
+                let held = group.held.entry(kind).or_default();
+                held.0 += usec as f64 / 1e6;
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                held.1 = held.1.saturating_add(count);
+            }
         }
     }
     if groups.is_empty() {
@@ -141,6 +150,8 @@ fn kind_of_wait(wait: Wait) -> &'static str {
     match wait {
         Wait::Throttle => "throttle",
         Wait::Weight => "weight",
+        Wait::Bandwidth => "bandwidth",
+        Wait::Ceiling => "ceiling",
         Wait::Reclaim | Wait::Queue => "reclaim",
         Wait::OverHigh => OVER_HIGH,
         Wait::Fault => FAULTS,
@@ -163,15 +174,13 @@ impl<'a> Group<'a> {
 
     /// Events are exact; what looking found counts where there were none, or where it is more: not
     /// every filesystem's fsync has events, and no journal's waits do; and the module counts a wait
-    /// for a weight when it has ended.
+    /// when it has ended.
     pub fn seconds_by_kind(&self) -> BTreeMap<&'static str, f64> {
         let mut exact: BTreeMap<&'static str, f64> = BTreeMap::new();
         for stall in &self.stalls {
             *exact.entry(kind_of(stall)).or_default() += stall.length_ns() as f64 / 1e9;
         }
-        if self.weight_held.1 > 0 {
-            exact.insert("weight", self.weight_held.0);
-        }
+        exact.extend(self.held.iter().map(|(kind, held)| (*kind, held.0)));
         let mut looked: BTreeMap<&'static str, f64> = BTreeMap::new();
         for (wait, seconds) in &self.waits {
             *looked.entry(kind_of_wait(*wait)).or_default() += seconds;
@@ -250,10 +259,10 @@ impl<'a> Group<'a> {
             .map(|stall| stall.length_ns() as f64 / 1e9)
             .sum();
         let total = self.seconds_by_kind().get(kind).copied().unwrap_or(0.0);
-        if kind == "weight" && self.weight_held.0 >= total {
+        if let Some((_, count)) = self.held.get(kind).filter(|held| held.0 >= total) {
             return Lost {
                 seconds: total,
-                count: Some(self.weight_held.1),
+                count: Some(*count),
                 measured: "counted",
                 ..Lost::default()
             };

@@ -260,8 +260,8 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
         .skip(skip)
         .filter_map(|path| seen.cgroup_at(path))
         .find(|cgroup| !cgroup.ceilings.is_empty())?;
-    let (_, throttled) = group.pauses().last()?;
-    let freerun = throttled.pause.freerun() * PAGE;
+    let pause = group.pauses().last();
+    let freerun = pause.map(|(_, throttled)| throttled.pause.freerun() * PAGE);
     let value = cgroup.ceilings.iter().find_map(|line| {
         line.strip_prefix(Knob::DirtyBytes.file())?
             .strip_prefix(" = ")?
@@ -278,21 +278,22 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
         value: value.unwrap_or(0),
         used: cgroup.dirty + cgroup.writeback,
     };
+    let mut sentences = vec![format!(
+        "{} has {}, for all that it and its descendants hold; they hold {}",
+        shown(&cgroup.path),
+        cgroup.ceilings.join(" and "),
+        size(binding.used)
+    )];
+    sentences.extend(freerun.map(|freerun| {
+        format!(
+            "writers are held from {} on: half way between the scaled background level and 13/16 of the ceiling, where their pace ends",
+            size(freerun)
+        )
+    }));
     Some(Derived {
-        sentences: vec![
-            format!(
-                "{} has {}, for all that it and its descendants hold; they hold {}",
-                shown(&cgroup.path),
-                cgroup.ceilings.join(" and "),
-                size(binding.used)
-            ),
-            format!(
-                "writers are held from {} on: half way between the scaled background level and 13/16 of the ceiling, where their pace ends",
-                size(freerun)
-            ),
-        ],
+        sentences,
         limit: value,
-        freerun: Some(freerun),
+        freerun,
         binding: Some(binding),
     })
 }

@@ -26,6 +26,8 @@ pub enum Cause {
     IoMax,
     /// The cgroup's weight, set through weir: it is beyond its portion of the device.
     Weight,
+    /// What the cgroup, or one above it, may dirty a second, set through weir.
+    Bandwidth,
     /// fsync, or the filesystem's journal.
     FsyncOrJournal,
     /// Reclaim of memory.
@@ -68,7 +70,7 @@ pub struct Verdict {
     pub device: Option<String>,
     /// Time lost in what stalled it.
     pub lost: Lost,
-    /// Seconds by kind: throttle, weight, reclaim, fsync, other.
+    /// Seconds by kind: throttle, weight, bandwidth, ceiling, reclaim, fsync, other.
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
     /// Throttled seconds by the domain that decided.
     pub seconds_by_domain: BTreeMap<Domain, f64>,

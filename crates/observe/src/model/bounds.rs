@@ -223,6 +223,7 @@ impl Plausible for Cgroup {
             dirty_min,
             ceilings: _,
             weight,
+            bandwidth,
             stat,
             grown,
             has_memory: _,
@@ -240,6 +241,7 @@ impl Plausible for Cgroup {
             && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
             && counted([*io_pressure, *memory_pressure, *cpu_pressure, *kills])
             && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
+            && bandwidth.is_none_or(|bytes| bytes <= MOST_BYTES)
             && stat.is_none_or(|stat| stat.is_plausible())
             && io.values().all(Plausible::is_plausible)
             && io_max.values().all(Plausible::is_plausible)
@@ -268,10 +270,13 @@ impl Plausible for DirtyStat {
             throttled_usec,
             weight_held,
             weight_held_usec,
+            bandwidth_held,
+            bandwidth_held_usec,
         } = *self;
         all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
             && weight_portion <= HWEIGHT_SHOWN.into()
             && counted([throttled_usec, weight_held, weight_held_usec])
+            && counted([bandwidth_held, bandwidth_held_usec])
     }
 }
 

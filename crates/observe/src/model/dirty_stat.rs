@@ -19,6 +19,12 @@ pub struct DirtyStat {
     pub weight_held: u64,
     /// How long those waited.
     pub weight_held_usec: u64,
+    /// Passes that waited for a `memory.dirty_bandwidth`.
+    #[serde(default)]
+    pub bandwidth_held: u64,
+    /// How long those waited.
+    #[serde(default)]
+    pub bandwidth_held_usec: u64,
 }
 
 impl DirtyStat {
@@ -28,6 +34,8 @@ impl DirtyStat {
             (&mut self.throttled_usec, before.throttled_usec),
             (&mut self.weight_held, before.weight_held),
             (&mut self.weight_held_usec, before.weight_held_usec),
+            (&mut self.bandwidth_held, before.bandwidth_held),
+            (&mut self.bandwidth_held_usec, before.bandwidth_held_usec),
         ] {
             *now = now.saturating_sub(before);
         }

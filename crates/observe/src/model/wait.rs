@@ -25,6 +25,10 @@ pub enum Wait {
     Throttle,
     /// Its cgroup's weight, in weir's module.
     Weight,
+    /// What its cgroup may dirty a second, in weir's module.
+    Bandwidth,
+    /// A full ceiling of its cgroup, in weir's module.
+    Ceiling,
     /// Memory that reclaim has to free first.
     Reclaim,
     /// Its cgroup is over `memory.high`: the kernel's penalty for that.
@@ -50,6 +54,8 @@ pub enum Wait {
 /// Functions, or how they begin, that say enough.
 const FUNCTIONS: &[(Wait, &[&str])] = &[
     (Wait::Weight, &["weir_weight_wait"]),
+    (Wait::Bandwidth, &["weir_bandwidth_wait"]),
+    (Wait::Ceiling, &["weir_ceiling_wait"]),
     (
         Wait::Throttle,
         &["balance_dirty_pages", "io_schedule_timeout"],
@@ -159,6 +165,8 @@ mod tests {
         for (wchan, syscall, kind) in [
             ("balance_dirty_pages", "1 0x3 0x7f 0x1000", Wait::Throttle),
             ("weir_weight_wait", "1 0x3 0x7f 0x1000", Wait::Weight),
+            ("weir_bandwidth_wait", "-1 0x7f 0x1000", Wait::Bandwidth),
+            ("weir_ceiling_wait", "-1 0x7f 0x1000", Wait::Ceiling),
             ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
             ("folio_wait_bit_common", "74 0x3", Wait::Sync),
             ("folio_wait_bit_common", "0 0x3", Wait::Read),

@@ -151,6 +151,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         dirty_min: number(&knob(Knob::DirtyMin)).map(|floor| floor.min(MOST_BYTES)),
         weight: number(&knob(Knob::DirtyWeight))
             .filter(|weight| *weight != Knob::DirtyWeight.default()),
+        bandwidth: number(&knob(Knob::DirtyBandwidth)).and_then(bounds::limit),
         ..Cgroup::default()
     };
     for ceiling in [Knob::DirtyBytes, Knob::DirtyRatio] {

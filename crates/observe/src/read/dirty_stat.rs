@@ -2,9 +2,10 @@
 //! What weir's module says of cgroups, from `memory.dirty_stat`.
 //!
 //! Asking for it makes the module keep a record of the cgroup, so only those are asked that it
-//! keeps one of anyway: at and below a cgroup with a floor or a ceiling, and all that compete with
-//! one that has a weight, which are its parent's children with all below them. Example: `/db` has a
-//! weight: `/db`, `/web` and `/web/a` are asked, and so is the root, which has no such file.
+//! keeps one of anyway: at and below a cgroup with a floor, a ceiling or a bandwidth, and all that
+//! compete with one that has a weight, which are its parent's children with all below them. Example:
+//! `/db` has a weight: `/db`, `/web` and `/web/a` are asked, and so is the root, which has no such
+//! file.
 
 use super::cgroup::{flat, number};
 use crate::model::bounds;
@@ -28,6 +29,8 @@ impl DirtyStat {
             throttled_usec: flat(text, "throttled_usec"),
             weight_held: flat(text, "nr_weight_held"),
             weight_held_usec: flat(text, "weight_held_usec"),
+            bandwidth_held: flat(text, "nr_bandwidth_held"),
+            bandwidth_held_usec: flat(text, "bandwidth_held_usec"),
         }
     }
 }
@@ -53,7 +56,8 @@ pub(crate) fn read(top: &Path, cgroups: &mut [Cgroup]) {
 fn counted(cgroups: &[Cgroup]) -> BTreeSet<String> {
     let mut counted = BTreeSet::new();
     for cgroup in cgroups {
-        if cgroup.dirty_min.unwrap_or(0) > 0 || !cgroup.ceilings.is_empty() {
+        let has_limit = !cgroup.ceilings.is_empty() || cgroup.bandwidth.is_some();
+        if cgroup.dirty_min.unwrap_or(0) > 0 || has_limit {
             counted.insert(cgroup.path.clone());
         }
         if cgroup.weight.is_some() {
@@ -99,6 +103,8 @@ mod tests {
             throttled_usec,
             weight_held,
             weight_held_usec,
+            bandwidth_held,
+            bandwidth_held_usec,
         } = DirtyStat::parse(&text);
         let read = [
             floor,
@@ -107,6 +113,8 @@ mod tests {
             throttled_usec,
             weight_held,
             weight_held_usec,
+            bandwidth_held,
+            bandwidth_held_usec,
         ];
         assert!(read.iter().all(|value| *value > 0), "{read:?}");
     }

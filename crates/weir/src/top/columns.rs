@@ -195,6 +195,7 @@ fn stalled_by(cgroup: &str, stall: &StallRow) -> String {
         Cause::DeviceLimit => "device",
         Cause::IoMax => "io.max",
         Cause::Weight => "weight",
+        Cause::Bandwidth => "bandwidth",
         Cause::FsyncOrJournal => "fsync",
         Cause::Reclaim => "reclaim",
         Cause::NotWriteback => "other",

@@ -89,6 +89,14 @@ fn a_small_cgroups_own_limit_with_the_module() {
     staged("debian:6.1", true, 5, &["cgroup"], &[]);
 }
 
+#[test]
+#[ignore = "a minute: make stalls"]
+fn what_a_cgroup_may_dirty_a_second() {
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        staged(kernel, true, 5, &["bandwidth"], COUNTED);
+    }
+}
+
 fn recorded(machine: &[&str]) {
     let options = [&["--no-module", "--package", "trace-cmd"], machine].concat();
     passes("debian:6.12", "foreign.sh", &options, &[]);

@@ -227,6 +227,17 @@ stage_fsync() {
 	end
 }
 
+# what a cgroup may dirty a second; with the module alone
+stage_bandwidth() {
+	begin
+	echo 128K >victim/memory.dirty_bandwidth
+	writes victim /mnt/d/victim --rate=512k
+	until_stalled wchan "^weir_bandwidth_wait"
+	explained bandwidth bandwidth /victim memory.dirty_bandwidth
+	ok "bandwidth: top shows it, too" top_shows bandwidth /victim
+	end
+}
+
 # reads that are held back: nothing that dirty pages have to do with
 stage_reads() {
 	begin
