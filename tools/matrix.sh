@@ -38,7 +38,7 @@ declare -A wants=(
 	[contract]="--make WEIR_FAULTS=y"
 	[hierarchy]="--disk e=1G,ext4,32M/s"
 	[behaviour]="$counted --package util-linux"
-	[sleeping-writer]="--append slub_debug=FZPU --disk u=96M,none,1M/s
+	[sleeping-writer]="--append slub_debug=FZPU --count-instructions --disk u=96M,none,1M/s
 		-- 2 cgroup controller task module astray/cgroup astray/controller astray/task astray/module"
 	[stacked]="--package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver nfsd --driver nfsv4"
 )

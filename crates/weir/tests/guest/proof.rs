@@ -144,17 +144,29 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
     passes(kernel, &words(&options), "hostile.sh", arguments);
 }
 
-/// What writers sleep on while it is removed. Their disks go in a guest of its own, with one CPU:
+/// What writers sleep on while it is removed. The guest counts instructions: by an emulated clock a
+/// writer of a busy machine is awake again before the script has removed anything. A disk that can
+/// be pulled keeps time by no counted instruction, so disks go in a guest of its own, with one CPU:
 /// with two, QEMU aborts now and then as the disk comes back (`iotlb_to_section`), because the one
 /// CPU still looks up a place in memory that the other has just moved.
 const LOSSES: &str = "cgroup controller task module \
      astray/cgroup astray/controller astray/task astray/module \
      paced/cgroup paced/controller paced/task paced/module \
      past/cgroup past/controller past/task past/module";
+/// The module is not unloaded on 7.3 while thirty write others' files: that kernel's own throttle
+/// lets them fill the memory (`docs/experiments/0039-past-a-full-limit.md`).
+const LOSSES_7_3: &str = "cgroup controller task module \
+     astray/cgroup astray/controller astray/task astray/module \
+     paced/cgroup paced/controller paced/task paced/module \
+     past/cgroup past/controller past/task";
 const LOST_DISKS: &str = "device astray/device paced/device past/device";
 
 fn sleeping_writer(kernel: &str, options: &str, rounds: &str, kinds: &str) {
-    let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {options}");
+    let clock = match kinds {
+        LOST_DISKS => "--cpus 1",
+        _ => "--count-instructions",
+    };
+    let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {clock} {options}");
     let arguments: Vec<&str> = [rounds]
         .into_iter()
         .chain(kinds.split_whitespace())
@@ -163,10 +175,10 @@ fn sleeping_writer(kernel: &str, options: &str, rounds: &str, kinds: &str) {
 }
 
 /// All of it, on a kernel that poisons freed memory.
-fn sleeping_writers(kernel: &str, rounds: &str) {
+fn sleeping_writers(kernel: &str, rounds: &str, losses: &str) {
     let options = format!("{POISON} --memory 1G --timeout 120m");
-    sleeping_writer(kernel, &options, rounds, LOSSES);
-    sleeping_writer(kernel, &format!("{options} --cpus 1"), rounds, LOST_DISKS);
+    sleeping_writer(kernel, &options, rounds, losses);
+    sleeping_writer(kernel, &options, rounds, LOST_DISKS);
 }
 
 #[test]
@@ -186,20 +198,20 @@ fn a_writer_may_lose_what_it_sleeps_on() {
 
 #[test]
 fn a_writer_may_lose_its_disk() {
-    let options = format!("{POISON} --memory 1G --cpus 1 --timeout 15m");
+    let options = format!("{POISON} --memory 1G --timeout 15m");
     sleeping_writer("debian:6.12", &options, "1", LOST_DISKS);
 }
 
 #[test]
 #[ignore = "four minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_6_1() {
-    sleeping_writers("debian:6.1", "2");
+    sleeping_writers("debian:6.1", "2", LOSSES);
 }
 
 #[test]
 #[ignore = "four minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_7_3() {
-    sleeping_writers("debian:7.3", "2");
+    sleeping_writers("debian:7.3", "2", LOSSES_7_3);
 }
 
 #[test]
@@ -213,28 +225,25 @@ fn a_writer_may_lose_what_it_sleeps_on_6_12_rt() {
 #[ignore = "five minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_7_3_rt() {
     let options = format!("{POISON} --memory 1G --timeout 60m");
-    sleeping_writer("debian:7.3:rt", &options, "2", LOSSES);
+    sleeping_writer("debian:7.3:rt", &options, "2", LOSSES_7_3);
 }
 
 #[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_12() {
-    sleeping_writers("debian:6.12", "50");
+    sleeping_writers("debian:6.12", "50", LOSSES);
 }
 
 #[test]
 #[ignore = "an hour: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_6_1() {
-    sleeping_writers("debian:6.1", "50");
+    sleeping_writers("debian:6.1", "50", LOSSES);
 }
 
 #[test]
 #[ignore = "an hour or more, and the debug kernel: make hostile"]
 fn fifty_writers_may_lose_what_they_sleep_on_the_debug_kernel() {
-    // An emulated clock runs away from so slow a kernel: its writers are awake again before the
-    // script has removed anything.  A disk that can be pulled keeps time by no counted instruction.
-    let options = "--count-instructions --memory 2G --timeout 240m";
-    sleeping_writer("debug", options, "50", LOSSES);
+    sleeping_writer("debug", "--memory 2G --timeout 240m", "50", LOSSES);
 }
 
 #[test]
