@@ -40,7 +40,7 @@ declare -A wants=(
 	[behaviour]="$counted --package util-linux"
 	[sleeping-writer]="--append slub_debug=FZPU --count-instructions --disk u=96M,none,1M/s
 		-- 2 cgroup controller task module astray/cgroup astray/controller astray/task astray/module"
-	[stacked]="--package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver nfsd --driver nfsv4"
+	[stacked]="$counted --package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver nfsd --driver nfsv4"
 )
 declare -A speed=([contract]=8M/s [sleeping-writer]=1M/s)
 tests=(oracle files lifecycle contract hierarchy storm oom sleeping-writer behaviour stacked)

@@ -81,8 +81,12 @@ written() {
 	echo $(($(awk '/^nr_written /{ print $2 }' /proc/vmstat) - before))
 }
 
-# nothing is written before the limit is near, with or without a floor
+# nothing is written before the limit is near, with or without a floor; gone since 7.0
 way_laptop() {
+	if [ ! -e /proc/sys/vm/laptop_mode ]; then
+		echo "# this kernel has no laptop mode"
+		return
+	fi
 	knobs 32M max
 	eager=$(written /mnt/d/eager)
 	echo 5 >/proc/sys/vm/laptop_mode
