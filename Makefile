@@ -60,7 +60,8 @@ test: setup ## check format and lints, run every test, guests included (10 minut
 
 test-quick: ## run every test that needs no guest
 	cargo test --locked --workspace --exclude weir
-	cargo test --locked --package weir --bins --test agent --test cli --test docs --test knobs --test manual --test packages --test prose
+	cargo test --locked --package weir --bins --test agent --test cli --test docs --test house --test knobs \
+		--test manual --test packages --test prose --test report --test top
 
 scenarios: setup ## run all scenarios at full length, three times each (an hour or more)
 	@failed=; for scenario in scenarios/*.toml; do \
@@ -99,8 +100,8 @@ kernels: setup ## ask the oracle about each kernel of the archive that docs/kern
 	./weir kernels --new $(KERNELS)
 
 proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (about half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: lab:: host:: \
-		--skip chaos_on_the_debug_kernel --skip hostile_tenant --skip fifty_writers
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 proof:: module:: oracle:: lab:: host:: \
+		--skip a_kernel_without_arguments --skip chaos_on_the_debug_kernel --skip hostile_tenant --skip fifty_writers
 
 rt: setup ## run the module's tests on PREEMPT_RT, print its longest sections with interrupts off (10 minutes)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 rt::
@@ -149,7 +150,7 @@ arm64: setup ## build the command for arm64 guests, --kernel debian:6.12:cloud:a
 	cargo build --locked --profile quick --package weir --target aarch64-unknown-linux-gnu
 
 proof-arm64: arm64 ## run the module's tests and the demo in arm64 guests (half an hour)
-	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 arm64::
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 arm64:: a_kernel_without_arguments
 
 deb: ## build Debian packages: weir, and weir-dkms with the module's source
 	@tools/setup.sh deb

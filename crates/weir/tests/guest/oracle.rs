@@ -68,7 +68,7 @@ fn agrees_with_the_module_on_7_3_rt() {
 
 /// arm64's 6.1 hands no arguments to whom ftrace calls: the module does not even build for it.
 #[test]
-#[ignore = "another architecture: make proof"]
+#[ignore = "another architecture: make proof-arm64"]
 fn a_kernel_without_arguments_is_refused() {
     let spec: KernelSpec = "debian:6.1:arm64".parse().expect("a kernel");
     let cache = Cache::discover().expect("a cache");
