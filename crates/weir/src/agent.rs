@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Keep knobs as a policy file says, and show metrics to Prometheus
 ///
-/// Sets them on cgroups as they appear. Runs until SIGTERM, and leaves the knobs as they are then.
-/// The policy is read again when its file changes and on SIGHUP. Exit status: 0 ended or valid, 1
-/// the policy is refused, 2 it cannot run.
+/// Sets knobs on cgroups as they appear. Runs until SIGTERM, and then leaves the knobs as they are.
+/// Reads the policy again when its file changes and on SIGHUP. Exit status: 0 ended or valid, 1 the
+/// policy is refused, 2 it cannot run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The policy file; without one, nothing is set, and what an earlier run set is put back
@@ -28,22 +28,22 @@ pub struct Args {
     /// Where to show metrics, or `none`
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
     listen: Listen,
-    /// Show cgroups that match, all if left out; can be repeated
+    /// Show only cgroups that match; can be repeated
     #[arg(long, value_name = "GLOB", value_parser = |text: &str| globs::pattern(text).map(|_| text.to_string()))]
     show: Vec<String>,
-    /// Cgroups shown at most: those with rules first, then those nearest to the root
+    /// Show at most N cgroups: those with rules first, then those nearest to the root
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_cgroups: usize,
-    /// Series of who owes whom at most, in weir_stall_seconds_total; 0 looks at no stalls
+    /// Keep at most N series of weir_stall_seconds_total, who owes whom; with 0, watch no stalls
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_stalls: usize,
-    /// Look at all cgroups this often, besides hearing of new ones
+    /// Scan all cgroups this often, besides hearing of new ones
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = config::units::milliseconds)]
     scan_every: u64,
     /// Where to note what knobs were before
     #[arg(long, value_name = "FILE", default_value = "/run/weir/agent.json")]
     state: PathBuf,
-    /// The machine's root directory, as a container may have it mounted
+    /// The machine's root directory, which a container may have mounted elsewhere
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
     /// One JSON object for each thing done, instead of a line
@@ -109,7 +109,8 @@ fn check(file: &Path, json: bool) -> Result<ExitCode> {
     match checked {
         Ok(rules) => {
             let (file, number) = (file.display(), rules.len());
-            output::line(format_args!("{file}: valid: {number} rules"))?;
+            let s = if number == 1 { "" } else { "s" };
+            output::line(format_args!("{file}: valid: {number} rule{s}"))?;
         }
         Err(problems) => output::note(problems),
     }

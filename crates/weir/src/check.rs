@@ -15,11 +15,12 @@ use std::process::ExitCode;
 
 /// Check a scenario without running it
 ///
-/// Every problem is printed as FILE:LINE: key: what is wrong and what would be right. Exit status:
-/// 0 valid, 1 refused. With --on also every key that this place cannot honour, as this machine is.
+/// Prints every problem as FILE:LINE: key: what is wrong and what would be right. With --on it also
+/// refuses every key that this place cannot honour; for a host, as this machine is. Exit status: 0
+/// valid, 1 refused.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Refuse each key, too, that this place cannot honour
+    /// Also refuse keys that this place cannot honour
     #[arg(long, value_parser = place())]
     on: Option<Place>,
     /// One JSON object instead of text

@@ -16,11 +16,13 @@ use std::process::ExitCode;
 
 /// Run a scenario in the lab and on the twin, and print the differences
 ///
-/// A figure of the twin is near if it is within 10 % of the lab's median or within the lab's own range; a latency within a factor of
-/// 1.5, a percentage within 5 points. Exit status: 0 all near, 1 some not, 2 it could not be run.
+/// A figure of the twin is near if it is within 10 % of the lab's median or within the lab's own
+/// range. A latency is near within a factor of 1.5, a percentage within 5 points. Exit status: 0 all
+/// near, 1 some not, 2 the scenario could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Take the lab's figures from the report.json of an earlier `weir run --out DIR`, on the lab or a host
+    /// Take the lab's figures from the report.json of an earlier `weir run --out DIR`, in the lab or
+    /// on a host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "repeat", "out"])]
     lab: Option<PathBuf>,
     /// As for `weir run`
@@ -29,7 +31,8 @@ pub struct Args {
     /// Guests per arm; the twin runs once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Let guests' clocks count instructions, as `weir run` does; --lab has to be of such guests
+    /// Let guests' clocks count instructions, as `weir run` does; figures of --lab must be of such
+    /// guests
     #[arg(long)]
     count_instructions: bool,
     /// Seed of the twin's random numbers

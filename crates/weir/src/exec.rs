@@ -24,17 +24,18 @@ pub struct Args {
     /// Memory of the guest
     #[arg(long, default_value = "2G", value_parser = config::units::size)]
     memory: u64,
-    /// Memory of one kind, fastest first, the guest's memory being their sum instead of --memory: a
-    /// NUMA node each, CPUs on the first; latency and bandwidth as in 250ns and 50G/s
+    /// Memory of one kind, as a NUMA node; repeat it for each kind, fastest first. The guest's memory
+    /// is their sum instead of --memory, its CPUs are on the first node. Latency and bandwidth as in
+    /// 250ns and 50G/s
     #[arg(long = "tier", value_name = "SIZE[,LATENCY,BANDWIDTH]", value_parser = tier)]
     tiers: Vec<Tier>,
-    /// The last tier is a DIMM: all of its memory can go offline, and out
+    /// Make the last tier a DIMM: all of its memory can go offline and be removed
     #[arg(long)]
     dimm: bool,
     /// CPUs of the guest
     #[arg(long, default_value_t = 2)]
     cpus: u32,
-    /// CPUs that the guest's kernel makes per-CPU data for, those beyond --cpus being absent
+    /// CPUs that the guest's kernel keeps per-CPU data for; those beyond --cpus are absent
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     possible_cpus: u32,
     /// A disk: linked as /dev/weir/NAME and, with a filesystem, mounted at /mnt/NAME; bandwidth as

@@ -18,13 +18,13 @@ use std::time::Duration;
 /// Explain why writers stall
 ///
 /// Watches the kernel for a while and says what stalled, which limit decided, how that limit comes
-/// about, who holds the dirty pages, and what to type to change it. Takes root, but neither weir's
-/// module nor BTF. Ctrl-C ends the watching early. Exit status: 0 explained, 1 nothing stalled, 2
-/// it cannot be told.
+/// about, which cgroups hold the dirty pages, and what to type to change it. Needs root, but neither
+/// weir's module nor BTF. Ctrl-C ends the watching early. Exit status: 0 explained, 1 nothing
+/// stalled, 2 it cannot tell.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process's id; all cgroups if left
-    /// out
+    /// A cgroup's path, below /sys/fs/cgroup or absolute, or a process id; without it, the five
+    /// cgroups that lost most
     #[arg(value_name = "CGROUP|PID")]
     target: Option<String>,
     /// How long to watch

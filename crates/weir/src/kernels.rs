@@ -16,12 +16,12 @@ use std::process::ExitCode;
 
 /// List the kernels that --kernel takes, and which are cached
 ///
-/// Of each series, flavour and architecture it is the newest. Kernels of newer releases and of
-/// another architecture are listed once one of them was asked for, or with --all. Without a network
-/// the lists fetched before are used.
+/// Lists the newest kernel of each series, flavour and architecture. Kernels of newer releases and
+/// of another architecture are listed once one of them was asked for, or with --all. Without a
+/// network, weir uses the lists that it fetched before.
 ///
-/// Exit status: 0 listed; with --new 0 every kernel asked about would load, as far as its file
-/// tells, 1 one would not, 2 one could not be asked about.
+/// Exit status: 0 listed; with --new 0 every kernel would load the module, as far as its file tells,
+/// 1 one would not, 2 one could not be judged.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Ask all releases, for both architectures; fetches up to 100 MB of package lists
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "new")]
     cached: bool,
     /// Ask `weir doctor --btf` about each kernel of the archive that the record does not have, and
-    /// add its verdict; what is interrupted goes on where it was
+    /// add its verdict; after an interruption, the next call goes on where this one stopped
     #[arg(long)]
     new: bool,
     /// With --new: ask only about the newest of each series, flavour, architecture and release of

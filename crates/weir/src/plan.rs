@@ -22,16 +22,18 @@ use std::process::ExitCode;
 
 /// Find the weakest knobs with which a scenario meets its expectations, on the twin
 ///
-/// Tries knobs one at a time and prints the commands that set what was found, or which expectations
-/// cannot be met and how near they came. Exit status: 0 found, 1 not, 2 it could not be tried.
+/// Tries knobs one at a time and prints the commands that set the values found, or which
+/// expectations cannot be met and how near they came. Exit status: 0 found, 1 not found, 2 could not
+/// be tried.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A knob to search and, if wanted, between what: victim/memory.dirty_min=1M..16M,
-    /// drain_seconds; several. Without any, those that the scenario sets
+    /// A knob to search, with or without a range, as in victim/memory.dirty_min=1M..16M or
+    /// drain_seconds; can be repeated. Without it, the knobs that the scenario sets
     #[arg(long, value_name = "KNOB[=A..B]")]
     knob: Vec<String>,
-    /// Plan for a host that allows no module: knobs as the agent keeps them in stock mode, and what
-    /// that keeps of the module's gain; vm.dirty_bytes is a knob then, drain_seconds is none
+    /// Plan for a host that allows no module: try knobs as the agent keeps them in stock mode, and
+    /// tell how much of the module's gain is kept; vm.dirty_bytes is then a knob instead of
+    /// drain_seconds
     #[arg(long)]
     stock: bool,
     /// Seed of the random numbers

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// Record what the kernel's throttle does, for weir report
 ///
-/// The file is written as it goes, and is of use up to its last second if the machine dies. Ctrl-C
-/// ends the recording early. Exit status: 0 recorded, 2 it could not be.
+/// The file grows while weir records. If the machine dies, it is usable to its last second. Ctrl-C
+/// ends the recording early. Exit status: 0 recorded, 2 could not be recorded.
 #[derive(clap::Args, Debug)]
 pub struct RecordArgs {
     /// A new file
@@ -23,7 +23,7 @@ pub struct RecordArgs {
     /// How long to record
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = window)]
     time: u64,
-    /// The kernel's buffer for each CPU; what it has no room for is lost, and counted
+    /// The kernel's buffer for each CPU; events that it has no room for are lost and counted
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = buffer)]
     buffer: u64,
     /// One JSON object instead of text

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 /// Sum up a recording: which cgroup lost how much time to what, and why
 ///
-/// With --html, pictures of a recording, or of a run that weir run --out kept: one page that opens
-/// from disk; with --perfetto, a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a
+/// With --html it draws a recording, or a run that weir run --out kept, on one page that opens from
+/// disk; with --perfetto it writes a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a
 /// file cannot be used.
 #[derive(clap::Args, Debug)]
 pub struct Args {

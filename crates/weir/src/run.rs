@@ -17,14 +17,16 @@ use std::process::ExitCode;
 /// Run a scenario and check its expectations
 ///
 /// Prints a table, stock beside weir, and each expectation with what was observed; progress goes to
-/// stderr. Exit status: 0 all expectations met, 1 some not met or a guest failed, 2 it could not be
-/// run or the result is inconclusive (a guest hung, a figure is missing), 130 interrupted on a host.
+/// stderr. Exit status: 0 all expectations met, 1 some not met or a guest failed, 2 the scenario
+/// could not be run or the result is inconclusive (a guest hung, a figure is missing), 130
+/// interrupted on a host.
 ///
-/// On a host a run takes root and cgroup v2. It asks before it changes anything that other processes
+/// On a host a run needs root and cgroup v2. It asks before it changes anything that other processes
 /// notice, and puts everything back, however it ends.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where: in QEMU guests that boot a stock distribution kernel, on a model of one, or on this machine
+    /// Where to run: in QEMU guests that boot a stock distribution kernel, on a model of one, or on
+    /// this machine
     #[arg(long, value_parser = place(), default_value = "lab")]
     on: Place,
     /// Lab: debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug,
@@ -32,10 +34,10 @@ pub struct Args {
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Let guests' clocks count instructions, one nanosecond each, on one CPU, so that results do
-    /// not depend on this machine; the twin has such a CPU then
+    /// not depend on this machine; the twin then models such a CPU
     #[arg(long)]
     count_instructions: bool,
-    /// Without the module, with it, or both side by side
+    /// Run without the module, with it, or both side by side
     #[arg(long, value_enum, default_value_t = Arms::Both)]
     arm: Arms,
     /// Runs per arm; figures are medians over them
@@ -44,7 +46,7 @@ pub struct Args {
     /// Twin: seed of the random numbers; each repeat takes the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep a recording of each phase too, for weir report --html; recording costs a guest some
+    /// Also keep a recording of each phase, for weir report --html; recording costs a guest some
     /// time
     #[arg(long, requires = "out")]
     record: bool,
@@ -57,16 +59,18 @@ pub struct Args {
     /// Keep logs, results, samples and the report here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Host: a disk of the scenario is this directory; the others are made in memory, as slow as the scenario says
+    /// Host: use this directory as the scenario's disk NAME; the other disks are made in memory, as
+    /// slow as the scenario says
     #[arg(long = "disk", value_name = "NAME=DIRECTORY", value_parser = here::disk)]
     disks: Vec<(String, PathBuf)>,
-    /// Host: load this module in arm weir, not the installed one; it is unloaded afterwards
+    /// Host: load this module in arm weir instead of the installed one, and unload it afterwards
     #[arg(long, value_name = "PATH")]
     module: Option<PathBuf>,
-    /// Host: do not ask before the machine's sysctls and the like are changed; all is put back afterwards
+    /// Host: do not ask before changing sysctls and the like for the whole machine; the run puts
+    /// them back
     #[arg(long)]
     yes: bool,
-    /// Host: put back what a killed run has left, and run nothing; every run does so first
+    /// Host: put back what a killed run has left behind, and run nothing; every run does so first
     #[arg(long, conflicts_with = "scenario")]
     clean_up: bool,
     /// A scenario file

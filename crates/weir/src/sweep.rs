@@ -21,15 +21,15 @@ use std::process::ExitCode;
 /// Run a scenario on the twin with each combination of some values
 ///
 /// Prints a line per combination: the figures that expectations are about, or those of --show, and
-/// whether all expectations are met. Runs go on in parallel. Exit status: 0, or 2 if something
+/// whether all expectations are met. Combinations run in parallel. Exit status: 0, or 2 if something
 /// could not be run.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A key of the file and its values, as in host.weir.drain_seconds=10,20,30; several --set are
-    /// combined
+    /// A key of the file and its values, as in host.weir.drain_seconds=10,20,30; with several --set,
+    /// every combination is run
     #[arg(long, value_name = "KEY=A,B,C", required = true)]
     set: Vec<String>,
-    /// A figure to show, as in weir.contended.victim.iops; several
+    /// A figure to show, as in weir.contended.victim.iops; can be repeated
     #[arg(long, value_name = "METRIC")]
     show: Vec<String>,
     /// Seed of the random numbers

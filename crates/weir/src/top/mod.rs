@@ -38,13 +38,13 @@ use view::View;
 
 /// Show dirty pages, and which cgroup stalls which, as it happens
 ///
-/// A row for each cgroup, with its descendants, and one for each device: pages dirty and being
-/// written, floor, ceiling, limit, rates in and out, time throttled, and by whom. `?` shows the
-/// keys. Time throttled takes root; weir's module is not needed. Exit status: 0, 2 if there is
-/// nothing to look at.
+/// Prints a row for each cgroup, with its descendants, and one for each device: pages dirty and
+/// being written, floor, ceiling, limit, rates in and out, time throttled, and by which cgroup. `?`
+/// shows the keys. Time throttled needs root; weir's module is not needed. Exit status: 0, 2 if there
+/// is nothing to look at.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Between two looks; 2 s is how often the kernel adds up cgroups' counters by itself
+    /// Time between two looks; the kernel adds up cgroups' counters every 2 s by itself
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
     every: Duration,
     /// Plain text, one table after the other, as `top -b`; also where there is no terminal

@@ -139,7 +139,7 @@ fn a_policy_is_checked_without_running() {
         .arg(&policy)
         .assert()
         .code(0)
-        .stdout(contains("agent.toml: valid: 1 rules"));
+        .stdout(contains("agent.toml: valid: 1 rule\n"));
     machine.write(
         "etc/agent.toml",
         "[[rule]]\ncgroup = \"/a\"\nset = { \"memory.dirty_ratio\" = 200 }\n",
