@@ -113,11 +113,11 @@ fn notes(seen: &Observation, target: &Target) -> Vec<String> {
             let ends_are_seen = event == "sched_switch" && seen.seen.contains(WOKE);
             if !seen.seen.contains(event) && !ends_are_seen {
                 notes.push(format!(
-                    "the file has no {event} events: {what} cannot be told from it"
+                    "the file has no {event} events, so it does not show {what}"
                 ));
             }
         }
-        notes.push("a file has no cgroup files: what those hold that were not throttled, and what each may hold, cannot be told from it".into());
+        notes.push("a file has no cgroup files, so it shows neither what unthrottled cgroups hold nor what each may hold".into());
     }
     notes
 }

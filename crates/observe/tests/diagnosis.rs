@@ -144,8 +144,8 @@ fn the_hosts_limit_and_who_fills_it() {
     assert_eq!(
         levels(&verdict),
         [
-            "the host lets write below 24.0 MiB, holds 31.2 MiB: 100 pauses",
-            "/victim lets write below 23.3 MiB, holds 1.0 MiB: 0 pauses"
+            "the host holds 31.2 MiB and throttles above 24.0 MiB: 100 pauses",
+            "/victim holds 1.0 MiB and throttles above 23.3 MiB: 0 pauses"
         ]
     );
     assert_eq!(

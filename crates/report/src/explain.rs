@@ -172,7 +172,7 @@ fn lost(lost: &Lost, seconds: f64) -> String {
         )
     } else {
         format!(
-            "{} s of pauses announced to {tasks} in {} s; what was slept is not known",
+            "{} s of pauses announced to {tasks} in {} s; the time slept is not known",
             digits(lost.seconds),
             digits(seconds)
         )

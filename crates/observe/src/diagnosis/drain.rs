@@ -69,8 +69,7 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
     let bound = bound(seen, bdi);
     let words = match bound {
         Bound::Unknown => {
-            return "cannot be told from a file: what flushers and the disk did is not in it"
-                .into();
+            return "not known: a file does not show what flushers and the disk did".into();
         }
         Bound::Journal => {
             "journal-bound: the flusher waits for the journal; sleeping writers do not speed it up"
@@ -79,7 +78,7 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
             "reclaim-bound: the flusher waits for memory itself; sleeping writers free none"
         }
         Bound::Device => {
-            "device-bound: sleeping does not make the disk faster, it keeps dirty pages from growing"
+            "device-bound: pauses do not make the disk faster, they keep dirty pages from growing"
         }
         Bound::Flusher => {
             "flusher-bound: the flusher never rests and the disk has time left; sleeping does not help the drain"
@@ -131,7 +130,7 @@ pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
     let pause = &last.pause;
     let mut next = match pause.task_ratelimit {
         0 => "no writer there may dirty a page now".to_string(),
-        rate => format!("each writer is let dirty {rate} KiB/s now"),
+        rate => format!("each writer may dirty {rate} KiB/s now"),
     };
     let rate = seen
         .rates
@@ -148,7 +147,7 @@ pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
     if let (Some(freerun), Some(drained)) = (derived.freerun, drained) {
         let excess = held.saturating_sub(freerun);
         next += &format!(
-            "; the pauses go on until {} are below {}, which takes {:.1} s at {}/s once no writer dirties more",
+            "; pauses go on until {} have fallen below {}, which takes {:.1} s at {}/s once no writer dirties more",
             size(held),
             size(freerun),
             excess as f64 / drained,

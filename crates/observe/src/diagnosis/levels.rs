@@ -38,13 +38,14 @@ impl Level {
             Domain::Device => "the device",
             Domain::Unknown => "an unknown domain",
         };
-        let bytes = |what: &str, bytes: Option<u64>| {
-            bytes.map_or_else(String::new, |bytes| format!("{what} {}", size(bytes)))
-        };
+        let bytes =
+            |what: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{what} {}", size(bytes)));
+        let held = bytes(" holds", self.held_bytes);
+        let freerun = bytes(" throttles above", self.freerun_bytes);
+        let both: Vec<String> = [held, freerun].into_iter().flatten().collect();
         format!(
-            "{whose}{}{}: {} {}",
-            bytes(" lets write below", self.freerun_bytes),
-            bytes(", holds", self.held_bytes),
+            "{whose}{}: {} {}",
+            both.join(" and"),
             self.pauses,
             if self.pauses == 1 { "pause" } else { "pauses" }
         )

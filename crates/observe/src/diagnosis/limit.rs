@@ -146,14 +146,14 @@ fn of_host(seen: &Observation) -> Derived {
             host.dirty_ratio,
             size(limit * 100 / host.dirty_ratio.max(1))
         ),
-        None => "as the events show it".into(),
+        None => "taken from the events".into(),
     };
     let median = median_held(seen).unwrap_or(0);
     Derived {
         sentences: vec![
             format!("the host's limit is {}: {source}", size(limit)),
             format!(
-                "writers are held from half way between background and limit, ({} + {}) / 2 = {}; the host held {} (median)",
+                "writers are held above the middle of background and limit, ({} + {}) / 2 = {}; the host held {} (median)",
                 size(background),
                 size(limit),
                 size(freerun),

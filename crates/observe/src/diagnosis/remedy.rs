@@ -227,7 +227,7 @@ pub(super) fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
         &mib(bytes),
         &file,
         format!(
-            "{top} may use {} of memory, so its own limit is {} of dirty pages and it is held before the host is; costs it page cache",
+            "{top} may use {} of memory, so its own limit is {} of dirty pages and it is held before the host is; this costs it page cache",
             size(bytes),
             size((bytes as f64 * part) as u64)
         ),
