@@ -32,7 +32,7 @@ pub fn explain(knob: Knob, why: &io::Error) -> String {
         Some(nix::libc::EPERM) if knob == Knob::DirtyMin => {
             ": raising a floor takes CAP_SYS_RESOURCE in the initial user namespace"
         }
-        Some(nix::libc::EBUSY) => ": a livepatch has replaced a function that weir probes",
+        Some(nix::libc::EBUSY) => ": a livepatch or another user of ftrace holds a hooked function",
         Some(nix::libc::EACCES) => {
             ": another user owns the file: writing it takes CAP_DAC_OVERRIDE"
         }

@@ -2,8 +2,7 @@
 //! What cgroups hold, write and wait for.
 //!
 //! `memory.stat` makes the kernel add up its counters, which it does every two seconds by itself.
-//! `memory.dirty_stat` makes weir's module keep a record of the cgroup: only those are asked that
-//! have a knob set, which it keeps one of anyway.
+//! `memory.dirty_stat` is read only of cgroups that have a knob set, to bound the number of series.
 
 use crate::family::Family;
 use crate::tree::Place;
