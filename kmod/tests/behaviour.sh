@@ -83,10 +83,12 @@ written() {
 
 # nothing is written before the limit is near, with or without a floor; gone since 7.0
 way_laptop() {
-	if [ ! -e /proc/sys/vm/laptop_mode ]; then
-		echo "# this kernel has no laptop mode"
+	echo 5 >/proc/sys/vm/laptop_mode
+	if dmesg | grep -q "laptop_mode is deprecated"; then
+		echo "# this kernel has no laptop mode any more"
 		return
 	fi
+	echo 0 >/proc/sys/vm/laptop_mode
 	knobs 32M max
 	eager=$(written /mnt/d/eager)
 	echo 5 >/proc/sys/vm/laptop_mode

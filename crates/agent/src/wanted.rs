@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a cgroup is to have, whoever keeps it.
+//! Which knobs a cgroup is to have, from all who may say so.
 
 use crate::requests::Requests;
 use crate::rules::Rules;
