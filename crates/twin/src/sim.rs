@@ -10,11 +10,11 @@ pub mod random;
 
 use clock::{Ns, Ticks, ticks};
 use random::Random;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// What can happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A task goes on.
     Task(u32),
@@ -57,13 +57,50 @@ pub enum Event {
 /// Of events at the same time, timers of whole ticks come before this, others after.
 const TIMERS: u64 = 1 << 63;
 
+/// An event to come.
+#[derive(Clone, Copy, Debug)]
+struct Scheduled {
+    at: Ns,
+    /// Among those of one time; no two have the same.
+    place: u64,
+    event: Event,
+}
+
+impl Scheduled {
+    /// Both in one number, which is compared without a branch.
+    fn turn(&self) -> u128 {
+        u128::from(self.at) << 64 | u128::from(self.place)
+    }
+}
+
+/// The next one is the greatest, as the heap has that on top.
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Scheduled) -> Ordering {
+        other.turn().cmp(&self.turn())
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Scheduled) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Scheduled) -> bool {
+        self.turn() == other.turn()
+    }
+}
+
+impl Eq for Scheduled {}
+
 /// Clock, event queue and random numbers of a run.
 #[derive(Clone, Debug)]
 pub struct Sim {
     /// What time it is.
     pub now: Ns,
     scheduled: u64,
-    events: BinaryHeap<Reverse<(Ns, u64, Event)>>,
+    events: BinaryHeap<Scheduled>,
     /// How many events there were.
     pub handled: u64,
     /// Random numbers of the run.
@@ -92,7 +129,7 @@ impl Sim {
         debug_assert!(at >= self.now, "scheduled in the past");
         self.scheduled += 1;
         let place = TIMERS + self.scheduled;
-        self.events.push(Reverse((at, place, event)));
+        self.events.push(Scheduled { at, place, event });
     }
 
     /// Has an event happen after a time.
@@ -108,19 +145,18 @@ impl Sim {
         debug_assert!(at > self.now, "scheduled in the past");
         self.scheduled += 1;
         let place = TIMERS - self.scheduled;
-        self.events.push(Reverse((at, place, event)));
+        self.events.push(Scheduled { at, place, event });
     }
 
     /// The next event, at whose time it is now, unless it is later than `end`: then it is `end`.
     pub fn next(&mut self, end: Ns) -> Option<Event> {
-        let is_due = |Reverse((at, ..)): &Reverse<(Ns, u64, Event)>| *at <= end;
-        if !self.events.peek().is_some_and(is_due) {
+        if !self.events.peek().is_some_and(|next| next.at <= end) {
             self.now = end;
             return None;
         }
-        let Reverse((at, _, event)) = self.events.pop()?;
-        self.now = at;
+        let next = self.events.pop()?;
+        self.now = next.at;
         self.handled += 1;
-        Some(event)
+        Some(next.event)
     }
 }
