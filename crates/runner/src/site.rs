@@ -58,14 +58,10 @@ impl Disk {
         })
     }
 
-    /// What the kernel tells about the device, of a partition as of a whole disk.
-    pub fn sysfs(&self) -> PathBuf {
-        Path::new("/sys/dev/block").join(&self.number)
-    }
-
-    /// The same of the device that has the requests: below those of the device mapper.
+    /// What the kernel tells about the device that has the requests, a partition or a whole disk:
+    /// below those of the device mapper.
     pub fn lowest(&self) -> PathBuf {
-        let mut at = self.sysfs();
+        let mut at = Path::new("/sys/dev/block").join(&self.number);
         while let Some(below) = only_entry(&at.join("slaves")) {
             at = below;
         }
