@@ -169,15 +169,21 @@ impl Hooks {
         group.has_ceiling().then(pages)
     }
 
+    /// A cgroup's ceiling, and what its subtree holds.
+    fn held_below(&self, cgroup: usize) -> Option<(u64, Counts)> {
+        let ceiling = self.ceiling(cgroup)?;
+        let held = &self.cgroups[cgroup].subtree;
+        let counts = Counts {
+            dirty: held.dirty,
+            writeback: held.writeback,
+        };
+        Some((ceiling, counts))
+    }
+
     /// The ceilings from a cgroup up, each with what its subtree holds; the nearest first.
     fn ceilings(&self, cgroup: usize) -> impl Iterator<Item = (usize, u64, Counts)> + '_ {
         self.path(cgroup).filter_map(|at| {
-            let ceiling = self.ceiling(at)?;
-            let held = &self.cgroups[at].subtree;
-            let counts = Counts {
-                dirty: held.dirty,
-                writeback: held.writeback,
-            };
+            let (ceiling, counts) = self.held_below(at)?;
             Some((at, ceiling, counts))
         })
     }

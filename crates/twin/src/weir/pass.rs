@@ -106,21 +106,21 @@ impl Hooks {
         }
         let stock = *limits;
         let mut judged_by = JudgedBy::Kernel;
-        for (at, ceiling, counts) in self.ceilings(index) {
+        let mut next = Some(index);
+        while let Some(at) = next {
+            next = self.cgroups[at].parent;
+            let Some((ceiling, counts)) = self.held_below(at) else {
+                continue;
+            };
             if limits.amend(ceiling, &counts, kind) {
                 judged_by = match at == index {
                     true => JudgedBy::Ceiling,
                     false => JudgedBy::Ancestor,
                 };
             }
-        }
-        let mut next = Some(index);
-        while let Some(at) = next {
-            let ceiling = self.ceiling(at);
-            if let (Some(ceiling), Some(weir)) = (ceiling, &mut self.weir) {
+            if let Some(weir) = &mut self.weir {
                 weir.groups[at].freerun = ceiling::freerun(ceiling, &stock);
             }
-            next = self.cgroups[at].parent;
         }
         let Some(weir) = &mut self.weir else { return };
         weir.judged_by = judged_by;
