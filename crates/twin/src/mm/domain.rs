@@ -119,6 +119,8 @@ pub struct Dtc {
     pub avail: u64,
     /// Limits, what is dirty, the smoothed limit.
     pub limits: Limits,
+    /// Level at which throttling begins.
+    pub freerun: u64,
     /// What this writeback holds of it.
     pub wb_dirty: u64,
     /// Its share of the limit.
@@ -128,14 +130,9 @@ pub struct Dtc {
 }
 
 impl Dtc {
-    /// Level at which throttling begins.
-    pub fn freerun(&self) -> u64 {
-        arith::freerun(self.limits.thresh, self.limits.bg_thresh)
-    }
-
     /// Whether no task is throttled in this domain.
     pub fn is_free(&self) -> bool {
-        self.limits.dirty <= self.freerun()
+        self.limits.dirty <= self.freerun
     }
 
     /// The level at which every writer is stopped.
@@ -145,7 +142,7 @@ impl Dtc {
 
     /// Where the throttle wants to hold it.
     pub fn setpoint(&self) -> u64 {
-        arith::setpoint(self.freerun(), self.hard_dirty_limit())
+        arith::setpoint(self.freerun, self.hard_dirty_limit())
     }
 
     /// Whether this writeback holds more than its share of a domain that is over its limit.

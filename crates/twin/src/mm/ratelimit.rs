@@ -273,6 +273,7 @@ mod tests {
                 dirty,
                 dom_limit: 8_192,
             },
+            freerun: 6_144,
             wb_dirty: dirty,
             wb_thresh: 8_192,
             wb_bg_thresh: 4_096,

@@ -21,6 +21,7 @@ use crate::mm::{Dirtier, Sleeper};
 use crate::sim::clock::{HZ, Ticks, wake_at};
 use crate::trace::{PAGE_KIB, inode, task_id};
 use observe::event::{Event, Pause, What};
+use policy::arith;
 use policy::ceiling::{Limits, Memory};
 use policy::pass::Pass;
 
@@ -90,6 +91,7 @@ impl Writeback {
         Dtc {
             avail,
             limits,
+            freerun: arith::freerun(limits.thresh, limits.bg_thresh),
             wb_dirty: counts.dirty + in_flight(kind, counts.writeback),
             wb_thresh,
             wb_bg_thresh: of(limits.bg_thresh),
@@ -198,7 +200,7 @@ impl Writeback {
         let Some(trace) = &mut self.trace else { return };
         let wb = &self.hooks.wbs[task.wb as usize];
         let limit = self.hooks.domain.dirty_limit;
-        let setpoint = policy::arith::setpoint(dtc.freerun(), limit);
+        let setpoint = arith::setpoint(dtc.freerun, limit);
         let pause = Pause {
             bdi: self.hooks.devices[wb.device].name().into(),
             cgroup: inode(wb.cgroup),
