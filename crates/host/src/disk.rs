@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 /// The module that makes the devices.
 pub const DRIVER: &str = "nbd";
 /// The program's name, which weir is started by.
-const PROGRAM: &str = "weir-disk";
+pub const PROGRAM: &str = "weir-disk";
 /// Exit status: the device has another user.
 const TAKEN: i32 = 3;
 /// Of linux/prctl.h; the libc crate has it for some C libraries only.
@@ -126,13 +126,6 @@ fn start(
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// True if this process was started to be a disk.
-pub fn is_disk() -> bool {
-    std::env::args_os()
-        .next()
-        .is_some_and(|name| name == PROGRAM)
 }
 
 /// True if this is the command line of such a process, as in /proc.

@@ -19,14 +19,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::process::ExitCode;
 
 /// The program's name, which weir is started by.
-pub(crate) const PROGRAM: &str = "weir-keeper";
-
-/// True if this process was started to keep a run.
-pub fn is_keeper() -> bool {
-    std::env::args_os()
-        .next()
-        .is_some_and(|name| name == PROGRAM)
-}
+pub const PROGRAM: &str = "weir-keeper";
 
 /// `weir-keeper`: a [`RunConfig`] comes in as the first line of standard input, which then stays
 /// open for as long as the run is wanted; events go out.

@@ -37,8 +37,8 @@ mod processes;
 mod session;
 mod worker;
 
-pub use disk::{is_disk, serve as disk};
-pub use keeper::{is_keeper, keep as keeper};
+pub use disk::{PROGRAM as DISK, serve as disk};
+pub use keeper::{PROGRAM as KEEPER, keep as keeper};
 pub use session::Interrupt;
 
 use scenario::executor::{Error, Executor, Progress, Refusal, Request, Run};

@@ -29,7 +29,7 @@ mod program;
 mod reader;
 mod region;
 
-pub use program::{is_asked, main};
+pub use program::main;
 pub use scenario::rundir::MemoryReport as Report;
 
 /// The program's name, which weir is started by: in guests there is a link, too.

@@ -10,19 +10,11 @@ use scenario::model::{Sync, SyncCall};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What the process is called.
 pub const PROGRAM: &str = "weir-sync";
-
-/// True if this process was started under the program's name.
-pub fn is_asked() -> bool {
-    std::env::args_os()
-        .next()
-        .is_some_and(|name| Path::new(&name).file_name() == Some(PROGRAM.as_ref()))
-}
 
 /// `weir-sync JSON DIRECTORY MILLISECONDS`
 pub fn main() -> ExitCode {

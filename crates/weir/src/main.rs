@@ -24,6 +24,8 @@ mod twin_record;
 
 use clap::Parser;
 use config::problem::Problems;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Per-cgroup limits on dirty pages, on a stock Linux kernel
@@ -55,18 +57,14 @@ fn main() -> ExitCode {
     if guest::is_guest() {
         guest::init();
     }
-    // And what reads memory for a scenario; what keeps a run on a host, and what is a disk there.
-    if runner::memory::is_asked() {
-        return runner::memory::main();
-    }
-    if runner::sync::is_asked() {
-        return runner::sync::main();
-    }
-    if ::host::is_keeper() {
-        return ::host::keeper();
-    }
-    if ::host::is_disk() {
-        return ::host::disk();
+    // And the programs that runs of scenarios start, each under a name of its own.
+    let name = std::env::args_os().next().unwrap_or_default();
+    match Path::new(&name).file_name().and_then(OsStr::to_str) {
+        Some(runner::memory::PROGRAM) => return runner::memory::main(),
+        Some(runner::sync::PROGRAM) => return runner::sync::main(),
+        Some(::host::KEEPER) => return ::host::keeper(),
+        Some(::host::DISK) => return ::host::disk(),
+        _ => {}
     }
     let done = match Cli::parse() {
         Cli::Run(args) => run::run(args),

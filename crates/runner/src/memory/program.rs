@@ -9,17 +9,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use scenario::model::{Backing, Memory};
 use std::collections::BTreeSet;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-
-/// True if this process was started under the program's name.
-pub fn is_asked() -> bool {
-    std::env::args_os()
-        .next()
-        .is_some_and(|name| Path::new(&name).file_name() == Some(PROGRAM.as_ref()))
-}
 
 /// `weir-memory JSON [FILE]`
 pub fn main() -> ExitCode {
