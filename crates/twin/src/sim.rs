@@ -150,7 +150,7 @@ impl Sim {
 
     /// The next event, at whose time it is now, unless it is later than `end`: then it is `end`.
     pub fn next(&mut self, end: Ns) -> Option<Event> {
-        if !self.events.peek().is_some_and(|next| next.at <= end) {
+        if self.events.peek().is_none_or(|next| next.at > end) {
             self.now = end;
             return None;
         }
