@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What bounds the drain, and whether seconds of drain would help.
+
+use super::*;
+
+#[test]
+fn who_bounds_the_drain() {
+    let drain = |flushers: Flushers, busy_ms: u64| {
+        let mut seen = observation(6144, 8000, HOST);
+        seen.devices[0].busy_ms = busy_ms;
+        seen.flushers = flushers;
+        victim(&seen).drain
+    };
+    let flushers = Flushers {
+        looks: 100,
+        idle: 50,
+        ..Flushers::default()
+    };
+    assert!(
+        drain(
+            Flushers {
+                ran: 45,
+                ..flushers
+            },
+            1000
+        )
+        .starts_with("flusher-bound")
+    );
+    assert!(
+        drain(
+            Flushers {
+                in_journal: 45,
+                ..flushers
+            },
+            9900
+        )
+        .starts_with("journal-bound")
+    );
+    let in_reclaim = Flushers {
+        in_reclaim: 45,
+        ..flushers
+    };
+    assert!(drain(in_reclaim, 9900).starts_with("reclaim-bound"));
+    assert!(drain(flushers, 9900).starts_with("device-bound"));
+    assert!(drain(flushers, 100).starts_with("neither"));
+    // A target on this disk may explain what neither of them does.
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[2].io_latency = vec!["254:0".into()];
+    assert!(!victim(&seen).drain.contains("io.latency"));
+    (seen.devices[0].busy_ms, seen.flushers) = (100, flushers);
+    let said = victim(&seen).drain;
+    assert!(said.contains("it may be io.latency of /noisy, "), "{said}");
+    seen.cgroups[2].io_latency = vec!["8:0".into()];
+    assert!(!victim(&seen).drain.contains("io.latency"));
+}
+
+/// The published host: 77 GB can be dirty, background 7.7, limit 15.5, the flusher submits 578 MB/s.
+fn flusher_bound() -> Observation {
+    let pages = |mb: u64| mb * 1_000_000 / 4096;
+    let host = Limits {
+        dirty: pages(14_000),
+        background: pages(7_700),
+        thresh: pages(15_500),
+        ..HOST
+    };
+    let mut seen = observation(host.freerun(), host.dirty, host);
+    let settings = seen.host.as_mut().expect("there");
+    (settings.dirtyable, settings.memory) = (pages(77_000), 384 << 30);
+    (seen.devices[0].written, seen.devices[0].busy_ms) = (5_780_000_000, 3_000);
+    (seen.flushers.looks, seen.flushers.ran) = (100, 97);
+    for stall in &mut seen.stalls {
+        if let Kind::Throttle(throttled) = &mut stall.kind {
+            throttled.pause.limit = host.thresh;
+            throttled.pause.setpoint = policy::arith::setpoint(host.freerun(), host.thresh);
+        }
+    }
+    seen.weir = Some("on".into());
+    seen
+}
+
+#[test]
+fn seconds_of_drain_where_the_flusher_is_the_bottleneck() {
+    let verdict = victim(&flusher_bound());
+    assert_eq!(
+        command(&verdict),
+        "echo 30 > /sys/module/weir/parameters/drain_seconds"
+    );
+    assert!(
+        !verdict.drain.contains("drain_seconds"),
+        "{}",
+        verdict.drain
+    );
+    let effect = &verdict.remedies[0].effect;
+    assert!(
+        effect.contains("held above 16.1 GiB instead of 10.8 GiB"),
+        "{effect}"
+    );
+    // Half as much again as writers may hold now.
+    let mut slow = flusher_bound();
+    slow.devices[0].written = 1_000_000_000;
+    assert_eq!(victim(&slow).remedies[0].value, "173");
+    let mut unloaded = flusher_bound();
+    (unloaded.weir, unloaded.weir_is_installed) = (None, true);
+    assert!(command(&victim(&unloaded)).starts_with("weir load && echo 30 >"));
+    unloaded.weir_is_installed = false;
+    assert_ne!(victim(&unloaded).remedies[0].knob, "drain_seconds");
+}
+
+#[test]
+fn seconds_of_drain_that_would_not_help() {
+    let not = |change: fn(&mut Observation), why: &str| {
+        let mut seen = flusher_bound();
+        change(&mut seen);
+        let verdict = victim(&seen);
+        let none = verdict.remedies.iter().all(|to| to.knob != "drain_seconds");
+        assert!(none, "{why}: {:?}", verdict.remedies);
+        let said = format!("drain_seconds would not help: {why}");
+        assert!(verdict.drain.contains(&said), "{why}: {}", verdict.drain);
+    };
+    not(
+        |seen| seen.devices[0].busy_ms = 9_900,
+        "the disk writes no faster",
+    );
+    not(|seen| seen.flushers.in_journal = 97, "the journal");
+    not(|seen| seen.flushers.in_reclaim = 97, "memory is scarce");
+    not(
+        |seen| seen.flushers.ran = 10,
+        "that the flusher paces the drain was not seen",
+    );
+    not(
+        |seen| seen.devices[0].written = 40_000_000,
+        "3.8 MiB are written in a second",
+    );
+    not(
+        |seen| {
+            seen.vmscan = Some(Vmscan {
+                scanned_direct: 32,
+                ..Vmscan::default()
+            });
+        },
+        "memory is scarce, tasks reclaim",
+    );
+    not(|seen| seen.drain_seconds = 60, "it is 60 already");
+    not(
+        |seen| seen.host.as_mut().expect("there").dirtyable = 30_000_000_000 / 4096,
+        "more than a quarter of what can be dirty, 7.0 GiB, runs into scarce memory",
+    );
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is not the throttle: reclaim, fsync, reads, weights.
+
+use super::*;
+
+#[test]
+fn what_is_not_the_throttle() {
+    let stalled = |waits: &[(Wait, f64)]| {
+        let mut seen = observation(6144, 8000, HOST);
+        seen.stalls.truncate(1);
+        seen.waits
+            .insert("victim".into(), waits.iter().copied().collect());
+        seen.cgroups[2].io.insert(
+            "254:0".into(),
+            Io {
+                written: 9_000_000,
+                ..Io::default()
+            },
+        );
+        seen.weir = Some("idle".into());
+        victim(&seen)
+    };
+    let verdict = stalled(&[(Wait::Journal, 6.0), (Wait::Sync, 2.0)]);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::FsyncOrJournal, Some("/noisy"))
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 1M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    );
+    let verdict = stalled(&[(Wait::Read, 6.0)]);
+    assert_eq!(verdict.cause, Cause::NotWriteback);
+    assert_eq!(
+        verdict.because,
+        "its tasks wait for reads from a disk, which is not writeback"
+    );
+    assert_eq!(stalled(&[(Wait::Reclaim, 6.0)]).cause, Cause::Reclaim);
+    let verdict = stalled(&[]);
+    assert_eq!(
+        (verdict.cause, verdict.because.as_str()),
+        (Cause::Nothing, "nothing stalled"),
+        "80 ms of 10 s"
+    );
+}
+
+/// A span of reclaim of a second, of which some was slept.
+fn reclaim(is_for_limit: bool, slept: &[(Reason, u64)]) -> Stall {
+    Stall {
+        ns: 0,
+        task: 9,
+        kind: Kind::Reclaim(Reclaimed {
+            is_for_limit,
+            slept: slept
+                .iter()
+                .map(|(reason, ms)| (*reason, ms * 1_000_000))
+                .collect(),
+        }),
+        slept_ns: Some(1_000_000_000),
+    }
+}
+
+#[test]
+fn what_reclaim_went_to_and_for_whom() {
+    let seen = |stalls: Vec<Stall>, waits: &[(Wait, f64)]| {
+        let mut seen = observation(6144, 400, EASY);
+        seen.stalls = stalls;
+        seen.waits
+            .insert("victim".into(), waits.iter().copied().collect());
+        seen.vmscan = Some(Vmscan::default());
+        seen.cgroups[1].allocated = Some(4 * MIB);
+        seen.cgroups[2].allocated = Some(900 * MIB);
+        seen.cgroups[2].current = 600 * MIB;
+        seen
+    };
+    let parts = |verdict: &Verdict| {
+        let split = verdict.reclaim.as_ref().expect("the cause is reclaim");
+        let parts = split.seconds.iter();
+        parts
+            .map(|(part, seconds)| (*part, (seconds * 10.0).round() as u64))
+            .collect::<Vec<_>>()
+    };
+    // For the host: a neighbour took the memory.
+    let mut host = seen(
+        vec![
+            reclaim(false, &[(Reason::Noprogress, 300)]),
+            reclaim(true, &[]),
+        ],
+        &[(Wait::Queue, 0.6), (Wait::Fault, 0.9)],
+    );
+    host.stalls[1].slept_ns = Some(150_000_000);
+    host.stalls.push(Stall {
+        task: 40,
+        kind: Kind::Kswapd(Reason::Writeback),
+        ..host.stalls[0].clone()
+    });
+    let verdict = victim(&host);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::Reclaim, Some("/noisy"))
+    );
+    let wanted = [
+        (Part::ScanningForOthers, 2),
+        (Part::ScanningForItsLimit, 0),
+        (Part::Noprogress, 3),
+        (Part::SwapOut, 6),
+    ];
+    assert_eq!(
+        parts(&verdict),
+        wanted,
+        "the queue is part of what was not slept"
+    );
+    assert_eq!(
+        verdict.seconds_by_kind["reclaim"], 1.15,
+        "kswapd's sleep is not the task's"
+    );
+    let split = verdict.reclaim.as_ref().expect("there");
+    assert_eq!(split.kswapd_seconds[&Part::Writeback], 1.0);
+    assert_eq!(split.taken[0].bytes, 900 * MIB);
+    // 600 MiB, less an eighth of 1 GiB.
+    assert_eq!(
+        command(&verdict),
+        "echo 472M > /sys/fs/cgroup/noisy/memory.high"
+    );
+
+    // What was evicted of it is read back: that counts, and can be kept from being evicted.
+    host.cgroups[1].refaulted = 2 * MIB;
+    let verdict = victim(&host);
+    assert_eq!(*parts(&verdict).last().expect("some"), (Part::SwapIn, 9));
+    assert_eq!(
+        verdict.remedies[1].command,
+        "echo 32M > /sys/fs/cgroup/victim/memory.low"
+    );
+
+    // For its own limit, whatever the others took.
+    let mut own = seen(vec![reclaim(true, &[])], &[(Wait::OverHigh, 2.0)]);
+    own.cgroups[1].high = Some(32 * MIB);
+    let verdict = victim(&own);
+    assert_eq!(verdict.culprit.as_deref(), Some("/victim"));
+    assert_eq!(
+        parts(&verdict),
+        [(Part::ScanningForItsLimit, 10), (Part::OverHigh, 20)]
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 64M > /sys/fs/cgroup/victim/memory.high"
+    );
+
+    // Dirty pages of a neighbour: it is to hold fewer.
+    let mut dirty = seen(vec![reclaim(false, &[(Reason::Writeback, 900)])], &[]);
+    dirty.weir = Some("idle".into());
+    let verdict = victim(&dirty);
+    assert_eq!(
+        command(&verdict),
+        "echo 12M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    );
+
+    // The victim alone took memory.
+    let mut alone = seen(vec![reclaim(false, &[])], &[]);
+    alone.cgroups[2].allocated = Some(0);
+    let verdict = victim(&alone);
+    assert_eq!(verdict.culprit.as_deref(), Some("/victim"));
+    assert!(verdict.remedies.is_empty() && verdict.next.contains("only more memory"));
+}
+
+#[test]
+fn who_was_killed_for_memory_is_told_of_the_rule() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[2].kills = 3;
+    let killed = |seen: &Observation| diagnose(seen, &Target::Host).killed;
+    seen.weir = Some("idle".into());
+    assert_eq!(killed(&seen), [], "no memory.max");
+    seen.cgroups[2].max = Some(64 * MIB);
+    let found = killed(&seen);
+    assert_eq!((found[0].cgroup.as_str(), found[0].kills), ("/noisy", 3));
+    let remedy = &found[0].remedy;
+    assert_eq!(
+        remedy.command,
+        "echo 49152K > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    );
+    assert!(
+        remedy.effect.contains("finds 16.0 MiB") && remedy.effect.contains("\"75%\""),
+        "{}",
+        remedy.effect
+    );
+    // Counted above, too, where there is a limit as well.
+    seen.cgroups[0].kills = 3;
+    seen.cgroups[0].max = Some(512 * MIB);
+    assert_eq!(killed(&seen).len(), 1);
+    let about_another = diagnose(&seen, &Target::Cgroup("victim".into()));
+    assert_eq!(about_another.killed, []);
+    seen.cgroups[2].ceilings = vec!["memory.dirty_bytes = 4096".into()];
+    assert_eq!(killed(&seen), [], "it has a ceiling");
+    seen.cgroups[2].ceilings.clear();
+    seen.weir = None;
+    assert_eq!(killed(&seen), [], "no module");
+}
+
+#[test]
+fn a_weight_and_who_is_due_more() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.stalls.clear();
+    seen.weir = Some("active".into());
+    seen.cgroups[1].stat = Some(DirtyStat {
+        weight_portion: 2000,
+        weight_held: 30,
+        weight_held_usec: 6_000_000,
+        ..DirtyStat::default()
+    });
+    seen.cgroups[2].weight = Some(400);
+    seen.cgroups[2].io.insert(
+        "254:0".into(),
+        Io {
+            written: 9_000_000,
+            ..Io::default()
+        },
+    );
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::Weight, Some("/noisy"))
+    );
+    assert_eq!(
+        verdict.limit,
+        [
+            "memory.dirty_weight of /victim is 100, beside /noisy 400: 20 % if all of them write; now it is due 20 % of a device"
+        ]
+    );
+    assert_eq!(
+        (
+            verdict.lost.seconds,
+            verdict.lost.count,
+            verdict.lost.measured
+        ),
+        (6.0, Some(30), "counted")
+    );
+    assert_eq!(
+        command(&verdict),
+        "echo 400 > /sys/fs/cgroup/victim/memory.dirty_weight"
+    );
+    assert!(verdict.remedies[0].effect.contains("from 20 to 50 %"));
+    assert_eq!(verdict.remedies[1].knob, "memory.dirty_min");
+    // Waits that have not ended are not counted yet, but seen.
+    seen.cgroups[1].stat = None;
+    seen.waits
+        .insert("victim".into(), [(Wait::Weight, 8.0)].into());
+    let verdict = victim(&seen);
+    assert_eq!(
+        (verdict.cause, verdict.lost.measured),
+        (Cause::Weight, "looks")
+    );
+}
