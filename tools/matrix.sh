@@ -34,7 +34,7 @@ kernels=(
 # writers are measured the guest counts instructions, so that this machine's load does not tell.
 counted="--count-instructions --cpus 1"
 declare -A wants=(
-	[oracle]="--make WEIR_FAULTS=y" [files]="" [lifecycle]="" [oom]="" [storm]="-- 2 100"
+	[oracle]="--make WEIR_FAULTS=y" [files]="" [lifecycle]="" [oom]="$counted" [storm]="-- 2 100"
 	[contract]="--make WEIR_FAULTS=y"
 	[hierarchy]="--disk e=1G,ext4,32M/s"
 	[behaviour]="$counted --package util-linux"

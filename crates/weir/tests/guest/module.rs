@@ -73,7 +73,7 @@ on_each_kernel! {
         "--disk", "e=1G,ext4,32M/s"], &[];
     nobody_gets_past_a_full_ceiling: "past.sh", &["--count-instructions", "--cpus", "1",
         "--disk", "d=1G,ext4,8M/s", "--disk", "s=1G,ext4,256K/s", "--disk", "v=1G,vfat,8M/s"], &[];
-    a_floor_of_all_memory_kills_nobody: "oom.sh", &["--disk", EXT4], &[];
+    a_floor_of_all_memory_kills_nobody: "oom.sh", &["--count-instructions", "--cpus", "1", "--disk", EXT4], &[];
     cgroups_and_loads_may_storm: "storm.sh", &["--disk", EXT4], &["2", "100"];
     the_removed_leave_nothing: "reparent.sh", &["--disk", "d=1G,ext4"], &[];
     waits_for_weights_end: "weight-wait.sh", &["--cpus", "1", "--count-instructions", "--package", "util-linux", "--disk", "d=1G,ext4,6M/s"], &[];
