@@ -58,7 +58,7 @@ for word in "${scenarios[@]}"; do script[$word]=$(sha1sum <"scenarios/$word.toml
 
 # The release of each kernel, from the lists in the cache.
 declare -A release
-while read -r name of _; do release[$name]=$of; done < <($weir kernels --cached)
+while read -r name of _; do release[$name]=$of; done < <($weir kernels)
 
 file() { # TEST KERNEL FILESYSTEM: where its result is
 	echo "$results/$1-${script[$1]}.${release[$2]-$2}.$3"
@@ -210,7 +210,7 @@ failures() {
 	cells | while read -r test kernel filesystem; do
 		awk -v where="$test, ${kernel#debian:}, $filesystem" '
 			/^not ok /{ sub(/^not ok [0-9]+ - /, ""); print "- " where ": " $0 }
-			/^- ✗/{ sub(/^- ✗ /, ""); print "- " where ": " $0 }' "$(file "$test" "$kernel" "$filesystem").tap" 2>/dev/null || true
+			/^- ✗/{ sub(/^- ✗ /, ""); print "- " where ":\n  " $0 }' "$(file "$test" "$kernel" "$filesystem").tap" 2>/dev/null || true
 	done
 }
 
