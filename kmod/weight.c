@@ -147,7 +147,8 @@ static bool pay_level(struct weir_group *group, u64 bdi_id, const struct look *n
 			.host_bg_thresh = now->limits.bg_thresh,
 		};
 
-		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->wb.ended_ns, pages);
+		level->due_ns = weir_turn_pay(&turn, level->due_ns, now->wb.ended_ns,
+					      pages).due_ns;
 		*wait_ms = max(*wait_ms, weir_turn_wait_ms(&turn, level->due_ns,
 							   now->wb.ended_ns));
 	}

@@ -35,9 +35,10 @@ weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look)
 weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
 			  weir_u64 now_ns, weir_u64 pages)
 {
-	weir_arrears_forgive(&bill->arrears,
-			     weir_turn_forgiven(turn, bill->due_ns, now_ns, pages));
-	bill->cost_ns = weir_turn_cost_ns(turn);
-	bill->due_ns = weir_turn_pay(turn, bill->due_ns, now_ns, pages);
+	struct weir_payment payment = weir_turn_pay(turn, bill->due_ns, now_ns, pages);
+
+	weir_arrears_forgive(&bill->arrears, payment.forgiven);
+	bill->cost_ns = payment.cost_ns;
+	bill->due_ns = payment.due_ns;
 	return weir_turn_wait_ms(turn, bill->due_ns, now_ns);
 }

@@ -361,15 +361,18 @@ struct weir_turn {
 	weir_u64 host_bg_thresh;
 };
 
+struct weir_payment {
+	weir_u64 due_ns;	/* paid until then */
+	weir_u64 cost_ns;	/* of a page; 0 for a cgroup that is not held */
+	weir_u64 forgiven;	/* pages that the most that can be owed leaves out */
+};
+
 weir_u32 weir_hweight(weir_u32 hweight, weir_u32 weight,
 			     weir_u64 siblings);
 weir_u32 weir_weight_shown(weir_u32 hweight);
 weir_u64 weir_wb_rate(weir_u64 wb_rate, weir_u64 written, weir_u64 elapsed_ms);
-weir_u64 weir_turn_cost_ns(const struct weir_turn *turn);
-weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
-		       weir_u64 now_ns, weir_u64 pages);
-weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
-			    weir_u64 now_ns, weir_u64 pages);
+struct weir_payment weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
+				  weir_u64 now_ns, weir_u64 pages);
 int weir_turn_holds(const struct weir_turn *turn);
 weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 			   weir_u64 now_ns);

@@ -111,13 +111,13 @@ static struct level level(const struct weir_turn *turn)
 	};
 }
 
-static weir_u64 ease(const struct weir_turn *turn, weir_u64 wb_rate)
+static weir_u64 ease(const struct weir_turn *turn, const struct level *at,
+		     weir_u64 wb_rate)
 {
-	struct level at = level(turn);
-	weir_u64 top = at.set + 2 * at.half;
+	weir_u64 top = at->set + 2 * at->half;
 	weir_u64 dirty = weir_saturate(turn->host_dirty);
 	weir_u64 queued = weir_saturate(turn->queued);
-	weir_u64 result = dirty < top ? EASE_ONE * (top - dirty) / (2 * at.half) : 0;
+	weir_u64 result = dirty < top ? EASE_ONE * (top - dirty) / (2 * at->half) : 0;
 
 	if (turn->nested)
 		return EASE_ONE;
@@ -129,34 +129,29 @@ static weir_u64 ease(const struct weir_turn *turn, weir_u64 wb_rate)
 	return result ? result : 1;
 }
 
-/* What a page costs now, in nanoseconds; 0 for a cgroup that is not held. */
-weir_u64 weir_turn_cost_ns(const struct weir_turn *turn)
+/* What a page costs, if those who compete have @eighths of a page in a round. */
+static weir_u64 cost_ns(const struct weir_turn *turn, weir_u64 eighths)
 {
-	weir_u64 wb_rate = weir_saturate(turn->wb_rate);
-	weir_u64 pages, cost_ns;
+	weir_u64 pages, ns;
 
 	/* what is behind must not owe for it: a debt would put it behind again */
-	if (!turn->hweight || turn->behind || !wb_rate)
+	if (!turn->hweight || turn->behind || !eighths)
 		return 0;
-	/* in eighths of a page, per round */
-	pages = weir_share(wb_rate * ease(turn, wb_rate), turn->hweight,
-			   WEIR_HWEIGHT_ONE);
-	cost_ns = ROUND_NS * EASE_ONE / (pages ? pages : 1);
-	return cost_ns ? cost_ns : 1;
+	pages = weir_share(eighths, turn->hweight, WEIR_HWEIGHT_ONE);
+	ns = ROUND_NS * EASE_ONE / (pages ? pages : 1);
+	return ns ? ns : 1;
 }
 
 /* For how long somebody may have saved: what everybody's part of the room costs. */
-static weir_u64 savings_ns(const struct weir_turn *turn)
+static weir_u64 savings_ns(const struct weir_turn *turn, const struct level *at,
+			   weir_u64 eighths)
 {
-	weir_u64 set = level(turn).set;
 	weir_u64 dirty = weir_saturate(turn->host_dirty);
-	weir_u64 wb_rate = weir_saturate(turn->wb_rate);
-	weir_u64 eighths = wb_rate * ease(turn, wb_rate);
 	weir_u64 rounds_8;
 
-	if (turn->nested || dirty >= set || !eighths)
+	if (turn->nested || dirty >= at->set || !eighths)
 		return ROUND_NS;
-	rounds_8 = EASE_ONE * EASE_ONE * (set - dirty) / eighths;
+	rounds_8 = EASE_ONE * EASE_ONE * (at->set - dirty) / eighths;
 	if (rounds_8 < EASE_ONE)
 		return ROUND_NS;
 	if (rounds_8 > WEIR_DEBT_ROUNDS * EASE_ONE)
@@ -164,53 +159,36 @@ static weir_u64 savings_ns(const struct weir_turn *turn)
 	return rounds_8 * ROUND_NS / EASE_ONE;
 }
 
-/* The most that may be owed, and what is paid until @due_ns at least. */
-static weir_u64 most_ns(weir_u64 now_ns)
-{
-	return now_ns + WEIR_DEBT_ROUNDS * ROUND_NS;
-}
-
-static weir_u64 start_ns(const struct weir_turn *turn, weir_u64 due_ns,
-			 weir_u64 now_ns)
-{
-	weir_u64 saved_ns = savings_ns(turn);
-
-	return due_ns + saved_ns < now_ns ? now_ns - saved_ns : due_ns;
-}
-
-/*
- * Of @pages that are to be paid for, those that the most that can be owed leaves
- * out.  Asked before weir_turn_pay(), with the same arguments.
- */
-weir_u64 weir_turn_forgiven(const struct weir_turn *turn, weir_u64 due_ns,
-			    weir_u64 now_ns, weir_u64 pages)
-{
-	weir_u64 cost_ns = weir_turn_cost_ns(turn);
-	weir_u64 most = most_ns(now_ns), covered;
-
-	due_ns = start_ns(turn, due_ns, now_ns);
-	pages = weir_saturate(pages);
-	if (!cost_ns)
-		return 0;
-	covered = due_ns < most ? (most - due_ns) / cost_ns : 0;
-	return pages > covered ? pages - covered : 0;
-}
-
 /*
  * Pay for @pages: it was paid until @due_ns; until when is it now?  Never less
  * than it was, though looks from several CPUs come in any order.
  */
-weir_u64 weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
-		       weir_u64 now_ns, weir_u64 pages)
+struct weir_payment weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
+				  weir_u64 now_ns, weir_u64 pages)
 {
-	weir_u64 most = most_ns(now_ns);
+	struct level at = level(turn);
+	weir_u64 wb_rate = weir_saturate(turn->wb_rate);
+	weir_u64 eighths = wb_rate * ease(turn, &at, wb_rate);
+	weir_u64 saved_ns = savings_ns(turn, &at, eighths);
+	weir_u64 most_ns = now_ns + WEIR_DEBT_ROUNDS * ROUND_NS;
+	struct weir_payment payment = { .cost_ns = cost_ns(turn, eighths) };
+	weir_u64 covered;
 
-	due_ns = start_ns(turn, due_ns, now_ns);
-	if (due_ns >= most)
-		return due_ns;
-	if (weir_turn_forgiven(turn, due_ns, now_ns, pages))
-		return most;
-	return due_ns + weir_saturate(pages) * weir_turn_cost_ns(turn);
+	if (due_ns + saved_ns < now_ns)
+		due_ns = now_ns - saved_ns;
+	payment.due_ns = due_ns;
+	if (!payment.cost_ns)
+		return payment;
+	pages = weir_saturate(pages);
+	covered = due_ns < most_ns ? (most_ns - due_ns) / payment.cost_ns : 0;
+	if (pages <= covered) {
+		payment.due_ns += pages * payment.cost_ns;
+		return payment;
+	}
+	payment.forgiven = pages - covered;
+	if (due_ns < most_ns)
+		payment.due_ns = most_ns;
+	return payment;
 }
 
 /*

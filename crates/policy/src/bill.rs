@@ -122,8 +122,12 @@ mod tests {
         let mut bill = Bill::default();
         let wait = bill.charge(&turn, 1 << 40, 1_000_000);
         assert_eq!(wait, crate::weight::WAIT_MOST_MS);
-        assert_eq!(bill.cost_ns, turn.cost_ns());
-        assert_eq!(bill.arrears.unpaid, turn.forgiven(0, 1 << 40, 1_000_000));
+        let payment = turn.pay(0, 1 << 40, 1_000_000);
+        assert_eq!(
+            (bill.due_ns, bill.cost_ns),
+            (payment.due_ns, payment.cost_ns)
+        );
+        assert_eq!(bill.arrears.unpaid, payment.forgiven);
         assert!(bill.arrears.evades());
     }
 }

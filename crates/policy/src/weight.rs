@@ -8,9 +8,7 @@ mod c {
         pub safe fn weir_weight_shown(hweight: u32) -> u32;
         pub safe fn weir_hweight(hweight: u32, weight: u32, siblings: u64) -> u32;
         pub safe fn weir_wb_rate(wb_rate: u64, written: u64, elapsed_ms: u64) -> u64;
-        pub fn weir_turn_cost_ns(turn: *const Turn) -> u64;
-        pub fn weir_turn_pay(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
-        pub fn weir_turn_forgiven(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> u64;
+        pub fn weir_turn_pay(turn: *const Turn, due_ns: u64, now_ns: u64, pages: u64) -> Payment;
         pub fn weir_turn_holds(turn: *const Turn) -> i32;
         pub fn weir_turn_wait_ms(turn: *const Turn, due_ns: u64, now_ns: u64) -> u64;
         pub safe fn weir_turn_poll(cost_ns: u64, stock_poll: u64) -> u64;
@@ -75,24 +73,29 @@ pub struct Turn {
     pub host_bg_thresh: u64,
 }
 
-impl Turn {
-    /// What a page costs now; 0 for a cgroup that is not held.
-    pub fn cost_ns(&self) -> u64 {
-        // SAFETY: the pointer is valid for the call.
-        unsafe { c::weir_turn_cost_ns(self) }
-    }
+/// What came of paying for some pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payment {
+    /// Until when the cgroup has paid now.
+    pub due_ns: u64,
+    /// What a page cost; 0 for a cgroup that is not held.
+    pub cost_ns: u64,
+    /// Of the pages, those that the most that can be owed leaves out.
+    pub forgiven: u64,
+}
 
-    /// Until when it is paid after `pages` more, if it was until `due_ns`.
-    pub fn pay(&self, due_ns: u64, now_ns: u64, pages: u64) -> u64 {
+impl Turn {
+    /// Pays for `pages` more, where it was paid until `due_ns`.
+    pub fn pay(&self, due_ns: u64, now_ns: u64, pages: u64) -> Payment {
         // SAFETY: the pointer is valid for the call.
         unsafe { c::weir_turn_pay(self, due_ns, now_ns, pages) }
     }
 
-    /// Of `pages` to be paid for, those that the most that can be owed leaves out; to be asked
-    /// before [`Turn::pay`].
-    pub fn forgiven(&self, due_ns: u64, now_ns: u64, pages: u64) -> u64 {
-        // SAFETY: the pointer is valid for the call.
-        unsafe { c::weir_turn_forgiven(self, due_ns, now_ns, pages) }
+    /// What a page costs now; 0 for a cgroup that is not held.
+    #[cfg(any(test, feature = "check"))]
+    pub fn cost_ns(&self) -> u64 {
+        self.pay(0, 0, 0).cost_ns
     }
 
     /// Whether writers of the cgroup may be held at all.
@@ -151,7 +154,7 @@ mod tests {
                 let free = now > 1_000 && turn.wait_ms(due[i], now * MS) == 0;
                 if (free || now <= 1_000) && turn.host_dirty < turn.host_thresh {
                     dirty[i] += most;
-                    due[i] = turn.pay(due[i], now * MS, most);
+                    due[i] = turn.pay(due[i], now * MS, most).due_ns;
                 }
             }
             let busy = dirty.iter().filter(|pages| **pages >= 50).count() as u64;
@@ -251,10 +254,16 @@ mod tests {
         let now = 60_000 * MS;
         let round = ROUND_MS * MS;
         let price = TURN.cost_ns();
-        assert_eq!(TURN.pay(0, now, 0), now - round);
-        assert_eq!(TURN.pay(0, now, 7), now - round + 7 * price);
-        assert_eq!(TURN.pay(now, now, 7), now + 7 * price);
-        assert_eq!(TURN.pay(now, now, u64::MAX), now + DEBT_ROUNDS * round);
+        let paid_until = |due, pages| TURN.pay(due, now, pages).due_ns;
+        assert_eq!(paid_until(0, 0), now - round);
+        assert_eq!(paid_until(0, 7), now - round + 7 * price);
+        assert_eq!(paid_until(now, 7), now + 7 * price);
+        assert_eq!(paid_until(now, u64::MAX), now + DEBT_ROUNDS * round);
+        let owes_all = TURN.pay(now + DEBT_ROUNDS * round, now, 7);
+        assert_eq!(
+            (owes_all.due_ns, owes_all.forgiven),
+            (now + DEBT_ROUNDS * round, 7)
+        );
     }
 
     #[test]
@@ -268,7 +277,7 @@ mod tests {
                     wb_rate: 300,
                     ..TURN
                 };
-                (now - turn.pay(0, now, 0)) / turn.cost_ns()
+                (now - turn.pay(0, now, 0).due_ns) / turn.cost_ns()
             });
             let room = 5_632 - sunk;
             assert!(

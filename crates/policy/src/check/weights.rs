@@ -51,14 +51,15 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
     };
     assert!(fuller.cost_ns() >= price, "a fuller host is no cheaper");
 
-    let paid = turn.pay(due_ns, now_ns, pages);
+    let payment = turn.pay(due_ns, now_ns, pages);
+    let (paid, forgiven) = (payment.due_ns, payment.forgiven);
+    assert_eq!(payment.cost_ns, price, "the price is not of the pages");
     let round = 1_000_000 * ROUND_MS;
     assert!(
         paid <= due_ns.max(now_ns + weight::DEBT_ROUNDS * round),
         "no writer is stopped"
     );
     assert!(paid >= due_ns, "what was paid stays paid");
-    let forgiven = turn.forgiven(due_ns, now_ns, pages);
     assert!(forgiven <= pages.min(PAGES_MAX) && (price > 0 || forgiven == 0));
     if price > 0 && due_ns >= now_ns {
         let covered = u128::from(paid - due_ns) / u128::from(price);
@@ -72,7 +73,7 @@ pub(super) fn check_turn(turn: &Turn, due_ns: u64, now_ns: u64, pages: u64, stoc
         paid.saturating_add(weight::DEBT_ROUNDS * round) >= now_ns,
         "no writer saves up"
     );
-    let more = turn.pay(due_ns, now_ns, pages.saturating_add(1));
+    let more = turn.pay(due_ns, now_ns, pages.saturating_add(1)).due_ns;
     assert!(more >= paid, "more dirtied, longer to wait");
 
     let wait = turn.wait_ms(paid, now_ns);
