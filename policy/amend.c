@@ -39,7 +39,7 @@
  * 16,384 is in force and floors leave 2,000 unused.  Drain: 16,384, background
  * 4,096.  Reservation: 14,384, background 3,596.  A cgroup that has all of the
  * host's 65,536 dirtyable pages follows to 16,384; a ceiling of 8,192 makes that
- * 6,656.
+ * 6,144.
  * The other way round, the limit would be 6,192 after the reservation, and 16,384
  * after drain: 2,000 pages that floors were promised would be anybody's.  A
  * sleeper whose floor has room finds 0 dirty in both, and goes on.

@@ -9,7 +9,7 @@
  *
  * Strategy, in the return of the kernel's limit calculation, for that cgroup's
  * domain only:
- *   thresh     min(kernel's, 13/16 of the ceiling): only ever tighter.  A
+ *   thresh     min(kernel's, 3/4 of the ceiling): only ever tighter.  A
  *              domain's limit is not the most it holds but where its writers'
  *              pace ends.  Whoever was let go before dirties what it may until
  *              its next look, on xfs a folio at least (300 writers with one of
@@ -34,11 +34,11 @@
  * priority, applied by the kernel before weir looks, does not widen it.
  *
  * Example.  Kernel: thresh 100,000, background 50,000; ceiling 64 MiB = 16,384
- * pages.  Amended: thresh 13,312, background 6,656, freerun 9,984.  A cgroup
- * with 8,500 dirty and 1,000 in writeback free-runs at 9,500; its flusher
- * sees 8,500 > 6,656 and goes on.  Its parent has a ceiling of 32,768 pages, a
- * limit of 26,624, and holds 25,000: 0.94 of it, tighter than 0.71.  thresh stays
- * 13,312, dirty becomes 12,501, above freerun, and the writer is paced.
+ * pages.  Amended: thresh 12,288, background 6,144, freerun 9,216.  A cgroup
+ * with 8,000 dirty and 1,000 in writeback free-runs at 9,000; its flusher
+ * sees 8,000 > 6,144 and goes on.  Its parent has a ceiling of 32,768 pages, a
+ * limit of 24,576, and holds 23,000: 0.94 of it, tighter than 0.73.  thresh stays
+ * 12,288, dirty becomes 11,501, above freerun, and the writer is paced.
  */
 #include "policy.h"
 
@@ -99,7 +99,7 @@ weir_u64 weir_ceiling_avail(const struct weir_memory *memory)
 /* The limit that keeps a subtree within @ceiling; never less than two pages. */
 static weir_u64 limit_for(weir_u64 ceiling)
 {
-	return ceiling - weir_share(ceiling, 3, 16);
+	return ceiling - ceiling / 4;
 }
 
 static weir_u64 held(const struct weir_counts *counts)

@@ -105,7 +105,7 @@ mod tests {
         assert!(memcg(&mut cgroup, &WRITER, &after, 65_536, false));
         assert_eq!(cgroup.thresh, 16_384, "the reservation is put back");
         cgroup.amend(8_192, &Counts::default(), Pass::Writer);
-        assert_eq!(cgroup.thresh, 6_656);
+        assert_eq!(cgroup.thresh, 6_144);
 
         let (mut host, mut cgroup) = (STOCK, STOCK);
         let released = global(&mut host, Pass::Writer, &HOST, Some(&below()));

@@ -161,7 +161,7 @@ mod tests {
         dom_limit: 100_000,
     };
     const COUNTS: Counts = Counts {
-        dirty: 8_500,
+        dirty: 8_000,
         writeback: 1_000,
     };
 
@@ -185,26 +185,26 @@ mod tests {
         let mut writer = STOCK;
         assert!(writer.amend(pages, &COUNTS, Pass::Writer));
         let amended = Limits {
-            thresh: 13_312,
-            bg_thresh: 6_656,
-            dirty: 9_500,
-            dom_limit: 13_312,
+            thresh: 12_288,
+            bg_thresh: 6_144,
+            dirty: 9_000,
+            dom_limit: 12_288,
         };
         assert_eq!(writer, amended);
-        assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 9_984);
+        assert_eq!(arith::freerun(writer.thresh, writer.bg_thresh), 9_216);
         assert!(!writer.brake());
-        assert_eq!(freerun(pages, &STOCK), 9_984);
+        assert_eq!(freerun(pages, &STOCK), 9_216);
         assert!(
-            writer.amend(32_768, &counts(25_000), Pass::Writer),
+            writer.amend(32_768, &counts(23_000), Pass::Writer),
             "tighter"
         );
-        assert_eq!((writer.thresh, writer.dirty), (13_312, 12_501));
+        assert_eq!((writer.thresh, writer.dirty), (12_288, 11_501));
         assert!(writer.brake());
 
         let mut flusher = STOCK;
         assert!(flusher.amend(pages, &COUNTS, Pass::Flusher));
         assert_eq!(
-            flusher.dirty, 8_500,
+            flusher.dirty, 8_000,
             "writeback does not keep the flusher going"
         );
     }
@@ -214,9 +214,9 @@ mod tests {
         let mut limits = STOCK;
         assert!(limits.amend(200_000, &counts(180_000), Pass::Writer));
         assert_eq!((limits.thresh, limits.bg_thresh), (100_000, 50_000));
-        assert_eq!(limits.dirty, 100_001, "over 162,500, where its pace ends");
+        assert_eq!(limits.dirty, 100_001, "over 150,000, where its pace ends");
         let mut limits = STOCK;
-        assert!(!limits.amend(200_000, &counts(15_000), Pass::Writer));
+        assert!(!limits.amend(200_000, &counts(14_000), Pass::Writer));
         assert_eq!(limits, STOCK, "the kernel's own position is tighter");
     }
 
@@ -269,7 +269,7 @@ mod tests {
             ..STOCK
         };
         assert!(!limits.amend(16_384, &counts(0), Pass::Writer));
-        assert_eq!(limits.dirty, 11_981, "90 % of the limit, as before");
+        assert_eq!(limits.dirty, 11_060, "90 % of the limit, as before");
     }
 
     #[test]
@@ -311,29 +311,29 @@ mod tests {
 
     #[test]
     fn poll_keeps_300_writers_within_the_room() {
-        let poll = |held, stock| poll(16_384, 12_400, &counts(held), stock);
-        assert_eq!(poll(12_384, 64), 7, "300 times 7 fit in the room of 4,000");
-        assert_eq!(poll(12_384, 2), 2);
-        assert_eq!(poll(12_384, 0), 1);
+        let poll = |held, stock| poll(16_384, 9_216, &counts(held), stock);
+        assert_eq!(poll(9_216, 64), 14, "300 times 14 fit in the room of 7,168");
+        assert_eq!(poll(9_216, 2), 2);
+        assert_eq!(poll(9_216, 0), 1);
     }
 
     #[test]
     fn poll_keeps_64_writers_within_the_room_where_the_kernel_paces_them() {
-        let poll = |held, stock| poll(16_384, 12_400, &counts(held), stock);
-        assert_eq!(poll(13_312, 256), 48, "64 times 48 are the room of 3,072");
-        assert_eq!(poll(13_312, 8), 8, "the kernel's own choice");
+        let poll = |held, stock| poll(16_384, 9_216, &counts(held), stock);
+        assert_eq!(poll(12_288, 256), 64, "64 times 64 are the room of 4,096");
+        assert_eq!(poll(12_288, 8), 8, "the kernel's own choice");
         assert_eq!(poll(16_384, 256), 1);
         assert_eq!(poll(20_000, 256), 1);
     }
 
-    /// Full is where the kernel's own limit is put, at 13/16.
+    /// Full is where the kernel's own limit is put, at 3/4.
     #[test]
     fn full_is_at_the_limit() {
-        assert!(!is_full(16_384, &counts(13_311)));
-        assert!(is_full(16_384, &counts(13_312)));
+        assert!(!is_full(16_384, &counts(12_287)));
+        assert!(is_full(16_384, &counts(12_288)));
         let on_the_way = Counts {
             dirty: 0,
-            writeback: 13_312,
+            writeback: 12_288,
         };
         assert!(is_full(16_384, &on_the_way));
         assert!(!is_full(UNLIMITED, &counts(PAGES_MAX)));

@@ -286,7 +286,7 @@ fn of_ceiling(seen: &Observation, group: &Group, domain: Domain) -> Option<Deriv
     )];
     sentences.extend(freerun.map(|freerun| {
         format!(
-            "writers are held from {} on: half way between the scaled background level and 13/16 of the ceiling, where their pace ends",
+            "writers are held from {} on: half way between the scaled background level and 3/4 of the ceiling, where their pace ends",
             size(freerun)
         )
     }));

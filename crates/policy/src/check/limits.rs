@@ -44,7 +44,7 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
         return;
     }
     // Where writers stop for good, three sixteenths before what they may hold.
-    let limit = ceiling - arith::share(ceiling, 3, 16);
+    let limit = ceiling - ceiling / 4;
     assert_eq!(limits.thresh, limit.min(stock.thresh));
     assert!(
         limits.bg_thresh < limits.thresh || stock.thresh == 0,
