@@ -302,6 +302,9 @@ static struct cftype files[] = {
 		.write = write_knob,					\
 	},
 	WEIR_KNOBS_CORE(KNOB)
+#ifdef WEIR_BANDWIDTH
+	WEIR_KNOBS_BANDWIDTH(KNOB)
+#endif
 #ifdef WEIR_WEIGHT
 	WEIR_KNOBS_WEIGHT(KNOB)
 #endif

@@ -438,6 +438,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct weir_seen *seen);
 
 /* bandwidth.c: writers wait for what their cgroups may dirty in a second */
+#ifdef WEIR_BANDWIDTH
 extern unsigned int weir_bandwidth_count;
 
 static inline bool weir_bandwidth_any(void)
@@ -449,6 +450,13 @@ void weir_bandwidth_change(struct weir_group *group, u64 bytes);
 bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
 			 struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
+#else
+static inline bool weir_bandwidth_any(void) { return false; }
+static inline void weir_bandwidth_change(struct weir_group *group, u64 bytes) { }
+static inline bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
+				       struct weir_bandwidth_hold *hold) { return true; }
+static inline void weir_bandwidth_exit(void) { }
+#endif
 
 /* ceiling.c: writers whom the kernel lets past a full ceiling */
 void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen);

@@ -7,7 +7,7 @@
  * what the kernel computed, and each works on what the one before has left.
  *
  * Order, in the host's domain:
- *   drain        the operator's own limit (drain.c), instead of the sysctl's.
+ *   drain        the operator's own limit (drain_limits.c), instead of the sysctl's.
  *                First: what floors may reserve is a share of the limit that is
  *                in force
  *   reservation  what floors hold back is taken out of that (reserve.c).  Were

@@ -69,11 +69,6 @@ static weir_u64 towards(weir_u64 from, weir_u64 to, weir_u64 num, weir_u64 den)
 			   from - weir_share(from - to, num, den);
 }
 
-static weir_u64 least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
 static weir_u64 held(const struct weir_drain_beat *beat)
 {
 	return weir_saturate(weir_saturate(beat->dirty) +
@@ -124,8 +119,8 @@ static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat
 		return;
 	}
 	rate = weir_saturate(written * 1000 / elapsed_ms);
-	elapsed_ms = least(elapsed_ms, WINDOW_MS);
-	drain->seen_ms = least(drain->seen_ms + elapsed_ms, WINDOW_MS);
+	elapsed_ms = weir_least(elapsed_ms, WINDOW_MS);
+	drain->seen_ms = weir_least(drain->seen_ms + elapsed_ms, WINDOW_MS);
 	drain->rate = towards(drain->rate, rate, elapsed_ms, drain->seen_ms);
 }
 
@@ -153,20 +148,20 @@ static weir_u64 wanted(const struct weir_drain *drain,
 	weir_u64 most = weir_share(beat->dirtyable,
 				   WEIR_DRAIN_PERCENT_OF_DIRTYABLE, 100);
 	weir_u64 thresh = weir_saturate(beat->thresh);
-	weir_u64 bg_thresh = least(beat->bg_thresh, thresh);
+	weir_u64 bg_thresh = weir_least(beat->bg_thresh, thresh);
 	weir_u64 freerun = weir_freerun(thresh, bg_thresh);
 	weir_u64 drained = weir_saturate(drain->rate *
-				least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
+				weir_least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
 	weir_u64 tight = drained - drained / 4;
 	weir_u64 limit;
 
 	if (!beat->seconds || drain->seen_ms < TRUSTED_MS)
 		return thresh;
 	if (beat->tighten && tight < thresh)
-		return tight > LEAST ? tight : least(LEAST, thresh);
+		return tight > LEAST ? tight : weir_least(LEAST, thresh);
 	if (drained < freerun || drain->calm_ms < WEIR_DRAIN_CALM_MS)
 		return thresh;
-	limit = least(beat->tighten ? tight : 2 * drained - bg_thresh, most);
+	limit = weir_least(beat->tighten ? tight : 2 * drained - bg_thresh, most);
 	return limit > thresh ? limit : thresh;
 }
 
@@ -182,11 +177,11 @@ void weir_drain_step(struct weir_drain *drain,
 	if (scarce(drain, beat))
 		drain->calm_ms = 0;
 	else
-		drain->calm_ms = least(drain->calm_ms +
-				       least(beat->elapsed_ms, WEIR_DRAIN_CALM_MS), WEIR_DRAIN_CALM_MS);
+		drain->calm_ms = weir_least(drain->calm_ms +
+				       weir_least(beat->elapsed_ms, WEIR_DRAIN_CALM_MS), WEIR_DRAIN_CALM_MS);
 	target = wanted(drain, beat);
-	limit = least(drain->limit ? drain->limit : thresh,
-		      weir_saturate(below + below / 32 + 1));
+	limit = weir_least(drain->limit ? drain->limit : thresh,
+			   weir_saturate(below + below / 32 + 1));
 	if (limit < target)
 		limit = target;
 	drain->limit = limit == thresh ? 0 : limit;
@@ -196,54 +191,4 @@ void weir_drain_step(struct weir_drain *drain,
 void weir_drain_start(struct weir_drain *drain)
 {
 	*drain = (struct weir_drain) { .calm_ms = WEIR_DRAIN_CALM_MS };
-}
-
-/*
- * Amend the host's @limits as the sysctl would have, had it been @limit instead
- * of @stock; a @limit of 0 leaves them.  A lift leaves background where it is,
- * and what a real-time task has beyond.  A tighter limit scales both.
- */
-void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
-		      weir_u64 stock)
-{
-	if (!limit)
-		return;
-	if (limit >= stock) {
-		if (limits->thresh < limit)
-			limits->thresh = limit;
-		return;
-	}
-	limits->thresh = weir_share(limits->thresh, limit, stock);
-	limits->bg_thresh = weir_share(limits->bg_thresh, limit, stock);
-	if (limits->bg_thresh >= limits->thresh)
-		limits->bg_thresh = limits->thresh / 2;
-}
-
-/*
- * Amend the limits of a cgroup's domain along with the host's.  Linux gives a
- * cgroup the same share of its dirtyable memory (@avail) as the host's limit is
- * of the host's, in 4096ths, rounded up.  So does this for a lift, by what the
- * same pass found for the host, with what floors reserve (reserve.c) put back:
- * that is about the host's domain only.  A lift lost there is none here, or no
- * more than what is reserved.
- */
-void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
-		       const struct weir_drain_host *host)
-{
-	weir_u64 host_avail = weir_saturate(host->avail);
-	weir_u64 lifted = weir_saturate(host->thresh);
-	weir_u64 share, limit;
-
-	if (host->limit < host->stock) {
-		weir_drain_amend(limits, host->limit, host->stock);
-		return;
-	}
-	if (!host->limit || !host_avail)
-		return;
-	if (lifted < host->limit)
-		lifted = least(weir_add(lifted, host->unused), host->limit);
-	share = (lifted * 4096 + host_avail - 1) / host_avail;
-	limit = weir_share(avail, least(share, 4096), 4096);
-	if (limit > limits->thresh)
-		limits->thresh = limit;
 }

@@ -16,7 +16,8 @@
 #define WEIR_KNOBS_CORE(KNOB)						\
 	KNOB(DIRTY_MIN, "dirty_min", 0)					\
 	KNOB(DIRTY_BYTES, "dirty_bytes", WEIR_UNLIMITED)		\
-	KNOB(DIRTY_RATIO, "dirty_ratio", 0)				\
+	KNOB(DIRTY_RATIO, "dirty_ratio", 0)
+#define WEIR_KNOBS_BANDWIDTH(KNOB)					\
 	KNOB(DIRTY_BANDWIDTH, "dirty_bandwidth", WEIR_UNLIMITED)
 #define WEIR_KNOBS_WEIGHT(KNOB)						\
 	KNOB(DIRTY_WEIGHT, "dirty_weight", WEIR_WEIGHT_DEFAULT)
@@ -24,6 +25,7 @@
 	KNOB(TOPTIER_RATIO, "toptier_ratio", WEIR_TIER_BY_CAPACITY)
 #define WEIR_KNOBS(KNOB)						\
 	WEIR_KNOBS_CORE(KNOB)						\
+	WEIR_KNOBS_BANDWIDTH(KNOB)					\
 	WEIR_KNOBS_WEIGHT(KNOB)						\
 	WEIR_KNOBS_TIERS(KNOB)
 

@@ -72,11 +72,6 @@
 /* Of fewer values than these none is passed over as an exception. */
 #define FEW		20ULL
 
-static weir_u64 least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
 static weir_u64 most(weir_u64 a, weir_u64 b)
 {
 	return a > b ? a : b;
@@ -103,8 +98,8 @@ static void begin(struct weir_objective *objective,
 	weir_u64 drained = weir_saturate(look->drained) * DRAIN_MS / MS_PER_S;
 	weir_u64 budget = most(drained, weir_saturate(look->held) / FIRST);
 
-	budget = least(budget, weir_saturate(look->held) / 2);
-	budget = least(budget, below_wall(objective));
+	budget = weir_least(budget, weir_saturate(look->held) / 2);
+	budget = weir_least(budget, below_wall(objective));
 	budget = most(budget, weir_saturate(look->least));
 	if (weir_saturate(look->held) <= budget)
 		return;
@@ -115,7 +110,7 @@ static void begin(struct weir_objective *objective,
 /* The limits are of no use: none for a while. */
 static void rest(struct weir_objective *objective)
 {
-	weir_u64 doubled = least(objective->rested, DOUBLED);
+	weir_u64 doubled = weir_least(objective->rested, DOUBLED);
 
 	set(objective, WEIR_UNLIMITED);
 	objective->vain_ms = 0;
@@ -164,7 +159,7 @@ static void grow(struct weir_objective *objective)
 {
 	weir_u64 budget = weir_saturate(objective->budget);
 
-	budget = least(budget + budget / 4 + 1, below_wall(objective));
+	budget = weir_least(budget + budget / 4 + 1, below_wall(objective));
 	if (budget > objective->budget)
 		set(objective, weir_saturate(budget));
 }
@@ -194,7 +189,7 @@ void weir_objective_step(struct weir_objective *objective,
 		objective->calm_ms = 0;
 	}
 	if (objective->budget == WEIR_UNLIMITED) {
-		objective->rest_ms -= least(objective->rest_ms, elapsed);
+		objective->rest_ms -= weir_least(objective->rest_ms, elapsed);
 		if (broken && !objective->rest_ms)
 			begin(objective, look);
 		return;
@@ -231,7 +226,7 @@ weir_u64 weir_objective_window_ms(const struct weir_objective *objective)
 		return WEIR_OBJECTIVE_WINDOW_MS;
 	if (objective->held_ms < QUEUED_MS)
 		return 0;
-	return least(objective->held_ms - QUEUED_MS, WEIR_OBJECTIVE_WINDOW_MS);
+	return weir_least(objective->held_ms - QUEUED_MS, WEIR_OBJECTIVE_WINDOW_MS);
 }
 
 /*

@@ -298,6 +298,8 @@ struct weir_drain_host {
 void weir_drain_start(struct weir_drain *drain);
 void weir_drain_step(struct weir_drain *drain,
 		     const struct weir_drain_beat *beat);
+/* drain_limits.c: what that limit makes of a pass's. */
+
 void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
 		      weir_u64 stock);
 void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
@@ -474,6 +476,11 @@ int weir_share_is_behind(const struct weir_standing *one,
 			 const struct weir_standing *other);
 
 /* arith.c: the few sums everything above is made of. */
+
+static inline weir_u64 weir_least(weir_u64 a, weir_u64 b)
+{
+	return a < b ? a : b;
+}
 
 weir_u64 weir_saturate(weir_u64 pages);
 weir_u64 weir_add(weir_u64 a, weir_u64 b);

@@ -50,11 +50,6 @@
 #define HEADROOM_MOST	16
 #define MS_PER_S	1000ULL
 
-static weir_u64 least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
 static weir_u64 most(weir_u64 a, weir_u64 b)
 {
 	return a > b ? a : b;
@@ -112,7 +107,7 @@ weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom,
 		headroom += headroom / 4 + 1;
 	else if (!stalled)
 		headroom -= (headroom - low) / 64;
-	return least(headroom, high);
+	return weir_least(headroom, high);
 }
 
 /* All weights, that of what is in no group included. */
@@ -141,7 +136,7 @@ weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 		return floor;
 	share = weir_share(weir_saturate(host->memory), weight(group),
 			   weights ? weights : 1);
-	return most(floor, least(share, weir_saturate(group->usage)));
+	return most(floor, weir_least(share, weir_saturate(group->usage)));
 }
 
 /* What a group allocates beyond its share of @all. */
@@ -170,7 +165,7 @@ static weir_u64 payable(const struct weir_reclaim_host *host,
 
 	if (group->fixed || futile(group))
 		return 0;
-	return least(beyond(base(group), floor), base(group) / STEP);
+	return weir_least(beyond(base(group), floor), base(group) / STEP);
 }
 
 /* Take @pages off the limits of those that allocate beyond their share. */
@@ -191,7 +186,7 @@ static void lower(const struct weir_reclaim_host *host,
 		weir_u64 part = weir_share(pages,
 					   excess(&groups[i], all, weights), sum);
 
-		part = least(part, payable(host, &groups[i], weights));
+		part = weir_least(part, payable(host, &groups[i], weights));
 		if (part)
 			limits[i] = base(&groups[i]) - part;
 	}

@@ -72,11 +72,6 @@ struct market {
 	weir_u64 used[WEIR_TIER_SUPPLIES];
 };
 
-static weir_u64 least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
 static weir_u64 beyond(weir_u64 a, weir_u64 b)
 {
 	return a > b ? a - b : 0;
@@ -117,10 +112,10 @@ static weir_u64 take(struct market *market, enum weir_tier_supply from,
 
 	/* cold pages above low are pages above low: each is given once */
 	if (from == WEIR_TIER_COLD_ABOVE_LOW || from == WEIR_TIER_ABOVE_LOW)
-		left = least(left, beyond(market->supply[WEIR_TIER_ABOVE_LOW],
-					  market->used[WEIR_TIER_ABOVE_LOW] +
-					  market->used[WEIR_TIER_COLD_ABOVE_LOW]));
-	left = least(left, wish);
+		left = weir_least(left, beyond(market->supply[WEIR_TIER_ABOVE_LOW],
+					       market->used[WEIR_TIER_ABOVE_LOW] +
+					       market->used[WEIR_TIER_COLD_ABOVE_LOW]));
+	left = weir_least(left, wish);
 	market->used[from] += left;
 	return wish - left;
 }
@@ -142,7 +137,7 @@ static void trade(struct market *market)
 		if (k == WEIR_TIER_BELOW_MIN)
 			left = take(market, WEIR_TIER_ABOVE_MIN, left);
 		if (k == WEIR_TIER_BELOW_BUDGET && market->settings->lend) {
-			spare = least(left, market->of_hot);
+			spare = weir_least(left, market->of_hot);
 			left -= spare - take(market, WEIR_TIER_COLD_ABOVE_LOW, spare);
 		}
 		if (k == WEIR_TIER_HOT_BEYOND)
@@ -150,7 +145,7 @@ static void trade(struct market *market)
 		market->served[k] = demand[k] - left;
 	}
 	market->served[WEIR_TIER_IDLE_BEYOND] =
-		least(demand[WEIR_TIER_IDLE_BEYOND], beyond(free, market->headroom));
+		weir_least(demand[WEIR_TIER_IDLE_BEYOND], beyond(free, market->headroom));
 	take(market, WEIR_TIER_ABOVE_BUDGET, market->pressed);
 	if (!market->settings->lend)
 		market->used[WEIR_TIER_ABOVE_BUDGET] =
@@ -172,9 +167,9 @@ static void take_down(struct market *market)
 		down += market->used[k];
 	for (k = 0; k < WEIR_TIER_DEMANDS; k++)
 		up += market->served[k];
-	room = market->room_below + least(up, market->loan_below);
-	allowed = least(least(down, market->down), room);
-	market->pressed = beyond(least(down, market->up), room);
+	room = market->room_below + weir_least(up, market->loan_below);
+	allowed = weir_least(weir_least(down, market->down), room);
+	market->pressed = beyond(weir_least(down, market->up), room);
 	for (k = 0; k < WEIR_TIER_SUPPLIES; k++)
 		market->used[k] = weir_share(market->used[k], allowed, down);
 	for (i = 0; i < market->count; i++) {
@@ -189,7 +184,7 @@ static void take_down(struct market *market)
 		for (k = 0; k < WEIR_TIER_SUPPLIES; k++)
 			down += weir_share(work->supply[k], market->used[k],
 					   market->supply[k]);
-		down = least(down, offered);
+		down = weir_least(down, offered);
 		market->moves[i].demote[market->tier] = down;
 		market->down -= down;
 		market->free += down;
@@ -199,11 +194,11 @@ static void take_down(struct market *market)
 /* What goes up: no more than a step, and than there is room now. */
 static void bring_up(struct market *market)
 {
-	weir_u64 room = least(market->free, market->up), up;
+	weir_u64 room = weir_least(market->free, market->up), up;
 	weir_u32 i, k;
 
 	for (k = 0; k < WEIR_TIER_DEMANDS; k++) {
-		market->served[k] = least(market->served[k], room);
+		market->served[k] = weir_least(market->served[k], room);
 		room -= market->served[k];
 		market->up -= market->served[k];
 	}
@@ -239,10 +234,10 @@ static weir_u64 exchange(struct market *market, weir_u32 i)
 	hot = beyond(weir_tier_hot(group, market->below), move->promote[tier]);
 	if (!market->settings->lend)
 		cold = beyond(cold, work->over);
-	return least(weir_tier_half(least(cold, hot),
-				    weir_tier_band(market->settings,
-						   move->budget[tier])),
-		     least(market->down, market->up));
+	return weir_least(weir_tier_half(weir_least(cold, hot),
+					 weir_tier_band(market->settings,
+							move->budget[tier])),
+			  weir_least(market->down, market->up));
 }
 
 static enum weir_tier_reason reason(const struct market *market, weir_u32 i,
@@ -298,7 +293,7 @@ static void exchange_all(struct market *market)
  */
 weir_u64 weir_tier_headroom(weir_u64 capacity)
 {
-	return least(weir_saturate(capacity) / 100, 1ULL << (30 - WEIR_PAGE_SHIFT));
+	return weir_least(weir_saturate(capacity) / 100, 1ULL << (30 - WEIR_PAGE_SHIFT));
 }
 
 static weir_u64 pages_free(const struct weir_tier_room *room, weir_u32 tier)
@@ -310,8 +305,8 @@ static weir_u64 pages_free(const struct weir_tier_room *room, weir_u32 tier)
 /* Half of the headroom, or of what is left of it; a few pages would take for ever. */
 static weir_u64 loan(const struct weir_tier_room *room, weir_u32 tier)
 {
-	weir_u64 half = least(weir_saturate(room->free[tier]),
-			      weir_saturate(room->headroom[tier])) / 2;
+	weir_u64 half = weir_least(weir_saturate(room->free[tier]),
+				   weir_saturate(room->headroom[tier])) / 2;
 
 	return half < WEIR_TIER_LOAN_MIN ? 0 : half;
 }
@@ -345,7 +340,7 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 		    struct weir_tier_work *work,
 		    struct weir_tier_move *moves, weir_u32 count)
 {
-	weir_u32 tiers_here = least(tiers->count, WEIR_TIERS_MAX);
+	weir_u32 tiers_here = weir_least(tiers->count, WEIR_TIERS_MAX);
 	weir_u64 step = weir_saturate(settings->step);
 	weir_u64 came_down = 0, pressed = 0, down;
 	weir_u32 upper = WEIR_TIERS_MAX, tier, i;
@@ -376,7 +371,7 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 			moves[i].budget[tier] = work[i].levels.budget;
 		if (below == tier || (tier && !tiers->capacity[tier]))
 			continue;
-		down = least(market.room_below + market.loan_below, step);
+		down = weir_least(market.room_below + market.loan_below, step);
 		market.down = down;
 		if (settings->lend)
 			weir_tier_lend(work, count, room_above(&market, room));

@@ -23,11 +23,6 @@
  */
 #include "tier.h"
 
-static weir_u64 least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
 static weir_u64 total(const weir_u64 *pages)
 {
 	weir_u64 sum = 0;
@@ -55,9 +50,9 @@ static void own(const struct weir_tiers *tiers, weir_u32 last,
 					weir_tier_limit(group->high, group->max),
 					last);
 	work->held = total(group->held);
-	work->claims.min = least(levels->min, work->held);
-	work->claims.low = least(levels->low, work->held);
-	work->claims.budget = least(levels->budget, work->held);
+	work->claims.min = weir_least(levels->min, work->held);
+	work->claims.low = weir_least(levels->low, work->held);
+	work->claims.budget = weir_least(levels->budget, work->held);
 	work->children = (struct weir_tier_levels) {};
 	work->children_held = 0;
 	work->inner = 0;
@@ -69,7 +64,7 @@ static weir_u64 protection(weir_u64 granted, weir_u64 claim, weir_u64 claims,
 {
 	if (claims >= granted)
 		return weir_share(granted, claim, claims);
-	return claim + weir_share(least(granted, held_by_all) - claims,
+	return claim + weir_share(weir_least(granted, held_by_all) - claims,
 				  held - claim, held_by_all - claims);
 }
 
@@ -91,7 +86,7 @@ static void hand_down(const struct weir_tier_work *parent,
 		levels->budget = weir_share(parent->levels.budget, claims->budget,
 					    sums->budget + rest);
 	else
-		levels->budget = least(levels->budget, parent->levels.budget);
+		levels->budget = weir_least(levels->budget, parent->levels.budget);
 }
 
 /*

@@ -18,11 +18,6 @@
  */
 #include "tier.h"
 
-static weir_u64 least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
 static weir_u64 most(weir_u64 a, weir_u64 b)
 {
 	return a > b ? a : b;
@@ -63,7 +58,7 @@ weir_u64 weir_tier_above(const struct weir_tier_group *group, weir_u32 tier)
 weir_u64 weir_tier_hot(const struct weir_tier_group *group, weir_u32 tier)
 {
 	return group->heat_known ?
-	       weir_saturate(least(group->hot[tier], group->held[tier])) : 0;
+	       weir_saturate(weir_least(group->hot[tier], group->held[tier])) : 0;
 }
 
 /*
@@ -84,17 +79,17 @@ static void offer(const struct weir_tier_group *group, weir_u32 tier,
 	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 give, rest;
 
-	work->over = least(here, beyond(upper, work->levels.budget));
+	work->over = weir_least(here, beyond(upper, work->levels.budget));
 	rest = here - work->over;
 	work->supply[WEIR_TIER_ABOVE_BUDGET] = weir_tier_half(work->over, band);
-	give = least(rest, beyond(least(upper, work->levels.budget),
-				  work->levels.low));
+	give = weir_least(rest, beyond(weir_least(upper, work->levels.budget),
+				       work->levels.low));
 	work->supply[WEIR_TIER_ABOVE_LOW] = weir_tier_half(give, band);
 	cold = beyond(cold, work->over);
 	work->supply[WEIR_TIER_COLD_ABOVE_LOW] =
-		weir_tier_half(least(give, cold), band);
-	give = least(rest - give, beyond(least(upper, work->levels.low),
-					 work->levels.min));
+		weir_tier_half(weir_least(give, cold), band);
+	give = weir_least(rest - give, beyond(weir_least(upper, work->levels.low),
+					      work->levels.min));
 	work->supply[WEIR_TIER_ABOVE_MIN] = weir_tier_half(give, band);
 }
 
@@ -117,11 +112,11 @@ static void ask(const struct weir_tier_group *group, weir_u32 tier,
 		      weir_tier_hot(group, lower) : below;
 	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 room = beyond(work->levels.budget, upper);
-	weir_u64 within = weir_tier_half(least(up, room), band);
+	weir_u64 within = weir_tier_half(weir_least(up, room), band);
 	weir_u64 more = lend ? weir_tier_half(beyond(up, room), band) : 0;
 	weir_u64 others = lend ? weir_tier_half(below - up, band) : 0;
-	weir_u64 to_min = least(within, missing(work->levels.min, upper, band));
-	weir_u64 to_low = least(within, missing(work->levels.low, upper, band));
+	weir_u64 to_min = weir_least(within, missing(work->levels.min, upper, band));
+	weir_u64 to_low = weir_least(within, missing(work->levels.low, upper, band));
 	weir_u64 *demand = work->demand;
 
 	demand[WEIR_TIER_BELOW_MIN] = to_min;

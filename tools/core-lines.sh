@@ -17,7 +17,7 @@ for file in $core; do
 	esac
 done
 options=
-for file in $(sed -n 's/^weir-\$(WEIR_[WDT][A-Z]*) += *//p' Kbuild); do
+for file in $(sed -n 's/^weir-\$(WEIR_[BWDT][A-Z]*) += *//p' Kbuild); do
 	options="$options ${file%.o}.c"
 done
 # shellcheck disable=SC2086 # lists of files
@@ -25,5 +25,5 @@ done
 	echo "on the path: $(code $path) lines in $(echo $path | wc -w) files"
 	echo "the core, with what runs at load and status: $(code $core) lines"
 	echo "all headers: $(code ./*.h policy/*.h) lines"
-	echo "options (weight, drain, tiers): $(code $options) lines"
+	echo "options (bandwidth, weight, drain, tiers): $(code $options) lines"
 }

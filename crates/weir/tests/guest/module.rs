@@ -392,6 +392,22 @@ fn writers_keep_to_their_bandwidth_on_any_filesystem() {
     );
 }
 
+/// What a build may leave out (`kmod/Kbuild`) is left out: the core does without.
+#[test]
+#[ignore = "a minute: make proof"]
+fn the_core_alone_is_a_module() {
+    let mut options = vec!["--count-instructions", "--disk", EXT4];
+    for left_out in [
+        "WEIR_BANDWIDTH=n",
+        "WEIR_WEIGHT=n",
+        "WEIR_DRAIN=n",
+        "WEIR_TIERS=n",
+    ] {
+        options.extend(["--make", left_out]);
+    }
+    passes("debian:6.12", "lifecycle.sh", &options, &[]);
+}
+
 #[test]
 #[ignore = "two minutes: make proof"]
 fn filesystems_on_top_of_others_are_no_worse_than_stock() {
