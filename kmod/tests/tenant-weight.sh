@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # tenant-weight.sh [SECONDS]: a tenant's weights divide what the tenant gets, and
 # change nothing outside.  Services of root's and two tenants share a slow disk "d";
-# shares by io.stat, in windows of SECONDS.  Wants a guest that counts
-# instructions: 2 points of a share are less than a busy machine's noise.
+# shares by io.stat, in windows of SECONDS.  A flusher's turn at one of the six is some
+# MiB: in a window of 60 s one turn more or less is 2 points.  Wants a guest that counts
+# instructions.
 . /tap.sh
-seconds=${1:-90}
+seconds=${1:-200}
 insmod /weir.ko || exit 1
 cd /sys/fs/cgroup || exit 1
 echo "+memory +io" >cgroup.subtree_control

@@ -162,9 +162,10 @@ const LOSSES_7_3: &str = "cgroup controller task module \
 const LOST_DISKS: &str = "device astray/device paced/device past/device";
 
 fn sleeping_writer(kernel: &str, options: &str, rounds: &str, kinds: &str) {
-    let clock = match kinds {
-        LOST_DISKS => "--cpus 1",
-        _ => "--count-instructions",
+    let clock = if kinds.contains("device") {
+        "--cpus 1"
+    } else {
+        "--count-instructions"
     };
     let options = format!("--disk d=1G,ext4,1M/s --disk u=96M,none,1M/s {clock} {options}");
     let arguments: Vec<&str> = [rounds]
@@ -196,10 +197,12 @@ fn a_writer_may_lose_what_it_sleeps_on() {
     sleeping_writer("debian:6.12", &options, "1", kinds);
 }
 
+/// Without `past/device`: beside other jobs, of forty writers none may be asleep when its disk goes.
 #[test]
 fn a_writer_may_lose_its_disk() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
-    sleeping_writer("debian:6.12", &options, "1", LOST_DISKS);
+    let kinds = "device astray/device paced/device";
+    sleeping_writer("debian:6.12", &options, "1", kinds);
 }
 
 #[test]
@@ -372,12 +375,12 @@ fn a_neighbour_notices_no_hostile_tenant() {
 }
 
 #[test]
-#[ignore = "six minutes of a guest: make proof"]
+#[ignore = "some minutes: make proof"]
 fn a_tenants_weights_stay_within_the_tenant() {
     passes(
         "debian:6.12",
         &words("--cpus 1 --count-instructions --memory 1G --disk d=1G,ext4,6M/s"),
         "tenant-weight.sh",
-        &["60"],
+        &["200"],
     );
 }
