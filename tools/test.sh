@@ -17,6 +17,16 @@ say() {
 	echo "make test: $*" >&2
 }
 
+# A step is a process group of its own: whoever ends this ends cargo, test programs and guests, too.
+job=
+end() {
+	[ -z "$job" ] || kill -- "-$job" 2>/dev/null
+	exit "$1"
+}
+trap 'end 130' INT
+trap 'end 143' TERM
+trap 'end 129' HUP
+
 # step TITLE COMMAND...: goes on if the command fails, so that one run shows all that is wrong
 step() {
 	local begun=$SECONDS left
@@ -24,7 +34,12 @@ step() {
 	left=$(tail -n +$step "$times" 2>/dev/null | awk '{ s += $1 } END { if (NR) print s }')
 	[ -z "$left" ] || left=", about $(minutes "$left") left if it is as last time"
 	say "step $step of $steps, $1, after $(minutes $SECONDS)$left"
-	"${@:2}" || failed+=("$1")
+	set -m
+	"${@:2}" </dev/null &
+	job=$!
+	set +m
+	wait "$job" || failed+=("$1")
+	job=
 	took+=($((SECONDS - begun)))
 }
 
