@@ -113,10 +113,11 @@ static bool may_wait(void)
  */
 void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen)
 {
-	u64 start_ns = ktime_get_ns(), wait_ms;
+	u64 start_ns, wait_ms;
 
 	if (!seen->cgroup_limits || seen->dirty < seen->thresh || seen->released || seen->async)
 		return;
+	start_ns = ktime_get_ns();
 	while (may_wait() && seen->past_ns < WEIR_WAIT_MOST_MS * NSEC_PER_MSEC) {
 		wait_ms = still_full_ms(wb, pages, seen);
 		if (!wait_ms)

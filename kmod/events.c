@@ -136,6 +136,8 @@ static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 	};
 	seen->by = weir_pause_by(&facts);
 	seen->since_ns = ktime_get_ns();
+	if (!seen->slept_from_ns)
+		seen->slept_from_ns = seen->since_ns;
 	seen->paused = true;
 	if (trace_dirty_pause_enabled())
 		trace_pause(seen, wb, thresh, dirty, dirtied, pause);

@@ -116,12 +116,11 @@ static void shorten_poll(struct weir_group *group,
 	}
 }
 
-/* After the kernel's function: count. */
-static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
-		  unsigned long pages_dirtied, u64 start_ns, bool refused)
+/* After the kernel's function: count for @group, which passes of the css are judged by. */
+static void leave(struct weir_seen *seen, struct weir_group *group,
+		  struct bdi_writeback *wb, unsigned long pages_dirtied, bool refused)
 {
-	u64 slept_ns = seen->pauses ? ktime_get_ns() - start_ns : 0;
-	struct weir_group *group = weir_tree_nearest(seen->css);
+	u64 slept_ns = seen->pauses ? ktime_get_ns() - seen->slept_from_ns : 0;
 	u64 left = max(current->nr_dirtied, 0);
 	/* what the kernel leaves on the task comes again with its next pass */
 	u64 taken = pages_dirtied - min_t(u64, pages_dirtied, left);
@@ -146,12 +145,14 @@ static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
  * writeback, which none of them holds, clears the task's count of pages of other
  * devices, too: the next of those is to have a pass of its own.
  */
-static void look_again(struct weir_seen *seen)
+static void look_again(struct weir_seen *seen, struct weir_group *group)
 {
-	struct cgroup_subsys_state *css = seen->css->parent ?
-			seen->css : task_css(current, memory_cgrp_id);
-	struct weir_group *group = weir_tree_nearest(css);
+	struct cgroup_subsys_state *css = seen->css;
 
+	if (!css->parent) {
+		css = task_css(current, memory_cgrp_id);
+		group = weir_tree_nearest(css);
+	}
 	if (READ_ONCE(weir_observe) || !group || !weir_tree_capped(group))
 		return;
 	weir_tree_fresh(group, seen);
@@ -162,7 +163,6 @@ static void look_again(struct weir_seen *seen)
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
 {
-	u64 start_ns = ktime_get_ns();
 	int ret;
 
 	weir_events_enter(seen);
@@ -172,8 +172,10 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	rcu_read_lock();
 	weir_events_leave(seen);
 	if (!seen->unwatched) {
-		leave(seen, wb, pages_dirtied, start_ns, ret == -EAGAIN);
-		look_again(seen);
+		struct weir_group *group = weir_tree_nearest(seen->css);
+
+		leave(seen, group, wb, pages_dirtied, ret == -EAGAIN);
+		look_again(seen, group);
 	} else {
 		weir_weight_look_later(wb);
 	}

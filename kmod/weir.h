@@ -320,6 +320,7 @@ struct weir_seen {
 	enum weir_pause_by by;
 	u32 pauses;			/* so far */
 	u64 since_ns;
+	u64 slept_from_ns;		/* when the first one began */
 };
 
 /* tree.c: what a subtree holds */
