@@ -43,7 +43,7 @@ pub(super) fn check_amend(stock: &Limits, ceiling: u64, counts: &Counts, kind: P
         assert!(!decides && limits == stock, "left alone");
         return;
     }
-    // Where writers stop for good, three sixteenths before what they may hold.
+    // Where writers stop for good, a quarter before what they may hold.
     let limit = ceiling - ceiling / 4;
     assert_eq!(limits.thresh, limit.min(stock.thresh));
     assert!(
