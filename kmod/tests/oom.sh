@@ -30,8 +30,12 @@ stock_writes() {
 	for megabytes in 24 48 96 192; do
 		rmdir stock
 		mkdir stock
-		write_through stock 1 && write_through stock 2 && write_through stock 3 &&
-			is "$(oom_kills stock)" 0 && return
+		stock_held=0
+		for file in 1 2 3; do
+			write_through stock $file || continue 2
+			[ "$held" -le $stock_held ] || stock_held=$held
+		done
+		is "$(oom_kills stock)" 0 && return
 	done
 	return 1
 }
@@ -64,8 +68,11 @@ mkdir above above/small
 echo +memory >above/cgroup.subtree_control
 echo $((2 * megabytes))M >above/memory.dirty_min
 ok "below a floor that is larger than all its memory, too" write_through above/small small
-# a writer is looked at every few dozen pages: of 24M, 16.2M were seen on a busy machine
-ok "it holds not all of its memory" between 1 "$held" $((memory - 4194304))
+# a writer is looked at every few dozen pages: of 24M, 16.2M were seen on a busy machine.  In the
+# large folios of 7.3's btrfs stock holds all.
+most=$((memory - 4194304))
+ok "it holds not all of its memory, or no more than stock" between 1 "$held" \
+	$((stock_held > most ? stock_held : most))
 ok "no kill" is "$(oom_kills above/small)" 0
 ok "the floor above was used" between 1 "$(stat above/small nr_floor_admitted)" 100000000
 
