@@ -9,8 +9,8 @@
  * Pages that are written back without a pass free a floor unseen, and meanwhile the
  * others may take its room.  So while the host is above its background level, where it
  * matters, groups that a floor covers and that held pages when last counted are
- * counted 50 times a second: with 8 CPUs 500 in one turn, with 256 CPUs 31; of the
- * rest 4,000 are passed over in one.  The others wait for the next turn.  A disk of
+ * counted 50 times a second: with 8 CPUs 110 in one turn, with 256 CPUs 8; of the
+ * rest 1,000 are passed over in one.  The others wait for the next turn.  A disk of
  * 16 MB/s gets 0.3 MB ahead of that, 1 % of a limit of 32 MiB; with the beat's
  * five times a second it was 3.2 MB, and the host was seen at 1.07 x its limit.
  *
@@ -23,7 +23,7 @@
 
 #define RECOUNT_JIFFIES	msecs_to_jiffies(WEIR_RECOUNT_MS)
 /* Most reads of counters in one turn; groups beyond that come next turn. */
-#define RECOUNT_READS	(1 << 14)
+#define RECOUNT_READS	(1 << 12)
 
 static atomic64_t unused_total;
 static bool ended;
