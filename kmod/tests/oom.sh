@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # A floor as large as the cgroup's memory: no OOM kill that stock does not
-# have, no allocation failure, everything written.  Wants a disk "d" and a slow one, "s".
+# have, no allocation failure, everything written.  Wants a disk "d".
 #
 # 6.12 kills a lone writer in 24 MiB on xfs and btrfs without any help: its reclaim
 # (MGLRU) meets dirty pages only and does not wait for them.  So the memory is what
