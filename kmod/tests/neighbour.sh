@@ -5,8 +5,9 @@
 # The disk has two partitions, one bdi: a tenant's fsync commits the journal of its own filesystem
 # only.  On the neighbours' are
 #   quick   a floor of 8 MiB, 4 MiB/s of 4 KiB write() over and over the same MiB: its 99th
-#           percentile.  Of 8 MiB at 400 KiB/s about 1 % of the writes took 15 to 28 us of CPU
-#           time, the others 9: the percentile was one or the other by chance
+#           percentile.  Of 8 MiB at 400 KiB/s half a per cent and more of the writes wait for
+#           a journal or a CPU, and many take 15 to 28 us instead of 9: that percentile was of
+#           one kind or another by chance (docs/experiments/0040)
 #   bulk    a weight of 200, as fast as it can: bytes that reach the disk
 # On the tenant's, weight 100, write in turns "polite", "steady", "steady", "polite": the hostile one
 # without its hostility but with as many writers, then the hostile one.  What both rounds of a kind
