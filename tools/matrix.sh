@@ -41,7 +41,7 @@ declare -A wants=(
 	[behaviour]="$counted --package util-linux"
 	[sleeping-writer]="--append slub_debug=FZPU --count-instructions --disk u=96M,none,1M/s
 		-- 2 cgroup controller task module astray/cgroup astray/controller astray/task astray/module"
-	[stacked]="$counted --package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver nfsd --driver nfsv4"
+	[stacked]="$counted --package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver ext4 --driver nfsd --driver nfsv4"
 )
 declare -A speed=([contract]=8M/s [sleeping-writer]=1M/s)
 tests=(oracle files lifecycle contract hierarchy storm oom sleeping-writer behaviour stacked)
@@ -66,12 +66,12 @@ file() { # TEST KERNEL FILESYSTEM: where its result is
 }
 
 run() { # TEST KERNEL FILESYSTEM
-	local out options arguments=
+	local out options arguments= alone=
 	out=$(file "$@")
 	if is_scenario "$1"; then
 		# ceiling's guests take 10 GiB: one at a time
-		flock "$results/$([ "$1" = ceiling ] && echo memory || basename "$out").lock" \
-			$weir run "scenarios/$1.toml" --kernel "$2" --count-instructions --markdown \
+		[ "$1" != ceiling ] || alone="flock $results/memory.lock"
+		$alone $weir run "scenarios/$1.toml" --kernel "$2" --count-instructions --markdown \
 			>"$out.new" 2>"$out.log" </dev/null && echo "# exit 0" >>"$out.new" || echo "# exit $?" >>"$out.new"
 	else
 		options=${wants[$1]%%--\ *}

@@ -12,6 +12,8 @@ stack() {
 
 stack_loop() {
 	modprobe loop || return 1
+	# a module on generic kernels, which nothing has loaded below another filesystem
+	grep -qw ext4 /proc/filesystems || modprobe ext4 || return 1
 	truncate -s 512M "$1/image"
 	mkfs.ext4 -q -F "$1/image"
 	loop=$(losetup -f)
