@@ -68,8 +68,8 @@ on_each_kernel! {
     pauses_have_a_decider: "events.sh", &["--disk", "d=1G,ext4,8M/s"], &[];
     counts_are_exact: "counts.sh", &["--disk", "d=1G,ext4", "--disk", "x=1G,xfs", "--disk", "f=1G,vfat"], &[];
     what_does_not_fit_is_named: "refusals.sh", &["--make", "WEIR_FAULTS=y"], &[];
-    faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
     |
+    faults_leave_shared_state_alone: "contract.sh", &["--make", "WEIR_FAULTS=y", "--disk", "d=1G,ext4,8M/s"], &[];
     floors_cover_subtrees: "subtree.sh", &["--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
     knobs_hold_where_they_should: "filesystems.sh", &["--disk", EXT4, "--disk", "x=1G,xfs,32M/s",
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
