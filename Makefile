@@ -13,7 +13,13 @@ KIND ?= kasan
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-BINARY := $(TARGET)/x86_64-unknown-linux-gnu/release/weir
+# What is built for: FOR=amd64 or arm64, by Debian's names; this machine if it is not said.
+MACHINE_amd64 := x86_64
+MACHINE_arm64 := aarch64
+MACHINE := $(if $(FOR),$(MACHINE_$(FOR)),$(shell uname -m))
+$(if $(MACHINE),,$(error FOR is amd64 or arm64, not `$(FOR)`))
+export CARGO_BUILD_TARGET := $(MACHINE)-unknown-linux-gnu
+BINARY := $(TARGET)/$(CARGO_BUILD_TARGET)/release/weir
 DEB_DIR := $(abspath $(TARGET)/deb)
 # What tests of Kubernetes' runtime take into their guest, and how Go makes it: static, so that it
 # runs in an image with nothing else.
@@ -55,7 +61,7 @@ kmod: ## build the module for the running kernel, or for KDIR=...
 	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
 	$(MAKE) -C kmod KDIR=$(KDIR) modules
 
-test: setup ## check format and lints, run every test, guests included (10 minutes on two cores)
+test: setup ## check format and lints, run every test, guests included (12 minutes on two cores)
 	tools/test.sh
 
 test-quick: ## run every test that needs no guest
@@ -152,11 +158,12 @@ arm64: setup ## build the command for arm64 guests, --kernel debian:6.12:cloud:a
 proof-arm64: arm64 ## run the module's tests and the demo in arm64 guests (half an hour)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 arm64:: a_kernel_without_arguments
 
-deb: ## build Debian packages: weir, and weir-dkms with the module's source
+deb: ## build Debian packages: weir, and weir-dkms with the module's source (FOR=arm64: from here for arm64)
 	@tools/setup.sh deb
+	$(if $(filter-out $(shell uname -m),$(MACHINE)),@tools/setup.sh $(FOR))
 	rm -rf $(DEB_DIR)
 	mkdir -p $(DEB_DIR)
-	WEIR_DEB_DIR=$(DEB_DIR) debian/rules clean binary
+	WEIR_DEB_DIR=$(DEB_DIR) $(FOR:%=DEB_HOST_ARCH=%) debian/rules clean binary
 	debian/rules clean
 	lintian --quiet --allow-root --fail-on error,warning --suppress-tags $(UNANSWERED) $(DEB_DIR)/*.deb
 	@ls $(DEB_DIR)/*.deb
