@@ -168,6 +168,15 @@ deb: ## build Debian packages: weir, and weir-dkms with the module's source (FOR
 	lintian --quiet --allow-root --fail-on error,warning --suppress-tags $(UNANSWERED) $(DEB_DIR)/*.deb
 	@ls $(DEB_DIR)/*.deb
 
+test-dkms: ## have DKMS build the module in Debian 12 and 13 for each kernel, emulated for arm64 (an hour and a half; PLACES=trixie for less)
+	@tools/setup.sh deb
+	@tools/setup.sh dkms
+	rm -rf $(TARGET)/dkms
+	mkdir -p $(TARGET)/dkms
+	WEIR_DEB_DIR=$(abspath $(TARGET)/dkms) debian/rules clean binary-indep
+	debian/rules clean
+	tools/dkms.sh $(TARGET)/dkms/weir-dkms_$(VERSION)_all.deb $(TARGET)/dkms/logs $(PLACES)
+
 test-containers: setup deb ## real runtimes in a Debian guest that installs the packages (10 minutes)
 	@tools/setup.sh system
 	packaging/run.sh $(DEB_DIR)
@@ -232,4 +241,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: kernels arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: kernels arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

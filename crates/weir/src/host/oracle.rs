@@ -7,7 +7,7 @@
 //! open is said to be unknown.
 
 use super::doctor::sum_up;
-use super::requirements::{Check, REPORT, Verdict, fail, names, ok, sites, unknown};
+use super::requirements::{self, Check, REPORT, Verdict, fail, names, ok, sites, unknown};
 use anyhow::Result;
 use knobs::Knob;
 use lab::{Image, KernelFile};
@@ -196,20 +196,15 @@ fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -
     }
 }
 
-/// Does ftrace hand the arguments over? On x86-64 wherever there is BTF. On arm64 since "arm64:
-/// ftrace: move from REGS to ARGS" (6.2), which took this function away.
+/// Does ftrace hand the arguments over?
 fn ftrace_arguments(kernel: &Kernel) -> Check {
-    const NAME: &str = "ftrace args";
-    const BEFORE: &str = "ftrace_regs_caller";
-    match kernel.image.map(Image::is_arm64) {
-        Some(true) if kernel.has(BEFORE) == Some(true) => fail(
-            NAME,
-            "not handed to whom it calls: built without CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
-            "take a newer kernel; arm64 has it since 6.2",
-        ),
-        Some(_) => ok(NAME, "handed to whom it calls"),
+    match kernel.image {
+        Some(image) => {
+            let is_before = image.is_arm64() && kernel.has(requirements::REGS) == Some(true);
+            requirements::ftrace_arguments(is_before)
+        }
         None => unknown(
-            NAME,
+            "ftrace args",
             "not known from this file: whether ftrace hands arguments over",
             NAME_IMAGE,
         ),

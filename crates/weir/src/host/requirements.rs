@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What to do about a kernel that lacks what weir was made for.
-pub(super) const REPORT: &str = "none on this kernel: please report it with its configuration";
+pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested ones, and report this one with its configuration";
 
 /// What became of a requirement, or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -86,6 +86,7 @@ pub(super) fn examine(system: &System) -> Vec<Check> {
         functions(system),
         kprobes(system),
         ftrace(system),
+        ftrace_arguments(system.machine == "aarch64" && has_symbol(system, REGS)),
         ftrace_site(system),
         modules_allowed(system),
         signatures(system),
@@ -206,8 +207,11 @@ fn btf(system: &System) -> Check {
     )
 }
 
-fn symbols(system: &System) -> String {
-    system.text("proc/kallsyms").unwrap_or_default()
+fn has_symbol(system: &System, wanted: &str) -> bool {
+    let symbols = system.text("proc/kallsyms").unwrap_or_default();
+    symbols
+        .lines()
+        .any(|line| line.split_whitespace().nth(2) == Some(wanted))
 }
 
 fn functions(system: &System) -> Check {
@@ -269,16 +273,10 @@ fn kprobes(system: &System) -> Check {
             "sudo weir doctor",
         ),
         // debugfs, which could switch them off, need not be mounted.
-        Content::Missing
-            if symbols(system)
-                .lines()
-                .any(|l| l.ends_with(" register_kprobe")) =>
-        {
-            ok(
-                NAME,
-                "built in (whether they are switched off, debugfs would say: it is not mounted)",
-            )
-        }
+        Content::Missing if has_symbol(system, "register_kprobe") => ok(
+            NAME,
+            "built in (whether they are switched off, debugfs would say: it is not mounted)",
+        ),
         Content::Missing => fail(
             NAME,
             "not in this kernel",
@@ -300,6 +298,23 @@ fn ftrace(system: &System) -> Check {
             NAME,
             "not in this kernel",
             "run a kernel built with CONFIG_FUNCTION_TRACER",
+        ),
+    }
+}
+
+/// What an arm64 kernel has whose ftrace hands no arguments over: "arm64: ftrace: move from REGS to
+/// ARGS" (6.2) took it away.
+pub(super) const REGS: &str = "ftrace_regs_caller";
+
+/// Does ftrace hand the arguments over? On x86-64 wherever there is BTF.
+pub(super) fn ftrace_arguments(is_before: bool) -> Check {
+    const NAME: &str = "ftrace args";
+    match is_before {
+        false => ok(NAME, "handed to whom it calls"),
+        true => fail(
+            NAME,
+            "not handed to whom it calls: built without CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
+            "take a newer kernel, on Debian 12 that of linux-image-6.12-arm64; arm64 has it since 6.2",
         ),
     }
 }

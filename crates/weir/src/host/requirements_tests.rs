@@ -128,7 +128,7 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
         Some("a\ndomain_dirty_limits\n"),
         Fail,
         "balance_dirty_pages cannot be traced",
-        "none on this kernel: please report it with its configuration",
+        "boot another kernel, docs/support.md has tested ones, and report this one with its configuration",
     );
     broken(
         "sys/kernel/tracing/available_filter_functions",
@@ -194,7 +194,30 @@ fn functions_the_compiler_changed_are_told_apart_from_absent_ones() {
         Verdict::Fail,
         "missing: cgroup_rm_cftypes (inlined or not in this kernel), \
          balance_dirty_pages (the compiler made it balance_dirty_pages.isra.0)",
-        "none on this kernel: please report it with its configuration",
+        "boot another kernel, docs/support.md has tested ones, and report this one with its configuration",
+    );
+}
+
+#[test]
+fn ftrace_of_an_old_arm64_kernel_hands_no_arguments_over() {
+    let dir = healthy();
+    let symbols = fs::read_to_string(dir.path().join("proc/kallsyms")).expect("read");
+    let symbols = format!("{symbols}0000000000000000 T ftrace_regs_caller\n");
+    write(dir.path(), "proc/kallsyms", &symbols);
+    let mut system = System::at(dir.path(), RELEASE);
+    assert_eq!(
+        sum_up(&examine(&system)),
+        Verdict::Ok,
+        "x86-64 has the function, too"
+    );
+    system.machine = "aarch64".into();
+    let checks = examine(&system);
+    assert_eq!(sum_up(&checks), Verdict::Fail);
+    let said = text(RELEASE, &checks);
+    assert!(said.contains("FAIL  ftrace args"), "{said}");
+    assert!(
+        said.contains("-> take a newer kernel, on Debian 12 that of linux-image-6.12-arm64;"),
+        "{said}"
     );
 }
 

@@ -10,6 +10,8 @@ pub struct System {
     root: PathBuf,
     /// Release of the running kernel (`uname -r`).
     pub release: String,
+    /// Its architecture (`uname -m`).
+    pub machine: String,
     /// Whether the asker is root.
     pub is_root: bool,
 }
@@ -27,13 +29,12 @@ pub enum Content {
 impl System {
     /// The machine this runs on.
     pub fn here() -> anyhow::Result<System> {
-        let release = nix::sys::utsname::uname()?
-            .release()
-            .to_string_lossy()
-            .into_owned();
+        let names = nix::sys::utsname::uname()?;
+        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
         Ok(System {
             root: "/".into(),
-            release,
+            release: text(names.release()),
+            machine: text(names.machine()),
             is_root: nix::unistd::geteuid().is_root(),
         })
     }
@@ -44,6 +45,7 @@ impl System {
         System {
             root: root.into(),
             release: release.into(),
+            machine: "x86_64".into(),
             is_root: true,
         }
     }
