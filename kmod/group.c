@@ -36,8 +36,12 @@ DEFINE_SPINLOCK(weir_lock);
 unsigned int weir_group_count;
 unsigned int weir_knob_count;
 
-/* Every group, the one whose recount is longest ago first. */
-static LIST_HEAD(all_groups);
+/*
+ * Every group, the one that a recount saw longest ago first: those that held pages
+ * below a floor then, and the others.
+ */
+static LIST_HEAD(holders);
+static LIST_HEAD(others);
 LIST_HEAD(weir_floors);
 
 /* Cgroups without a group whose tasks dirty pages; referenced. */
@@ -138,7 +142,7 @@ static void insert(struct weir_group *group)
 	group->parent = weir_group_find(group->css->parent);
 	if (group->parent)
 		group->parent->children++;
-	list_add_tail(&group->all, &all_groups);
+	list_add_tail(&group->all, &others);
 	hash_add_rcu(groups, &group->node, (unsigned long)group->css);
 	WRITE_ONCE(weir_group_count, weir_group_count + 1);
 	weir_beat_start();
@@ -510,57 +514,77 @@ static bool is_floored(struct weir_group *group, u32 *spent)
 }
 
 /*
+ * Count the groups of @list that hold pages below a floor, for about @budget reads or
+ * once, and put each where it belongs; returns what that took.  Under weir_lock.
+ */
+static u32 recount_some(struct list_head *list, u32 budget)
+{
+	struct weir_group *group, *last;
+	struct weir_counts own;
+	u32 spent = 0;
+	bool holds;
+
+	if (list_empty(list))
+		return 0;
+	last = list_last_entry(list, struct weir_group, all);
+	do {
+		group = list_first_entry(list, struct weir_group, all);
+		/* a pass may be half way through telling: who was a holder is counted */
+		holds = list == &holders ||
+			READ_ONCE(group->told.dirty) +
+				READ_ONCE(group->told.writeback);
+		holds = holds && is_floored(group, &spent);
+		spent += SKIP_COST;
+		if (holds) {
+			own = weir_tree_update(group);
+			holds = own.dirty + own.writeback;
+			spent += VISIT_COST + weir_count_cost();
+		}
+		list_move_tail(&group->all, holds ? &holders : &others);
+	} while (group != last && spent < budget);
+	return spent;
+}
+
+/*
  * Count anew what floors cover, for about @budget reads, going on where the last
- * call stopped.  A group that held nothing then is passed over: it is counted
- * by its tasks' passes.  The lock is held for CHUNK_READS reads at a time.
+ * call stopped.  A group that held nothing is counted by its tasks' passes; a quarter
+ * of the budget, and what holders leave of theirs, is for finding those that hold
+ * something since.  So holders do not wait for cgroups without pages.  weir_lock is
+ * held for as long.
  */
 void weir_groups_recount(u32 budget)
 {
-	struct weir_group *group;
-	unsigned int left;
-	u32 spent = 0, chunk = 0;
+	u32 spent;
 
 	spin_lock(&weir_lock);
-	for (left = weir_group_count; left && !list_empty(&all_groups); left--) {
-		group = list_first_entry(&all_groups, struct weir_group, all);
-		list_move_tail(&group->all, &all_groups);
-		chunk += SKIP_COST;
-		if (READ_ONCE(group->told.dirty) + READ_ONCE(group->told.writeback) &&
-		    is_floored(group, &chunk)) {
-			weir_tree_update(group);
-			chunk += VISIT_COST + weir_count_cost();
-		}
-		if (chunk < CHUNK_READS)
-			continue;
-		spent += chunk;
-		chunk = 0;
-		if (spent >= budget)
-			break;
-		spin_unlock(&weir_lock);
-		cond_resched();
-		spin_lock(&weir_lock);
-	}
+	spent = recount_some(&holders, budget / 4 * 3);
+	recount_some(&others, budget - min(spent, budget));
 	spin_unlock(&weir_lock);
 }
 
 /*
  * Forget all cgroups, children before their parents.  Nothing is hooked, nobody
- * recounts: the list is read without the lock.
+ * recounts: the lists are read without the lock.
  */
 void weir_groups_drop_all(void)
 {
-	struct weir_group *group, *next;
+	struct weir_group *group, *parent;
 
 	weir_groups_rest();
 	weir_groups_stay();
-	while (!list_empty(&all_groups)) {
-		list_for_each_entry_safe_reverse(group, next, &all_groups, all) {
-			spin_lock(&weir_lock);
-			if (!group->children)
-				drop(group);
-			spin_unlock(&weir_lock);
-			cond_resched();
+	list_splice_tail_init(&holders, &others);
+	while (!list_empty(&others)) {
+		group = list_first_entry(&others, struct weir_group, all);
+		spin_lock(&weir_lock);
+		/* one that has children goes with the last of them */
+		list_move_tail(&group->all, &others);
+		while (group && !group->children) {
+			parent = group->parent;
+			drop(group);
+			group = parent;
 		}
+		spin_unlock(&weir_lock);
+		cond_resched();
 	}
 }
 

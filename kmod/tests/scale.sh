@@ -3,7 +3,8 @@
 # removed while they held a cached page, one of EVERY a dirty one.
 # Wants --count-instructions, one CPU, /scale (scale.c) and disks "d" of ext4 and "v" of vfat; --possible-cpus
 # says over how many CPUs a sum goes.  Prints "scale POSSIBLE LIVE GONE WHEN PER_SECOND LONGEST TURNS",
-# instructions, of which a second of a CPU has 1,000,000,000 here.
+# instructions, of which a second of a CPU has 1,000,000,000 here, and "scale-seen POSSIBLE LIVE GONE
+# MS", how long a floor's room is not seen that became free without a pass.
 # A floor, a ceiling and a weight are set on ancestors.  The times are those of weir's work items, by
 # the kernel's workqueue events.
 . /tap.sh
@@ -97,9 +98,43 @@ holds 5 setting-out
 sleep 20
 cat /sys/kernel/weir/groups | sed 's/^/# groups: /'
 holds 5 beat
-# the dirty pages are beyond the background limit: floors are counted anew 50 times a second
+# the dirty pages are beyond the background limit: floors are counted anew
 echo 4096 >/proc/sys/vm/dirty_background_bytes
 holds 5 recount
+
+unused() {
+	cat /sys/kernel/weir/unused_bytes
+}
+# seen_after FILE: what no pass tells: pages below a floor are truncated; in ms, until they are not
+# counted any more
+seen_after() {
+	before=$(unused)
+	from=$(cut -d' ' -f1 /proc/uptime)
+	: >"$1"
+	for _ in $(seq 1000); do
+		[ "$(unused)" -lt $((before + 3 * 1048576)) ] || break
+		usleep 5000
+	done
+	echo "$from $(cut -d' ' -f1 /proc/uptime)" | awk '{ print int(($2 - $1) * 1000 + 0.5) }'
+}
+mkdir fresh
+echo 8M >fresh/memory.dirty_min
+longest=0
+for try in 1 2 3 4 5 6 7 8 9 10; do
+	clean=$(unused)
+	# below the background limit no flusher takes them, nor ext4 those of a new file
+	echo 536870912 >/proc/sys/vm/dirty_background_bytes
+	in_cgroup fresh dd if=/dev/zero of=/mnt/d/fresh.$try bs=64k count=80 2>/dev/null
+	echo 4096 >/proc/sys/vm/dirty_background_bytes
+	sleep 2
+	held=$((clean - $(unused)))
+	# of 5; the kernel's counts of a cgroup may be late by some pages of each CPU
+	[ $held -ge $((4 * 1048576)) ] || ok "try $try: 4 MiB are held below the floor ($held)" false
+	took=$(seen_after /mnt/d/fresh.$try)
+	echo "scale-seen $cpus $live $gone $took"
+	[ "$took" -le "$longest" ] || longest=$took
+done
+ok "a floor's room is seen in time, in ms" between 0 "$longest" "${SEEN:-300}"
 echo "# dirty: $(awk '/^nr_dirty /{ print $2 }' /proc/vmstat) pages"
 echo 536870912 >/proc/sys/vm/dirty_background_bytes
 ok "unloads" rmmod weir

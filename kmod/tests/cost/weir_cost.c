@@ -2,8 +2,8 @@
 /*
  * Counts the instructions that buffered writes take, for cost.sh.
  *
- * In a guest that counts instructions (weir exec --count-instructions) the time
- * stamp counter does.  Loading this module writes 4 KiB at a time over a
+ * In a guest that counts instructions (weir exec --count-instructions) its clock
+ * does: an instruction takes a nanosecond.  Loading this module writes 4 KiB at a time over a
  * file that is cached and clean, as the task that loads it, and notes the
  * counter before and after each write.  When a task looks in at the throttle is
  * up to its nr_dirtied_pause, so three rounds are made:
@@ -25,7 +25,12 @@
 #include <linux/sched.h>
 #include <linux/sort.h>
 #include <linux/vmalloc.h>
+#ifdef CONFIG_X86
 #include <asm/msr.h>
+#include <asm/tsc.h>
+#else
+#include <asm/sysreg.h>
+#endif
 
 enum look { NEVER, ALWAYS, STOCK };
 
@@ -46,6 +51,17 @@ static unsigned long others;
 module_param(others, ulong, 0444);
 
 static char page[PAGE_SIZE];
+
+/* Instructions since the guest began. */
+static u64 instructions(void)
+{
+#ifdef CONFIG_X86
+	return rdtsc_ordered();
+#else
+	isb();
+	return read_sysreg(cntvct_el0) * (NSEC_PER_SEC / read_sysreg(cntfrq_el0));
+#endif
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -68,9 +84,9 @@ static int round(struct file *to, enum look look, u64 *took)
 
 		if (look != STOCK)
 			current->nr_dirtied_pause = look == ALWAYS ? 1 : INT_MAX;
-		start = rdtsc_ordered();
+		start = instructions();
 		wrote = kernel_write(to, page, PAGE_SIZE, &at);
-		took[i] = rdtsc_ordered() - start;
+		took[i] = instructions() - start;
 		if (wrote != PAGE_SIZE)
 			err = wrote < 0 ? wrote : -ENOSPC;
 		/* each write dirties a page; a pass takes them off the task */
@@ -92,13 +108,12 @@ static unsigned long median(u64 *took)
 
 static unsigned long spin(void)
 {
-	/* an instruction takes a nanosecond */
 	u64 wanted = (u64)spin_ms * NSEC_PER_MSEC;
-	u64 start = rdtsc_ordered(), before = start, now = start, theirs = 0;
+	u64 start = instructions(), before = start, now = start, theirs = 0;
 
 	while (now - start < wanted) {
 		cond_resched();
-		now = rdtsc_ordered();
+		now = instructions();
 		if (now - before > TURN_MAX)
 			theirs += now - before;
 		before = now;

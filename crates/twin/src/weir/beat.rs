@@ -2,7 +2,7 @@
 //! What the module does by the clock: five times a second ratios and floors are evaluated and the
 //! drain is measured, fifty times a second the holders of floors are counted while the host is
 //! above its background level. The module spreads that over several turns where there are more than
-//! a hundred of them; here all are counted in one.
+//! eighty; here all are counted in one.
 
 use super::Hooks;
 use crate::sim::Event;
