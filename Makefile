@@ -163,7 +163,7 @@ deb: ## build Debian packages: weir, and weir-dkms with the module's source (FOR
 	$(if $(filter-out $(shell uname -m),$(MACHINE)),@tools/setup.sh $(FOR))
 	rm -rf $(DEB_DIR)
 	mkdir -p $(DEB_DIR)
-	WEIR_DEB_DIR=$(DEB_DIR) $(FOR:%=DEB_HOST_ARCH=%) debian/rules clean binary
+	WEIR_DEB_DIR=$(DEB_DIR) $(FOR:%=dpkg-architecture -a% -f -c) debian/rules clean binary
 	debian/rules clean
 	lintian --quiet --allow-root --fail-on error,warning --suppress-tags $(UNANSWERED) $(DEB_DIR)/*.deb
 	@ls $(DEB_DIR)/*.deb
