@@ -130,7 +130,7 @@ chaos: setup debug-kernel ## half an hour of everything at once on the debug ker
 hostile: setup debug-kernel ## play an unprivileged tenant for ten minutes, and remove what 50 writers sleep on, on the debug kernels and poisoned ones (hours)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 hostile_tenant fifty_writers neighbour_notices
 
-cost: setup ## count the instructions weir adds, and write docs/cost.md
+cost: setup arm64 ## count the instructions weir adds, and write docs/cost.md
 	tools/cost.sh
 
 record-cost: setup build ## count the instructions that weir record adds to what a thousand writers do (some minutes, with nothing beside it)

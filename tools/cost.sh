@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Counts what weir adds to writes, in instructions, and writes docs/cost.md.
-#   tools/cost.sh           counts on Debian's 6.12, which takes some minutes
+#   tools/cost.sh           counts on Debian's 6.12, and less of it on each other series: half an hour
 #   tools/cost.sh LINES     takes what cost.sh printed in guests before
+# The lines of other series come last, those of a kernel after a line "# on KERNEL".
 set -eu
 lines=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
+series="debian:6.1 debian:6.12 debian:7.2 debian:7.3 debian:7.3:rt debian:6.12:arm64 debian:7.3:arm64"
 
 if [ -z "$lines" ]; then
-	lines=$(mktemp)
-	trap 'rm -f "$lines"' EXIT
+	# stays: what a failed run has counted is not lost
+	mkdir -p target/cost
+	lines=target/cost/lines
 	echo "# weir $(git rev-parse --short HEAD)" >"$lines"
 	for cpus in 1 8; do
 		# a status of its own: in a pipe it would be lost
@@ -22,6 +25,13 @@ if [ -z "$lines" ]; then
 		--env ONLY="floor-here ceiling-here weight-here" \
 		--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
 		kmod/tests/cost.sh 1 1000 >>"$lines"
+	for kernel in $series; do
+		echo "# on $kernel" >>"$lines"
+		./weir exec --kernel "$kernel" --cpus 1 --timeout 30m --count-instructions \
+			--env ONLY="floors-elsewhere floor-here ceiling-here weight-here" \
+			--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
+			kmod/tests/cost.sh 1 >>"$lines"
+	done
 fi
 
 table() {
@@ -40,6 +50,7 @@ table() {
 		if (key == "ceilings-above") return "ceilings on the writer'\''s cgroup and all above it"
 		return "unloaded again"
 	}
+	/^# on / { exit }
 	$1 != "cost" { next }
 	{ cpus = $2; groups = $3; depth = $4; key = $5; never = $6; pass = $7 - $6; share = $8 / $9; others = $10 }
 	key == "absent" {
@@ -85,6 +96,23 @@ table() {
 	}' "$lines"
 }
 
+# A row for each series: what a write and a pass take, and what is added to them.
+by_series() {
+	echo "|kernel|write|pass|no knob: write|pass|floors on others: pass|own floor: pass|own ceiling: pass|own weight: pass|"
+	echo "|---|---|---|---|---|---|---|---|---|"
+	awk '
+	function row() {
+		if (kernel)
+			printf "|%s|%d|%d|%+d|%+d|%+d|%+d|%+d|%+d|\n", kernel, write["absent"], pass["absent"], \
+				write["idle"] - write["absent"], added("idle"), added("floors-elsewhere"), \
+				added("floor-here"), added("ceiling-here"), added("weight-here")
+	}
+	function added(where) { return pass[where] - pass["absent"] }
+	/^# on / { row(); kernel = $3; sub(/^debian:/, "", kernel); next }
+	kernel && $1 == "cost" && $4 == 1 { write[$5] = $6; pass[$5] = $7 - $6 }
+	END { row() }' "$lines"
+}
+
 worst=0
 {
 	cat <<END
@@ -117,6 +145,15 @@ more are possible; `make cost` fails where it is more than twice as much.
 
 END
 	table possible || worst=1
+	cat <<'END'
+
+## Series and architectures
+
+One CPU, depth 1, one other cgroup. Instructions of a write and of a pass without weir, then what
+weir adds.
+
+END
+	by_series
 	cat <<'END'
 
 ## What grows, and with what
