@@ -141,6 +141,10 @@ debug-kernel: ## build the kernel that --kernel debug boots, with KASAN, lockdep
 	@tools/setup.sh debug-kernel
 	cargo run --locked --package lab --example debug-kernel -- $(KIND)
 
+refused: setup ## hold the oracle against the module on small kernels built to be refused, one without ftrace among them (an hour and a half on a busy machine)
+	@tools/setup.sh debug-kernel
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 refused::
+
 reservation: setup ## hold the host's limit with floors that fill it, every case five times (two hours)
 	tools/reservation.sh
 
@@ -241,4 +245,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: kernels arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -159,8 +159,9 @@ fn forms(names: &Names, end: usize) -> Vec<Form> {
 
 impl Form {
     fn addresses(&self, image: &[u8], count: usize, segments: &[Segment]) -> Option<Vec<u64>> {
+        // Zeros where no base is would make sense of zeros: x86's per-CPU data has a segment at 0.
         let base = match self.base {
-            Some(at) => Some(u64_at(image, at)?),
+            Some(at) => Some(u64_at(image, at).filter(|base| *base != 0)?),
             None => None,
         };
         let places = (0..count).map(|i| self.offsets + 4 * i);

@@ -124,6 +124,25 @@ fn names_and_addresses_are_found_in_all_forms() {
     }
 }
 
+/// As in a kernel without BTF, which has little before its names.
+#[test]
+fn zeros_before_the_names_are_no_offsets() {
+    let zeros = vec![0; (4 * NAMES + 8).next_multiple_of(4096)];
+    let table = image(Last {
+        absolute_percpu: true,
+    });
+    // Without what is before them there.
+    let image = [&zeros, &table[24..]].concat();
+    let percpu = Segment {
+        offset: 0,
+        address: 0,
+        len: 8,
+    };
+    let segments: Vec<Segment> = [percpu].into_iter().chain(whole(&image)).collect();
+    let found = find(&image, &segments).expect("found");
+    assert_eq!(found["fun1"], Some(BASE + 16));
+}
+
 #[test]
 fn what_does_not_fit_is_not_found() {
     let image = image(Last {

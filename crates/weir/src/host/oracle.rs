@@ -19,6 +19,11 @@ use std::path::Path;
 /// What to do about what BTF does not tell.
 const NAME_IMAGE: &str = "name the kernel's vmlinuz or its package instead";
 
+/// A function of dynamic ftrace.
+const FTRACE: &str = "ftrace_set_filter_ip";
+/// What to do about a kernel without it.
+const TAKE_FTRACE: &str = "take a kernel built with CONFIG_DYNAMIC_FTRACE";
+
 /// The kernel's release, or `of unknown release`, and what was found.
 pub(super) fn examine(path: &Path) -> Result<(String, Vec<Check>)> {
     let file = KernelFile::open(path)?;
@@ -90,12 +95,7 @@ fn judge(file: &KernelFile) -> Vec<Check> {
     }));
     checks.extend([
         built_in(&kernel, "kprobes", "register_kprobe", "CONFIG_KPROBES"),
-        built_in(
-            &kernel,
-            "ftrace",
-            "ftrace_set_filter_ip",
-            "CONFIG_DYNAMIC_FTRACE",
-        ),
+        built_in(&kernel, "ftrace", FTRACE, "CONFIG_DYNAMIC_FTRACE"),
         ftrace_arguments(&kernel),
         ftrace_sites(&kernel),
         built_in(
@@ -198,13 +198,18 @@ fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -
 
 /// Does ftrace hand the arguments over?
 fn ftrace_arguments(kernel: &Kernel) -> Check {
+    const NAME: &str = "ftrace args";
+    if kernel.has(FTRACE) == Some(false) {
+        let seen = "not handed over: this kernel has no ftrace";
+        return fail(NAME, seen, TAKE_FTRACE);
+    }
     match kernel.image {
         Some(image) => {
             let is_before = image.is_arm64() && kernel.has(requirements::REGS) == Some(true);
             requirements::ftrace_arguments(is_before)
         }
         None => unknown(
-            "ftrace args",
+            NAME,
             "not known from this file: whether ftrace hands arguments over",
             NAME_IMAGE,
         ),
@@ -212,6 +217,9 @@ fn ftrace_arguments(kernel: &Kernel) -> Check {
 }
 
 fn ftrace_sites(kernel: &Kernel) -> Check {
+    if kernel.has(FTRACE) == Some(false) {
+        return fail("probe site", "none: this kernel has no ftrace", TAKE_FTRACE);
+    }
     let site = |function: &str| kernel.image?.has_ftrace_site(function);
     let hooked = needs::functions().filter(|function| function.how == needs::Use::Hooked);
     // Of a function without a symbol, the line about functions tells.

@@ -43,6 +43,19 @@ fn what_is_no_btf_is_not_taken_for_it() {
 }
 
 #[test]
+fn a_kernel_without_ftrace_fails_in_all_that_takes_it() {
+    let kernel = Kernel {
+        image: None,
+        btf: None,
+        symbols: Some(BTreeSet::from(["balance_dirty_pages"])),
+    };
+    for check in [ftrace_arguments(&kernel), ftrace_sites(&kernel)] {
+        assert_eq!(check.verdict, Verdict::Fail, "{}", check.name);
+        assert!(check.seen.ends_with("this kernel has no ftrace"));
+    }
+}
+
+#[test]
 fn misfits_are_told_in_words() {
     let need = |kind, fit| Need {
         kind,

@@ -12,6 +12,7 @@ mod lab;
 mod module;
 mod oracle;
 mod proof;
+mod refused;
 mod rt;
 mod run;
 mod scale;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The exit status of `weir doctor --btf`, and what it says.
-fn judged(file: &Path) -> (Option<i32>, String) {
+pub fn judged(file: &Path) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["doctor", "--btf"])
         .arg(file)
