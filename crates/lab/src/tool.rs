@@ -45,7 +45,7 @@ fn run(command: &mut Command) -> Result<Output> {
         } else {
             said
         };
-        bail!("{name} failed ({}):\n{}", output.status, tail(&said, 15));
+        bail!("{name} failed ({}):\n{}", output.status, quoted(&said));
     }
     Ok(output)
 }
@@ -72,6 +72,15 @@ pub fn missing(program: &str, error: std::io::Error) -> anyhow::Error {
     }
 }
 
+/// The last lines, and before them the first error: a compiler goes on after it.
+fn quoted(said: &str) -> String {
+    let last = tail(said, 15);
+    match said.lines().find(|line| line.contains("error: ")) {
+        Some(first) if !last.contains(first) => format!("{first}\n...\n{last}"),
+        _ => last,
+    }
+}
+
 /// The last `count` lines.
 pub fn tail(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
@@ -94,6 +103,15 @@ mod tests {
             error,
             "pahole is not on this machine: install it with `apt-get install pahole`"
         );
+    }
+
+    #[test]
+    fn the_first_error_is_quoted_however_much_follows() {
+        let many = "a.c:1: error: the cause\n".to_owned() + &"a.c:2: error: more\n".repeat(20);
+        let text = quoted(&many);
+        assert!(text.starts_with("a.c:1: error: the cause\n...\n"), "{text}");
+        assert_eq!(text.lines().count(), 17);
+        assert_eq!(quoted("error: all\nof it\n"), "error: all\nof it");
     }
 
     #[test]
