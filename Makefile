@@ -61,7 +61,7 @@ kmod: ## build the module for the running kernel, or for KDIR=...
 	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
 	$(MAKE) -C kmod KDIR=$(KDIR) modules
 
-test: setup ## check format and lints, run every test, guests included (12 minutes on two cores)
+test: setup ## check format and lints, run every test, guests included (a quarter of an hour on two idle cores)
 	tools/test.sh
 
 test-quick: ## run every test that needs no guest
@@ -172,7 +172,7 @@ deb: ## build Debian packages: weir, and weir-dkms with the module's source (FOR
 	lintian --quiet --allow-root --fail-on error,warning --suppress-tags $(UNANSWERED) $(DEB_DIR)/*.deb
 	@ls $(DEB_DIR)/*.deb
 
-test-dkms: ## have DKMS build the module in Debian 12 and 13 for each kernel, emulated for arm64 (an hour and a half; PLACES=trixie for less)
+test-dkms: ## have DKMS build the module in Debian 12 and 13 for each kernel (PLACES=bookworm:arm64 emulated)
 	@tools/setup.sh deb
 	@tools/setup.sh dkms
 	rm -rf $(TARGET)/dkms

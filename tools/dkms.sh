@@ -18,7 +18,8 @@ declare -A kernels=(
 	[bookworm:arm64]="-6.1:cloud 6.12:cloud"
 	[trixie:arm64]="6.12:cloud 7.3:cloud"
 )
-places=(bookworm trixie bookworm:arm64 trixie:arm64)
+# arm64 by name alone: for its programs the machine's own kernel must be told of qemu-user
+places=(bookworm trixie)
 weir=/root/weir # in a place: the package, this script, and what was found
 
 die() {
@@ -152,7 +153,7 @@ shift 2
 for place in "${places[@]}"; do
 	[ -n "${kernels[$place]-}" ] || die "no place called '$place'; known: ${!kernels[*]}"
 	case $place in
-	*:arm64) arch-test arm64 >/dev/null || die "arm64's programs do not run here: qemu-user-static and binfmt-support \
+	*:arm64) arch-test arm64 >/dev/null || die "arm64's programs do not run here: qemu-user-static, arch-test and binfmt-support \
 must be installed, and where no init does it, as root: \
 mount -t binfmt_misc none /proc/sys/fs/binfmt_misc && update-binfmts --enable qemu-aarch64" ;;
 	esac

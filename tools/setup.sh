@@ -7,7 +7,7 @@
 #   tools/setup.sh deb      also to build Debian packages
 #   tools/setup.sh pages    also to look at report pages in a browser
 #   tools/setup.sh system   also to make a Debian system for guests
-#   tools/setup.sh dkms     also to run dkms in Debian systems, arm64's included
+#   tools/setup.sh dkms     also to run dkms in Debian systems
 #   tools/setup.sh debug-kernel  also to build the debug kernel
 #   tools/setup.sh go       also to build weir-nri, where the distribution's Go is new enough
 #   tools/setup.sh arm64    also to build the command for arm64
@@ -74,9 +74,6 @@ system)
 	;;
 dkms)
 	need_program mmdebstrap mmdebstrap
-	need_program arch-test arch-test
-	need_program update-binfmts binfmt-support
-	need_package qemu-user-static
 	;;
 go)
 	need_program go golang-go
