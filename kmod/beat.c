@@ -63,6 +63,7 @@ static const char *reason(int err)
 	switch (err) {
 	case -EBUSY: return "a livepatch or another exclusive user of ftrace has";
 	case -ENODATA: return "kernel.ftrace_enabled=0 silences the hook of";
+	case -EOPNOTSUPP: return "this kernel's writers run an inlined copy of";
 	default: return "a hook does not work on";
 	}
 }

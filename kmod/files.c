@@ -20,6 +20,8 @@
  *   ENODATA     hooks have no effect: kernel.ftrace_enabled is 0
  *   EAGAIN      hooks could not be placed at the moment; write again
  *   EPROTO      hooks see other limits than the kernel reports
+ *   EOPNOTSUPP  the limits of writers' passes do not come by the hook, as passes
+ *               that had begun showed
  *   EINTR       the writer was killed
  *
  * A write evaluates its own cgroup; what follows for others comes with the next

@@ -228,9 +228,11 @@ void weir_limits(void *dtc)
 	if (wb) {
 		seen = weir_events_seen();
 		if (seen) {
-			seen->limits = true;
-			/* each begins with the global domain */
-			seen->looks += !POINTER(dtc, gdtc);
+			/* each look of the kernel begins with the global domain */
+			if (POINTER(dtc, gdtc))
+				seen->memcg_limits = true;
+			else
+				seen->looks++;
 		}
 		if (READ_ONCE(weir_leaving)) {
 			if (seen)
@@ -273,7 +275,8 @@ void weir_limits_lowered(u64 limit)
 
 /*
  * Read the global limits and, when armed, prove by them that hooks work.
- * -ENODATA if weir_limits() did not run, -EPROTO if it saw other numbers.
+ * -ENODATA if weir_limits() did not run, -EPROTO if it saw other numbers, -EOPNOTSUPP
+ * if passes of writers do not come by it.
  */
 int weir_limits_prove(u64 *thresh, u64 *bg_thresh)
 {
@@ -289,6 +292,7 @@ int weir_limits_prove(u64 *thresh, u64 *bg_thresh)
 		return 0;
 	if (!proof.seen)
 		return -ENODATA;
-	return proof.thresh == limit && proof.bg_thresh == background ?
-	       0 : -EPROTO;
+	if (proof.thresh != limit || proof.bg_thresh != background)
+		return -EPROTO;
+	return weir_passes_bypass() ? -EOPNOTSUPP : 0;
 }

@@ -24,8 +24,12 @@
 #include <linux/sched.h>
 #include <linux/writeback.h>
 
-/* Passes that ran without their limits being seen by limits.c. */
+/* Passes that ran without their limits being seen by limits.c; was any cgroup's seen? */
 static atomic64_t unseen;
+static bool seen_once;
+
+/* As many passes unseen, and none seen, are no coincidence. */
+#define BYPASS_PASSES	16
 
 /* Start background writeback if it is due. */
 void weir_wake_flusher(struct bdi_writeback *wb)
@@ -159,6 +163,18 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 	shorten_poll(group, css);
 }
 
+/* A pass is over: did the limits of each of its domains come by limits.c? */
+static void note_limits(const struct weir_seen *seen)
+{
+	bool missed = !seen->looks || (!seen->memcg_limits && seen->css->parent);
+
+	/* the root's says nothing of cgroups' */
+	if (!missed && seen->memcg_limits && !READ_ONCE(seen_once))
+		WRITE_ONCE(seen_once, true);
+	if (missed && !seen->unwatched && weir_hooks_armed())
+		atomic64_inc(&unseen);
+}
+
 /* The kernel's function; its task is listed, so that it can be let go. */
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
@@ -184,8 +200,7 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	if (seen->released)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
 						  seen->released_poll);
-	if (!seen->unwatched && !seen->limits && weir_hooks_armed())
-		atomic64_inc(&unseen);
+	note_limits(seen);
 	return ret;
 }
 
@@ -232,4 +247,15 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 u64 weir_passes_unseen(void)
 {
 	return atomic64_read(&unseen);
+}
+
+/*
+ * Do writers run a copy of the hooked function, which weir never sees?  A compiler may
+ * inline it into one caller, or one call of it, and keep it for others, which prove the
+ * hook.  Taken back with the first pass that is seen: those that are on their way when
+ * kernel.ftrace_enabled becomes 0 look the same.
+ */
+bool weir_passes_bypass(void)
+{
+	return atomic64_read(&unseen) >= BYPASS_PASSES && !READ_ONCE(seen_once);
 }

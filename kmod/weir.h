@@ -305,8 +305,9 @@ struct weir_seen {
 	bool unwatched;			/* weir does not act: nothing is counted */
 	bool counted;			/* its path's sums, at counted_switches */
 	unsigned long counted_switches;
-	bool limits;			/* came by limits.c */
-	u32 looks;			/* of the kernel at both domains, in this pass */
+	/* came by limits.c, in this pass */
+	u32 looks;			/* the global domain */
+	bool memcg_limits;		/* the cgroup's */
 	bool released;			/* by a floor, in this look of the kernel */
 	u64 released_poll;
 	u64 past_ns;			/* waited past the kernel's pass, for a ceiling */
@@ -466,6 +467,7 @@ void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *se
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	      unsigned int flags);
 u64 weir_passes_unseen(void);
+bool weir_passes_bypass(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
 
 /* beat.c: arming by need, heartbeat, floors evaluated live */

@@ -17,7 +17,7 @@ const AT_LOAD: [&str; 6] = [
 ];
 
 /// Returned by the others at load, or to a writer of data.
-const NOT_BY_A_WRITE: [&str; 3] = ["EEXIST", "ENOENT", "EOPNOTSUPP"];
+const NOT_BY_A_WRITE: [&str; 2] = ["EEXIST", "ENOENT"];
 
 /// Returned by the kernel's functions that a write calls: no name in the module's sources.
 const BY_THE_KERNEL: [&str; 1] = ["EAGAIN"];
