@@ -12,7 +12,7 @@
 #include <linux/ftrace.h>
 
 #ifndef CONFIG_DYNAMIC_FTRACE_WITH_ARGS
-#error "weir needs CONFIG_DYNAMIC_FTRACE_WITH_ARGS: arm64 has it since Linux 6.2"
+#error "weir needs CONFIG_DYNAMIC_FTRACE_WITH_ARGS: CONFIG_FUNCTION_TRACER brings it on x86-64, and on arm64 since Linux 6.2"
 #endif
 
 #ifdef WEIR_HAS_FTRACE_REGS_GET_ARGUMENT
