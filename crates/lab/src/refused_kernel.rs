@@ -33,6 +33,8 @@ pub enum Variant {
     AsItIs,
     /// `domain_dirty_limits()` is there, but writers run an inlined copy of it.
     HalfInlined,
+    /// As [`HalfInlined`](Self::HalfInlined), but for a cgroup's domain alone.
+    MemcgInlined,
     /// `domain_dirty_limits()` has no symbol: every caller has a copy.
     Inlined,
     /// `domain_dirty_limits()` takes a second argument.
@@ -91,26 +93,36 @@ const ANOTHER_TRACEPOINT: &[Edit] = &[Edit {
     to: "\t\t unsigned int period,\n",
 }];
 
-const HALF_INLINED: &[Edit] = &[
-    Edit {
-        file: LIMITS,
-        from: DEFINITION,
-        to: "\nstatic __always_inline void copied_limits(struct dirty_throttle_control *dtc)\n{\n",
-    },
-    Edit {
-        file: LIMITS,
-        from: FIRST_CALLER,
-        to: "\nstatic __attribute__((__noipa__)) void\n\
-             domain_dirty_limits(struct dirty_throttle_control *dtc)\n\
-             {\n\tcopied_limits(dtc);\n}\n\n\
-             void global_dirty_limits(",
-    },
-    Edit {
-        file: LIMITS,
-        from: "domain_dirty_limits(dtc);\n\tdomain_dirty_freerun(",
-        to: "copied_limits(dtc);\n\tdomain_dirty_freerun(",
-    },
-];
+const HALF_INLINED: &[Edit] = &half_inlined("copied_limits(dtc);\n\tdomain_dirty_freerun(");
+
+const MEMCG_INLINED: &[Edit] = &half_inlined(
+    "if (mdtc_gdtc(dtc))\n\t\tcopied_limits(dtc);\n\telse\n\t\tdomain_dirty_limits(dtc);\n\t\
+     domain_dirty_freerun(",
+);
+
+/// The function stays, for readers; where writers call it, `call` may run its copy.
+const fn half_inlined(call: &'static str) -> [Edit; 3] {
+    [
+        Edit {
+            file: LIMITS,
+            from: DEFINITION,
+            to: "\nstatic __always_inline void copied_limits(struct dirty_throttle_control *dtc)\n{\n",
+        },
+        Edit {
+            file: LIMITS,
+            from: FIRST_CALLER,
+            to: "\nstatic __attribute__((__noipa__)) void\n\
+                 domain_dirty_limits(struct dirty_throttle_control *dtc)\n\
+                 {\n\tcopied_limits(dtc);\n}\n\n\
+                 void global_dirty_limits(",
+        },
+        Edit {
+            file: LIMITS,
+            from: "domain_dirty_limits(dtc);\n\tdomain_dirty_freerun(",
+            to: call,
+        },
+    ]
+}
 
 impl Variant {
     /// Its name, with which its release ends.
@@ -118,6 +130,7 @@ impl Variant {
         match self {
             Variant::AsItIs => "as-it-is",
             Variant::HalfInlined => "half-inlined",
+            Variant::MemcgInlined => "memcg-inlined",
             Variant::Inlined => "inlined",
             Variant::AnotherArgument => "another-argument",
             Variant::AnotherTracepoint => "another-tracepoint",
@@ -147,6 +160,7 @@ impl Variant {
     fn edits(self) -> &'static [Edit] {
         match self {
             Variant::HalfInlined => HALF_INLINED,
+            Variant::MemcgInlined => MEMCG_INLINED,
             Variant::Inlined => INLINED,
             Variant::AnotherArgument => ANOTHER_ARGUMENT,
             Variant::AnotherTracepoint => ANOTHER_TRACEPOINT,
@@ -217,9 +231,10 @@ mod tests {
     use super::*;
     use crate::kernel_source::asked_twice;
 
-    const ALL: [Variant; 7] = [
+    const ALL: [Variant; 8] = [
         Variant::AsItIs,
         Variant::HalfInlined,
+        Variant::MemcgInlined,
         Variant::Inlined,
         Variant::AnotherArgument,
         Variant::AnotherTracepoint,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # refused.sh refused WORDS: the module refuses this kernel in these words, and leaves nothing.
-# refused.sh loads all|none: it loads, and sees the limits of all of a writer's passes, or of none.
+# refused.sh loads all|none: it loads, and sees the limits of all of a writer's passes, or of none,
+# which it notices.
 # That wants a disk "d".
 . /tap.sh
 does=$1
@@ -45,6 +46,9 @@ if [ "$words" = all ]; then
 else
 	ok "their limits are missed, and that is counted" between 1 "$(missed)" 100000000
 	ok "the ceiling holds nobody" is "$held" 0
+	ok "the module says so" comes_to blind state
+	ok "and why" sh -c 'dmesg | grep -qF "writers run an inlined copy of domain_dirty_limits()"'
+	ok "what would not hold is refused" refuses a/memory.dirty_bytes 8M "not supported"
 fi
 echo max >a/memory.dirty_bytes
 ok "unloads" rmmod weir
