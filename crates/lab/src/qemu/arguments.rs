@@ -11,6 +11,9 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
+/// The frequency of a guest's time stamp counter while instructions are counted, one a nanosecond.
+const COUNTED_KHZ: u64 = 1_000_000;
+
 /// What QEMU is given as open descriptors, besides the initramfs.
 pub(super) struct Inherited<'a> {
     pub(super) images: &'a [File],
@@ -70,10 +73,11 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
     if arch == Arch::Arm64 {
         cpu += ",pauth-impdef=on";
     }
-    // Counting, a string instruction is one for each of its rounds: a page copied byte by byte
-    // would be 4,096. Without these two Linux and the C library copy by words.
+    // Counting, a string instruction is one for each of its rounds, and leaves translated code
+    // after each: a page set byte by byte would be 4,096. Without these Linux and the C library
+    // copy and clear by words.
     if arch == Arch::Amd64 && machine.count_instructions {
-        cpu += ",-erms,-fsrm";
+        cpu += ",-erms,-fsrm,-fsrs,-fzrm,-fsrc";
     }
     // While a kernel with KASAN identifies its CPU, it forgets for an instant that its page tables
     // have five levels, and reports whatever an interrupt reads then as a wild access.
@@ -113,11 +117,21 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
         Arch::Amd64 => append += " console=ttyS0 no_timer_check",
         Arch::Arm64 => append += " console=ttyAMA0",
     }
-    // Counting, the frequency is 1 GHz and the kernel finds it. reliable: nor need it compare the
-    // counter with a slower clock later, which a busy host distorts as much.
-    let has_tsc = arch == Arch::Amd64 && !machine.count_instructions;
-    if let Some(khz) = tsc::khz().filter(|_| has_tsc) {
+    // reliable: nor need the kernel compare the counter with a slower clock later, which a busy
+    // host distorts as much.
+    let khz = match machine.count_instructions {
+        true => Some(COUNTED_KHZ),
+        false => tsc::khz(),
+    };
+    if let Some(khz) = khz.filter(|_| arch == Arch::Amd64) {
         append += &format!(" tsc_early_khz={khz} tsc=reliable");
+    }
+    // To calibrate the local APIC's timer the kernel spins for a tenth of a second, and the emulator
+    // leaves translated code at each `pause`: a quarter of what a boot costs. A single CPU does
+    // with the HPET.
+    let single = machine.cpus == 1 && inherited.madt.is_none();
+    if arch == Arch::Amd64 && machine.count_instructions && single {
+        append += " nolapic_timer";
     }
     if inherited.madt.is_some() {
         append += &format!(" {}", madt::kernel_options(machine.cpus));
