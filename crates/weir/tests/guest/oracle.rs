@@ -35,7 +35,14 @@ fn agrees(kernel: &str) {
         assert_eq!(status, Some(2));
         assert!(!text.contains("FAIL"));
     }
-    passes(kernel, "oracle.sh", &["--make", "WEIR_FAULTS=y"], &[]);
+    let options = [
+        "--count-instructions",
+        "--cpus",
+        "1",
+        "--make",
+        "WEIR_FAULTS=y",
+    ];
+    passes(kernel, "oracle.sh", &options, &[]);
 }
 
 #[test]

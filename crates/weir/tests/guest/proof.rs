@@ -74,7 +74,7 @@ fn knob_fuzz(name: &str, writes: &str) {
     let own = fuzzer.with_file_name(name);
     std::fs::rename(&fuzzer, &own).expect("keeping the program");
     let file = format!(
-        "--file {}:/knob-fuzz --memory 1G --timeout 30m",
+        "--count-instructions --cpus 1 --file {}:/knob-fuzz --memory 1G --timeout 30m",
         own.display()
     );
     passes("debian:6.12", &words(&file), "knob-fuzz.sh", &[writes]);
@@ -114,7 +114,7 @@ fn beside(kernel: &str, probes: &[&str]) {
 }
 
 fn cleared_beside_a_livepatch(kernel: &str) {
-    let options = format!("--memory 1G --kbuild {TESTS}/livepatch");
+    let options = format!("{COUNTING} --cpus 1 --kbuild {TESTS}/livepatch");
     passes(kernel, &words(&options), "patched.sh", &[]);
 }
 
