@@ -85,8 +85,8 @@ static enum hrtimer_restart serve_next(struct hrtimer *timer)
 }
 
 /*
- * For whole pages the kernel has functions without a string instruction, each round of
- * which costs an emulator that counts instructions as much as a hundred of others.
+ * For whole pages the kernel has functions without a string instruction: after each round
+ * of one, an emulator that counts instructions leaves translated code.
  */
 static void copy_bytes(void *to, const void *from, unsigned int len)
 {
@@ -119,7 +119,7 @@ static void copy(struct ram_disk *disk, bool write, u64 at, u8 *buffer, unsigned
 	}
 	if (!known) {
 		if (len < PAGE_SIZE)
-			clear_bytes(disk->bytes + (page << PAGE_SHIFT), PAGE_SIZE);
+			clear_page(disk->bytes + (page << PAGE_SHIFT));
 		set_bit(page, disk->written);
 	}
 	copy_bytes(disk->bytes + at, buffer, len);
