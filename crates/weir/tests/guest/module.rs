@@ -19,7 +19,7 @@ pub fn passes(kernel: &str, script: &str, options: &[&str], arguments: &[&str]) 
 }
 
 /// The same in a guest that counts instructions: beside other jobs it shows what it shows alone.
-fn counted(kernel: &str, script: &str, options: &[&str], arguments: &[&str]) {
+pub fn counted(kernel: &str, script: &str, options: &[&str], arguments: &[&str]) {
     let options = [&["--count-instructions"], options].concat();
     passes(kernel, script, &options, arguments);
 }
