@@ -30,8 +30,8 @@ pub struct GuestConfig {
     pub modules: Vec<String>,
     /// Block devices, the n-th with the serial `weir-n`.
     pub disks: Vec<GuestDisk>,
-    /// The guest makes them of its own memory, with [`DISK_MODULE_PATH`]; else the lab attached
-    /// them.
+    /// The guest makes them, with [`DISK_MODULE_PATH`], of memory that the lab attached; else the
+    /// lab attached the disks.
     #[serde(default)]
     pub own_disks: bool,
     /// What to do then.

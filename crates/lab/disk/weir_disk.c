@@ -3,26 +3,33 @@
  * A disk for guests that count instructions: it keeps time by the guest's own clock.
  *
  * QEMU throttles a disk by the host's clock, which such a guest knows nothing of (its own stands still while it
- * computes slowly, and jumps while it waits). So the disk is in the guest's memory, and serves one request after the other,
+ * computes slowly, and jumps while it waits). So the disk is in memory, and serves one request after the other,
  * each for as long as its bytes take: writes in one line, reads in another, as QEMU's throttle has it. Its queue is
  * otherwise what virtio-blk has on one CPU: 256 requests of up to 254 segments, a write cache, no scheduler.
+ *
+ * The memory is that of a PCI device, ivshmem, one for each disk, in their order: the guest's kernel does not count
+ * it as its own, the host gives what is written alone, and all of it reads as zeroes first, as a new image does.
  *
  * Parameter size: bytes of each disk. Disks appear as /dev/weirN with the serial weir-N; /sys/block/weirN has
  * write_bandwidth and read_bandwidth, bytes per second, 0 (as at first) for no time at all.
  */
 #define pr_fmt(fmt) "weir_disk: " fmt
 
-#include <linux/bitmap.h>
 #include <linux/blk-mq.h>
 #include <linux/hrtimer.h>
+#include <linux/io.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/pci.h>
 #include <linux/sysfs.h>
-#include <linux/vmalloc.h>
 
 #define MOST_DISKS 16
 #define QUEUE_DEPTH 256
 #define SEGMENTS 254
+/* QEMU's ivshmem, and which of its regions is the memory. */
+#define IVSHMEM_VENDOR 0x1af4
+#define IVSHMEM_DEVICE 0x1110
+#define IVSHMEM_MEMORY 2
 /* Since 6.14 queues merge unless told not to. */
 #ifdef HAS_SHOULD_MERGE
 #define MERGES BLK_MQ_F_SHOULD_MERGE
@@ -46,8 +53,8 @@ struct line {
 struct ram_disk {
 	struct gendisk *gendisk;
 	struct blk_mq_tag_set tags;
+	struct pci_dev *memory;
 	u8 *bytes;
-	unsigned long *written; /* a bit for each page; others read as zeroes, as those of a new image do */
 	struct line lines[2]; /* by rq_data_dir() */
 };
 
@@ -96,35 +103,6 @@ static void copy_bytes(void *to, const void *from, unsigned int len)
 		memcpy(to, from, len);
 }
 
-static void clear_bytes(void *at, unsigned int len)
-{
-	if (len == PAGE_SIZE)
-		clear_page(at);
-	else
-		memset(at, 0, len);
-}
-
-/* Copies a part of a page, whose memory has no meaning before it is first written. */
-static void copy(struct ram_disk *disk, bool write, u64 at, u8 *buffer, unsigned int len)
-{
-	u64 page = at >> PAGE_SHIFT;
-	bool known = test_bit(page, disk->written);
-
-	if (!write) {
-		if (known)
-			copy_bytes(buffer, disk->bytes + at, len);
-		else
-			clear_bytes(buffer, len);
-		return;
-	}
-	if (!known) {
-		if (len < PAGE_SIZE)
-			clear_page(disk->bytes + (page << PAGE_SHIFT));
-		set_bit(page, disk->written);
-	}
-	copy_bytes(disk->bytes + at, buffer, len);
-}
-
 static void transfer(struct ram_disk *disk, struct request *rq)
 {
 	u64 at = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
@@ -137,7 +115,10 @@ static void transfer(struct ram_disk *disk, struct request *rq)
 
 		for (done = 0; done < part.bv_len; done += len, at += len) {
 			len = min_t(unsigned int, part.bv_len - done, PAGE_SIZE - offset_in_page(at));
-			copy(disk, rq_data_dir(rq) == WRITE, at, buffer + done, len);
+			if (rq_data_dir(rq) == WRITE)
+				copy_bytes(disk->bytes + at, buffer + done, len);
+			else
+				copy_bytes(buffer + done, disk->bytes + at, len);
 		}
 		kunmap_local(buffer);
 	}
@@ -282,9 +263,30 @@ static void remove(struct ram_disk *disk)
 	}
 	if (disk->tags.tags)
 		blk_mq_free_tag_set(&disk->tags);
-	bitmap_free(disk->written);
-	vfree(disk->bytes);
+	if (disk->bytes)
+		memunmap(disk->bytes);
+	pci_dev_put(disk->memory);
 	kfree(disk);
+}
+
+/* Maps what the device with this index has of memory. */
+static int map_memory(struct ram_disk *disk, unsigned int index)
+{
+	unsigned int before = index;
+	int error;
+
+	do
+		disk->memory = pci_get_device(IVSHMEM_VENDOR, IVSHMEM_DEVICE, disk->memory);
+	while (disk->memory && before--);
+	if (!disk->memory)
+		return -ENODEV;
+	if (pci_resource_len(disk->memory, IVSHMEM_MEMORY) < size[index])
+		return -ENOSPC;
+	error = pci_enable_device_mem(disk->memory);
+	if (error)
+		return error;
+	disk->bytes = memremap(pci_resource_start(disk->memory, IVSHMEM_MEMORY), size[index], MEMREMAP_WB);
+	return disk->bytes ? 0 : -ENOMEM;
 }
 
 /* hrtimer_setup() since 6.13, the only way since 6.15. */
@@ -302,7 +304,7 @@ static int add(unsigned int index)
 {
 	struct ram_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
 	struct gendisk *gendisk;
-	int direction, error = -ENOMEM;
+	int direction, error;
 
 	if (!disk)
 		return -ENOMEM;
@@ -313,9 +315,8 @@ static int add(unsigned int index)
 		INIT_LIST_HEAD(&line->waiting);
 		set_up_timer(&line->timer);
 	}
-	disk->bytes = vmalloc(size[index]);
-	disk->written = bitmap_zalloc(size[index] >> PAGE_SHIFT, GFP_KERNEL);
-	if (!disk->bytes || !disk->written)
+	error = map_memory(disk, index);
+	if (error)
 		goto failed;
 	disk->tags.ops = &queue_operations;
 	disk->tags.nr_hw_queues = 1;
@@ -378,7 +379,7 @@ static int __init weir_disk_init(void)
 	for (index = 0; index < disks && !error; index++)
 		error = add(index);
 	if (error) {
-		pr_err("disk %u of %llu bytes: error %d; is there memory for it?\n", index - 1, size[index - 1], error);
+		pr_err("disk %u of %llu bytes: error %d; is there an ivshmem device of that size for it?\n", index - 1, size[index - 1], error);
 		for (index = 0; index < disks; index++)
 			remove(all[index]);
 		unregister_blkdev(major, "weir_disk");

@@ -2,7 +2,8 @@
 //! Where a guest's disks come from.
 //!
 //! QEMU emulates and throttles them, by the host's clock. A guest that counts instructions has a
-//! clock of its own, so it makes its own disks of its own memory, with `crates/lab/disk`.
+//! clock of its own, so it makes its own disks, with `crates/lab/disk`, of memory that QEMU gives it
+//! for each.
 
 use crate::cache::{Cache, source_tree};
 use crate::kernel::Kernel;
@@ -11,9 +12,6 @@ use crate::qemu::Drive;
 use anyhow::{Context, Result};
 use guest::protocol::GuestDisk;
 use std::path::PathBuf;
-
-/// The kernel keeps 64 bytes for each page of 4 KiB of its memory.
-const PAGES_PER_DESCRIPTOR_PAGE: u64 = 64;
 
 /// A guest's disks.
 pub struct Disks {
@@ -67,11 +65,9 @@ impl Disks {
         drives.collect()
     }
 
-    /// Memory they take of the guest's, bytes, all of it from the start: Debian's kernels clear
-    /// what is allocated.
-    pub fn memory(&self) -> u64 {
+    /// Bytes of memory that QEMU gives the guest for each disk that it makes itself.
+    pub fn memory(&self) -> Vec<u64> {
         let own = self.disks.iter().filter(|_| self.module.is_some());
-        let bytes: u64 = own.map(|disk| disk.size).sum();
-        bytes + bytes / PAGES_PER_DESCRIPTOR_PAGE
+        own.map(|disk| disk.size).collect()
     }
 }

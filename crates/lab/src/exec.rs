@@ -9,7 +9,7 @@ use crate::prepare::{Contents, initramfs};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use crate::{Error, module};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use guest::protocol::{Event, GuestDisk, Work};
 use scenario::executor::Outcome;
 use scenario::model::{Filesystem, Tier};
@@ -154,11 +154,6 @@ pub fn exec(
         read_bandwidth: None,
     });
     let disks = Disks::get(cache, &kernel, disks.collect(), request.count_instructions)?;
-    if !request.tiers.is_empty() && disks.memory() > 0 {
-        bail!(
-            "a guest that counts instructions has its disks in its own memory: leave out --tier or --disk"
-        );
-    }
     let contents = Contents {
         disks: &disks,
         work: Work::Script {
@@ -182,7 +177,7 @@ pub fn exec(
         image: &kernel.image,
         initramfs,
         memory: match request.tiers.as_slice() {
-            [] => request.memory + disks.memory(),
+            [] => request.memory,
             tiers => tiers.iter().map(|tier| tier.size_bytes).sum(),
         },
         tiers: &request.tiers,
@@ -190,6 +185,7 @@ pub fn exec(
         cpus: request.cpus,
         possible_cpus: request.possible_cpus,
         drives: &disks.drives(),
+        disk_memory: &disks.memory(),
         count_instructions: request.count_instructions,
         instrumented: kernel.is_instrumented(),
         append: &request.append,

@@ -92,6 +92,8 @@ pub struct Machine<'a> {
     pub possible_cpus: u32,
     /// Disks of the guest, in order.
     pub drives: &'a [Drive],
+    /// Bytes of memory for each disk that the guest makes itself, in order.
+    pub disk_memory: &'a [u64],
     /// One emulating thread, and a time stamp counter that counts the instructions of all CPUs.
     pub count_instructions: bool,
     /// A kernel that takes minutes to boot.

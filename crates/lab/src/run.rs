@@ -137,15 +137,16 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         phases: runner::jobs::phase_times(request.scenario)?,
     };
     let wanted = request.arms.len() * request.scenario.host.cpus as usize;
-    // Disks of their own fill guests' memory, and with that the host's.
-    let each = request.scenario.host.memory_bytes + lab.disks.memory();
-    let room = match lab.disks.memory() {
+    // What guests write to disks that they make themselves fills the host's memory.
+    let in_memory: u64 = lab.disks.memory().iter().sum();
+    let each = request.scenario.host.memory_bytes + in_memory;
+    let room = match in_memory {
         0 => u64::MAX,
         _ => meminfo("MemAvailable:").unwrap_or(0),
     };
     if room < each {
         bail!(
-            "a guest with its disks in its memory takes {} MiB, and {} MiB are available here",
+            "a guest with its disks in memory takes up to {} MiB, and {} MiB are available here",
             each >> 20,
             room >> 20
         );
@@ -258,12 +259,13 @@ impl Guests<'_> {
             emulator: &self.emulator,
             image: &self.kernel.image,
             initramfs,
-            memory: scenario.host.memory_bytes + self.disks.memory(),
+            memory: scenario.host.memory_bytes,
             tiers: &scenario.tiers,
             dimm: false,
             cpus: scenario.host.cpus,
             possible_cpus: scenario.host.cpus,
             drives: &self.disks.drives(),
+            disk_memory: &self.disks.memory(),
             count_instructions: self.place.count_instructions,
             instrumented: self.kernel.is_instrumented(),
             append: "",

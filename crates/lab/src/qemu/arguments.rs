@@ -167,6 +167,15 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
             &format!("virtio-blk-pci,drive={id},serial=weir-{index}"),
         );
     }
+    for (index, bytes) in machine.disk_memory.iter().enumerate() {
+        // A region of a PCI device has a power of two of bytes; what is not written takes none.
+        let size = bytes.next_power_of_two();
+        add(
+            "-object",
+            &format!("memory-backend-ram,id=memory{index},size={size}"),
+        );
+        add("-device", &format!("ivshmem-plain,memdev=memory{index}"));
+    }
     let tiers = numa::arguments(machine.tiers, machine.cpus, machine.dimm)?;
     arguments.extend(tiers.into_iter().map(OsString::from));
     arguments.push("-nodefaults".into());
