@@ -20,6 +20,7 @@ mod disks;
 mod script;
 mod serial;
 mod system;
+mod work;
 
 use anyhow::{Context, Result, anyhow};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -80,6 +81,9 @@ fn agent() {
         Ok(channel) => channel,
         Err(error) => return eprintln!("weir guest: {error:#}"),
     };
+    if let Err(error) = work::receive(&channel) {
+        return eprintln!("weir guest: {error:#}");
+    }
     channel.send(&Event::Boot {
         release: runner::system::kernel_release(),
     });

@@ -17,6 +17,9 @@ pub const MODULE_PATH: &str = "/weir.ko";
 pub const DISK_MODULE_PATH: &str = "/weir_disk.ko";
 /// Where the module lies that makes writes cost CPU time.
 pub const SUBMIT_MODULE_PATH: &str = "/weir_submit.ko";
+/// Where the PCI device lies whose memory is the work of a guest that was booted before it had any.
+/// Behind those of the disks, and below the board's own.
+pub const WORK_SLOT: u8 = 0x1e;
 /// The port events leave through; the console is `ttyS0`.
 pub const CHANNEL_PATH: &str = match cfg!(target_arch = "aarch64") {
     true => "/dev/ttyAMA1",

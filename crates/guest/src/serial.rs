@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use runner::Channel;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 
 /// Opens the port and takes the terminal's own ideas (echo, newline translation) out of it.
 pub fn open() -> Result<Channel> {
@@ -28,9 +28,16 @@ pub fn open() -> Result<Channel> {
 /// have.
 pub fn prepared(channel: &Channel) -> Result<()> {
     channel.send(&Event::Prepared);
-    // A handle of its own: beats go on while this one waits.
-    let mut port = File::open(CHANNEL_PATH).context(CHANNEL_PATH)?;
-    let mut byte = [0];
-    port.read_exact(&mut byte)
+    line()
+        .map(drop)
         .context("waiting for the lab to throttle the disks")
+}
+
+/// The next line that the lab says, with its end.
+pub fn line() -> Result<String> {
+    // A handle of its own: beats go on while this one waits.
+    let port = File::open(CHANNEL_PATH).context(CHANNEL_PATH)?;
+    let mut line = String::new();
+    BufReader::new(port).read_line(&mut line)?;
+    Ok(line)
 }

@@ -10,6 +10,7 @@
 //! packages-KEY/   packages that scripts asked for, likewise: packages.cpio
 //! drivers-KEY/    a kernel's own modules that guests want, decompressed: drivers.cpio
 //! kernels/NAME/   an unpacked kernel with its modules and headers
+//! snapshots/KEY/  a booted guest that counts instructions, saved
 //! modules/KEY/    weir.ko, by kernel and by the sources it was built from
 //! runs/           logs and results of runs that were not given a place with --out
 //! ```

@@ -68,12 +68,16 @@ impl Emulator {
         Ok(Emulator { root, arch })
     }
 
-    /// `qemu-system-x86_64`, or of another architecture, yet without any argument.
-    pub fn command(&self) -> Command {
-        let program = match self.arch {
+    /// `qemu-system-x86_64`, or of another architecture.
+    pub fn program(&self) -> PathBuf {
+        self.root.join(match self.arch {
             Arch::Amd64 => "usr/bin/qemu-system-x86_64",
             Arch::Arm64 => "usr/bin/qemu-system-aarch64",
-        };
+        })
+    }
+
+    /// The program, yet without any argument.
+    pub fn command(&self) -> Command {
         let path = |below: &str| self.root.join(below);
         let core = path("lib").join(Arch::HERE.triplet());
         let more = path("usr/lib").join(Arch::HERE.triplet());
@@ -86,7 +90,7 @@ impl Emulator {
             .env("QEMU_MODULE_DIR", more.join("qemu"))
             .arg("--library-path")
             .arg(libraries)
-            .arg(path(program))
+            .arg(self.program())
             .arg("-L")
             .arg(path("usr/share/qemu"))
             .arg("-L")

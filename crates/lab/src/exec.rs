@@ -5,7 +5,7 @@ use crate::cache::{Cache, source_tree};
 use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
-use crate::prepare::{Contents, initramfs};
+use crate::prepare::{Base, Contents, work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use crate::{Error, module};
@@ -165,9 +165,9 @@ pub fn exec(
         packages: &request.packages,
         drivers: &request.drivers,
         files: &files,
-        init: request.init.as_deref(),
     };
-    let initramfs = initramfs(cache, &kernel, contents, None)?;
+    let base = Base::of(cache, &kernel, request.init.as_deref())?;
+    let work = work(cache, &kernel, contents, None)?;
     drop(lock);
 
     let directory = cache.run_directory("exec")?;
@@ -175,7 +175,9 @@ pub fn exec(
     let machine = Machine {
         emulator: &emulator,
         image: &kernel.image,
-        initramfs,
+        base: &base,
+        work: &work,
+        cache,
         memory: match request.tiers.as_slice() {
             [] => request.memory,
             tiers => tiers.iter().map(|tier| tier.size_bytes).sum(),

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! QEMU's monitor (QMP): lines of JSON over a socket pair, one command and its answer at a time.
 //!
-//! Written here because two commands are all the lab needs; the crate for it generates QEMU's whole
+//! Written here because a handful of commands is all the lab needs; the crate for it generates QEMU's whole
 //! schema.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// QEMU answers at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// It writes or reads some hundred megabytes at most; a busy disk takes its time.
+const PATIENCE_WITH_STATE: Duration = Duration::from_secs(300);
+/// How often it is asked whether it has.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A monitor that takes commands.
 pub struct Monitor {
@@ -36,10 +40,61 @@ impl Monitor {
             "bps": 0, "bps_wr": write.unwrap_or(0), "bps_rd": read.unwrap_or(0),
             "iops": 0, "iops_wr": 0, "iops_rd": 0,
         });
-        self.command("block_set_io_throttle", arguments)
+        self.command("block_set_io_throttle", arguments).map(drop)
     }
 
-    fn command(&mut self, name: &str, arguments: Value) -> Result<()> {
+    /// Stops the guest and writes its state to `file`, a path. Errors: QEMU cannot, or takes more
+    /// than [`PATIENCE_WITH_STATE`].
+    pub fn save(&mut self, file: &str) -> Result<()> {
+        self.command("stop", json!({}))?;
+        self.map_pages()?;
+        self.command("migrate", json!({ "uri": format!("file:{file}") }))?;
+        self.until("query-migrate", &["completed"])
+    }
+
+    /// Reads the state of a guest that was saved into this one, which was started to wait for it,
+    /// and continues it.
+    pub fn restore(&mut self, file: &str) -> Result<()> {
+        self.map_pages()?;
+        self.command("migrate-incoming", json!({ "uri": format!("file:{file}") }))?;
+        self.until("query-status", &["paused"])?;
+        self.command("cont", json!({})).map(drop)
+    }
+
+    /// Each page of memory has its place in the file: none is written twice, nor if it is zero.
+    fn map_pages(&mut self) -> Result<()> {
+        let capability = json!({ "capability": "mapped-ram", "state": true });
+        let arguments = json!({ "capabilities": [capability] });
+        self.command("migrate-set-capabilities", arguments)
+            .map(drop)
+    }
+
+    /// Asks until the answer's status is one of `last`. Errors: it is `failed`.
+    fn until(&mut self, question: &str, last: &[&str]) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let answer = self.command(question, json!({}))?;
+            let status = answer["status"].as_str().unwrap_or_default();
+            if status == "failed" {
+                let why = answer["error-desc"]
+                    .as_str()
+                    .unwrap_or("it does not say why");
+                bail!("QEMU's monitor: {question}: failed: {why}");
+            }
+            if last.contains(&status) {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE_WITH_STATE {
+                bail!(
+                    "QEMU's monitor: {question}: still `{status}` after {} s",
+                    PATIENCE_WITH_STATE.as_secs()
+                );
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn command(&mut self, name: &str, arguments: Value) -> Result<Value> {
         let doing = || format!("QEMU's monitor: {name}");
         let command = json!({ "execute": name, "arguments": arguments });
         writeln!(self.socket, "{command}").with_context(doing)?;
@@ -48,13 +103,13 @@ impl Monitor {
             if self.answers.read_line(&mut line).with_context(doing)? == 0 {
                 bail!("QEMU's monitor: {name}: closed before it answered");
             }
-            let answer: Value = serde_json::from_str(&line).with_context(doing)?;
+            let mut answer: Value = serde_json::from_str(&line).with_context(doing)?;
             if let Some(error) = answer.get("error") {
                 bail!("QEMU's monitor: {name}: {error}");
             }
             // Everything else is the greeting or an event.
-            if answer.get("return").is_some() {
-                return Ok(());
+            if let Some(returned) = answer.get_mut("return") {
+                return Ok(returned.take());
             }
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Putting one guest's initramfs together: userland, kernel modules, weir, its config.
+//! Putting a guest's initramfs together: what all guests of a kernel have in common (userland, kernel
+//! modules, weir), and one guest's work (its config, and what that needs).
 
 use crate::cache::Cache;
 use crate::disks::Disks;
@@ -13,10 +14,83 @@ use guest::protocol::{
 };
 use scenario::model::Filesystem;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What goes into a guest besides the userland and the kernel's modules.
+/// What all guests of a kernel have in common.
+pub struct Base {
+    /// What initramfs archives it consists of.
+    archives: Vec<PathBuf>,
+    /// The binary that is process 1.
+    init: PathBuf,
+}
+
+impl Base {
+    /// Of guests of `kernel` whose process 1 is `init`, or weir's command for the kernel's
+    /// architecture. What is not in the cache is made first.
+    pub fn of(cache: &Cache, kernel: &Kernel, init: Option<&Path>) -> Result<Base> {
+        let modules = KernelModules::find(&kernel.modules, &kernel.release)?;
+        let archives = vec![
+            userland::archive(cache, kernel.arch)?,
+            modules.archive(cache, &[])?,
+        ];
+        let init = match init {
+            Some(path) => path.to_path_buf(),
+            None => kernel.arch.init()?,
+        };
+        Ok(Base { archives, init })
+    }
+
+    /// Nothing but a process 1.
+    #[cfg(test)]
+    pub fn bare(init: PathBuf) -> Base {
+        let archives = Vec::new();
+        Base { archives, init }
+    }
+
+    /// The files that it is made of.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.archives.iter().chain([&self.init])
+    }
+
+    /// An initramfs in `place`, a file without a name: what is common, and then `work`, if that is
+    /// known.
+    pub fn initramfs(&self, place: &Path, work: Option<&File>) -> Result<File> {
+        let mut image = tempfile::tempfile_in(place).context("making the initramfs")?;
+        for path in &self.archives {
+            append(path, &mut image)?;
+        }
+        let mut archive = Archive::new(BufWriter::new(image));
+        archive.copy("usr/bin/weir", 0o755, &self.init)?;
+        for program in [runner::memory::PROGRAM, runner::sync::PROGRAM] {
+            archive.link(&format!("usr/bin/{program}"), "weir")?;
+        }
+        let mut image = ended(archive)?;
+        if let Some(mut work) = work {
+            work.seek(SeekFrom::Start(0))
+                .and_then(|_| std::io::copy(&mut work, &mut image))
+                .context("copying a guest's work into the initramfs")?;
+        }
+        Ok(image)
+    }
+}
+
+fn append(path: &Path, image: &mut File) -> Result<()> {
+    let mut source = File::open(path).with_context(|| format!("{}", path.display()))?;
+    std::io::copy(&mut source, image)
+        .map(drop)
+        .with_context(|| format!("copying {}", path.display()))
+}
+
+fn ended(archive: Archive<BufWriter<File>>) -> Result<File> {
+    archive
+        .finish()?
+        .into_inner()
+        .map_err(|error| error.into_error())
+        .context("writing an archive")
+}
+
+/// What goes into a guest besides what all have in common.
 pub struct Contents<'a> {
     /// In the order of the machine's drives.
     pub disks: &'a Disks,
@@ -32,23 +106,16 @@ pub struct Contents<'a> {
     pub drivers: &'a [String],
     /// Files of the host, and where they go.
     pub files: &'a [(PathBuf, String)],
-    /// Process 1; weir's command for the kernel's architecture if `None`.
-    pub init: Option<&'a Path>,
 }
 
-/// Writes the initramfs into a file without a name. The config is also kept at `config_copy`, for
+/// Writes a guest's work into a file without a name. The config is also kept at `config_copy`, for
 /// people.
-pub fn initramfs(
+pub fn work(
     cache: &Cache,
     kernel: &Kernel,
     contents: Contents<'_>,
     config_copy: Option<&Path>,
 ) -> Result<File> {
-    let userland = userland::archive(cache, kernel.arch)?;
-    let packages = match contents.packages {
-        [] => None,
-        names => Some(packages::archive(cache, kernel.arch, names)?),
-    };
     let modules = KernelModules::find(&kernel.modules, &kernel.release)?;
     let mut names: Vec<String> = FIRST.iter().map(|name| (*name).to_owned()).collect();
     names.extend(
@@ -72,26 +139,18 @@ pub fn initramfs(
         std::fs::write(path, &config).with_context(|| format!("{}", path.display()))?;
     }
 
-    let mut image = tempfile::tempfile_in(cache.path("")).context("making the initramfs")?;
-    let drivers = modules.archive(cache, contents.drivers)?;
-    for path in [Some(userland), packages, Some(drivers)]
-        .into_iter()
-        .flatten()
-    {
-        let mut source = File::open(&path).with_context(|| format!("{}", path.display()))?;
-        std::io::copy(&mut source, &mut image)
-            .with_context(|| format!("copying {}", path.display()))?;
+    let mut image = tempfile::tempfile_in(cache.path("")).context("making a guest's work")?;
+    if !contents.drivers.is_empty() {
+        append(&modules.archive(cache, contents.drivers)?, &mut image)?;
+    }
+    if !contents.packages.is_empty() {
+        append(
+            &packages::archive(cache, kernel.arch, contents.packages)?,
+            &mut image,
+        )?;
     }
     let mut archive = Archive::new(BufWriter::new(image));
     archive.file(CONFIG_PATH, 0o644, &config)?;
-    let init = match contents.init {
-        Some(path) => path.to_path_buf(),
-        None => kernel.arch.init()?,
-    };
-    archive.copy("usr/bin/weir", 0o755, &init)?;
-    for program in [runner::memory::PROGRAM, runner::sync::PROGRAM] {
-        archive.link(&format!("usr/bin/{program}"), "weir")?;
-    }
     if let Some(script) = &contents.script {
         archive.file(SCRIPT_PATH, 0o755, script)?;
     }
@@ -114,10 +173,5 @@ pub fn initramfs(
         );
         archive.copy(to, 0o755, from)?;
     }
-    let mut buffer = archive.finish()?;
-    buffer.flush().context("writing the initramfs")?;
-    buffer
-        .into_inner()
-        .map_err(|error| error.into_error())
-        .context("writing the initramfs")
+    ended(archive)
 }

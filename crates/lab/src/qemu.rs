@@ -7,6 +7,9 @@
 //! QEMU is always told to emulate (TCG): nested KVM hangs on some machines, and results should not
 //! depend on what the host allows.
 //!
+//! A guest that counts instructions is not booted for each run, but continued from where a boot had
+//! come to when it was saved ([`snapshot`]).
+//!
 //! Nothing outlives the run. The QEMU process is killed by its id when the value that holds it is
 //! dropped, and by the kernel (`PR_SET_PDEATHSIG`) if weir itself dies. Disk images and the
 //! initramfs are files without a name, handed over as open descriptors: they vanish with the last
@@ -15,17 +18,20 @@
 mod arguments;
 mod end;
 mod images;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
 pub use end::{End, FailedBoot};
 pub use images::Drive;
 
+use crate::cache::Cache;
 use crate::emulator::Emulator;
 use crate::monitor::Monitor;
+use crate::prepare::Base;
 use crate::watchdog::Silence;
 use anyhow::{Context, Result, bail};
-use arguments::{Inherited, arguments, drive_id, madt_file};
+use arguments::{Inherited, arguments, drive_id, madt_file, path_of};
 use guest::protocol::Event;
 use images::images;
 use nix::sys::signal::Signal;
@@ -67,19 +73,27 @@ const PATIENCE_WHEN_SLOW: Patience = Patience {
     later: Duration::from_secs(300),
 };
 
+/// The least memory that a device has.
+const PAGE_BYTES: u64 = 4096;
+
 /// More CPUs than that are slow.
 const FEW_CPUS: u32 = 8;
 /// The same where one thread emulates them all.
 const FEW_CPUS_IN_TURN: u32 = 2;
 
 /// What to boot.
+#[derive(Clone, Copy)]
 pub struct Machine<'a> {
     /// What emulates it.
     pub emulator: &'a Emulator,
     /// The kernel image.
     pub image: &'a Path,
-    /// The initramfs, without a name.
-    pub initramfs: File,
+    /// What all guests of the kernel have in common.
+    pub base: &'a Base,
+    /// What this one is to do, see [`crate::prepare::work`].
+    pub work: &'a File,
+    /// Where saved guests are kept.
+    pub cache: &'a Cache,
     /// RAM in bytes; the sum of the tiers, if there are any.
     pub memory: u64,
     /// Kinds of memory, fastest first; none: all of one kind.
@@ -138,11 +152,52 @@ pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) 
     };
     let slow = machine.instrumented || machine.cpus > few;
     let patience = if slow { PATIENCE_WHEN_SLOW } else { PATIENCE };
-    boot_within(&machine, limit, patience, listener)
+    let start = match machine.count_instructions {
+        true => match snapshot::of(&machine, limit, patience, listener)? {
+            Ok(state) => Start::restored(state, machine.work)?,
+            Err(end) => return Ok(end),
+        },
+        false => Start::Boot(
+            machine
+                .base
+                .initramfs(machine.scratch, Some(machine.work))?,
+        ),
+    };
+    boot_within(&machine, &start, limit, patience, listener)
+}
+
+/// What a machine starts from.
+enum Start<'a> {
+    /// An initramfs, with the work in it.
+    Boot(File),
+    /// An initramfs without; the machine is saved in a file, and ended, when it waits for work.
+    Save(File, &'a File),
+    /// The file that a machine was saved in, and the work, of so many bytes.
+    Restore(File, &'a File, u64),
+}
+
+impl Start<'_> {
+    fn restored(state: File, work: &File) -> Result<Start<'_>> {
+        let bytes = work.metadata().context("a guest's work")?.len();
+        // The memory of a PCI device has a power of two of bytes.
+        work.set_len(bytes.next_power_of_two().max(PAGE_BYTES))
+            .context("a guest's work")?;
+        Ok(Start::Restore(state, work, bytes))
+    }
+
+    /// What QEMU is to inherit of it.
+    fn files(&self) -> Vec<&File> {
+        match self {
+            Start::Boot(initramfs) => vec![initramfs],
+            Start::Save(initramfs, state) => vec![initramfs, state],
+            Start::Restore(state, work, _) => vec![state, work],
+        }
+    }
 }
 
 fn boot_within(
     machine: &Machine<'_>,
+    start: &Start<'_>,
     limit: Duration,
     patience: Patience,
     listener: &mut dyn Listener,
@@ -159,7 +214,9 @@ fn boot_within(
     }
     let mut number = 1;
     loop {
-        let (end, spoke) = attempt(machine, limit, patience, &mut |event| listener.event(event))?;
+        let (end, spoke) = attempt(machine, start, limit, patience, &mut |event| {
+            listener.event(event)
+        })?;
         let lost = match end {
             End::Died(_) | End::Silent(_) => !spoke,
             // Seen only before the disks were ready, so neither script nor scenario had begun.
@@ -180,6 +237,7 @@ fn boot_within(
 /// One boot: how it ended, and whether the guest said anything.
 fn attempt(
     machine: &Machine<'_>,
+    start: &Start<'_>,
     limit: Duration,
     patience: Patience,
     on_event: &mut dyn FnMut(Event),
@@ -195,7 +253,8 @@ fn attempt(
     let (channel_here, channel_there) = UnixStream::pair().context("a socket pair")?;
     let (monitor_here, monitor_there) = UnixStream::pair().context("a socket pair")?;
     let mut kept: Vec<RawFd> = images.iter().map(AsRawFd::as_raw_fd).collect();
-    kept.extend([machine.initramfs.as_raw_fd(), console.as_raw_fd()]);
+    kept.extend(start.files().into_iter().map(AsRawFd::as_raw_fd));
+    kept.push(console.as_raw_fd());
     kept.extend([channel_there.as_raw_fd(), monitor_there.as_raw_fd()]);
     let madt = (machine.possible_cpus > machine.cpus)
         .then(|| madt_file(machine.possible_cpus))
@@ -211,7 +270,7 @@ fn attempt(
 
     let mut command = machine.emulator.command();
     command
-        .args(arguments(machine, &inherited)?)
+        .args(arguments(machine, start, &inherited)?)
         .stdin(Stdio::null())
         .stdout(console.try_clone().context("the console's file")?)
         .stderr(console.try_clone().context("the console's file")?);
@@ -240,7 +299,16 @@ fn attempt(
             }
         }
     });
-    let mut slow_down = || slow_down(machine.drives, &monitor_here, &channel_here);
+    let mut monitor = OnNeed(monitor_here, None);
+    if let Start::Restore(state, _, bytes) = start {
+        monitor.get()?.restore(&path_of(state))?;
+        writeln!(&channel_here, "{bytes}").context("telling the guest of its work")?;
+    }
+    let mut on_stop = |stop: Stop| match (stop, start) {
+        (Stop::Booted, Start::Save(_, state)) => monitor.get()?.save(&path_of(state)),
+        (Stop::Booted, _) => bail!("the guest did not find what it is to do"),
+        (Stop::Prepared, _) => slow_down(machine.drives, monitor.get()?, &channel_here),
+    };
     let deadline = Instant::now() + limit;
     let mut spoke = false;
     let end = listen(
@@ -248,7 +316,7 @@ fn attempt(
         &mut running,
         (deadline, patience),
         machine.console,
-        &mut slow_down,
+        &mut on_stop,
         &mut spoke,
         on_event,
     );
@@ -260,9 +328,29 @@ fn attempt(
     Ok((end?, spoke))
 }
 
+/// Where a guest waits for the lab.
+enum Stop {
+    /// It has booted, and has no work.
+    Booted,
+    /// Its disks are prepared.
+    Prepared,
+}
+
+/// The monitor of a QEMU, greeted when it is first needed.
+struct OnNeed(UnixStream, Option<Monitor>);
+
+impl OnNeed {
+    fn get(&mut self) -> Result<&mut Monitor> {
+        let monitor = match self.1.take() {
+            Some(monitor) => monitor,
+            None => Monitor::new(self.0.try_clone().context("QEMU's monitor")?)?,
+        };
+        Ok(self.1.insert(monitor))
+    }
+}
+
 /// Gives the disks the speed they are to have, and tells the guest that they have it.
-fn slow_down(drives: &[Drive], monitor: &UnixStream, mut guest: &UnixStream) -> Result<()> {
-    let mut monitor = Monitor::new(monitor.try_clone()?)?;
+fn slow_down(drives: &[Drive], monitor: &mut Monitor, mut guest: &UnixStream) -> Result<()> {
     for (index, drive) in drives.iter().enumerate() {
         monitor.throttle(
             &drive_id(index),
@@ -289,7 +377,7 @@ fn listen(
     running: &mut Running,
     (deadline, patience): (Instant, Patience),
     console: &Path,
-    on_prepared: &mut dyn FnMut() -> Result<()>,
+    on_stop: &mut dyn FnMut(Stop) -> Result<()>,
     spoke: &mut bool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<End> {
@@ -327,7 +415,11 @@ fn listen(
             Ok(Event::End) => return Ok(End::Complete),
             Ok(Event::Prepared) => {
                 prepared = true;
-                on_prepared()?;
+                on_stop(Stop::Prepared)?;
+            }
+            Ok(Event::Booted) => {
+                on_stop(Stop::Booted)?;
+                return Ok(End::Complete);
             }
             Ok(event) => on_event(event),
             Err(error) => {

@@ -11,7 +11,7 @@ use crate::disks::Disks;
 use crate::emulator::Emulator;
 use crate::kernel::{Kernel, KernelSpec};
 use crate::module;
-use crate::prepare::{Contents, initramfs};
+use crate::prepare::{Base, Contents, work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use anyhow::{Context, Result, anyhow, bail};
@@ -246,19 +246,18 @@ impl Guests<'_> {
             packages: &packages,
             drivers: &drivers,
             files: &[],
-            init: self.place.init.as_deref(),
         };
-        let initramfs = initramfs(
-            &self.place.cache,
-            &self.kernel,
-            contents,
-            Some(&directory.join("guest.json")),
-        )?;
+        let cache = &self.place.cache;
+        let base = Base::of(cache, &self.kernel, self.place.init.as_deref())?;
+        let config = directory.join("guest.json");
+        let work = work(cache, &self.kernel, contents, Some(&config))?;
         let log = directory.join("console.log");
         let machine = Machine {
             emulator: &self.emulator,
             image: &self.kernel.image,
-            initramfs,
+            base: &base,
+            work: &work,
+            cache,
             memory: scenario.host.memory_bytes,
             tiers: &scenario.tiers,
             dimm: false,

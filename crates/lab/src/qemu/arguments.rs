@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! QEMU's command line.
 
-use super::Machine;
+use super::{Machine, Start};
 use crate::arch::Arch;
 use crate::{madt, numa, tsc};
 use anyhow::{Context, Result, ensure};
+use guest::protocol::WORK_SLOT;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +15,7 @@ use std::os::unix::net::UnixStream;
 /// The frequency of a guest's time stamp counter while instructions are counted, one a nanosecond.
 const COUNTED_KHZ: u64 = 1_000_000;
 
-/// What QEMU is given as open descriptors, besides the initramfs.
+/// What QEMU is given as open descriptors, besides what it starts from.
 pub(super) struct Inherited<'a> {
     pub(super) images: &'a [File],
     pub(super) console: &'a File,
@@ -32,7 +33,7 @@ pub(super) fn madt_file(possible_cpus: u32) -> Result<File> {
 }
 
 /// QEMU refers to files it inherits by these paths.
-fn path_of(file: &File) -> String {
+pub(super) fn path_of(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
@@ -41,7 +42,11 @@ pub(super) fn drive_id(index: usize) -> String {
     format!("disk{index}")
 }
 
-pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Result<Vec<OsString>> {
+pub(super) fn arguments(
+    machine: &Machine<'_>,
+    start: &Start<'_>,
+    inherited: &Inherited<'_>,
+) -> Result<Vec<OsString>> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: &dyn AsRef<std::ffi::OsStr>| {
         arguments.push(option.into());
@@ -106,7 +111,22 @@ pub(super) fn arguments(machine: &Machine<'_>, inherited: &Inherited<'_>) -> Res
     );
     add("-display", &"none");
     add("-kernel", &machine.image);
-    add("-initrd", &path_of(&machine.initramfs));
+    match start {
+        Start::Boot(initramfs) | Start::Save(initramfs, _) => add("-initrd", &path_of(initramfs)),
+        Start::Restore(_, work, _) => {
+            let size = work.metadata().context("a guest's work")?.len();
+            let path = path_of(work);
+            add("-incoming", &"defer");
+            add(
+                "-object",
+                &format!("memory-backend-file,id=work,mem-path={path},size={size},share=off"),
+            );
+            add(
+                "-device",
+                &format!("ivshmem-plain,memdev=work,addr={WORK_SLOT:#x}"),
+            );
+        }
+    }
     // panic=-1 with -no-reboot: a panic ends QEMU at once. The log buffer holds all of a noisy run.
     // The jitter generator tests itself for a quarter of a billion instructions, for crypto that no
     // guest asks of it.

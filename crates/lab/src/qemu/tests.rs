@@ -56,7 +56,9 @@ fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
     let machine = Machine {
         emulator: &Emulator::at(root.path().into(), Arch::HERE),
         image: Path::new("/nonexistent"),
-        initramfs: tempfile::tempfile().unwrap(),
+        base: &Base::bare("/bin/true".into()),
+        work: &tempfile::tempfile().unwrap(),
+        cache: &Cache::at(root.path()).unwrap(),
         memory: 1 << 30,
         tiers: &[],
         dimm: false,
@@ -76,7 +78,8 @@ fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
     };
     let mut heard = Heard::default();
     let limit = Duration::from_secs(60);
-    let end = boot_within(&machine, limit, patience, &mut heard).unwrap();
+    let start = Start::Boot(tempfile::tempfile().unwrap());
+    let end = boot_within(&machine, &start, limit, patience, &mut heard).unwrap();
     let boots = std::fs::read_to_string(bin.join("boots")).unwrap();
     (end, heard, boots.lines().count(), root)
 }
@@ -88,11 +91,14 @@ fn kept(root: &tempfile::TempDir, name: &str) -> Option<String> {
 /// The command line of a guest, and its kernel's.
 fn command_line(arch: Arch, tiers: &[Tier]) -> Result<String> {
     let emulator = Emulator::at("/".into(), arch);
+    let root = tempfile::tempdir()?;
     let (file, (socket, _other)) = (tempfile::tempfile()?, UnixStream::pair()?);
     let machine = Machine {
         emulator: &emulator,
         image: Path::new("/vmlinuz"),
-        initramfs: tempfile::tempfile()?,
+        base: &Base::bare("/bin/true".into()),
+        work: &tempfile::tempfile()?,
+        cache: &Cache::at(root.path())?,
         memory: 1 << 30,
         tiers,
         dimm: false,
@@ -113,7 +119,7 @@ fn command_line(arch: Arch, tiers: &[Tier]) -> Result<String> {
         channel: &socket,
         monitor: &socket,
     };
-    let words = arguments(&machine, &inherited)?;
+    let words = arguments(&machine, &Start::Boot(tempfile::tempfile()?), &inherited)?;
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     Ok(words.join(" "))
 }

@@ -52,7 +52,10 @@ impl About {
 pub enum Event {
     /// Which run it is: the first line of what is kept.
     About(About),
-    /// First of all that is said; says which kernel this really is.
+    /// Process 1 is there, and its work is not: it waits for a line that says how many bytes of it
+    /// the lab has attached. Never kept.
+    Booted,
+    /// First of all that is said by what works; says which kernel this really is.
     Boot {
         /// Release of the kernel (`uname -r`).
         release: String,

@@ -81,6 +81,26 @@ fn a_script_has_its_arguments_files_disks_and_exit_status() {
     assert!(err.contains("kernel 6.12."), "{err}");
 }
 
+/// Both continue the same boot, whose kernel has chosen its place once.
+#[test]
+fn guests_that_count_continue_one_boot_and_share_no_more() {
+    let said = || {
+        let options = ["--count-instructions", "--cpus", "1", "--memory", "1G"];
+        let disk = ["--disk", "d=64M,ext4"];
+        let script = "grep -w _text /proc/kallsyms; cat /proc/sys/kernel/random/uuid
+            ls /left /mnt/d/left; echo mine >/left; echo mine >/mnt/d/left; sync";
+        let output = exec(&[&options[..], &disk].concat(), script, &[]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let (first, second) = (said(), said());
+    let line = |text: &str, number| text.lines().nth(number).map(str::to_owned);
+    assert!(first.contains(" T _text"), "{first}");
+    assert_eq!(line(&first, 0), line(&second, 0), "another boot");
+    assert_ne!(line(&first, 1), line(&second, 1), "the same random numbers");
+    assert_eq!(second.matches("No such file").count(), 2, "{second}");
+}
+
 #[test]
 fn a_kernel_that_panics_has_failed_and_its_log_is_named() {
     let output = exec(
