@@ -74,11 +74,12 @@ static void put_limits(void *dtc, const struct weir_limits *limits,
  * The module is being unloaded and the task, in a pass of weir's, must not keep
  * it.  Let it dirty one page, then the next pass is the kernel's own.  Not in its
  * first look: until the pass is unhooked it could come back at once, again and
- * again, and never be held.
+ * again, and never be held.  Nor where one of its two domains is not seen: that one
+ * would hold it all the same.
  */
 static void dismiss(void *dtc, struct weir_seen *seen)
 {
-	if (seen->looks < 2)
+	if (seen->looks < 2 || (seen->css->parent && !seen->memcg_limits))
 		return;
 	FIELD(dtc, dirty) = 0;
 	seen->released = true;

@@ -24,11 +24,14 @@
 #include <linux/sched.h>
 #include <linux/writeback.h>
 
-/* Passes that ran without their limits being seen by limits.c; was any cgroup's seen? */
-static atomic64_t unseen;
-static bool seen_once;
+/* Kinds of passes whose limits the kernel may compute at places of their own. */
+enum { IN_ROOT, IN_CGROUP, IN_STRICTLIMIT, KINDS };
 
-/* As many passes unseen, and none seen, are no coincidence. */
+/* Passes whose limits limits.c did not see: all, and of each kind since one was seen. */
+static atomic64_t unseen;
+static atomic_t unseen_in_a_row[KINDS];
+
+/* As many passes unseen, and none seen between them, are no coincidence. */
 #define BYPASS_PASSES	16
 
 /* Start background writeback if it is due. */
@@ -164,15 +167,22 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 }
 
 /* A pass is over: did the limits of each of its domains come by limits.c? */
-static void note_limits(const struct weir_seen *seen)
+static void note_limits(const struct weir_seen *seen,
+			const struct bdi_writeback *wb)
 {
-	bool missed = !seen->looks || (!seen->memcg_limits && seen->css->parent);
+	bool in_cgroup = seen->css->parent;
+	bool strictlimit = wb->bdi->capabilities & BDI_CAP_STRICTLIMIT;
+	atomic_t *in_a_row = &unseen_in_a_row[!in_cgroup ? IN_ROOT :
+					      strictlimit ? IN_STRICTLIMIT :
+							    IN_CGROUP];
 
-	/* the root's says nothing of cgroups' */
-	if (!missed && seen->memcg_limits && !READ_ONCE(seen_once))
-		WRITE_ONCE(seen_once, true);
-	if (missed && !seen->unwatched && weir_hooks_armed())
+	if (seen->looks && (seen->memcg_limits || !in_cgroup)) {
+		if (atomic_read(in_a_row))
+			atomic_set(in_a_row, 0);
+	} else if (!seen->unwatched && weir_acting()) {
 		atomic64_inc(&unseen);
+		atomic_inc(in_a_row);
+	}
 }
 
 /* The kernel's function; its task is listed, so that it can be let go. */
@@ -200,7 +210,7 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	if (seen->released)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
 						  seen->released_poll);
-	note_limits(seen);
+	note_limits(seen, wb);
 	return ret;
 }
 
@@ -252,10 +262,15 @@ u64 weir_passes_unseen(void)
 /*
  * Do writers run a copy of the hooked function, which weir never sees?  A compiler may
  * inline it into one caller, or one call of it, and keep it for others, which prove the
- * hook.  Taken back with the first pass that is seen: those that are on their way when
+ * hook.  The first such pass that is seen takes it back: those that are on their way when
  * kernel.ftrace_enabled becomes 0 look the same.
  */
 bool weir_passes_bypass(void)
 {
-	return atomic64_read(&unseen) >= BYPASS_PASSES && !READ_ONCE(seen_once);
+	int kind;
+
+	for (kind = 0; kind < KINDS; kind++)
+		if (atomic_read(&unseen_in_a_row[kind]) >= BYPASS_PASSES)
+			return true;
+	return false;
 }
