@@ -7,6 +7,9 @@ use std::time::Duration;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
+/// Where it is not the host's clock or a boot that matters.
+const COUNTED: &[&str] = &["--count-instructions", "--cpus", "1", "--memory", "1G"];
+
 /// `weir exec` with `options`, on a script.
 fn exec(options: &[&str], script: &str, args: &[&str]) -> Output {
     let mut file = tempfile::NamedTempFile::new().expect("a file for the script");
@@ -85,11 +88,10 @@ fn a_script_has_its_arguments_files_disks_and_exit_status() {
 #[test]
 fn guests_that_count_continue_one_boot_and_share_no_more() {
     let said = || {
-        let options = ["--count-instructions", "--cpus", "1", "--memory", "1G"];
         let disk = ["--disk", "d=64M,ext4"];
         let script = "grep -w _text /proc/kallsyms; cat /proc/sys/kernel/random/uuid
             ls /left /mnt/d/left; echo mine >/left; echo mine >/mnt/d/left; sync";
-        let output = exec(&[&options[..], &disk].concat(), script, &[]);
+        let output = exec(&[COUNTED, &disk].concat(), script, &[]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
@@ -104,7 +106,7 @@ fn guests_that_count_continue_one_boot_and_share_no_more() {
 #[test]
 fn a_kernel_that_panics_has_failed_and_its_log_is_named() {
     let output = exec(
-        &[],
+        COUNTED,
         "echo before; sleep 1; echo c >/proc/sysrq-trigger",
         &[],
     );
@@ -132,7 +134,7 @@ fn a_kernel_that_panics_has_failed_and_its_log_is_named() {
 #[test]
 fn a_kernel_that_warns_has_failed_whatever_the_script_says() {
     let output = exec(
-        &[],
+        COUNTED,
         "echo 'WARNING: planted' > /dev/kmsg; echo 'ok 1 - fine'",
         &[],
     );
