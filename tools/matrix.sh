@@ -31,17 +31,15 @@ kernels=(
 	"debian:7.3 ext4 xfs btrfs" "debian:7.3:generic ext4 xfs btrfs" "debian:7.3:rt ext4" "debian:7.3:arm64 ext4"
 )
 
-# What a test wants besides the sourced scripts and a disk "d"; its arguments after --.  Where
-# writers are measured the guest counts instructions, so that this machine's load does not tell.
-counted="--count-instructions --cpus 1"
+# What a test wants besides the sourced scripts and a disk "d"; its arguments after --.
 declare -A wants=(
-	[oracle]="--make WEIR_FAULTS=y" [files]="" [lifecycle]="" [oom]="$counted" [storm]="-- 2 100"
+	[oracle]="--make WEIR_FAULTS=y" [files]="" [lifecycle]="" [oom]="--cpus 1" [storm]="-- 2 100"
 	[contract]="--make WEIR_FAULTS=y"
 	[hierarchy]="--disk e=1G,ext4,32M/s"
-	[behaviour]="$counted --package util-linux"
-	[sleeping-writer]="--append slub_debug=FZPU --count-instructions --disk u=96M,none,1M/s
+	[behaviour]="--cpus 1 --package util-linux"
+	[sleeping-writer]="--append slub_debug=FZPU --disk u=96M,none,1M/s
 		-- 2 cgroup controller task module astray/cgroup astray/controller astray/task astray/module"
-	[stacked]="$counted --package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver ext4 --driver nfsd --driver nfsv4"
+	[stacked]="--cpus 1 --package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver ext4 --driver nfsd --driver nfsv4"
 )
 declare -A speed=([contract]=8M/s [sleeping-writer]=1M/s)
 tests=(oracle files lifecycle contract hierarchy storm oom sleeping-writer behaviour stacked)
@@ -76,9 +74,9 @@ run() { # TEST KERNEL FILESYSTEM
 	else
 		options=${wants[$1]%%--\ *}
 		case ${wants[$1]} in *"-- "*) arguments=${wants[$1]##*-- } ;; esac
-		# words, on purpose
+		# words, on purpose.  They count instructions, so that this machine's load does not tell.
 		# shellcheck disable=SC2086
-		$weir exec --kernel "$2" --memory 1G --timeout 60m --disk "d=1G,$3,${speed[$1]-32M/s}" \
+		$weir exec --kernel "$2" --count-instructions --memory 1G --timeout 60m --disk "d=1G,$3,${speed[$1]-32M/s}" \
 			--file kmod/tests/tap.sh:/tap.sh --file kmod/tests/compare.sh:/compare.sh --file kmod/tests/stacks.sh:/stacks.sh \
 			--env "SECONDS_EACH=$seconds" $options "kmod/tests/$1.sh" $arguments \
 			>"$out.new" 2>"$out.log" </dev/null && echo "# exit 0" >>"$out.new" || echo "# exit $?" >>"$out.new"
@@ -103,12 +101,13 @@ cell() { # FILE
 		}' "$1.tap"
 }
 
-# All cells, a line each: TEST KERNEL FILESYSTEM.
+# All cells, a line each: TEST KERNEL FILESYSTEM.  A kernel's guests continue the same saved boots,
+# of which the lab keeps a dozen.
 cells() {
 	local row kernel filesystem test
-	for test in "${tests[@]}" "${scenarios[@]}"; do
-		for row in "${kernels[@]}"; do
-			kernel=${row%% *}
+	for row in "${kernels[@]}"; do
+		kernel=${row%% *}
+		for test in "${tests[@]}" "${scenarios[@]}"; do
 			for filesystem in ${row#* }; do
 				case $only_ext4 in *" $test "*) [ "$filesystem" = ext4 ] || continue ;; esac
 				echo "$test $kernel $filesystem"
@@ -252,7 +251,8 @@ write_page() {
 	echo "# Support matrix"
 	echo
 	fmt -w 100 <<-END
-		Written by \`make matrix\` on $(date -u +%F); do not edit. One guest per cell (N = 1), emulated. A
+		Written by \`make matrix\` on $(date -u +%F); do not edit. One guest per cell (N = 1), counting
+		instructions. A
 		test passes if all its checks do and the kernel says nothing.
 	END
 	echo

@@ -65,7 +65,7 @@ guests() {
 # with_progress THREADS NAMES: passes the output of test programs on; one of them runs the tests of
 # the file NAMES in their order, and prints a line for each that has ended
 with_progress() {
-	local threads=$1 begun=$SECONDS said=$SECONDS over=0 among= line name left got
+	local threads=$1 begun=$SECONDS said=$SECONDS over=0 among= part= line name left got
 	local -a names
 	local -A ended=() is=()
 	mapfile -t names <"$2"
@@ -75,10 +75,11 @@ with_progress() {
 	while :; do
 		IFS= read -r -t 20 line
 		got=$?
+		part=$part$line
 		# more than 128: no whole line came in time; else the output has ended
 		case $got in
-		0) printf '%s\n' "$line" ;;
-		*) printf '%s' "$line" ;;
+		0) line=$part part= && printf '%s\n' "$line" ;;
+		*) line= ;;
 		esac
 		[ $got -eq 0 ] || [ $got -gt 128 ] || break
 		case $line in
@@ -98,6 +99,7 @@ with_progress() {
 			left=", about $(minutes $(((SECONDS - begun) * (${#names[@]} - over) / over))) left"
 		say "$over of ${#names[@]} guest tests over$left; now:$(running "$threads")"
 	done
+	printf '%s' "$part"
 }
 
 # running THREADS: the first of $names that have not ended

@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// QEMU answers at once or not at all.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// QEMU answers at once or not at all; while it writes state, once that is on its way to the disk.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// It writes or reads some hundred megabytes at most; a busy disk takes its time.
 const PATIENCE_WITH_STATE: Duration = Duration::from_secs(300);
 /// How often it is asked whether it has.

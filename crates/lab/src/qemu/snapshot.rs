@@ -35,7 +35,8 @@ pub(super) fn of(
             disk_memory: &[],
             ..*machine
         };
-        match boot_within(&bare, &start, limit, patience, listener)? {
+        let end = boot_within(&bare, &start, limit, patience, listener);
+        match end.with_context(|| format!("saving a booted guest in {}", path.display()))? {
             End::Complete if state.metadata()?.len() == 0 => {
                 bail!("the guest's process 1 does not wait for work: build that weir again")
             }
@@ -75,19 +76,21 @@ fn name(machine: &Machine<'_>) -> Result<String> {
     Ok(format!("snapshots/{:016x}", hasher.finish()))
 }
 
-/// Removes those that were not used for the longest time, to make room for another.
+/// Removes those that were not used for the longest time, to make room for another. Two weirs may
+/// tidy up at once: what is gone is gone.
 fn tidy(snapshots: &Path) -> Result<()> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(snapshots).with_context(|| format!("{}", snapshots.display()))? {
-        let path = entry?.path();
-        // What is being made has another name.
-        if path.extension().is_none() {
-            all.push((fs::metadata(&path)?.modified()?, path));
-        }
-    }
+    let entries = fs::read_dir(snapshots).with_context(|| format!("{}", snapshots.display()))?;
+    let mut all: Vec<_> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            // What is being made has another name.
+            let made = path.extension().is_none();
+            made.then_some((fs::metadata(&path).ok()?.modified().ok()?, path))
+        })
+        .collect();
     all.sort();
     for (_, path) in all.iter().rev().skip(MOST - 1) {
-        // Who continues from it has it open. Two weirs may tidy up at once.
+        // Whatever continues from it has it open.
         let _ = fs::remove_dir_all(path);
     }
     Ok(())
