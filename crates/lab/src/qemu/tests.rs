@@ -19,6 +19,27 @@ channel=${all#*socket,id=channel,fd=}
 channel=${channel%% *}
 says() { echo "$1" >&"$channel"; }
 hello='{"event":"boot","release":"6.12"}'
+monitor=${all#*socket,id=monitor,fd=}
+monitor=${monitor%% *}
+# answers LAST: what the lab asks its monitor, up to this command
+answers() {
+    while read -r -u "$monitor" asked; do
+        case $asked in
+        *'"migrate"'*) state=${asked#*file:}; echo state >"${state%%\"*}"; says_monitor '{}' ;;
+        *query-migrate*) says_monitor '{"status":"completed"}' ;;
+        *query-status*) says_monitor '{"status":"paused"}' ;;
+        *) says_monitor '{}' ;;
+        esac
+        case $asked in *"\"$1\""*) return ;; esac
+    done
+}
+says_monitor() { echo "{\"return\":$1}" >&"$monitor"; }
+case $all in
+*-incoming*)
+    answers cont
+    read -r -u "$channel" bytes
+    echo "$bytes" >>work ;;
+esac
 echo "console of boot $boot"
 "#;
 
@@ -43,14 +64,23 @@ impl Listener for Heard {
     }
 }
 
-/// What becomes of an emulator that does this, and how often it was started.
-fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
+/// An emulator that does this.
+fn emulator(does: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let bin = root.path().join("lib/x86_64-linux-gnu");
     std::fs::create_dir_all(&bin).unwrap();
     let program = bin.join("ld-linux-x86-64.so.2");
     std::fs::write(&program, format!("{FAKE}{does}\n")).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let emulator = Emulator::at(root.path().into(), Arch::HERE);
+    std::fs::create_dir_all(emulator.program().parent().unwrap()).unwrap();
+    std::fs::write(emulator.program(), "").unwrap();
+    (root, bin)
+}
+
+/// What becomes of it, and how often it was started.
+fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
+    let (root, bin) = emulator(does);
     let console = root.path().join("console.log");
     std::fs::write(root.path().join("console.boot-2.log"), "of an earlier run").unwrap();
     let machine = Machine {
@@ -231,4 +261,85 @@ fn a_guest_that_said_anything_is_never_booted_again() {
     let (end, _, boots, _root) = booted("says nonsense; exec sleep 1000");
     assert!(matches!(end, End::Garbled(_)), "{end:?}");
     assert_eq!(boots, 1);
+}
+
+/// What becomes of a guest that counts instructions, with work of so many bytes.
+fn counted(root: &Path, work: u64) -> Result<(End, Heard)> {
+    let emulator = Emulator::at(root.into(), Arch::HERE);
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(work).unwrap();
+    let machine = Machine {
+        emulator: &emulator,
+        image: Path::new("/bin/true"),
+        base: &Base::bare("/bin/true".into()),
+        work: &file,
+        cache: &Cache::at(root.join("cache")).unwrap(),
+        memory: 1 << 30,
+        tiers: &[],
+        dimm: false,
+        cpus: 1,
+        possible_cpus: 1,
+        drives: &[],
+        disk_memory: &[1 << 20],
+        count_instructions: true,
+        instrumented: false,
+        append: "",
+        console: &root.join("console.log"),
+        scratch: root,
+    };
+    let mut heard = Heard::default();
+    let end = boot(machine, Duration::from_secs(60), &mut heard)?;
+    Ok((end, heard))
+}
+
+#[test]
+fn guests_that_count_are_booted_once_and_continued_each_with_its_work() {
+    let (root, bin) = emulator(
+        r#"case $all in
+            *-incoming*memory-backend-file,id=work*id=memory0*) says "$hello"; says '{"event":"end"}' ;;
+            *id=memory0*) says "the machine that is saved has disks" ;;
+            *) says '{"event":"booted"}'; answers query-migrate ;;
+            esac
+            exec sleep 1000"#,
+    );
+    for work in [100, 70_000] {
+        let (end, heard) = counted(root.path(), work).unwrap();
+        assert_eq!((end, heard.events), (End::Complete, 1));
+    }
+    let said = |name| std::fs::read_to_string(bin.join(name)).unwrap();
+    assert_eq!(
+        said("boots").lines().count(),
+        3,
+        "one boot, two that continue it"
+    );
+    assert_eq!(said("work"), "100\n70000\n");
+}
+
+#[test]
+fn a_boot_that_fails_is_not_kept() {
+    let (root, bin) = emulator("exit 3");
+    let (end, heard) = counted(root.path(), 100).unwrap();
+    assert_eq!(
+        (end, heard.failed.len()),
+        (End::Died("exit status: 3".into()), 2)
+    );
+    let boots = std::fs::read_to_string(bin.join("boots")).unwrap();
+    assert_eq!(boots.lines().count(), 3);
+    let kept = std::fs::read_dir(root.path().join("cache/snapshots")).unwrap();
+    let kept: Vec<_> = kept.map(|entry| entry.unwrap().path()).collect();
+    assert!(
+        kept.iter().all(|path| path.extension().is_some()),
+        "{kept:?}"
+    );
+}
+
+#[test]
+fn a_process_1_of_another_weir_is_said() {
+    let (root, _bin) = emulator(r#"says "$hello"; says '{"event":"end"}'; exec sleep 1000"#);
+    let error = counted(root.path(), 100).map(|(end, _)| end).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(
+        error.contains("does not wait for work: build that weir again"),
+        "{error}"
+    );
 }
