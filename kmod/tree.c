@@ -268,11 +268,11 @@ bool weir_tree_full(struct weir_group *group, bool young,
 {
 	for (; group; group = group->parent) {
 		struct weir_counts held = weir_tree_held(group, young, own);
-		u64 most = weir_memory_room(group->css);
 
-		if (weir_group_has_ceiling(group))
-			most = min(most, weir_group_ceiling(group));
-		if (held.dirty + held.writeback >= most)
+		if (held.dirty + held.writeback >= weir_memory_room(group->css))
+			return true;
+		if (weir_group_has_ceiling(group) &&
+		    weir_ceiling_full(weir_group_ceiling(group), &held))
 			return true;
 	}
 	return false;

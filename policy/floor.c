@@ -33,7 +33,9 @@
  *         is made while the others fill the limit already.
  *
  * A ceiling wins over a floor, also an ancestor's that siblings have filled: what
- * bounds a subtree bounds all of it, as memory.max wins over memory.min.
+ * bounds a subtree bounds all of it, as memory.max wins over memory.min.  It is full
+ * for a floor where it is for all writers, at 3/4 (ceiling.c): others of the subtree
+ * were let go before, and the rest is for what they dirty until their next look.
  *
  * What a floor reserves and its cgroup does not use is taken out of what the
  * others may use, so that the host stays within its limit: reserve.c.

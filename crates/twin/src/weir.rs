@@ -205,8 +205,9 @@ impl Hooks {
         self.weir_tells(index);
         let weir = self.weir.as_ref()?;
         let full = |at: usize| {
-            let most = self.ceiling(at).unwrap_or(policy::UNLIMITED);
-            self.cgroups[at].subtree.held() >= self.room(at).min(most)
+            let fills = |(ceiling, held)| policy::ceiling::is_full(ceiling, &held);
+            self.cgroups[at].subtree.held() >= self.room(at)
+                || self.held_below(at).is_some_and(fills)
         };
         let mut pass = FloorPass {
             host_dirty: self.counts.held(),

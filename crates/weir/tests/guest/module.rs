@@ -93,7 +93,7 @@ on_each_kernel! {
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     shares_follow_weights: "weight.sh", &["--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
     the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
-    ceilings_bound_subtrees: "hierarchy.sh", &["--cpus", "1", "--disk", EXT4,
+    ceilings_bound_subtrees: "hierarchy.sh", &["--disk", "d=1G,xfs,32M/s",
         "--disk", "e=1G,ext4,32M/s"], &[];
     nobody_gets_past_a_full_ceiling: "past.sh", &["--cpus", "1",
         "--disk", "d=1G,ext4,8M/s", "--disk", "s=1G,ext4,256K/s", "--disk", "v=1G,vfat,8M/s"], &[];
