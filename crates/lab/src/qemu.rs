@@ -152,7 +152,8 @@ pub fn boot(machine: Machine<'_>, limit: Duration, listener: &mut dyn Listener) 
     };
     let slow = machine.instrumented || machine.cpus > few;
     let patience = if slow { PATIENCE_WHEN_SLOW } else { PATIENCE };
-    let start = match machine.count_instructions {
+    let saves = machine.count_instructions && snapshot::has_room(machine.cache)?;
+    let start = match saves {
         true => match snapshot::of(&machine, limit, patience, listener)? {
             Ok(state) => Start::restored(state, machine.work)?,
             Err(end) => return Ok(end),

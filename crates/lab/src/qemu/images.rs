@@ -47,7 +47,7 @@ pub(super) fn images(drives: &[Drive], memory: u64, scratch: &Path) -> Result<Ve
 }
 
 /// Free space of a filesystem, in bytes.
-fn room(path: &Path) -> Result<u64> {
+pub(super) fn room(path: &Path) -> Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path).with_context(|| format!("{}", path.display()))?;
     Ok(stat.blocks_available() * stat.fragment_size())
 }

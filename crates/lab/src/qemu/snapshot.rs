@@ -5,7 +5,9 @@
 //!
 //! Only guests that count instructions: their clock stands still while they are saved.
 
+use super::images::room;
 use super::{End, Listener, Machine, Patience, Start, boot_within};
+use crate::cache::Cache;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,6 +18,14 @@ use std::time::{Duration, SystemTime};
 const STATE: &str = "state";
 /// That many are kept, those used last.
 const MOST: usize = 12;
+
+/// Where less is free, bytes, guests boot each time: all that are kept may take as much.
+const LEAST_ROOM: u64 = 4 << 30;
+
+/// Is there room in the cache to save guests?
+pub(super) fn has_room(cache: &Cache) -> Result<bool> {
+    Ok(room(&cache.path(""))? >= LEAST_ROOM)
+}
 
 /// The state of such a machine when it had booted, made first if necessary, or how it ended instead.
 pub(super) fn of(
