@@ -252,7 +252,7 @@ write_page() {
 	echo
 	fmt -w 100 <<-END
 		Written by \`make matrix\` on $(date -u +%F); do not edit. One guest per cell (N = 1), counting
-		instructions. A
+		instructions (with modules before 50211fb some went by the host's clock). A
 		test passes if all its checks do and the kernel says nothing.
 	END
 	echo
