@@ -5,7 +5,7 @@
 //! boots (Debian 6.1 has virtio-console as a module) and works before and after everything else.
 
 use crate::protocol::{CHANNEL_PATH, Event};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use runner::Channel;
 use std::fs::{File, OpenOptions};
@@ -39,5 +39,6 @@ pub fn line() -> Result<String> {
     let port = File::open(CHANNEL_PATH).context(CHANNEL_PATH)?;
     let mut line = String::new();
     BufReader::new(port).read_line(&mut line)?;
+    ensure!(!line.is_empty(), "the lab has closed {CHANNEL_PATH}");
     Ok(line)
 }

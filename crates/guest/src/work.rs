@@ -3,7 +3,7 @@
 //!
 //! A guest whose initramfs has no [`CONFIG_PATH`] says [`Event::Booted`] and waits. The lab saves
 //! the machine as it is then, and continues it as often as it likes, each time with other devices
-//! (`lab::snapshot`). One of them holds what the initramfs of a guest booted for one run has
+//! (`lab::qemu::snapshot`). One of them holds what the initramfs of a guest booted for one run has
 //! besides: cpio archives, one after the other.
 
 use crate::protocol::{CONFIG_PATH, Event, WORK_SLOT};
