@@ -78,30 +78,57 @@ fn emulator(does: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     (root, bin)
 }
 
+/// What a machine refers to.
+struct Parts {
+    root: std::path::PathBuf,
+    emulator: Emulator,
+    base: Base,
+    work: File,
+    cache: Cache,
+    console: std::path::PathBuf,
+}
+
+impl Parts {
+    fn at(root: &Path, arch: Arch) -> Parts {
+        Parts {
+            root: root.into(),
+            emulator: Emulator::at(root.into(), arch),
+            base: Base::bare("/bin/true".into()),
+            work: tempfile::tempfile().unwrap(),
+            cache: Cache::at(root.join("cache")).unwrap(),
+            console: root.join("console.log"),
+        }
+    }
+
+    fn machine(&self) -> Machine<'_> {
+        Machine {
+            emulator: &self.emulator,
+            image: Path::new("/bin/true"),
+            base: &self.base,
+            work: &self.work,
+            cache: &self.cache,
+            memory: 1 << 30,
+            tiers: &[],
+            dimm: false,
+            cpus: 1,
+            possible_cpus: 1,
+            drives: &[],
+            disk_memory: &[],
+            count_instructions: false,
+            instrumented: false,
+            append: "",
+            console: &self.console,
+            scratch: &self.root,
+        }
+    }
+}
+
 /// What becomes of it, and how often it was started.
 fn booted(does: &str) -> (End, Heard, usize, tempfile::TempDir) {
     let (root, bin) = emulator(does);
-    let console = root.path().join("console.log");
     std::fs::write(root.path().join("console.boot-2.log"), "of an earlier run").unwrap();
-    let machine = Machine {
-        emulator: &Emulator::at(root.path().into(), Arch::HERE),
-        image: Path::new("/nonexistent"),
-        base: &Base::bare("/bin/true".into()),
-        work: &tempfile::tempfile().unwrap(),
-        cache: &Cache::at(root.path()).unwrap(),
-        memory: 1 << 30,
-        tiers: &[],
-        dimm: false,
-        cpus: 1,
-        possible_cpus: 1,
-        drives: &[],
-        disk_memory: &[],
-        count_instructions: false,
-        instrumented: false,
-        append: "",
-        console: &console,
-        scratch: root.path(),
-    };
+    let parts = Parts::at(root.path(), Arch::HERE);
+    let machine = parts.machine();
     let patience = Patience {
         boot: Duration::from_secs(1),
         later: Duration::from_secs(3),
@@ -120,27 +147,15 @@ fn kept(root: &tempfile::TempDir, name: &str) -> Option<String> {
 
 /// The command line of a guest, and its kernel's.
 fn command_line(arch: Arch, tiers: &[Tier]) -> Result<String> {
-    let emulator = Emulator::at("/".into(), arch);
     let root = tempfile::tempdir()?;
+    let parts = Parts::at(root.path(), arch);
     let (file, (socket, _other)) = (tempfile::tempfile()?, UnixStream::pair()?);
     let machine = Machine {
-        emulator: &emulator,
-        image: Path::new("/vmlinuz"),
-        base: &Base::bare("/bin/true".into()),
-        work: &tempfile::tempfile()?,
-        cache: &Cache::at(root.path())?,
-        memory: 1 << 30,
         tiers,
-        dimm: false,
         cpus: 2,
         possible_cpus: 2,
-        drives: &[],
-        disk_memory: &[],
-        count_instructions: false,
-        instrumented: false,
         append: "of=ours",
-        console: Path::new("/console"),
-        scratch: Path::new("/"),
+        ..parts.machine()
     };
     let inherited = Inherited {
         images: &[],
@@ -265,27 +280,12 @@ fn a_guest_that_said_anything_is_never_booted_again() {
 
 /// What becomes of a guest that counts instructions, with work of so many bytes.
 fn counted(root: &Path, work: u64) -> Result<(End, Heard)> {
-    let emulator = Emulator::at(root.into(), Arch::HERE);
-    let file = tempfile::tempfile().unwrap();
-    file.set_len(work).unwrap();
+    let parts = Parts::at(root, Arch::HERE);
+    parts.work.set_len(work)?;
     let machine = Machine {
-        emulator: &emulator,
-        image: Path::new("/bin/true"),
-        base: &Base::bare("/bin/true".into()),
-        work: &file,
-        cache: &Cache::at(root.join("cache")).unwrap(),
-        memory: 1 << 30,
-        tiers: &[],
-        dimm: false,
-        cpus: 1,
-        possible_cpus: 1,
-        drives: &[],
         disk_memory: &[1 << 20],
         count_instructions: true,
-        instrumented: false,
-        append: "",
-        console: &root.join("console.log"),
-        scratch: root,
+        ..parts.machine()
     };
     let mut heard = Heard::default();
     let end = boot(machine, Duration::from_secs(60), &mut heard)?;
