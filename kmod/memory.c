@@ -33,7 +33,7 @@ u64 weir_memory_room(struct cgroup_subsys_state *css)
 u64 weir_memory_floor(struct weir_group *group)
 {
 	u64 floor = min(weir_bytes_to_pages(group->dirty_min_bytes),
-			weir_tree_ceiling(group));
+			weir_ceiling_limit(weir_tree_ceiling(group)));
 
 	for (; group; group = group->parent)
 		floor = within(group->css, floor);

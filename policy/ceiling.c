@@ -96,8 +96,11 @@ weir_u64 weir_ceiling_avail(const struct weir_memory *memory)
 			others : memory->headroom);
 }
 
-/* The limit that keeps a subtree within @ceiling; never less than two pages. */
-static weir_u64 limit_for(weir_u64 ceiling)
+/*
+ * What writers may fill of @ceiling, in pages, at least two: the rest is for what they
+ * dirty until their next look.
+ */
+weir_u64 weir_ceiling_limit(weir_u64 ceiling)
 {
 	return ceiling - ceiling / 4;
 }
@@ -140,7 +143,7 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind)
 {
 	weir_u64 stock = limits->thresh;
-	weir_u64 limit = limit_for(ceiling);
+	weir_u64 limit = weir_ceiling_limit(ceiling);
 	weir_u64 thresh = limit < stock ? limit : stock;
 	weir_u64 before, here;
 	int decides;
@@ -171,7 +174,7 @@ int weir_limits_brake(const struct weir_limits *limits)
 /* The freerun level that @ceiling makes: what the kernel's is to its limit. */
 weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 {
-	return weir_share(limit_for(ceiling),
+	return weir_share(weir_ceiling_limit(ceiling),
 			  weir_freerun(stock->thresh, stock->bg_thresh),
 			  stock->thresh);
 }
@@ -200,7 +203,7 @@ weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 /* Does the subtree hold all that the ceiling lets writers fill? */
 int weir_ceiling_full(weir_u64 ceiling, const struct weir_counts *counts)
 {
-	return held(counts) >= limit_for(ceiling);
+	return held(counts) >= weir_ceiling_limit(ceiling);
 }
 
 /*

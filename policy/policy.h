@@ -214,6 +214,7 @@ int weir_limits_brake(const struct weir_limits *limits);
 weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock);
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 			   const struct weir_counts *counts, weir_u64 stock_poll);
+weir_u64 weir_ceiling_limit(weir_u64 ceiling);
 int weir_ceiling_full(weir_u64 ceiling, const struct weir_counts *counts);
 int weir_ceiling_lets_past(weir_u64 *next_ns, weir_u64 now_ns, weir_u64 pages);
 

@@ -29,6 +29,7 @@ echo ${one}M >top/mid/one/memory.dirty_bytes
 # with mid's 40M more than top may hold: the ceiling wins
 echo 60M >top/aside/memory.dirty_min
 ok "a leaf is under the tightest on its path" is "$(stat top/mid/two ceiling)" $((mid << 20))
+ok "no more of a floor is reserved than a ceiling lets it fill" is "$(stat top/aside floor)" $((top * 3 / 4 << 20))
 
 # writes CGROUP FILE: as fast as it may, until killed
 writes() {
@@ -101,6 +102,18 @@ ok "one was held" between 1 "$(stat top/mid/one nr_ceiling_held)" 100000000
 ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 100000000
 ok "so was a cgroup eight levels down" between 1 "$(stat $deep nr_ceiling_held)" 100000000
 echo "# most held, of MB allowed: top $max_top of $top, mid $max_mid of $mid, one $max_one of $one"
+
+# Nobody paces those below a floor, so they look as often as a ceiling asks: by the pod's floor
+# alone each of a crowd would dirty 128 pages, half a megabyte, until its next look.
+mkdir pod
+echo +memory >pod/cgroup.subtree_control
+mkdir pod/crowd
+echo 128M >pod/memory.dirty_min
+echo 32M >pod/crowd/memory.dirty_bytes
+dirty /mnt/e/crowd 16 pod/crowd
+ok "below a floor, a look for each 512th of the ceiling's room" between 200 "$(stat pod/crowd nr_floor_admitted)" 4096
+echo 0 >pod/memory.dirty_min
+rmdir pod/crowd pod
 
 rmdir top/mid/one
 sync

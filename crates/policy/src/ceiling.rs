@@ -24,6 +24,7 @@ mod c {
             counts: *const Counts,
             stock_poll: u64,
         ) -> u64;
+        pub fn weir_ceiling_limit(ceiling: u64) -> u64;
         pub fn weir_ceiling_full(ceiling: u64, counts: *const Counts) -> i32;
         pub fn weir_ceiling_lets_past(next_ns: *mut u64, now_ns: u64, pages: u64) -> i32;
     }
@@ -134,6 +135,12 @@ pub fn freerun(ceiling: u64, stock: &Limits) -> u64 {
 pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64 {
     // SAFETY: the pointer is valid for the call.
     unsafe { c::weir_ceiling_poll(ceiling, freerun, counts, stock_poll) }
+}
+
+/// What writers may fill of `ceiling`, in pages; at least two.
+pub fn limit(ceiling: u64) -> u64 {
+    // SAFETY: no pointers.
+    unsafe { c::weir_ceiling_limit(ceiling) }
 }
 
 /// Whether a subtree with `counts` holds all that `ceiling` lets writers fill.

@@ -262,7 +262,7 @@ impl Tasks {
                         return;
                     }
                 } else {
-                    self.leaves_pass(index);
+                    self.leaves_pass(index, true);
                 }
             }
             State::Paced => {

@@ -106,7 +106,7 @@ pub struct Weir {
     /// What a cgroup's domain was judged by in the last pass.
     judged_by: JudgedBy,
     /// The last pass over the host's domain let its writer go.
-    released: bool,
+    pub released: bool,
     stock: u64,
     host_thresh: u64,
     host_background: u64,

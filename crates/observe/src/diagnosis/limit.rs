@@ -315,7 +315,7 @@ pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
     if let Some(stat) = seen.cgroup_at(path).and_then(|cgroup| cgroup.stat) {
         if !sentences.is_empty() {
             sentences.push(format!(
-                "in force for {} are {}: what of a floor is not backed by memory, or by the host's limit, is not honoured",
+                "in force for {} are {}: what of a floor does not fit in memory, below a ceiling or in the host's limit is not honoured",
                 shown(path),
                 size(stat.floor)
             ));

@@ -147,8 +147,11 @@ pub(super) fn floor(seen: &Observation, group: &Group) -> Option<Remedy> {
         memory_max: max / PAGE,
         memory_min: 0,
     };
+    let stat = seen.cgroup_at(&path).and_then(|cgroup| cgroup.stat);
+    let ceiling = stat.and_then(|stat| stat.ceiling);
     let cap = path_up(&path)
         .filter_map(|path| Some(caps(seen.cgroup_at(path)?.max?).own()))
+        .chain(ceiling.map(|bytes| policy::ceiling::limit(bytes / PAGE)))
         .min()
         .unwrap_or(UNLIMITED);
     let others: f64 = seen

@@ -52,7 +52,10 @@ impl Tasks {
         let dirtier = &mut self.tasks[index].dirtier;
         let passed = self.writeback.balance_dirty_pages(dirtier);
         match passed {
-            Passed::Go => self.leaves_pass(index),
+            Passed::Go => {
+                let is_paced = self.weir.as_ref().is_none_or(|weir| !weir.released);
+                self.leaves_pass(index, is_paced);
+            }
             Passed::Sleep => {
                 self.task_does(index, PsiFlags::Iowait);
                 let task = &mut self.tasks[index];
@@ -66,8 +69,8 @@ impl Tasks {
         passed
     }
 
-    /// What the module does as the kernel's pass returns.
-    pub(super) fn leaves_pass(&mut self, index: usize) {
+    /// What the module does as the kernel's pass returns, which paced the task or let it go.
+    pub(super) fn leaves_pass(&mut self, index: usize, is_paced: bool) {
         if self.weir.is_none() {
             return;
         }
@@ -78,7 +81,7 @@ impl Tasks {
             self.writeback.weir_counts_pauses(dirtier, pauses, time);
         }
         let asleep = if pauses > 0 { time.max(1) } else { 0 };
-        self.writeback.weir_shortens(dirtier, asleep);
+        self.writeback.weir_shortens(dirtier, asleep, is_paced);
     }
 
     /// The next step of a wait for a bandwidth, which is to last for `due_ms`.

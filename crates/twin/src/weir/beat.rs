@@ -165,7 +165,7 @@ impl Hooks {
             return 0;
         }
         for (_, ceiling, _) in self.ceilings(cgroup) {
-            floor = floor.min(ceiling);
+            floor = floor.min(policy::ceiling::limit(ceiling));
         }
         for at in self.path(cgroup) {
             floor = self.within(at, floor);

@@ -54,8 +54,9 @@ impl Hooks {
             return false;
         }
         weir.groups[index].stats.admitted += 1;
-        task.freed(now, pass.poll());
-        task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
+        // Nobody paces it.
+        let poll = self.ceiling_poll(index, pass.poll(), |_| policy::UNLIMITED);
+        task.freed(now, task.pace.poll(poll));
         true
     }
 
@@ -131,16 +132,24 @@ impl Hooks {
     }
 
     /// After a pass, in which the task was `asleep` for so long: under a ceiling, a weight or a
-    /// bandwidth it looks again sooner.
-    pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns) {
+    /// bandwidth it looks again sooner. A floor has let it go if not `is_paced`.
+    pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns, is_paced: bool) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
-        let mut allowed = task.nr_dirtied_pause;
-        for (at, ceiling, counts) in self.ceilings(cgroup) {
-            let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
-            allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
-        }
-        task.nr_dirtied_pause = allowed;
+        let freerun = |at: usize| match &self.weir {
+            Some(weir) if is_paced => weir.groups[at].freerun,
+            _ => policy::UNLIMITED,
+        };
+        task.nr_dirtied_pause = self.ceiling_poll(cgroup, task.nr_dirtied_pause, freerun);
         self.weir_leaves(task, asleep);
         task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
+    }
+
+    /// What the ceilings from a cgroup up leave of `poll`; `freerun` is the level that each makes
+    /// for the task.
+    fn ceiling_poll(&self, cgroup: usize, poll: u64, freerun: impl Fn(usize) -> u64) -> u64 {
+        self.ceilings(cgroup)
+            .fold(poll, |poll, (at, ceiling, counts)| {
+                ceiling::poll(ceiling, freerun(at), &counts, poll)
+            })
     }
 }
