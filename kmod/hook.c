@@ -300,13 +300,14 @@ static void unset_surely(struct hook *hook)
 }
 
 /*
- * Unhook all and wait until no task is in this module's code.  A sync
- * leaves when what it waits for is written, and on a device that does not answer nothing
- * ends that.  The limits let a task go after the pause that it is in, at most 200 ms; they are hooked for it if they are not.  One on a
- * strictlimit device, such as a FUSE filesystem whose server does not answer, stays
- * until the device is below its limit or the task is killed; so does any task while
- * the limits cannot be hooked, or kernel.ftrace_enabled=0 silences them.  Every ten
- * seconds the log names such tasks.
+ * Unhook all and wait until no task is in this module's code.  A sync leaves when what
+ * it waits for is written, and on a device that does not answer nothing ends that.  The
+ * limits let a task go after the pause that it is in, at most 200 ms; they are hooked for
+ * it if they are not.  One on a strictlimit device, such as a FUSE filesystem whose
+ * server does not answer, stays until the device is below its limit or the task is
+ * killed; so does any task while the limits cannot be hooked, kernel.ftrace_enabled=0
+ * silences them, or one of its two domains does not come by them.  Every ten seconds the
+ * log names such tasks.
  */
 void weir_hooks_drain(void)
 {

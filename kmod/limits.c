@@ -74,8 +74,8 @@ static void put_limits(void *dtc, const struct weir_limits *limits,
  * The module is being unloaded and the task, in a pass of weir's, must not keep
  * it.  Let it dirty one page, then the next pass is the kernel's own.  Not in its
  * first look: until the pass is unhooked it could come back at once, again and
- * again, and never be held.  Nor where one of its two domains is not seen: that one
- * would hold it all the same.
+ * again, and never be held.  Nor where one of its two domains is not seen: the other is
+ * never lifted alone.
  */
 static void dismiss(void *dtc, struct weir_seen *seen)
 {
@@ -291,8 +291,10 @@ int weir_limits_prove(u64 *thresh, u64 *bg_thresh)
 	*bg_thresh = background;
 	if (!weir_hooks_armed())
 		return 0;
-	if (!proof.seen)
+	if (!proof.seen) {
+		weir_passes_excuse();
 		return -ENODATA;
+	}
 	if (proof.thresh != limit || proof.bg_thresh != background)
 		return -EPROTO;
 	return weir_passes_bypass() ? -EOPNOTSUPP : 0;

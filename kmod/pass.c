@@ -24,12 +24,9 @@
 #include <linux/sched.h>
 #include <linux/writeback.h>
 
-/* Kinds of passes whose limits the kernel may compute at places of their own. */
-enum { IN_ROOT, IN_CGROUP, IN_STRICTLIMIT, KINDS };
-
-/* Passes whose limits limits.c did not see: all, and of each kind since one was seen. */
+/* Passes whose limits limits.c did not see: all; of the root's and of cgroups' since one was. */
 static atomic64_t unseen;
-static atomic_t unseen_in_a_row[KINDS];
+static atomic_t unseen_in_a_row[2];
 
 /* As many passes unseen, and none seen between them, are no coincidence. */
 #define BYPASS_PASSES	16
@@ -172,23 +169,29 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 	shorten_poll(group, css, !seen->released);
 }
 
-/* A pass is over: did the limits of each of its domains come by limits.c? */
+/*
+ * A pass is over: did the limits of each of its domains come by limits.c?  Root's passes
+ * and those of cgroups are told apart, as a compiler may inline one call of the hooked
+ * function and keep another.  Neither floors nor ceilings hold on a strictlimit device:
+ * what is not seen there is missed, and proves nothing about others.
+ */
 static void note_limits(const struct weir_seen *seen,
 			const struct bdi_writeback *wb)
 {
 	bool in_cgroup = seen->css->parent;
-	bool strictlimit = wb->bdi->capabilities & BDI_CAP_STRICTLIMIT;
-	atomic_t *in_a_row = &unseen_in_a_row[!in_cgroup ? IN_ROOT :
-					      strictlimit ? IN_STRICTLIMIT :
-							    IN_CGROUP];
+	bool by_hook = seen->looks && (seen->memcg_limits || !in_cgroup);
+	atomic_t *in_a_row = &unseen_in_a_row[in_cgroup];
 
-	if (seen->looks && (seen->memcg_limits || !in_cgroup)) {
-		if (atomic_read(in_a_row))
-			atomic_set(in_a_row, 0);
-	} else if (!seen->unwatched && weir_acting()) {
+	if (!by_hook && (seen->unwatched || !weir_acting()))
+		return;
+	if (!by_hook)
 		atomic64_inc(&unseen);
+	if (wb->bdi->capabilities & BDI_CAP_STRICTLIMIT)
+		return;
+	if (!by_hook)
 		atomic_inc(in_a_row);
-	}
+	else if (atomic_read(in_a_row))
+		atomic_set(in_a_row, 0);
 }
 
 /* The kernel's function; its task is listed, so that it can be let go. */
@@ -268,15 +271,18 @@ u64 weir_passes_unseen(void)
 /*
  * Do writers run a copy of the hooked function, which weir never sees?  A compiler may
  * inline it into one caller, or one call of it, and keep it for others, which prove the
- * hook.  The first such pass that is seen takes it back: those that are on their way when
- * kernel.ftrace_enabled becomes 0 look the same.
+ * hook.  The first such pass that is seen takes it back.  Not told: a copy that only
+ * the later looks of a pass run, or only the flusher.
  */
 bool weir_passes_bypass(void)
 {
-	int kind;
+	return atomic_read(&unseen_in_a_row[false]) >= BYPASS_PASSES ||
+	       atomic_read(&unseen_in_a_row[true]) >= BYPASS_PASSES;
+}
 
-	for (kind = 0; kind < KINDS; kind++)
-		if (atomic_read(&unseen_in_a_row[kind]) >= BYPASS_PASSES)
-			return true;
-	return false;
+/* The hooks are silent, as with kernel.ftrace_enabled=0: what was missed is no copy's. */
+void weir_passes_excuse(void)
+{
+	atomic_set(&unseen_in_a_row[false], 0);
+	atomic_set(&unseen_in_a_row[true], 0);
 }

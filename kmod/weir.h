@@ -468,6 +468,7 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	      unsigned int flags);
 u64 weir_passes_unseen(void);
 bool weir_passes_bypass(void);
+void weir_passes_excuse(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
 
 /* beat.c: arming by need, heartbeat, floors evaluated live */
