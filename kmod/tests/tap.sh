@@ -41,8 +41,8 @@ between() {
 # after it should
 soon() {
 	deadline=$(($(date +%s) + 60))
-	until "$@"; do
-		[ "$(date +%s)" -lt $deadline ] || { echo "not within a minute: $*"; return 1; }
+	until said=$("$@"); do
+		[ "$(date +%s)" -lt $deadline ] || { echo "$said"; echo "not within a minute: $*"; return 1; }
 		sleep 0.2
 	done
 }
