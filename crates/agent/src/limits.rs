@@ -113,12 +113,32 @@ pub fn set(
     Ok(())
 }
 
-/// Puts a limit back to none, unless another program has changed it.
+/// Puts a limit back to none, unless another program has changed it, and says which it was.
 ///
 /// # Errors
-/// As for [`set`].
-pub fn put_back(saved: &mut SavedLimits, place: &Place, limit: u64) -> Result<(), Refused> {
-    let found = look(saved.limit(), &place.directory, Some(limit));
+/// The cgroup, and why it could not be noted or written: for people.
+pub fn put_back(
+    saved: &mut SavedLimits,
+    place: &Place,
+    pages: u64,
+    journal: &Journal,
+) -> Result<(), String> {
+    let (cgroup, limit) = (place.path.clone(), saved.limit());
+    match lift(saved, place, pages) {
+        Ok(()) => journal.say(&Event::Unlimited { cgroup, limit }),
+        Err(Refused::Found(Found::Foreign(value))) => journal.say(&Event::LimitLeft {
+            cgroup,
+            limit,
+            value,
+        }),
+        Err(Refused::Found(_)) => {}
+        Err(Refused::Failed(why)) => return Err(format!("{cgroup}: {why:#}")),
+    }
+    Ok(())
+}
+
+fn lift(saved: &mut SavedLimits, place: &Place, pages: u64) -> Result<(), Refused> {
+    let found = look(saved.limit(), &place.directory, Some(pages));
     if found == Found::Own {
         write(saved.limit(), &place.directory, None)?;
     }
@@ -198,6 +218,10 @@ mod tests {
 
     const FILE: &str = "memory.high";
 
+    fn journal() -> Journal {
+        Journal::new(std::io::sink(), false)
+    }
+
     struct Cgroup {
         dir: tempfile::TempDir,
         place: Place,
@@ -231,7 +255,7 @@ mod tests {
         fn next_agent(&self) {
             let saved = SavedLimits::open(&self.dir.path().join("state"), FILE).expect("read");
             let tree = Tree::at(self.dir.path()).expect("a hierarchy");
-            let failed = take_over(saved, &tree, &Journal::new(std::io::sink(), false));
+            let failed = take_over(saved, &tree, &journal());
             assert_eq!(failed, [""; 0]);
         }
     }
@@ -242,7 +266,7 @@ mod tests {
         set(&mut of.saved, &of.place, None, 10).expect("set");
         assert_eq!(of.says(), "40960\n");
         set(&mut of.saved, &of.place, Some(10), 9).expect("set");
-        put_back(&mut of.saved, &of.place, 9).expect("put back");
+        put_back(&mut of.saved, &of.place, 9, &journal()).expect("put back");
         assert_eq!(of.says(), "max\n");
         assert_eq!(of.saved.entries().count(), 0);
     }
@@ -255,7 +279,7 @@ mod tests {
         let mut of = cgroup("max\n");
         set(&mut of.saved, &of.place, None, 10).expect("set");
         fs::write(of.place.directory.join(FILE), "4096\n").expect("written");
-        put_back(&mut of.saved, &of.place, 10).expect_err("left");
+        put_back(&mut of.saved, &of.place, 10, &journal()).expect("left");
         assert_eq!(of.says(), "4096\n");
     }
 

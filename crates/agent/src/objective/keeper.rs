@@ -347,18 +347,9 @@ impl Keeper {
         if let Some(asked) = &self.asked {
             return asked.ask(&ceiling.place, None);
         }
-        let (cgroup, limit) = (ceiling.place.path.clone(), self.saved.limit());
-        match limits::put_back(&mut self.saved, &ceiling.place, ceiling.pages) {
-            Ok(()) => self.journal.say(&Event::Unlimited { cgroup, limit }),
-            Err(Refused::Found(Found::Foreign(value))) => {
-                self.journal.say(&Event::LimitLeft {
-                    cgroup,
-                    limit,
-                    value,
-                });
-            }
-            Err(Refused::Found(_)) => {}
-            Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),
+        let (place, pages) = (&ceiling.place, ceiling.pages);
+        if let Err(why) = limits::put_back(&mut self.saved, place, pages, &self.journal) {
+            self.complain(&why);
         }
     }
 

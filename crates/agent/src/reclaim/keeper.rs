@@ -330,18 +330,9 @@ impl Keeper {
         if member.group.limit == UNLIMITED {
             return;
         }
-        let (cgroup, limit) = (member.place.path.clone(), self.saved.limit());
-        match limits::put_back(&mut self.saved, &member.place, member.group.limit) {
-            Ok(()) => self.journal.say(&Event::Unlimited { cgroup, limit }),
-            Err(Refused::Found(Found::Foreign(value))) => {
-                self.journal.say(&Event::LimitLeft {
-                    cgroup,
-                    limit,
-                    value,
-                });
-            }
-            Err(Refused::Found(_)) => {}
-            Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),
+        let (place, pages) = (&member.place, member.group.limit);
+        if let Err(why) = limits::put_back(&mut self.saved, place, pages, &self.journal) {
+            self.complain(&why);
         }
     }
 
