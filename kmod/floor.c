@@ -50,8 +50,8 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 	};
 
 	weir_tree_fresh(group, seen);
-	pass.capped = weir_tree_full(group, young, &own) ||
-		      fresh >= weir_memory_room(wb->memcg_css);
+	pass.left = min(weir_tree_left(group, young, &own),
+			weir_floor_left(weir_memory_room(wb->memcg_css), fresh));
 	while ((group = weir_tree_floored(group))) {
 		struct weir_floor_cover found = cover(group, wb, young, &own);
 

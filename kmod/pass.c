@@ -40,30 +40,6 @@ void weir_wake_flusher(struct bdi_writeback *wb)
 		weir_start_background(wb);
 }
 
-/*
- * Under a ceiling many writers must not each dirty a large share of the room.
- * @paced: the kernel paces the task above the freerun level.
- */
-static void shorten_poll(struct weir_group *group,
-			 struct cgroup_subsys_state *css, bool paced)
-{
-	struct weir_counts own = weir_tree_uncounted(group, css);
-	struct weir_counts counts;
-	bool young = group->css != css;
-	u64 ceiling, freerun;
-
-	for (; group; group = group->parent) {
-		if (!weir_group_has_ceiling(group))
-			continue;
-		counts = weir_tree_held(group, young, &own);
-		ceiling = weir_group_ceiling(group);
-		freerun = paced ? READ_ONCE(group->last_freerun) : WEIR_UNLIMITED;
-		current->nr_dirtied_pause =
-			weir_ceiling_poll(ceiling, freerun, &counts,
-					  current->nr_dirtied_pause);
-	}
-}
-
 /* Decide a pass of @group on @wb by the floors of its path. */
 static enum weir_floor_verdict decide(struct weir_group *group,
 				      struct bdi_writeback *wb,
@@ -95,8 +71,6 @@ static enum weir_floor_verdict decide(struct weir_group *group,
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
-	if (weir_tree_capped(group))
-		shorten_poll(group, wb->memcg_css, false);
 	return verdict;
 }
 
@@ -124,6 +98,26 @@ static bool admit(struct bdi_writeback *wb, unsigned long pages_dirtied,
 out:
 	rcu_read_unlock();
 	return admitted;
+}
+
+/* Under a ceiling many writers must not each dirty a large share of the room. */
+static void shorten_poll(struct weir_group *group,
+			 struct cgroup_subsys_state *css)
+{
+	struct weir_counts own = weir_tree_uncounted(group, css);
+	struct weir_counts counts;
+	bool young = group->css != css;
+	u64 ceiling;
+
+	for (; group; group = group->parent) {
+		if (!weir_group_has_ceiling(group))
+			continue;
+		counts = weir_tree_held(group, young, &own);
+		ceiling = weir_group_ceiling(group);
+		current->nr_dirtied_pause =
+			weir_ceiling_poll(ceiling, READ_ONCE(group->last_freerun),
+					  &counts, current->nr_dirtied_pause);
+	}
 }
 
 /* After the kernel's function: count for @group, which passes of the css are judged by. */
@@ -166,7 +160,7 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 	if (READ_ONCE(weir_observe) || !group || !weir_tree_capped(group))
 		return;
 	weir_tree_fresh(group, seen);
-	shorten_poll(group, css, !seen->released);
+	shorten_poll(group, css);
 }
 
 /*

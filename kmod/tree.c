@@ -260,22 +260,25 @@ u64 weir_tree_ceiling(const struct weir_group *group)
 }
 
 /*
- * Does any subtree here or above hold all that its ceiling, or its memory, lets
- * floors fill?  After weir_tree_update().  @young and @own as weir_tree_unsummed().
+ * Pages to the nearest limit here or above, of a ceiling or of memory; 0 where floors
+ * have filled what they may.  After weir_tree_update().  @young and @own as
+ * weir_tree_unsummed().
  */
-bool weir_tree_full(struct weir_group *group, bool young,
-		    const struct weir_counts *own)
+u64 weir_tree_left(struct weir_group *group, bool young,
+		   const struct weir_counts *own)
 {
-	for (; group; group = group->parent) {
+	u64 left = WEIR_UNLIMITED;
+
+	for (; left && group; group = group->parent) {
 		struct weir_counts held = weir_tree_held(group, young, own);
 
-		if (held.dirty + held.writeback >= weir_memory_room(group->css))
-			return true;
-		if (weir_group_has_ceiling(group) &&
-		    weir_ceiling_full(weir_group_ceiling(group), &held))
-			return true;
+		left = min(left, weir_floor_left(weir_memory_room(group->css),
+						 held.dirty + held.writeback));
+		if (weir_group_has_ceiling(group))
+			left = min(left, weir_ceiling_left(weir_group_ceiling(group),
+							   &held));
 	}
-	return false;
+	return left;
 }
 
 /* The group of a css, or, if it has none yet, its nearest ancestor's.  Under RCU. */

@@ -343,8 +343,8 @@ struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
 u64 weir_tree_ceiling(const struct weir_group *group);
-bool weir_tree_full(struct weir_group *group, bool young,
-		    const struct weir_counts *own);
+u64 weir_tree_left(struct weir_group *group, bool young,
+		   const struct weir_counts *own);
 struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 

@@ -193,7 +193,7 @@ weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 			   const struct weir_counts *counts, weir_u64 stock_poll)
 {
-	weir_u64 poll = less(ceiling, held(counts)) / (held(counts) > freerun ? 64 : 512);
+	weir_u64 poll = less(ceiling, held(counts)) / (held(counts) > freerun ? 64 : WEIR_LOOK_PART);
 
 	if (poll > stock_poll)
 		poll = stock_poll;
@@ -204,6 +204,12 @@ weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 int weir_ceiling_full(weir_u64 ceiling, const struct weir_counts *counts)
 {
 	return held(counts) >= weir_ceiling_limit(ceiling);
+}
+
+/* Pages to @ceiling; 0 if it is full. */
+weir_u64 weir_ceiling_left(weir_u64 ceiling, const struct weir_counts *counts)
+{
+	return weir_ceiling_full(ceiling, counts) ? 0 : ceiling - held(counts);
 }
 
 /*

@@ -25,7 +25,7 @@
  *         cgroup that fills itself with dirty pages leaves reclaim nothing it
  *         can drop and would meet the OOM killer instead of the throttle.  The
  *         same bounds what the subtree of each cgroup on a writer's path may hold,
- *         whichever floors cover it
+ *         whichever floors cover it.  And at most what ceilings on the path let it fill
  *   pool  all floors together at most 80 % of the global limit, scaled down
  *         in proportion
  *   host  no floor is honoured while the host holds its limit and all floors
@@ -71,6 +71,15 @@ weir_u64 weir_floor_own(const struct weir_floor_caps *caps)
 	if (own > room)
 		own = room;
 	return own < part ? own : part;
+}
+
+/*
+ * Pages until all memory of a subtree that holds @held is dirty, where floors fill
+ * @room of it, at most half: weir_floor_own().  0 once they have.
+ */
+weir_u64 weir_floor_left(weir_u64 room, weir_u64 held)
+{
+	return held < room ? weir_add(room, room - held) : 0;
 }
 
 /* The most that all floors together may reserve. */
@@ -140,7 +149,7 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 		return WEIR_FLOOR_NONE;
 	if (held(pass) >= pass->floor)
 		return WEIR_FLOOR_FULL;
-	if (pass->capped)
+	if (!pass->left)
 		return WEIR_FLOOR_CAPPED;
 	if (pass->host_dirty >= weir_add(pass->host_thresh, pass->floors_total))
 		return WEIR_FLOOR_HOST_FULL;
@@ -150,7 +159,9 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 /*
  * Pages an admitted task may dirty before it is looked at again: the square
  * root, to a power of two, of what is left of the floor.  The rule Linux uses
- * for a free-running task, with the floor in the limit's place.  At least 1.
+ * for a free-running task, with the floor in the limit's place.  A limit on the path
+ * bounds it as it does for all that nobody paces: the square root of a pod's floor, once
+ * for each writer of a small container, fills its memory.  At least 1.
  */
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass)
 {
@@ -161,5 +172,7 @@ weir_u64 weir_floor_poll(const struct weir_floor_pass *pass)
 		left >>= 2;
 		poll <<= 1;
 	}
-	return poll;
+	if (poll > pass->left / WEIR_LOOK_PART)
+		poll = pass->left / WEIR_LOOK_PART;
+	return poll ? poll : 1;
 }

@@ -77,9 +77,9 @@ struct weir_floor_pass {
 	weir_u64 host_dirty;	/* the host's dirty + writeback */
 	weir_u64 host_thresh;	/* the global dirty limit */
 	weir_u64 floors_total;	/* sum of all effective floors */
+	weir_u64 left;		/* to the nearest ceiling, or memory, on the path; 0 if full */
 	weir_u32 strictlimit;	/* the device asked for strict per-device limits */
 	weir_u32 cgroup_domain;	/* the writer is throttled on a wb of its own cgroup */
-	weir_u32 capped;	/* a ceiling on the path, or memory, lets no floor fill more */
 };
 
 /* What a pass finds of one floor on the writer's path. */
@@ -105,6 +105,7 @@ enum weir_floor_verdict {
 weir_u64 weir_floor_own(const struct weir_floor_caps *caps);
 weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool);
 weir_u64 weir_floors_total(const struct weir_floor_pool *pool);
+weir_u64 weir_floor_left(weir_u64 room, weir_u64 held);
 void weir_floor_cover(struct weir_floor_pass *pass,
 		      const struct weir_floor_cover *cover);
 enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass);
@@ -202,6 +203,12 @@ struct weir_memory {
 	weir_u64 host_dirty;
 };
 
+/*
+ * Of the pages left to a limit, the part that a task which nobody paces may dirty until
+ * its next look: 300 such tasks stay within them.
+ */
+#define WEIR_LOOK_PART		512
+
 /* Linux refuses a vm.dirty_bytes below two pages; so does weir. */
 #define WEIR_CEILING_MIN	2ULL
 
@@ -215,6 +222,7 @@ weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 			   const struct weir_counts *counts, weir_u64 stock_poll);
 weir_u64 weir_ceiling_limit(weir_u64 ceiling);
+weir_u64 weir_ceiling_left(weir_u64 ceiling, const struct weir_counts *counts);
 int weir_ceiling_full(weir_u64 ceiling, const struct weir_counts *counts);
 int weir_ceiling_lets_past(weir_u64 *next_ns, weir_u64 now_ns, weir_u64 pages);
 

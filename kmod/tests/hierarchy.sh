@@ -103,17 +103,22 @@ ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 1
 ok "so was a cgroup eight levels down" between 1 "$(stat $deep nr_ceiling_held)" 100000000
 echo "# most held, of MB allowed: top $max_top of $top, mid $max_mid of $mid, one $max_one of $one"
 
-# Nobody paces those below a floor, so they look as often as a ceiling asks: by the pod's floor
-# alone each of a crowd would dirty 128 pages, half a megabyte, until its next look.
+# Nobody paces those below a floor, so they look for each 512th of what is left of a ceiling, or
+# of memory: by the pod's floor alone each of a crowd would dirty 128 pages, half a megabyte, until
+# its next look.
 mkdir pod
 echo +memory >pod/cgroup.subtree_control
-mkdir pod/crowd
+mkdir pod/ceiling pod/memory
 echo 128M >pod/memory.dirty_min
-echo 32M >pod/crowd/memory.dirty_bytes
-dirty /mnt/e/crowd 16 pod/crowd
-ok "below a floor, a look for each 512th of the ceiling's room" between 200 "$(stat pod/crowd nr_floor_admitted)" 4096
+echo 32M >pod/ceiling/memory.dirty_bytes
+echo 32M >pod/memory/memory.max
+stat pod/memory floor >/dev/null # who is asked about is counted from now on
+dirty /mnt/e/ceiling 16 pod/ceiling
+ok "below a floor, looks are as a ceiling asks" between 200 "$(stat pod/ceiling nr_floor_admitted)" 4096
+dirty /mnt/e/memory 12 pod/memory
+ok "or as memory.max does" between 150 "$(stat pod/memory nr_floor_admitted)" 3072
 echo 0 >pod/memory.dirty_min
-rmdir pod/crowd pod
+rmdir pod/ceiling pod/memory pod
 
 rmdir top/mid/one
 sync

@@ -78,6 +78,7 @@ mod tests {
             host_dirty: 6_000,
             host_thresh: 16_384,
             floors_total: 2_048,
+            left: 4_096,
             cgroup_domain: 1,
             ..FloorPass::default()
         }

@@ -25,6 +25,7 @@ mod c {
             stock_poll: u64,
         ) -> u64;
         pub fn weir_ceiling_limit(ceiling: u64) -> u64;
+        pub fn weir_ceiling_left(ceiling: u64, counts: *const Counts) -> u64;
         pub fn weir_ceiling_full(ceiling: u64, counts: *const Counts) -> i32;
         pub fn weir_ceiling_lets_past(next_ns: *mut u64, now_ns: u64, pages: u64) -> i32;
     }
@@ -147,6 +148,12 @@ pub fn limit(ceiling: u64) -> u64 {
 pub fn is_full(ceiling: u64, counts: &Counts) -> bool {
     // SAFETY: the pointer is valid for the call.
     unsafe { c::weir_ceiling_full(ceiling, counts) != 0 }
+}
+
+/// Pages that a subtree with `counts` has to `ceiling`; 0 if that is full.
+pub fn left(ceiling: u64, counts: &Counts) -> u64 {
+    // SAFETY: the pointer is valid for the call.
+    unsafe { c::weir_ceiling_left(ceiling, counts) }
 }
 
 /// Whether a full ceiling lets a writer of `pages` past at `now_ns`, whose own wb has next to

@@ -6,6 +6,7 @@ mod c {
     use super::*;
     unsafe extern "C" {
         pub fn weir_floor_own(caps: *const Caps) -> u64;
+        pub fn weir_floor_left(room: u64, held: u64) -> u64;
         pub fn weir_floor_effective(own: u64, pool: *const Pool) -> u64;
         pub fn weir_floors_total(pool: *const Pool) -> u64;
         pub fn weir_floor_cover(pass: *mut FloorPass, cover: *const Cover);
@@ -41,6 +42,13 @@ impl Caps {
     }
 }
 
+/// Pages until all memory of a subtree that holds `held` is dirty, where floors fill `room` of it,
+/// at most half ([`Caps::own`]); 0 once they have.
+pub fn left(room: u64, held: u64) -> u64 {
+    // SAFETY: no pointers.
+    unsafe { c::weir_floor_left(room, held) }
+}
+
 /// What all floors of the host compete for, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +74,7 @@ impl Pool {
     }
 }
 
-/// Everything one writer's pass is judged by, in pages; the last three are C truth values.
+/// Everything one writer's pass is judged by, in pages; the last two are C truth values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
@@ -86,12 +94,12 @@ pub struct FloorPass {
     pub host_thresh: u64,
     /// Sum of all effective floors.
     pub floors_total: u64,
+    /// Pages to the nearest ceiling, or memory, on the path; 0 if that lets no floor fill more.
+    pub left: u64,
     /// The device asked for strict limits of its own (FUSE).
     pub strictlimit: u32,
     /// The writer is throttled on writeback of its own cgroup.
     pub cgroup_domain: u32,
-    /// A ceiling on the path, or memory, lets no floor fill more.
-    pub capped: u32,
 }
 
 /// What a pass finds of one floor on the writer's path, in pages.
@@ -186,6 +194,7 @@ mod tests {
             host_dirty: 8_192,
             host_thresh: 8_192,
             floors_total: pool.total(),
+            left: UNLIMITED,
             cgroup_domain: 1,
             ..FloorPass::default()
         }
@@ -291,13 +300,22 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_on_the_way_up_wins_over_a_floor() {
-        let pass = FloorPass {
-            capped: 1,
-            ..example()
-        };
-        assert_eq!(pass.decide(), Verdict::Capped);
-        assert_eq!(pass.unused(), example().unused());
+    fn a_limit_on_the_way_up_wins_over_a_floor() {
+        let pass = |left| FloorPass { left, ..example() };
+        assert_eq!(pass(0).decide(), Verdict::Capped);
+        assert_eq!(pass(0).unused(), example().unused());
+        // A 512th of what it leaves, where that is less than the floor's square root.
+        let polls = [1, 8_191, 16_384, UNLIMITED].map(|left| pass(left).poll());
+        assert_eq!(polls, [1, 15, 32, 32]);
+    }
+
+    #[test]
+    fn memory_is_left_until_floors_have_filled_their_half() {
+        assert_eq!(
+            [0, 1_023, 1_024].map(|held| left(1_024, held)),
+            [2_048, 1_025, 0]
+        );
+        assert_eq!(left(PAGES_MAX, 1), 2 * PAGES_MAX - 1);
     }
 
     #[test]

@@ -33,8 +33,8 @@ const weir_u64 weir_layout_floor_pass[] = {
 	AT(weir_floor_pass, floor), AT(weir_floor_pass, memcg_dirty),
 	AT(weir_floor_pass, wb_dirty), AT(weir_floor_pass, foreign),
 	AT(weir_floor_pass, host_dirty), AT(weir_floor_pass, host_thresh),
-	AT(weir_floor_pass, floors_total), AT(weir_floor_pass, strictlimit),
-	AT(weir_floor_pass, cgroup_domain), AT(weir_floor_pass, capped),
+	AT(weir_floor_pass, floors_total), AT(weir_floor_pass, left),
+	AT(weir_floor_pass, strictlimit), AT(weir_floor_pass, cgroup_domain),
 };
 
 const weir_u64 weir_layout_floor_cover[] = {

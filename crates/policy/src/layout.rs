@@ -102,9 +102,9 @@ fn structs_agree_with_the_header() {
         host_dirty,
         host_thresh,
         floors_total,
+        left,
         strictlimit,
-        cgroup_domain,
-        capped
+        cgroup_domain
     );
     assert_layout!(
         weir_layout_credit,

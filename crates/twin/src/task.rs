@@ -262,7 +262,7 @@ impl Tasks {
                         return;
                     }
                 } else {
-                    self.leaves_pass(index, true);
+                    self.leaves_pass(index, None);
                 }
             }
             State::Paced => {

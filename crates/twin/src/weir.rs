@@ -105,8 +105,8 @@ pub struct Weir {
     weights: weight::Weights,
     /// What a cgroup's domain was judged by in the last pass.
     judged_by: JudgedBy,
-    /// The last pass over the host's domain let its writer go.
-    pub released: bool,
+    /// What the last pass over the host's domain, if it let its writer go, lets that dirty.
+    pub released_poll: Option<u64>,
     stock: u64,
     host_thresh: u64,
     host_background: u64,
@@ -204,17 +204,21 @@ impl Hooks {
         let index = self.wbs[wb].cgroup;
         self.weir_tells(index);
         let weir = self.weir.as_ref()?;
-        let full = |at: usize| {
-            let fills = |(ceiling, held)| policy::ceiling::is_full(ceiling, &held);
-            self.cgroups[at].subtree.held() >= self.room(at)
-                || self.held_below(at).is_some_and(fills)
+        let left = |at: usize| {
+            let memory = policy::floor::left(self.room(at), self.cgroups[at].subtree.held());
+            let below = |(ceiling, held)| policy::ceiling::left(ceiling, &held);
+            memory.min(self.held_below(at).map_or(policy::UNLIMITED, below))
         };
         let mut pass = FloorPass {
             host_dirty: self.counts.held(),
             host_thresh: weir.limit(weir.host_thresh),
             floors_total: weir.floors_total,
             cgroup_domain: u32::from(index != 0),
-            capped: u32::from(self.path(index).any(full)),
+            left: self
+                .path(index)
+                .map(left)
+                .min()
+                .unwrap_or(policy::UNLIMITED),
             ..FloorPass::default()
         };
         for at in self.path(index) {

@@ -66,6 +66,7 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
         );
         assert!(pass.host_dirty < pass.host_thresh.saturating_add(pass.floors_total));
         assert!(pass.strictlimit == 0 && pass.cgroup_domain != 0);
+        assert!(pass.left > 0 && poll <= (pass.left / 512).max(1));
         return;
     }
     // More held never admits what less held did not.
@@ -88,6 +89,10 @@ pub(super) fn check_floor_pass(pass: &FloorPass, more: u64) {
         },
         FloorPass {
             floor: pass.floor.saturating_sub(more),
+            ..*pass
+        },
+        FloorPass {
+            left: pass.left.saturating_sub(more),
             ..*pass
         },
         FloorPass {

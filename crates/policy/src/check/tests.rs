@@ -40,11 +40,11 @@ prop_compose! {
 prop_compose! {
     fn floor_pass()(floor in pages(), memcg_dirty in pages(), wb_dirty in pages(),
                     foreign in pages(), host_dirty in pages(), host_thresh in pages(),
-                    floors_total in pages(), strictlimit in truth(), cgroup_domain in truth(),
-                    capped in truth())
+                    floors_total in pages(), left in pages(), strictlimit in truth(),
+                    cgroup_domain in truth())
         -> FloorPass {
         FloorPass { floor, memcg_dirty, wb_dirty, foreign, host_dirty, host_thresh,
-                    floors_total, strictlimit, cgroup_domain, capped }
+                    floors_total, left, strictlimit, cgroup_domain }
     }
 }
 prop_compose! {

@@ -68,7 +68,7 @@ fn floor_pass(pass: &Pass, faults: &Faults, knobs: &[Knobs]) -> FloorPass {
         floors_total: pool.total(),
         strictlimit: u32::from(pass.strictlimit),
         cgroup_domain: 1,
-        capped: 0,
+        left: policy::UNLIMITED,
     }
 }
 

@@ -77,6 +77,7 @@ impl Tree {
             host_dirty: self.host(),
             host_thresh: HOST_THRESH,
             floors_total: self.floors.iter().sum(),
+            left: policy::UNLIMITED,
             cgroup_domain: 1,
             ..FloorPass::default()
         };

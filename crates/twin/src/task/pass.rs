@@ -53,8 +53,8 @@ impl Tasks {
         let passed = self.writeback.balance_dirty_pages(dirtier);
         match passed {
             Passed::Go => {
-                let is_paced = self.weir.as_ref().is_none_or(|weir| !weir.released);
-                self.leaves_pass(index, is_paced);
+                let most = self.weir.as_ref().and_then(|weir| weir.released_poll);
+                self.leaves_pass(index, most);
             }
             Passed::Sleep => {
                 self.task_does(index, PsiFlags::Iowait);
@@ -69,8 +69,9 @@ impl Tasks {
         passed
     }
 
-    /// What the module does as the kernel's pass returns, which paced the task or let it go.
-    pub(super) fn leaves_pass(&mut self, index: usize, is_paced: bool) {
+    /// What the module does as the kernel's pass returns. A task that a floor has let go looks
+    /// again after `most` pages.
+    pub(super) fn leaves_pass(&mut self, index: usize, most: Option<u64>) {
         if self.weir.is_none() {
             return;
         }
@@ -81,7 +82,7 @@ impl Tasks {
             self.writeback.weir_counts_pauses(dirtier, pauses, time);
         }
         let asleep = if pauses > 0 { time.max(1) } else { 0 };
-        self.writeback.weir_shortens(dirtier, asleep, is_paced);
+        self.writeback.weir_shortens(dirtier, asleep, most);
     }
 
     /// The next step of a wait for a bandwidth, which is to last for `due_ms`.

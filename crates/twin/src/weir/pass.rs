@@ -54,9 +54,8 @@ impl Hooks {
             return false;
         }
         weir.groups[index].stats.admitted += 1;
-        // Nobody paces it.
-        let poll = self.ceiling_poll(index, pass.poll(), |_| policy::UNLIMITED);
-        task.freed(now, task.pace.poll(poll));
+        task.freed(now, pass.poll());
+        task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
         true
     }
 
@@ -80,8 +79,9 @@ impl Hooks {
             _ => None,
         };
         let Some(weir) = &mut self.weir else { return };
-        weir.released = amend::global(limits, kind, &weir.host(), floor.as_ref());
-        if weir.released && weir.groups[cgroup].known {
+        let released = amend::global(limits, kind, &weir.host(), floor.as_ref());
+        weir.released_poll = floor.filter(|_| released).map(|floor| floor.poll());
+        if released && weir.groups[cgroup].known {
             weir.groups[cgroup].stats.released += 1;
         }
     }
@@ -102,7 +102,8 @@ impl Hooks {
             avail: host.avail,
             ..weir.host()
         };
-        if !amend::memcg(limits, &facts(kind), &follows, avail, weir.released) {
+        let released = weir.released_poll.is_some();
+        if !amend::memcg(limits, &facts(kind), &follows, avail, released) {
             return;
         }
         let stock = *limits;
@@ -132,24 +133,16 @@ impl Hooks {
     }
 
     /// After a pass, in which the task was `asleep` for so long: under a ceiling, a weight or a
-    /// bandwidth it looks again sooner. A floor has let it go if not `is_paced`.
-    pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns, is_paced: bool) {
+    /// bandwidth it looks again sooner, and after `most` pages if a floor has let it go.
+    pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns, most: Option<u64>) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
-        let freerun = |at: usize| match &self.weir {
-            Some(weir) if is_paced => weir.groups[at].freerun,
-            _ => policy::UNLIMITED,
-        };
-        task.nr_dirtied_pause = self.ceiling_poll(cgroup, task.nr_dirtied_pause, freerun);
+        let mut allowed = task.nr_dirtied_pause.min(most.unwrap_or(policy::UNLIMITED));
+        for (at, ceiling, counts) in self.ceilings(cgroup) {
+            let freerun = self.weir.as_ref().map_or(0, |weir| weir.groups[at].freerun);
+            allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
+        }
+        task.nr_dirtied_pause = allowed;
         self.weir_leaves(task, asleep);
         task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
-    }
-
-    /// What the ceilings from a cgroup up leave of `poll`; `freerun` is the level that each makes
-    /// for the task.
-    fn ceiling_poll(&self, cgroup: usize, poll: u64, freerun: impl Fn(usize) -> u64) -> u64 {
-        self.ceilings(cgroup)
-            .fold(poll, |poll, (at, ceiling, counts)| {
-                ceiling::poll(ceiling, freerun(at), &counts, poll)
-            })
     }
 }
