@@ -37,14 +37,15 @@ between() {
 		{ echo "got $2, wanted $1..$3"; return 1; }
 }
 
-# soon COMMAND...: succeeds within a minute; on a busy machine, that may be long
-# after it should
+# soon COMMAND...: succeeds within a minute, and prints what it said last; on a busy
+# machine, that may be long after it should
 soon() {
 	deadline=$(($(date +%s) + 60))
 	until said=$("$@"); do
 		[ "$(date +%s)" -lt $deadline ] || { echo "$said"; echo "not within a minute: $*"; return 1; }
 		sleep 0.2
 	done
+	[ -z "$said" ] || echo "$said"
 }
 
 # comes_to WANTED COMMAND...: soon prints it
