@@ -41,11 +41,12 @@ between() {
 # machine, that may be long after it should
 soon() {
 	deadline=$(($(date +%s) + 60))
-	until said=$("$@"); do
-		[ "$(date +%s)" -lt $deadline ] || { echo "$said"; echo "not within a minute: $*"; return 1; }
+	# in this shell: what it sets stays set
+	until "$@" >/tmp/soon; do
+		[ "$(date +%s)" -lt $deadline ] || { cat /tmp/soon; echo "not within a minute: $*"; return 1; }
 		sleep 0.2
 	done
-	[ -z "$said" ] || echo "$said"
+	cat /tmp/soon
 }
 
 # comes_to WANTED COMMAND...: soon prints it

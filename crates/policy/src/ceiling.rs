@@ -26,7 +26,6 @@ mod c {
         ) -> u64;
         pub fn weir_ceiling_limit(ceiling: u64) -> u64;
         pub fn weir_ceiling_left(ceiling: u64, counts: *const Counts) -> u64;
-        pub fn weir_ceiling_full(ceiling: u64, counts: *const Counts) -> i32;
         pub fn weir_ceiling_lets_past(next_ns: *mut u64, now_ns: u64, pages: u64) -> i32;
     }
 }
@@ -142,12 +141,6 @@ pub fn poll(ceiling: u64, freerun: u64, counts: &Counts, stock_poll: u64) -> u64
 pub fn limit(ceiling: u64) -> u64 {
     // SAFETY: no pointers.
     unsafe { c::weir_ceiling_limit(ceiling) }
-}
-
-/// Whether a subtree with `counts` holds all that `ceiling` lets writers fill.
-pub fn is_full(ceiling: u64, counts: &Counts) -> bool {
-    // SAFETY: the pointer is valid for the call.
-    unsafe { c::weir_ceiling_full(ceiling, counts) != 0 }
 }
 
 /// Pages that a subtree with `counts` has to `ceiling`; 0 if that is full.
@@ -343,14 +336,14 @@ mod tests {
     /// Full is where the kernel's own limit is put, at 3/4.
     #[test]
     fn full_is_at_the_limit() {
-        assert!(!is_full(16_384, &counts(12_287)));
-        assert!(is_full(16_384, &counts(12_288)));
+        assert_eq!(left(16_384, &counts(12_287)), 4_097);
+        assert_eq!(left(16_384, &counts(12_288)), 0);
         let on_the_way = Counts {
             dirty: 0,
             writeback: 12_288,
         };
-        assert!(is_full(16_384, &on_the_way));
-        assert!(!is_full(UNLIMITED, &counts(PAGES_MAX)));
+        assert_eq!(left(16_384, &on_the_way), 0);
+        assert!(left(UNLIMITED, &counts(PAGES_MAX)) > 0);
     }
 
     /// One pass keeps the others for a second at most, whatever it reports, and for some time.
