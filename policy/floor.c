@@ -74,8 +74,8 @@ weir_u64 weir_floor_own(const struct weir_floor_caps *caps)
 }
 
 /*
- * Pages until all memory of a subtree that holds @held is dirty, where floors fill
- * @room of it, at most half: weir_floor_own().  0 once they have.
+ * Pages until all memory of a subtree that holds @held is dirty, at least, where floors
+ * fill @room of it, which is half or less: weir_floor_own().  0 once they have.
  */
 weir_u64 weir_floor_left(weir_u64 room, weir_u64 held)
 {
