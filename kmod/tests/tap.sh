@@ -41,12 +41,16 @@ between() {
 # machine, that may be long after it should
 soon() {
 	deadline=$(($(date +%s) + 60))
+	soon_status=0
 	# in this shell: what it sets stays set
 	until "$@" >/tmp/soon; do
-		[ "$(date +%s)" -lt $deadline ] || { cat /tmp/soon; echo "not within a minute: $*"; return 1; }
+		[ "$(date +%s)" -lt $deadline ] ||
+			{ echo "not within a minute: $*" >>/tmp/soon; soon_status=1; break; }
 		sleep 0.2
 	done
 	cat /tmp/soon
+	rm /tmp/soon # tests look for files left behind
+	return $soon_status
 }
 
 # comes_to WANTED COMMAND...: soon prints it
