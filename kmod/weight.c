@@ -346,9 +346,10 @@ static bool note_sleep(struct weir_group *group, u64 bdi_id, u64 slept_ns,
 	return account;
 }
 
-/* Is there room under a floor on @group's path, by now? */
-static bool admitted(struct weir_group *group, struct bdi_writeback *wb)
+/* Is there room under a floor on the path, by now?  Of any depth: not the payer's alone. */
+static bool admitted(struct bdi_writeback *wb)
 {
+	struct weir_group *group = weir_tree_nearest(wb->memcg_css);
 	struct weir_floor_pass pass;
 
 	if (!weir_tree_floored(group))
@@ -379,7 +380,7 @@ static bool is_held(struct weir_group *group, struct bdi_writeback *wb,
 		return false;
 	return competes(group, wb->bdi->id, account) &&
 	       weir_count_host() > weir_host_limits().bg_thresh &&
-	       !admitted(group, wb);
+	       !admitted(wb);
 }
 
 /* A step of a wait has taken @slept_ns; true if there is to be another. */
