@@ -91,6 +91,15 @@ static struct weir_inherited words_of(struct mem_cgroup *memcg)
 	};
 }
 
+/* A page that is dirtied on one CPU and cleaned on another may be seen half. */
+static struct weir_counts at_least_none(const struct weir_inherited *sum)
+{
+	return (struct weir_counts) {
+		.dirty = max(sum->dirty, 0LL),
+		.writeback = max(sum->writeback, 0LL),
+	};
+}
+
 /* The cgroup's own pages, of which it inherited some. */
 struct weir_counts weir_count_own(struct mem_cgroup *memcg,
 				  const struct weir_inherited *inherited)
@@ -99,11 +108,7 @@ struct weir_counts weir_count_own(struct mem_cgroup *memcg,
 
 	words.dirty += READ_ONCE(inherited->dirty);
 	words.writeback += READ_ONCE(inherited->writeback);
-	/* a page dirtied on one CPU and cleaned on another, seen half */
-	return (struct weir_counts) {
-		.dirty = max(words.dirty, 0LL),
-		.writeback = max(words.writeback, 0LL),
-	};
+	return at_least_none(&words);
 }
 
 /* The same of one that has not inherited any, or for which that does not matter. */
@@ -128,6 +133,15 @@ static void add_folded(struct weir_inherited *sum, struct mem_cgroup *memcg,
 		times * flushed(memcg, array, weir_layout.flushed_writeback);
 }
 
+/* All that the subtree holds, removed cgroups included, as folded last: 2 s ago at most. */
+struct weir_counts weir_count_folded(struct mem_cgroup *memcg)
+{
+	struct weir_inherited all = {};
+
+	add_folded(&all, memcg, weir_layout.flushed_all, 1);
+	return at_least_none(&all);
+}
+
 /* Folded by the cgroup's children, ever, or about to be taken up. */
 static struct weir_inherited by_children(struct mem_cgroup *memcg)
 {
@@ -149,10 +163,7 @@ struct weir_counts weir_count_unfolded(struct mem_cgroup *memcg)
 
 	add_folded(&words, memcg, weir_layout.flushed_own, -1);
 	add_folded(&words, memcg, weir_layout.flushed_pending, 1);
-	return (struct weir_counts) {
-		.dirty = max(words.dirty, 0LL),
-		.writeback = max(words.writeback, 0LL),
-	};
+	return at_least_none(&words);
 }
 
 /* Folded by living children, ever.  @cost grows by the reads it took. */

@@ -208,8 +208,11 @@ int weir_group_make(struct cgroup_subsys_state *css)
  */
 static struct weir_group *make_now(struct cgroup_subsys_state *css, bool bound)
 {
-	struct weir_group *group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT);
+	struct weir_group *group;
 
+	if (weir_fault_young())
+		return NULL;
+	group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT);
 	if (!group && bound)
 		group = allocate(css, GFP_ATOMIC | __GFP_ACCOUNT);
 	if (group)

@@ -149,11 +149,11 @@ struct weir_counts weir_tree_counts(struct weir_group *group)
 }
 
 /*
- * What passes report is remembered for YOUNG_MS, at most twice as long.  A cgroup whose
- * tasks write has its record after some beats.  Not tied to the walk's end, which a
- * tenant that makes cgroups without an end puts off.
+ * What passes report is remembered for YOUNG_MS, at most twice as long: until the kernel
+ * has folded it.  Not tied to the walk's end, which a tenant that makes cgroups without
+ * an end puts off.
  */
-#define YOUNG_MS	2000ULL
+#define YOUNG_MS	3000ULL
 static u64 young_now_ms(void)
 {
 	return weir_now_ms() * (WEIR_CREDIT_WINDOW_MS / YOUNG_MS);
@@ -175,29 +175,35 @@ void weir_tree_report(struct weir_group *group, u64 pages)
 
 /*
  * Pages of @group's subtree that no sum has, in a pass of a cgroup that holds @own: its
- * own or, if it is @young and has no record, what passes of all such cgroups reported, if
- * that is more.  A report says neither whether the page is in a sum by now nor whether it
- * is clean, so it counts for those alone who would find nothing otherwise: cgroups with a
- * record are held for what sums have.
+ * own or, if it is @young and has no record, those of all such cgroups, if that is more:
+ * what passes reported, and what the kernel's folded count has beyond the sums.  Neither
+ * says whether a page is clean by now, and each may be in the other, so they count for
+ * those alone who would find nothing otherwise: cgroups with a record are held for what
+ * sums have.
  */
 struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 				      const struct weir_counts *own)
 {
-	struct weir_counts counts = *own;
-	u64 reported;
+	struct weir_counts counts = *own, folded, summed;
+	u64 unsummed = 0;
 
 	if (!young)
 		return counts;
-	if (!READ_ONCE(group->young.now_pages) &&
-	    !READ_ONCE(group->young.before_pages))
-		return counts;
-	raw_spin_lock(&group->lock);
-	/* forget what is over, or each pass would look for it under the lock */
-	weir_credit_charge(&group->young, young_now_ms(), 0, 0);
-	reported = weir_credit_pages(&group->young, young_now_ms());
-	raw_spin_unlock(&group->lock);
-	if (reported > own->dirty + own->writeback)
-		counts.dirty = reported - own->writeback;
+	if (READ_ONCE(group->young.now_pages) ||
+	    READ_ONCE(group->young.before_pages)) {
+		raw_spin_lock(&group->lock);
+		/* forget what is over, or each pass would look for it under the lock */
+		weir_credit_charge(&group->young, young_now_ms(), 0, 0);
+		unsummed = weir_credit_pages(&group->young, young_now_ms());
+		raw_spin_unlock(&group->lock);
+	}
+	folded = weir_count_folded(mem_cgroup_from_css(group->css));
+	summed = weir_tree_counts(group);
+	if (folded.dirty + folded.writeback > summed.dirty + summed.writeback)
+		unsummed += folded.dirty + folded.writeback -
+			    summed.dirty - summed.writeback;
+	if (unsummed > own->dirty + own->writeback)
+		counts.dirty = unsummed - own->writeback;
 	return counts;
 }
 

@@ -93,6 +93,7 @@ struct weir_inherited {
 
 struct weir_inherited weir_count_inherited(struct cgroup_subsys_state *css, u32 *cost);
 struct weir_counts weir_count_unfolded(struct mem_cgroup *memcg);
+struct weir_counts weir_count_folded(struct mem_cgroup *memcg);
 struct weir_counts weir_count_own(struct mem_cgroup *memcg,
 				  const struct weir_inherited *inherited);
 u64 weir_count_wb(struct bdi_writeback *wb, u64 known);
@@ -513,6 +514,7 @@ void weir_status_remove(void);
 #ifdef WEIR_FAULTS
 bool weir_fault(void);
 bool weir_fault_stalls(void);
+bool weir_fault_young(void);
 bool weir_fault_hides(const char *name);
 void weir_fault_rename(void *blob, size_t size);
 void weir_fault_add_taken(void);
@@ -520,6 +522,7 @@ void weir_fault_remove_taken(void);
 #else
 static inline bool weir_fault(void) { return false; }
 static inline bool weir_fault_stalls(void) { return false; }
+static inline bool weir_fault_young(void) { return false; }
 static inline bool weir_fault_hides(const char *name) { return false; }
 static inline void weir_fault_rename(void *blob, size_t size) { }
 static inline void weir_fault_add_taken(void) { }

@@ -65,5 +65,34 @@ usleep 1000000
 ok "many new cgroups of a tenant do not keep a removed cgroup's floor" \
 	is $((floors - $(cat /sys/kernel/weir/floors_wanted_bytes))) 16777216
 echo "# $(cat /sys/kernel/weir/groups) records" >&2
+
+# beside what fills the host's limit, and a floor that nobody uses
+echo 1 >/sys/module/weir/parameters/fault_young
+limits 67108864
+mkdir $root/unused $root/late
+echo "+memory +io" >$root/late/cgroup.subtree_control
+echo 24M >$root/unused/memory.dirty_min
+echo 8M >$root/late/memory.dirty_min
+usleep 900000
+dd if=/dev/zero of=/mnt/d/fill bs=1M count=64 2>/dev/null &
+filling=$!
+usleep 2000000
+for child in 1 2 3 4; do
+	mkdir $root/late/$child
+	in_cgroup late/$child fio --name=$child --directory=/mnt/d --rw=write --bs=4k --size=32m \
+		--rate=2m --output=/dev/null &
+done
+peak=0
+for look in $(seq 60); do
+	now=$(awk '/^file_(dirty|writeback) / { sum += $2 } END { print sum }' $root/late/memory.stat)
+	[ "$now" -le "$peak" ] || peak=$now
+	usleep 200000
+done
+echo "# late: $((peak >> 10)) KiB at most, $(stat late nr_floor_admitted) passes admitted" >&2
+ok "cgroups that stay without a record hold little more than their floor" \
+	between 4194304 "$peak" 12582912
+echo 1 >$root/late/cgroup.kill
+kill $filling
+wait
 rmmod weir
 finish

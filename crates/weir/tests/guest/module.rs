@@ -257,7 +257,8 @@ fn an_evicted_device_vouches_for_nothing() {
 
 #[test]
 fn young_cgroups_hold_no_more_than_one() {
-    let options = ["--cpus", "1", "--disk", "d=1G,ext4,1M/s"];
+    let options = "--cpus 1 --disk d=1G,ext4,1M/s --make WEIR_FAULTS=y";
+    let options: Vec<&str> = options.split(' ').collect();
     counted("debian:6.12", "young.sh", &options, &[]);
 }
 
