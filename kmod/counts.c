@@ -133,7 +133,10 @@ static void add_folded(struct weir_inherited *sum, struct mem_cgroup *memcg,
 		times * flushed(memcg, array, weir_layout.flushed_writeback);
 }
 
-/* All that the subtree holds, removed cgroups included, as folded last: 2 s ago at most. */
+/*
+ * All that the subtree holds, removed cgroups included, as folded last: 2 s ago, or more
+ * where the CPU that folds is idle.
+ */
 struct weir_counts weir_count_folded(struct mem_cgroup *memcg)
 {
 	struct weir_inherited all = {};

@@ -40,7 +40,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 {
 	struct weir_counts own = weir_tree_uncounted(group, wb->memcg_css);
 	bool young = group->css != wb->memcg_css;
-	struct weir_counts held = own;
+	struct weir_counts held = own, more;
 	struct cgroup_subsys_state *css;
 	struct weir_floor_pass pass = {
 		.host_dirty = weir_count_host(),
@@ -52,11 +52,12 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 
 	weir_tree_fresh(group, seen);
 	pass.left = weir_tree_left(group, young, &own);
+	more = weir_tree_unsummed(group, young, &own);
 	/* those without a group, from the writer's up; it alone is known for what it holds */
 	for (css = wb->memcg_css; css && css != group->css; css = css->parent) {
 		pass.left = min(pass.left, weir_floor_left(weir_memory_room(css),
 							   held.dirty + held.writeback));
-		held = weir_tree_unsummed(group, young, &own);
+		held = more;
 	}
 	while ((group = weir_tree_floored(group))) {
 		struct weir_floor_cover found = cover(group, wb, young, &own);

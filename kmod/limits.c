@@ -112,6 +112,14 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 	put_limits(dtc, &limits, &was);
 }
 
+/* Pages that no sum has below @group, besides @own. */
+static u64 unrecorded_but(struct weir_group *group, const struct weir_counts *own)
+{
+	u64 unrecorded = weir_tree_unrecorded(group);
+
+	return unrecorded - min(unrecorded, own->dirty + own->writeback);
+}
+
 /* Hold @limits to every ceiling on the path; returns what its position is judged by. */
 static enum weir_judged_by hold(struct weir_limits *limits,
 				struct weir_group *group,
@@ -121,8 +129,7 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 	struct weir_counts own = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
-	/* a report does not tell what is in writeback, which a flusher does not write */
-	bool young = group->css != css && kind == WEIR_PASS_WRITER;
+	bool young = group->css != css;
 
 	for (; group; group = group->parent) {
 		struct weir_counts counts;
@@ -130,7 +137,11 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 
 		if (!weir_group_has_ceiling(group))
 			continue;
-		counts = weir_tree_held(group, young, &own);
+		/* a report does not tell what is in writeback, which a flusher does not write */
+		counts = weir_tree_held(group, young && kind == WEIR_PASS_WRITER, &own);
+		/* but it is to write where writers are held for pages that no sum has */
+		if (young && kind == WEIR_PASS_FLUSHER)
+			counts.writeback += unrecorded_but(group, &own);
 		ceiling = weir_group_ceiling(group);
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :

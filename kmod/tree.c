@@ -150,7 +150,7 @@ struct weir_counts weir_tree_counts(struct weir_group *group)
 
 /*
  * What passes report is remembered for YOUNG_MS, at most twice as long: until the kernel
- * has folded it.  Not tied to the walk's end, which a tenant that makes cgroups without
+ * has folded it, if the CPU that does is not idle for longer.  Not tied to the walk's end, which a tenant that makes cgroups without
  * an end puts off.
  */
 #define YOUNG_MS	3000ULL
@@ -174,34 +174,46 @@ void weir_tree_report(struct weir_group *group, u64 pages)
 }
 
 /*
+ * Pages of cgroups without a record below @group, as folded last:
+ * what the kernel's count of the subtree has beyond the sums.
+ */
+u64 weir_tree_unrecorded(struct weir_group *group)
+{
+	struct weir_counts folded = weir_count_folded(mem_cgroup_from_css(group->css));
+	struct weir_counts summed = weir_tree_counts(group);
+	u64 all = folded.dirty + folded.writeback;
+	u64 known = summed.dirty + summed.writeback;
+
+	return all - min(all, known);
+}
+
+/*
  * Pages of @group's subtree that no sum has, in a pass of a cgroup that holds @own: its
  * own or, if it is @young and has no record, those of all such cgroups, if that is more:
- * what passes reported, and what the kernel's folded count has beyond the sums.  Neither
- * says whether a page is clean by now, and each may be in the other, so they count for
- * those alone who would find nothing otherwise: cgroups with a record are held for what
- * sums have.
+ * what passes reported lately or what was folded.  Not both: most of what is reported is
+ * folded soon, and nobody would be held for pages twice.  So all such cgroups together
+ * may hold twice what they should, until the kernel folds again.  Neither says whether a
+ * page is clean by now, so they count for those alone who would find nothing otherwise:
+ * cgroups with a record are held for what sums have.
  */
 struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 				      const struct weir_counts *own)
 {
-	struct weir_counts counts = *own, folded, summed;
-	u64 unsummed = 0;
+	struct weir_counts counts = *own;
+	u64 unsummed, reported;
 
 	if (!young)
 		return counts;
+	unsummed = weir_tree_unrecorded(group);
 	if (READ_ONCE(group->young.now_pages) ||
 	    READ_ONCE(group->young.before_pages)) {
 		raw_spin_lock(&group->lock);
 		/* forget what is over, or each pass would look for it under the lock */
 		weir_credit_charge(&group->young, young_now_ms(), 0, 0);
-		unsummed = weir_credit_pages(&group->young, young_now_ms());
+		reported = weir_credit_pages(&group->young, young_now_ms());
 		raw_spin_unlock(&group->lock);
+		unsummed = max(unsummed, reported);
 	}
-	folded = weir_count_folded(mem_cgroup_from_css(group->css));
-	summed = weir_tree_counts(group);
-	if (folded.dirty + folded.writeback > summed.dirty + summed.writeback)
-		unsummed += folded.dirty + folded.writeback -
-			    summed.dirty - summed.writeback;
 	if (unsummed > own->dirty + own->writeback)
 		counts.dirty = unsummed - own->writeback;
 	return counts;

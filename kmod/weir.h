@@ -66,7 +66,7 @@ struct weir_layout {
 	u32 stat_dirty, stat_writeback;	/* in memcg_vmstats_percpu */
 	/* the same counters in memcg_vmstats, from its arrays' begin */
 	u32 flushed_dirty, flushed_writeback;
-	/* these arrays; read only where pages are handed to the parent */
+	/* these arrays; but the first, read only where pages are handed to the parent */
 	u32 flushed_all, flushed_pending, flushed_own;
 	bool reparents;			/* pages of removed cgroups, to the parent */
 	/* when a writer last slept, for blk-wbt; 0 if not there */
@@ -335,6 +335,7 @@ void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 void weir_tree_report(struct weir_group *group, u64 pages);
+u64 weir_tree_unrecorded(struct weir_group *group);
 struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
 				      const struct weir_counts *own);
 struct weir_counts weir_tree_held(struct weir_group *group, bool young,
