@@ -139,7 +139,10 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 			continue;
 		/* a report does not tell what is in writeback, which a flusher does not write */
 		counts = weir_tree_held(group, young && kind == WEIR_PASS_WRITER, &own);
-		/* but it is to write where writers are held for pages that no sum has */
+		/*
+		 * But it is to write, all it has, where writers are at the limit by folded
+		 * pages that no sum has.  Below that they are paced, and nobody need hurry.
+		 */
 		if (young && kind == WEIR_PASS_FLUSHER)
 			counts.writeback += unrecorded_but(group, &own);
 		ceiling = weir_group_ceiling(group);

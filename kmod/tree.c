@@ -150,8 +150,8 @@ struct weir_counts weir_tree_counts(struct weir_group *group)
 
 /*
  * What passes report is remembered for YOUNG_MS, at most twice as long: until the kernel
- * has folded it, if the CPU that does is not idle for longer.  Not tied to the walk's end, which a tenant that makes cgroups without
- * an end puts off.
+ * has folded it, if the CPU that does is not idle for longer.  Not tied to the walk's end,
+ * which a tenant that makes cgroups without an end puts off.
  */
 #define YOUNG_MS	3000ULL
 static u64 young_now_ms(void)
