@@ -42,14 +42,15 @@ between() {
 soon() {
 	deadline=$(($(date +%s) + 60))
 	soon_status=0
+	soon_said=$(mktemp) # jobs in the background wait for something, too
 	# in this shell: what it sets stays set
-	until "$@" >/tmp/soon; do
+	until "$@" >"$soon_said"; do
 		[ "$(date +%s)" -lt $deadline ] ||
-			{ echo "not within a minute: $*" >>/tmp/soon; soon_status=1; break; }
+			{ echo "not within a minute: $*" >>"$soon_said"; soon_status=1; break; }
 		sleep 0.2
 	done
-	cat /tmp/soon
-	rm /tmp/soon # tests look for files left behind
+	cat "$soon_said"
+	rm "$soon_said" # tests look for files left behind
 	return $soon_status
 }
 
