@@ -22,7 +22,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -102,10 +101,18 @@ func run() error {
 
 // connect serves one connection to the runtime until it ends.
 func (p *plugin) connect(ctx context.Context, socket, index string) error {
-	closed := make(chan struct{})
-	var once sync.Once
-	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index),
-		stub.WithSocketPath(socket), stub.WithOnClose(func() { once.Do(func() { close(closed) }) }))
+	ended := make(chan error, 1)
+	end := func(why error) {
+		select {
+		case ended <- why:
+		default: // the first reason counts
+		}
+	}
+	p.mu.Lock()
+	p.end = end
+	p.mu.Unlock()
+	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index), stub.WithSocketPath(socket),
+		stub.WithOnClose(func() { end(errors.New("the runtime closed the connection")) }))
 	if err != nil {
 		return err
 	}
@@ -120,16 +127,10 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-closed:
-			return errors.New("the runtime closed the connection")
+		case err := <-ended:
+			return err
 		case <-ticker.C:
-			// Without the plugin's lock: the runtime may be waiting for it in another request.
-			if updates := p.moduleLooked(); len(updates) > 0 {
-				failed, err := s.UpdateContainers(updates)
-				if err != nil || len(failed) > 0 {
-					p.log.Error("the runtime did not update all containers", "failed", len(failed), "error", err)
-				}
-			}
+			p.moduleLooked()
 		}
 	}
 }

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 
@@ -26,7 +28,9 @@ type plugin struct {
 	stock string
 
 	// mu is held while a request is answered, never while the runtime is called.
-	mu     sync.Mutex
+	mu sync.Mutex
+	// end ends the connection to the runtime.
+	end    func(why error)
 	module uint64
 	synced bool
 	live   map[string]*pod
@@ -103,6 +107,49 @@ func (p *plugin) UpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Co
 	}
 	p.settle(c, values)
 	return []*api.ContainerUpdate{update(c, values)}, nil
+}
+
+// StartContainer, which comes before the container's first process runs, gives knobs to one whose
+// creation the plugin was not asked about. The runtime asks whoever is connected then, and a plugin
+// that connects meanwhile learns only of containers that are complete.
+func (p *plugin) StartContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.live[s.GetId()]; known != nil && known.containers[c.GetId()] != nil {
+		return nil
+	}
+	values, err := p.decide(s, c, limitOf(resources(c)))
+	if err != nil {
+		return err
+	}
+	p.write(c, values)
+	return nil
+}
+
+// write sets the knobs of a container that exists. Not through the runtime: a plugin's own request
+// for an update deadlocks containerd if it meets an event of a pod (containerd#13733), and runc
+// refuses every update of a container whose specification names a file that is not there.
+func (p *plugin) write(c *api.Container, values want.Values) {
+	if len(values) == 0 {
+		return
+	}
+	at := cgroup.ContainerPath(c.GetLinux().GetCgroupsPath())
+	if at == "" {
+		p.log.Error("a container is without knobs: the runtime names no cgroup for it", "container", c.GetName())
+		return
+	}
+	for _, k := range knob.All {
+		value, ok := values[k]
+		if !ok {
+			continue
+		}
+		if err := p.root.Set(at, k, value); errors.Is(err, fs.ErrNotExist) {
+			return // It has ended, or the module is being unloaded.
+		} else if err != nil {
+			p.log.Error("a container is without a knob", "cgroup", at, "error", err)
+		}
+	}
+	p.settle(c, values)
 }
 
 // settle keeps what a container has from now on with what the runtime said of it.

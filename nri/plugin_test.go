@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"os"
@@ -30,7 +31,6 @@ type node struct {
 	mu         sync.Mutex
 	pods       []*api.PodSandbox
 	containers []*api.Container
-	updates    []*api.ContainerUpdate
 }
 
 func newNode(t testing.TB) *node {
@@ -40,12 +40,12 @@ func newNode(t testing.TB) *node {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		updates, err := sync(ctx, n.pods, n.containers)
-		n.updates = append(n.updates, updates...)
+		if len(updates) > 0 {
+			t.Error("asked for", updates)
+		}
 		return err
 	}, func(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.updates = append(n.updates, updates...)
+		t.Error("asked for", updates)
 		return nil, nil
 	}, adaptation.WithSocketPath(n.socket()), adaptation.WithPluginPath(n.dir), adaptation.WithPluginConfigPath(n.dir))
 	if err != nil {
@@ -60,9 +60,10 @@ func newNode(t testing.TB) *node {
 
 func (n *node) socket() string { return filepath.Join(n.dir, "nri.sock") }
 
-// load makes the module's file in the pod's cgroup and in the root's child.
+// load makes the module's files in the cgroups of the pod and of two containers, and in the root's
+// child.
 func (n *node) load() {
-	for _, at := range []string{"kubepods", "kubepods/burstable/pod1"} {
+	for _, at := range []string{"kubepods", "kubepods/burstable/pod1", "kubepods/burstable/pod1/a", "kubepods/burstable/pod1/late"} {
 		at = filepath.Join(n.dir, "cgroups", at)
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			n.t.Fatal(err)
@@ -131,7 +132,8 @@ func sandbox(annotations ...string) *api.PodSandbox {
 
 func container(id string, limit int64) *api.Container {
 	return &api.Container{Id: id, PodSandboxId: "s1", Name: id, Linux: &api.LinuxContainer{
-		Resources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}}}
+		CgroupsPath: "/kubepods/burstable/pod1/" + id,
+		Resources:   &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}}}
 }
 
 // create asks as containerd does, and keeps what it is told to.
@@ -210,8 +212,8 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	// Both together are more than is allowed: the one that has its floor keeps it.
-	if len(n.updates) != 0 || !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
-		t.Error(n.updates, p.metrics())
+	if n.file("late/memory.dirty_min") != "0" || !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
+		t.Error(n.file("late/memory.dirty_min"), p.metrics())
 	}
 	if _, err := n.create(sandbox("dirty-min", "2M"), container("b", 0)); err == nil {
 		t.Error("a floor beyond the budget is given")
@@ -231,18 +233,68 @@ func TestModuleComesAndGoes(t *testing.T) {
 	}
 	for range 2 {
 		n.load()
-		n.soon("the container gets its floor", func() bool {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return len(n.updates) == 1
-		})
-		n.wants(n.updates[0].GetLinux().GetResources().GetUnified(), "dirty_min", "1048576")
-		n.updates = nil
+		n.soon("the container gets its floor", func() bool { return n.file("a/memory.dirty_min") == "1048576" })
 		if got := n.file("memory.dirty_min"); got != "65536" {
 			t.Errorf("the pod has %s", got)
 		}
 	}
 	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metrics())
+	}
+}
+
+func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	start := func(s *api.PodSandbox, c *api.Container) error {
+		return n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c})
+	}
+	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%")
+	if err := start(s, container("late", 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if floor, ceiling := n.file("late/memory.dirty_min"), n.file("late/memory.dirty_bytes"); floor != "1048576" || ceiling != "2097152" {
+		t.Error(floor, ceiling)
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
+		t.Error(p.metrics())
+	}
+	if err := start(sandbox("dirty-min", "4M"), container("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
+		t.Errorf("got %v", err)
+	}
+	// One that it was asked about is as it was decided, whatever became of its file.
+	c := container("a", 4<<20)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(s, c); err != nil || n.file("a/memory.dirty_min") != "0" {
+		t.Error(err, n.file("a/memory.dirty_min"))
+	}
+}
+
+// containerd 1.7 keeps a plugin that was late connected, and asks it nothing.
+func TestTooLateToBeAsked(t *testing.T) {
+	n := newNode(t)
+	p := newPlugin(&want.Config{}, cgroup.Root(n.dir), slog.New(slog.DiscardHandler))
+	ended := make(chan error)
+	go func() { ended <- p.connect(context.Background(), n.socket(), "50") }()
+	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
+	ctx, stop := context.WithTimeout(context.Background(), spare/2)
+	defer stop()
+	if _, err := p.Synchronize(ctx, nil, nil); !errors.Is(err, errLate) {
+		t.Error(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errLate) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it stays connected")
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_connected 0\n") {
 		t.Error(p.metrics())
 	}
 }

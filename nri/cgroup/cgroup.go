@@ -47,6 +47,16 @@ func PodPath(parent string) string {
 	return path.Join(at, base)
 }
 
+// ContainerPath is the cgroup of a container below the root of the hierarchy, from what its
+// specification says: a path, or with systemd SLICE:PREFIX:NAME. "" if it says nothing.
+func ContainerPath(specified string) string {
+	slice, rest, ok := strings.Cut(specified, ":")
+	if !ok {
+		return PodPath(specified)
+	}
+	return path.Join(PodPath(slice), strings.Replace(rest, ":", "-", 1)+".scope")
+}
+
 // QoSOf tells a pod's class from the cgroup it is in: NRI does not name it.
 func QoSOf(pod string) QoS {
 	for part := range strings.SplitSeq(pod, "/") {

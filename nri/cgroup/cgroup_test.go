@@ -26,3 +26,16 @@ func TestPodPath(t *testing.T) {
 		}
 	}
 }
+
+func TestContainerPath(t *testing.T) {
+	for specified, want := range map[string]string{
+		"":                            "",
+		"/kubepods/burstable/pod1/c1": "/kubepods/burstable/pod1/c1",
+		"kubepods-burstable-pod1_2.slice:cri-containerd:c1": "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/cri-containerd-c1.scope",
+		"kubepods-pod1.slice:crio:c1":                       "/kubepods.slice/kubepods-pod1.slice/crio-c1.scope",
+	} {
+		if got := ContainerPath(specified); got != want {
+			t.Errorf("%q: got %q, want %q", specified, got, want)
+		}
+	}
+}

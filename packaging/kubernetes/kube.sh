@@ -32,8 +32,9 @@ version = 2
   SystemdCgroup = $1
 [plugins."io.containerd.nri.v1.nri"]
   disable = false
+  plugin_request_timeout = "1m"
 END
-	# A busy machine emulates slowly.
+	# A busy machine emulates slowly; the timeout above is for the same reason.
 	mkdir -p /run/systemd/system/containerd.service.d
 	printf '[Service]\nTimeoutStartSec=infinity\n' >/run/systemd/system/containerd.service.d/slow.conf
 	systemctl daemon-reload
