@@ -49,17 +49,31 @@ type asked struct {
 	container map[string]settings
 }
 
+// mostAnnotations and mostWords bound what a pod's author can have the plugin read and say. The
+// runtime waits two seconds for an answer of at most 4 MiB, ends the connection of a plugin that
+// fails it, and starts the container: a pod could say more in the 256 KiB that annotations have.
+const (
+	mostAnnotations = 256
+	mostWords       = 1000 // bytes
+)
+
 // read sorts a pod's annotations. Every one that is weir's is checked, also those for containers
 // that are not being created now: a typing error must not pass as "no wish".
 func read(annotations map[string]string) (asked, error) {
 	a := asked{pod: settings{}, all: settings{}, container: map[string]settings{}}
-	var problems []error
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		name, ours := strings.CutPrefix(key, Prefix)
-		if !ours {
-			continue
+	var keys []string
+	for key := range annotations {
+		if strings.HasPrefix(key, Prefix) {
+			keys = append(keys, key)
 		}
-		name, isPod := strings.CutPrefix(name, podScope)
+	}
+	if len(keys) > mostAnnotations {
+		return a, fmt.Errorf("%d annotations begin with %s, and a pod may have %d", len(keys), Prefix, mostAnnotations)
+	}
+	slices.Sort(keys)
+	var problems []error
+	for _, key := range keys {
+		name, isPod := strings.CutPrefix(strings.TrimPrefix(key, Prefix), podScope)
 		name, container, isOne := strings.Cut(name, ".")
 		k, known := knob.ByName(name)
 		if !known || isPod && isOne || isOne && container == "" {
@@ -190,5 +204,9 @@ func oneLine(problems []error) error {
 	for i, problem := range problems {
 		texts[i] = problem.Error()
 	}
-	return errors.New(strings.Join(texts, "; "))
+	text := strings.Join(texts, "; ")
+	if len(text) > mostWords {
+		text = strings.ToValidUTF8(text[:mostWords], "") + " ... and more"
+	}
+	return errors.New(text)
 }

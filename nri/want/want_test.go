@@ -180,3 +180,24 @@ func TestBudget(t *testing.T) {
 	max.OfContainer.Values[knob.DirtyMin] = knob.Unlimited
 	allows(a, max, "would be max bytes")
 }
+
+// A pod's author must not be able to make an answer too long for the runtime, or too slow.
+func TestBoundedComplaints(t *testing.T) {
+	c, err := Parse("config", []byte(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func() (uint64, error) { return 0, nil }
+	many := map[string]string{}
+	for i := range 20000 {
+		many[fmt.Sprintf("weir.dev/a%d", i)] = ""
+	}
+	_, err = c.ForPod(Pod{Annotations: many}, none)
+	if err == nil || err.Error() != "20000 annotations begin with weir.dev/, and a pod may have 256" {
+		t.Errorf("got %.200v", err)
+	}
+	_, err = c.ForPod(Pod{Annotations: map[string]string{"weir.dev/dirty-min": strings.Repeat("é", 100000)}}, none)
+	if err == nil || len(err.Error()) > 1100 || !strings.HasSuffix(err.Error(), "é ... and more") {
+		t.Errorf("got %.2000v", err)
+	}
+}
