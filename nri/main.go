@@ -35,6 +35,9 @@ import (
 // How long after a lost connection the next one is tried: containerd needs seconds to restart.
 const reconnect = time.Second
 
+// How long a runtime may take until it is asked by another connection.
+const patience = time.Minute
+
 // How often is looked whether the module was loaded.
 const look = 2 * time.Second
 
@@ -81,10 +84,16 @@ func run() error {
 		server := http.Server{Handler: p.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
 		go func() { _ = server.Serve(listener) }()
 	}
+	pause := reconnect
 	for {
 		err := p.connect(ctx, *socket, *index)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, errLate) {
+			pause = min(2*pause, patience) // The runtime answers nobody else meanwhile.
+		} else {
+			pause = reconnect
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 			err = fmt.Errorf("%w: the runtime does not run, or has NRI switched off: in containerd's config.toml, "+
@@ -94,41 +103,80 @@ func run() error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(reconnect):
+		case <-time.After(pause):
 		}
 	}
 }
 
+// connection is what the answers to a runtime tell the loop that serves it.
+type connection struct {
+	ended chan error
+	known chan struct{}
+}
+
+func newConnection() connection {
+	return connection{make(chan error, 1), make(chan struct{}, 1)}
+}
+
+// end ends it. The first reason counts.
+func (c *connection) end(why error) {
+	select {
+	case c.ended <- why:
+	default:
+	}
+}
+
+// learnt says that the runtime has told what is alive.
+func (c *connection) learnt() {
+	select {
+	case c.known <- struct{}{}:
+	default:
+	}
+}
+
+var errUnheard = fmt.Errorf("the runtime did not say within %s what is alive: a pod that takes long to end keeps it waiting, "+
+	"or what all pods say is more than the 4 MiB of a message (NRI before 0.8, in containerd 1.7.24)", patience)
+
 // connect serves one connection to the runtime until it ends.
 func (p *plugin) connect(ctx context.Context, socket, index string) error {
-	ended := make(chan error, 1)
-	end := func(why error) {
-		select {
-		case ended <- why:
-		default: // the first reason counts
-		}
-	}
+	link := newConnection()
 	p.mu.Lock()
-	p.end = end
+	p.connection = link
 	p.mu.Unlock()
 	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index), stub.WithSocketPath(socket),
-		stub.WithOnClose(func() { end(errors.New("the runtime closed the connection")) }))
+		stub.WithOnClose(func() { link.end(errors.New("the runtime closed the connection")) }))
 	if err != nil {
 		return err
 	}
-	if err := s.Start(ctx); err != nil {
-		return err
+	// It waits for ever if the runtime dies in the middle of it, and then Stop does, too.
+	started := make(chan error, 1)
+	go func() { started <- s.Start(ctx) }()
+	select {
+	case err := <-started:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return nil
+	case <-time.After(patience):
+		return errUnheard
 	}
 	defer s.Stop()
 	defer p.disconnected()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
+	unheard := time.After(patience)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-ended:
+		case err := <-link.ended:
 			return err
+		case <-link.known:
+			unheard = nil
+			p.bring()
+		case <-unheard:
+			return errUnheard
 		case <-ticker.C:
 			p.moduleLooked()
 		}

@@ -28,14 +28,15 @@ type plugin struct {
 	stock string
 
 	// mu is held while a request is answered, never while the runtime is called.
-	mu sync.Mutex
-	// end ends the connection to the runtime.
-	end    func(why error)
-	module uint64
-	synced bool
-	live   map[string]*pod
-	budget want.Budget
-	counts counts
+	mu         sync.Mutex
+	connection connection
+	module     uint64
+	// synced says that the runtime has told what is alive; partial, that not all of that was looked
+	// at since, so that the agent's rules stay as they are.
+	synced, partial bool
+	live            map[string]*pod
+	budget          want.Budget
+	counts          counts
 }
 
 // pod is a sandbox with its live containers, as the runtime described them last.
@@ -53,7 +54,7 @@ func newPod(s *api.PodSandbox) *pod {
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
-	return &plugin{config: config, root: root, log: log, module: root.Module(), live: map[string]*pod{}}
+	return &plugin{config: config, root: root, log: log, connection: newConnection(), module: root.Module(), live: map[string]*pod{}}
 }
 
 // describe is a sandbox as the policy looks at it.
@@ -71,8 +72,10 @@ func pathOf(s *api.PodSandbox) string {
 }
 
 // CreateContainer adds the knobs of a container to its specification, and writes its pod's.
-func (p *plugin) CreateContainer(_ context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	p.mu.Lock()
+func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	if err := p.lock(ctx); err != nil {
+		return nil, nil, err
+	}
 	defer p.mu.Unlock()
 	values, err := p.decide(s, c, limitOf(resources(c)))
 	if err != nil {
@@ -90,11 +93,13 @@ func (p *plugin) CreateContainer(_ context.Context, s *api.PodSandbox, c *api.Co
 }
 
 // UpdateContainer evaluates shares anew when a container's memory limit changes.
-func (p *plugin) UpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
-	p.mu.Lock()
+func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	if err := p.lock(ctx); err != nil {
+		return nil, err
+	}
 	defer p.mu.Unlock()
 	limit := limitOf(r)
-	if limit == 0 {
+	if r.GetMemory().GetLimit().GetValue() == 0 { // It stays what it is.
 		limit = limitOf(resources(c))
 	}
 	values, err := p.decide(s, c, limit)
@@ -112,44 +117,72 @@ func (p *plugin) UpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Co
 // StartContainer, which comes before the container's first process runs, gives knobs to one whose
 // creation the plugin was not asked about. The runtime asks whoever is connected then, and a plugin
 // that connects meanwhile learns only of containers that are complete.
-func (p *plugin) StartContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if known := p.live[s.GetId()]; known != nil && known.containers[c.GetId()] != nil {
-		return nil
-	}
-	values, err := p.decide(s, c, limitOf(resources(c)))
-	if err != nil {
+func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) error {
+	if err := p.lock(ctx); err != nil {
 		return err
 	}
-	p.write(c, values)
-	return nil
+	defer p.mu.Unlock()
+	values, err := p.decide(s, c, limitOf(resources(c)))
+	if err != nil {
+		if len(specified(c)) > 0 {
+			return nil // It was allowed when it was created.
+		}
+		return err
+	}
+	err = p.fill(c, values)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.log.Warn("starts unprotected: its cgroup has no such file", "namespace", s.GetNamespace(), "pod", s.GetName(), "error", err)
+		return nil
+	}
+	return err
 }
 
-// write sets the knobs of a container that exists. Not through the runtime: a plugin's own request
-// for an update deadlocks containerd if it meets an event of a pod (containerd#13733), and runc
-// refuses every update of a container whose specification names a file that is not there.
-func (p *plugin) write(c *api.Container, values want.Values) {
+// fill sets those knobs of a container that exists which nobody has set: not the OCI runtime, which
+// sets what the specification has, nor since then the agent or the node's owner. It does not ask the
+// runtime for it: a plugin's own request for an update deadlocks containerd if it meets an event of
+// a pod (containerd#13733), and runc refuses every update of a container whose specification names a
+// file that is not there.
+func (p *plugin) fill(c *api.Container, values want.Values) error {
 	if len(values) == 0 {
-		return
+		return nil
 	}
-	at := cgroup.ContainerPath(c.GetLinux().GetCgroupsPath())
+	at := cgroupOf(c)
 	if at == "" {
-		p.log.Error("a container is without knobs: the runtime names no cgroup for it", "container", c.GetName())
-		return
+		return fmt.Errorf("weir: container %s is without knobs: the runtime names no cgroup for it", c.GetName())
 	}
 	for _, k := range knob.All {
 		value, ok := values[k]
 		if !ok {
 			continue
 		}
-		if err := p.root.Set(at, k, value); errors.Is(err, fs.ErrNotExist) {
-			return // It has ended, or the module is being unloaded.
-		} else if err != nil {
-			p.log.Error("a container is without a knob", "cgroup", at, "error", err)
+		now, err := p.root.Get(at, k)
+		if k == knob.DirtyMin {
+			now = p.root.Floor(at, now)
+		}
+		if err == nil && now == k.Unset() {
+			err = p.root.Set(at, k, value)
+		}
+		if err != nil {
+			return fmt.Errorf("weir: container %s: %w", c.GetName(), err)
 		}
 	}
-	p.settle(c, values)
+	p.counts.adjusted++
+	return nil
+}
+
+func cgroupOf(c *api.Container) string {
+	return cgroup.ContainerPath(c.GetLinux().GetCgroupsPath())
+}
+
+// lock takes the plugin's lock, unless the runtime has given up the request meanwhile: it then took
+// the plugin for dead, and what it asked about goes on without knobs.
+func (p *plugin) lock(ctx context.Context) error {
+	p.mu.Lock()
+	err := ctx.Err()
+	if err != nil {
+		p.mu.Unlock()
+	}
+	return err
 }
 
 // settle keeps what a container has from now on with what the runtime said of it.
@@ -225,6 +258,10 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 			}
 		}
 	}
+	// A floor that is not wished for any more is still there.
+	if _, wished := r.OfPod.Values[knob.DirtyMin]; !wished {
+		r.OfPod.Values[knob.DirtyMin] = p.root.Floor(at, 0)
+	}
 	p.budget.Note(d, r)
 	return r.OfContainer.Values, nil
 }
@@ -236,6 +273,13 @@ func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
 		p.live[s.GetId()] = known
 	}
 	known.sandbox = s
+	// One of the same name is dead, whether or not its end was told: that of one that failed to start
+	// is not.
+	for id, other := range known.containers {
+		if id != c.GetId() && other.GetName() == c.GetName() {
+			p.forget(known, id)
+		}
+	}
 	known.containers[c.GetId()] = c
 }
 
@@ -249,7 +293,7 @@ func (p *plugin) unprotected(s *api.PodSandbox) {
 }
 
 // StopContainer forgets a container: its cgroup is gone, and what it reserved with it. The runtime
-// says so for those that end by themselves, too, and for those that failed to be created.
+// says so for those that end by themselves, too, and for those that were refused.
 func (p *plugin) StopContainer(_ context.Context, s *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
 	p.drop(s.GetId(), c.GetId())
 	return nil, nil
@@ -280,16 +324,21 @@ func (p *plugin) drop(sandbox, container string) {
 	if known == nil {
 		return
 	}
-	p.budget.Drop(known.sandbox.GetUid(), sandbox, container)
 	if container == "" {
+		p.budget.Drop(known.sandbox.GetUid(), sandbox, "")
 		delete(p.live, sandbox)
 	} else {
-		delete(known.containers, container)
-		delete(known.wishes, container)
+		p.forget(known, container)
 	}
 	if err := p.writeRules(); err != nil {
 		p.log.Error("the agent's rules are not up to date", "error", err)
 	}
+}
+
+func (p *plugin) forget(known *pod, container string) {
+	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), container)
+	delete(known.containers, container)
+	delete(known.wishes, container)
 }
 
 // limitOf is a memory limit in bytes, 0 for none.

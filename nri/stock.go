@@ -31,7 +31,7 @@ func (p *plugin) note(known *pod, container string, r want.Request) error {
 
 // writeRules puts the rules for all live pods in place of what the file says.
 func (p *plugin) writeRules() error {
-	if p.stock == "" {
+	if p.stock == "" || p.partial {
 		return nil
 	}
 	var text strings.Builder

@@ -26,6 +26,10 @@ func TestStock(t *testing.T) {
 		_, rules, _ := strings.Cut(string(text), "\n")
 		return rules
 	}
+	n.soon("the rules are written", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
 	if got := says(); got != "" {
 		t.Errorf("no pod wishes for anything: %s", got)
 	}

@@ -93,17 +93,28 @@ func (r Root) Module() uint64 {
 	return 0
 }
 
-// Get reads what a file of the cgroup at path holds; 0 where there is no such cgroup or file.
-func (r Root) Get(at string, k *knob.Knob) uint64 {
+// Get reads what a file of the cgroup at path holds.
+func (r Root) Get(at string, k *knob.Knob) (uint64, error) {
 	text, err := os.ReadFile(filepath.Join(string(r), at, k.File))
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	value, err := k.Parse(string(text))
+	return k.Parse(string(text))
+}
+
+// Floor is what the cgroup at path reserves, and otherwise where there is no such file. Below
+// systemd's scope crun makes a cgroup and writes a container's files there: floors add up. For no
+// other file is looked there, because whoever owns the container may have made it.
+func (r Root) Floor(at string, otherwise uint64) uint64 {
+	floor, err := r.Get(at, knob.DirtyMin)
 	if err != nil {
-		return 0
+		return otherwise
 	}
-	return value
+	if strings.HasSuffix(at, ".scope") {
+		below, _ := r.Get(path.Join(at, "container"), knob.DirtyMin)
+		floor += below
+	}
+	return floor
 }
 
 // Set writes a file of the cgroup at path, unless it holds the value already.

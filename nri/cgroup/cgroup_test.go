@@ -2,7 +2,11 @@
 
 package cgroup
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestPodPath(t *testing.T) {
 	for _, c := range []struct {
@@ -37,5 +41,30 @@ func TestContainerPath(t *testing.T) {
 		if got := ContainerPath(specified); got != want {
 			t.Errorf("%q: got %q, want %q", specified, got, want)
 		}
+	}
+}
+
+func TestFloorWithCrun(t *testing.T) {
+	root := Root(t.TempDir())
+	const scope = "/kubepods.slice/cri-containerd-c1.scope"
+	write := func(at, floor string) {
+		at = filepath.Join(string(root), at)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "memory.dirty_min"), []byte(floor+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := root.Floor(scope, 7); got != 7 {
+		t.Errorf("without a file: %d", got)
+	}
+	write(scope, "0")
+	if got := root.Floor(scope, 7); got != 0 {
+		t.Errorf("without a floor: %d", got)
+	}
+	write(scope+"/container", "4096")
+	if got := root.Floor(scope, 7); got != 4096 {
+		t.Errorf("with one below: %d", got)
 	}
 }

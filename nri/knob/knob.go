@@ -95,6 +95,11 @@ func (k *Knob) refuse(text string) error {
 	return fmt.Errorf("invalid value `%s` for %s: expected %s", text, k.File, takes)
 }
 
+// Unset is what the file holds until somebody writes it.
+func (k *Knob) Unset() uint64 {
+	return uint64(C.weir_knob_unset(k.id))
+}
+
 // Text is the value as it is written to the file.
 func (k *Knob) Text(value uint64) string {
 	// no other knob takes a number that large

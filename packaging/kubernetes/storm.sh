@@ -13,15 +13,16 @@ allow:
   namespace-floor: 1G
 END
 
-# attempt WORKER NUMBER: one pod, as kubelet starts it: again while the runtime does not answer,
-# which a restart of it does to whoever asks
-attempt() {
+# steadily WORKER COMMAND...: as kubelet asks: again while the runtime does not answer, which a
+# restart of it does to whoever asks
+steadily() {
+	error=/tmp/storm.$1.error
+	shift
 	tries=0
-	until cripod run --namespace db --annotation weir.dev/dirty-min=1M \
-		--annotation weir.dev/pod.dirty-bytes=64M "storm-$1-$2" a 2>"/tmp/storm.$1.error"; do
+	until "$@" 2>"$error"; do
 		tries=$((tries + 1))
-		if [ $tries -ge 20 ] || ! grep -qE 'code = Unavailable|code = Canceled|connection refused' "/tmp/storm.$1.error"; then
-			cat "/tmp/storm.$1.error" >>"/tmp/storm.$1.failed"
+		if [ $tries -ge 120 ] || ! grep -qE 'code = Unavailable|code = Canceled|connection refused' "$error"; then
+			cat "$error" >>"${error%error}failed"
 			return 1
 		fi
 		echo . >>/tmp/storm.again
@@ -31,12 +32,13 @@ attempt() {
 # worker NUMBER: of its pods each fifth stays
 worker() {
 	for i in $(seq "$starts"); do
-		made=$(attempt "$1" "$i") || continue
+		made=$(steadily "$1" cripod run --namespace db --annotation weir.dev/dirty-min=1M \
+			--annotation weir.dev/pod.dirty-bytes=64M "storm-$1-$i" a) || continue
 		echo . >>"/tmp/storm.$1.started"
 		if [ $((i % 5)) -eq 0 ]; then
 			echo "$made" >>/tmp/storm.live
 		else
-			soon cripod remove "$made" 2>>/tmp/storm.removal || echo "$made is not removed" >>"/tmp/storm.$1.failed"
+			steadily "$1" cripod remove "$made"
 		fi
 	done
 }
@@ -89,7 +91,7 @@ done
 wait $first $second
 rm /tmp/storm.watched
 wait $watcher
-echo "# $(cat /tmp/storm.*.started | wc -l) pods started, plugin and agent killed $killed times, containerd restarted $restarts times; $(cat /tmp/storm.again 2>/dev/null | wc -l) starts asked again"
+echo "# $(cat /tmp/storm.*.started | wc -l) pods started, plugin and agent killed $killed times, containerd restarted $restarts times; $(cat /tmp/storm.again 2>/dev/null | wc -l) calls asked again"
 ok "every pod was started" is "$(cat /tmp/storm.*.started | wc -l)" $((2 * starts))
 ok "without an error" is "$(cat /tmp/storm.*.failed 2>/dev/null | tail -n 5)" ""
 ok "plugin and agent were killed as often" is "$killed" "$kills"
