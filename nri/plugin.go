@@ -150,6 +150,7 @@ func (p *plugin) fill(c *api.Container, values want.Values) error {
 	if at == "" {
 		return fmt.Errorf("weir: container %s is without knobs: the runtime names no cgroup for it", c.GetName())
 	}
+	set := false
 	for _, k := range knob.All {
 		value, ok := values[k]
 		if !ok {
@@ -161,12 +162,15 @@ func (p *plugin) fill(c *api.Container, values want.Values) error {
 		}
 		if err == nil && now == k.Unset() {
 			err = p.root.Set(at, k, value)
+			set = true
 		}
 		if err != nil {
 			return fmt.Errorf("weir: container %s: %w", c.GetName(), err)
 		}
 	}
-	p.counts.adjusted++
+	if set {
+		p.counts.adjusted++
+	}
 	return nil
 }
 

@@ -279,6 +279,9 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	if err := start(sandbox("dirty-min", "4M"), container("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
 		t.Errorf("got %v", err)
 	}
+	if !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
+		t.Error(p.metrics())
+	}
 	// What the runtime, or somebody else, has set by then stays.
 	c := container("a", 4<<20)
 	if _, err := n.create(s, c); err != nil {
