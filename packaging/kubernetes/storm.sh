@@ -21,7 +21,7 @@ steadily() {
 	tries=0
 	until "$@" 2>"$error"; do
 		tries=$((tries + 1))
-		if [ $tries -ge 120 ] || ! grep -qE 'code = Unavailable|code = Canceled|connection refused' "$error"; then
+		if [ $tries -ge 120 ] || ! grep -qE 'code = Unavailable|code = Canceled|connection refused|not initialized yet' "$error"; then
 			cat "$error" >>"${error%error}failed"
 			return 1
 		fi
