@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -101,12 +102,11 @@ func (k *kubelet) run(ctx context.Context, name string, containers []string) (st
 	defer cancel()
 	sandbox, err := k.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: k.handler})
 	if err != nil {
-		removeCgroup(uid)
-		return "", fmt.Errorf("RunPodSandbox: %w", err)
+		return "", errors.Join(fmt.Errorf("RunPodSandbox: %w", err), k.undo(uid))
 	}
 	for _, container := range containers {
 		if err := k.start(ctx, sandbox.PodSandboxId, config, container); err != nil {
-			return "", errors.Join(err, k.remove(context.Background(), []string{sandbox.PodSandboxId}))
+			return "", errors.Join(err, k.undo(uid))
 		}
 	}
 	return sandbox.PodSandboxId, nil
@@ -238,8 +238,35 @@ func (k *kubelet) stop(ctx context.Context, sandbox, name string) error {
 	return err
 }
 
+// undo removes what there is of a pod that could not be started, as soon as the runtime answers: it
+// may have been restarted in the middle of it.
+func (k *kubelet) undo(uid string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		err := k.removeIf(ctx, func(s *cri.PodSandbox) bool { return s.Metadata.Uid == uid })
+		if err == nil {
+			err = removeCgroup(uid) // Perhaps the runtime knew of none.
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // remove stops and removes pods and, as kubelet does, their cgroups.
 func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
+	return k.removeIf(ctx, func(s *cri.PodSandbox) bool {
+		return slices.Contains(sandboxes, s.Id) || slices.Contains(sandboxes, "all")
+	})
+}
+
+func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	list, err := k.runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
@@ -247,7 +274,7 @@ func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
 		return err
 	}
 	for _, s := range list.Items {
-		if !slices.Contains(sandboxes, s.Id) && !slices.Contains(sandboxes, "all") {
+		if !asked(s) {
 			continue
 		}
 		if _, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: s.Id}); err != nil {
@@ -258,19 +285,33 @@ func (k *kubelet) remove(ctx context.Context, sandboxes []string) error {
 		}
 		_ = os.RemoveAll(filepath.Join(kept, s.Metadata.Uid))
 		_ = os.RemoveAll(filepath.Join(logs, s.Metadata.Uid))
-		removeCgroup(s.Metadata.Uid)
+		if err := removeCgroup(s.Metadata.Uid); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// removeCgroup removes a pod's cgroup, whatever its class, if nothing is in it.
-func removeCgroup(uid string) {
+// removeCgroup removes a pod's cgroup, whatever its class.
+func removeCgroup(uid string) error {
 	for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
 		for _, systemd := range []bool{false, true} {
 			k := kubelet{qos: class, systemd: systemd}
-			_ = os.Remove(filepath.Join(hierarchy, cgroup.PodPath(k.parent(uid))))
+			at := filepath.Join(hierarchy, cgroup.PodPath(k.parent(uid)))
+			err := os.Remove(at)
+			for range 100 { // The last process may be on its way out.
+				if !errors.Is(err, syscall.EBUSY) {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+				err = os.Remove(at)
+			}
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // bench starts pods one after the other and prints, for each, milliseconds of its start.
