@@ -159,10 +159,15 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 	case <-ctx.Done():
 		return nil
 	case <-time.After(patience):
+		go func() { // Should it start after all: there must not be two of this plugin.
+			if <-started == nil {
+				s.Stop()
+			}
+		}()
 		return errUnheard
 	}
-	defer s.Stop()
 	defer p.disconnected()
+	defer s.Stop()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	unheard := time.After(patience)
@@ -171,6 +176,9 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		case <-ctx.Done():
 			return nil
 		case err := <-link.ended:
+			if errors.Is(err, errLate) {
+				p.bring() // Those that live are known all the same.
+			}
 			return err
 		case <-link.known:
 			unheard = nil

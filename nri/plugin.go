@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"syscall"
 
 	"github.com/containerd/nri/pkg/api"
 
@@ -43,6 +44,8 @@ type plugin struct {
 type pod struct {
 	sandbox    *api.PodSandbox
 	containers map[string]*api.Container
+	// given are the knobs that a container was given; the runtime tells nothing of them later.
+	given map[string]want.Values
 	// wishes are kept for the agent, on a node that allows no module.
 	wishes map[string]want.Values
 	// unprotected says that knobs were wished for and the module was not there.
@@ -50,7 +53,7 @@ type pod struct {
 }
 
 func newPod(s *api.PodSandbox) *pod {
-	return &pod{sandbox: s, containers: map[string]*api.Container{}, wishes: map[string]want.Values{}}
+	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{}, wishes: map[string]want.Values{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
@@ -77,6 +80,7 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil, err
 	}
 	defer p.mu.Unlock()
+	p.succeed(s, c)
 	values, err := p.decide(s, c, limitOf(resources(c)))
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +92,7 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	for k, value := range values {
 		a.AddLinuxUnified(k.File, k.Text(value))
 	}
-	p.settle(c, values)
+	p.give(s, c, values)
 	return a, nil, nil
 }
 
@@ -110,7 +114,17 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	if len(values) == 0 {
 		return nil, nil
 	}
-	p.settle(c, values)
+	// crun writes elsewhere than the plugin has: what it wrote must not stay.
+	for k, was := range p.live[s.GetId()].given[c.GetId()] {
+		if now, err := p.root.Get(cgroupOf(c), k); err == nil && now == was {
+			if value, ok := values[k]; ok {
+				if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
+					return nil, err
+				}
+			}
+		}
+	}
+	p.give(s, c, values)
 	return []*api.ContainerUpdate{update(c, values)}, nil
 }
 
@@ -122,33 +136,49 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		return err
 	}
 	defer p.mu.Unlock()
-	values, err := p.decide(s, c, limitOf(resources(c)))
-	if err != nil {
-		if len(specified(c)) > 0 {
-			return nil // It was allowed when it was created.
-		}
-		return err
-	}
-	err = p.fill(c, values)
-	if errors.Is(err, fs.ErrNotExist) {
-		p.log.Warn("starts unprotected: its cgroup has no such file", "namespace", s.GetNamespace(), "pod", s.GetName(), "error", err)
+	p.succeed(s, c)
+	if known := p.live[s.GetId()]; known != nil && known.given[c.GetId()] != nil {
 		return nil
 	}
-	return err
+	values, err := p.decide(s, c, limitOf(resources(c)))
+	if err != nil {
+		if !p.holds(c) {
+			return err
+		}
+		// It was allowed when it was created, by the plugin that ran then.
+		p.count(s, c, byFile)
+		return nil
+	}
+	if err := p.fill(s, c, values); err != nil {
+		p.log.Error("starts unprotected", "namespace", s.GetNamespace(), "pod", s.GetName(), "error", err)
+		p.live[s.GetId()].unprotected = true
+		p.count(s, c, byFile)
+	}
+	return nil
 }
 
-// fill sets those knobs of a container that exists which nobody has set: not the OCI runtime, which
-// sets what the specification has, nor since then the agent or the node's owner. It does not ask the
-// runtime for it: a plugin's own request for an update deadlocks containerd if it meets an event of
-// a pod (containerd#13733), and runc refuses every update of a container whose specification names a
-// file that is not there.
-func (p *plugin) fill(c *api.Container, values want.Values) error {
+// holds says whether somebody, the OCI runtime by what it was told, has set a knob of a container.
+func (p *plugin) holds(c *api.Container) bool {
+	for _, k := range knob.All {
+		if value, err := p.root.Get(cgroupOf(c), k); err == nil && value != k.Unset() {
+			return true
+		}
+	}
+	return false
+}
+
+// fill sets those knobs of a container that exists which hold what they hold until somebody writes
+// them. Others were set by the OCI runtime, or since then by the agent or the node's owner. It does
+// not ask the runtime for it: a plugin's own request for an update deadlocks containerd if it meets
+// an event of a pod (containerd#13733), and runc refuses every update of a container whose
+// specification names a file that is not there.
+func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) error {
 	if len(values) == 0 {
 		return nil
 	}
 	at := cgroupOf(c)
 	if at == "" {
-		return fmt.Errorf("weir: container %s is without knobs: the runtime names no cgroup for it", c.GetName())
+		return fmt.Errorf("container %s: the runtime names no cgroup for it", c.GetName())
 	}
 	set := false
 	for _, k := range knob.All {
@@ -160,18 +190,24 @@ func (p *plugin) fill(c *api.Container, values want.Values) error {
 		if k == knob.DirtyMin {
 			now = p.root.Floor(at, now)
 		}
-		if err == nil && now == k.Unset() {
+		if err == nil && now == k.Unset() && now != value {
 			err = p.root.Set(at, k, value)
 			set = true
 		}
 		if err != nil {
-			return fmt.Errorf("weir: container %s: %w", c.GetName(), err)
+			return fmt.Errorf("container %s: %w", c.GetName(), err)
 		}
 	}
+	p.live[s.GetId()].given[c.GetId()] = values
 	if set {
 		p.counts.adjusted++
 	}
 	return nil
+}
+
+// gone is the error of a file whose cgroup is removed, or whose module is unloaded.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
 func cgroupOf(c *api.Container) string {
@@ -189,14 +225,10 @@ func (p *plugin) lock(ctx context.Context) error {
 	return err
 }
 
-// settle keeps what a container has from now on with what the runtime said of it.
-func (p *plugin) settle(c *api.Container, values want.Values) {
+// give keeps what the runtime is told that a container has from now on.
+func (p *plugin) give(s *api.PodSandbox, c *api.Container, values want.Values) {
 	p.counts.adjusted++
-	unified := map[string]string{}
-	for k, value := range values {
-		unified[k.File] = k.Text(value)
-	}
-	resources(c).Unified = unified
+	p.live[s.GetId()].given[c.GetId()] = values
 }
 
 // resources are a container's, to read and to write.
@@ -234,16 +266,30 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	return values, nil
 }
 
+// wish is what a container and its pod ask for, or are to have by default.
+func (p *plugin) wish(s *api.PodSandbox, c *api.Container, limit uint64) (want.Request, error) {
+	d := describe(s)
+	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
+	var err error
+	if r.OfPod, err = p.config.ForPod(d, func() (uint64, error) { return p.root.MemoryLimit(pathOf(s)) }); err != nil {
+		return r, err
+	}
+	r.OfContainer, err = p.config.ForContainer(d, c.GetName(), func() (uint64, error) { return limit, nil })
+	return r, err
+}
+
 func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
 	d := describe(s)
 	at := pathOf(s)
-	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
-	var err error
-	if r.OfPod, err = p.config.ForPod(d, func() (uint64, error) { return p.root.MemoryLimit(at) }); err != nil {
+	r, err := p.wish(s, c, limit)
+	if err != nil {
 		return nil, err
 	}
-	if r.OfContainer, err = p.config.ForContainer(d, c.GetName(), func() (uint64, error) { return limit, nil }); err != nil {
-		return nil, err
+	// A floor that is not wished for any more is still there.
+	if _, wished := r.OfPod.Values[knob.DirtyMin]; !wished {
+		if floor := p.root.Floor(at, 0); floor > 0 {
+			r.OfPod.Values[knob.DirtyMin] = floor
+		}
 	}
 	if err = p.budget.Allows(p.config, d, r); err != nil {
 		return nil, err
@@ -262,10 +308,6 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 			}
 		}
 	}
-	// A floor that is not wished for any more is still there.
-	if _, wished := r.OfPod.Values[knob.DirtyMin]; !wished {
-		r.OfPod.Values[knob.DirtyMin] = p.root.Floor(at, 0)
-	}
 	p.budget.Note(d, r)
 	return r.OfContainer.Values, nil
 }
@@ -277,14 +319,21 @@ func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
 		p.live[s.GetId()] = known
 	}
 	known.sandbox = s
-	// One of the same name is dead, whether or not its end was told: that of one that failed to start
-	// is not.
+	known.containers[c.GetId()] = c
+}
+
+// succeed forgets the containers that this one comes after. One of the same name is dead, whether or
+// not its end was told: that of one that failed to start is not.
+func (p *plugin) succeed(s *api.PodSandbox, c *api.Container) {
+	known := p.live[s.GetId()]
+	if known == nil {
+		return
+	}
 	for id, other := range known.containers {
 		if id != c.GetId() && other.GetName() == c.GetName() {
 			p.forget(known, id)
 		}
 	}
-	known.containers[c.GetId()] = c
 }
 
 func (p *plugin) unprotected(s *api.PodSandbox) {
@@ -342,6 +391,7 @@ func (p *plugin) drop(sandbox, container string) {
 func (p *plugin) forget(known *pod, container string) {
 	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), container)
 	delete(known.containers, container)
+	delete(known.given, container)
 	delete(known.wishes, container)
 }
 

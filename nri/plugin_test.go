@@ -151,7 +151,8 @@ func container(id string, limit int64) *api.Container {
 		Resources:   &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}}}
 }
 
-// create asks as containerd does, and keeps what it is told to.
+// create asks as containerd does, and does what it is told to. What a container's specification has
+// containerd does not tell again.
 func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, error) {
 	n.t.Helper()
 	r, err := n.runtime.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: s, Container: c})
@@ -159,7 +160,11 @@ func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, e
 		return nil, err
 	}
 	unified := r.GetAdjust().GetLinux().GetResources().GetUnified()
-	c.Linux.Resources.Unified = unified
+	for file, value := range unified {
+		if _, err := os.Stat(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1", c.Id, file)); err == nil {
+			n.write(filepath.Join(c.Id, file), value)
+		}
+	}
 	n.pods, n.containers = []*api.PodSandbox{s}, append(n.containers, c)
 	return unified, nil
 }
@@ -328,7 +333,6 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 	if _, err := n.create(sandbox("dirty-min", "1M", "dirty-bytes", "2M"), container("a", 0)); err != nil {
 		t.Fatal(err)
 	}
-	n.write("a/memory.dirty_min", "1048576")
 	n.write("a/memory.dirty_bytes", "4096000")
 	stop()
 	_, stop = n.plug(allowed)
@@ -343,6 +347,79 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 	n.soon("its knobs are back", func() bool {
 		return n.file("a/memory.dirty_min") == "1048576" && n.file("a/memory.dirty_bytes") == "2097152"
 	})
+}
+
+// What was allowed at its creation starts, and counts, even if others have taken its place since.
+func TestStartOfWhatWasAllowed(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	_, stop := n.plug(allowed)
+	s, c := sandbox("dirty-min", "3M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	// Another plugin, and the list of what is alive comes without it.
+	n.containers = nil
+	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
+	defer stop()
+	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c}); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
+		t.Error(p.metrics())
+	}
+}
+
+// Its only container has ended, and kubelet waits before the next: the pod's own floor is there.
+func TestPodWithoutContainers(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.write("memory.dirty_min", "65536")
+	n.pods = []*api.PodSandbox{sandbox("pod.dirty-min", "64K")}
+	p, stop := n.plug(allowed)
+	defer stop()
+	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 65536\n") {
+		t.Error(p.metrics())
+	}
+}
+
+// A runtime that was restarted in the middle of a start lists what never ran beside what came after.
+func TestRunningBesideItsFirstAttempt(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s := sandbox("dirty-min", "1M")
+	stale, runs := container("0", 0), container("a", 0)
+	stale.Name, stale.State, runs.State = "a", api.ContainerState_CONTAINER_CREATED, api.ContainerState_CONTAINER_RUNNING
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{stale, runs}
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.soon("it has its floor", func() bool { return n.file("a/memory.dirty_min") == "1048576" })
+	n.soon("which counts once", func() bool {
+		return strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n")
+	})
+}
+
+// A resize reaches what the plugin itself has written, which the OCI runtime may not.
+func TestResizeOfWhatWasFilled(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	_, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
+	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c}); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.file("a/memory.dirty_bytes"); got != "2097152" {
+		t.Fatal(got)
+	}
+	if _, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
+		LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(8 << 20)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.file("a/memory.dirty_bytes"); got != "4194304" {
+		t.Error(got)
+	}
 }
 
 // A floor that its pod does not wish for any more stays, and counts, until the pod ends.
@@ -399,6 +476,11 @@ func TestLimitTakenAway(t *testing.T) {
 	}
 }
 
+// hurried is a context whose time is over in this very moment.
+type hurried struct{ context.Context }
+
+func (hurried) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
 // containerd 1.7 keeps a plugin that was late connected, and asks it nothing.
 func TestTooLateToBeAsked(t *testing.T) {
 	n := newNode(t)
@@ -406,9 +488,7 @@ func TestTooLateToBeAsked(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- p.connect(context.Background(), n.socket(), "50") }()
 	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
-	ctx, stop := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
-	defer stop()
-	if _, err := p.Synchronize(ctx, nil, nil); !errors.Is(err, errLate) {
+	if _, err := p.Synchronize(hurried{context.Background()}, nil, nil); !errors.Is(err, errLate) {
 		t.Error(err)
 	}
 	select {

@@ -25,7 +25,9 @@ const own = ""
 func (p *plugin) note(known *pod, container string, r want.Request) error {
 	known.wishes[own] = r.OfPod.Values
 	known.wishes[container] = r.OfContainer.Values
-	p.counts.adjusted++
+	if !p.partial {
+		p.counts.adjusted++
+	}
 	return p.writeRules()
 }
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -31,6 +30,12 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	latest := deadline.Add(-time.Until(deadline) / 4)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.connection.end(errLate)
+		}
+		return nil, err
+	}
 	was := p.live
 	p.live = map[string]*pod{}
 	p.budget = want.Budget{}
@@ -39,12 +44,22 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		if before := was[s.GetId()]; before != nil {
 			p.live[s.GetId()].unprotected = before.unprotected
 		}
+		p.countPod(s)
 	}
+	// What runs comes first: the runtime may list one that never started, and the one after it.
+	slices.SortStableFunc(containers, func(a, b *api.Container) int {
+		return cmp.Compare(b.GetState(), a.GetState())
+	})
 	for _, c := range containers {
-		if known := p.live[c.GetPodSandboxId()]; known != nil {
-			known.containers[c.GetId()] = c
-			p.count(known.sandbox, c, func(file, specified uint64) uint64 { return max(file, specified) })
+		known := p.live[c.GetPodSandboxId()]
+		if known == nil || known.has(c.GetName()) || c.GetState() == api.ContainerState_CONTAINER_STOPPED {
+			continue
 		}
+		known.containers[c.GetId()] = c
+		if before := was[c.GetPodSandboxId()]; before != nil && before.given[c.GetId()] != nil {
+			known.given[c.GetId()] = before.given[c.GetId()]
+		}
+		p.count(known.sandbox, c, byFileOrGiven)
 	}
 	p.module = p.root.Module()
 	p.partial = true
@@ -63,7 +78,9 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 func (p *plugin) moduleLooked() {
 	p.mu.Lock()
 	was := p.module
-	p.module = p.root.Module()
+	if p.synced { // Before that it is Synchronize that looks.
+		p.module = p.root.Module()
+	}
 	loaded := p.module != was && p.module != 0
 	p.mu.Unlock()
 	if loaded {
@@ -79,6 +96,7 @@ func (p *plugin) bring() {
 	var all []alive
 	p.mu.Lock()
 	for sandbox, known := range p.live {
+		p.countPod(known.sandbox)
 		for container := range known.containers {
 			all = append(all, alive{sandbox, container})
 		}
@@ -110,36 +128,51 @@ func (p *plugin) look(sandbox, container string) {
 	values, err := p.decide(known.sandbox, c, limitOf(resources(c)))
 	if err == nil {
 		// It may have ended, or have no cgroup yet: then StartContainer sees to it.
-		if err = p.fill(c, values); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err = p.fill(known.sandbox, c, values); err != nil && !gone(err) {
 			p.log.Error("a container lacks a knob", "error", err)
 		}
 	}
 	// What was refused was logged, and the container keeps what it has.
-	p.count(known.sandbox, c, func(file, specified uint64) uint64 { return file })
+	p.count(known.sandbox, c, byFile)
 }
 
-// count notes what a live container and its pod reserve: which is for the caller to say from what
-// the file holds and what the specification does. Where there is no file, it is what is specified.
-func (p *plugin) count(s *api.PodSandbox, c *api.Container, which func(file, specified uint64) uint64) {
+// byFile and byFileOrGiven say what a container reserves, from the floor that its file holds and the
+// one that it was given: the second where the file may have lost it, because the module was reloaded.
+func byFile(file, _ uint64) uint64            { return file }
+func byFileOrGiven(file, given uint64) uint64 { return max(file, given) }
+
+// count notes what a live container reserves. Where there is no file, yet, it is what it was given.
+// On a node without the module it is what is wished for.
+func (p *plugin) count(s *api.PodSandbox, c *api.Container, which func(file, given uint64) uint64) {
 	if p.stock != "" {
+		if r, err := p.wish(s, c, limitOf(resources(c))); err == nil {
+			p.budget.Note(describe(s), r)
+		}
 		return
 	}
+	given := p.live[s.GetId()].given[c.GetId()].Floor()
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
 	r.OfPod.Values = want.Values{knob.DirtyMin: p.root.Floor(pathOf(s), 0)}
-	specified := specified(c).Floor()
-	r.OfContainer.Values = want.Values{knob.DirtyMin: which(p.root.Floor(cgroupOf(c), specified), specified)}
+	r.OfContainer.Values = want.Values{knob.DirtyMin: which(p.root.Floor(cgroupOf(c), given), given)}
 	p.budget.Note(describe(s), r)
 }
 
-// specified is what a container's specification has of weir's files.
-func specified(c *api.Container) want.Values {
-	values := want.Values{}
-	for _, k := range knob.All {
-		if text, ok := resources(c).Unified[k.File]; ok {
-			if value, err := k.Parse(text); err == nil {
-				values[k] = value
-			}
+// countPod notes what a pod's own cgroup reserves, for one without a live container.
+func (p *plugin) countPod(s *api.PodSandbox) {
+	if p.stock != "" {
+		return
+	}
+	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
+	r.OfPod.Values = want.Values{knob.DirtyMin: p.root.Floor(pathOf(s), 0)}
+	p.budget.Note(describe(s), r)
+}
+
+// has says whether a container of that name is known.
+func (known *pod) has(name string) bool {
+	for _, c := range known.containers {
+		if c.GetName() == name {
+			return true
 		}
 	}
-	return values
+	return false
 }

@@ -273,6 +273,7 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, s := range list.Items {
 		if !asked(s) {
 			continue
@@ -285,11 +286,9 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 		}
 		_ = os.RemoveAll(filepath.Join(kept, s.Metadata.Uid))
 		_ = os.RemoveAll(filepath.Join(logs, s.Metadata.Uid))
-		if err := removeCgroup(s.Metadata.Uid); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, removeCgroup(s.Metadata.Uid))
 	}
-	return nil
+	return failed
 }
 
 // removeCgroup removes a pod's cgroup, whatever its class.
