@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"weir.dev/nri/cgroup"
@@ -278,10 +280,12 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 		if !asked(s) {
 			continue
 		}
-		if _, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: s.Id}); err != nil {
-			return err
+		err := k.end(ctx, s.Id)
+		for status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+			time.Sleep(time.Second) // It restarts. Asked by another call, it may not know the pod any more.
+			err = k.end(ctx, s.Id)
 		}
-		if _, err := k.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: s.Id}); err != nil {
+		if err != nil {
 			return err
 		}
 		_ = os.RemoveAll(filepath.Join(kept, s.Metadata.Uid))
@@ -289,6 +293,14 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 		failed = errors.Join(failed, removeCgroup(s.Metadata.Uid))
 	}
 	return failed
+}
+
+func (k *kubelet) end(ctx context.Context, sandbox string) error {
+	if _, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+		return err
+	}
+	_, err := k.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: sandbox})
+	return err
 }
 
 // removeCgroup removes a pod's cgroup, whatever its class.

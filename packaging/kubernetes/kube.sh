@@ -19,6 +19,10 @@ runtime() {
 	mkdir -p /etc/containerd
 	cat >/etc/containerd/config.toml <<END
 version = 2
+[timeouts]
+  "io.containerd.timeout.shim.load" = "5m"
+  "io.containerd.timeout.shim.cleanup" = "5m"
+  "io.containerd.timeout.task.state" = "1m"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/pause:1"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
@@ -34,7 +38,8 @@ version = 2
   disable = false
   plugin_request_timeout = "1m"
 END
-	# A busy machine emulates slowly; the timeout above is for the same reason.
+	# A busy machine emulates slowly. The timeouts above are for the same reason: what does not answer
+	# within five seconds when containerd starts again is ended, a live pod's shim, too.
 	mkdir -p /run/systemd/system/containerd.service.d
 	printf '[Service]\nTimeoutStartSec=infinity\n' >/run/systemd/system/containerd.service.d/slow.conf
 	systemctl daemon-reload

@@ -103,7 +103,12 @@ ok "and its floor counts, nothing else" comes_to "$floors $(((live + 2) * 104857
 ok "the agent's is there" is "$(cat $kept)" 8388608
 clear_pods
 ok "in the end nothing is counted" is "$(counted)" ""
-ok "and no pod's cgroup is left" is "$(find /sys/fs/cgroup/kubepods -type d -name 'pod*' | wc -l)" 0
+left() {
+	find /sys/fs/cgroup/kubepods -type d -name 'pod*' | while read -r at; do
+		echo "$at: $(find "$at" -name cgroup.procs -exec cat {} + | xargs -r ps -o pid=,args= -p | tr '\n' ';')"
+	done
+}
+ok "and no pod's cgroup is left" is "$(left)" ""
 systemctl stop storm-agent
 rmdir /sys/fs/cgroup/storm
 plugin_stops
