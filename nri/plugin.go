@@ -116,12 +116,13 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	}
 	// crun writes elsewhere than the plugin has: what it wrote must not stay.
 	for k, was := range p.live[s.GetId()].given[c.GetId()] {
-		if now, err := p.root.Get(cgroupOf(c), k); err == nil && now == was {
-			if value, ok := values[k]; ok {
-				if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
-					return nil, err
-				}
-			}
+		value, wished := values[k]
+		now, err := p.root.Get(cgroupOf(c), k)
+		if !wished || err != nil || now != was {
+			continue
+		}
+		if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
+			return nil, err
 		}
 	}
 	p.give(s, c, values)
@@ -137,15 +138,21 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 	}
 	defer p.mu.Unlock()
 	p.succeed(s, c)
-	if known := p.live[s.GetId()]; known != nil && known.given[c.GetId()] != nil {
+	given := false
+	if known := p.live[s.GetId()]; known != nil {
+		given = known.given[c.GetId()] != nil
+	}
+	// The answer may have come when the runtime had given it up: the files say whether it has.
+	holds := p.holds(c)
+	if given && holds {
 		return nil
 	}
 	values, err := p.decide(s, c, limitOf(resources(c)))
 	if err != nil {
-		if !p.holds(c) {
+		if !given && !holds {
 			return err
 		}
-		// It was allowed when it was created, by the plugin that ran then.
+		// It was allowed when it was created, perhaps by the plugin that ran then.
 		p.count(s, c, byFile)
 		return nil
 	}

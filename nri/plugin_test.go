@@ -169,6 +169,11 @@ func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, e
 	return unified, nil
 }
 
+// start says what containerd says before a container's first process runs.
+func (n *node) start(s *api.PodSandbox, c *api.Container) error {
+	return n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c})
+}
+
 const allowed = "allow: [{namespaces: [db], namespace-floor: 4M}]"
 
 func (n *node) wants(got map[string]string, pairs ...string) {
@@ -268,11 +273,8 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	n.load()
 	p, stop := n.plug(allowed)
 	defer stop()
-	start := func(s *api.PodSandbox, c *api.Container) error {
-		return n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c})
-	}
 	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%")
-	if err := start(s, container("late", 4<<20)); err != nil {
+	if err := n.start(s, container("late", 4<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if floor, ceiling := n.file("late/memory.dirty_min"), n.file("late/memory.dirty_bytes"); floor != "1048576" || ceiling != "2097152" {
@@ -281,7 +283,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
 		t.Error(p.metrics())
 	}
-	if err := start(sandbox("dirty-min", "4M"), container("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
+	if err := n.start(sandbox("dirty-min", "4M"), container("b", 0)); err == nil || !strings.Contains(err.Error(), "would be 5242880 bytes") {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
@@ -293,7 +295,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.write("a/memory.dirty_bytes", "1048576")
-	if err := start(s, c); err != nil || n.file("a/memory.dirty_bytes") != "1048576" {
+	if err := n.start(s, c); err != nil || n.file("a/memory.dirty_bytes") != "1048576" {
 		t.Error(err, n.file("a/memory.dirty_bytes"))
 	}
 	// One that was created, and has no cgroup yet, when the plugin connected.
@@ -303,7 +305,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	p, stop = n.plug(allowed)
 	defer stop()
 	n.make("kubepods/burstable/pod1/early")
-	if err := start(s, early); err != nil || n.file("early/memory.dirty_min") != "1048576" {
+	if err := n.start(s, early); err != nil || n.file("early/memory.dirty_min") != "1048576" {
 		t.Error(err, n.file("early/memory.dirty_min"))
 	}
 }
@@ -349,6 +351,21 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 	})
 }
 
+// The runtime had given up the answer that gave it knobs.
+func TestStartOfWhatWasNotGiven(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-min", "1M"), container("a", 0)
+	if _, _, err := p.CreateContainer(context.Background(), s, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.start(s, c); err != nil || n.file("a/memory.dirty_min") != "1048576" {
+		t.Error(err, n.file("a/memory.dirty_min"))
+	}
+}
+
 // What was allowed at its creation starts, and counts, even if others have taken its place since.
 func TestStartOfWhatWasAllowed(t *testing.T) {
 	n := newNode(t)
@@ -363,7 +380,7 @@ func TestStartOfWhatWasAllowed(t *testing.T) {
 	n.containers = nil
 	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
 	defer stop()
-	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c}); err != nil {
+	if err := n.start(s, c); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
@@ -407,7 +424,7 @@ func TestResizeOfWhatWasFilled(t *testing.T) {
 	_, stop := n.plug(allowed)
 	defer stop()
 	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
-	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c}); err != nil {
+	if err := n.start(s, c); err != nil {
 		t.Fatal(err)
 	}
 	if got := n.file("a/memory.dirty_bytes"); got != "2097152" {
