@@ -176,7 +176,10 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		case <-ctx.Done():
 			return nil
 		case err := <-link.ended:
-			if errors.Is(err, errLate) {
+			p.mu.Lock()
+			counted := p.partial
+			p.mu.Unlock()
+			if errors.Is(err, errLate) && counted {
 				p.bring() // Those that live are known all the same.
 			}
 			return err
@@ -186,7 +189,7 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		case <-unheard:
 			return errUnheard
 		case <-ticker.C:
-			p.moduleLooked()
+			p.looked()
 		}
 	}
 }

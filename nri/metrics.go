@@ -47,7 +47,7 @@ func (p *plugin) metrics() string {
 	defer p.mu.Unlock()
 	unprotected := 0
 	for _, known := range p.live {
-		if known.unprotected {
+		if len(known.unprotected) > 0 {
 			unprotected++
 		}
 	}
@@ -61,7 +61,7 @@ func (p *plugin) metrics() string {
 	}
 	one("weir_nri_module_present", "gauge", "Whether the module is loaded, so that knobs are there.", number(p.root.Module() != 0))
 	one("weir_nri_connected", "gauge", "Whether the runtime is connected, so that containers get knobs.", number(p.synced))
-	one("weir_nri_unprotected_pods", "gauge", "Live pods that wish for knobs and have none, for want of the module.", uint64(unprotected))
+	one("weir_nri_unprotected_pods", "gauge", "Live pods that wish for knobs and lack some, mostly for want of the module.", uint64(unprotected))
 	one("weir_nri_adjusted_total", "counter", "Times that a container was given knobs, created or updated.", p.counts.adjusted)
 	one("weir_nri_refused_total", "counter", "Times that a wish was refused.", p.counts.refused)
 	metric("weir_nri_floors_bytes", "gauge", "What the floors of live pods reserve.")

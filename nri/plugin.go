@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 
@@ -38,6 +40,9 @@ type plugin struct {
 	live            map[string]*pod
 	budget          want.Budget
 	counts          counts
+	// waited is how long this process has waited for a CPU, so far and when it was configured.
+	waited     func() time.Duration
+	configured time.Duration
 }
 
 // pod is a sandbox with its live containers, as the runtime described them last.
@@ -48,16 +53,18 @@ type pod struct {
 	given map[string]want.Values
 	// wishes are kept for the agent, on a node that allows no module.
 	wishes map[string]want.Values
-	// unprotected says that knobs were wished for and the module was not there.
-	unprotected bool
+	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
+	unprotected map[string]bool
 }
 
 func newPod(s *api.PodSandbox) *pod {
-	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{}, wishes: map[string]want.Values{}}
+	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{},
+		wishes: map[string]want.Values{}, unprotected: map[string]bool{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
-	return &plugin{config: config, root: root, log: log, connection: newConnection(), module: root.Module(), live: map[string]*pod{}}
+	return &plugin{config: config, root: root, log: log, connection: newConnection(), module: root.Module(),
+		live: map[string]*pod{}, waited: waitedForCPU}
 }
 
 // describe is a sandbox as the policy looks at it.
@@ -103,10 +110,14 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	}
 	defer p.mu.Unlock()
 	limit := limitOf(r)
-	if r.GetMemory().GetLimit().GetValue() == 0 { // It stays what it is.
+	stays := r.GetMemory().GetLimit().GetValue() == 0
+	if stays {
 		limit = limitOf(resources(c))
 	}
 	values, err := p.decide(s, c, limit)
+	if err != nil && stays {
+		return nil, nil // It was refused, started without, and is to get other CPUs, say.
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +129,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	for k, was := range p.live[s.GetId()].given[c.GetId()] {
 		value, wished := values[k]
 		now, err := p.root.Get(cgroupOf(c), k)
-		if !wished || err != nil || now != was {
+		if !wished || err != nil || now != was || value == was {
 			continue
 		}
 		if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
@@ -138,27 +149,28 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 	}
 	defer p.mu.Unlock()
 	p.succeed(s, c)
-	given := false
-	if known := p.live[s.GetId()]; known != nil {
-		given = known.given[c.GetId()] != nil
+	p.remember(s, c)
+	known := p.live[s.GetId()]
+	if known.wishes[c.GetId()] != nil {
+		return nil // The agent has it.
 	}
-	// The answer may have come when the runtime had given it up: the files say whether it has.
-	holds := p.holds(c)
-	if given && holds {
-		return nil
-	}
-	values, err := p.decide(s, c, limitOf(resources(c)))
-	if err != nil {
-		if !given && !holds {
+	// The answer may have come when the runtime had given it up: fill looks what there is.
+	values := known.given[c.GetId()]
+	if values == nil {
+		var err error
+		values, err = p.decide(s, c, limitOf(resources(c)))
+		if err != nil && p.holds(c) {
+			// It was allowed when it was created, by the plugin that ran then.
+			p.count(s, c, byFile)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		// It was allowed when it was created, perhaps by the plugin that ran then.
-		p.count(s, c, byFile)
-		return nil
 	}
 	if err := p.fill(s, c, values); err != nil {
 		p.log.Error("starts unprotected", "namespace", s.GetNamespace(), "pod", s.GetName(), "error", err)
-		p.live[s.GetId()].unprotected = true
+		known.unprotected[c.GetId()] = true
 		p.count(s, c, byFile)
 	}
 	return nil
@@ -166,12 +178,19 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 
 // holds says whether somebody, the OCI runtime by what it was told, has set a knob of a container.
 func (p *plugin) holds(c *api.Container) bool {
-	for _, k := range knob.All {
-		if value, err := p.root.Get(cgroupOf(c), k); err == nil && value != k.Unset() {
-			return true
-		}
+	return slices.ContainsFunc(knob.All, func(k *knob.Knob) bool {
+		value, err := p.get(cgroupOf(c), k)
+		return err == nil && value != k.Unset()
+	})
+}
+
+// get reads a knob of a container's; of a floor also what crun has set.
+func (p *plugin) get(at string, k *knob.Knob) (uint64, error) {
+	value, err := p.root.Get(at, k)
+	if err == nil && k == knob.DirtyMin {
+		value = p.root.Floor(at, value)
 	}
-	return false
+	return value, err
 }
 
 // fill sets those knobs of a container that exists which hold what they hold until somebody writes
@@ -193,10 +212,7 @@ func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) e
 		if !ok {
 			continue
 		}
-		now, err := p.root.Get(at, k)
-		if k == knob.DirtyMin {
-			now = p.root.Floor(at, now)
-		}
+		now, err := p.get(at, k)
 		if err == nil && now == k.Unset() && now != value {
 			err = p.root.Set(at, k, value)
 			set = true
@@ -257,19 +273,23 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	if !p.config.Anything(d, c.GetName()) {
 		return nil, nil
 	}
-	// p.module stays: a module that is new is moduleLooked's to find.
+	// p.module stays: a module that is new is for looked to find.
 	if p.stock == "" && p.root.Module() == 0 {
-		p.unprotected(s)
+		p.unprotected(s, c)
 		return nil, nil
 	}
 	values, err := p.grant(s, c, limit)
+	if gone(err) && p.root.Module() == 0 { // Unloaded in this moment.
+		p.unprotected(s, c)
+		return nil, nil
+	}
 	if err != nil {
 		p.counts.refused++
 		err = fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
 		p.log.Warn("refused", "reason", err)
 		return nil, err
 	}
-	p.live[s.GetId()].unprotected = false
+	delete(p.live[s.GetId()].unprotected, c.GetId())
 	return values, nil
 }
 
@@ -343,13 +363,13 @@ func (p *plugin) succeed(s *api.PodSandbox, c *api.Container) {
 	}
 }
 
-func (p *plugin) unprotected(s *api.PodSandbox) {
+func (p *plugin) unprotected(s *api.PodSandbox, c *api.Container) {
 	known := p.live[s.GetId()]
-	if !known.unprotected {
+	if !known.unprotected[c.GetId()] {
 		p.log.Warn("starts unprotected: the module is not loaded, annotations and defaults are ignored",
 			"namespace", s.GetNamespace(), "pod", s.GetName())
 	}
-	known.unprotected = true
+	known.unprotected[c.GetId()] = true
 }
 
 // StopContainer forgets a container: its cgroup is gone, and what it reserved with it. The runtime
@@ -390,9 +410,7 @@ func (p *plugin) drop(sandbox, container string) {
 	} else {
 		p.forget(known, container)
 	}
-	if err := p.writeRules(); err != nil {
-		p.log.Error("the agent's rules are not up to date", "error", err)
-	}
+	p.rules()
 }
 
 func (p *plugin) forget(known *pod, container string) {
@@ -400,6 +418,7 @@ func (p *plugin) forget(known *pod, container string) {
 	delete(known.containers, container)
 	delete(known.given, container)
 	delete(known.wishes, container)
+	delete(known.unprotected, container)
 }
 
 // limitOf is a memory limit in bytes, 0 for none.

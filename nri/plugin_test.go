@@ -9,9 +9,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -491,6 +493,158 @@ func TestLimitTakenAway(t *testing.T) {
 	if err := update(-1); err == nil || !strings.Contains(err.Error(), "50% of the memory limit, and there is none") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// end says that a container has ended.
+func (n *node) end(s *api.PodSandbox, c *api.Container) {
+	n.t.Helper()
+	if _, err := n.runtime.StopContainer(context.Background(), &api.StopContainerRequest{Pod: s, Container: c}); err != nil {
+		n.t.Error(err)
+	}
+}
+
+// floors is what the metrics say of the namespace's floors, in bytes; "" for none.
+func floors(p *plugin) string {
+	_, after, _ := strings.Cut(p.metrics(), `weir_nri_floors_bytes{namespace="db"} `)
+	bytes, _, _ := strings.Cut(after, "\n")
+	return bytes
+}
+
+// A runtime that was restarted does not tell the end of a pod that it had before.
+func TestPodGoneUntold(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.end(s, c)
+	if got := floors(p); got != "65536" {
+		t.Errorf("its own floor is there: %s", got)
+	}
+	if err := os.RemoveAll(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1")); err != nil {
+		t.Fatal(err)
+	}
+	n.soon("nothing is reserved", func() bool { return floors(p) == "" })
+}
+
+// What runs without a knob that was refused gets other CPUs all the same, and no other limit.
+func TestUpdateOfWhatWasRefused(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-min", "8M"), container("a", 4<<20)
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
+	_, stop := n.plug(allowed)
+	defer stop()
+	update := func(r *api.LinuxResources) error {
+		_, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
+		return err
+	}
+	if err := update(&api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
+		t.Error(err)
+	}
+	if err := update(&api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(8 << 20)}}); err == nil {
+		t.Error("it is said nowhere that the wish is refused")
+	}
+}
+
+// The agent has set one knob before the start; another was given, and the answer was lost.
+func TestStartBesideAKnobOfTheAgents(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-min", "1M"), container("a", 0)
+	if _, _, err := p.CreateContainer(context.Background(), s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.write("a/memory.dirty_bytes", "1048576")
+	if err := n.start(s, c); err != nil || n.file("a/memory.dirty_min") != "1048576" || n.file("a/memory.dirty_bytes") != "1048576" {
+		t.Error(err, n.file("a/memory.dirty_min"), n.file("a/memory.dirty_bytes"))
+	}
+}
+
+// crun has set it below systemd's scope: it was allowed, and starts whatever is allowed by now.
+func TestStartOfWhatCrunWasTold(t *testing.T) {
+	n := newNode(t)
+	s, c := sandbox("dirty-min", "3M"), container("a", 0)
+	slice := "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
+	s.Linux.CgroupParent = filepath.Base(slice)
+	c.Linux.CgroupsPath = filepath.Base(slice) + ":cri-containerd:a"
+	below := slice + "/cri-containerd-a.scope/container"
+	for at := below; at != "."; at = filepath.Dir(at) {
+		n.make(at)
+	}
+	if err := os.WriteFile(filepath.Join(n.dir, "cgroups", below, "memory.dirty_min"), []byte("3145728\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
+	defer stop()
+	if err := n.start(s, c); err != nil || floors(p) != "3145728" {
+		t.Error(err, floors(p))
+	}
+}
+
+// One lacks its knob, and another of the pod that gets its own does not hide that.
+func TestUnprotectedBesideAnother(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	s, lacks, has := sandbox("dirty-min", "1M"), container("none", 0), container("a", 0)
+	for _, c := range []*api.Container{lacks, has} {
+		if err := n.start(s, c); err != nil {
+			t.Error(err)
+		}
+	}
+	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 1\n") {
+		t.Error(p.metrics())
+	}
+	n.end(s, lacks)
+	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
+		t.Error(p.metrics())
+	}
+}
+
+// The question lay unread for long, as the plugin got no CPU: the runtime may have given it up.
+func TestStarved(t *testing.T) {
+	n := newNode(t)
+	p := newPlugin(&want.Config{}, cgroup.Root(n.dir), slog.New(slog.DiscardHandler))
+	waited := time.Duration(0)
+	p.waited = func() time.Duration { return waited }
+	if _, err := p.Configure(context.Background(), "", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	if _, err := p.Synchronize(ctx, nil, nil); err != nil {
+		t.Error(err)
+	}
+	waited = 20 * time.Minute
+	if _, err := p.Synchronize(ctx, nil, nil); !errors.Is(err, errLate) {
+		t.Error(err)
+	}
+}
+
+// Of more threads than CPUs some wait.
+func TestWaitedForCPU(t *testing.T) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("the kernel does not say how long tasks wait for a CPU")
+	}
+	var over atomic.Bool
+	defer over.Store(true)
+	before := waitedForCPU()
+	for range 2*runtime.NumCPU() + 1 {
+		go func() {
+			runtime.LockOSThread()
+			for !over.Load() {
+			}
+		}()
+	}
+	n := &node{t: t}
+	n.soon("threads have waited", func() bool { return waitedForCPU() > before })
 }
 
 // hurried is a context whose time is over in this very moment.

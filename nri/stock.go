@@ -31,6 +31,13 @@ func (p *plugin) note(known *pod, container string, r want.Request) error {
 	return p.writeRules()
 }
 
+// rules writes down what the agent is to keep, on a node that allows no module.
+func (p *plugin) rules() {
+	if err := p.writeRules(); err != nil {
+		p.log.Error("the agent's rules are not up to date", "error", err)
+	}
+}
+
 // writeRules puts the rules for all live pods in place of what the file says.
 func (p *plugin) writeRules() error {
 	if p.stock == "" || p.partial {

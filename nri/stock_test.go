@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
+
+	"weir.dev/nri/want"
 )
 
 // Without the module the agent is told what pods are to have, and the runtime nothing.
@@ -68,4 +70,39 @@ func TestStock(t *testing.T) {
 		t.Error(err)
 	}
 	n.soon("the pod is gone", func() bool { return says() == "" })
+}
+
+// What was refused does not count, and what was allowed starts whatever is allowed by now.
+func TestStockBudget(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	forbidden := container("a", 0)
+	n.pods, n.containers = []*api.PodSandbox{sandbox("dirty-min", "1T")}, []*api.Container{forbidden}
+	p, stop := n.plugAs(allowed, file)
+	defer stop()
+	n.soon("the rules are written", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	if got := floors(p); got != "" {
+		t.Errorf("it counts %s", got)
+	}
+	s, c := sandbox("dirty-min", "3M"), container("b", 0)
+	s.Id, s.Uid, c.PodSandboxId = "s2", "2", "s2"
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	less, err := want.Parse("config", []byte("allow: [{namespaces: [db], namespace-floor: 1M}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	p.config = less
+	p.mu.Unlock()
+	if err := n.start(s, c); err != nil {
+		t.Error(err)
+	}
+	if got := floors(p); got != "3145728" || !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
+		t.Error(got, p.metrics())
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"weir.dev/nri/want"
 )
 
-// errLate is the end of a connection whose Synchronize took too long: containerd 1.7 then asks the
-// plugin nothing any more, and does not say so.
+// errLate is the end of a connection whose Synchronize may have taken too long: containerd 1.7 then
+// asks the plugin nothing any more, and does not say so.
 var errLate = errors.New("the runtime hardly waited until all live pods were counted: give it a longer `plugin_request_timeout`, " +
 	"in containerd's config.toml below [plugins.\"io.containerd.nri.v1.nri\"]")
 
@@ -26,8 +26,9 @@ var errLate = errors.New("the runtime hardly waited until all live pods were cou
 // a wish.
 func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	deadline, hurry := ctx.Deadline()
-	// Some of it is for the way of the answer.
-	latest := deadline.Add(-time.Until(deadline) / 4)
+	// For the way of the answer, and of the question, whose time counts from where it was read.
+	spare := time.Until(deadline) / 4
+	latest := deadline.Add(-spare)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -41,9 +42,6 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	p.budget = want.Budget{}
 	for _, s := range pods {
 		p.live[s.GetId()] = newPod(s)
-		if before := was[s.GetId()]; before != nil {
-			p.live[s.GetId()].unprotected = before.unprotected
-		}
 		p.countPod(s)
 	}
 	// What runs comes first: the runtime may list one that never started, and the one after it.
@@ -56,15 +54,15 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 			continue
 		}
 		known.containers[c.GetId()] = c
-		if before := was[c.GetPodSandboxId()]; before != nil && before.given[c.GetId()] != nil {
-			known.given[c.GetId()] = before.given[c.GetId()]
+		if before := was[c.GetPodSandboxId()]; before != nil {
+			known.inherit(before, c.GetId())
 		}
 		p.count(known.sandbox, c, byFileOrGiven)
 	}
 	p.module = p.root.Module()
 	p.partial = true
 	p.log.Info("synchronized", "pods", len(pods), "containers", len(containers), "module", p.module != 0)
-	if hurry && time.Now().After(latest) {
+	if hurry && (time.Now().After(latest) || p.waited()-p.configured > spare) {
 		p.connection.end(errLate)
 		return nil, errLate
 	}
@@ -73,10 +71,12 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	return nil, nil
 }
 
-// moduleLooked notices that the module was loaded, or loaded again, which begins with no knob set:
-// live containers get theirs.
-func (p *plugin) moduleLooked() {
+// looked notices that the module was loaded, or loaded again, which begins with no knob set: live
+// containers get theirs. And that a pod has gone: a runtime that was restarted does not say so of
+// those it had before.
+func (p *plugin) looked() {
 	p.mu.Lock()
+	p.bury()
 	was := p.module
 	if p.synced { // Before that it is Synchronize that looks.
 		p.module = p.root.Module()
@@ -86,6 +86,18 @@ func (p *plugin) moduleLooked() {
 	if loaded {
 		p.log.Info("the module was loaded: live pods get their knobs")
 		p.bring()
+	}
+}
+
+// bury forgets pods that have neither a container nor a cgroup any more.
+func (p *plugin) bury() {
+	for id, known := range p.live {
+		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) {
+			continue
+		}
+		p.budget.Drop(known.sandbox.GetUid(), id, "")
+		delete(p.live, id)
+		p.rules()
 	}
 }
 
@@ -111,9 +123,7 @@ func (p *plugin) bring() {
 	defer p.mu.Unlock()
 	p.partial = false
 	// Also where no pod wishes for anything: the agent is not to keep what was before.
-	if err := p.writeRules(); err != nil {
-		p.log.Error("the agent's rules are not up to date", "error", err)
-	}
+	p.rules()
 }
 
 // look sees to one container's knobs, if it is still alive.
@@ -133,6 +143,10 @@ func (p *plugin) look(sandbox, container string) {
 		}
 	}
 	// What was refused was logged, and the container keeps what it has.
+	if err != nil && p.stock != "" {
+		p.budget.Drop(known.sandbox.GetUid(), sandbox, container)
+		return
+	}
 	p.count(known.sandbox, c, byFile)
 }
 
@@ -165,6 +179,16 @@ func (p *plugin) countPod(s *api.PodSandbox) {
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
 	r.OfPod.Values = want.Values{knob.DirtyMin: p.root.Floor(pathOf(s), 0)}
 	p.budget.Note(describe(s), r)
+}
+
+// inherit takes over what was known of a container before.
+func (known *pod) inherit(before *pod, container string) {
+	if given := before.given[container]; given != nil {
+		known.given[container] = given
+	}
+	if before.unprotected[container] {
+		known.unprotected[container] = true
+	}
 }
 
 // has says whether a container of that name is known.

@@ -135,6 +135,12 @@ func (r Root) Set(at string, k *knob.Knob, value uint64) error {
 	return nil
 }
 
+// Exists says whether there is a cgroup at path. "" is none.
+func (r Root) Exists(at string) bool {
+	_, err := os.Stat(filepath.Join(string(r), at))
+	return at != "" && err == nil
+}
+
 // MemoryLimit is the memory.max of the cgroup at path, 0 for none.
 func (r Root) MemoryLimit(at string) (uint64, error) {
 	text, err := os.ReadFile(filepath.Join(string(r), at, "memory.max"))

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// Configure comes right before Synchronize, except for what the runtime itself waits for in between.
+func (p *plugin) Configure(context.Context, string, string, string) (api.EventMask, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.configured = p.waited()
+	return 0, nil
+}
+
+// waitedForCPU is how long the threads of this process have been runnable without running: the second
+// word of /proc/PID/task/TID/schedstat. 0 where the kernel does not say.
+func waitedForCPU() time.Duration {
+	sum := time.Duration(0)
+	files, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, file := range files {
+		var ran, waited time.Duration
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // The thread has ended.
+		}
+		if _, err := fmt.Sscan(string(text), &ran, &waited); err == nil {
+			sum += waited
+		}
+	}
+	return sum
+}
