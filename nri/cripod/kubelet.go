@@ -281,8 +281,8 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 			continue
 		}
 		err := k.end(ctx, s.Id)
-		for status.Code(err) == codes.Unavailable && ctx.Err() == nil {
-			time.Sleep(time.Second) // It restarts. Asked by another call, it may not know the pod any more.
+		for restarts(err) && ctx.Err() == nil {
+			time.Sleep(time.Second) // Asked by another call, it may not know the pod any more.
 			err = k.end(ctx, s.Id)
 		}
 		if err != nil {
@@ -303,19 +303,27 @@ func (k *kubelet) end(ctx context.Context, sandbox string) error {
 	return err
 }
 
-// removeCgroup removes a pod's cgroup, whatever its class.
+// restarts is the error of a runtime that is being restarted.
+func restarts(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.Canceled ||
+		err != nil && strings.Contains(err.Error(), "not initialized yet")
+}
+
+// removeCgroup removes a pod's cgroup, whatever its class, and with it what runc left there when it
+// was killed, which happens if the runtime is restarted in the middle of a start.
 func removeCgroup(uid string) error {
 	for _, class := range []string{"guaranteed", "burstable", "besteffort"} {
 		for _, systemd := range []bool{false, true} {
 			k := kubelet{qos: class, systemd: systemd}
 			at := filepath.Join(hierarchy, cgroup.PodPath(k.parent(uid)))
-			err := os.Remove(at)
+			err := removeTree(at)
 			for range 100 { // The last process may be on its way out.
 				if !errors.Is(err, syscall.EBUSY) {
 					break
 				}
 				time.Sleep(100 * time.Millisecond)
-				err = os.Remove(at)
+				err = removeTree(at)
 			}
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
@@ -323,6 +331,22 @@ func removeCgroup(uid string) error {
 		}
 	}
 	return nil
+}
+
+// removeTree removes a cgroup and those below it, the lowest first. Busy is what has a process.
+func removeTree(at string) error {
+	entries, err := os.ReadDir(at)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			if err := removeTree(filepath.Join(at, entry.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return os.Remove(at)
 }
 
 // bench starts pods one after the other and prints, for each, milliseconds of its start.

@@ -105,7 +105,8 @@ clear_pods
 ok "in the end nothing is counted" is "$(counted)" ""
 left() {
 	find /sys/fs/cgroup/kubepods -type d -name 'pod*' | while read -r at; do
-		echo "$at: $(find "$at" -name cgroup.procs -exec cat {} + | xargs -r ps -o pid=,args= -p | tr '\n' ';')"
+		echo "$at, below it $(find "$at" -mindepth 1 -type d | wc -l): $(find "$at" -name cgroup.procs -exec cat {} + |
+			xargs -r ps -o pid=,args= -p | tr '\n' ';')"
 	done
 }
 ok "and no pod's cgroup is left" is "$(left)" ""
