@@ -622,7 +622,7 @@ func TestStarved(t *testing.T) {
 	if _, err := p.Synchronize(ctx, nil, nil); err != nil {
 		t.Error(err)
 	}
-	waited = 20 * time.Minute
+	waited = 50 * time.Minute
 	if _, err := p.Synchronize(ctx, nil, nil); !errors.Is(err, errLate) {
 		t.Error(err)
 	}

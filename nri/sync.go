@@ -26,11 +26,13 @@ var errLate = errors.New("the runtime hardly waited until all live pods were cou
 // a wish.
 func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	deadline, hurry := ctx.Deadline()
-	// For the way of the answer, and of the question, whose time counts from where it was read.
-	spare := time.Until(deadline) / 4
-	latest := deadline.Add(-spare)
+	// Some of it is for the way of the answer.
+	latest := deadline.Add(-time.Until(deadline) / 4)
+	waited := p.waited()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// The deadline counts from where the question was read, at the runtime from where it was asked.
+	latest = latest.Add(p.configured - waited)
 	if err := ctx.Err(); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.connection.end(errLate)
@@ -62,7 +64,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	p.module = p.root.Module()
 	p.partial = true
 	p.log.Info("synchronized", "pods", len(pods), "containers", len(containers), "module", p.module != 0)
-	if hurry && (time.Now().After(latest) || p.waited()-p.configured > spare) {
+	if hurry && time.Now().After(latest) {
 		p.connection.end(errLate)
 		return nil, errLate
 	}
@@ -140,6 +142,7 @@ func (p *plugin) look(sandbox, container string) {
 		// It may have ended, or have no cgroup yet: then StartContainer sees to it.
 		if err = p.fill(known.sandbox, c, values); err != nil && !gone(err) {
 			p.log.Error("a container lacks a knob", "error", err)
+			known.unprotected[container] = true
 		}
 	}
 	// What was refused was logged, and the container keeps what it has.
