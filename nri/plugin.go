@@ -365,7 +365,7 @@ func (p *plugin) succeed(s *api.PodSandbox, c *api.Container) {
 
 func (p *plugin) unprotected(s *api.PodSandbox, c *api.Container) {
 	known := p.live[s.GetId()]
-	if !known.unprotected[c.GetId()] {
+	if len(known.unprotected) == 0 {
 		p.log.Warn("starts unprotected: the module is not loaded, annotations and defaults are ignored",
 			"namespace", s.GetNamespace(), "pod", s.GetName())
 	}
