@@ -116,6 +116,8 @@ func (n *node) plugAs(config, stock string) (*plugin, func()) {
 		close(done)
 	}()
 	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
+	// It has answered; the runtime asks it only when it has the answer.
+	n.runtime.BlockPluginSync().Unblock()
 	return p, func() { stop(); <-done }
 }
 
