@@ -276,7 +276,7 @@ impl Disk {
                 return Err(io::Error::other("not a request of nbd"));
             }
             let kind = word(4) & nbd::TYPE;
-            let offset = u64::from(word(16)) << 32 | u64::from(word(20));
+            let offset = (u64::from(word(16)) << 32) | u64::from(word(20));
             let length = word(24) as usize;
             let mut cookie = [0; 8];
             cookie.copy_from_slice(&header[8..16]);

@@ -219,7 +219,7 @@ impl Names {
             let mut len = usize::from(*image.get(at)?);
             at += 1;
             if len & 0x80 != 0 {
-                len = len & 0x7f | usize::from(*image.get(at)?) << 7;
+                len = len & 0x7f | (usize::from(*image.get(at)?) << 7);
                 at += 1;
             }
             if len == 0 || at + len > end {

@@ -34,7 +34,7 @@ fn format() -> String {
 fn page(values: &[u64]) -> Vec<u8> {
     let mut data = Vec::new();
     for value in values {
-        data.extend((1_000u32 << 5 | 10).to_le_bytes());
+        data.extend(((1_000u32 << 5) | 10).to_le_bytes());
         data.extend([9, 0, 0, 0, 42, 0, 0, 0]);
         for number in [*value, 2, 3, 4] {
             data.extend(number.to_le_bytes());

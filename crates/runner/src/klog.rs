@@ -77,15 +77,13 @@ pub fn troubles<'a>(messages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str>
     let mut found = Vec::new();
     let mut race: Option<Race> = None;
     for (position, message) in messages.into_iter().enumerate() {
+        if message.contains(RACE) || message.contains(RULE) {
+            found.extend(race.take().and_then(Race::trouble));
+        }
         if message.contains(RACE) {
-            found.extend(race.take().and_then(Race::trouble));
             race = Some(Race::new(position, message));
-        } else if let Some(open) = race.as_mut()
-            && !message.contains(RULE)
-        {
+        } else if let Some(open) = &mut race {
             open.note(message);
-        } else {
-            found.extend(race.take().and_then(Race::trouble));
         }
         if !message.contains(RACE) && is_trouble(message) {
             found.push((position, message));
@@ -138,7 +136,7 @@ fn function_of(message: &str) -> Option<&str> {
 
 /// Taint bits that a run may end with: an out-of-tree (12) and an unsigned (13) module, which
 /// weir's is, and a livepatch (15), which only a test's script applies.
-pub const HARMLESS_TAINT: u64 = 1 << 12 | 1 << 13 | 1 << 15;
+pub const HARMLESS_TAINT: u64 = (1 << 12) | (1 << 13) | (1 << 15);
 
 /// The kernel's taint word, `/proc/sys/kernel/tainted`.
 pub fn taint() -> u64 {

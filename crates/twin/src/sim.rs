@@ -69,7 +69,7 @@ struct Scheduled {
 impl Scheduled {
     /// Both in one number, which is compared without a branch.
     fn turn(&self) -> u128 {
-        u128::from(self.at) << 64 | u128::from(self.place)
+        (u128::from(self.at) << 64) | u128::from(self.place)
     }
 }
 

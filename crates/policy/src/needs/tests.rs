@@ -42,7 +42,7 @@ impl Writer {
 
     fn add(&mut self, name: &str, kind: u32, count: u32, last: u32, extra: &[u32]) -> u32 {
         let name = self.name(name);
-        self.types.extend([name, kind << 24 | count, last]);
+        self.types.extend([name, (kind << 24) | count, last]);
         self.types.extend(extra);
         self.count += 1;
         self.count

@@ -46,7 +46,7 @@ impl Message {
     }
 
     fn key(&mut self, field: u32, kind: u64) {
-        self.varint(u64::from(field) << 3 | kind);
+        self.varint((u64::from(field) << 3) | kind);
     }
 
     fn varint(&mut self, mut value: u64) {

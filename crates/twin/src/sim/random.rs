@@ -67,7 +67,7 @@ impl Shuffle {
             let turned = mix(right.wrapping_add(key.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             (left, right) = (right, left ^ (turned & mask));
         }
-        left << self.half | right
+        (left << self.half) | right
     }
 }
 

@@ -77,7 +77,7 @@ pub fn page<'a>(page: &'a [u8], each: &mut dyn FnMut(Raw<'a>)) -> Read {
 fn record<'a>(data: &'a [u8], at: usize, ns: &mut u64) -> Option<(Option<&'a [u8]>, usize)> {
     let header = word32(data, at)?;
     let (kind, step) = (header & 31, u64::from(header >> 5));
-    let extended = || Some(u64::from(word32(data, at + 4)?) << 27 | step);
+    let extended = || Some((u64::from(word32(data, at + 4)?) << 27) | step);
     let data_at = match kind {
         29 if step == 0 => return Some((None, data.len())),
         29 => {
@@ -139,16 +139,16 @@ mod tests {
     #[test]
     fn records_of_every_kind() {
         let words = [
-            100 << 5 | 1,
+            (100 << 5) | 1,
             7, // a word of data, 100 ns later
-            30 | 5 << 5,
+            30 | (5 << 5),
             1, // 2^27 + 5 ns pass
             2 << 5,
             8,
             9, // 4 bytes of data, their length said apart
-            29 | 1 << 5,
+            29 | (1 << 5),
             4, // a discarded record of a word
-            1 << 5 | 1,
+            (1 << 5) | 1,
             11,
             29, // the rest is padding
         ];
