@@ -134,6 +134,22 @@ run_tests() {
 	return "$status"
 }
 
+# What a bare Debian builds with, which setup.sh installs there: the oldest Rust that Cargo.toml allows.
+# That of rustup is newer, and takes more.
+oldest=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
+with_oldest_rust() {
+	RUSTUP_HOME=$PWD/.cache/rustup CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/oldest-rust \
+		rustup run "$oldest" cargo "$@"
+}
+has_oldest_rust=
+if command -v rustup >/dev/null; then
+	if RUSTUP_HOME=$PWD/.cache/rustup rustup toolchain install "$oldest" --profile minimal --component clippy --no-self-update >&2; then
+		has_oldest_rust=yes steps=$((steps + 1))
+	else
+		say "Rust $oldest cannot be had: whether a bare Debian can build this is left out"
+	fi
+fi
+
 # Debian 12's Go is too old for weir-nri, so that setup does not install it: what there is, is used.
 go=
 if command -v go >/dev/null && tools/setup.sh go 2>/dev/null; then
@@ -144,6 +160,7 @@ fi
 
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
+[ -z "$has_oldest_rust" ] || step "lints with Rust $oldest" with_oldest_rust clippy --locked --workspace --all-targets -- -D warnings
 step "building the tests" cargo test --locked --workspace --no-run
 step "tests" run_tests
 [ -z "$go" ] || step "weir-nri" make --no-print-directory test-nri
