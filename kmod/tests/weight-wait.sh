@@ -57,6 +57,43 @@ start=$(date +%s)
 echo 1 >light/cgroup.kill
 soon sh -c '! grep -q . /sys/fs/cgroup/light/cgroup.procs'
 ok "a fatal signal ends a wait" between 0 $(($(date +%s) - start)) 1
+
+# a floor that has room ends a wait, though it is deeper than the sixteen levels that pay
+mkdir low
+echo 1 >low/memory.dirty_weight
+deep=low
+for level in $(seq 2 18); do
+	echo "+memory +io" >$deep/cgroup.subtree_control
+	deep=$deep/$level
+	mkdir $deep
+done
+in_cgroup $deep dd if=/dev/zero of=/mnt/d/deep bs=64k count=100000 conv=notrunc 2>/dev/null &
+soon grep -q . $deep/cgroup.procs
+writer=$(cat $deep/cgroup.procs)
+held_by_weir() {
+	awk '/schedule/ { next } { exit !/[[]weir[]]/ }' "/proc/$writer/stack"
+}
+dirtied() {
+	awk '$1 == "write_bytes:" { print $2 }' "/proc/$writer/io"
+}
+now_ms() {
+	awk '{ print int($1 * 1000) }' /proc/uptime
+}
+# until_it_writes: milliseconds from where the floor, now of $1 MiB, has room
+until_it_writes() {
+	until held_by_weir; do sleep 0.01; done
+	so_far=$(dirtied) from=$(now_ms)
+	echo "$1M" >${deep%/18}/memory.dirty_min
+	while [ "$(dirtied)" = "$so_far" ]; do sleep 0.01; done
+	echo $(($(now_ms) - from))
+}
+took=
+for floor in 2 3 4 5 6 7 8 9; do
+	took="$took $(until_it_writes $floor)"
+done
+echo "# after it has room:$took ms"
+ok "a floor of any depth ends a wait" between 0 "$(echo "$took" | tr ' ' '\n' | sort -n | tail -n 1)" 450
+echo 1 >low/cgroup.kill
 echo 1 >heavy/cgroup.kill
 { wait; } 2>/dev/null
 
