@@ -61,7 +61,8 @@ kmod: ## build the module for the running kernel, or for KDIR=...
 	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
 	$(MAKE) -C kmod KDIR=$(KDIR) modules
 
-test: setup ## check format and lints, run every test, guests included (twenty minutes on two idle cores)
+test: ## check format and lints, run every test, guests included (twenty minutes on two idle cores)
+	@tools/setup.sh test
 	tools/test.sh
 
 test-quick: ## run every test that needs no guest

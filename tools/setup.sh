@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Installs from the distribution what weir needs and this machine lacks; quick and quiet if nothing.
-#   tools/setup.sh          to build, to run scenarios in guests, to test
+#   tools/setup.sh          to build, to run scenarios in guests
+#   tools/setup.sh test     also to test: commits and the files that they hold are read
 #   tools/setup.sh kmod     also to build the module for the running kernel
 #   tools/setup.sh fuzz     also to fuzz
 #   tools/setup.sh deb      also to build Debian packages
@@ -52,6 +53,7 @@ for package in $packages; do
 done
 
 case ${1-} in
+test) need_program git git ;;
 kmod) [ -d "/lib/modules/$(uname -r)/build" ] || lack "linux-headers-$(uname -r)" ;;
 fuzz)
 	need_program clang clang
