@@ -31,7 +31,8 @@ trap 'end 129' HUP
 step() {
 	local begun=$SECONDS left
 	step=$((step + 1))
-	left=$(tail -n +$step "$times" 2>/dev/null | awk '{ s += $1 } END { if (NR) print s }')
+	# of as many steps: with Go, or another Rust, there are more
+	left=$(awk -v step=$step -v steps=$steps 'NR >= step { s += $1 } END { if (NR == steps) print s }' "$times" 2>/dev/null)
 	[ -z "$left" ] || left=", about $(minutes "$left") left if it is as last time"
 	say "step $step of $steps, $1, after $(minutes $SECONDS)$left"
 	set -m
