@@ -279,7 +279,7 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 		return nil, nil
 	}
 	values, err := p.grant(s, c, limit)
-	if gone(err) && p.root.Module() == 0 { // Unloaded in this moment.
+	if p.stock == "" && gone(err) && p.root.Module() == 0 { // Unloaded in this moment.
 		p.unprotected(s, c)
 		return nil, nil
 	}

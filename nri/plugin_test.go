@@ -152,7 +152,17 @@ func sandbox(annotations ...string) *api.PodSandbox {
 func container(id string, limit int64) *api.Container {
 	return &api.Container{Id: id, PodSandboxId: "s1", Name: id, Linux: &api.LinuxContainer{
 		CgroupsPath: "/kubepods/burstable/pod1/" + id,
-		Resources:   &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}}}
+		Resources:   limited(limit)}}
+}
+
+// limited are resources that name a memory limit in bytes.
+func limited(limit int64) *api.LinuxResources {
+	return &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}
+}
+
+// update asks as containerd does when a container's resources are to change.
+func (n *node) update(s *api.PodSandbox, c *api.Container, r *api.LinuxResources) (*api.UpdateContainerResponse, error) {
+	return n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
 }
 
 // create asks as containerd does, and does what it is told to. What a container's specification has
@@ -206,8 +216,7 @@ func TestCreateAndUpdate(t *testing.T) {
 	if got := n.file("memory.dirty_bytes"); got != "2097152" {
 		t.Errorf("the pod has %s", got)
 	}
-	r, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
-		LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(2 << 20)}}})
+	r, err := n.update(s, c, limited(2<<20))
 	if err != nil || len(r.GetUpdate()) != 1 {
 		t.Fatalf("%v, %v", r, err)
 	}
@@ -434,8 +443,7 @@ func TestResizeOfWhatWasFilled(t *testing.T) {
 	if got := n.file("a/memory.dirty_bytes"); got != "2097152" {
 		t.Fatal(got)
 	}
-	if _, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
-		LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(8 << 20)}}}); err != nil {
+	if _, err := n.update(s, c, limited(8<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if got := n.file("a/memory.dirty_bytes"); got != "4194304" {
@@ -484,15 +492,10 @@ func TestLimitTakenAway(t *testing.T) {
 	if _, err := n.create(s, c); err != nil {
 		t.Fatal(err)
 	}
-	update := func(limit int64) error {
-		_, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
-			LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}})
-		return err
-	}
-	if err := update(0); err != nil {
+	if _, err := n.update(s, c, limited(0)); err != nil {
 		t.Error(err)
 	}
-	if err := update(-1); err == nil || !strings.Contains(err.Error(), "50% of the memory limit, and there is none") {
+	if _, err := n.update(s, c, limited(-1)); err == nil || !strings.Contains(err.Error(), "50% of the memory limit, and there is none") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -540,14 +543,10 @@ func TestUpdateOfWhatWasRefused(t *testing.T) {
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
 	_, stop := n.plug(allowed)
 	defer stop()
-	update := func(r *api.LinuxResources) error {
-		_, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
-		return err
-	}
-	if err := update(&api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
+	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
 		t.Error(err)
 	}
-	if err := update(&api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(8 << 20)}}); err == nil {
+	if _, err := n.update(s, c, limited(8<<20)); err == nil {
 		t.Error("it is said nowhere that the wish is refused")
 	}
 }

@@ -51,8 +51,7 @@ func TestStock(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	// A share follows the container's limit.
-	r, err := n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c,
-		LinuxResources: &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(2 << 20)}}})
+	r, err := n.update(s, c, limited(2<<20))
 	if err != nil || len(r.GetUpdate()) != 0 && len(r.GetUpdate()[0].GetLinux().GetResources().GetUnified()) != 0 {
 		t.Fatalf("%v, %v", r, err)
 	}
