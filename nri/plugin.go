@@ -45,7 +45,7 @@ type plugin struct {
 	configured time.Duration
 }
 
-// pod is a sandbox with its live containers, as the runtime described them last.
+// pod is a sandbox with its live containers, as the runtime described them last: keep.go.
 type pod struct {
 	sandbox    *api.PodSandbox
 	containers map[string]*api.Container
@@ -87,6 +87,7 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil, err
 	}
 	defer p.mu.Unlock()
+	s, c = keepPod(s), keepContainer(c)
 	p.succeed(s, c)
 	values, err := p.decide(s, c, limitOf(resources(c)))
 	if err != nil {
@@ -109,6 +110,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, err
 	}
 	defer p.mu.Unlock()
+	s, c = keepPod(s), keepContainer(c)
 	limit := limitOf(r)
 	stays := r.GetMemory().GetLimit().GetValue() == 0
 	if stays {
@@ -148,6 +150,7 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		return err
 	}
 	defer p.mu.Unlock()
+	s, c = keepPod(s), keepContainer(c)
 	p.succeed(s, c)
 	p.remember(s, c)
 	known := p.live[s.GetId()]

@@ -103,12 +103,23 @@ func (n *node) plug(config string) (*plugin, func()) { return n.plugAs(config, "
 
 // plugAs starts it for a node that does without the module, if a file is given.
 func (n *node) plugAs(config, stock string) (*plugin, func()) {
+	p := n.plugin(config, stock)
+	return p, n.connect(p)
+}
+
+// plugin makes one.
+func (n *node) plugin(config, stock string) *plugin {
 	c, err := want.Parse("config", []byte(config))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	p := newPlugin(c, cgroup.Root(filepath.Join(n.dir, "cgroups")), slog.New(slog.DiscardHandler))
 	p.stock = stock
+	return p
+}
+
+// connect has a plugin serve the runtime; the function ends it.
+func (n *node) connect(p *plugin) func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -118,7 +129,7 @@ func (n *node) plugAs(config, stock string) (*plugin, func()) {
 	n.soon("synchronized", func() bool { return strings.Contains(p.metrics(), "weir_nri_connected 1") })
 	// It has answered; the runtime asks it only when it has the answer.
 	n.runtime.BlockPluginSync().Unblock()
-	return p, func() { stop(); <-done }
+	return func() { stop(); <-done }
 }
 
 func (n *node) soon(what string, ok func() bool) {

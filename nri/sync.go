@@ -43,6 +43,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	p.live = map[string]*pod{}
 	p.budget = want.Budget{}
 	for _, s := range pods {
+		s = keepPod(s)
 		p.live[s.GetId()] = newPod(s)
 		p.countPod(s)
 	}
@@ -55,6 +56,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		if known == nil || known.has(c.GetName()) || c.GetState() == api.ContainerState_CONTAINER_STOPPED {
 			continue
 		}
+		c = keepContainer(c)
 		known.containers[c.GetId()] = c
 		if before := was[c.GetPodSandboxId()]; before != nil {
 			known.inherit(before, c.GetId())

@@ -49,11 +49,11 @@ type asked struct {
 	container map[string]settings
 }
 
-// mostAnnotations and mostWords bound what a pod's author can have the plugin read and say. The
+// MostAnnotations and mostWords bound what a pod's author can have the plugin read and say. The
 // runtime waits two seconds for an answer of at most 4 MiB, ends the connection of a plugin that
 // fails it, and starts the container: a pod could say more in the 256 KiB that annotations have.
 const (
-	mostAnnotations = 256
+	MostAnnotations = 256
 	mostWords       = 1000 // bytes
 )
 
@@ -67,8 +67,8 @@ func read(annotations map[string]string) (asked, error) {
 			keys = append(keys, key)
 		}
 	}
-	if len(keys) > mostAnnotations {
-		return a, fmt.Errorf("%d annotations begin with %s, and a pod may have %d", len(keys), Prefix, mostAnnotations)
+	if len(keys) > MostAnnotations {
+		return a, fmt.Errorf("more than %d annotations begin with %s: a pod may have as many", MostAnnotations, Prefix)
 	}
 	slices.Sort(keys)
 	var problems []error
