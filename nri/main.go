@@ -134,8 +134,14 @@ func (c *connection) learnt() {
 	}
 }
 
+var errClosed = errors.New("the runtime closed the connection")
+
 var errUnheard = fmt.Errorf("the runtime did not say within %s what is alive: a pod that takes long to end keeps it waiting, "+
 	"or what all pods say is more than the 4 MiB of a message (NRI before 0.8, in containerd 1.7.24)", patience)
+
+// errUntold is also late: NRI 0.8 and later closes the connection when its own time is over.
+var errUntold = fmt.Errorf("the runtime closed the connection before all live pods were counted: what it says of some four containers, "+
+	"mostly their environments, is more than the 4 MiB of a message, or %w", errLate)
 
 // connect serves one connection to the runtime until it ends.
 func (p *plugin) connect(ctx context.Context, socket, index string) error {
@@ -144,7 +150,7 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 	p.connection = link
 	p.mu.Unlock()
 	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index), stub.WithSocketPath(socket),
-		stub.WithOnClose(func() { link.end(errors.New("the runtime closed the connection")) }))
+		stub.WithOnClose(func() { link.end(errClosed) }))
 	if err != nil {
 		return err
 	}
@@ -162,6 +168,7 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		go func() { // Should it start after all: there must not be two of this plugin.
 			if <-started == nil {
 				s.Stop()
+				p.disconnected()
 			}
 		}()
 		return errUnheard
@@ -170,7 +177,7 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 	defer s.Stop()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	unheard := time.After(patience)
+	unheard := time.After(patience) // nil when it was heard
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,6 +186,9 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 			p.mu.Lock()
 			counted := p.partial
 			p.mu.Unlock()
+			if errors.Is(err, errClosed) && unheard != nil && len(link.known) == 0 {
+				err = errUntold
+			}
 			if errors.Is(err, errLate) && counted {
 				p.bring() // Those that live are known all the same.
 			}

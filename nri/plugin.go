@@ -41,8 +41,9 @@ type plugin struct {
 	budget          want.Budget
 	counts          counts
 	// waited is how long this process has waited for a CPU, so far and when it was configured.
-	waited     func() time.Duration
-	configured time.Duration
+	waited       func() time.Duration
+	configured   time.Duration
+	configuredAt time.Time
 }
 
 // pod is a sandbox with its live containers, as the runtime described them last: keep.go.

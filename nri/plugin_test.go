@@ -635,8 +635,14 @@ func TestStarved(t *testing.T) {
 		t.Error(err)
 	}
 	waited = 50 * time.Minute
-	if _, err := p.Synchronize(ctx, nil, nil); !errors.Is(err, errLate) {
-		t.Error(err)
+	if _, err := p.Synchronize(ctx, nil, nil); err != nil {
+		t.Error("threads have waited side by side, for longer than there was to wait:", err)
+	}
+	for minutes, late := range map[time.Duration]bool{40: false, 50: true} {
+		p.configuredAt, waited = time.Now().Add(-2*time.Hour), minutes*time.Minute
+		if _, err := p.Synchronize(ctx, nil, nil); errors.Is(err, errLate) != late {
+			t.Error(minutes, err)
+		}
 	}
 }
 

@@ -16,8 +16,17 @@ import (
 func (p *plugin) Configure(context.Context, string, string, string) (api.EventMask, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.configured = p.waited()
+	p.configured, p.configuredAt = p.waited(), time.Now()
 	return 0, nil
+}
+
+// unread is how long a question that came after Configure has lain there at most. Threads wait for a
+// CPU side by side, so that their sum may be longer than all of it took.
+func (p *plugin) unread() time.Duration {
+	waited := p.waited()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, min(waited-p.configured, time.Since(p.configuredAt)))
 }
 
 // waitedForCPU is how long the threads of this process have been runnable without running: the second

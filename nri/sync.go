@@ -28,11 +28,10 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 	deadline, hurry := ctx.Deadline()
 	// Some of it is for the way of the answer.
 	latest := deadline.Add(-time.Until(deadline) / 4)
-	waited := p.waited()
+	// The deadline counts from where the question was read, at the runtime from where it was asked.
+	latest = latest.Add(-p.unread())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// The deadline counts from where the question was read, at the runtime from where it was asked.
-	latest = latest.Add(p.configured - waited)
 	if err := ctx.Err(); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.connection.end(errLate)
