@@ -40,6 +40,8 @@ type plugin struct {
 	live            map[string]*pod
 	budget          want.Budget
 	counts          counts
+	// unwritten says that the file for the agent could not be written.
+	unwritten bool
 	// waited is how long this process has waited for a CPU, so far and when it was configured.
 	waited       func() time.Duration
 	configured   time.Duration
@@ -54,13 +56,17 @@ type pod struct {
 	given map[string]want.Values
 	// wishes are kept for the agent, on a node that allows no module.
 	wishes map[string]want.Values
+	// ruled are the containers that the agent had a rule for when the runtime told what is alive.
+	ruled map[string]bool
 	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
 	unprotected map[string]bool
+	// warned says that the log has it that the module was not there.
+	warned bool
 }
 
 func newPod(s *api.PodSandbox) *pod {
 	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{},
-		wishes: map[string]want.Values{}, unprotected: map[string]bool{}}
+		wishes: map[string]want.Values{}, ruled: map[string]bool{}, unprotected: map[string]bool{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
@@ -111,6 +117,9 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, err
 	}
 	defer p.mu.Unlock()
+	if known := p.live[s.GetId()]; known == nil || known.containers[c.GetId()] == nil {
+		return nil, nil // It has ended, or did not begin: then StartContainer sees to it.
+	}
 	s, c = keepPod(s), keepContainer(c)
 	limit := limitOf(r)
 	stays := r.GetMemory().GetLimit().GetValue() == 0
@@ -279,12 +288,12 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	}
 	// p.module stays: a module that is new is for looked to find.
 	if p.stock == "" && p.root.Module() == 0 {
-		p.unprotected(s, c)
+		p.unprotected(p.live[s.GetId()], c)
 		return nil, nil
 	}
 	values, err := p.grant(s, c, limit)
 	if p.stock == "" && gone(err) && p.root.Module() == 0 { // Unloaded in this moment.
-		p.unprotected(s, c)
+		p.unprotected(p.live[s.GetId()], c)
 		return nil, nil
 	}
 	if err != nil {
@@ -322,7 +331,9 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 			r.OfPod.Values[knob.DirtyMin] = floor
 		}
 	}
-	if err = p.budget.Allows(p.config, d, r); err != nil {
+	known := p.live[s.GetId()]
+	// What the agent keeps it was told when that was allowed.
+	if err = p.budget.Allows(p.config, d, r); err != nil && !known.ruled[c.GetId()] {
 		return nil, err
 	}
 	if len(r.OfPod.Values) > 0 && at == "" {
@@ -330,7 +341,8 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 	}
 	if p.stock != "" {
 		p.budget.Note(d, r)
-		return nil, p.note(p.live[s.GetId()], c.GetId(), r)
+		p.note(known, c.GetId(), r)
+		return nil, nil
 	}
 	for _, k := range knob.All {
 		if value, ok := r.OfPod.Values[k]; ok {
@@ -367,12 +379,13 @@ func (p *plugin) succeed(s *api.PodSandbox, c *api.Container) {
 	}
 }
 
-func (p *plugin) unprotected(s *api.PodSandbox, c *api.Container) {
-	known := p.live[s.GetId()]
-	if len(known.unprotected) == 0 {
-		p.log.Warn("starts unprotected: the module is not loaded, annotations and defaults are ignored",
-			"namespace", s.GetNamespace(), "pod", s.GetName())
+// unprotected notes that a container is without what its pod wishes for, as there is no module.
+func (p *plugin) unprotected(known *pod, c *api.Container) {
+	if !known.warned {
+		p.log.Warn("unprotected: the module is not loaded, annotations and defaults are ignored",
+			"namespace", known.sandbox.GetNamespace(), "pod", known.sandbox.GetName())
 	}
+	known.warned = true
 	known.unprotected[c.GetId()] = true
 }
 
@@ -422,6 +435,7 @@ func (p *plugin) forget(known *pod, container string) {
 	delete(known.containers, container)
 	delete(known.given, container)
 	delete(known.wishes, container)
+	delete(known.ruled, container)
 	delete(known.unprotected, container)
 }
 

@@ -22,27 +22,43 @@ import (
 const own = ""
 
 // note keeps what a pod and a container of it are to have, and writes all of it down.
-func (p *plugin) note(known *pod, container string, r want.Request) error {
+func (p *plugin) note(known *pod, container string, r want.Request) {
 	known.wishes[own] = r.OfPod.Values
 	known.wishes[container] = r.OfContainer.Values
 	if !p.partial {
 		p.counts.adjusted++
 	}
-	return p.writeRules()
+	p.rules()
 }
 
-// rules writes down what the agent is to keep, on a node that allows no module.
+// ruled reads what the agent keeps: the function says whether that has a rule for a container.
+func (p *plugin) ruled() func(container string) bool {
+	if p.stock == "" {
+		return func(string) bool { return false }
+	}
+	text, _ := os.ReadFile(p.stock) // Before the first pod there is none.
+	return func(container string) bool { return strings.Contains(string(text), below(container)) }
+}
+
+// below is the cgroup of a container, from its pod's: the runtime puts its name before the
+// container's id and `.scope` behind.
+func below(container string) string { return "/*" + container + "*" }
+
+// rules writes down what the agent is to keep, on a node that allows no module. A pod starts, and
+// counts as unprotected, while that fails: looked tries again.
 func (p *plugin) rules() {
-	if err := p.writeRules(); err != nil {
+	if p.stock == "" || p.partial {
+		return
+	}
+	err := p.writeRules()
+	if err != nil && !p.unwritten {
 		p.log.Error("the agent's rules are not up to date", "error", err)
 	}
+	p.unwritten = err != nil
 }
 
 // writeRules puts the rules for all live pods in place of what the file says.
 func (p *plugin) writeRules() error {
-	if p.stock == "" || p.partial {
-		return nil
-	}
 	var text strings.Builder
 	text.WriteString("# What live pods are to have. Written by weir-nri, read by the agent.\n")
 	for _, id := range slices.Sorted(maps.Keys(p.live)) {
@@ -55,8 +71,7 @@ func (p *plugin) writeRules() error {
 			}
 			cgroup := at
 			if container != own {
-				// The runtime puts its name before it and `.scope` behind.
-				cgroup += "/*" + container + "*"
+				cgroup += below(container)
 			}
 			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, set(values))
 		}

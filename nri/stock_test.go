@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,4 +105,88 @@ func TestStockBudget(t *testing.T) {
 	if got := floors(p); got != "3145728" || !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
 		t.Error(got, p.metrics())
 	}
+}
+
+// hasRule says whether the agent is told of a container.
+func hasRule(t *testing.T, file, container string) bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(text), "/*"+container+"*")
+}
+
+// What has a rule keeps it beside what came while the plugin was away, and whatever is allowed by now.
+func TestStockKeepsRules(t *testing.T) {
+	for floor, config := range map[string]string{
+		"3M": allowed, "1T": allowed, "2M": "allow: [{namespaces: [db], namespace-floor: 2M}]",
+	} {
+		for _, again := range []bool{false, true} {
+			n := newNode(t)
+			file := filepath.Join(n.dir, "pods.toml")
+			p, stop := n.plugAs(allowed, file)
+			n.counted(p)
+			s, c := another("old", "dirty-min", "3M")
+			if _, err := n.create(s, c); err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			newer, young := another("young", "dirty-min", floor)
+			n.pods, n.containers = []*api.PodSandbox{newer, s}, []*api.Container{young, c}
+			if again {
+				stop = n.connect(p)
+			} else {
+				p, stop = n.plugAs(config, file)
+			}
+			n.counted(p)
+			if got := floors(p); got != "3145728" || !hasRule(t, file, "old") || hasRule(t, file, "young") {
+				t.Errorf("young wants %s: %s, old %v, young %v", floor, got, hasRule(t, file, "old"), hasRule(t, file, "young"))
+			}
+			stop()
+		}
+	}
+}
+
+// A Synchronize that took too long: the agent gets the rules of those that live all the same.
+func TestStockTooLate(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	p := n.plugin(allowed, file)
+	ended := make(chan error)
+	go func() { ended <- p.connect(context.Background(), n.socket(), "50") }()
+	n.counted(p)
+	s, c := another("a", "dirty-min", "3M")
+	if _, err := p.Synchronize(hurried{context.Background()}, []*api.PodSandbox{s}, []*api.Container{c}); !errors.Is(err, errLate) {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, errLate) || !hasRule(t, file, "a") {
+		t.Error(err, hasRule(t, file, "a"))
+	}
+}
+
+// The agent's file cannot be written: pods start all the same, and it shows, until it can.
+func TestStockUnwritten(t *testing.T) {
+	n := newNode(t)
+	dir := filepath.Join(n.dir, "run")
+	file := filepath.Join(dir, "pods.toml")
+	p, stop := n.plugAs(allowed, file)
+	defer stop()
+	n.counted(p)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.create(sandbox("dirty-min", "1M"), container("a", 0)); err != nil {
+		t.Error(err)
+	}
+	if got := unprotected(p); got != "1" {
+		t.Errorf("%s pods lack something", got)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	n.soon("it is written", func() bool { return unprotected(p) == "0" && hasRule(t, file, "a") })
 }

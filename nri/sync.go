@@ -38,12 +38,14 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		}
 		return nil, err
 	}
-	was := p.live
+	was, ruled := p.live, p.ruled()
 	p.live = map[string]*pod{}
 	p.budget = want.Budget{}
 	for _, s := range pods {
 		s = keepPod(s)
-		p.live[s.GetId()] = newPod(s)
+		known := newPod(s)
+		known.warned = was[s.GetId()] != nil && was[s.GetId()].warned
+		p.live[s.GetId()] = known
 		p.countPod(s)
 	}
 	// What runs comes first: the runtime may list one that never started, and the one after it.
@@ -57,6 +59,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		}
 		c = keepContainer(c)
 		known.containers[c.GetId()] = c
+		known.ruled[c.GetId()] = ruled(c.GetId())
 		if before := was[c.GetPodSandboxId()]; before != nil {
 			known.inherit(before, c.GetId())
 		}
@@ -85,6 +88,18 @@ func (p *plugin) looked() {
 		p.module = p.root.Module()
 	}
 	loaded := p.module != was && p.module != 0
+	if p.module == 0 && was != 0 && p.stock == "" {
+		for _, known := range p.live {
+			for _, c := range known.containers {
+				if p.config.Anything(describe(known.sandbox), c.GetName()) {
+					p.unprotected(known, c)
+				}
+			}
+		}
+	}
+	if p.unwritten {
+		p.rules()
+	}
 	p.mu.Unlock()
 	if loaded {
 		p.log.Info("the module was loaded: live pods get their knobs")
@@ -138,18 +153,29 @@ func (p *plugin) look(sandbox, container string) {
 		return
 	}
 	c := known.containers[container]
+	lacks := known.unprotected[container]
 	values, err := p.decide(known.sandbox, c, limitOf(resources(c)))
+	delete(known.ruled, container)
+	// What was refused was logged, and the container keeps what it has.
+	if p.stock != "" {
+		if err != nil {
+			p.budget.Drop(known.sandbox.GetUid(), sandbox, container)
+		}
+		return
+	}
 	if err == nil {
-		// It may have ended, or have no cgroup yet: then StartContainer sees to it.
-		if err = p.fill(known.sandbox, c, values); err != nil && !gone(err) {
+		err = p.fill(known.sandbox, c, values)
+		switch {
+		case err == nil:
+		case !gone(err):
 			p.log.Error("a container lacks a knob", "error", err)
 			known.unprotected[container] = true
+		case lacks:
+			known.unprotected[container] = true
+		case c.GetState() == api.ContainerState_CONTAINER_CREATED && known.given[container] == nil:
+			// It has no cgroup before it starts. What it was allowed it will have then.
+			known.given[container] = values
 		}
-	}
-	// What was refused was logged, and the container keeps what it has.
-	if err != nil && p.stock != "" {
-		p.budget.Drop(known.sandbox.GetUid(), sandbox, container)
-		return
 	}
 	p.count(known.sandbox, c, byFile)
 }
@@ -160,10 +186,10 @@ func byFile(file, _ uint64) uint64            { return file }
 func byFileOrGiven(file, given uint64) uint64 { return max(file, given) }
 
 // count notes what a live container reserves. Where there is no file, yet, it is what it was given.
-// On a node without the module it is what is wished for.
+// On a node without the module it is what is wished for, where the agent has a rule for it.
 func (p *plugin) count(s *api.PodSandbox, c *api.Container, which func(file, given uint64) uint64) {
 	if p.stock != "" {
-		if r, err := p.wish(s, c, limitOf(resources(c))); err == nil {
+		if r, err := p.wish(s, c, limitOf(resources(c))); err == nil && p.live[s.GetId()].ruled[c.GetId()] {
 			p.budget.Note(describe(s), r)
 		}
 		return

@@ -80,17 +80,20 @@ func (r Root) Module() uint64 {
 	if err != nil {
 		return 0
 	}
+	oldest := uint64(0)
 	for _, entry := range entries {
 		if !entry.IsDir() {
 			continue
 		}
-		// The module makes its files anew, so they have other inodes.
+		// The module makes its files anew, so they have other inodes. Those of cgroups that come later
+		// have greater ones.
 		var stat syscall.Stat_t
-		if syscall.Stat(filepath.Join(string(r), entry.Name(), knob.DirtyMin.File), &stat) == nil {
-			return stat.Ino
+		err := syscall.Stat(filepath.Join(string(r), entry.Name(), knob.DirtyMin.File), &stat)
+		if err == nil && (oldest == 0 || stat.Ino < oldest) {
+			oldest = stat.Ino
 		}
 	}
-	return 0
+	return oldest
 }
 
 // Get reads what a file of the cgroup at path holds.

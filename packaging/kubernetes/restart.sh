@@ -47,7 +47,7 @@ ok "and does not count when it is back" sh -c '. ./kube.sh; soon gone; plugin_st
 ok "the module is unloaded" module_unloads
 ok "a pod starts, unprotected" annotated dirty-min=1M -- --namespace db without a
 without=$pod
-ok "which shows" shows "weir_nri_unprotected_pods 1"
+ok "which shows, as does that the other one lost its knobs" soon shows "weir_nri_unprotected_pods 2"
 shown "a container's update while its file is missing" cripod update "$keeps" a 268435456
 ok "the module is loaded" module_loads
 ok "the pod that lived through it gets its knobs back" soon kept
