@@ -55,38 +55,62 @@ struct Offer {
 /// built with.
 pub fn kernel(cache: &Cache, series: &str, flavour: &str, arch: Arch) -> Result<Kernel> {
     let suffix = suffix(flavour, arch).with_context(|| format!("unknown flavour `{flavour}`"))?;
-    for release in releases() {
-        let apt = Apt::of(cache, release, arch)?;
-        if let Some(offer) = newest(&apt, series, &suffix)? {
-            return get(cache, &apt, &offer, arch, release);
-        }
-    }
-    bail!(
-        "this host's Debian mirrors have no {series} kernel for {} in the flavour {flavour}: {}",
-        arch.debian(),
-        asked()
-    )
+    let what = format!(
+        "{series} kernel for {} in the flavour {flavour}",
+        arch.debian()
+    );
+    let open = |release: &Release| Apt::of(cache, release, arch);
+    let (apt, offer, release) = first(&what, open, |apt| newest(apt, series, &suffix))?;
+    get(cache, &apt, &offer, arch, release)
 }
 
 /// The kernel of this release (`uname -r`), fetched if it is not in the cache, with what modules
 /// for it are built with.
 pub fn exact(cache: &Cache, wanted: &str, arch: Arch) -> Result<Kernel> {
     let escaped = wanted.replace('.', r"\.").replace('+', r"\+");
-    for release in releases() {
-        let apt = Apt::of(cache, release, arch)?;
+    let what = format!("kernel {wanted} with its headers");
+    let open = |release: &Release| Apt::of(cache, release, arch);
+    let (apt, offer, release) = first(&what, open, |apt| {
         let names = apt.names(&format!(
             "^linux-(headers|image|binary-unsigned|modules)-{escaped}(-unsigned)?$"
         ))?;
-        let found = offers(&names)
-            .into_iter()
-            .find(|offer| offer.release == wanted);
-        if let Some(offer) = found {
-            return get(cache, &apt, &offer, arch, release);
+        let mut offers = offers(&names).into_iter();
+        Ok(offers.find(|offer| offer.release == wanted))
+    })?;
+    get(cache, &apt, &offer, arch, release)
+}
+
+/// The first release that has what is looked for. One whose lists cannot be fetched is named and
+/// passed over: a mirror may have one that is expired, and another that has the kernel.
+fn first<A, T>(
+    what: &str,
+    open: impl Fn(&'static Release) -> Result<A>,
+    find: impl Fn(&A) -> Result<Option<T>>,
+) -> Result<(A, T, &'static Release)> {
+    let mut failed = Vec::new();
+    for release in releases() {
+        let lists = match open(release) {
+            Ok(lists) => lists,
+            Err(why) => {
+                failed.push(why);
+                continue;
+            }
+        };
+        if let Some(found) = find(&lists)? {
+            for why in &failed {
+                eprintln!("weir: {why:#}\nweir: going on without it");
+            }
+            return Ok((lists, found, release));
         }
     }
+    if failed.len() == releases().count() {
+        return Err(failed.swap_remove(0));
+    }
+    let failed: Vec<_> = failed.iter().map(|why| format!("; {why:#}")).collect();
     bail!(
-        "this host's Debian mirrors have no kernel {wanted} with its headers: {}",
-        asked()
+        "this host's Debian mirrors have no {what}: {}{}",
+        asked(),
+        failed.concat()
     )
 }
 
@@ -425,6 +449,27 @@ pub(crate) fn version_key(name: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_release_whose_lists_are_not_to_be_had_is_passed_over_and_named() {
+        let open = |release: &'static Release| match release.name {
+            "trixie" => Err(anyhow!("trixie's lists are expired")),
+            name => Ok(name),
+        };
+        let in_testing = |lists: &&str| Ok((*lists == "testing").then_some(7));
+        let (_, found, release) = first("7.99 kernel", open, in_testing).unwrap();
+        assert_eq!((found, release.name), (7, "testing"));
+
+        let nowhere = |_: &&str| Ok(None::<()>);
+        let why = first("7.99 kernel", open, nowhere).unwrap_err().to_string();
+        assert!(why.starts_with("this host's Debian mirrors have no 7.99 kernel: asked were "));
+        assert!(why.ends_with("; trixie's lists are expired"), "{why}");
+
+        let closed = |_: &'static Release| Err::<(), _>(anyhow!("no network"));
+        let why = first("7.99 kernel", closed, |_| Ok(None::<()>)).unwrap_err();
+        assert_eq!(why.to_string(), "no network");
+    }
 
     #[test]
     fn both_layouts_are_known_and_remains_are_no_kernels() {
