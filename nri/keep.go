@@ -3,22 +3,50 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/ttrpc"
 
 	"weir.dev/nri/want"
 )
 
 // What the runtime tells of a container has its whole environment, a MiB or two, and of a pod all its
-// annotations. What is kept for as long as they live is bounded, whoever wrote them: a plugin that
-// runs out of memory leaves the node without knobs.
+// annotations. A plugin that runs out of memory leaves the node without knobs, so what it does not
+// need of a message goes before anything else sees it: NRI's stub collects all that is alive before
+// it hands it over.
 
-// mostValue is longer, in bytes, than any value that is not refused.
+// lean reads one message.
+func lean(ctx context.Context, read ttrpc.Unmarshaler, _ *ttrpc.UnaryServerInfo, answer ttrpc.Method) (any, error) {
+	return answer(ctx, func(message any) error {
+		if err := read(message); err != nil {
+			return err
+		}
+		switch m := message.(type) {
+		case *api.SynchronizeRequest:
+			for i, s := range m.Pods {
+				m.Pods[i] = keepPod(s)
+			}
+			for i, c := range m.Containers {
+				m.Containers[i] = keepContainer(c)
+			}
+		case *api.CreateContainerRequest:
+			m.Pod, m.Container = keepPod(m.Pod), keepContainer(m.Container)
+		case *api.UpdateContainerRequest:
+			m.Pod, m.Container = keepPod(m.Pod), keepContainer(m.Container)
+		case *api.StateChangeEvent:
+			m.Pod, m.Container = keepPod(m.Pod), keepContainer(m.Container)
+		}
+		return nil
+	})
+}
+
+// mostValue is longer, in bytes, than a value needs to be.
 const mostValue = 100
 
-// keepPod is what is kept of a sandbox.
+// keepPod is what is needed of a sandbox.
 func keepPod(s *api.PodSandbox) *api.PodSandbox {
 	var keys []string
 	for key := range s.GetAnnotations() {
@@ -41,7 +69,7 @@ func keepPod(s *api.PodSandbox) *api.PodSandbox {
 		Annotations: annotations, Linux: &api.LinuxPodSandbox{CgroupParent: s.GetLinux().GetCgroupParent()}}
 }
 
-// keepContainer is what is kept of a container.
+// keepContainer is what is needed of a container.
 func keepContainer(c *api.Container) *api.Container {
 	kept := &api.Container{Id: c.GetId(), PodSandboxId: c.GetPodSandboxId(), Name: c.GetName(), State: c.GetState(),
 		Linux: &api.LinuxContainer{CgroupsPath: c.GetLinux().GetCgroupsPath(), Resources: &api.LinuxResources{}}}

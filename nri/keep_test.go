@@ -5,35 +5,74 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+	"google.golang.org/protobuf/proto"
 )
 
-// A plugin that runs out of memory leaves the node without knobs, and a pod may say many MiB.
+// A plugin that runs out of memory leaves the node without knobs, and a pod may say many MiB: when it is
+// created and when all are told.
 func TestKeepsLittle(t *testing.T) {
 	n := newNode(t)
 	n.load()
-	p := n.plugin(allowed, "")
-	inUse := func() uint64 {
-		var all runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&all)
-		return all.HeapAlloc
-	}
-	before := inUse()
+	p, stop := n.plug(allowed)
+	var pods []*api.PodSandbox
+	var containers []*api.Container
 	for i := range 40 {
-		s, c := sandbox("dirty-bytes", "8M"), container(fmt.Sprint("c", i), 0)
-		s.Id = fmt.Sprint("s", i)
-		s.Annotations["other"] = strings.Repeat("x", 1<<18)
-		s.Annotations["weir.dev/dirty-bytes.z"] = "8M" + strings.Repeat(" ", 1<<18)
-		c.Env = []string{"X=" + strings.Repeat("x", 1<<20)}
-		_, _, _ = p.CreateContainer(context.Background(), s, c)
+		s, c := another(fmt.Sprint(i), "dirty-bytes", "8M", "dirty-bytes.z", "8M"+strings.Repeat(" ", 1<<16))
+		s.Annotations["other"] = strings.Repeat("x", 1<<16)
+		for j := range 500 {
+			s.Annotations[fmt.Sprint("weir.dev/dirty-bytes.c", j)] = "8M"
+		}
+		c.Env = []string{"X=" + strings.Repeat("x", 1<<19)}
+		_, _ = n.create(s, c)
+		pods, containers = append(pods, s), append(containers, c)
 	}
-	if kept := int64(inUse() - before); kept > 4<<20 {
-		t.Errorf("%d bytes are kept of 40 containers", kept)
+	keeps := func(when string) {
+		t.Helper()
+		n.counted(p)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.live) != 40 {
+			t.Errorf("%s it knows %d pods", when, len(p.live))
+		}
+		for _, known := range p.live {
+			most := 0
+			for key, value := range known.sandbox.GetAnnotations() {
+				most += len(key) + len(value)
+			}
+			for _, c := range known.containers {
+				most += proto.Size(c)
+			}
+			if most > 1<<14 {
+				t.Errorf("%s it keeps %d bytes of a pod", when, most)
+			}
+		}
 	}
-	runtime.KeepAlive(p)
+	keeps("created")
+	stop()
+	n.pods, n.containers = pods, containers
+	defer n.connect(p)()
+	keeps("told")
+}
+
+// NRI's stub collects all parts of a list before it hands it over, so each is made lean as it is read.
+func TestLean(t *testing.T) {
+	message := &api.SynchronizeRequest{}
+	read := func(any) error {
+		s, c := another("a", "dirty-bytes", "8M")
+		s.Annotations["other"], c.Env = strings.Repeat("x", 1<<16), []string{strings.Repeat("x", 1<<16)}
+		message.Pods, message.Containers = []*api.PodSandbox{s}, []*api.Container{c}
+		return nil
+	}
+	_, err := lean(context.Background(), read, nil, func(_ context.Context, read func(any) error) (any, error) {
+		return nil, read(message)
+	})
+	if size := proto.Size(message); err != nil || size > 1000 || message.Pods[0].Annotations["weir.dev/dirty-bytes"] != "8M" {
+		t.Error(err, size, message)
+	}
 }
 
 func TestTooManyAnnotations(t *testing.T) {

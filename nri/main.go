@@ -27,6 +27,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+	"github.com/containerd/ttrpc"
 
 	"weir.dev/nri/cgroup"
 	"weir.dev/nri/want"
@@ -37,6 +38,9 @@ const reconnect = time.Second
 
 // How long a runtime may take until it is asked by another connection.
 const patience = time.Minute
+
+// A connection that was closed within this time was closed for what was said on it.
+const brief = 10 * time.Second
 
 // How often is looked whether the module was loaded.
 const look = 2 * time.Second
@@ -86,11 +90,12 @@ func run() error {
 	}
 	pause := reconnect
 	for {
+		begun := time.Now()
 		err := p.connect(ctx, *socket, *index)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, errLate) {
+		if errors.Is(err, errLate) || errors.Is(err, errClosed) && time.Since(begun) < brief {
 			pause = min(2*pause, patience) // The runtime answers nobody else meanwhile.
 		} else {
 			pause = reconnect
@@ -150,7 +155,8 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 	p.connection = link
 	p.mu.Unlock()
 	s, err := stub.New(p, stub.WithPluginName("weir"), stub.WithPluginIdx(index), stub.WithSocketPath(socket),
-		stub.WithOnClose(func() { link.end(errClosed) }))
+		stub.WithOnClose(func() { link.end(errClosed) }),
+		stub.WithTTRPCOptions(nil, []ttrpc.ServerOpt{ttrpc.WithUnaryServerInterceptor(lean)}))
 	if err != nil {
 		return err
 	}
@@ -168,12 +174,12 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 		go func() { // Should it start after all: there must not be two of this plugin.
 			if <-started == nil {
 				s.Stop()
-				p.disconnected()
+				p.disconnected(link)
 			}
 		}()
 		return errUnheard
 	}
-	defer p.disconnected()
+	defer p.disconnected(link)
 	defer s.Stop()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -186,11 +192,11 @@ func (p *plugin) connect(ctx context.Context, socket, index string) error {
 			p.mu.Lock()
 			counted := p.partial
 			p.mu.Unlock()
+			if counted {
+				p.bring() // Those that live are known all the same.
+			}
 			if errors.Is(err, errClosed) && unheard != nil && len(link.known) == 0 {
 				err = errUntold
-			}
-			if errors.Is(err, errLate) && counted {
-				p.bring() // Those that live are known all the same.
 			}
 			return err
 		case <-link.known:

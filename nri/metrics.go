@@ -15,10 +15,13 @@ type counts struct {
 	adjusted, refused uint64
 }
 
-func (p *plugin) disconnected() {
+// disconnected says that a connection has ended, unless there is another by now.
+func (p *plugin) disconnected(link connection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.synced = false
+	if p.connection == link {
+		p.synced = false
+	}
 }
 
 // handler answers Prometheus and kubelet's probes. Six metrics in a text format of two line forms

@@ -48,16 +48,15 @@ type plugin struct {
 	configuredAt time.Time
 }
 
-// pod is a sandbox with its live containers, as the runtime described them last: keep.go.
+// pod is a sandbox with its live containers, as the runtime described them last.
 type pod struct {
 	sandbox    *api.PodSandbox
 	containers map[string]*api.Container
-	// given are the knobs that a container was given; the runtime tells nothing of them later.
+	// given are the knobs that a container, or as `own` the pod, was given; the runtime tells nothing of
+	// them later.
 	given map[string]want.Values
-	// wishes are kept for the agent, on a node that allows no module.
+	// wishes are those that were allowed, for the agent, on a node that allows no module.
 	wishes map[string]want.Values
-	// ruled are the containers that the agent had a rule for when the runtime told what is alive.
-	ruled map[string]bool
 	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
 	unprotected map[string]bool
 	// warned says that the log has it that the module was not there.
@@ -66,7 +65,7 @@ type pod struct {
 
 func newPod(s *api.PodSandbox) *pod {
 	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{},
-		wishes: map[string]want.Values{}, ruled: map[string]bool{}, unprotected: map[string]bool{}}
+		wishes: map[string]want.Values{}, unprotected: map[string]bool{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
@@ -94,9 +93,12 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil, err
 	}
 	defer p.mu.Unlock()
-	s, c = keepPod(s), keepContainer(c)
 	p.succeed(s, c)
+	c.State = api.ContainerState_CONTAINER_CREATED
 	values, err := p.decide(s, c, limitOf(resources(c)))
+	if errors.Is(err, errUnprotected) {
+		return nil, nil, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,20 +119,22 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, err
 	}
 	defer p.mu.Unlock()
-	if known := p.live[s.GetId()]; known == nil || known.containers[c.GetId()] == nil {
+	known := p.live[s.GetId()]
+	if known == nil || known.containers[c.GetId()] == nil {
 		return nil, nil // It has ended, or did not begin: then StartContainer sees to it.
 	}
-	s, c = keepPod(s), keepContainer(c)
+	c.State = known.containers[c.GetId()].GetState()
 	limit := limitOf(r)
 	stays := r.GetMemory().GetLimit().GetValue() == 0
 	if stays {
 		limit = limitOf(resources(c))
 	}
 	values, err := p.decide(s, c, limit)
-	if err != nil && stays {
+	switch {
+	case err == nil, errors.Is(err, errUnprotected):
+	case stays:
 		return nil, nil // It was refused, started without, and is to get other CPUs, say.
-	}
-	if err != nil {
+	default:
 		return nil, err
 	}
 	resources(c).Memory = &api.LinuxMemory{Limit: api.Int64(int64(limit))}
@@ -138,7 +142,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil
 	}
 	// crun writes elsewhere than the plugin has: what it wrote must not stay.
-	for k, was := range p.live[s.GetId()].given[c.GetId()] {
+	for k, was := range known.given[c.GetId()] {
 		value, wished := values[k]
 		now, err := p.root.Get(cgroupOf(c), k)
 		if !wished || err != nil || now != was || value == was {
@@ -160,8 +164,8 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		return err
 	}
 	defer p.mu.Unlock()
-	s, c = keepPod(s), keepContainer(c)
 	p.succeed(s, c)
+	c.State = api.ContainerState_CONTAINER_RUNNING
 	p.remember(s, c)
 	known := p.live[s.GetId()]
 	if known.wishes[c.GetId()] != nil {
@@ -172,6 +176,9 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 	if values == nil {
 		var err error
 		values, err = p.decide(s, c, limitOf(resources(c)))
+		if errors.Is(err, errUnprotected) {
+			return nil
+		}
 		if err != nil && p.holds(c) {
 			// It was allowed when it was created, by the plugin that ran then.
 			p.count(s, c, byFile)
@@ -212,7 +219,9 @@ func (p *plugin) get(at string, k *knob.Knob) (uint64, error) {
 // an event of a pod (containerd#13733), and runc refuses every update of a container whose
 // specification names a file that is not there.
 func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) error {
+	known := p.live[s.GetId()]
 	if len(values) == 0 {
+		delete(known.unprotected, c.GetId())
 		return nil
 	}
 	at := cgroupOf(c)
@@ -234,7 +243,8 @@ func (p *plugin) fill(s *api.PodSandbox, c *api.Container, values want.Values) e
 			return fmt.Errorf("container %s: %w", c.GetName(), err)
 		}
 	}
-	p.live[s.GetId()].given[c.GetId()] = values
+	delete(known.unprotected, c.GetId())
+	known.given[c.GetId()] = values
 	if set {
 		p.counts.adjusted++
 	}
@@ -278,6 +288,9 @@ func resources(c *api.Container) *api.LinuxResources {
 	return c.Linux.Resources
 }
 
+// errUnprotected is that a container goes without what is wished for.
+var errUnprotected = errors.New("the module is not loaded")
+
 // decide says what a container is to have now, and brings its pod's cgroup there. Both count from
 // then on.
 func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
@@ -289,12 +302,12 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	// p.module stays: a module that is new is for looked to find.
 	if p.stock == "" && p.root.Module() == 0 {
 		p.unprotected(p.live[s.GetId()], c)
-		return nil, nil
+		return nil, errUnprotected
 	}
 	values, err := p.grant(s, c, limit)
 	if p.stock == "" && gone(err) && p.root.Module() == 0 { // Unloaded in this moment.
 		p.unprotected(p.live[s.GetId()], c)
-		return nil, nil
+		return nil, errUnprotected
 	}
 	if err != nil {
 		p.counts.refused++
@@ -302,7 +315,6 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 		p.log.Warn("refused", "reason", err)
 		return nil, err
 	}
-	delete(p.live[s.GetId()].unprotected, c.GetId())
 	return values, nil
 }
 
@@ -331,9 +343,7 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 			r.OfPod.Values[knob.DirtyMin] = floor
 		}
 	}
-	known := p.live[s.GetId()]
-	// What the agent keeps it was told when that was allowed.
-	if err = p.budget.Allows(p.config, d, r); err != nil && !known.ruled[c.GetId()] {
+	if err = p.budget.Allows(p.config, d, r); err != nil {
 		return nil, err
 	}
 	if len(r.OfPod.Values) > 0 && at == "" {
@@ -341,7 +351,7 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 	}
 	if p.stock != "" {
 		p.budget.Note(d, r)
-		p.note(known, c.GetId(), r)
+		p.note(p.live[s.GetId()], c.GetId(), r)
 		return nil, nil
 	}
 	for _, k := range knob.All {
@@ -352,6 +362,7 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 		}
 	}
 	p.budget.Note(d, r)
+	p.live[s.GetId()].given[own] = r.OfPod.Values
 	return r.OfContainer.Values, nil
 }
 
@@ -435,7 +446,6 @@ func (p *plugin) forget(known *pod, container string) {
 	delete(known.containers, container)
 	delete(known.given, container)
 	delete(known.wishes, container)
-	delete(known.ruled, container)
 	delete(known.unprotected, container)
 }
 

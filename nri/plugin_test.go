@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,9 +66,17 @@ func newNode(t testing.TB) *node {
 
 func (n *node) socket() string { return filepath.Join(n.dir, "nri.sock") }
 
-// load makes the module's files in the cgroups of the pod and of two containers, and in the root's
-// child.
+// load makes the module's directory, and its files in the cgroups of the pod and of two containers, and
+// in the root's child.
 func (n *node) load() {
+	module := filepath.Join(n.dir, "sys/module/weir")
+	// Beside the one that is there, so that it is another one.
+	if err := os.MkdirAll(module+".new", 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := syscall.Rename(module+".new", module); err != nil { // os.Rename replaces no directory
+		n.t.Fatal(err)
+	}
 	for _, at := range []string{"kubepods", "kubepods/burstable/pod1", "kubepods/burstable/pod1/a", "kubepods/burstable/pod1/late"} {
 		n.make(at)
 	}
@@ -75,7 +84,7 @@ func (n *node) load() {
 
 // make makes one cgroup, with the module's files.
 func (n *node) make(at string) {
-	at = filepath.Join(n.dir, "cgroups", at)
+	at = filepath.Join(n.dir, "sys/fs/cgroup", at)
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		n.t.Fatal(err)
 	}
@@ -93,7 +102,7 @@ func (n *node) make(at string) {
 
 // write is what somebody else writes to a file below the pod's cgroup.
 func (n *node) write(name, text string) {
-	if err := os.WriteFile(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1", name), []byte(text+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1", name), []byte(text+"\n"), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -113,7 +122,7 @@ func (n *node) plugin(config, stock string) *plugin {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	p := newPlugin(c, cgroup.Root(filepath.Join(n.dir, "cgroups")), slog.New(slog.DiscardHandler))
+	p := newPlugin(c, cgroup.Root(filepath.Join(n.dir, "sys/fs/cgroup")), slog.New(slog.DiscardHandler))
 	p.stock = stock
 	return p
 }
@@ -144,7 +153,7 @@ func (n *node) soon(what string, ok func() bool) {
 }
 
 func (n *node) file(name string) string {
-	text, err := os.ReadFile(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1", name))
+	text, err := os.ReadFile(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1", name))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -186,7 +195,7 @@ func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, e
 	}
 	unified := r.GetAdjust().GetLinux().GetResources().GetUnified()
 	for file, value := range unified {
-		if _, err := os.Stat(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1", c.Id, file)); err == nil {
+		if _, err := os.Stat(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1", c.Id, file)); err == nil {
 			n.write(filepath.Join(c.Id, file), value)
 		}
 	}
@@ -540,7 +549,7 @@ func TestPodGoneUntold(t *testing.T) {
 	if got := floors(p); got != "65536" {
 		t.Errorf("its own floor is there: %s", got)
 	}
-	if err := os.RemoveAll(filepath.Join(n.dir, "cgroups/kubepods/burstable/pod1")); err != nil {
+	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1")); err != nil {
 		t.Fatal(err)
 	}
 	n.soon("nothing is reserved", func() bool { return floors(p) == "" })
@@ -589,7 +598,7 @@ func TestStartOfWhatCrunWasTold(t *testing.T) {
 	for at := below; at != "."; at = filepath.Dir(at) {
 		n.make(at)
 	}
-	if err := os.WriteFile(filepath.Join(n.dir, "cgroups", below, "memory.dirty_min"), []byte("3145728\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(n.dir, "sys/fs/cgroup", below, "memory.dirty_min"), []byte("3145728\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +21,7 @@ import (
 // rules of a policy file, which the agent keeps by what a stock kernel has: what stands for a knob
 // there is decided in one place, and follows what the container does.
 
-// own is the key of what a pod's own cgroup is to have, among those of its containers.
+// own is the key of what a pod's own cgroup is to have, or has, among those of its containers.
 const own = ""
 
 // note keeps what a pod and a container of it are to have, and writes all of it down.
@@ -31,13 +34,33 @@ func (p *plugin) note(known *pod, container string, r want.Request) {
 	p.rules()
 }
 
-// ruled reads what the agent keeps: the function says whether that has a rule for a container.
-func (p *plugin) ruled() func(container string) bool {
+var (
+	ruleInFile = regexp.MustCompile(`(?m)^cgroup = "(.*)"\nset = \{ (.*) \}$`)
+	knobInRule = regexp.MustCompile(`"([^"]*)" = "([^"]*)"`)
+)
+
+// kept reads, by cgroup, the rules that were written down before this process began.
+func (p *plugin) kept() map[string]want.Values {
+	rules := map[string]want.Values{}
 	if p.stock == "" {
-		return func(string) bool { return false }
+		return rules
 	}
-	text, _ := os.ReadFile(p.stock) // Before the first pod there is none.
-	return func(container string) bool { return strings.Contains(string(text), below(container)) }
+	text, err := os.ReadFile(p.stock)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.log.Error("what the agent keeps is not known", "error", err)
+	}
+	for _, rule := range ruleInFile.FindAllStringSubmatch(string(text), -1) {
+		values := want.Values{}
+		for _, pair := range knobInRule.FindAllStringSubmatch(rule[2], -1) {
+			for _, k := range knob.All {
+				if value, err := k.Parse(pair[2]); k.File == pair[1] && err == nil {
+					values[k] = value
+				}
+			}
+		}
+		rules[rule[1]] = values
+	}
+	return rules
 }
 
 // below is the cgroup of a container, from its pod's: the runtime puts its name before the

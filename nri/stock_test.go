@@ -107,44 +107,90 @@ func TestStockBudget(t *testing.T) {
 	}
 }
 
-// hasRule says whether the agent is told of a container.
-func hasRule(t *testing.T, file, container string) bool {
+// hasRule says whether the agent is told of a cgroup below pods.
+func hasRule(t *testing.T, file, cgroup string) bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Contains(string(text), "/*"+container+"*")
+	return strings.Contains(string(text), "/kubepods/burstable/"+cgroup+"\"\n")
 }
 
-// What has a rule keeps it beside what came while the plugin was away, and whatever is allowed by now.
+// What has a rule keeps it, and no more than that, beside what came while the plugin was away, and
+// whatever is allowed by now: over another connection, and another plugin.
 func TestStockKeepsRules(t *testing.T) {
-	for floor, config := range map[string]string{
-		"3M": allowed, "1T": allowed, "2M": "allow: [{namespaces: [db], namespace-floor: 2M}]",
+	less := "allow: [{namespaces: [db], namespace-floor: 2M}]"
+	weighty := "allow: [{namespaces: [db], namespace-floor: 4M, pod-weight: 200}]"
+	for _, c := range []struct {
+		old           []string
+		limit         int64
+		young         string
+		before, after string
+		rule, floors  string
+	}{
+		{[]string{"dirty-min", "3M"}, 0, "3M", allowed, allowed, "old/*z*", "3145728"},
+		{[]string{"dirty-min", "3M"}, 0, "1T", allowed, allowed, "old/*z*", "3145728"},
+		{[]string{"dirty-min", "3M"}, 0, "2M", allowed, less, "old/*z*", "3145728"},
+		{[]string{"pod.dirty-min", "3M"}, 0, "3M", allowed, allowed, "old", "3145728"},
+		{[]string{"pod.dirty-min", "3M"}, 0, "2M", allowed, less, "old", "3145728"},
+		{[]string{"dirty-min", "3M", "pod.dirty-weight", "200"}, 0, "2M", weighty, allowed, "old/*z*", "3145728"},
+		// Its limit grew beyond all that is allowed.
+		{[]string{"dirty-min", "50%"}, 64 << 30, "3M", allowed, allowed, "old/*z*", "2097152"},
 	} {
 		for _, again := range []bool{false, true} {
 			n := newNode(t)
 			file := filepath.Join(n.dir, "pods.toml")
-			p, stop := n.plugAs(allowed, file)
+			p, stop := n.plugAs(c.before, file)
 			n.counted(p)
-			s, c := another("old", "dirty-min", "3M")
-			if _, err := n.create(s, c); err != nil {
+			s, old := another("z", c.old...)
+			s.Linux.CgroupParent = "/kubepods/burstable/old"
+			old.Linux.Resources = limited(4 << 20)
+			if _, err := n.create(s, old); err != nil {
 				t.Fatal(err)
 			}
 			stop()
-			newer, young := another("young", "dirty-min", floor)
-			n.pods, n.containers = []*api.PodSandbox{newer, s}, []*api.Container{young, c}
+			newer, young := another("a", "dirty-min", c.young)
+			newer.Linux.CgroupParent = "/kubepods/burstable/young"
+			if c.limit > 0 {
+				old.Linux.Resources = limited(c.limit)
+			}
+			n.pods, n.containers = []*api.PodSandbox{newer, s}, []*api.Container{young, old}
 			if again {
+				p.config = n.plugin(c.after, file).config
 				stop = n.connect(p)
 			} else {
-				p, stop = n.plugAs(config, file)
+				p, stop = n.plugAs(c.after, file)
 			}
 			n.counted(p)
-			if got := floors(p); got != "3145728" || !hasRule(t, file, "old") || hasRule(t, file, "young") {
-				t.Errorf("young wants %s: %s, old %v, young %v", floor, got, hasRule(t, file, "old"), hasRule(t, file, "young"))
+			if got := floors(p); got != c.floors || !hasRule(t, file, c.rule) || hasRule(t, file, "young/*a*") {
+				text, _ := os.ReadFile(file)
+				t.Errorf("%v: floors of %s, %s", c, got, text)
 			}
 			stop()
 		}
+	}
+}
+
+// Its only container has ended, and kubelet waits before the next: the rule of the pod's own stays.
+func TestStockPodWithoutContainers(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	p, stop := n.plugAs(allowed, file)
+	n.counted(p)
+	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.end(s, c)
+	stop()
+	n.make("kubepods/burstable/pod1")
+	n.pods, n.containers = []*api.PodSandbox{s}, nil
+	p, stop = n.plugAs(allowed, file)
+	defer stop()
+	n.counted(p)
+	if got := floors(p); got != "3145728" || !hasRule(t, file, "pod1") {
+		t.Error(got)
 	}
 }
 
@@ -160,8 +206,8 @@ func TestStockTooLate(t *testing.T) {
 	if _, err := p.Synchronize(hurried{context.Background()}, []*api.PodSandbox{s}, []*api.Container{c}); !errors.Is(err, errLate) {
 		t.Error(err)
 	}
-	if err := <-ended; !errors.Is(err, errLate) || !hasRule(t, file, "a") {
-		t.Error(err, hasRule(t, file, "a"))
+	if err := <-ended; !errors.Is(err, errLate) || !hasRule(t, file, "pod1/*a*") {
+		t.Error(err, hasRule(t, file, "pod1/*a*"))
 	}
 }
 
@@ -171,7 +217,6 @@ func TestStockUnwritten(t *testing.T) {
 	dir := filepath.Join(n.dir, "run")
 	file := filepath.Join(dir, "pods.toml")
 	p, stop := n.plugAs(allowed, file)
-	defer stop()
 	n.counted(p)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -179,14 +224,28 @@ func TestStockUnwritten(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.create(sandbox("dirty-min", "1M"), container("a", 0)); err != nil {
+	s, c := another("z", "dirty-min", "3M")
+	if _, err := n.create(s, c); err != nil {
 		t.Error(err)
 	}
 	if got := unprotected(p); got != "1" {
 		t.Errorf("%s pods lack something", got)
 	}
+	// Its wish is known, over another connection, too.
+	stop()
+	newer, young := another("a", "dirty-min", "3M")
+	n.pods, n.containers = []*api.PodSandbox{newer, s}, []*api.Container{young, c}
+	stop = n.connect(p)
+	defer stop()
+	n.counted(p)
+	if got := floors(p); got != "3145728" {
+		t.Error(got)
+	}
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	n.soon("it is written", func() bool { return unprotected(p) == "0" && hasRule(t, file, "a") })
+	n.soon("it is written", func() bool { return unprotected(p) == "0" })
+	if !hasRule(t, file, "pod1/*z*") || hasRule(t, file, "pod1/*a*") {
+		t.Error("another one has a rule")
+	}
 }

@@ -38,15 +38,14 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		}
 		return nil, err
 	}
-	was, ruled := p.live, p.ruled()
+	was, rules := p.live, p.kept()
 	p.live = map[string]*pod{}
 	p.budget = want.Budget{}
 	for _, s := range pods {
-		s = keepPod(s)
 		known := newPod(s)
-		known.warned = was[s.GetId()] != nil && was[s.GetId()].warned
+		known.inherit(was[s.GetId()], own, rules[pathOf(s)])
 		p.live[s.GetId()] = known
-		p.countPod(s)
+		p.countPod(known, byFileOrGiven)
 	}
 	// What runs comes first: the runtime may list one that never started, and the one after it.
 	slices.SortStableFunc(containers, func(a, b *api.Container) int {
@@ -57,12 +56,8 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		if known == nil || known.has(c.GetName()) || c.GetState() == api.ContainerState_CONTAINER_STOPPED {
 			continue
 		}
-		c = keepContainer(c)
 		known.containers[c.GetId()] = c
-		known.ruled[c.GetId()] = ruled(c.GetId())
-		if before := was[c.GetPodSandboxId()]; before != nil {
-			known.inherit(before, c.GetId())
-		}
+		known.inherit(was[c.GetPodSandboxId()], c.GetId(), rules[pathOf(known.sandbox)+below(c.GetId())])
 		p.count(known.sandbox, c, byFileOrGiven)
 	}
 	p.module = p.root.Module()
@@ -78,8 +73,9 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 }
 
 // looked notices that the module was loaded, or loaded again, which begins with no knob set: live
-// containers get theirs. And that a pod has gone: a runtime that was restarted does not say so of
-// those it had before.
+// containers get theirs, and those that lack some once more, as the module makes its files one after
+// the other. And that a pod has gone: a runtime that was restarted does not say so of those it had
+// before.
 func (p *plugin) looked() {
 	p.mu.Lock()
 	p.bury()
@@ -88,22 +84,29 @@ func (p *plugin) looked() {
 		p.module = p.root.Module()
 	}
 	loaded := p.module != was && p.module != 0
-	if p.module == 0 && was != 0 && p.stock == "" {
-		for _, known := range p.live {
-			for _, c := range known.containers {
-				if p.config.Anything(describe(known.sandbox), c.GetName()) {
-					p.unprotected(known, c)
-				}
+	for _, known := range p.live {
+		for _, c := range known.containers {
+			if p.stock == "" && p.module == 0 && was != 0 && p.config.Anything(describe(known.sandbox), c.GetName()) {
+				p.unprotected(known, c)
 			}
 		}
+		known.warned = known.warned && p.module == 0
 	}
 	if p.unwritten {
 		p.rules()
+	}
+	var lack []alive
+	if p.synced && p.module != 0 {
+		lack = p.alive(func(known *pod, container string) bool { return known.unprotected[container] })
 	}
 	p.mu.Unlock()
 	if loaded {
 		p.log.Info("the module was loaded: live pods get their knobs")
 		p.bring()
+		return
+	}
+	for _, a := range lack {
+		p.look(a)
 	}
 }
 
@@ -122,20 +125,16 @@ func (p *plugin) bury() {
 // bring sees to it that every live container has its knobs. Between two of them the runtime gets its
 // answers.
 func (p *plugin) bring() {
-	type alive struct{ sandbox, container string }
-	var all []alive
 	p.mu.Lock()
-	for sandbox, known := range p.live {
-		p.countPod(known.sandbox)
-		for container := range known.containers {
-			all = append(all, alive{sandbox, container})
+	for _, known := range p.live {
+		if len(known.containers) == 0 {
+			p.countPod(known, byFile)
 		}
 	}
+	all := p.alive(func(*pod, string) bool { return true })
 	p.mu.Unlock()
-	// One order for the same pods: which of them fit into a budget must not depend on chance.
-	slices.SortFunc(all, func(a, b alive) int { return cmp.Compare(a.container, b.container) })
 	for _, a := range all {
-		p.look(a.sandbox, a.container)
+		p.look(a)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,38 +143,58 @@ func (p *plugin) bring() {
 	p.rules()
 }
 
+// alive is a container and its sandbox.
+type alive struct {
+	sandbox, container string
+	created            bool
+}
+
+// alive are the containers that a function picks, those first that are not started yet, and were
+// allowed what they are to have. It is one order for the same pods: which of them fit into a budget
+// must not depend on chance.
+func (p *plugin) alive(picks func(known *pod, container string) bool) []alive {
+	var all []alive
+	for sandbox, known := range p.live {
+		for container, c := range known.containers {
+			if picks(known, container) {
+				all = append(all, alive{sandbox, container, c.GetState() == api.ContainerState_CONTAINER_CREATED})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b alive) int {
+		if a.created != b.created {
+			return cmp.Compare(number(b.created), number(a.created))
+		}
+		return cmp.Compare(a.container, b.container)
+	})
+	return all
+}
+
 // look sees to one container's knobs, if it is still alive.
-func (p *plugin) look(sandbox, container string) {
+func (p *plugin) look(a alive) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.live[sandbox]
-	if known == nil || known.containers[container] == nil {
+	known := p.live[a.sandbox]
+	if known == nil || known.containers[a.container] == nil {
 		return
 	}
-	c := known.containers[container]
-	lacks := known.unprotected[container]
+	c := known.containers[a.container]
+	lacks := known.unprotected[a.container]
 	values, err := p.decide(known.sandbox, c, limitOf(resources(c)))
-	delete(known.ruled, container)
-	// What was refused was logged, and the container keeps what it has.
-	if p.stock != "" {
-		if err != nil {
-			p.budget.Drop(known.sandbox.GetUid(), sandbox, container)
-		}
-		return
+	if p.stock != "" || errors.Is(err, errUnprotected) {
+		return // What was refused was logged, and the agent keeps what it was told.
 	}
-	if err == nil {
-		err = p.fill(known.sandbox, c, values)
-		switch {
-		case err == nil:
-		case !gone(err):
+	if err != nil {
+		// It keeps what it has, and lacks nothing that it may have.
+		delete(known.unprotected, a.container)
+	} else if err = p.fill(known.sandbox, c, values); gone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
+		// It has no cgroup before it starts. What it was allowed it will have then.
+		known.given[a.container] = values
+	} else if err != nil {
+		if !lacks {
 			p.log.Error("a container lacks a knob", "error", err)
-			known.unprotected[container] = true
-		case lacks:
-			known.unprotected[container] = true
-		case c.GetState() == api.ContainerState_CONTAINER_CREATED && known.given[container] == nil:
-			// It has no cgroup before it starts. What it was allowed it will have then.
-			known.given[container] = values
 		}
+		known.unprotected[a.container] = true
 	}
 	p.count(known.sandbox, c, byFile)
 }
@@ -185,39 +204,51 @@ func (p *plugin) look(sandbox, container string) {
 func byFile(file, _ uint64) uint64            { return file }
 func byFileOrGiven(file, given uint64) uint64 { return max(file, given) }
 
-// count notes what a live container reserves. Where there is no file, yet, it is what it was given.
-// On a node without the module it is what is wished for, where the agent has a rule for it.
+// count notes what a live container and its pod reserve. Where there is no file, yet, it is what they
+// were given. On a node without the module it is what the agent was told.
 func (p *plugin) count(s *api.PodSandbox, c *api.Container, which func(file, given uint64) uint64) {
-	if p.stock != "" {
-		if r, err := p.wish(s, c, limitOf(resources(c))); err == nil && p.live[s.GetId()].ruled[c.GetId()] {
-			p.budget.Note(describe(s), r)
-		}
-		return
-	}
-	given := p.live[s.GetId()].given[c.GetId()].Floor()
+	known := p.live[s.GetId()]
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
-	r.OfPod.Values = want.Values{knob.DirtyMin: p.root.Floor(pathOf(s), 0)}
-	r.OfContainer.Values = want.Values{knob.DirtyMin: which(p.root.Floor(cgroupOf(c), given), given)}
+	r.OfPod.Values = p.reserved(known, own, pathOf(s), which)
+	r.OfContainer.Values = p.reserved(known, c.GetId(), cgroupOf(c), which)
 	p.budget.Note(describe(s), r)
 }
 
 // countPod notes what a pod's own cgroup reserves, for one without a live container.
-func (p *plugin) countPod(s *api.PodSandbox) {
-	if p.stock != "" {
-		return
-	}
+func (p *plugin) countPod(known *pod, which func(file, given uint64) uint64) {
+	s := known.sandbox
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
-	r.OfPod.Values = want.Values{knob.DirtyMin: p.root.Floor(pathOf(s), 0)}
+	r.OfPod.Values = p.reserved(known, own, pathOf(s), which)
 	p.budget.Note(describe(s), r)
 }
 
-// inherit takes over what was known of a container before.
-func (known *pod) inherit(before *pod, container string) {
-	if given := before.given[container]; given != nil {
-		known.given[container] = given
+// reserved is what a cgroup of a pod's reserves: a container's, or as `own` the pod's.
+func (p *plugin) reserved(known *pod, key, at string, which func(file, given uint64) uint64) want.Values {
+	if p.stock != "" {
+		return known.wishes[key]
 	}
-	if before.unprotected[container] {
-		known.unprotected[container] = true
+	given := known.given[key].Floor()
+	return want.Values{knob.DirtyMin: which(p.root.Floor(at, given), given)}
+}
+
+// inherit takes over what was known of a container before, or as `own` of the pod; and the rule that
+// the agent has for it.
+func (known *pod) inherit(before *pod, key string, rule want.Values) {
+	if rule != nil {
+		known.wishes[key] = rule
+	}
+	if before == nil {
+		return
+	}
+	known.warned = before.warned
+	if given := before.given[key]; given != nil {
+		known.given[key] = given
+	}
+	if wish := before.wishes[key]; wish != nil {
+		known.wishes[key] = wish
+	}
+	if before.unprotected[key] {
+		known.unprotected[key] = true
 	}
 }
 

@@ -25,15 +25,15 @@ func another(id string, annotations ...string) (*api.PodSandbox, *api.Container)
 	return s, c
 }
 
-// unload takes the module's files away.
+// unload takes the module's files away, and its directory.
 func (n *node) unload() {
-	err := filepath.WalkDir(filepath.Join(n.dir, "cgroups"), func(file string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(n.dir, "sys/fs/cgroup"), func(file string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(filepath.Base(file), "memory.dirty") {
 			err = os.Remove(file)
 		}
 		return err
 	})
-	if err != nil {
+	if err = errors.Join(err, os.Remove(filepath.Join(n.dir, "sys/module/weir"))); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -101,23 +101,57 @@ func unprotected(p *plugin) string {
 	return pods
 }
 
-// What lacks its knobs counts until it has them.
+// What lacks its knobs counts until it has them, and is tried again: over a resize, another
+// connection and another plugin.
 func TestStillUnprotected(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	p, stop := n.plug(allowed)
-	defer stop()
-	if err := n.start(sandbox("dirty-min", "1M"), container("none", 0)); err != nil {
+	s, c := sandbox("dirty-min", "1M"), container("none", 4<<20)
+	shows := func(when string) {
+		t.Helper()
+		n.counted(p)
+		if got := unprotected(p); got != "1" {
+			t.Errorf("%s %s pods lack something", when, got)
+		}
+	}
+	if err := n.start(s, c); err != nil {
 		t.Fatal(err)
 	}
-	p.bring()
-	if got := unprotected(p); got != "1" {
-		t.Errorf("%s pods lack something", got)
+	shows("started")
+	if _, err := n.update(s, c, limited(8<<20)); err != nil {
+		t.Error(err)
 	}
+	shows("resized")
+	stop()
+	c.State = api.ContainerState_CONTAINER_RUNNING
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
+	stop = n.connect(p)
+	shows("connected again")
+	stop()
+	p, stop = n.plug(allowed)
+	defer stop()
+	shows("with another plugin")
 	n.make("kubepods/burstable/pod1/none")
-	p.bring()
-	if got := unprotected(p); got != "0" || n.file("none/memory.dirty_min") != "1048576" {
-		t.Errorf("%s pods lack something, %s", got, n.file("none/memory.dirty_min"))
+	n.soon("it has its floor", func() bool { return unprotected(p) == "0" && n.file("none/memory.dirty_min") == "1048576" })
+}
+
+// The module makes its files one after the other, the parents' first.
+func TestModuleHalfLoaded(t *testing.T) {
+	n := newNode(t)
+	p, stop := n.plug(allowed)
+	defer stop()
+	if _, err := n.create(sandbox("dirty-min", "1M"), container("a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	n.make("kubepods")
+	p.looked()
+	for _, at := range []string{"kubepods/burstable/pod1", "kubepods/burstable/pod1/a"} {
+		n.make(at)
+	}
+	p.looked()
+	if got := unprotected(p); got != "0" || n.file("a/memory.dirty_min") != "1048576" {
+		t.Errorf("%s pods lack something, %s", got, n.file("a/memory.dirty_min"))
 	}
 }
 
@@ -127,6 +161,7 @@ func TestModuleUnloaded(t *testing.T) {
 	n.load()
 	p, stop := n.plug(allowed)
 	defer stop()
+	n.counted(p)
 	var log bytes.Buffer
 	p.mu.Lock()
 	p.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -135,23 +170,86 @@ func TestModuleUnloaded(t *testing.T) {
 	if _, err := n.create(s, container("a", 0)); err != nil {
 		t.Fatal(err)
 	}
+	for lines := 1; lines <= 2; lines++ {
+		n.unload()
+		n.soon("it shows", func() bool { return unprotected(p) == "1" })
+		for _, id := range []string{"b1", "b2", "b3"} {
+			c := container(id, 0)
+			c.Name = "b"
+			if _, err := n.create(s, c); err != nil {
+				t.Error(err)
+			}
+			n.end(s, c)
+		}
+		p.mu.Lock()
+		if got := strings.Count(log.String(), "unprotected"); got != lines {
+			t.Errorf("%d lines: %s", got, log.String())
+		}
+		p.mu.Unlock()
+		n.load()
+		n.soon("it has its floor", func() bool { return unprotected(p) == "0" && n.file("a/memory.dirty_min") == "1048576" })
+	}
+}
+
+// What may not have its knobs does not lack them.
+func TestRefusedIsNotUnprotected(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.pods, n.containers = []*api.PodSandbox{sandbox("dirty-min", "8M")}, []*api.Container{container("a", 0)}
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
 	n.unload()
 	n.soon("it shows", func() bool { return unprotected(p) == "1" })
-	for _, id := range []string{"b1", "b2", "b3"} {
-		c := container(id, 0)
-		c.Name = "b"
-		if _, err := n.create(s, c); err != nil {
-			t.Error(err)
-		}
-		n.end(s, c)
-	}
-	p.mu.Lock()
-	if got := strings.Count(log.String(), "unprotected"); got != 1 {
-		t.Errorf("%d lines: %s", got, log.String())
-	}
-	p.mu.Unlock()
 	n.load()
-	n.soon("it has its floor", func() bool { return unprotected(p) == "0" && n.file("a/memory.dirty_min") == "1048576" })
+	n.soon("it is refused", func() bool { return unprotected(p) == "0" })
+}
+
+// A pod's own floor, and that of a container which has no cgroup yet, come before those of pods that
+// came while there was no module.
+func TestModuleReloadedBesideAYoungPod(t *testing.T) {
+	for key, state := range map[string]api.ContainerState{
+		"pod.dirty-min": api.ContainerState_CONTAINER_RUNNING, "dirty-min": api.ContainerState_CONTAINER_CREATED,
+	} {
+		n := newNode(t)
+		if state == api.ContainerState_CONTAINER_RUNNING {
+			n.load()
+		}
+		p, stop := n.plug(allowed)
+		n.counted(p)
+		s, old := sandbox(key, "3M"), container("old", 0)
+		if _, err := n.create(s, old); err != nil {
+			t.Fatal(err)
+		}
+		if state == api.ContainerState_CONTAINER_RUNNING {
+			n.make("kubepods/burstable/pod1/old")
+			if err := n.start(s, old); err != nil {
+				t.Fatal(err)
+			}
+			n.unload()
+			n.soon("it shows", func() bool { return unprotected(p) == "1" })
+		}
+		other, young := another("a", "dirty-min", "3M")
+		other.Linux = &api.LinuxPodSandbox{CgroupParent: "/kubepods/burstable/pod2"}
+		young.Linux.CgroupsPath = "/kubepods/burstable/pod2/a"
+		if _, err := n.create(other, young); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.start(other, young); err != nil {
+			t.Fatal(err)
+		}
+		n.make("kubepods/burstable/pod2")
+		n.make("kubepods/burstable/pod2/a")
+		n.load()
+		has := func() string { return n.file("../pod2/a/memory.dirty_min") }
+		n.soon("somebody's floor is there", func() bool {
+			return has() != "0" || n.file("memory.dirty_min") != "0" || key == "dirty-min" && floors(p) == "3145728"
+		})
+		if got := has(); got != "0" || floors(p) != "3145728" {
+			t.Errorf("%s: the young one has %s, %s count", key, got, floors(p))
+		}
+		stop()
+	}
 }
 
 // A resize that was under way when its container ended.
@@ -170,23 +268,26 @@ func TestUpdateOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// A new cgroup whose name comes first is no other module: what the owner took back stays so.
+// Cgroups come and go, and it is the same module: what the owner took back stays so.
 func TestAnotherCgroupIsNoOtherModule(t *testing.T) {
 	n := newNode(t)
+	n.make("first.slice")
 	n.load()
 	p, stop := n.plug(allowed)
 	defer stop()
+	n.counted(p)
 	s, c := sandbox("dirty-bytes", "2M"), container("a", 0)
 	if _, err := n.create(s, c); err != nil {
 		t.Fatal(err)
 	}
 	n.write("a/memory.dirty_bytes", "max")
-	was := p.root.Module()
-	for _, at := range []string{"a.slice", "z.slice"} {
-		n.make(at)
+	n.make("a.slice")
+	p.looked()
+	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/first.slice")); err != nil {
+		t.Fatal(err)
 	}
 	p.looked()
-	if now := p.root.Module(); now != was || n.file("a/memory.dirty_bytes") != "max" {
-		t.Error(was, now, n.file("a/memory.dirty_bytes"))
+	if got := n.file("a/memory.dirty_bytes"); got != "max" {
+		t.Error(got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -80,20 +81,18 @@ func (r Root) Module() uint64 {
 	if err != nil {
 		return 0
 	}
-	oldest := uint64(0)
-	for _, entry := range entries {
-		if !entry.IsDir() {
-			continue
-		}
-		// The module makes its files anew, so they have other inodes. Those of cgroups that come later
-		// have greater ones.
-		var stat syscall.Stat_t
-		err := syscall.Stat(filepath.Join(string(r), entry.Name(), knob.DirtyMin.File), &stat)
-		if err == nil && (oldest == 0 || stat.Ino < oldest) {
-			oldest = stat.Ino
-		}
+	if !slices.ContainsFunc(entries, func(entry fs.DirEntry) bool {
+		_, err := os.Stat(filepath.Join(string(r), entry.Name(), knob.DirtyMin.File))
+		return err == nil
+	}) {
+		return 0
 	}
-	return oldest
+	// /sys/module/weir, where the hierarchy is at /sys/fs/cgroup: a new directory for each load.
+	var stat syscall.Stat_t
+	if syscall.Stat(filepath.Join(string(r), "../../module/weir"), &stat) != nil {
+		return 1
+	}
+	return stat.Ino
 }
 
 // Get reads what a file of the cgroup at path holds.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -206,9 +205,6 @@ func translate(c *core.Container, paths map[string]string) *cri.ContainerConfig 
 		},
 	}
 	for _, e := range c.Env {
-		if from := e.ValueFrom; from != nil && from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits.memory" {
-			e.Value = strconv.FormatInt(c.Resources.Limits.Memory().Value(), 10)
-		}
 		config.Envs = append(config.Envs, &cri.KeyValue{Key: e.Name, Value: e.Value})
 	}
 	for _, m := range c.VolumeMounts {

@@ -11,7 +11,7 @@ ok "the plugin starts without the module" plugin_starts
 ok "says that there is none" shows "weir_nri_module_present 0"
 ok "a pod that asks for a floor starts" annotated dirty-min=16M pod.dirty-min=1M -- --namespace db early a b
 ok "and counts as unprotected" shows "weir_nri_unprotected_pods 1"
-ok "which is logged once for its two containers" is "$(plugin_said 'starts unprotected')" 1
+ok "which is logged once for its two containers" is "$(plugin_said 'unprotected: the module')" 1
 ok "a pod that asks for nothing starts, too" pod plain a
 ok "and does not count" shows "weir_nri_unprotected_pods 1"
 ok "a wish that would be refused does not end a pod either" annotated dirty-min=lots -- early2 a
