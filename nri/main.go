@@ -39,9 +39,6 @@ const reconnect = time.Second
 // How long a runtime may take until it is asked by another connection.
 const patience = time.Minute
 
-// A connection that was closed within this time was closed for what was said on it.
-const brief = 10 * time.Second
-
 // How often is looked whether the module was loaded.
 const look = 2 * time.Second
 
@@ -90,12 +87,11 @@ func run() error {
 	}
 	pause := reconnect
 	for {
-		begun := time.Now()
 		err := p.connect(ctx, *socket, *index)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, errLate) || errors.Is(err, errClosed) && time.Since(begun) < brief {
+		if errors.Is(err, errLate) {
 			pause = min(2*pause, patience) // The runtime answers nobody else meanwhile.
 		} else {
 			pause = reconnect

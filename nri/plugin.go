@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -189,11 +190,19 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		}
 	}
 	if err := p.fill(s, c, values); err != nil {
-		p.log.Error("starts unprotected", "namespace", s.GetNamespace(), "pod", s.GetName(), "error", err)
-		known.unprotected[c.GetId()] = true
+		p.lacks(known, c, err)
 		p.count(s, c, byFile)
 	}
 	return nil
+}
+
+// lacks notes that a knob of a container's, or of its pod's, could not be set. looked tries again.
+func (p *plugin) lacks(known *pod, c *api.Container, err error) {
+	if !known.unprotected[c.GetId()] {
+		p.log.Error("a knob could not be set", "namespace", known.sandbox.GetNamespace(), "pod", known.sandbox.GetName(),
+			"container", c.GetName(), "error", err)
+	}
+	known.unprotected[c.GetId()] = true
 }
 
 // holds says whether somebody, the OCI runtime by what it was told, has set a knob of a container.
@@ -288,25 +297,36 @@ func resources(c *api.Container) *api.LinuxResources {
 	return c.Linux.Resources
 }
 
-// errUnprotected is that a container goes without what is wished for.
-var errUnprotected = errors.New("the module is not loaded")
+// errUnprotected is that a container goes without what is wished for, which was noted.
+var errUnprotected = errors.New("not all knobs could be set")
+
+// errUnset is that a pod's own file refused its value.
+var errUnset = errors.New("for the pod's cgroup")
 
 // decide says what a container is to have now, and brings its pod's cgroup there. Both count from
 // then on.
 func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
-	d := describe(s)
 	p.remember(s, c)
-	if !p.config.Anything(d, c.GetName()) {
+	known := p.live[s.GetId()]
+	if !p.config.Anything(describe(s), c.GetName()) {
+		if known.wishes[own] != nil || known.wishes[c.GetId()] != nil { // A default was taken back.
+			p.budget.Note(describe(s), want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()})
+			p.note(known, c.GetId(), want.Request{})
+		}
 		return nil, nil
 	}
 	// p.module stays: a module that is new is for looked to find.
 	if p.stock == "" && p.root.Module() == 0 {
-		p.unprotected(p.live[s.GetId()], c)
+		p.unprotected(known, c)
 		return nil, errUnprotected
 	}
 	values, err := p.grant(s, c, limit)
-	if p.stock == "" && gone(err) && p.root.Module() == 0 { // Unloaded in this moment.
-		p.unprotected(p.live[s.GetId()], c)
+	if errors.Is(err, errUnset) {
+		if p.root.Module() == 0 { // Unloaded in this moment.
+			p.unprotected(known, c)
+		} else {
+			p.lacks(known, c, err)
+		}
 		return nil, errUnprotected
 	}
 	if err != nil {
@@ -337,12 +357,8 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 	if err != nil {
 		return nil, err
 	}
-	// A floor that is not wished for any more is still there.
-	if _, wished := r.OfPod.Values[knob.DirtyMin]; !wished {
-		if floor := p.root.Floor(at, 0); floor > 0 {
-			r.OfPod.Values[knob.DirtyMin] = floor
-		}
-	}
+	values := r.OfContainer.Values
+	r.OfPod.Values, r.OfContainer.Values = p.withFloor(r.OfPod.Values, at), p.withFloor(values, cgroupOf(c))
 	if err = p.budget.Allows(p.config, d, r); err != nil {
 		return nil, err
 	}
@@ -357,13 +373,24 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 	for _, k := range knob.All {
 		if value, ok := r.OfPod.Values[k]; ok {
 			if err = p.root.Set(at, k, value); err != nil {
-				return nil, fmt.Errorf("for the pod's cgroup: %w", err)
+				return nil, fmt.Errorf("%w: %w", errUnset, err)
 			}
 		}
 	}
 	p.budget.Note(d, r)
 	p.live[s.GetId()].given[own] = r.OfPod.Values
-	return r.OfContainer.Values, nil
+	return values, nil
+}
+
+// withFloor adds the floor that a cgroup has: one that is not wished for any more is still there.
+func (p *plugin) withFloor(values want.Values, at string) want.Values {
+	floor := p.root.Floor(at, 0)
+	if _, wished := values[knob.DirtyMin]; wished || floor == 0 {
+		return values
+	}
+	values = maps.Clone(values)
+	values[knob.DirtyMin] = floor
+	return values
 }
 
 func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {

@@ -481,9 +481,10 @@ func TestFloorNotWishedForAnyMore(t *testing.T) {
 	p, stop := n.plug("defaults: [{namespaces: [db], set: {dirty-bytes: 8M}}]")
 	defer stop()
 	n.soon("it is looked at", func() bool { return n.file("a/memory.dirty_bytes") == "8388608" })
-	n.soon("both count", func() bool {
-		return strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1114112\n")
-	})
+	n.soon("both count", func() bool { return floors(p) == "1114112" })
+	if _, err := n.update(n.pods[0], n.containers[0], &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil || floors(p) != "1114112" {
+		t.Error(err, floors(p))
+	}
 }
 
 // The runtime took the plugin for dead and went on: what it asked about does not count.

@@ -194,6 +194,31 @@ func TestStockPodWithoutContainers(t *testing.T) {
 	}
 }
 
+// What the node's owner takes back goes, and so does the rule of a pod's dead sandbox beside its live one.
+func TestStockTakenBack(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	p, stop := n.plugAs("defaults: [{set: {dirty-min: 3M}, pod: {dirty-bytes: 8M}}]", file)
+	n.counted(p)
+	s, c := sandbox(), container("a", 0)
+	dead, _ := another("dead")
+	dead.Uid = s.Uid
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	if !hasRule(t, file, "pod1") || !hasRule(t, file, "pod1/*a*") {
+		t.Error("it has no rules")
+	}
+	stop()
+	n.pods = []*api.PodSandbox{dead, s}
+	p, stop = n.plugAs(allowed, file)
+	defer stop()
+	n.counted(p)
+	if got := floors(p); got != "" || hasRule(t, file, "pod1") || hasRule(t, file, "pod1/*a*") {
+		t.Errorf("it counts %s", got)
+	}
+}
+
 // A Synchronize that took too long: the agent gets the rules of those that live all the same.
 func TestStockTooLate(t *testing.T) {
 	n := newNode(t)

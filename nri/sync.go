@@ -127,9 +127,13 @@ func (p *plugin) bury() {
 func (p *plugin) bring() {
 	p.mu.Lock()
 	for _, known := range p.live {
-		if len(known.containers) == 0 {
-			p.countPod(known, byFile)
+		if len(known.containers) > 0 || p.superseded(known) {
+			continue
 		}
+		if !p.config.Anything(describe(known.sandbox), "") {
+			delete(known.wishes, own) // A default was taken back.
+		}
+		p.countPod(known, byFileOrGiven)
 	}
 	all := p.alive(func(*pod, string) bool { return true })
 	p.mu.Unlock()
@@ -179,7 +183,6 @@ func (p *plugin) look(a alive) {
 		return
 	}
 	c := known.containers[a.container]
-	lacks := known.unprotected[a.container]
 	values, err := p.decide(known.sandbox, c, limitOf(resources(c)))
 	if p.stock != "" || errors.Is(err, errUnprotected) {
 		return // What was refused was logged, and the agent keeps what it was told.
@@ -191,10 +194,7 @@ func (p *plugin) look(a alive) {
 		// It has no cgroup before it starts. What it was allowed it will have then.
 		known.given[a.container] = values
 	} else if err != nil {
-		if !lacks {
-			p.log.Error("a container lacks a knob", "error", err)
-		}
-		known.unprotected[a.container] = true
+		p.lacks(known, c, err)
 	}
 	p.count(known.sandbox, c, byFile)
 }
@@ -229,6 +229,20 @@ func (p *plugin) reserved(known *pod, key, at string, which func(file, given uin
 	}
 	given := known.given[key].Floor()
 	return want.Values{knob.DirtyMin: which(p.root.Floor(at, given), given)}
+}
+
+// superseded says whether a sandbox is dead, and another one of the same pod lives: both have the same
+// cgroup.
+func (p *plugin) superseded(known *pod) bool {
+	if len(known.containers) > 0 {
+		return false
+	}
+	for _, other := range p.live {
+		if len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
+			return true
+		}
+	}
+	return false
 }
 
 // inherit takes over what was known of a container before, or as `own` of the pod; and the rule that

@@ -141,17 +141,51 @@ func TestModuleHalfLoaded(t *testing.T) {
 	n := newNode(t)
 	p, stop := n.plug(allowed)
 	defer stop()
-	if _, err := n.create(sandbox("dirty-min", "1M"), container("a", 0)); err != nil {
+	s, c := sandbox("dirty-min", "1M", "pod.dirty-bytes", "8M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1/a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	n.make("kubepods")
 	p.looked()
+	if got := unprotected(p); got != "1" || !strings.Contains(p.metrics(), "weir_nri_refused_total 0\n") {
+		t.Errorf("%s pods lack something: %s", got, p.metrics())
+	}
+	if err := n.start(s, c); err != nil {
+		t.Error(err)
+	}
 	for _, at := range []string{"kubepods/burstable/pod1", "kubepods/burstable/pod1/a"} {
 		n.make(at)
 	}
 	p.looked()
-	if got := unprotected(p); got != "0" || n.file("a/memory.dirty_min") != "1048576" {
-		t.Errorf("%s pods lack something, %s", got, n.file("a/memory.dirty_min"))
+	if got := unprotected(p); got != "0" || n.file("a/memory.dirty_min") != "1048576" || n.file("memory.dirty_bytes") != "8388608" {
+		t.Errorf("%s pods lack something, %s, %s", got, n.file("a/memory.dirty_min"), n.file("memory.dirty_bytes"))
+	}
+}
+
+// kubelet waits before its next container, and the module is loaded anew: what the pod had is not free.
+func TestModuleReloadedBetweenContainers(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.end(s, c)
+	n.unload()
+	p.looked()
+	n.load()
+	p.looked()
+	if got := floors(p); got != "3145728" {
+		t.Errorf("it counts %s", got)
+	}
+	if _, err := n.create(s, container("late", 0)); err != nil || n.file("memory.dirty_min") != "3145728" {
+		t.Error(err, n.file("memory.dirty_min"))
 	}
 }
 
