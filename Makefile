@@ -217,7 +217,7 @@ test-nri: ## check the Go code's format and lints, run its tests
 	cd nri && unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt: $$unformatted" >&2; false; }; }
 	cd nri && go vet ./... && go test ./...
 
-test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a Debian 13 guest, by the chart's images (an hour; WEIR_TESTS="prepare node" for less)
+test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a Debian 13 guest, by the chart's images (an hour; WEIR_TESTS="prepare node" for less, WEIR_SUITE=trixie+sid for unstable's containerd)
 	@tools/setup.sh system
 	rm -rf $(KUBE_DIR)/payload
 	mkdir $(KUBE_DIR)/payload
@@ -226,7 +226,7 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 	gzip -1 -c $(KUBE_DIR)/weir.tar >$(KUBE_DIR)/payload/weir.tar.gz
 	gzip -1 -c $(KUBE_DIR)/weir-module.tar >$(KUBE_DIR)/payload/weir-module.tar.gz
 	charts/render.sh --guest $(KUBE_DIR)/payload
-	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} packaging/run.sh $(KUBE_DIR)/payload trixie packaging/kubernetes
+	WEIR_GUEST_SECONDS=$${WEIR_GUEST_SECONDS:-7200} packaging/run.sh $(KUBE_DIR)/payload $${WEIR_SUITE:-trixie} packaging/kubernetes
 
 # The command and its manual alone, as in the package.
 install-command: build

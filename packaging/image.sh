@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes a Debian system for guests, with systemd, container runtimes and what DKMS
 # needs, from the distribution's packages alone, and prints the directory it is in:
-#   packaging/image.sh [SUITE]   bookworm (the default), or trixie
+#   packaging/image.sh [SUITE]   bookworm (the default), trixie, or trixie+sid: that with the
+#                                container runtimes of unstable
 #
 #   root.img   an ext4 image; a guest changes an overlay of it, never the image
 #   vmlinuz    its kernel, stock
@@ -31,11 +32,11 @@ case $suite in
 bookworm) # and what a rootless user needs
 	packages="$packages linux-image-6.12-cloud-amd64 linux-headers-6.12-cloud-amd64
 		podman crun runc uidmap slirp4netns containerd docker.io apparmor" ;;
-trixie) # with a podman that has Quadlet, and Ansible
+trixie | trixie+sid) # with a podman that has Quadlet, Ansible, and what pods run
 	packages="$packages linux-image-cloud-amd64 linux-headers-cloud-amd64
-		crun runc containerd podman ansible-core python3-apt" ;;
+		crun runc containerd podman ansible-core python3-apt e2fsprogs fio etcd-server" ;;
 *)
-	echo "image.sh: no such suite: '$suite': expected bookworm or trixie" >&2
+	echo "image.sh: no such suite: '$suite': expected bookworm, trixie or trixie+sid" >&2
 	exit 2 ;;
 esac
 
@@ -52,6 +53,20 @@ rm -rf "$partial"
 mkdir -p "$partial"
 trap 'rm -rf "$partial"' EXIT
 
+# Of unstable nothing but what is named, and also of a mirror that is weeks behind.
+newer=
+[ "$suite" = "${suite%+sid}" ] || newer="deb [check-valid-until=no] $debian sid main"
+suite=${suite%+sid}
+cat >"$partial/preferences" <<END
+Package: *
+Pin: release n=sid
+Pin-Priority: -1
+
+Package: containerd runc
+Pin: release n=sid
+Pin-Priority: 990
+END
+
 # Owners are kept without being root, too.
 as_root=
 [ "$(id -u)" -eq 0 ] || as_root=fakeroot
@@ -61,16 +76,18 @@ mmdebstrap --quiet --variant=minbase --architectures=amd64 \
 	--aptopt='APT::Install-Recommends "false"' \
 	--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 	--dpkgopt='path-exclude=/usr/share/doc/*' \
+	--setup-hook='mkdir -p "$1/etc/apt/preferences.d"' \
+	--setup-hook="copy-in $partial/preferences /etc/apt/preferences.d" \
 	--include="$(echo $packages | tr ' ' ',')" \
 	--customize-hook='echo weir-guest >"$1/etc/hostname"' \
 	--customize-hook='echo "/dev/vda / ext4 defaults 0 1" >"$1/etc/fstab"' \
 	--customize-hook="copy-in $here/weir-test.service /etc/systemd/system" \
 	--customize-hook='chroot "$1" useradd --create-home --shell /bin/sh owner' \
 	--customize-hook='chroot "$1" systemctl enable weir-test.service' \
-	--customize-hook='chroot "$1" systemctl mask serial-getty@.service getty@.service apt-daily.timer apt-daily-upgrade.timer man-db.timer e2scrub_reap.service' \
+	--customize-hook='chroot "$1" systemctl mask etcd.service serial-getty@.service getty@.service apt-daily.timer apt-daily-upgrade.timer man-db.timer e2scrub_reap.service' \
 	"$suite" "$partial/root.tar" \
 	"deb $debian $suite main" "deb $debian $suite-updates main" \
-	"deb $security $suite-security main" >&2
+	"deb $security $suite-security main" ${newer:+"$newer"} >&2
 
 mkdir "$partial/root"
 $as_root sh -eu -c '
@@ -78,6 +95,6 @@ $as_root sh -eu -c '
 	cp "$0"/root/boot/vmlinuz-* "$0/vmlinuz"
 	cp "$0"/root/boot/initrd.img-* "$0/initrd"
 	mke2fs -q -t ext4 -d "$0/root" "$0/root.img" 6G' "$partial" >&2
-rm -rf "$partial/root" "$partial/root.tar"
+rm -rf "$partial/root" "$partial/root.tar" "$partial/preferences"
 mv "$partial" "$image"
 echo "$image"

@@ -8,7 +8,8 @@
 #
 # The guest has no network.  It gets two disks: a snapshot of the image, which is
 # forgotten at the end but lasts over the guest's own reboots, and a tar archive of
-# what it is to do.  It answers on its second serial port.
+# what it is to do; and an empty one for each line `SERIAL SIZE BYTES_A_SECOND` of the file `disks`
+# in TESTS.  It answers on its second serial port.
 # Exit status: 0 all passed, 1 something did not, 2 nobody can say: it hung or died.
 set -eu
 tree=$(dirname "$(readlink -f "$0")")/..
@@ -21,6 +22,7 @@ image=$("$tree/packaging/image.sh" "$suite")
 # The lab's emulator: Debian 12's own trips over code that the kernel patches.
 (cd "$tree" && cargo build --quiet --locked --package lab --example qemu)
 emulator=${CARGO_TARGET_DIR:-$tree/target}/x86_64-unknown-linux-gnu/debug/examples/qemu
+set -- # the disks that tests want
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/weir-system.XXXXXX")
 qemu=
 trap '[ -z "$qemu" ] || kill $qemu 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -33,6 +35,12 @@ env | sed -n "s/^\(WEIR_\(TESTS\|PODS\|STORM\|KILLS\|RESTARTS\)\)=\(.*\)/export 
 tar -C "$work/payload" -cf "$work/payload.tar" .
 : >"$work/answers"
 
+[ ! -e "$work/payload/disks" ] || while read -r serial size rate; do
+	truncate -s "$size" "$work/$serial"
+	set -- "$@" -drive "if=none,id=$serial,format=raw,cache=unsafe,discard=unmap,file=$work/$serial,throttling.bps-write=$rate" \
+		-device "virtio-blk-pci,drive=$serial,serial=$serial"
+done <"$work/payload/disks"
+
 # The last line it says.  Without it nothing that came before is a verdict.
 over='# the guest is done'
 
@@ -41,8 +49,10 @@ TMPDIR=$work timeout "$limit" "$emulator" -name weir-system -M q35 -accel tcg,th
 	-nodefaults -display none -kernel "$image/vmlinuz" -initrd "$image/initrd" \
 	-append "root=/dev/vda console=ttyS0 no_timer_check" \
 	-serial "file:$work/console" -serial "file:$work/answers" \
-	-drive "if=virtio,format=raw,cache=unsafe,discard=unmap,snapshot=on,file=$image/root.img" \
-	-drive "if=virtio,format=raw,readonly=on,file=$work/payload.tar" &
+	-drive "if=none,id=root,format=raw,cache=unsafe,discard=unmap,snapshot=on,file=$image/root.img" \
+	-device virtio-blk-pci,drive=root \
+	-drive "if=none,id=payload,format=raw,readonly=on,file=$work/payload.tar" \
+	-device virtio-blk-pci,drive=payload "$@" &
 qemu=$!
 tail -n +1 -f --pid=$qemu "$work/answers" &
 tail=$!

@@ -35,6 +35,7 @@ type kubelet struct {
 	image       string
 	handler     string
 	podLimit    string
+	data        string
 	systemd     bool
 	annotations pairs
 }
@@ -134,7 +135,7 @@ func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSand
 			SecurityContext: &cri.LinuxContainerSecurityContext{
 				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}},
 		},
-		Mounts: []*cri.Mount{{ContainerPath: "/data", HostPath: "/var/tmp"}},
+		Mounts: []*cri.Mount{{ContainerPath: "/data", HostPath: k.data}},
 	})
 	return err
 }

@@ -61,6 +61,7 @@ func run() error {
 	flags.StringVar(&k.namespace, "namespace", "default", "the pod's `NAMESPACE`")
 	flags.StringVar(&k.qos, "qos", "burstable", "guaranteed, burstable or besteffort")
 	flags.StringVar(&k.image, "image", "localhost/busy:1", "`IMAGE` of its containers")
+	flags.StringVar(&k.data, "data", "/var/tmp", "the node's `DIRECTORY` that its containers have as /data")
 	flags.StringVar(&k.handler, "runtime", "", "runtime `HANDLER`, the runtime's own default without")
 	flags.StringVar(&k.podLimit, "pod-limit", "max", "memory.max of the pod's cgroup, in `BYTES`")
 	flags.BoolVar(&k.systemd, "systemd", false, "the runtime manages cgroups through systemd")
