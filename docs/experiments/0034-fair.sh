@@ -2,7 +2,7 @@
 # 0034-fair.sh: the workload of scenarios/stutterp.toml for longer, under one remedy, with what the
 # limits did each second.  docs/experiments/0034-fair-reclaim-in-motion.md has its figures.
 #
-#   ARM   stock, agent, high=200M (of hogs), low=64M (of light), wsf=200, ttl=1000
+#   ARM   stock, agent, high=200M (of hogs), low=64M (of light), wsf=200, ttl=1000, senpai
 #   LRU   y or n: MGLRU
 #   HOGS  how many hogs, of HOG MiB each, all from the first second on
 #   FROM  seconds from the hogs' start until figures count, and FOR so many
@@ -78,6 +78,37 @@ watch() {
 	done
 }
 
+stalled() { # us in which a task of hogs waited for memory
+	awk '$1 == "some" { sub(".*=", "", $5); print $5 }' hogs/memory.pressure
+}
+
+# What senpai does with its defaults: each second it adds up how long a task of hogs waited for
+# memory.  10 ms or more, and memory.high rises by (stalled / 200 ms)^2, to the double at most.
+# Less in 6 s, and it falls by (1 ms / stalled)^2 percent, 1 at most; 100 MiB stay.
+senpai() {
+	read -r limit <hogs/memory.current
+	[ "$limit" -gt $((100 << 20)) ] || limit=$((100 << 20))
+	echo "$limit" >hogs/memory.high
+	stalled=0 grace=6
+	last=$(stalled)
+	while sleep 1; do
+		total=$(stalled)
+		stalled=$((stalled + total - last)) last=$total
+		if [ $stalled -le 10000 ] && [ $grace -gt 0 ]; then
+			grace=$((grace - 1))
+			continue
+		fi
+		limit=$(awk -v us=$stalled -v limit="$limit" 'BEGIN {
+			by = us > 10000 ? us / 200000 : us > 1000 ? 1000 / us : 1
+			by = by > 1 ? 1 : by * by
+			limit += limit * (us > 10000 ? by : -by / 100)
+			if (limit < 104857600) limit = 104857600
+			printf "%d", limit }')
+		echo "$limit" >hogs/memory.high
+		stalled=0 grace=5
+	done
+}
+
 case $ARM in
 stock) ;;
 agent)
@@ -86,6 +117,7 @@ agent)
 	;;
 high=*) echo "${ARM#*=}" >hogs/memory.high ;;
 low=*) echo "${ARM#*=}" >light/memory.low ;;
+senpai) ;; # once the hogs run
 wsf=*) echo "${ARM#*=}" >/proc/sys/vm/watermark_scale_factor ;;
 ttl=*) echo "${ARM#*=}" >/sys/kernel/mm/lru_gen/min_ttl_ms ;;
 *) exit 2 ;;
@@ -103,10 +135,16 @@ before=$(counters)
 for hog in $(seq "$HOGS"); do
 	hog "hog$hog" "$FROM" "$FOR"
 done
+remedy=
+if [ "$ARM" = senpai ]; then
+	senpai &
+	remedy=$!
+fi
 # shellcheck disable=SC2086 # a list of processes
 wait $jobs
 after=$(counters)
 kill $watch
+[ -z "$remedy" ] || kill "$remedy"
 
 mib() { # OUT: MiB touched a second
 	sed 's/.*"ops":\([0-9]*\),"elapsed_ns":\([0-9]*\).*/\1 \2/' "$1" |
