@@ -311,7 +311,9 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	if !p.config.Anything(describe(s), c.GetName()) {
 		if known.wishes[own] != nil || known.wishes[c.GetId()] != nil { // A default was taken back.
 			p.budget.Note(describe(s), want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()})
-			p.note(known, c.GetId(), want.Request{})
+			delete(known.wishes, own)
+			delete(known.wishes, c.GetId())
+			p.rules()
 		}
 		return nil, nil
 	}

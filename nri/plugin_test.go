@@ -529,12 +529,18 @@ func (n *node) end(s *api.PodSandbox, c *api.Container) {
 	}
 }
 
-// floors is what the metrics say of the namespace's floors, in bytes; "" for none.
-func floors(p *plugin) string {
-	_, after, _ := strings.Cut(p.metrics(), `weir_nri_floors_bytes{namespace="db"} `)
-	bytes, _, _ := strings.Cut(after, "\n")
-	return bytes
+// metric is the value of a line of the metrics; "" if there is none.
+func metric(p *plugin, name string) string {
+	_, after, _ := strings.Cut(p.metrics(), "\n"+name+" ")
+	value, _, _ := strings.Cut(after, "\n")
+	return value
 }
+
+// floors is what the metrics say of the namespace's floors, in bytes; "" for none.
+func floors(p *plugin) string { return metric(p, `weir_nri_floors_bytes{namespace="db"}`) }
+
+// unprotected is how many pods lack something.
+func unprotected(p *plugin) string { return metric(p, "weir_nri_unprotected_pods") }
 
 // A runtime that was restarted does not tell the end of a pod that it had before.
 func TestPodGoneUntold(t *testing.T) {

@@ -95,12 +95,6 @@ func TestCreatedNotStarted(t *testing.T) {
 	}
 }
 
-func unprotected(p *plugin) string {
-	_, after, _ := strings.Cut(p.metrics(), "\nweir_nri_unprotected_pods ")
-	pods, _, _ := strings.Cut(after, "\n")
-	return pods
-}
-
 // What lacks its knobs counts until it has them, and is tried again: over a resize, another
 // connection and another plugin.
 func TestStillUnprotected(t *testing.T) {
