@@ -9,7 +9,8 @@ fn every_shipped_scenario_is_valid() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut seen = 0;
     let entries = |dir| std::fs::read_dir(dir).expect("scenarios/ is there");
-    for entry in entries(dir.clone()).chain(entries(dir.join("twin"))) {
+    let dirs = [dir.clone(), dir.join("twin"), dir.join("fsync")];
+    for entry in dirs.into_iter().flat_map(entries) {
         let path = entry.expect("readable").path();
         if path.extension().is_none_or(|e| e != "toml") {
             continue;
