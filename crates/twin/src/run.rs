@@ -242,6 +242,7 @@ fn run_phase(
     let ends = holders.iter().map(|holder| holder.ends);
     nominal = ends.fold(nominal, Ns::max);
     host.memory.starts(holders, tasks);
+    tasks.wakes_preempt = tasks.jobs.iter().any(|job| job.work.sync.is_some());
     host.probe.starts_sampling(tasks);
     let before = Span::now(host);
     while host.tasks.busy > 0 && host.step(nominal + SLACK) {}

@@ -78,6 +78,8 @@ pub struct Sched {
     pub entities: Vec<Entity>,
     /// Tasks that wait for a CPU.
     nr_queued: usize,
+    /// A task that wakes up gets the CPU of one that has had its slice.
+    pub wakes_preempt: bool,
     /// Pressure of host and cgroups.
     pub psi: Psi,
 }
@@ -92,6 +94,7 @@ impl Sched {
             cpus: vec![Cpu::default(); machine.cpus as usize],
             entities: Vec::new(),
             nr_queued: 0,
+            wakes_preempt: false,
             psi: Psi::new(machine.cpus, sim.now),
             sim,
         };

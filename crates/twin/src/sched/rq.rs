@@ -2,8 +2,13 @@
 //! Per-CPU FIFO run queue. A task runs until it sleeps or its slice ends.
 //!
 //! A slice ends with a tick, and only if another task waits, as in Linux since 6.12; a task that
-//! wakes up does not preempt. A CPU whose queue is empty takes over a task that waits for another.
-//! So of all tasks that wake in one tick to look for room for their pages, the first uses it up.
+//! wakes up does not preempt, unless a task syncs: who has waited for a commit then goes on as soon
+//! as the one on the CPU has had its slice, as in traces of guests, and before what that one would
+//! write meanwhile. (It is so for all in Linux. Elsewhere it decides nothing, and takes the twin
+//! five times as many steps of those who never sleep.)
+//!
+//! A CPU whose queue is empty takes over a task that waits for another. So of all tasks that wake
+//! in one tick to look for room for their pages, the first uses it up.
 
 use super::Sched;
 use crate::sched::psi::PsiFlags;
@@ -46,6 +51,7 @@ impl Sched {
     pub fn turn_left(&self, index: usize) -> Ns {
         let cpu = &self.cpus[usize::from(self.entities[index].cpu)];
         match cpu.queue.is_empty() {
+            true if self.wakes_preempt => SLICE,
             true => TICK,
             false => cpu.slice_end.saturating_sub(self.now).min(TICK),
         }
@@ -64,10 +70,13 @@ impl Sched {
 
     fn begins_turn(&mut self, cpu: usize, index: usize) {
         let slice = SLICE * u64::from(1 + self.machine.cpus.min(8).ilog2());
-        let now = self.now;
+        let end = self.now + slice;
+        let end = match self.wakes_preempt {
+            true => end,
+            false => end.next_multiple_of(TICK),
+        };
         let cpu = &mut self.cpus[cpu];
-        cpu.curr = Some(index as u32);
-        cpu.slice_end = (now + slice).next_multiple_of(TICK);
+        (cpu.curr, cpu.slice_end) = (Some(index as u32), end);
     }
 
     fn next_turn(&mut self, cpu: usize) {
