@@ -9,8 +9,9 @@
 //! takes those of its CPU, and waits when they are taken; who waits is woken when several are free
 //! again (sbitmap.rs). That is what divides a disk between cgroups, whatever they hold. Of all CPUs
 //! together the kernel's writeback throttling (`blk-wbt.c`, as it is without readers) lets in three
-//! quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. For reads and
-//! the journal's writes there is always a slot.
+//! quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. That leaves room
+//! for what it does not count, the journal's writes and flushes; a disk that the lab slows down has
+//! fewer slots than that, and there these wait for one with the flushers. Reads always have one.
 //!
 //! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order
 //! that iocost.rs gives.
@@ -41,7 +42,6 @@ pub use throttle::ThrotlGrp;
 pub use vary::Vary;
 
 use crate::mm::Mm;
-use crate::mm::domain::PAGE;
 use crate::sim::clock::{Ns, SECOND};
 use queue::Queue;
 use std::collections::{BTreeMap, VecDeque};
@@ -194,9 +194,27 @@ impl Device {
         }
     }
 
-    /// Whether one more request may be put in line.
+    /// Whether one more request of a flusher may be put in line.
     pub fn has_room(&self, hctx: u32) -> bool {
-        self.inflight < self.wb_normal && self.tags.get(hctx as usize).is_none_or(|left| *left > 0)
+        self.inflight < self.wb_normal && self.has_tag(hctx)
+    }
+
+    fn has_tag(&self, hctx: u32) -> bool {
+        self.tags.get(hctx as usize).is_none_or(|left| *left > 0)
+    }
+
+    /// Whether a request may be put in line.
+    pub fn admits(&self, request: &Request) -> bool {
+        match request.is_throttled() {
+            true => self.has_room(request.hctx),
+            false => !self.takes_tag(request) || self.has_tag(request.hctx),
+        }
+    }
+
+    /// Whether it has one of the slots that flushers wait for.
+    pub fn takes_tag(&self, request: &Request) -> bool {
+        let is_short = self.traits.queue.is_none() && self.traits.weights.is_none();
+        request.is_throttled() || (is_short && self.depth == FEW_SLOTS && !request.is_read())
     }
 
     fn hctx_mut(&mut self, hctx: u32) -> (&mut u32, &mut VecDeque<Waiter>) {
@@ -223,15 +241,15 @@ impl Device {
     pub fn submit(&mut self, request: Request, now: Ns) -> Option<Ns> {
         self.queued = self.queued_until(now);
         (self.has, self.has_since) = (self.has + 1, now);
-        if request.has_slot() {
-            self.inflight += 1;
+        self.inflight += u32::from(request.is_throttled());
+        if self.takes_tag(&request) {
             *self.hctx_mut(request.hctx).0 -= 1;
         }
         let (line, bandwidth) = match self.traits.read_bandwidth {
             Some(bandwidth) if request.is_read() => (&mut self.reads, bandwidth),
             _ => (&mut self.queue, self.bandwidth),
         };
-        let bytes = u128::from(u64::from(request.pages) * PAGE);
+        let bytes = u128::from(request.bytes());
         let time = (bytes * u128::from(SECOND)).div_ceil(u128::from(bandwidth)) as Ns;
         let weights = self.traits.weights.as_mut();
         let tag = weights.map(|weights| weights.comes(request.cgroup as usize, time));
@@ -258,10 +276,10 @@ impl Device {
         self.done += 1;
         let failed = self.traits.fails > 0 && self.done % self.traits.fails == 0;
         if !request.is_read() && !failed {
-            self.written += u64::from(request.pages) * PAGE;
+            self.written += request.bytes();
         }
-        if request.has_slot() {
-            self.inflight -= 1;
+        self.inflight -= u32::from(request.is_throttled());
+        if self.takes_tag(&request) {
             *self.hctx_mut(request.hctx).0 += 1;
             self.completion_cnt[request.hctx as usize] += 1;
         }
@@ -302,7 +320,11 @@ impl Device {
 
     /// A flusher or task waits for a slot.
     pub fn wait(&mut self, waiter: Waiter, hctx: u32) {
-        if self.inflight < self.wb_normal {
+        let is_throttled = match &waiter {
+            Waiter::Request(request) => request.is_throttled(),
+            _ => true,
+        };
+        if self.inflight < self.wb_normal || !is_throttled {
             self.hctx_mut(hctx).1.push_back(waiter);
         } else {
             self.outside.push_back((hctx, waiter));
@@ -333,7 +355,7 @@ impl Device {
             .flatten()
             .chain(self.outside.iter().map(|(_, waiter)| waiter))
             .filter_map(|waiter| match waiter {
-                Waiter::Pages(request) => Some(request),
+                Waiter::Request(request) => Some(request),
                 _ => None,
             });
         self.queue

@@ -19,6 +19,7 @@ use crate::sim::{Event, Sim};
 use crate::task::Tasks;
 use crate::weir::Hooks;
 use crate::writeback::Writeback;
+use crate::xlog::Xlog;
 
 /// The simulated host.
 pub struct Host {
@@ -41,7 +42,7 @@ impl Host {
     ) -> Host {
         let sched = Sched::new(machine, Sim::new(seed, now));
         let mm = Mm::new(dirtyable, marks, sysctl, sched);
-        let writeback = Writeback::new(Hooks::new(Jbd2::new(Blk::new(mm))));
+        let writeback = Writeback::new(Hooks::new(Jbd2::new(Xlog::new(Blk::new(mm)))));
         Host {
             tasks: Tasks::new(writeback),
             memory: Memory::default(),
@@ -73,6 +74,9 @@ impl Host {
             }
             Event::Stall(device) => tasks.disk_stands_still(device as usize),
             Event::Journal(device) => tasks.journal_is_due(device as usize),
+            Event::Kjournald(device) => tasks.kjournald_goes_on(device as usize),
+            Event::Checkpoint(device) => tasks.dirties_metadata(device as usize),
+            Event::Ioend(file) => tasks.end_ioend(file as usize),
             Event::Bandwidth(wb) => tasks.measure_bandwidth(wb as usize),
             Event::Refresh => tasks.flushes_stats(),
             Event::Pressure => tasks.psi_averages(),

@@ -2,47 +2,82 @@
 //! The filesystem's journal: what makes writers who have nothing to do with each other wait for
 //! each other.
 //!
-//! On ext4 each write() stores a time stamp in its file's inode, and so joins the *running*
-//! transaction. Five seconds after the first has joined (`commit=`), at the next whole second, or
-//! as a task syncs a file that did, the transaction *commits*: a descriptor and the blocks of its
-//! inodes (16 share one) are written, in their turn in the disk's line, and then, in its turn, a
-//! record. There is one commit at a time; a task that syncs waits for the commit with its inode,
-//! and what joins meanwhile is in the next. Until the blocks are written (the record is not waited
-//! for) no task may change them: a write() to a file whose inode is in one waits, unless the next
-//! transaction had the block before writing began: then a copy is written.
+//! On ext4 a task that changes an inode or gets blocks joins the *running* transaction with the
+//! blocks that say so:
 //!
-//! That is all that writers wait for. No task holds a transaction open while it is throttled, so it
-//! closes at once, and the next is open from then on. Data of others are none of a commit's
-//! business but for the next paragraph.
+//! | who | with which blocks |
+//! | --- | --- |
+//! | a write() that stores a new time stamp, the first in a tick | its file's inode's (16 share one) |
+//! | a flusher or fsync that writes pages without blocks | the same, a bitmap, the group's descriptor |
+//! | a worker, as such pages are written: they count as unwritten until then | its inode's |
 //!
-//! A commit *carries* data where blocks were given to a file that had none (`data=ordered`): all
-//! that is dirty of the file is written first, whichever task wrote it. Linux does so only with
-//! `nodelalloc`: else new blocks count as unwritten until their data are there, and nothing needs
-//! to be carried.
+//! Until a commit has written its blocks (its record is not waited for) no task may change them,
+//! unless the next transaction had the block before writing began: then a copy is written. So
+//! beside a commit in a full line the flusher of a file that grows stands still, and the line runs
+//! dry: the commit's record, which comes next, does not wait again.
 //!
-//! Other filesystems are not known that well: a task that syncs waits for three pages of its own.
+//! Pages that are written stay in writeback until they are converted. How a transaction commits:
+//! commit.rs.
+//!
+//! With `nodelalloc` and `data=ordered` write() itself gets blocks, and a commit *carries* the data
+//! of such a file: all that is dirty of it is written first, whichever task wrote it. Else it
+//! carries none, as blocks are unwritten until their data are there.
+//!
+//! No task holds a transaction open while it is throttled or waits for a slot, so it closes at
+//! once, and the next is open from then on. (Linux hands over some pages with a transaction open,
+//! where memory is so fragmented that 256 pieces are less than a bio.)
+//!
+//! xfs's log: xlog.rs. Other filesystems are not known that well: a task that calls fsync waits for
+//! three pages of its own.
 //!
 //! Example. On a disk of 256 KiB/s 32 pages are in line as 20 files' transaction commits: after 500
 //! ms come 3 pages, and their writers have waited for 547 ms, once every five to six seconds.
 //! Behind the 32 pages that came meanwhile is the record, so who syncs waits for a second.
 
-use crate::blk::{BIO, Blk, Request, What};
-use crate::sched::psi::{HOST, PsiFlags};
+mod commit;
+
+use crate::blk::{Request, What};
 use crate::sim::Event;
 use crate::sim::clock::{Ns, SECOND};
+use crate::xlog::Xlog;
+use commit::Commit;
 use std::collections::BTreeSet;
 
-/// Inodes in a block of a page.
+/// Inodes in a block of a page, and those that a new filesystem has: ten and lost+found.
 const INODES: u32 = 16;
-/// Pages that a commit writes before and after its blocks.
-const DESCRIPTOR: u32 = 1;
-const RECORD: u32 = 1;
+const FIRST_INODES: u32 = 11;
+/// Blocks that are no inodes': a bitmap, and descriptors of groups. Files of the lab are in one
+/// directory, so in one group until that is full; 64 groups share a block of descriptors.
+const BITMAP: u32 = u32::MAX;
+const GROUPS: u32 = u32::MAX - 1;
+/// What fio changes as it makes a file that has no blocks: the superblock's list of orphans, the
+/// bitmap of inodes, the directory. Six pages of metadata were dirty in a guest whose only writer
+/// appended, these three and an append's.
+pub const MADE: [u32; 3] = [u32::MAX - 2, u32::MAX - 3, u32::MAX - 4];
+
+/// What a filesystem does to be consistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A transaction commits after `interval`; blocks are given at writeback if it is `delalloc`,
+    /// else by write(), and then commits may carry data.
+    Ext4 {
+        /// Time between commits (`commit=`).
+        interval: Ns,
+        /// Blocks are given at writeback (no `nodelalloc`).
+        delalloc: bool,
+        /// Commits may carry data (`data=ordered`).
+        ordered: bool,
+    },
+    /// It has a log, as in xlog.rs.
+    Xfs,
+    /// What it does is not known.
+    Other,
+}
 
 /// The journal of one disk's filesystem.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    /// Time stamps are journalled; a transaction commits after so long.
-    interval: Option<Ns>,
+    kind: Kind,
     /// Files so far.
     inodes: u32,
     /// The running transaction's number. Those before it that are not committing have been
@@ -54,30 +89,43 @@ pub struct Journal {
     j_committing_transaction: Option<Commit>,
     /// The running transaction is to follow at once.
     wanted: bool,
-    /// Who waits for which transaction.
+    /// Tasks that wait for which transaction.
     syncing: Vec<(u64, u32)>,
-    /// Tasks that wait to store a time stamp: in which file, and whether that gives it blocks.
-    stamping: Vec<(u32, usize, bool)>,
+    /// Who waits for a block of a commit.
+    waiting: Vec<Waiting>,
+    /// Blocks whose commit is over, to be written in their place.
+    pub checkpoint: BTreeSet<u32>,
+    /// The file that stands for the disk's metadata, once there is any to be written.
+    pub bdev: Option<usize>,
 }
 
-#[derive(Clone, Debug)]
-struct Commit {
-    /// Not written yet.
-    blocks: BTreeSet<u32>,
-    /// Files whose data are not written yet.
-    files: u32,
-    /// Requests of its own that are not.
-    requests: u32,
-    /// The record is in line.
-    ends: bool,
+/// Who waits for a block that a commit writes, to change it.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    block: u32,
+    file: usize,
+    who: Handle,
+}
+
+/// Who begins to change what a filesystem knows of a file (`handle_t`).
+#[derive(Clone, Copy, Debug)]
+pub enum Handle {
+    /// A task's write(), and whether it is to a page without blocks.
+    Write(u32, bool),
+    /// A task writes its own file's pages.
+    Writeback(u32),
+    /// A flusher does; the number of its next event.
+    Flusher(u32, u32),
+    /// A worker converts what is written.
+    Ioend,
 }
 
 impl Journal {
-    /// Of a filesystem that journals time stamps and commits every `interval`, or of any other.
-    pub fn new(interval: Option<Ns>) -> Journal {
+    /// Nothing has changed yet.
+    pub fn new(kind: Kind) -> Journal {
         Journal {
-            interval,
-            inodes: 0,
+            kind,
+            inodes: FIRST_INODES,
             j_running_transaction: 1,
             blocks: BTreeSet::new(),
             grown: Vec::new(),
@@ -85,7 +133,9 @@ impl Journal {
             j_committing_transaction: None,
             wanted: false,
             syncing: Vec::new(),
-            stamping: Vec::new(),
+            waiting: Vec::new(),
+            checkpoint: BTreeSet::new(),
+            bdev: None,
         }
     }
 
@@ -93,6 +143,31 @@ impl Journal {
     pub fn new_inode(&mut self) -> u32 {
         self.inodes += 1;
         (self.inodes - 1) / INODES
+    }
+
+    /// Whether pages get blocks as they are written, not before.
+    pub fn maps_at_writeback(&self) -> bool {
+        match self.kind {
+            Kind::Ext4 { delalloc, .. } => delalloc,
+            Kind::Xfs => true,
+            Kind::Other => false,
+        }
+    }
+
+    /// Whether fsync has the disk empty its cache where nothing is to be committed.
+    pub fn flushes(&self) -> bool {
+        self.kind != Kind::Other
+    }
+
+    /// Whether a commit carries the data of files to which write() gave blocks.
+    fn carries(&self) -> bool {
+        let Kind::Ext4 {
+            delalloc, ordered, ..
+        } = self.kind
+        else {
+            return false;
+        };
+        ordered && !delalloc
     }
 
     fn is_committed(&self, transaction: u64) -> bool {
@@ -114,44 +189,68 @@ impl Journal {
 /// The journals of the host's filesystems.
 #[derive(Clone, Debug)]
 pub struct Jbd2 {
-    blk: Blk,
+    xlog: Xlog,
     /// Journals by disk.
     pub journals: Vec<Journal>,
 }
 
-above!(Jbd2.blk: Blk, journals);
+above!(Jbd2.xlog: Xlog, journals);
 
 impl Jbd2 {
-    /// A write() of a task to a file begins; false if it has to wait.
-    pub fn stamps(&mut self, task: usize, file: usize, grows: bool) -> bool {
+    /// Someone begins to change what the filesystem knows of a file; false if it has to wait for a
+    /// commit.
+    pub fn starts(&mut self, who: Handle, file: usize) -> bool {
         let device = self.device_of(file);
-        let block = self.files[file].block;
-        let journal = &mut self.journals[device];
-        if journal.interval.is_none() {
-            return true;
+        if let Handle::Write(_, grows) = who {
+            let now = self.tick();
+            let was = std::mem::replace(&mut self.files[file].mtime, now);
+            if was == now && !(grows && self.journals[device].carries()) {
+                return true;
+            }
         }
-        if journal.holds(block) {
-            journal.stamping.push((task as u32, file, grows));
+        match self.journals[device].kind {
+            Kind::Other => return true,
+            Kind::Xfs => {
+                let is_time = matches!(who, Handle::Write(..));
+                self.logs_inode(device, file, is_time);
+                return true;
+            }
+            Kind::Ext4 { .. } => {}
+        }
+        let all = [self.files[file].block, BITMAP, GROUPS];
+        let blocks = match who {
+            Handle::Write(..) | Handle::Ioend => &all[..1],
+            Handle::Writeback(_) | Handle::Flusher(..) => &all[..],
+        };
+        let journal = &mut self.journals[device];
+        if let Some(block) = blocks.iter().find(|block| journal.holds(**block)) {
+            let block = *block;
+            journal.waiting.push(Waiting { block, file, who });
             return false;
         }
-        self.joins(device, file, grows);
+        self.joins(device, file, who, blocks);
         true
     }
 
-    fn joins(&mut self, device: usize, file: usize, grows: bool) {
+    fn joins(&mut self, device: usize, file: usize, who: Handle, blocks: &[u32]) {
         let now = self.now;
         let journal = &mut self.journals[device];
-        let inode = &mut self.blk.files[file];
-        if inode.transaction == journal.j_running_transaction {
-            return;
-        }
-        inode.transaction = journal.j_running_transaction;
-        let is_first = journal.blocks.is_empty();
-        journal.blocks.insert(inode.block);
-        if grows {
+        let inode = &mut self.xlog.files[file];
+        let carried = matches!(who, Handle::Write(_, true)) && journal.carries();
+        if carried && inode.sync_tid != journal.j_running_transaction {
             journal.grown.push(file as u32);
         }
-        if let (true, Some(interval)) = (is_first, journal.interval) {
+        let is_made = inode.sync_tid == 0 && inode.mapped.is_some();
+        inode.sync_tid = journal.j_running_transaction;
+        if carried || !matches!(who, Handle::Write(..)) {
+            inode.datasync_tid = journal.j_running_transaction;
+        }
+        let is_first = journal.blocks.is_empty();
+        journal.blocks.extend(blocks);
+        if is_made {
+            journal.blocks.extend(MADE);
+        }
+        if let (true, Kind::Ext4 { interval, .. }) = (is_first, journal.kind) {
             // The kernel's timer is set to whole seconds.
             let due = now.saturating_add(interval);
             let due = due.checked_next_multiple_of(SECOND).unwrap_or(due);
@@ -160,13 +259,26 @@ impl Jbd2 {
         }
     }
 
-    /// A task has its file's inode committed; false if it is already.
-    pub fn syncs_inode(&mut self, task: usize, file: usize) -> bool {
+    /// A task has its file's inode made durable, for fdatasync as far as the data need it; false if
+    /// it is already.
+    pub fn syncs_inode(&mut self, task: usize, file: usize, datasync: bool) -> bool {
         let device = self.device_of(file);
-        if self.journals[device].interval.is_none() {
-            self.joins(device, file, false);
+        let kind = self.journals[device].kind;
+        if kind == Kind::Other {
+            if datasync {
+                return false;
+            }
+            let block = self.files[file].block;
+            self.joins(device, file, Handle::Writeback(task as u32), &[block]);
         }
-        let transaction = self.files[file].transaction;
+        let inode = &self.files[file];
+        let transaction = match datasync {
+            true => inode.datasync_tid,
+            false => inode.sync_tid,
+        };
+        if let Kind::Xfs = kind {
+            return self.forces(device, task, transaction);
+        }
         let journal = &mut self.journals[device];
         if journal.is_committed(transaction) {
             return false;
@@ -178,154 +290,43 @@ impl Jbd2 {
         true
     }
 
-    /// It may be time for a transaction to commit by itself.
-    pub fn journal_is_due(&mut self, device: usize) {
-        let journal = &self.journals[device];
-        if journal.due == self.now && !journal.blocks.is_empty() {
-            self.commit_begins(device);
-        }
-    }
-
-    fn commit_begins(&mut self, device: usize) {
-        let journal = &mut self.journals[device];
-        if journal.j_committing_transaction.is_some() {
-            journal.wanted = true;
-            return;
-        }
-        journal.j_running_transaction += 1;
-        let grown = std::mem::take(&mut journal.grown);
-        journal.j_committing_transaction = Some(Commit {
-            blocks: std::mem::take(&mut journal.blocks),
-            files: 1,
-            requests: 0,
-            ends: false,
-        });
-        self.journal_does(device, PsiFlags::Nothing, PsiFlags::Iowait);
-        for file in grown {
-            self.carries(device, file);
-        }
-        self.data_are_written(device);
-    }
-
-    /// Puts all that is dirty of a file in line, for the commit.
-    fn carries(&mut self, device: usize, number: u32) {
-        let file = number as usize;
-        let wb = self.files[file].wb;
-        let hctx = self.devices[device].hctx(wb as usize, 0);
-        while let Some((start, pages)) = self.files[file].pages.next_run(0, BIO) {
-            self.files[file].pages.clear(start, pages);
-            self.in_flight(file, start, pages);
-            let request = Request {
-                what: What::Pages {
-                    wb,
-                    file: number,
-                    last: true,
-                },
-                pages: pages as u32,
-                hctx,
-                cgroup: 0,
-            };
-            self.submits(device, request);
-        }
-        if self.files[file].in_flight > 0 {
-            self.files[file].carried = true;
-            if let Some(commit) = &mut self.journals[device].j_committing_transaction {
-                commit.files += 1;
-            }
-        }
-    }
-
-    /// None of a file's pages is in flight any more.
-    pub fn file_is_clean(&mut self, device: usize, file: u32) {
-        if std::mem::take(&mut self.files[file as usize].carried) {
-            self.data_are_written(device);
-        }
-    }
-
-    /// Of one file more; after the last the commit writes its own.
-    fn data_are_written(&mut self, device: usize) {
-        let Some(commit) = &mut self.journals[device].j_committing_transaction else {
-            return;
-        };
-        commit.files -= 1;
-        if commit.files > 0 {
-            return;
-        }
-        let pages = DESCRIPTOR + commit.blocks.len() as u32;
-        self.journal_writes(device, pages);
-    }
-
-    fn journal_writes(&mut self, device: usize, pages: u32) {
-        let largest = self.devices[device].largest as u32;
-        if let Some(commit) = &mut self.journals[device].j_committing_transaction {
-            commit.requests = pages.div_ceil(largest);
-        }
+    /// A task has the disk empty its cache, and goes on after that.
+    pub fn blkdev_issue_flush(&mut self, device: usize, task: usize, hctx: u32) {
         let request = Request {
-            what: What::Journal,
-            pages,
-            hctx: 0,
+            what: What::Flush(task as u32),
+            pages: 0,
+            hctx,
             cgroup: 0,
         };
         self.submits(device, request);
     }
 
-    /// One request of a commit is complete.
-    pub fn journal_is_written(&mut self, device: usize) {
-        let journal = &mut self.journals[device];
-        let Some(commit) = &mut journal.j_committing_transaction else {
-            return;
-        };
-        commit.requests -= 1;
-        if commit.requests > 0 {
-            return;
-        }
-        if !commit.ends {
-            commit.ends = true;
-            commit.blocks.clear();
-            self.lets_stamp(device);
-            return self.journal_writes(device, RECORD);
-        }
-        journal.j_committing_transaction = None;
-        let wanted = std::mem::take(&mut journal.wanted);
-        let running = journal.j_running_transaction;
-        let (synced, later) = std::mem::take(&mut journal.syncing)
-            .into_iter()
-            .partition(|(transaction, _)| *transaction < running);
-        let synced: Vec<(u64, u32)> = synced;
-        journal.syncing = later;
-        self.journal_does(device, PsiFlags::Iowait, PsiFlags::Nothing);
-        for (_, task) in synced {
-            self.schedule_after(0, Event::Task(task));
-        }
-        if wanted {
-            self.commit_begins(device);
-        }
-    }
-
-    /// Who waited for blocks has them.
-    fn lets_stamp(&mut self, device: usize) {
-        let mut waiting = std::mem::take(&mut self.journals[device].stamping);
+    /// Who waited for blocks has them, or looks again.
+    fn lets_start(&mut self, device: usize) {
+        let mut waiting = std::mem::take(&mut self.journals[device].waiting);
         // Block after block, and at each who came last is woken first: who waits for a bit is put
         // in line at its head.
         waiting.reverse();
-        waiting.sort_by_key(|(_, file, _)| self.files[*file].block);
-        for (task, file, grows) in waiting {
-            self.joins(device, file, grows);
-            self.schedule_after(0, Event::Task(task));
+        waiting.sort_by_key(|waiting| waiting.block);
+        for Waiting { block, file, who } in waiting {
+            if let Handle::Write(..) = who {
+                self.joins(device, file, who, &[block]);
+            }
+            let event = match who {
+                Handle::Write(task, _) | Handle::Writeback(task) => Event::Task(task),
+                Handle::Flusher(wb, number) => Event::Flusher(wb, number),
+                Handle::Ioend => Event::Ioend(file as u32),
+            };
+            self.schedule_after(0, event);
         }
     }
 
-    /// A task that waits to store a time stamp ends.
-    pub fn stamps_no_more(&mut self, task: usize, file: usize) {
+    /// A task that waits to begin a write() ends.
+    pub fn starts_no_more(&mut self, task: usize, file: usize) {
         let device = self.device_of(file);
-        let waiting = &mut self.journals[device].stamping;
-        waiting.retain(|(waits, ..)| *waits as usize != task);
-    }
-
-    /// Who commits is a thread of the kernel's, and waits for I/O.
-    fn journal_does(&mut self, device: usize, from: PsiFlags, to: PsiFlags) {
-        let cpu = device % self.machine.cpus as usize;
-        let now = self.now;
-        self.psi.turn(cpu as u16, HOST, from, to, now);
+        let waiting = &mut self.journals[device].waiting;
+        waiting.retain(
+            |waiting| !matches!(waiting.who, Handle::Write(waits, _) if waits as usize == task),
+        );
     }
 }

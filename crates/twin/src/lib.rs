@@ -14,7 +14,8 @@
 //! | [`task`] | fio's processes, their options and syscalls |
 //! | [`writeback`], [`vmscan`] | the throttle, flushers, reclaim |
 //! | [`weir`] | the module: which counts the policy is handed, and what its answer does |
-//! | [`jbd2`] | commits, and who waits for them |
+//! | [`jbd2`] | ext4's commits, and who waits for them |
+//! | [`xlog`] | xfs's log |
 //! | [`blk`] | a disk, who gets room in its queue, limits and weights |
 //! | [`mm`] | pages, cgroups, the dirty limits and rates they make |
 //! | [`sched`] | CPUs, pressure stall information |
@@ -45,6 +46,7 @@ mod trace;
 mod vmscan;
 mod weir;
 mod writeback;
+mod xlog;
 
 pub use probe::Watched;
 pub use run::{Outcome, run, run_and_watch};

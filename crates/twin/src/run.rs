@@ -6,6 +6,7 @@ mod measure;
 use crate::host::Host;
 use crate::mm::File;
 use crate::mm::vmstat::Vmstat;
+use crate::mm::xarray::Pages;
 use crate::mm::zone::Reclaimed;
 use crate::probe::Watched;
 use crate::sched::psi::Pressure;
@@ -90,10 +91,10 @@ pub fn run_and_watch(
     })
 }
 
-/// All files were written once before the first phase, job by job, file after file, before a disk's
-/// bandwidth was bounded. What is left of that is who has completed how much, and, if the scenario
-/// says how fast that went, what the kernel learnt: its pace, and from a file that did not fit
-/// below freerun also what one writer may have.
+/// All files but those that grow were written once before the first phase, job by job, file after
+/// file, before a disk's bandwidth was bounded. What is left of that is who has completed how much,
+/// and, if the scenario says how fast that went, what the kernel learnt: its pace, and from a file
+/// that did not fit below freerun also what one writer may have.
 fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
     let tasks = &mut host.tasks;
     let (limit, background) = tasks.sysctl.levels(tasks.dirtyable(), None);
@@ -101,7 +102,7 @@ fn lay_out(host: &mut Host, config: &HostConfig, scenario: &Scenario) {
         for (index, work) in config.works.iter().enumerate() {
             let Some(work) = work else { continue };
             let pages = work.file_pages();
-            if pages > 0 && phase.jobs.contains(&scenario.jobs[index].name) {
+            if pages > 0 && !work.grows && phase.jobs.contains(&scenario.jobs[index].name) {
                 for process in 0..work.processes {
                     let wb = config.writeback(tasks, scenario, index, process);
                     tasks.completed(wb, pages);
@@ -214,7 +215,7 @@ fn run_phase(
         nominal = nominal.max(ends);
         let (begins, ends) = (begins + tasks.machine.start, ends + tasks.machine.start);
         let pages = work.file_pages();
-        let processes = work.processes;
+        let (processes, grows) = (work.processes, work.grows);
         let here = tasks.jobs.len();
         tasks.jobs.push(Job {
             work,
@@ -229,8 +230,12 @@ fn run_phase(
             let wb = config.writeback(tasks, scenario, index, number as u32);
             let home = setup::home(tasks, scenario, job, number as u32);
             let device = tasks.wbs[wb].device;
-            let block = tasks.journals[device].new_inode();
-            tasks.files.push(File::new(wb, block, pages));
+            let journal = &mut tasks.journals[device];
+            let mut new = File::new(wb, journal.new_inode(), pages);
+            if grows && journal.maps_at_writeback() {
+                new.mapped = Some(Pages::new(pages));
+            }
+            tasks.files.push(new);
             let file = tasks.files.len() - 1;
             if let Some(before) = files.insert((index, number), file) {
                 tasks.invalidates(before);

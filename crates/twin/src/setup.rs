@@ -67,12 +67,7 @@ pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
                 let key = |option: &str| format!("job[{index}].fio.{option}");
                 refusals.extend(why.iter().map(|(option, why)| (key(option), why.clone())));
             }
-            let disk = scenario.disks.iter().find(|disk| disk.name == job.disk);
-            let carried = disk.is_some_and(disks::carries);
-            work.ok().map(|work| Work {
-                grows: work.grows && carried,
-                ..work
-            })
+            work.ok()
         })
         .collect();
     cgroups(scenario, &mut refusals);

@@ -30,6 +30,12 @@ pub enum Event {
     Stall(u32),
     /// A filesystem's journal is due.
     Journal(u32),
+    /// A commit of it goes on.
+    Kjournald(u32),
+    /// Blocks that a commit has written to a disk's journal are to be written in their place.
+    Checkpoint(u32),
+    /// What was unwritten of a file's writeback has been converted.
+    Ioend(u32),
     /// A writeback's bandwidth is measured anew.
     Bandwidth(u32),
     /// The kernel brings the cgroups' counts up to date.

@@ -27,6 +27,7 @@ mod reclaim;
 mod stretch;
 mod sync;
 
+use crate::jbd2::Handle;
 use crate::mm::Dirtier;
 use crate::mm::scan_control::Reclaimer;
 use crate::sched::psi::PsiFlags;
@@ -325,8 +326,11 @@ impl Tasks {
 
     /// A write() begins; false if it waits for a commit first.
     fn may_stamp(&mut self, index: usize) -> bool {
-        let (file, grows) = self.stamp_of(index);
-        let stamped = self.stamps(index, file, grows);
+        let task = &self.tasks[index];
+        let work = &self.jobs[task.job].work;
+        let handle = Handle::Write(index as u32, work.grows && task.ops < work.ops);
+        let file = task.file;
+        let stamped = self.starts(handle, file);
         if !stamped {
             self.operation_begins(index, self.now);
             self.task_does(index, PsiFlags::Iowait);
@@ -334,13 +338,6 @@ impl Tasks {
             self.tasks[index].is_cold = true;
         }
         stamped
-    }
-
-    /// The file whose time stamp a task's write() stores, and whether that gives it blocks.
-    fn stamp_of(&self, index: usize) -> (usize, bool) {
-        let task = &self.tasks[index];
-        let work = &self.jobs[task.job].work;
-        (task.file, work.grows && task.ops < work.ops)
     }
 
     fn task_ends(&mut self, index: usize) {
@@ -361,7 +358,7 @@ impl Tasks {
         let cpu = self.entities[index].cpu;
         self.cpus[usize::from(cpu)].dirty_throttle_leaks += leaks;
         if state == State::Stamping {
-            self.stamps_no_more(index, file);
+            self.starts_no_more(index, file);
         }
         if unlink {
             self.drop_file(file);

@@ -2,19 +2,23 @@
 //! Writeback: who throttles tasks that dirty pages, and who writes the pages.
 //!
 //! A dirty page goes down here once, from its task ([`Writeback::dirtied`]) to its flusher and the
-//! disk, and up once, when it is written ([`Writeback::end_page_writeback`]).
+//! disk, and up once, when it is written ([`Writeback::end_bio`]).
 
 pub mod flusher;
 pub mod throttle;
 mod work;
 
 use crate::blk::{Request, What};
-use crate::mm::Wb;
+use crate::jbd2::{Handle, MADE};
 use crate::mm::domain::BANDWIDTH_INTERVAL;
+use crate::mm::{File, Wb};
 use crate::sim::Event;
 use crate::sim::clock::wake_at;
 use crate::weir::Hooks;
 use flusher::Flusher;
+
+/// Pages that stand for a disk's metadata.
+const METADATA: u64 = 1024;
 
 /// The host's flushers and its throttle.
 #[derive(Clone, Debug)]
@@ -71,20 +75,41 @@ impl Writeback {
         }
     }
 
-    /// A request of pages is written.
-    pub fn end_page_writeback(&mut self, request: Request) {
-        let What::Pages { wb, file, last } = request.what else {
+    /// A request of pages is complete.
+    pub fn end_bio(&mut self, request: Request) {
+        let What::Pages {
+            file,
+            last,
+            unwritten,
+            ..
+        } = request.what
+        else {
             return;
         };
-        let (owner, file) = (wb as usize, file as usize);
         // The kernel splits a bio into chained ones, and its pages are written when all of these
         // are.
-        let unended = &mut self.files[file].unended;
-        *unended += u64::from(request.pages);
-        if !last {
+        self.files[file as usize].unended += u64::from(request.pages);
+        if last && unwritten {
+            self.end_ioend(file as usize);
+        } else if last {
+            self.end_page_writeback(file as usize);
+        }
+    }
+
+    /// Converts the blocks of what is complete of a file, unless that has to wait for a commit.
+    pub fn end_ioend(&mut self, file: usize) {
+        if self.starts(Handle::Ioend, file) {
+            self.end_page_writeback(file);
+        }
+    }
+
+    /// What is complete of a file is written.
+    fn end_page_writeback(&mut self, file: usize) {
+        let owner = self.files[file].wb as usize;
+        let pages = std::mem::take(&mut self.files[file].unended);
+        if pages == 0 {
             return;
         }
-        let pages = std::mem::take(unended);
         self.count(owner, |counts| {
             counts.writeback -= pages;
             counts.written += pages;
@@ -111,6 +136,31 @@ impl Writeback {
             self.schedule_after(0, Event::Task(task));
         }
         self.file_is_clean(device, file as u32);
+    }
+
+    /// Blocks that a commit has written to a disk's journal become dirty pages of the disk.
+    pub fn dirties_metadata(&mut self, device: usize) {
+        let blocks = std::mem::take(&mut self.journals[device].checkpoint);
+        let bdev = match self.journals[device].bdev {
+            Some(bdev) => bdev,
+            None => {
+                let wb = self.wb(0, device);
+                // Written when files were made, and part of what the disk is known to complete.
+                self.completed(wb, MADE.len() as u64);
+                self.files.push(File::new(wb, 0, METADATA));
+                let bdev = self.files.len() - 1;
+                self.journals[device].bdev = Some(bdev);
+                bdev
+            }
+        };
+        for block in blocks {
+            let at = u64::from(block) % METADATA;
+            let (_, fresh) = self.files[bdev].pages.set(at, 1, u64::MAX);
+            self.caches(bdev, at, 1);
+            if fresh > 0 {
+                self.dirtied(bdev, fresh);
+            }
+        }
     }
 
     /// Measures a writeback's bandwidth, some time after it was last at work.

@@ -75,7 +75,8 @@ fn with_a_bandwidth_of_their_own_reads_meet_no_writes() {
     is_near(figure("disk/d.bw_bytes"), 1048576.0, 3.0);
 }
 
-/// A page takes 15.6 ms, the filesystem's three 46.9.
+/// A page takes 15.6 ms, the filesystem's three 46.9. fdatasync waits for the journal now and then
+/// all the same: a commit of the time stamps every five seconds takes 1 % of the disk.
 #[test]
 fn a_writer_that_syncs_waits_for_its_page_and_the_filesystem() {
     let slow = "write_bandwidth = \"256K/s\"";
@@ -83,7 +84,7 @@ fn a_writer_that_syncs_waits_for_its_page_and_the_filesystem() {
         let fio = format!("rw = \"write\", bs = \"4k\", {option} = 1");
         run(slow, &[("synced", &fio)])("synced.iops")
     };
-    is_near(synced("fdatasync"), 64.0, 1.0);
+    is_near(synced("fdatasync"), 64.0 * 0.99, 0.5);
     is_near(synced("fsync"), 16.0, 1.0);
 }
 

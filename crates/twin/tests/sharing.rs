@@ -151,7 +151,8 @@ fn a_weight_without_effect_is_refused() {
     assert!(refusals[0].1.contains("io_cost"), "{}", refusals[0].1);
 }
 
-/// A reader waits 97.7 of 99.7 us; a writer with a rate does not wait at all.
+/// A reader waits 97.7 of 99.7 us; a writer with a rate does not wait at all. In the two seconds in
+/// which the reader moves to the other CPU it counts for about half: CPUs are weighed.
 #[test]
 fn pressure_of_a_cgroup_is_that_of_its_tasks() {
     let figure = Host {
@@ -168,8 +169,8 @@ fn pressure_of_a_cgroup_is_that_of_its_tasks() {
     }
     .run();
     for path in ["up/a", "up"] {
-        is_near(figure(&format!("cgroup/{path}.io_full_pct")), 98.0, 1.0);
-        is_near(figure(&format!("cgroup/{path}.io_some_pct")), 98.0, 1.0);
+        is_near(figure(&format!("cgroup/{path}.io_full_pct")), 98.0, 1.5);
+        is_near(figure(&format!("cgroup/{path}.io_some_pct")), 98.0, 1.5);
     }
     assert!(figure("cgroup/b.io_some_pct") < 0.1);
 }
@@ -234,7 +235,8 @@ fn who_receives_writes_what_comes() {
 
 /// 32 pages of the flood's are in line before the commit's two, once in two seconds, or 64 if its
 /// flusher has come to the other CPU: a write() of the other may wait for 531 or 1,031 ms, but not
-/// for the record.
+/// for the record. (Its rate is such that it meets commits, which come at whole seconds, at all
+/// times.)
 #[test]
 fn a_write_waits_for_a_commit_that_has_its_inode() {
     let longest = |options: &str| {
@@ -245,7 +247,7 @@ fn a_write_waits_for_a_commit_that_has_its_inode() {
                 (
                     "small",
                     "b",
-                    "rw = \"write\", bs = \"4k\", size = \"1m\", rate = \"20k\"",
+                    "rw = \"write\", bs = \"4k\", size = \"1m\", rate = \"19k\"",
                 ),
             ],
             ..PLAIN
@@ -268,7 +270,7 @@ fn a_commit_waits_for_no_more_than_the_queue() {
              sysctl = {{ \"vm.dirty_bytes\" = \"256M\", \"vm.dirty_background_bytes\" = \"128M\" }}\n[twin]\n{twin}\n\
              [[disk]]\nname = \"d\"\nfilesystem = \"ext4\"\nwrite_bandwidth = \"16M/s\"\n[cgroup.a]\ncopies = 64\n[cgroup.b]\n\
              [[job]]\nname = \"flood\"\ncgroup = \"a\"\nfio = {{ rw = \"write\", bs = \"64k\", size = \"1g\", numjobs = {cpus} }}\n\
-             [[job]]\nname = \"small\"\ncgroup = \"b\"\nfio = {{ rw = \"write\", bs = \"4k\", size = \"1m\", rate = \"20k\" }}\n\
+             [[job]]\nname = \"small\"\ncgroup = \"b\"\nfio = {{ rw = \"write\", bs = \"4k\", size = \"1m\", rate = \"19k\" }}\n\
              [[phase]]\nname = \"p\"\njobs = [\"flood\", \"small\"]\nduration = \"60s\"\n"
         );
         let scenario = scenario::parse("t", "t.toml", &text).unwrap_or_else(|why| panic!("{why}"));

@@ -74,8 +74,11 @@ impl Blk {
     pub fn goes_in_line(&mut self, device: usize, mut request: Request) {
         loop {
             let disk = &mut self.devices[device];
-            if request.has_slot() && !disk.has_room(request.hctx) {
-                return disk.wait(Waiter::Pages(request), request.hctx);
+            if !disk.admits(&request) {
+                return disk.wait(Waiter::Request(request), request.hctx);
+            }
+            if let What::Flush(task) = request.what {
+                return self.schedule_after(0, Event::Task(task));
             }
             match self.part_goes_in_line(device, request) {
                 Some(rest) => request = rest,

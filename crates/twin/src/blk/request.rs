@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is on its way to a disk, and who waits for room there.
 
+use crate::mm::domain::PAGE;
+
+/// Bytes that xfs's log writes for one inode: 820 to 1,020 were counted for each fsync of an append
+/// (`scenarios/fsync/fitted-xfs.toml`, what the disk wrote besides data), so two sectors.
+const CHECKPOINT: u64 = 1024;
+
 /// What is on its way.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    /// Dirty pages of a file, of whose writeback.
+    /// Dirty pages of a file.
     Pages {
-        /// Index of the writeback structure.
-        wb: u32,
         /// Index of the file.
         file: u32,
         /// No more of their bio follow.
         last: bool,
+        /// Their blocks count as unwritten until they are.
+        unwritten: bool,
     },
     /// Pages that a task reads.
     Read(u32),
@@ -21,6 +27,10 @@ pub enum What {
     SwapIn(u32),
     /// What the filesystem writes besides: its journal.
     Journal,
+    /// A checkpoint of xfs's log, by its sequence.
+    Log(u64),
+    /// Nothing: a task has the disk empty its cache, which takes no time but a slot.
+    Flush(u32),
 }
 
 /// Pages on the way to the disk, or from it.
@@ -37,9 +47,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether it needs a slot: there is always one for reads and the journal.
-    pub fn has_slot(&self) -> bool {
+    /// Whether the kernel's writeback throttling counts it (`wbt_should_throttle`): not what a task
+    /// reads or waits for.
+    pub fn is_throttled(&self) -> bool {
         matches!(self.what, What::Pages { .. } | What::SwapOut(_))
+    }
+
+    /// Bytes in it.
+    pub fn bytes(&self) -> u64 {
+        match self.what {
+            What::Log(_) => CHECKPOINT,
+            _ => u64::from(self.pages) * PAGE,
+        }
     }
 
     /// Whether it reads.
@@ -57,6 +76,6 @@ pub enum Waiter {
     Task(u32),
     /// kswapd, which swaps out.
     Kswapd,
-    /// Pages without a waiting task: a limit has let them through, or a commit carries them.
-    Pages(Request),
+    /// A request without a waiting task: a limit has let it through, or the filesystem writes it.
+    Request(Request),
 }

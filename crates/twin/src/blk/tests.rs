@@ -2,14 +2,15 @@
 //! One disk by itself.
 
 use super::*;
+use crate::mm::domain::PAGE;
 use crate::sim::clock::MS;
 
 fn request(hctx: u32) -> Request {
     Request {
         what: What::Pages {
-            wb: 0,
             file: 0,
             last: true,
+            unwritten: false,
         },
         pages: 1,
         hctx,

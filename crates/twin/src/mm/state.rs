@@ -161,10 +161,16 @@ pub struct File {
     pub listed: bool,
     /// When the first of its dirty pages was dirtied.
     pub dirtied_when: Ticks,
+    /// Pages that have blocks on the disk; all have if `None`.
+    pub mapped: Option<Pages>,
     /// Which block of its filesystem its inode is in.
     pub block: u32,
+    /// Its time stamp: they have ticks.
+    pub mtime: Ticks,
     /// The last transaction that its inode was in.
-    pub transaction: u64,
+    pub sync_tid: u64,
+    /// The last that it was in for more than time stamps.
+    pub datasync_tid: u64,
     /// A commit waits until none is in flight.
     pub carried: bool,
     /// Some of its pages could not be written.
@@ -188,11 +194,30 @@ impl File {
             writeback_index: 0,
             listed: false,
             dirtied_when: 0,
+            mapped: None,
             block,
-            transaction: 0,
+            mtime: 0,
+            sync_tid: 0,
+            datasync_tid: 0,
             carried: false,
             failed: false,
             synced_by: None,
+        }
+    }
+
+    /// Whether the page `start` has no block yet, and how many of `pages` from it on are like it.
+    pub fn unmapped(&self, start: u64, pages: u64) -> (bool, u64) {
+        let Some(mapped) = &self.mapped else {
+            return (false, pages);
+        };
+        let (is_mapped, alike) = mapped.alike(start, start + pages);
+        (!is_mapped, alike)
+    }
+
+    /// These pages have blocks from now on.
+    pub fn maps(&mut self, start: u64, pages: u64) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.set(start, pages, u64::MAX);
         }
     }
 }

@@ -3,8 +3,9 @@
 
 use super::Refusal;
 use crate::blk::{Device, ThrotlGrp, Traits, Vary, Weights};
+use crate::jbd2::Kind;
 use crate::mm::Cgroup;
-use crate::sim::clock::{Ns, SECOND};
+use crate::sim::clock::SECOND;
 use crate::sim::random::Random;
 use crate::task::fio::Work;
 use crate::writeback::flusher::cost_of_1024;
@@ -71,22 +72,22 @@ fn seconds(option: &str) -> Option<u64> {
 /// Seconds between commits by themselves.
 const COMMIT: u64 = 5;
 
-/// After how long a transaction commits by itself, on filesystems of which that is modelled; a
-/// server's is not ours to see.
-pub fn commit_interval(scenario: &Scenario, disk: &Disk) -> Option<Ns> {
-    let is_ours = disk.filesystem == Filesystem::Ext4 && scenario.twin.burst_ns.unwrap_or(0) == 0;
-    is_ours.then(|| {
-        options(disk)
-            .find_map(seconds)
-            .unwrap_or(COMMIT)
-            .saturating_mul(SECOND)
-    })
-}
-
-/// Whether commits carry the data of files that get blocks.
-pub fn carries(disk: &Disk) -> bool {
+/// What a disk's filesystem does to be consistent; a server's is not ours to see.
+pub fn journal(scenario: &Scenario, disk: &Disk) -> Kind {
     let has = |name: &str| options(disk).any(|option| option == name);
-    disk.filesystem == Filesystem::Ext4 && has("nodelalloc") && !has("data=writeback")
+    match disk.filesystem {
+        _ if scenario.twin.burst_ns.unwrap_or(0) > 0 => Kind::Other,
+        Filesystem::Ext4 => Kind::Ext4 {
+            interval: options(disk)
+                .find_map(seconds)
+                .unwrap_or(COMMIT)
+                .saturating_mul(SECOND),
+            delalloc: !has("nodelalloc"),
+            ordered: !has("data=writeback"),
+        },
+        Filesystem::Xfs => Kind::Xfs,
+        _ => Kind::Other,
+    }
 }
 
 /// A cgroup's file that is about disks, whether any of them is `divided` by weight.

@@ -12,6 +12,7 @@ use crate::sim::Event;
 use crate::sim::clock::{Ns, SECOND, TICK};
 use crate::task::Tasks;
 use crate::weir::{Group, Weir};
+use crate::xlog::Log;
 use scenario::model::{Arm, Filesystem, Job, Scenario};
 
 /// Simulated time begins here, so that no clock is at 0.
@@ -67,8 +68,10 @@ impl HostConfig {
             let device = disks::device(scenario, disk, &tasks.cgroups, &mut random);
             tasks.random = random;
             tasks.devices.push(device);
-            let commits = disks::commit_interval(scenario, disk);
-            tasks.journals.push(Journal::new(commits));
+            tasks
+                .journals
+                .push(Journal::new(disks::journal(scenario, disk)));
+            tasks.logs.push(Log::default());
             if let Some(every) = scenario.twin.stall_every_ns.filter(|every| *every > 0) {
                 let at = every.saturating_add(BEGIN);
                 tasks.schedule(at, Event::Stall(number as u32));

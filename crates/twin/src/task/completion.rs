@@ -3,7 +3,7 @@
 //! then flushers and tasks that waited for the room it leaves.
 
 use super::Tasks;
-use crate::blk::{Done, Waiter, What};
+use crate::blk::{Done, Request, Waiter, What};
 use crate::sim::Event;
 
 impl Tasks {
@@ -17,7 +17,16 @@ impl Tasks {
         };
         match request.what {
             What::Read(task) => return self.pages_are_read(task as usize, failed),
-            What::Journal => return self.journal_is_written(device),
+            What::Journal => {
+                self.journal_is_written(device);
+                return self.slot_is_free(device, &request);
+            }
+            What::Log(sequence) => {
+                self.log_is_written(device, sequence);
+                return self.slot_is_free(device, &request);
+            }
+            // It does not come to the line.
+            What::Flush(_) => return,
             What::SwapIn(task) => return self.swapped_in(task as usize),
             What::SwapOut(number) => {
                 self.swap_is_written(number);
@@ -27,7 +36,7 @@ impl Tasks {
             What::Pages { file, .. } => self.files[file as usize].failed |= failed,
         }
         if let Some(request) = self.server_takes(device, request) {
-            self.end_page_writeback(request);
+            self.end_bio(request);
         }
         self.wakes_waiters(device, request.hctx);
     }
@@ -35,7 +44,14 @@ impl Tasks {
     /// A server commits what it has taken.
     pub fn server_commits(&mut self, device: usize) {
         for request in self.devices[device].committed() {
-            self.end_page_writeback(request);
+            self.end_bio(request);
+        }
+    }
+
+    /// A request of the filesystem is complete, which may have had a slot that others wait for.
+    fn slot_is_free(&mut self, device: usize, request: &Request) {
+        if self.devices[device].takes_tag(request) {
+            self.wakes_waiters(device, request.hctx);
         }
     }
 
@@ -55,7 +71,7 @@ impl Tasks {
                 }
                 Waiter::Task(task) => self.task_is_let_in(task as usize),
                 Waiter::Kswapd => self.schedule_after(0, Event::Kswapd),
-                Waiter::Pages(request) => self.goes_in_line(device, request),
+                Waiter::Request(request) => self.goes_in_line(device, request),
             }
         }
     }

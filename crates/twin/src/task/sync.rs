@@ -2,17 +2,19 @@
 //! fsync: a task puts its own file's dirty pages in line, waits until none is in flight, and then
 //! for the filesystem.
 //!
-//! It needs slots of the disk as a flusher does, and waits in turn for them. Then it has the
-//! journal commit the file's inode (jbd2.rs), and waits for that, too; fdatasync of a file that
-//! has its blocks does without. `posix_fadvise(DONTNEED)`, which fio calls as it opens a file, puts
-//! pages in line as well (`__filemap_fdatawrite_range`). What could not be written is an error of
-//! the next fsync, and fio stops at an error.
+//! It needs slots of the disk as a flusher does, and waits in turn for them, and blocks for pages
+//! that have none. Then it has the journal commit the file's inode (jbd2.rs), or the log forced
+//! (xlog.rs), and waits for that, too. Where nothing is to be committed, as for fdatasync of an
+//! overwrite, the disk empties its cache, which takes a slot and no time. `posix_fadvise(DONTNEED)`,
+//! which fio calls as it opens a file, puts pages in line as well (`__filemap_fdatawrite_range`).
+//! What could not be written is an error of the next fsync, and fio stops at an error.
 //!
 //! Example. A page is written and synced on a disk of 256 KiB/s: 16 ms for the page, 47 for the
 //! journal's three, so 16 a second; with a flusher's 32 pages in front of each of them one second.
 
 use super::{State, Tasks};
 use crate::blk::{BIO, REQUEST, Request, Waiter, What};
+use crate::jbd2::Handle;
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
 
@@ -25,6 +27,8 @@ pub enum Step {
     InFlight,
     /// The journal commits.
     Commit,
+    /// The disk empties its cache.
+    Flush,
     /// Putting pages in line because the file is to be forgotten, for which no task waits.
     Forget,
 }
@@ -65,11 +69,13 @@ impl Tasks {
         let device = self.wbs[wb].device;
         let work = &self.jobs[task.job].work;
         let maps = work.maps;
-        let commits = work.grows || work.sync.is_some_and(|sync| sync.commits);
+        let datasync = work.sync.is_some_and(|sync| !sync.commits);
         match step {
             Step::Pages | Step::Forget if self.must_write(file, step) => {
                 self.tasks[index].state = State::Syncing(step);
-                if !self.puts_in_line(index, device) {
+                if !self.gets_blocks(index, file) {
+                    self.task_does(index, PsiFlags::Iowait);
+                } else if !self.puts_in_line(index, device) {
                     let hctx = self.devices[device].hctx(wb, cpu);
                     self.devices[device].wait(Waiter::Task(index as u32), hctx);
                     self.task_does(index, PsiFlags::Iowait);
@@ -81,11 +87,17 @@ impl Tasks {
                 self.files[file].synced_by = Some(index as u32);
                 self.task_does(index, PsiFlags::Iowait);
             }
-            Step::Pages | Step::InFlight if commits && self.syncs_inode(index, file) => {
+            Step::Pages | Step::InFlight if self.syncs_inode(index, file, datasync) => {
                 self.tasks[index].state = State::Syncing(Step::Commit);
                 self.tasks[index].is_cold = true;
                 // The kernel counts this wait as one for a commit, not for I/O.
                 self.task_does(index, PsiFlags::Nothing);
+            }
+            Step::Pages | Step::InFlight if self.journals[device].flushes() => {
+                self.tasks[index].state = State::Syncing(Step::Flush);
+                self.task_does(index, PsiFlags::Iowait);
+                let hctx = self.devices[device].hctx(wb, cpu);
+                self.blkdev_issue_flush(device, index, hctx);
             }
             Step::Forget => {
                 // Pages that are mapped stay.
@@ -96,7 +108,7 @@ impl Tasks {
                 self.goes_on_writing(index);
             }
             _ if std::mem::take(&mut self.files[file].failed) => self.task_ends(index),
-            Step::Pages | Step::InFlight | Step::Commit => {
+            Step::Pages | Step::InFlight | Step::Commit | Step::Flush => {
                 let (now, task) = (self.now, &mut self.tasks[index]);
                 task.state = State::Idle;
                 if now >= task.measured_from {
@@ -106,6 +118,14 @@ impl Tasks {
                 self.goes_on_writing(index);
             }
         }
+    }
+
+    /// Whether the next dirty pages have blocks, or get some now; else the task looks again after a
+    /// commit.
+    fn gets_blocks(&mut self, index: usize, file: usize) -> bool {
+        let next = self.files[file].pages.next_run(0, 1);
+        let is_unmapped = next.is_some_and(|(start, _)| self.files[file].unmapped(start, 1).0);
+        !is_unmapped || self.starts(Handle::Writeback(index as u32), file)
     }
 
     /// The next run of dirty pages, as much as fits into a request; false if there is no slot for
@@ -124,13 +144,16 @@ impl Tasks {
         let Some((start, pages)) = self.files[file].pages.next_run(0, most) else {
             return false;
         };
-        self.files[file].pages.clear(start, pages);
+        let written = &mut self.files[file];
+        let (unwritten, pages) = written.unmapped(start, pages);
+        written.maps(start, pages);
+        written.pages.clear(start, pages);
         self.in_flight(file, start, pages);
         let request = Request {
             what: What::Pages {
-                wb,
                 file: file as u32,
                 last: true,
+                unwritten,
             },
             pages: pages as u32,
             hctx,

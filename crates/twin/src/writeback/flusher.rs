@@ -22,6 +22,7 @@
 
 use super::Writeback;
 use crate::blk::{BIO, BIO_COST, REQUEST, Request, Waiter, What};
+use crate::jbd2::Handle;
 use crate::mm::domain::PAGE;
 use crate::sched::psi::PsiFlags;
 use crate::sched::{Kthread, SLICE};
@@ -61,6 +62,14 @@ pub(super) struct WritebackControl {
     pub wrapped: bool,
 }
 
+/// Pages that are marked as in flight and not yet in line.
+#[derive(Clone, Copy, Debug)]
+struct Bio {
+    file: u32,
+    left: u64,
+    unwritten: bool,
+}
+
 /// The worker that writes one writeback's dirty pages.
 #[derive(Clone, Debug, Default)]
 pub struct Flusher {
@@ -83,8 +92,7 @@ pub struct Flusher {
     /// When the round began, and whether anything was written in it.
     pub(super) began: Option<(Ticks, bool)>,
     pub(super) turn: Option<WritebackControl>,
-    /// Marked as in flight, not yet in line: of which file.
-    bio: Option<(u32, u64)>,
+    bio: Option<Bio>,
     pub(super) last_old_flush: Ticks,
     /// On a CPU without a sleep.
     runs_since: Ns,
@@ -106,7 +114,7 @@ impl Flusher {
     /// Pages marked as in flight that are not in line yet.
     #[cfg(any(test, debug_assertions))]
     pub fn in_hand(&self) -> u64 {
-        self.bio.map_or(0, |(_, pages)| pages)
+        self.bio.map_or(0, |bio| bio.left)
     }
 }
 
@@ -216,19 +224,19 @@ impl Writeback {
     /// Hands over the next part of the bio; false if there is no slot for it.
     fn submit(&mut self, wb: usize) -> bool {
         let device = self.wbs[wb].device;
-        let Some((file, left)) = self.flushers[wb].bio else {
+        let Some(bio) = self.flushers[wb].bio else {
             return true;
         };
         let (hctx, cgroup) = (self.flusher_hctx(wb), self.wbs[wb].cgroup);
-        let pages = self.takes(device, cgroup, hctx, left);
+        let pages = self.takes(device, cgroup, hctx, bio.left);
         if pages == 0 {
             return false;
         }
         let request = Request {
             what: What::Pages {
-                wb: wb as u32,
-                file,
-                last: left == pages,
+                file: bio.file,
+                last: bio.left == pages,
+                unwritten: bio.unwritten,
             },
             pages: pages as u32,
             hctx,
@@ -236,7 +244,8 @@ impl Writeback {
         };
         self.submits(device, request);
         self.flushers[wb].used += REQUEST;
-        self.flushers[wb].bio = (left > pages).then_some((file, left - pages));
+        let left = bio.left - pages;
+        self.flushers[wb].bio = (left > 0).then_some(Bio { left, ..bio });
         true
     }
 
@@ -263,7 +272,10 @@ impl Writeback {
                 self.devices[device].wait(Waiter::Flusher(wb as u32), hctx);
                 return self.flusher_does(wb, PsiFlags::Iowait);
             }
-            if flusher.turn.is_some() {
+            if let Some(turn) = flusher.turn {
+                if !self.gets_blocks(wb, turn.file as usize) {
+                    return self.flusher_does(wb, PsiFlags::Iowait);
+                }
                 if let Some(cost) = self.take_pages(wb) {
                     self.flusher_computes(wb, cost);
                     return;
@@ -278,6 +290,20 @@ impl Writeback {
                 return;
             }
         }
+    }
+
+    /// Whether the next pages of a file have blocks, or get some now; else the flusher goes on after
+    /// a commit.
+    fn gets_blocks(&mut self, wb: usize, index: usize) -> bool {
+        let file = &self.files[index];
+        let next = file.pages.next_run(file.writeback_index, 1);
+        if !next.is_some_and(|(start, _)| file.unmapped(start, 1).0) {
+            return true;
+        }
+        let flusher = &mut self.flushers[wb];
+        flusher.number += 1;
+        let handle = Handle::Flusher(wb as u32, flusher.number);
+        self.starts(handle, index)
     }
 
     /// Makes a bio of the next pages of the file whose turn it is; `None` if the turn is over.
@@ -298,11 +324,17 @@ impl Writeback {
             }
             pages = pages.min(turn.origin - start);
         }
+        let (unwritten, pages) = file.unmapped(start, pages);
+        file.maps(start, pages);
         file.pages.clear(start, pages);
         file.writeback_index = start + pages;
         turn.nr_to_write -= pages;
         let index = turn.file;
-        flusher.bio = Some((index, pages));
+        flusher.bio = Some(Bio {
+            file: index,
+            left: pages,
+            unwritten,
+        });
         let device = &self.hooks.devices[self.hooks.wbs[wb].device];
         let cost = BIO_COST
             + (pages * self.hooks.machine.flush_1024).div_ceil(1024)
