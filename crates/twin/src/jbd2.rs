@@ -69,7 +69,10 @@ pub enum Kind {
         ordered: bool,
     },
     /// It has a log, as in xlog.rs.
-    Xfs,
+    Xfs {
+        /// Files are kept in large folios, as since 5.18. (ext4's are since 6.16.)
+        large_folios: bool,
+    },
     /// What it does is not known.
     Other,
 }
@@ -149,9 +152,14 @@ impl Journal {
     pub fn maps_at_writeback(&self) -> bool {
         match self.kind {
             Kind::Ext4 { delalloc, .. } => delalloc,
-            Kind::Xfs => true,
+            Kind::Xfs { .. } => true,
             Kind::Other => false,
         }
+    }
+
+    /// Whether files are kept in large folios.
+    pub fn has_large_folios(&self) -> bool {
+        matches!(self.kind, Kind::Xfs { large_folios: true })
     }
 
     /// Whether fsync has the disk empty its cache where nothing is to be committed.
@@ -210,7 +218,7 @@ impl Jbd2 {
         }
         match self.journals[device].kind {
             Kind::Other => return true,
-            Kind::Xfs => {
+            Kind::Xfs { .. } => {
                 let is_time = matches!(who, Handle::Write(..));
                 self.logs_inode(device, file, is_time);
                 return true;
@@ -276,7 +284,7 @@ impl Jbd2 {
             true => inode.datasync_tid,
             false => inode.sync_tid,
         };
-        if let Kind::Xfs = kind {
+        if let Kind::Xfs { .. } = kind {
             return self.forces(device, task, transaction);
         }
         let journal = &mut self.journals[device];

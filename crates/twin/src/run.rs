@@ -232,6 +232,7 @@ fn run_phase(
             let device = tasks.wbs[wb].device;
             let journal = &mut tasks.journals[device];
             let mut new = File::new(wb, journal.new_inode(), pages);
+            new.large_folios = journal.has_large_folios();
             if grows && journal.maps_at_writeback() {
                 new.mapped = Some(Pages::new(pages));
             }

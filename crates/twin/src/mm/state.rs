@@ -136,6 +136,9 @@ impl Wb {
     }
 }
 
+/// The largest folio has as many pages as a huge page.
+const MAX_PAGECACHE_ORDER: u32 = 9;
+
 /// A file and its pages.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -163,6 +166,8 @@ pub struct File {
     pub dirtied_when: Ticks,
     /// Pages that have blocks on the disk; all have if `None`.
     pub mapped: Option<Pages>,
+    /// Its filesystem keeps it in large folios.
+    pub large_folios: bool,
     /// Which block of its filesystem its inode is in.
     pub block: u32,
     /// Its time stamp: they have ticks.
@@ -195,6 +200,7 @@ impl File {
             listed: false,
             dirtied_when: 0,
             mapped: None,
+            large_folios: false,
             block,
             mtime: 0,
             sync_tid: 0,
@@ -203,6 +209,16 @@ impl File {
             failed: false,
             synced_by: None,
         }
+    }
+
+    /// Pages of the folio that `left` pages from `at` on are written to, or their first ones: as
+    /// many as they fill, a power of two that `at` is a multiple of.
+    pub fn folio(&self, at: u64, left: u64) -> u64 {
+        if !self.large_folios || left == 0 {
+            return 1;
+        }
+        let alignment = 1 << at.trailing_zeros().min(MAX_PAGECACHE_ORDER);
+        alignment.min(1 << left.ilog2())
     }
 
     /// Whether the page `start` has no block yet, and how many of `pages` from it on are like it.

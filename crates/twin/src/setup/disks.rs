@@ -11,7 +11,7 @@ use crate::task::fio::Work;
 use crate::writeback::flusher::cost_of_1024;
 use policy::weight::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use scenario::io_max::io_max;
-use scenario::model::{Disk, Filesystem, Scenario};
+use scenario::model::{Disk, Filesystem, Reclaim, Scenario};
 use std::collections::BTreeMap;
 
 /// What the twin does not model of disks, and of jobs on them.
@@ -85,7 +85,12 @@ pub fn journal(scenario: &Scenario, disk: &Disk) -> Kind {
             delalloc: !has("nodelalloc"),
             ordered: !has("data=writeback"),
         },
-        Filesystem::Xfs => Kind::Xfs,
+        Filesystem::Xfs => Kind::Xfs {
+            large_folios: !matches!(
+                scenario.twin.reclaim,
+                Some(Reclaim::Waits | Reclaim::Throttles)
+            ),
+        },
         _ => Kind::Other,
     }
 }
