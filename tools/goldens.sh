@@ -25,7 +25,7 @@ keep() {
 	grep -v '^weir: twin: [0-9]* events' "$scratch/errors" >>"$1"
 }
 
-for scenario in scenarios/*.toml scenarios/twin/*.toml; do
+for scenario in scenarios/*.toml scenarios/{twin,fsync}/*.toml; do
 	name=${scenario#scenarios/}
 	name=${name//\//-}
 	keep "$out/twin/$name.json" timeout $most "$weir" run "$scenario" --on twin --seed 1 --json
