@@ -137,6 +137,20 @@ echo "# late: $((held >> 10)) KiB, $(stat late nr_floor_admitted) passes admitte
 ok "below a floor they hold no more than twice that" between 0 "$held" 16777216
 ok "and it lets them past" between 50 "$(stat late nr_floor_admitted)" 100000
 echo 1 >$root/late/cgroup.kill
+
+# a container of 16 MiB below a pod's floor; the writer's own cgroup has no limit
+echo 24M >$root/unused/memory.dirty_min
+mkdir $root/unused/box
+echo "+memory +io" >$root/unused/cgroup.subtree_control
+echo "+memory +io" >$root/unused/box/cgroup.subtree_control
+echo 16M >$root/unused/box/memory.max
+mkdir $root/unused/box/inner
+in_cgroup unused/box/inner dd if=/dev/zero of=/mnt/d/inner bs=4k count=32768 2>/dev/null &
+usleep 8000000
+held=$(awk '/^file_(dirty|writeback) / { sum += $2 } END { print sum }' $root/unused/box/memory.stat)
+echo "# box: $((held >> 10)) KiB, $(stat unused nr_floor_admitted) passes admitted" >&2
+ok "a container's memory bounds what a cgroup within it may hold" between 4194304 "$held" 9437184
+echo 1 >$root/unused/cgroup.kill
 kill $filling
 wait
 rmmod weir
