@@ -18,10 +18,10 @@ slow() {
 	*) "mkfs.$1" -q -F -E nodiscard /dev/ram0 ;;
 	esac
 	sectors=$(cat /sys/class/block/ram0/size)
-	dmsetup create slow --noudevrules --noudevsync \
-		--table "0 $sectors delay /dev/ram0 0 0 /dev/ram0 0 $(($2 * 1000))" || return 1
+	dmsetup create slow --noudevrules --noudevsync --table \
+		"0 $sectors delay /dev/ram0 0 0 /dev/ram0 0 $(echo "$2" | awk '{ print $1 * 1000 }')" || return 1
 	dmsetup mknodes
-	mount /dev/mapper/slow /mnt/slow
+	mount -t "$1" /dev/mapper/slow /mnt/slow
 }
 fast_again() {
 	umount /mnt/slow && dmsetup remove slow
