@@ -126,7 +126,8 @@ func (r Root) Set(at string, k *knob.Knob, value uint64) error {
 	if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == k.Text(value) {
 		return nil
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	// As a shell does, so that a directory that stands for a cgroup holds what a cgroup would.
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"weir.dev/nri/knob"
 )
 
 func TestPodPath(t *testing.T) {
@@ -66,5 +68,19 @@ func TestFloorWithCrun(t *testing.T) {
 	write(scope+"/container", "4096")
 	if got := root.Floor(scope, 7); got != 4096 {
 		t.Errorf("with one below: %d", got)
+	}
+}
+
+func TestSetReplacesALongerValue(t *testing.T) {
+	root := Root(t.TempDir())
+	file := filepath.Join(string(root), "memory.dirty_min")
+	if err := os.WriteFile(file, []byte("1048576\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Set("/", knob.DirtyMin, 0); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "0" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
