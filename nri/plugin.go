@@ -323,6 +323,9 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 		return nil, errUnprotected
 	}
 	values, err := p.grant(s, c, limit)
+	if err != nil {
+		p.count(s, c, byFile) // Of the pod's files some may be written, now or before.
+	}
 	if errors.Is(err, errUnset) {
 		if p.root.Module() == 0 { // Unloaded in this moment.
 			p.unprotected(known, c)

@@ -488,6 +488,28 @@ func TestFloorNotWishedForAnyMore(t *testing.T) {
 	}
 }
 
+// One of the pod's own files is not there, as in a module built without it. What the others hold counts.
+func TestPodsFileMissing(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.make("kubepods/burstable/pod2")
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox("pod.dirty-min", "3M", "pod.dirty-bandwidth", "1M"), container("a", 0)
+	if err := n.start(s, c); err != nil || n.file("memory.dirty_min") != "3145728" || floors(p) != "3145728" || unprotected(p) != "1" {
+		t.Error(err, n.file("memory.dirty_min"), floors(p), unprotected(p))
+	}
+	other, late := another("late", "pod.dirty-min", "3M", "pod.dirty-bandwidth", "1M")
+	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
+	if err := n.start(other, late); err == nil || !strings.Contains(err.Error(), "other pods of namespace db reserve 3145728") {
+		t.Errorf("got %v", err)
+	}
+	if got := n.file("../pod2/memory.dirty_min"); got != "0" || floors(p) != "3145728" {
+		t.Error(got, floors(p))
+	}
+}
+
 // The runtime took the plugin for dead and went on: what it asked about does not count.
 func TestGivenUp(t *testing.T) {
 	n := newNode(t)

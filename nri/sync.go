@@ -190,7 +190,9 @@ func (p *plugin) look(a alive) {
 	if err != nil {
 		// It keeps what it has, and lacks nothing that it may have.
 		delete(known.unprotected, a.container)
-	} else if err = p.fill(known.sandbox, c, values); gone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
+		return
+	}
+	if err = p.fill(known.sandbox, c, values); gone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
 		// It has no cgroup before it starts. What it was allowed it will have then.
 		known.given[a.container] = values
 	} else if err != nil {
