@@ -66,7 +66,7 @@ func (p *plugin) metrics() string {
 	one("weir_nri_connected", "gauge", "Whether the runtime is connected, so that containers get knobs.", number(p.synced))
 	one("weir_nri_unprotected_pods", "gauge", "Live pods that wish for knobs and lack some, mostly for want of the module.", uint64(unprotected))
 	one("weir_nri_adjusted_total", "counter", "Times that a container was given knobs, created or updated.", p.counts.adjusted)
-	one("weir_nri_refused_total", "counter", "Times that a wish was refused.", p.counts.refused)
+	one("weir_nri_refused_total", "counter", "Times that a container was not created, started or updated for a wish that is wrong or not allowed.", p.counts.refused)
 	metric("weir_nri_floors_bytes", "gauge", "What the floors of live pods reserve.")
 	sums := p.budget.Namespaces()
 	for _, namespace := range slices.Sorted(maps.Keys(sums)) {

@@ -101,7 +101,7 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, p.refuse(err)
 	}
 	if len(values) == 0 {
 		return nil, nil, nil
@@ -136,7 +136,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	case stays:
 		return nil, nil // It was refused, started without, and is to get other CPUs, say.
 	default:
-		return nil, err
+		return nil, p.refuse(err)
 	}
 	resources(c).Memory = &api.LinuxMemory{Limit: api.Int64(int64(limit))}
 	if len(values) == 0 {
@@ -186,7 +186,7 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 			return nil
 		}
 		if err != nil {
-			return err
+			return p.refuse(err)
 		}
 	}
 	if err := p.fill(s, c, values); err != nil {
@@ -335,12 +335,17 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 		return nil, errUnprotected
 	}
 	if err != nil {
-		p.counts.refused++
-		err = fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
-		p.log.Warn("refused", "reason", err)
-		return nil, err
+		return nil, fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
 	}
 	return values, nil
+}
+
+// refuse is what the runtime is told, which ends what it was about to do. What runs already is not
+// refused anything: looked at again, with each connection, it would count each time.
+func (p *plugin) refuse(why error) error {
+	p.counts.refused++
+	p.log.Warn("refused", "reason", why)
+	return why
 }
 
 // wish is what a container and its pod ask for, or are to have by default.

@@ -591,12 +591,16 @@ func TestUpdateOfWhatWasRefused(t *testing.T) {
 	n.load()
 	s, c := sandbox("dirty-min", "8M"), container("a", 4<<20)
 	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
-	_, stop := n.plug(allowed)
+	p, stop := n.plug(allowed)
 	defer stop()
+	n.counted(p)
 	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := n.update(s, c, limited(8<<20)); err == nil {
+	if got := metric(p, "weir_nri_refused_total"); got != "0" {
+		t.Errorf("%s are refused, and nothing was", got)
+	}
+	if _, err := n.update(s, c, limited(8<<20)); err == nil || metric(p, "weir_nri_refused_total") != "1" {
 		t.Error("it is said nowhere that the wish is refused")
 	}
 }

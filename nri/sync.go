@@ -184,13 +184,17 @@ func (p *plugin) look(a alive) {
 	}
 	c := known.containers[a.container]
 	values, err := p.decide(known.sandbox, c, limitOf(resources(c)))
-	if p.stock != "" || errors.Is(err, errUnprotected) {
-		return // What was refused was logged, and the agent keeps what it was told.
+	if errors.Is(err, errUnprotected) {
+		return
 	}
 	if err != nil {
 		// It keeps what it has, and lacks nothing that it may have.
+		p.log.Warn("not given to what runs", "reason", err)
 		delete(known.unprotected, a.container)
 		return
+	}
+	if p.stock != "" {
+		return // It is for the agent to set.
 	}
 	if err = p.fill(known.sandbox, c, values); gone(err) && c.GetState() == api.ContainerState_CONTAINER_CREATED {
 		// It has no cgroup before it starts. What it was allowed it will have then.
