@@ -98,9 +98,13 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	c.State = api.ContainerState_CONTAINER_CREATED
 	values, err := p.decide(s, c, limitOf(resources(c)))
 	if errors.Is(err, errUnprotected) {
-		return nil, nil, nil
+		// The floor's file is the first that the module makes. Where it is, what failed will fail again.
+		if _, absent := p.root.Get(pathOf(s), knob.DirtyMin); absent != nil {
+			return nil, nil, nil
+		}
 	}
 	if err != nil {
+		p.forget(p.live[s.GetId()], c.GetId())
 		return nil, nil, p.refuse(err)
 	}
 	if len(values) == 0 {
@@ -300,9 +304,6 @@ func resources(c *api.Container) *api.LinuxResources {
 // errUnprotected is that a container goes without what is wished for, which was noted.
 var errUnprotected = errors.New("not all knobs could be set")
 
-// errUnset is that a pod's own file refused its value.
-var errUnset = errors.New("for the pod's cgroup")
-
 // decide says what a container is to have now, and brings its pod's cgroup there. Both count from
 // then on.
 func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
@@ -323,21 +324,18 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 		return nil, errUnprotected
 	}
 	values, err := p.grant(s, c, limit)
-	if err != nil {
-		p.count(s, c, byFile) // Of the pod's files some may be written, now or before.
+	if err == nil {
+		return values, nil
 	}
-	if errors.Is(err, errUnset) {
+	p.count(s, c, byFile) // Of the pod's files some may be written, now or before.
+	if errors.Is(err, errUnprotected) {
 		if p.root.Module() == 0 { // Unloaded in this moment.
 			p.unprotected(known, c)
 		} else {
 			p.lacks(known, c, err)
 		}
-		return nil, errUnprotected
 	}
-	if err != nil {
-		return nil, fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
-	}
-	return values, nil
+	return nil, fmt.Errorf("weir: pod %s/%s, container %s: %w", s.GetNamespace(), s.GetName(), c.GetName(), err)
 }
 
 // refuse is what the runtime is told, which ends what it was about to do. What runs already is not
@@ -383,7 +381,7 @@ func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.
 	for _, k := range knob.All {
 		if value, ok := r.OfPod.Values[k]; ok {
 			if err = p.root.Set(at, k, value); err != nil {
-				return nil, fmt.Errorf("%w: %w", errUnset, err)
+				return nil, fmt.Errorf("%w: for the pod's cgroup: %w", errUnprotected, err)
 			}
 		}
 	}

@@ -508,6 +508,15 @@ func TestPodsFileMissing(t *testing.T) {
 	if got := n.file("../pod2/memory.dirty_min"); got != "0" || floors(p) != "3145728" {
 		t.Error(got, floors(p))
 	}
+	n.end(s, c)
+	// Whoever makes the pod is told, rather than that its container goes without its own knobs.
+	s.Annotations["weir.dev/dirty-bytes"] = "2M"
+	if _, err := n.create(s, container("next", 0)); err == nil || !strings.Contains(err.Error(), "memory.dirty_bandwidth: no such file") {
+		t.Errorf("got %v", err)
+	}
+	if floors(p) != "3145728" || unprotected(p) != "0" {
+		t.Error(floors(p), unprotected(p))
+	}
 }
 
 // The runtime took the plugin for dead and went on: what it asked about does not count.
