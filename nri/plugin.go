@@ -176,6 +176,8 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 	if known.wishes[c.GetId()] != nil {
 		return nil // The agent has it.
 	}
+	// What is counted after it is what the OCI runtime, too, may have written: an old wish, or nothing.
+	defer p.count(s, c, byFile)
 	// The answer may have come when the runtime had given it up: fill looks what there is.
 	values := known.given[c.GetId()]
 	if values == nil {
@@ -185,9 +187,7 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 			return nil
 		}
 		if err != nil && p.holds(c) {
-			// It was allowed when it was created, by the plugin that ran then.
-			p.count(s, c, byFile)
-			return nil
+			return nil // It was allowed when it was created, by the plugin that ran then.
 		}
 		if err != nil {
 			return p.refuse(err)
@@ -195,7 +195,6 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 	}
 	if err := p.fill(s, c, values); err != nil {
 		p.lacks(known, c, err)
-		p.count(s, c, byFile)
 	}
 	return nil
 }

@@ -95,6 +95,26 @@ func TestCreatedNotStarted(t *testing.T) {
 	}
 }
 
+// A default was taken back, and the plugin started anew, between its creation and its start: the OCI
+// runtime writes what it was told then. Or less is there than is wished for now.
+func TestStartCountsWhatIsThere(t *testing.T) {
+	for has, s := range map[string]*api.PodSandbox{"3145728": sandbox(), "1048576": sandbox("dirty-min", "2M")} {
+		n := newNode(t)
+		n.load()
+		early := container("early", 0)
+		early.State = api.ContainerState_CONTAINER_CREATED
+		n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{early}
+		p, stop := n.plug(allowed)
+		n.counted(p)
+		n.make("kubepods/burstable/pod1/early")
+		n.write("early/memory.dirty_min", has)
+		if err := n.start(s, early); err != nil || floors(p) != has {
+			t.Errorf("%v, it has %s, %s count", err, has, floors(p))
+		}
+		stop()
+	}
+}
+
 // What lacks its knobs counts until it has them, and is tried again: over a resize, another
 // connection and another plugin.
 func TestStillUnprotected(t *testing.T) {
