@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -186,7 +185,7 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		if errors.Is(err, errUnprotected) {
 			return nil
 		}
-		if err != nil && p.holds(c) {
+		if err != nil && p.holds(s, c) {
 			return nil // It was allowed when it was created, by the plugin that ran then.
 		}
 		if err != nil {
@@ -208,12 +207,11 @@ func (p *plugin) lacks(known *pod, c *api.Container, err error) {
 	known.unprotected[c.GetId()] = true
 }
 
-// holds says whether somebody, the OCI runtime by what it was told, has set a knob of a container.
-func (p *plugin) holds(c *api.Container) bool {
-	return slices.ContainsFunc(knob.All, func(k *knob.Knob) bool {
-		value, err := p.get(cgroupOf(c), k)
-		return err == nil && value != k.Unset()
-	})
+// holds says whether the cgroups of a container and of its pod have the floors that are wished for.
+func (p *plugin) holds(s *api.PodSandbox, c *api.Container) bool {
+	r, err := p.wish(s, c, limitOf(resources(c)))
+	return err == nil && (r.OfPod.AsksFloor || r.OfContainer.AsksFloor) &&
+		p.root.Floor(pathOf(s), 0) >= r.OfPod.Values.Floor() && p.root.Floor(cgroupOf(c), 0) >= r.OfContainer.Values.Floor()
 }
 
 // get reads a knob of a container's; of a floor also what crun has set.

@@ -402,23 +402,30 @@ func TestStartOfWhatWasNotGiven(t *testing.T) {
 
 // What was allowed at its creation starts, and counts, even if others have taken its place since.
 func TestStartOfWhatWasAllowed(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	_, stop := n.plug(allowed)
-	s, c := sandbox("dirty-min", "3M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
-	stop()
-	// Another plugin, and the list of what is alive comes without it.
-	n.containers = nil
-	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
-	defer stop()
-	if err := n.start(s, c); err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
-		t.Error(p.metrics())
+	for _, floor := range []string{"dirty-min", "pod.dirty-min"} {
+		n := newNode(t)
+		n.load()
+		_, stop := n.plug(allowed)
+		s, c := sandbox(floor, "3M"), container("a", 0)
+		if _, err := n.create(s, c); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		// Another plugin, and the list of what is alive comes without it.
+		n.containers = nil
+		p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
+		if err := n.start(s, c); err != nil {
+			t.Error(floor, err)
+		}
+		if got := floors(p); got != "3145728" {
+			t.Errorf("%s: it counts %s", floor, got)
+		}
+		// A knob of the agent's is no leave.
+		n.write("late/memory.dirty_bytes", "1048576")
+		if err := n.start(sandbox(floor, "4M"), container("late", 0)); err == nil {
+			t.Errorf("%s: what was not allowed starts", floor)
+		}
+		stop()
 	}
 }
 
