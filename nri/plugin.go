@@ -160,6 +160,17 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	return []*api.ContainerUpdate{update(c, values)}, nil
 }
 
+// PostUpdateContainer counts what the OCI runtime has made of an update. It writes all that it was ever
+// told of a container, also what has been taken back since.
+func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.live[s.GetId()]; known != nil && known.containers[c.GetId()] != nil {
+		p.count(s, c, byFile)
+	}
+	return nil
+}
+
 // StartContainer, which comes before the container's first process runs, gives knobs to one whose
 // creation the plugin was not asked about. The runtime asks whoever is connected then, and a plugin
 // that connects meanwhile learns only of containers that are complete.

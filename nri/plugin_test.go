@@ -185,6 +185,14 @@ func (n *node) update(s *api.PodSandbox, c *api.Container, r *api.LinuxResources
 	return n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
 }
 
+// updated says that an update was carried out.
+func (n *node) updated(s *api.PodSandbox, c *api.Container) {
+	n.t.Helper()
+	if err := n.runtime.PostUpdateContainer(context.Background(), &api.StateChangeEvent{Pod: s, Container: c}); err != nil {
+		n.t.Error(err)
+	}
+}
+
 // create asks as containerd does, and does what it is told to. What a container's specification has
 // containerd does not tell again.
 func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, error) {
@@ -492,6 +500,32 @@ func TestFloorNotWishedForAnyMore(t *testing.T) {
 	n.soon("both count", func() bool { return floors(p) == "1114112" })
 	if _, err := n.update(n.pods[0], n.containers[0], &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil || floors(p) != "1114112" {
 		t.Error(err, floors(p))
+	}
+}
+
+// The module was loaded anew, and an update brings back a floor that was taken back: it is what the OCI
+// runtime was told once.
+func TestUpdateBringsBackAFloor(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{container("a", 0)}
+	s, c := n.pods[0], n.containers[0]
+	p, stop := n.plug("defaults: [{namespaces: [db], set: {dirty-bytes: 8M}}]")
+	defer stop()
+	n.counted(p)
+	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil || floors(p) != "" {
+		t.Error(err, floors(p))
+	}
+	n.write("a/memory.dirty_min", "1048576")
+	n.updated(s, c)
+	if got := floors(p); got != "1048576" {
+		t.Errorf("it counts %q", got)
+	}
+	// One that has ended meanwhile does not.
+	n.end(s, c)
+	n.updated(s, c)
+	if got := floors(p); got != "" {
+		t.Errorf("it counts %q when it has ended", got)
 	}
 }
 
