@@ -157,17 +157,27 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		}
 	}
 	p.give(s, c, values)
+	p.count(s, c, byFileOrGiven) // The update may fail, and what is there stay.
 	return []*api.ContainerUpdate{update(c, values)}, nil
 }
 
 // PostUpdateContainer counts what the OCI runtime has made of an update. It writes all that it was ever
-// told of a container, also what has been taken back since.
+// told of a container, also what has been taken back since. crun writes a floor below the one that the
+// plugin wrote, if that could not be told in time: one of them goes, when the other is there.
 func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.live[s.GetId()]; known != nil && known.containers[c.GetId()] != nil {
-		p.count(s, c, byFile)
+	known := p.live[s.GetId()]
+	if known == nil || known.containers[c.GetId()] == nil {
+		return nil
 	}
+	at, floor := cgroupOf(c), known.given[c.GetId()].Floor()
+	if below, err := p.root.Get(cgroup.Below(at), knob.DirtyMin); err == nil && floor > 0 && below == floor {
+		if err := p.root.Set(at, knob.DirtyMin, knob.DirtyMin.Unset()); err != nil && !gone(err) {
+			p.log.Error("a floor is there twice", "cgroup", at, "error", err)
+		}
+	}
+	p.count(s, c, byFile)
 	return nil
 }
 

@@ -671,24 +671,63 @@ func TestStartBesideAKnobOfTheAgents(t *testing.T) {
 	}
 }
 
-// crun has set it below systemd's scope: it was allowed, and starts whatever is allowed by now.
-func TestStartOfWhatCrunWasTold(t *testing.T) {
-	n := newNode(t)
-	s, c := sandbox("dirty-min", "3M"), container("a", 0)
+// crun gives a pod and its container cgroups as it makes them with systemd; the function writes, as it
+// does, what it is told of the container's floor.
+func (n *node) crun(s *api.PodSandbox, c *api.Container) (scope string, write func(floor string)) {
 	slice := "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
 	s.Linux.CgroupParent = filepath.Base(slice)
 	c.Linux.CgroupsPath = filepath.Base(slice) + ":cri-containerd:a"
-	below := slice + "/cri-containerd-a.scope/container"
-	for at := below; at != "."; at = filepath.Dir(at) {
+	scope = slice + "/cri-containerd-a.scope"
+	for at := scope + "/container"; at != "."; at = filepath.Dir(at) {
 		n.make(at)
 	}
-	if err := os.WriteFile(filepath.Join(n.dir, "sys/fs/cgroup", below, "memory.dirty_min"), []byte("3145728\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	// As n.write and n.file take it.
+	scope = "../../../" + scope
+	return scope, func(floor string) { n.write(scope+"/container/memory.dirty_min", floor) }
+}
+
+// crun has set it below systemd's scope: it was allowed, and starts whatever is allowed by now.
+func TestStartOfWhatCrunWasTold(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-min", "3M"), container("a", 0)
+	_, write := n.crun(s, c)
+	write("3145728")
 	p, stop := n.plug("allow: [{namespaces: [db], namespace-floor: 1M}]")
 	defer stop()
 	if err := n.start(s, c); err != nil || floors(p) != "3145728" {
 		t.Error(err, floors(p))
+	}
+}
+
+// crun writes below what the plugin has filled: the floor is there once, and counts as what is there.
+func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
+	scope, write := n.crun(s, c)
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	if err := n.start(s, c); err != nil || n.file(scope+"/memory.dirty_min") != "2097152" {
+		t.Fatal(err, n.file(scope+"/memory.dirty_min"))
+	}
+	for _, limit := range []int64{0, 8 << 20, 2 << 20} { // 0 leaves it as it is.
+		before := floors(p)
+		r, err := n.update(s, c, limited(limit))
+		if err != nil || len(r.GetUpdate()) != 1 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		floor := r.GetUpdate()[0].GetLinux().GetResources().GetUnified()["memory.dirty_min"]
+		// It may fail, and crun write nothing: then there is what was before, or what the plugin wrote.
+		if got := floors(p); got != max(floor, before) {
+			t.Errorf("%d: %s count, of %s and %s", limit, got, before, floor)
+		}
+		write(floor)
+		n.updated(s, c)
+		if has := n.file(scope + "/memory.dirty_min"); has != "0" || floors(p) != floor {
+			t.Errorf("%d: the scope has %s, beside %s below; %s count", limit, has, floor, floors(p))
+		}
 	}
 }
 

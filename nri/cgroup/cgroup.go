@@ -104,17 +104,25 @@ func (r Root) Get(at string, k *knob.Knob) (uint64, error) {
 	return k.Parse(string(text))
 }
 
-// Floor is what the cgroup at path reserves, and otherwise where there is no such file. Below
-// systemd's scope crun makes a cgroup and writes a container's files there: floors add up. For no
-// other file is looked there, because whoever owns the container may have made it.
+// Below is the cgroup below systemd's scope at path that crun makes, and writes a container's files in;
+// "" if path is no scope. Whoever owns the container may have made it, too, but no floor in it.
+func Below(at string) string {
+	if !strings.HasSuffix(at, ".scope") {
+		return ""
+	}
+	return path.Join(at, "container")
+}
+
+// Floor is what the cgroup at path reserves, and otherwise where there is no such file. With what crun
+// has written below: floors add up.
 func (r Root) Floor(at string, otherwise uint64) uint64 {
 	floor, err := r.Get(at, knob.DirtyMin)
 	if err != nil {
 		return otherwise
 	}
-	if strings.HasSuffix(at, ".scope") {
-		below, _ := r.Get(path.Join(at, "container"), knob.DirtyMin)
-		floor += below
+	if below := Below(at); below != "" {
+		more, _ := r.Get(below, knob.DirtyMin)
+		floor += more
 	}
 	return floor
 }
