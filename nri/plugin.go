@@ -427,6 +427,9 @@ func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
 	}
 	known.sandbox = s
 	known.containers[c.GetId()] = c
+	if len(known.containers) == 1 {
+		p.bury() // The sandbox that it had before.
+	}
 }
 
 // succeed forgets the containers that this one comes after. One of the same name is dead, whether or

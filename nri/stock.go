@@ -86,9 +86,6 @@ func (p *plugin) writeRules() error {
 	text.WriteString("# What live pods are to have. Written by weir-nri, read by the agent.\n")
 	for _, id := range slices.Sorted(maps.Keys(p.live)) {
 		known := p.live[id]
-		if p.superseded(known) {
-			continue
-		}
 		at := pathOf(known.sandbox)
 		for _, container := range slices.Sorted(maps.Keys(known.wishes)) {
 			values := known.wishes[container]

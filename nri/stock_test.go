@@ -209,6 +209,7 @@ func TestStockTakenBack(t *testing.T) {
 	if !hasRule(t, file, "pod1") || !hasRule(t, file, "pod1/*a*") {
 		t.Error("it has no rules")
 	}
+	n.make("kubepods/burstable/pod1")
 	stop()
 	n.pods = []*api.PodSandbox{dead, s}
 	p, stop = n.plugAs(allowed, file)
@@ -216,6 +217,37 @@ func TestStockTakenBack(t *testing.T) {
 	n.counted(p)
 	if got := floors(p); got != "" || hasRule(t, file, "pod1") || hasRule(t, file, "pod1/*a*") {
 		t.Errorf("it counts %s", got)
+	}
+	n.end(s, c)
+	if hasRule(t, file, "pod1") {
+		t.Error("the dead one's is back")
+	}
+}
+
+// kubelet makes another sandbox for a pod: the dead one has no rule beside it, nor gets it back.
+func TestStockAnotherSandbox(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	n.make("kubepods/burstable/pod1")
+	p, stop := n.plugAs("defaults: [{pod: {dirty-bytes: 8M}}]", file)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox(), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.end(s, c)
+	newer, next := another("next")
+	newer.Uid = s.Uid
+	if _, err := n.create(newer, next); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || strings.Count(string(text), "[[rule]]") != 1 {
+		t.Errorf("%v, %s", err, text)
+	}
+	n.end(newer, next)
+	if text, err := os.ReadFile(file); err != nil || strings.Count(string(text), "[[rule]]") != 1 {
+		t.Errorf("%v, when it has ended %s", err, text)
 	}
 }
 

@@ -110,10 +110,11 @@ func (p *plugin) looked() {
 	}
 }
 
-// bury forgets pods that have neither a container nor a cgroup any more.
+// bury forgets pods that have neither a container nor a cgroup any more, and the dead sandboxes of pods
+// that have another one: both have the same cgroup.
 func (p *plugin) bury() {
 	for id, known := range p.live {
-		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) {
+		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) && !p.superseded(known) {
 			continue
 		}
 		p.budget.Drop(known.sandbox.GetUid(), id, "")
@@ -126,8 +127,9 @@ func (p *plugin) bury() {
 // answers.
 func (p *plugin) bring() {
 	p.mu.Lock()
+	p.bury()
 	for _, known := range p.live {
-		if len(known.containers) > 0 || p.superseded(known) {
+		if len(known.containers) > 0 {
 			continue
 		}
 		if !p.config.Anything(describe(known.sandbox), "") {
@@ -237,12 +239,8 @@ func (p *plugin) reserved(known *pod, key, at string, which func(file, given uin
 	return want.Values{knob.DirtyMin: which(p.root.Floor(at, given), given)}
 }
 
-// superseded says whether a sandbox is dead, and another one of the same pod lives: both have the same
-// cgroup.
+// superseded says whether another sandbox of the same pod has containers.
 func (p *plugin) superseded(known *pod) bool {
-	if len(known.containers) > 0 {
-		return false
-	}
 	for _, other := range p.live {
 		if len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
 			return true
