@@ -469,7 +469,7 @@ func (p *plugin) RemoveContainer(_ context.Context, s *api.PodSandbox, c *api.Co
 	return nil
 }
 
-// StopPodSandbox forgets a pod.
+// StopPodSandbox forgets a pod, unless its cgroup has a floor: its next sandbox has the same.
 func (p *plugin) StopPodSandbox(_ context.Context, s *api.PodSandbox) error {
 	p.drop(s.GetId(), "")
 	return nil
@@ -488,13 +488,23 @@ func (p *plugin) drop(sandbox, container string) {
 	if known == nil {
 		return
 	}
-	if container == "" {
-		p.budget.Drop(known.sandbox.GetUid(), sandbox, "")
-		delete(p.live, sandbox)
-	} else {
+	if container != "" {
 		p.forget(known, container)
+	} else {
+		for id := range known.containers {
+			p.forget(known, id)
+		}
+		if p.reserved(known, own, pathOf(known.sandbox), byFile).Floor() == 0 {
+			p.forgetPod(known)
+		}
+		p.bury()
 	}
 	p.rules()
+}
+
+func (p *plugin) forgetPod(known *pod) {
+	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), "")
+	delete(p.live, known.sandbox.GetId())
 }
 
 func (p *plugin) forget(known *pod, container string) {

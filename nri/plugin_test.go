@@ -257,9 +257,7 @@ func TestCreateAndUpdate(t *testing.T) {
 	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 1048576\n") {
 		t.Error(p.metrics())
 	}
-	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
-		t.Error(err)
-	}
+	n.stopped(s)
 	if strings.Contains(p.metrics(), "weir_nri_floors_bytes{") {
 		t.Error(p.metrics())
 	}
@@ -602,6 +600,14 @@ func (n *node) end(s *api.PodSandbox, c *api.Container) {
 	}
 }
 
+// stopped says that a sandbox has ended.
+func (n *node) stopped(s *api.PodSandbox) {
+	n.t.Helper()
+	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
+		n.t.Error(err)
+	}
+}
+
 // metric is the value of a line of the metrics; "" if there is none.
 func metric(p *plugin, name string) string {
 	_, after, _ := strings.Cut(p.metrics(), "\n"+name+" ")
@@ -628,6 +634,50 @@ func TestPodGoneUntold(t *testing.T) {
 	n.end(s, c)
 	if got := floors(p); got != "65536" {
 		t.Errorf("its own floor is there: %s", got)
+	}
+	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1")); err != nil {
+		t.Fatal(err)
+	}
+	n.soon("nothing is reserved", func() bool { return floors(p) == "" })
+}
+
+// A sandbox ends, and kubelet makes another one for the pod: its cgroup stays, with its floor.
+func TestSandboxOfALivePodStops(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.make("kubepods/burstable/pod2")
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.stopped(s)
+	if got := floors(p); got != "3145728" {
+		t.Errorf("stopped it counts %q", got)
+	}
+	other, young := another("b", "pod.dirty-min", "3M")
+	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
+	if _, err := n.create(other, young); err == nil {
+		t.Error("another one gets what is its")
+	}
+	next, wrong := another("wrong", "pod.dirty-min", "3M", "dirty-byte", "1M")
+	next.Uid = s.Uid
+	if _, err := n.create(next, wrong); err == nil || floors(p) != "3145728" {
+		t.Errorf("%v, refused it counts %q", err, floors(p))
+	}
+	delete(next.Annotations, "weir.dev/dirty-byte")
+	late := container("late", 0)
+	late.PodSandboxId = next.Id
+	if _, err := n.create(next, late); err != nil || floors(p) != "3145728" {
+		t.Errorf("%v, it counts %q", err, floors(p))
+	}
+	// The first is removed, and the second stops.
+	n.stopped(s)
+	n.stopped(next)
+	if got := floors(p); got != "3145728" {
+		t.Errorf("stopped again it counts %q", got)
 	}
 	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1")); err != nil {
 		t.Fatal(err)

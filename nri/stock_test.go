@@ -66,9 +66,7 @@ func TestStock(t *testing.T) {
 	if !strings.Contains(p.metrics(), "weir_nri_unprotected_pods 0\n") {
 		t.Error(p.metrics())
 	}
-	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
-		t.Error(err)
-	}
+	n.stopped(s)
 	n.soon("the pod is gone", func() bool { return says() == "" })
 }
 

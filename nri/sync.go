@@ -113,12 +113,11 @@ func (p *plugin) looked() {
 // bury forgets pods that have neither a container nor a cgroup any more, and the dead sandboxes of pods
 // that have another one: both have the same cgroup.
 func (p *plugin) bury() {
-	for id, known := range p.live {
+	for _, known := range p.live {
 		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) && !p.superseded(known) {
 			continue
 		}
-		p.budget.Drop(known.sandbox.GetUid(), id, "")
-		delete(p.live, id)
+		p.forgetPod(known)
 		p.rules()
 	}
 }

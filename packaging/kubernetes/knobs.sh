@@ -13,7 +13,10 @@ ok "the pod that started before the module was loaded is protected now" comes_to
 ok "and no longer counts as unprotected" shows "weir_nri_unprotected_pods 0"
 ok "its floors count" shows 'weir_nri_floors_bytes{namespace="db"} 34603008'
 clear_pods
-ok "until it is removed" is "$(get /metrics | grep -c 'weir_nri_floors_bytes{')" 0
+counted() {
+	get /metrics | grep -c 'weir_nri_floors_bytes{'
+}
+ok "until its cgroup is removed" comes_to 0 counted
 
 plugin_stops
 node_policy
