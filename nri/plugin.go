@@ -329,10 +329,9 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	known := p.live[s.GetId()]
 	if !p.config.Anything(describe(s), c.GetName()) {
 		if known.wishes[own] != nil || known.wishes[c.GetId()] != nil { // A default was taken back.
-			p.budget.Note(describe(s), want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()})
 			delete(known.wishes, own)
 			delete(known.wishes, c.GetId())
-			p.rules()
+			p.count(s, c, byFile)
 		}
 		return nil, nil
 	}
@@ -366,14 +365,18 @@ func (p *plugin) refuse(why error) error {
 
 // wish is what a container and its pod ask for, or are to have by default.
 func (p *plugin) wish(s *api.PodSandbox, c *api.Container, limit uint64) (want.Request, error) {
-	d := describe(s)
 	r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId(), Container: c.GetId()}
 	var err error
-	if r.OfPod, err = p.config.ForPod(d, func() (uint64, error) { return p.root.MemoryLimit(pathOf(s)) }); err != nil {
+	if r.OfPod, err = p.wishOfPod(s); err != nil {
 		return r, err
 	}
-	r.OfContainer, err = p.config.ForContainer(d, c.GetName(), func() (uint64, error) { return limit, nil })
+	r.OfContainer, err = p.config.ForContainer(describe(s), c.GetName(), func() (uint64, error) { return limit, nil })
 	return r, err
+}
+
+// wishOfPod is what a pod asks for, or is to have by default, for its own cgroup.
+func (p *plugin) wishOfPod(s *api.PodSandbox) (want.Wanted, error) {
+	return p.config.ForPod(describe(s), func() (uint64, error) { return p.root.MemoryLimit(pathOf(s)) })
 }
 
 func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {

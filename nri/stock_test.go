@@ -222,6 +222,40 @@ func TestStockTakenBack(t *testing.T) {
 	}
 }
 
+// A pod between two containers: the default for its own cgroup goes, whatever else is for its containers.
+func TestStockTakenBackBetweenContainers(t *testing.T) {
+	const set, pod = "{set: {dirty-bytes: 8M}}", "{pod: {dirty-min: 3M}}"
+	for _, c := range []struct {
+		s             *api.PodSandbox
+		before, after string
+	}{
+		{sandbox(), "defaults: [" + set + ", " + pod + "]", "defaults: [" + set + "]"},
+		{sandbox("dirty-bytes", "8M"), "defaults: [" + pod + "]", ""},
+	} {
+		n := newNode(t)
+		file := filepath.Join(n.dir, "pods.toml")
+		n.make("kubepods/burstable/pod1")
+		p, stop := n.plugAs(c.before, file)
+		n.counted(p)
+		one := container("a", 0)
+		if _, err := n.create(c.s, one); err != nil {
+			t.Fatal(err)
+		}
+		n.end(c.s, one)
+		n.containers = nil
+		stop()
+		if !hasRule(t, file, "pod1") {
+			t.Error("it has no rule")
+		}
+		p, stop = n.plugAs(c.after, file)
+		n.counted(p)
+		if got := floors(p); got != "" || hasRule(t, file, "pod1") {
+			t.Errorf("%s: it counts %s", c.after, got)
+		}
+		stop()
+	}
+}
+
 // kubelet makes another sandbox for a pod: the dead one has no rule beside it, nor gets it back.
 func TestStockAnotherSandbox(t *testing.T) {
 	n := newNode(t)

@@ -131,7 +131,7 @@ func (p *plugin) bring() {
 		if len(known.containers) > 0 {
 			continue
 		}
-		if !p.config.Anything(describe(known.sandbox), "") {
+		if w, err := p.wishOfPod(known.sandbox); err == nil && len(w.Values) == 0 {
 			delete(known.wishes, own) // A default was taken back.
 		}
 		p.countPod(known, byFileOrGiven)
