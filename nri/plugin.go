@@ -59,6 +59,8 @@ type pod struct {
 	wishes map[string]want.Values
 	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
 	unprotected map[string]bool
+	// limit is the memory limit that shares of the pod's own are of; 0 if there are none.
+	limit uint64
 	// warned says that the log has it that the module was not there.
 	warned bool
 }
@@ -376,7 +378,11 @@ func (p *plugin) wish(s *api.PodSandbox, c *api.Container, limit uint64) (want.R
 
 // wishOfPod is what a pod asks for, or is to have by default, for its own cgroup.
 func (p *plugin) wishOfPod(s *api.PodSandbox) (want.Wanted, error) {
-	return p.config.ForPod(describe(s), func() (uint64, error) { return p.root.MemoryLimit(pathOf(s)) })
+	return p.config.ForPod(describe(s), func() (uint64, error) {
+		limit, err := p.root.MemoryLimit(pathOf(s))
+		p.live[s.GetId()].limit = limit
+		return limit, err
+	})
 }
 
 func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {

@@ -256,6 +256,24 @@ func TestStockTakenBackBetweenContainers(t *testing.T) {
 	}
 }
 
+// A rule of a pod's own share follows the pod's limit.
+func TestStockPodIsResized(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	n.make("kubepods/burstable/pod1")
+	p, stop := n.plugAs(allowed, file)
+	defer stop()
+	n.counted(p)
+	if _, err := n.create(sandbox("pod.dirty-min", "25%"), container("a", 0)); err != nil || floors(p) != "2097152" {
+		t.Fatal(err, floors(p))
+	}
+	n.write("memory.max", "4194304")
+	p.looked()
+	if text, err := os.ReadFile(file); err != nil || floors(p) != "1048576" || !strings.Contains(string(text), `"memory.dirty_min" = "1048576"`) {
+		t.Errorf("%v, %s count, %s", err, floors(p), text)
+	}
+}
+
 // kubelet makes another sandbox for a pod: the dead one has no rule beside it, nor gets it back.
 func TestStockAnotherSandbox(t *testing.T) {
 	n := newNode(t)

@@ -95,6 +95,9 @@ func (p *plugin) looked() {
 	if p.unwritten {
 		p.rules()
 	}
+	if p.synced && !loaded && (p.stock != "" || p.module != 0) {
+		p.resized()
+	}
 	var lack []alive
 	if p.synced && p.module != 0 {
 		lack = p.alive(func(known *pod, container string) bool { return known.unprotected[container] })
@@ -107,6 +110,30 @@ func (p *plugin) looked() {
 	}
 	for _, a := range lack {
 		p.look(a)
+	}
+}
+
+// resized computes anew the shares of pods whose own memory limit has changed. NRI tells of that of
+// containers alone, and kubelet shrinks a pod after them. The containers' knobs it leaves: their owner may
+// have set others since.
+func (p *plugin) resized() {
+	for _, known := range p.live {
+		if known.limit == 0 {
+			continue
+		}
+		limit, err := p.root.MemoryLimit(pathOf(known.sandbox))
+		if err != nil || limit == known.limit {
+			continue
+		}
+		for _, c := range known.containers { // Any of them: what the pod is to have is the same.
+			_, err := p.decide(known.sandbox, c, limitOf(resources(c)))
+			if err != nil && !errors.Is(err, errUnprotected) {
+				p.log.Warn("not given to what runs", "reason", err)
+			}
+			p.count(known.sandbox, c, byFile)
+			known.limit = limit // Also if it was refused: once is enough.
+			break
+		}
 	}
 }
 

@@ -210,10 +210,7 @@ func TestModuleUnloaded(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
-	var log bytes.Buffer
-	p.mu.Lock()
-	p.log = slog.New(slog.NewTextHandler(&log, nil))
-	p.mu.Unlock()
+	log := logs(p)
 	s := sandbox("dirty-min", "1M")
 	if _, err := n.create(s, container("a", 0)); err != nil {
 		t.Fatal(err)
@@ -297,6 +294,46 @@ func TestModuleReloadedBesideAYoungPod(t *testing.T) {
 			t.Errorf("%s: the young one has %s, %s count", key, got, floors(p))
 		}
 		stop()
+	}
+}
+
+// logs has a plugin write its log to a buffer, to be read while its lock is held.
+func logs(p *plugin) *bytes.Buffer {
+	log := &bytes.Buffer{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = slog.New(slog.NewTextHandler(log, nil))
+	return log
+}
+
+// The pod's own limit changes after its containers', which nobody tells: a share of it follows.
+func TestPodIsResized(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	log := logs(p)
+	s, c := sandbox("pod.dirty-min", "25%", "dirty-bytes", "2M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil || n.file("memory.dirty_min") != "2097152" {
+		t.Fatal(err, n.file("memory.dirty_min"))
+	}
+	n.write("a/memory.dirty_bytes", "max")
+	for _, limit := range []string{"4194304", "68719476736", "max"} { // Of the second it is refused, the third has none.
+		n.write("memory.max", limit)
+		p.looked()
+		p.looked()
+		if got := n.file("memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
+			t.Errorf("of %s it has %s, %s count", limit, got, floors(p))
+		}
+	}
+	if got := n.file("a/memory.dirty_bytes"); got != "max" {
+		t.Errorf("what the owner took back is %s", got)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if strings.Count(log.String(), "not given") != 2 {
+		t.Error(log)
 	}
 }
 
