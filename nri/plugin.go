@@ -119,70 +119,6 @@ func (p *plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	return a, nil, nil
 }
 
-// UpdateContainer evaluates shares anew when a container's memory limit changes.
-func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
-	if err := p.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer p.mu.Unlock()
-	known := p.live[s.GetId()]
-	if known == nil || known.containers[c.GetId()] == nil {
-		return nil, nil // It has ended, or did not begin: then StartContainer sees to it.
-	}
-	c.State = known.containers[c.GetId()].GetState()
-	limit := limitOf(r)
-	stays := r.GetMemory().GetLimit().GetValue() == 0
-	if stays {
-		limit = limitOf(resources(c))
-	}
-	values, err := p.decide(s, c, limit)
-	switch {
-	case err == nil, errors.Is(err, errUnprotected):
-	case stays:
-		return nil, nil // It was refused, started without, and is to get other CPUs, say.
-	default:
-		return nil, p.refuse(err)
-	}
-	resources(c).Memory = &api.LinuxMemory{Limit: api.Int64(int64(limit))}
-	if len(values) == 0 {
-		return nil, nil
-	}
-	// crun writes elsewhere than the plugin has: what it wrote must not stay.
-	for k, was := range known.given[c.GetId()] {
-		value, wished := values[k]
-		now, err := p.root.Get(cgroupOf(c), k)
-		if !wished || err != nil || now != was || value == was {
-			continue
-		}
-		if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
-			return nil, err
-		}
-	}
-	p.give(s, c, values)
-	p.count(s, c, byFileOrGiven) // The update may fail, and what is there stay.
-	return []*api.ContainerUpdate{update(c, values)}, nil
-}
-
-// PostUpdateContainer counts what the OCI runtime has made of an update. It writes all that it was ever
-// told of a container, also what has been taken back since. crun writes a floor below the one that the
-// plugin wrote, if that could not be told in time: one of them goes, when the other is there.
-func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	known := p.live[s.GetId()]
-	if known == nil || known.containers[c.GetId()] == nil {
-		return nil
-	}
-	at, floor := cgroupOf(c), known.given[c.GetId()].Floor()
-	if below, err := p.root.Get(cgroup.Below(at), knob.DirtyMin); err == nil && floor > 0 && below == floor {
-		if err := p.root.Set(at, knob.DirtyMin, knob.DirtyMin.Unset()); err != nil && !gone(err) {
-			p.log.Error("a floor is there twice", "cgroup", at, "error", err)
-		}
-	}
-	p.count(s, c, byFile)
-	return nil
-}
-
 // StartContainer, which comes before the container's first process runs, gives knobs to one whose
 // creation the plugin was not asked about. The runtime asks whoever is connected then, and a plugin
 // that connects meanwhile learns only of containers that are complete.
@@ -441,20 +377,6 @@ func (p *plugin) remember(s *api.PodSandbox, c *api.Container) {
 	}
 }
 
-// succeed forgets the containers that this one comes after. One of the same name is dead, whether or
-// not its end was told: that of one that failed to start is not.
-func (p *plugin) succeed(s *api.PodSandbox, c *api.Container) {
-	known := p.live[s.GetId()]
-	if known == nil {
-		return
-	}
-	for id, other := range known.containers {
-		if id != c.GetId() && other.GetName() == c.GetName() {
-			p.forget(known, id)
-		}
-	}
-}
-
 // unprotected notes that a container is without what its pod wishes for, as there is no module.
 func (p *plugin) unprotected(known *pod, c *api.Container) {
 	if !known.warned {
@@ -465,78 +387,10 @@ func (p *plugin) unprotected(known *pod, c *api.Container) {
 	known.unprotected[c.GetId()] = true
 }
 
-// StopContainer forgets a container: its cgroup is gone, and what it reserved with it. The runtime
-// says so for those that end by themselves, too, and for those that were refused.
-func (p *plugin) StopContainer(_ context.Context, s *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
-	p.drop(s.GetId(), c.GetId())
-	return nil, nil
-}
-
-// RemoveContainer forgets a container that was never started.
-func (p *plugin) RemoveContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
-	p.drop(s.GetId(), c.GetId())
-	return nil
-}
-
-// StopPodSandbox forgets a pod, unless its cgroup has a floor: its next sandbox has the same.
-func (p *plugin) StopPodSandbox(_ context.Context, s *api.PodSandbox) error {
-	p.drop(s.GetId(), "")
-	return nil
-}
-
-// RemovePodSandbox forgets a pod whose end the plugin has missed.
-func (p *plugin) RemovePodSandbox(_ context.Context, s *api.PodSandbox) error {
-	p.drop(s.GetId(), "")
-	return nil
-}
-
-func (p *plugin) drop(sandbox, container string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	known := p.live[sandbox]
-	if known == nil {
-		return
-	}
-	if container != "" {
-		p.forget(known, container)
-	} else {
-		for id := range known.containers {
-			p.forget(known, id)
-		}
-		if p.reserved(known, own, pathOf(known.sandbox), byFile).Floor() == 0 {
-			p.forgetPod(known)
-		}
-		p.bury()
-	}
-	p.rules()
-}
-
-func (p *plugin) forgetPod(known *pod) {
-	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), "")
-	delete(p.live, known.sandbox.GetId())
-}
-
-func (p *plugin) forget(known *pod, container string) {
-	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), container)
-	delete(known.containers, container)
-	delete(known.given, container)
-	delete(known.wishes, container)
-	delete(known.unprotected, container)
-}
-
 // limitOf is a memory limit in bytes, 0 for none.
 func limitOf(r *api.LinuxResources) uint64 {
 	if limit := r.GetMemory().GetLimit().GetValue(); limit > 0 {
 		return uint64(limit)
 	}
 	return 0
-}
-
-func update(c *api.Container, values want.Values) *api.ContainerUpdate {
-	u := &api.ContainerUpdate{}
-	u.SetContainerId(c.GetId())
-	for k, value := range values {
-		u.AddLinuxUnified(k.File, k.Text(value))
-	}
-	return u
 }

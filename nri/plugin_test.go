@@ -180,19 +180,6 @@ func limited(limit int64) *api.LinuxResources {
 	return &api.LinuxResources{Memory: &api.LinuxMemory{Limit: api.Int64(limit)}}
 }
 
-// update asks as containerd does when a container's resources are to change.
-func (n *node) update(s *api.PodSandbox, c *api.Container, r *api.LinuxResources) (*api.UpdateContainerResponse, error) {
-	return n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
-}
-
-// updated says that an update was carried out.
-func (n *node) updated(s *api.PodSandbox, c *api.Container) {
-	n.t.Helper()
-	if err := n.runtime.PostUpdateContainer(context.Background(), &api.StateChangeEvent{Pod: s, Container: c}); err != nil {
-		n.t.Error(err)
-	}
-}
-
 // create asks as containerd does, and does what it is told to. What a container's specification has
 // containerd does not tell again.
 func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, error) {
@@ -350,24 +337,6 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	}
 }
 
-// One that failed to start: no end of it is told, and kubelet tries again.
-func TestSecondAttempt(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	for _, id := range []string{"first", "second"} {
-		c := container(id, 0)
-		c.Name = "one"
-		if _, err := n.create(sandbox("dirty-min", "3M"), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
-		t.Error(p.metrics())
-	}
-}
-
 func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 	n := newNode(t)
 	n.load()
@@ -464,27 +433,6 @@ func TestRunningBesideItsFirstAttempt(t *testing.T) {
 	})
 }
 
-// A resize reaches what the plugin itself has written, which the OCI runtime may not.
-func TestResizeOfWhatWasFilled(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	_, stop := n.plug(allowed)
-	defer stop()
-	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
-	if err := n.start(s, c); err != nil {
-		t.Fatal(err)
-	}
-	if got := n.file("a/memory.dirty_bytes"); got != "2097152" {
-		t.Fatal(got)
-	}
-	if _, err := n.update(s, c, limited(8<<20)); err != nil {
-		t.Fatal(err)
-	}
-	if got := n.file("a/memory.dirty_bytes"); got != "4194304" {
-		t.Error(got)
-	}
-}
-
 // A floor that its pod does not wish for any more stays, and counts, until the pod ends.
 func TestFloorNotWishedForAnyMore(t *testing.T) {
 	n := newNode(t)
@@ -498,32 +446,6 @@ func TestFloorNotWishedForAnyMore(t *testing.T) {
 	n.soon("both count", func() bool { return floors(p) == "1114112" })
 	if _, err := n.update(n.pods[0], n.containers[0], &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil || floors(p) != "1114112" {
 		t.Error(err, floors(p))
-	}
-}
-
-// The module was loaded anew, and an update brings back a floor that was taken back: it is what the OCI
-// runtime was told once.
-func TestUpdateBringsBackAFloor(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{container("a", 0)}
-	s, c := n.pods[0], n.containers[0]
-	p, stop := n.plug("defaults: [{namespaces: [db], set: {dirty-bytes: 8M}}]")
-	defer stop()
-	n.counted(p)
-	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil || floors(p) != "" {
-		t.Error(err, floors(p))
-	}
-	n.write("a/memory.dirty_min", "1048576")
-	n.updated(s, c)
-	if got := floors(p); got != "1048576" {
-		t.Errorf("it counts %q", got)
-	}
-	// One that has ended meanwhile does not.
-	n.end(s, c)
-	n.updated(s, c)
-	if got := floors(p); got != "" {
-		t.Errorf("it counts %q when it has ended", got)
 	}
 }
 
@@ -574,40 +496,6 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// A limit that is taken away is none; one that is not named stays.
-func TestLimitTakenAway(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	_, stop := n.plug(allowed)
-	defer stop()
-	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.update(s, c, limited(0)); err != nil {
-		t.Error(err)
-	}
-	if _, err := n.update(s, c, limited(-1)); err == nil || !strings.Contains(err.Error(), "50% of the memory limit, and there is none") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// end says that a container has ended.
-func (n *node) end(s *api.PodSandbox, c *api.Container) {
-	n.t.Helper()
-	if _, err := n.runtime.StopContainer(context.Background(), &api.StopContainerRequest{Pod: s, Container: c}); err != nil {
-		n.t.Error(err)
-	}
-}
-
-// stopped says that a sandbox has ended.
-func (n *node) stopped(s *api.PodSandbox) {
-	n.t.Helper()
-	if err := n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_STOP_POD_SANDBOX, Pod: s}); err != nil {
-		n.t.Error(err)
-	}
-}
-
 // metric is the value of a line of the metrics; "" if there is none.
 func metric(p *plugin, name string) string {
 	_, after, _ := strings.Cut(p.metrics(), "\n"+name+" ")
@@ -620,90 +508,6 @@ func floors(p *plugin) string { return metric(p, `weir_nri_floors_bytes{namespac
 
 // unprotected is how many pods lack something.
 func unprotected(p *plugin) string { return metric(p, "weir_nri_unprotected_pods") }
-
-// A runtime that was restarted does not tell the end of a pod that it had before.
-func TestPodGoneUntold(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	s, c := sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
-	n.end(s, c)
-	if got := floors(p); got != "65536" {
-		t.Errorf("its own floor is there: %s", got)
-	}
-	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1")); err != nil {
-		t.Fatal(err)
-	}
-	n.soon("nothing is reserved", func() bool { return floors(p) == "" })
-}
-
-// A sandbox ends, and kubelet makes another one for the pod: its cgroup stays, with its floor.
-func TestSandboxOfALivePodStops(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	n.make("kubepods/burstable/pod2")
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
-	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
-	n.stopped(s)
-	if got := floors(p); got != "3145728" {
-		t.Errorf("stopped it counts %q", got)
-	}
-	other, young := another("b", "pod.dirty-min", "3M")
-	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
-	if _, err := n.create(other, young); err == nil {
-		t.Error("another one gets what is its")
-	}
-	next, wrong := another("wrong", "pod.dirty-min", "3M", "dirty-byte", "1M")
-	next.Uid = s.Uid
-	if _, err := n.create(next, wrong); err == nil || floors(p) != "3145728" {
-		t.Errorf("%v, refused it counts %q", err, floors(p))
-	}
-	delete(next.Annotations, "weir.dev/dirty-byte")
-	late := container("late", 0)
-	late.PodSandboxId = next.Id
-	if _, err := n.create(next, late); err != nil || floors(p) != "3145728" {
-		t.Errorf("%v, it counts %q", err, floors(p))
-	}
-	// The first is removed, and the second stops.
-	n.stopped(s)
-	n.stopped(next)
-	if got := floors(p); got != "3145728" {
-		t.Errorf("stopped again it counts %q", got)
-	}
-	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1")); err != nil {
-		t.Fatal(err)
-	}
-	n.soon("nothing is reserved", func() bool { return floors(p) == "" })
-}
-
-// What runs without a knob that was refused gets other CPUs all the same, and no other limit.
-func TestUpdateOfWhatWasRefused(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	s, c := sandbox("dirty-min", "8M"), container("a", 4<<20)
-	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
-	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
-		t.Error(err)
-	}
-	if got := metric(p, "weir_nri_refused_total"); got != "0" {
-		t.Errorf("%s are refused, and nothing was", got)
-	}
-	if _, err := n.update(s, c, limited(8<<20)); err == nil || metric(p, "weir_nri_refused_total") != "1" {
-		t.Error("it is said nowhere that the wish is refused")
-	}
-}
 
 // The agent has set one knob before the start; another was given, and the answer was lost.
 func TestStartBesideAKnobOfTheAgents(t *testing.T) {
@@ -747,37 +551,6 @@ func TestStartOfWhatCrunWasTold(t *testing.T) {
 	defer stop()
 	if err := n.start(s, c); err != nil || floors(p) != "3145728" {
 		t.Error(err, floors(p))
-	}
-}
-
-// crun writes below what the plugin has filled: the floor is there once, and counts as what is there.
-func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
-	scope, write := n.crun(s, c)
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
-	if err := n.start(s, c); err != nil || n.file(scope+"/memory.dirty_min") != "2097152" {
-		t.Fatal(err, n.file(scope+"/memory.dirty_min"))
-	}
-	for _, limit := range []int64{0, 8 << 20, 2 << 20} { // 0 leaves it as it is.
-		before := floors(p)
-		r, err := n.update(s, c, limited(limit))
-		if err != nil || len(r.GetUpdate()) != 1 {
-			t.Fatalf("%v, %v", r, err)
-		}
-		floor := r.GetUpdate()[0].GetLinux().GetResources().GetUnified()["memory.dirty_min"]
-		// It may fail, and crun write nothing: then there is what was before, or what the plugin wrote.
-		if got := floors(p); got != max(floor, before) {
-			t.Errorf("%d: %s count, of %s and %s", limit, got, before, floor)
-		}
-		write(floor)
-		n.updated(s, c)
-		if has := n.file(scope + "/memory.dirty_min"); has != "0" || floors(p) != floor {
-			t.Errorf("%d: the scope has %s, beside %s below; %s count", limit, has, floor, floors(p))
-		}
 	}
 }
 

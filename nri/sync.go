@@ -137,18 +137,6 @@ func (p *plugin) resized() {
 	}
 }
 
-// bury forgets pods that have neither a container nor a cgroup any more, and the dead sandboxes of pods
-// that have another one: both have the same cgroup.
-func (p *plugin) bury() {
-	for _, known := range p.live {
-		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) && !p.superseded(known) {
-			continue
-		}
-		p.forgetPod(known)
-		p.rules()
-	}
-}
-
 // bring sees to it that every live container has its knobs. Between two of them the runtime gets its
 // answers.
 func (p *plugin) bring() {
@@ -263,16 +251,6 @@ func (p *plugin) reserved(known *pod, key, at string, which func(file, given uin
 	}
 	given := known.given[key].Floor()
 	return want.Values{knob.DirtyMin: which(p.root.Floor(at, given), given)}
-}
-
-// superseded says whether another sandbox of the same pod has containers.
-func (p *plugin) superseded(known *pod) bool {
-	for _, other := range p.live {
-		if len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
-			return true
-		}
-	}
-	return false
 }
 
 // inherit takes over what was known of a container before, or as `own` of the pod; and the rule that

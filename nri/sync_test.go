@@ -306,53 +306,6 @@ func logs(p *plugin) *bytes.Buffer {
 	return log
 }
 
-// The pod's own limit changes after its containers', which nobody tells: a share of it follows.
-func TestPodIsResized(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
-	log := logs(p)
-	s, c := sandbox("pod.dirty-min", "25%", "dirty-bytes", "2M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil || n.file("memory.dirty_min") != "2097152" {
-		t.Fatal(err, n.file("memory.dirty_min"))
-	}
-	n.write("a/memory.dirty_bytes", "max")
-	for _, limit := range []string{"4194304", "68719476736", "max"} { // Of the second it is refused, the third has none.
-		n.write("memory.max", limit)
-		p.looked()
-		p.looked()
-		if got := n.file("memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
-			t.Errorf("of %s it has %s, %s count", limit, got, floors(p))
-		}
-	}
-	if got := n.file("a/memory.dirty_bytes"); got != "max" {
-		t.Errorf("what the owner took back is %s", got)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if strings.Count(log.String(), "not given") != 2 {
-		t.Error(log)
-	}
-}
-
-// A resize that was under way when its container ended.
-func TestUpdateOfWhatHasEnded(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
-	n.end(s, c)
-	if _, err := n.update(s, c, limited(8<<20)); err != nil || floors(p) != "" {
-		t.Error(err, floors(p))
-	}
-}
-
 // Cgroups come and go, and it is the same module: what the owner took back stays so.
 func TestAnotherCgroupIsNoOtherModule(t *testing.T) {
 	n := newNode(t)

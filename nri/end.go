@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// succeed forgets the containers that this one comes after. One of the same name is dead, whether or
+// not its end was told: that of one that failed to start is not.
+func (p *plugin) succeed(s *api.PodSandbox, c *api.Container) {
+	known := p.live[s.GetId()]
+	if known == nil {
+		return
+	}
+	for id, other := range known.containers {
+		if id != c.GetId() && other.GetName() == c.GetName() {
+			p.forget(known, id)
+		}
+	}
+}
+
+// StopContainer forgets a container: its cgroup is gone, and what it reserved with it. The runtime
+// says so for those that end by themselves, too, and for those that were refused.
+func (p *plugin) StopContainer(_ context.Context, s *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+	p.drop(s.GetId(), c.GetId())
+	return nil, nil
+}
+
+// RemoveContainer forgets a container that was never started.
+func (p *plugin) RemoveContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
+	p.drop(s.GetId(), c.GetId())
+	return nil
+}
+
+// StopPodSandbox forgets a pod, unless its cgroup has a floor: its next sandbox has the same.
+func (p *plugin) StopPodSandbox(_ context.Context, s *api.PodSandbox) error {
+	p.drop(s.GetId(), "")
+	return nil
+}
+
+// RemovePodSandbox forgets a pod whose end the plugin has missed.
+func (p *plugin) RemovePodSandbox(_ context.Context, s *api.PodSandbox) error {
+	p.drop(s.GetId(), "")
+	return nil
+}
+
+func (p *plugin) drop(sandbox, container string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.live[sandbox]
+	if known == nil {
+		return
+	}
+	if container != "" {
+		p.forget(known, container)
+	} else {
+		for id := range known.containers {
+			p.forget(known, id)
+		}
+		if p.reserved(known, own, pathOf(known.sandbox), byFile).Floor() == 0 {
+			p.forgetPod(known)
+		}
+		p.bury()
+	}
+	p.rules()
+}
+
+func (p *plugin) forgetPod(known *pod) {
+	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), "")
+	delete(p.live, known.sandbox.GetId())
+}
+
+func (p *plugin) forget(known *pod, container string) {
+	p.budget.Drop(known.sandbox.GetUid(), known.sandbox.GetId(), container)
+	delete(known.containers, container)
+	delete(known.given, container)
+	delete(known.wishes, container)
+	delete(known.unprotected, container)
+}
+
+// bury forgets pods that have neither a container nor a cgroup any more, and the dead sandboxes of pods
+// that have another one: both have the same cgroup.
+func (p *plugin) bury() {
+	for _, known := range p.live {
+		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) && !p.superseded(known) {
+			continue
+		}
+		p.forgetPod(known)
+		p.rules()
+	}
+}
+
+// superseded says whether another sandbox of the same pod has containers.
+func (p *plugin) superseded(known *pod) bool {
+	for _, other := range p.live {
+		if len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
+			return true
+		}
+	}
+	return false
+}

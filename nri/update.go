@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"weir.dev/nri/cgroup"
+	"weir.dev/nri/knob"
+	"weir.dev/nri/want"
+)
+
+// UpdateContainer evaluates shares anew when a container's memory limit changes.
+func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	if err := p.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	known := p.live[s.GetId()]
+	if known == nil || known.containers[c.GetId()] == nil {
+		return nil, nil // It has ended, or did not begin: then StartContainer sees to it.
+	}
+	c.State = known.containers[c.GetId()].GetState()
+	limit := limitOf(r)
+	stays := r.GetMemory().GetLimit().GetValue() == 0
+	if stays {
+		limit = limitOf(resources(c))
+	}
+	values, err := p.decide(s, c, limit)
+	switch {
+	case err == nil, errors.Is(err, errUnprotected):
+	case stays:
+		return nil, nil // It was refused, started without, and is to get other CPUs, say.
+	default:
+		return nil, p.refuse(err)
+	}
+	resources(c).Memory = &api.LinuxMemory{Limit: api.Int64(int64(limit))}
+	if len(values) == 0 {
+		return nil, nil
+	}
+	// crun writes elsewhere than the plugin has: what it wrote must not stay.
+	for k, was := range known.given[c.GetId()] {
+		value, wished := values[k]
+		now, err := p.root.Get(cgroupOf(c), k)
+		if !wished || err != nil || now != was || value == was {
+			continue
+		}
+		if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
+			return nil, err
+		}
+	}
+	p.give(s, c, values)
+	p.count(s, c, byFileOrGiven) // The update may fail, and what is there stay.
+	return []*api.ContainerUpdate{update(c, values)}, nil
+}
+
+// PostUpdateContainer counts what the OCI runtime has made of an update. It writes all that it was ever
+// told of a container, also what has been taken back since. crun writes a floor below the one that the
+// plugin wrote, if that could not be told in time: one of them goes, when the other is there.
+func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *api.Container) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.live[s.GetId()]
+	if known == nil || known.containers[c.GetId()] == nil {
+		return nil
+	}
+	at, floor := cgroupOf(c), known.given[c.GetId()].Floor()
+	if below, err := p.root.Get(cgroup.Below(at), knob.DirtyMin); err == nil && floor > 0 && below == floor {
+		if err := p.root.Set(at, knob.DirtyMin, knob.DirtyMin.Unset()); err != nil && !gone(err) {
+			p.log.Error("a floor is there twice", "cgroup", at, "error", err)
+		}
+	}
+	p.count(s, c, byFile)
+	return nil
+}
+
+func update(c *api.Container, values want.Values) *api.ContainerUpdate {
+	u := &api.ContainerUpdate{}
+	u.SetContainerId(c.GetId())
+	for k, value := range values {
+		u.AddLinuxUnified(k.File, k.Text(value))
+	}
+	return u
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// update asks as containerd does when a container's resources are to change.
+func (n *node) update(s *api.PodSandbox, c *api.Container, r *api.LinuxResources) (*api.UpdateContainerResponse, error) {
+	return n.runtime.UpdateContainer(context.Background(), &api.UpdateContainerRequest{Pod: s, Container: c, LinuxResources: r})
+}
+
+// updated says that an update was carried out.
+func (n *node) updated(s *api.PodSandbox, c *api.Container) {
+	n.t.Helper()
+	if err := n.runtime.PostUpdateContainer(context.Background(), &api.StateChangeEvent{Pod: s, Container: c}); err != nil {
+		n.t.Error(err)
+	}
+}
+
+// A resize reaches what the plugin itself has written, which the OCI runtime may not.
+func TestResizeOfWhatWasFilled(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	_, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
+	if err := n.start(s, c); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.file("a/memory.dirty_bytes"); got != "2097152" {
+		t.Fatal(got)
+	}
+	if _, err := n.update(s, c, limited(8<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.file("a/memory.dirty_bytes"); got != "4194304" {
+		t.Error(got)
+	}
+}
+
+// The module was loaded anew, and an update brings back a floor that was taken back: it is what the OCI
+// runtime was told once.
+func TestUpdateBringsBackAFloor(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.pods, n.containers = []*api.PodSandbox{sandbox()}, []*api.Container{container("a", 0)}
+	s, c := n.pods[0], n.containers[0]
+	p, stop := n.plug("defaults: [{namespaces: [db], set: {dirty-bytes: 8M}}]")
+	defer stop()
+	n.counted(p)
+	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil || floors(p) != "" {
+		t.Error(err, floors(p))
+	}
+	n.write("a/memory.dirty_min", "1048576")
+	n.updated(s, c)
+	if got := floors(p); got != "1048576" {
+		t.Errorf("it counts %q", got)
+	}
+	// One that has ended meanwhile does not.
+	n.end(s, c)
+	n.updated(s, c)
+	if got := floors(p); got != "" {
+		t.Errorf("it counts %q when it has ended", got)
+	}
+}
+
+// A limit that is taken away is none; one that is not named stays.
+func TestLimitTakenAway(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	_, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.update(s, c, limited(0)); err != nil {
+		t.Error(err)
+	}
+	if _, err := n.update(s, c, limited(-1)); err == nil || !strings.Contains(err.Error(), "50% of the memory limit, and there is none") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What runs without a knob that was refused gets other CPUs all the same, and no other limit.
+func TestUpdateOfWhatWasRefused(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-min", "8M"), container("a", 4<<20)
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
+		t.Error(err)
+	}
+	if got := metric(p, "weir_nri_refused_total"); got != "0" {
+		t.Errorf("%s are refused, and nothing was", got)
+	}
+	if _, err := n.update(s, c, limited(8<<20)); err == nil || metric(p, "weir_nri_refused_total") != "1" {
+		t.Error("it is said nowhere that the wish is refused")
+	}
+}
+
+// crun writes below what the plugin has filled: the floor is there once, and counts as what is there.
+func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
+	scope, write := n.crun(s, c)
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	if err := n.start(s, c); err != nil || n.file(scope+"/memory.dirty_min") != "2097152" {
+		t.Fatal(err, n.file(scope+"/memory.dirty_min"))
+	}
+	for _, limit := range []int64{0, 8 << 20, 2 << 20} { // 0 leaves it as it is.
+		before := floors(p)
+		r, err := n.update(s, c, limited(limit))
+		if err != nil || len(r.GetUpdate()) != 1 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		floor := r.GetUpdate()[0].GetLinux().GetResources().GetUnified()["memory.dirty_min"]
+		// It may fail, and crun write nothing: then there is what was before, or what the plugin wrote.
+		if got := floors(p); got != max(floor, before) {
+			t.Errorf("%d: %s count, of %s and %s", limit, got, before, floor)
+		}
+		write(floor)
+		n.updated(s, c)
+		if has := n.file(scope + "/memory.dirty_min"); has != "0" || floors(p) != floor {
+			t.Errorf("%d: the scope has %s, beside %s below; %s count", limit, has, floor, floors(p))
+		}
+	}
+}
+
+// The pod's own limit changes after its containers', which nobody tells: a share of it follows.
+func TestPodIsResized(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	log := logs(p)
+	s, c := sandbox("pod.dirty-min", "25%", "dirty-bytes", "2M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil || n.file("memory.dirty_min") != "2097152" {
+		t.Fatal(err, n.file("memory.dirty_min"))
+	}
+	n.write("a/memory.dirty_bytes", "max")
+	for _, limit := range []string{"4194304", "68719476736", "max"} { // Of the second it is refused, the third has none.
+		n.write("memory.max", limit)
+		p.looked()
+		p.looked()
+		if got := n.file("memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
+			t.Errorf("of %s it has %s, %s count", limit, got, floors(p))
+		}
+	}
+	if got := n.file("a/memory.dirty_bytes"); got != "max" {
+		t.Errorf("what the owner took back is %s", got)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if strings.Count(log.String(), "not given") != 2 {
+		t.Error(log)
+	}
+}
+
+// A resize that was under way when its container ended.
+func TestUpdateOfWhatHasEnded(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.end(s, c)
+	if _, err := n.update(s, c, limited(8<<20)); err != nil || floors(p) != "" {
+		t.Error(err, floors(p))
+	}
+}
