@@ -157,13 +157,21 @@ devices() {
 	esac
 }
 
+# The module is there for as long as it takes to unload, beside such a tenant minutes of a slow
+# kernel: what is not there is not attacked.
+rest=0
+[ "$how" != steady ] || rest=$((seconds / 2))
 # slowest removal, in seconds
 reload() {
-	sleep $((2 + $(number 6)))
+	for _ in $(seq $((2 + $(number 6) + rest))); do
+		[ -e /tmp/going ] || return 0
+		sleep 1
+	done
 	is "$(read_knobs)" "$(knobs)" || touch /tmp/changed
 	started=$(date +%s)
 	rmmod weir || { touch /tmp/stuck; return 1; }
 	took=$(($(date +%s) - started))
+	rest=$took
 	[ $took -le "$(cat /tmp/slowest)" ] || echo $took >/tmp/slowest
 	load
 }
