@@ -4,7 +4,8 @@
 #
 # Each run is a new cgroup that writes 3/2 of its memory.max to a disk that answers after so many seconds, and syncs it:
 # first without the module, then under the agent's rule.  Limits, latencies and filesystems are lists; each combination is a
-# line `# of ...`.  Stock has to kill somewhere: a disk without latency shows what the rule costs where it does not.
+# line `# of ...`.  Stock has to kill somewhere: a disk without latency shows what the rule costs where it does not, as does
+# `-` in the place of a latency: the disk "d" of the guest, which has a bandwidth instead.
 . /tap.sh
 runs=${1:-3}
 limits=${2:-32}
@@ -13,6 +14,10 @@ filesystems=${4:-ext4}
 
 # slow FILESYSTEM SECONDS: at /mnt/slow, in memory
 slow() {
+	if [ "$2" = - ]; then
+		mount --bind /mnt/d /mnt/slow
+		return
+	fi
 	case $1 in
 	xfs) mkfs.xfs -q -f -K /dev/ram0 ;;
 	*) "mkfs.$1" -q -F -E nodiscard /dev/ram0 ;;
@@ -24,7 +29,7 @@ slow() {
 	mount -t "$1" /dev/mapper/slow /mnt/slow
 }
 fast_again() {
-	umount /mnt/slow && dmsetup remove slow
+	umount /mnt/slow && { ! dmsetup info slow >/dev/null 2>&1 || dmsetup remove slow; }
 }
 milliseconds() {
 	awk '{ printf "%d", $1 * 1000 }' /proc/uptime
