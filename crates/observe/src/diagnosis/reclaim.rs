@@ -154,6 +154,15 @@ impl Split {
         most.map(|(part, _)| *part)
     }
 
+    /// Whether less than a hundredth of the pages that the host's reclaim scanned was freed.
+    fn frees_nothing(&self) -> bool {
+        self.pages.is_some_and(|pages| {
+            let scanned = pages.scanned_direct.saturating_add(pages.scanned_kswapd);
+            let freed = pages.stolen_direct.saturating_add(pages.stolen_kswapd);
+            freed < scanned / 100
+        })
+    }
+
     /// How much of the time it was for a limit of the stalled's own.
     fn for_limit(&self, group: &Group) -> f64 {
         let spans = group.stalls.iter().filter_map(|stall| match &stall.kind {
@@ -176,12 +185,15 @@ impl Split {
     /// The host's reclaim in a sentence.
     fn of_host(&self) -> Option<String> {
         let pages = self.pages?;
-        let slept: f64 = self.kswapd_seconds.values().sum();
-        Some(format!(
-            "tasks that allocate scanned {} pages and freed {}, kswapd scanned {} and freed {}, and slept {slept:.2} s in \
-             reclaim",
+        let mut said = format!(
+            "tasks that allocate scanned {} pages and freed {}, kswapd scanned {} and freed {}",
             pages.scanned_direct, pages.stolen_direct, pages.scanned_kswapd, pages.stolen_kswapd
-        ))
+        );
+        if !self.kswapd_seconds.is_empty() {
+            let slept: f64 = self.kswapd_seconds.values().sum();
+            said += &format!(", and slept {slept:.2} s in reclaim");
+        }
+        Some(said)
     }
 }
 
@@ -223,6 +235,10 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
 fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
     verdict.limit.extend(split.of_host());
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
+    let dirty = is_dirty(split).then(|| dirty(seen)).flatten();
+    if dirty.is_none() && split.frees_nothing() {
+        return in_vain(seen, verdict);
+    }
     let most = split.taken.first().filter(|most| most.bytes > 0);
     verdict.culprit = most.map(|most| most.cgroup.clone());
     verdict.because = match most {
@@ -243,8 +259,18 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
     let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
     let high = culprit.and_then(|culprit| high(seen, &culprit.cgroup));
     let low = low(seen, group).filter(|_| split.most() == Some(Part::SwapIn));
-    let dirty = is_dirty(split).then(|| dirty(seen)).flatten();
     verdict.remedies = [dirty, high, low].into_iter().flatten().collect();
+}
+
+/// Nothing can be reclaimed: then it matters who has memory, not who takes the little that is freed.
+fn in_vain(seen: &Observation, verdict: &mut Verdict) {
+    verdict.because =
+        "its tasks reclaim memory for the host, and next to nothing can be reclaimed".into();
+    verdict.next += "; only more memory or swap changes that, or smaller working sets";
+    if let Some(most) = holders::by_cgroup(seen, |cgroup| cgroup.current).first() {
+        verdict.because += &format!(": {} has {}", most.cgroup, size(most.bytes));
+        verdict.culprit = Some(most.cgroup.clone());
+    }
 }
 
 /// Whether the pages that reclaim meets are dirty file pages: then their writer is to hold fewer.

@@ -161,6 +161,24 @@ fn what_reclaim_went_to_and_for_whom() {
     let verdict = victim(&alone);
     assert_eq!(verdict.culprit.as_deref(), Some("/victim"));
     assert!(verdict.remedies.is_empty() && verdict.next.contains("only more memory"));
+
+    // Next to nothing can be reclaimed: who has the memory, not who took the little that was freed.
+    alone.vmscan = Some(Vmscan {
+        scanned_direct: 9000,
+        scanned_kswapd: 1000,
+        stolen_kswapd: 99,
+        ..Vmscan::default()
+    });
+    let verdict = victim(&alone);
+    assert_eq!(verdict.culprit.as_deref(), Some("/noisy"));
+    assert!(
+        verdict.because.ends_with("/noisy has 600.0 MiB"),
+        "{}",
+        verdict.because
+    );
+    assert!(verdict.remedies.is_empty() && verdict.next.contains("only more memory"));
+    alone.vmscan.as_mut().expect("above").stolen_kswapd += 1;
+    assert_eq!(victim(&alone).culprit.as_deref(), Some("/victim"));
 }
 
 #[test]

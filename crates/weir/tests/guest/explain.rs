@@ -7,6 +7,9 @@ use crate::common;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
+/// What tests that have stalls explained share, and where it is in the guest.
+const VERDICT: &str = "crates/weir/tests/guest/verdict.sh:/verdict.sh";
+
 fn passes(kernel: &str, script: &str, options: &[&str], stalls: &[&str]) {
     let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
     let script = format!("{ROOT}/crates/weir/tests/guest/{script}");
@@ -54,12 +57,15 @@ const STALLS: &[&str] = &["host", "cgroup", "ancestor", "iomax", "fsync", "reads
 
 fn staged(kernel: &str, module: bool, seconds: u32, stalls: &[&str], machine: &[&str]) {
     let stacks = format!("{ROOT}/kmod/tests/stacks.sh:/stacks.sh");
+    let verdict = format!("{ROOT}/{VERDICT}");
     let seconds = format!("SECONDS_EACH={seconds}");
     let mut options = vec![
         "--disk",
         "e=1G,ext4,4M/s",
         "--file",
         &stacks,
+        "--file",
+        &verdict,
         "--env",
         &seconds,
     ];
@@ -135,6 +141,49 @@ all_stalls! {
     all_stalls_on_6_12_with_the_module: "debian:6.12", true;
     all_stalls_on_6_1: "debian:6.1", false;
     all_stalls_on_6_1_with_the_module: "debian:6.1", true;
+}
+
+/// Every lack of memory that can be staged, with MGLRU and without it, where the kernel has it.
+fn short_of_memory(kernel: &str, mglru: bool, stalls: &[&str]) {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let verdict = format!("{ROOT}/{VERDICT}");
+    let script = format!("{ROOT}/crates/weir/tests/guest/reclaim-stalls.sh");
+    let mut args = vec!["--kernel", kernel, "--no-module", "--memory", "640M"];
+    args.extend([
+        "--disk",
+        "d=512M,ext4,8M/s",
+        "--disk",
+        "swap=768M,swap,64M/s",
+    ]);
+    args.extend(["--file", &tap, "--file", &verdict, "--timeout", "60m"]);
+    args.extend(["--env", if mglru { "LRU=y" } else { "LRU=n" }]);
+    args.extend(["--env", "SECONDS_EACH=6"]);
+    args.extend(COUNTED);
+    args.push(&script);
+    args.extend_from_slice(stalls);
+    common::passes(&args);
+}
+
+/// One light task beside three that take all memory, and two that are held by limits of their own.
+const SHORT: &[&str] = &["swap", "limit", "over_high"];
+
+macro_rules! short_of_memory {
+    ($($name:ident: $kernel:literal, $mglru:literal;)*) => {
+        $(
+            #[test]
+            #[ignore = "three minutes: make stalls"]
+            fn $name() {
+                short_of_memory($kernel, $mglru, SHORT);
+            }
+        )*
+    };
+}
+
+short_of_memory! {
+    short_of_memory_on_6_12: "debian:6.12", true;
+    short_of_memory_on_6_12_without_mglru: "debian:6.12", false;
+    short_of_memory_on_6_1: "debian:6.1", false;
+    short_of_memory_on_7_3: "debian:7.3", true;
 }
 
 /// `weir agent` tells who owes whom of stalls whose culprits are known.

@@ -3,9 +3,9 @@
 # explain prints, and looks again.  STALLs are the functions stage_* below.
 # Wants disks "d" of 1M/s and "e" of 4M/s, both ext4, and MODULE=y to load weir.ko.
 . /tap.sh
+. /verdict.sh
 cd /sys/fs/cgroup || exit 1
 [ "$MODULE" != y ] || insmod /weir.ko || exit 1
-seconds=${SECONDS_EACH:-8}
 
 # writes CGROUP FILE OPTION...: fio in the background, until its cgroup is killed
 writes() {
@@ -15,28 +15,6 @@ writes() {
 	shift 2
 	in_cgroup "$group" fio --name=job --filename="$file" --rw=write --bs=4k --size=512M \
 		--fallocate=none --time_based --runtime=300 "$@" >"/tmp/$(basename "$group").out" 2>&1 &
-}
-
-# explain: into /tmp/verdict, and what is compared of it
-explain() {
-	weir explain "$victim" --for "${seconds}s" --json >/tmp/verdict
-	echo "explain ended with $?" >>/tmp/verdict
-	sed -n 's/^ *"command": "\(.*\)",$/\1/p' /tmp/verdict | head -n 1 >/tmp/command
-	throttled=$(sed -n '/"seconds_by_kind"/,/}/s/^ *"throttle": \([0-9.]*\).*/\1/p' /tmp/verdict | head -n 1)
-}
-
-# first KEY: its first value in the verdict
-first() {
-	sed -n "s/^ *\"$1\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" /tmp/verdict | head -n 1
-}
-
-# explained STALL CAUSE CULPRIT KNOB
-explained() {
-	explain
-	sed 's/^/# /' /tmp/verdict
-	ok "$1: the cause is $2" is "$(first cause)" "$2"
-	[ -z "$3" ] || ok "$1: the culprit is $3" is "$(first culprit)" "$3"
-	[ -z "$4" ] || ok "$1: the knob is $4" is "$(first knob)" "$4"
 }
 
 # top_shows CAUSE CULPRIT: of the victim, in one of two looks
@@ -78,7 +56,7 @@ until_held() {
 # cured STALL SECONDS: some time after the printed command is typed a writer that begins then, and
 # has nothing to catch up with, meets less than a tenth of the stall
 cured() {
-	before=$throttled
+	before=$(lost throttle)
 	command=$(cat /tmp/command)
 	echo "# $command"
 	ok "$1: the command is taken" sh -c "$command"
@@ -88,10 +66,11 @@ cured() {
 	writes $again
 	sleep 1
 	explain
-	echo "# throttled $before s before, ${throttled:-0} s after"
+	after=$(lost throttle)
+	echo "# throttled $before s before, $after s after"
 	sed 's/^/# after: /' /tmp/verdict
 	ok "$1: the command removes the stall" \
-		awk -v before="$before" -v after="${throttled:-0}" 'BEGIN { exit !(after * 10 < before) }'
+		awk -v before="$before" -v after="$after" 'BEGIN { exit !(after * 10 < before) }'
 }
 
 begin() {

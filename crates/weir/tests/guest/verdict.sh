@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Sourced by tests that have stalls explained: what weir says of $victim, a cgroup, in SECONDS_EACH.
+seconds=${SECONDS_EACH:-8}
+
+# explain: into /tmp/verdict, and the command that it prints first into /tmp/command
+explain() {
+	weir explain "$victim" --for "${seconds}s" --json >/tmp/verdict
+	echo "explain ended with $?" >>/tmp/verdict
+	sed -n 's/^ *"command": "\(.*\)",$/\1/p' /tmp/verdict | head -n 1 >/tmp/command
+}
+
+# lost KIND: seconds, 0 if none
+lost() {
+	sed -n '/"seconds_by_kind"/,/}/p' /tmp/verdict |
+		awk -v kind="\"$1\":" '$1 == kind { all = $2 } END { print all + 0 }'
+}
+
+# first KEY: its first value in the verdict
+first() {
+	sed -n "s/^ *\"$1\": \"\\{0,1\\}\\([^\",]*\\).*/\\1/p" /tmp/verdict | head -n 1
+}
+
+# explained STALL CAUSE CULPRIT KNOB
+explained() {
+	explain
+	sed 's/^/# /' /tmp/verdict
+	ok "$1: the cause is $2" is "$(first cause)" "$2"
+	[ -z "$3" ] || ok "$1: the culprit is $3" is "$(first culprit)" "$3"
+	[ -z "$4" ] || ok "$1: the knob is $4" is "$(first knob)" "$4"
+}
