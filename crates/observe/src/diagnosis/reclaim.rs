@@ -235,8 +235,10 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
 fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
     verdict.limit.extend(split.of_host());
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
-    let dirty = is_dirty(split).then(|| dirty(seen)).flatten();
-    if dirty.is_none() && split.frees_nothing() {
+    if is_dirty(split) && meets_dirty(seen, verdict) {
+        return;
+    }
+    if split.frees_nothing() {
         return in_vain(seen, verdict);
     }
     let most = split.taken.first().filter(|most| most.bytes > 0);
@@ -259,7 +261,27 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
     let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
     let high = culprit.and_then(|culprit| high(seen, &culprit.cgroup));
     let low = low(seen, group).filter(|_| split.most() == Some(Part::SwapIn));
-    verdict.remedies = [dirty, high, low].into_iter().flatten().collect();
+    verdict.remedies = [high, low].into_iter().flatten().collect();
+}
+
+/// Reclaim meets dirty pages: whoever holds most of them is to hold fewer, whoever takes memory.
+/// False if it is not known who does, or how.
+fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
+    let holder = holders::holders(seen).into_iter().next();
+    let bound = holder
+        .as_ref()
+        .and_then(|most| remedy::bound(seen, &most.cgroup));
+    let (Some(most), Some(bound)) = (holder, bound) else {
+        return false;
+    };
+    verdict.because = format!(
+        "its tasks reclaim memory for the host and meet dirty pages, most of them {}'s: {}",
+        most.cgroup,
+        size(most.bytes)
+    );
+    verdict.culprit = Some(most.cgroup);
+    verdict.remedies = vec![bound];
+    true
 }
 
 /// Nothing can be reclaimed: then it matters who has memory, not who takes the little that is freed.
@@ -283,11 +305,6 @@ fn is_dirty(split: &Split) -> bool {
         pages.immediate.saturating_sub(pages.swapped_out) > scanned / 4
     });
     asleep || met
-}
-
-fn dirty(seen: &Observation) -> Option<Remedy> {
-    let holder = holders::holders(seen).into_iter().next()?;
-    remedy::bound(seen, &holder.cgroup)
 }
 
 /// Lets who takes most reclaim for itself: what it has and what is free, less an eighth of memory

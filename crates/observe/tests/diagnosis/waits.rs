@@ -149,7 +149,14 @@ fn what_reclaim_went_to_and_for_whom() {
     // Dirty pages of a neighbour: it is to hold fewer.
     let mut dirty = seen(vec![reclaim(false, &[(Reason::Writeback, 900)])], &[]);
     dirty.weir = Some("idle".into());
+    dirty.cgroups[2].allocated = Some(0);
     let verdict = victim(&dirty);
+    assert_eq!(verdict.culprit.as_deref(), Some("/noisy"));
+    assert!(
+        verdict.because.contains("meet dirty pages"),
+        "{}",
+        verdict.because
+    );
     assert_eq!(
         command(&verdict),
         "echo 12M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
