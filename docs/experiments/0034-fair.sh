@@ -2,9 +2,11 @@
 # 0034-fair.sh: the workload of scenarios/stutterp.toml for longer, under one remedy, with what the
 # limits did each second.  docs/experiments/0034-fair-reclaim-in-motion.md has its figures.
 #
-#   ARM   stock, agent, high=200M (of hogs), low=64M (of light), wsf=200, ttl=1000, senpai
+#   ARM   stock, agent, high=200M (of hogs), low=64M (of light), wsf=200, ttl=1000, senpai, oomd
 #   LRU   y or n: MGLRU
 #   HOGS  how many hogs, of HOG MiB each, all from the first second on
+#   COME  if set, each hog stays for so many seconds, goes for as many, and comes again, the hogs
+#         spread evenly over that time; and the agent is killed in the end
 #   FROM  seconds from the hogs' start until figures count, and FOR so many
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
@@ -33,6 +35,20 @@ memory() {
 }
 hog() { # NAME BEFORE COUNTED
 	memory hogs "$1" "{\"size_bytes\": $((HOG << 20)), \"pattern\": \"churn\"}" "$2" "$3"
+}
+# a hog that comes after some seconds, and goes, over and over
+visitor() { # NUMBER
+	(
+		sleep $((2 * COME * ($1 - 1) / HOGS))
+		round=0
+		while :; do
+			round=$((round + 1))
+			hog "visit$1.$round" 0 "$COME"
+			wait
+			sleep "$COME"
+		done
+	) &
+	visitors="$visitors $!"
 }
 light() { # BEFORE COUNTED
 	memory light light '{"size_bytes": 2097152, "pattern": "fault", "rate": 20}' "$1" "$2"
@@ -109,6 +125,23 @@ senpai() {
 	done
 }
 
+# What systemd-oomd does with its defaults: kills the cgroup once its tasks have all waited for memory for 60 %
+# of the time, by the mean of 10 s, for 30 s; or at 90 % of all swap.
+oomd() {
+	long=0
+	while sleep 1; do
+		full=$(awk '$1 == "full" { sub(".*=", "", $2); print int($2) }' hogs/memory.pressure)
+		if [ "$full" -ge 60 ]; then long=$((long + 1)); else long=0; fi
+		swapped=$(awk '/^SwapTotal/ { t = $2 } /^SwapFree/ { f = $2 } END { print int((t - f) * 100 / t) }' /proc/meminfo)
+		if [ $long -ge 30 ] || [ "$swapped" -ge 90 ]; then
+			read -r up rest </proc/uptime
+			echo "# oomd kills hogs at $up: full $full, swapped $swapped %"
+			echo 1 >hogs/cgroup.kill
+			long=0
+		fi
+	done
+}
+
 case $ARM in
 stock) ;;
 agent)
@@ -117,7 +150,7 @@ agent)
 	;;
 high=*) echo "${ARM#*=}" >hogs/memory.high ;;
 low=*) echo "${ARM#*=}" >light/memory.low ;;
-senpai) ;; # once the hogs run
+senpai | oomd) ;; # once the hogs run
 wsf=*) echo "${ARM#*=}" >/proc/sys/vm/watermark_scale_factor ;;
 ttl=*) echo "${ARM#*=}" >/sys/kernel/mm/lru_gen/min_ttl_ms ;;
 *) exit 2 ;;
@@ -132,29 +165,52 @@ light "$FROM" "$FOR"
 watch &
 watch=$!
 before=$(counters)
+visitors=
 for hog in $(seq "$HOGS"); do
-	hog "hog$hog" "$FROM" "$FOR"
+	if [ -n "$COME" ]; then visitor "$hog"; else hog "hog$hog" "$FROM" "$FOR"; fi
 done
 remedy=
-if [ "$ARM" = senpai ]; then
-	senpai &
+case $ARM in
+senpai | oomd)
+	$ARM &
 	remedy=$!
-fi
+	;;
+esac
 # shellcheck disable=SC2086 # a list of processes
 wait $jobs
 after=$(counters)
 kill $watch
 [ -z "$remedy" ] || kill "$remedy"
+if [ -n "$COME" ]; then
+	# shellcheck disable=SC2086 # a list of processes
+	kill $visitors
+	if [ "$ARM" = agent ]; then
+		kill -9 "$(pgrep -f 'weir agent')"
+		echo "# the agent is killed: hogs $(cat hogs/memory.high) writers $(cat writers/memory.high)"
+		weir agent --listen none --policy /tmp/agent.toml >/tmp/second 2>&1 &
+		sleep 3
+		kill %%
+		wait %%
+		echo "# another one has begun and ended: hogs $(cat hogs/memory.high) writers $(cat writers/memory.high)"
+	fi
+	echo 1 >hogs/cgroup.kill
+fi
 
 mib() { # OUT: MiB touched a second
 	sed 's/.*"ops":\([0-9]*\),"elapsed_ns":\([0-9]*\).*/\1 \2/' "$1" |
 		awk '{ n += $1 / 256 / ($2 / 1e9) } END { printf "%.1f\n", n }'
 }
-tail -qn 1 /tmp/hog* >/tmp/all
+[ -n "$COME" ] || tail -qn 1 /tmp/hog* >/tmp/all
 tail -n 1 /tmp/light >/tmp/one
 sleep 2
 echo "# light: $(cat /tmp/one)"
 echo "# writers: $(awk -F';' '{ printf "%.1f MiB/s", $48 / 1024 }' /tmp/writers)"
-echo "# hogs: $(mib /tmp/all) MiB/s; each $(for hog in /tmp/hog*; do tail -n 1 "$hog" >/tmp/h; mib /tmp/h; done | tr '\n' ' ')"
+if [ -n "$COME" ]; then
+	# of visits that ended
+	tail -qn 1 /tmp/visit* | sed -n 's/.*"ops":\([0-9]*\),.*/\1/p' |
+		awk '{ n += $1 / 256 } END { printf "# hogs: %d MiB touched in %d visits\n", n, NR }'
+else
+	echo "# hogs: $(mib /tmp/all) MiB/s; each $(for hog in /tmp/hog*; do tail -n 1 "$hog" >/tmp/h; mib /tmp/h; done | tr '\n' ' ')"
+fi
 echo "$before $after" | awk '{ split("allocstall pgscan_direct pgscan_kswapd pswpin pswpout refault_anon oom_kill", name, " ")
 	for (i = 1; i <= 7; i++) printf "# %s %d\n", name[i], $(i + 7) - $i }'
