@@ -139,6 +139,24 @@ func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
 	}
 }
 
+// A node that is a container itself has a floor of the same size at its root: it is not one of crun's.
+func TestUpdateBelowARootWithAFloor(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.write("../../../memory.dirty_min", "1048576")
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox("dirty-min", "1M"), container("a", 4<<20)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.updated(s, c)
+	if got := n.file("a/memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
+		t.Errorf("it has %s, %s count", got, floors(p))
+	}
+}
+
 // The pod's own limit changes after its containers', which nobody tells: a share of it follows.
 func TestPodIsResized(t *testing.T) {
 	n := newNode(t)

@@ -95,8 +95,12 @@ func (r Root) Module() uint64 {
 	return stat.Ino
 }
 
-// Get reads what a file of the cgroup at path holds.
+// Get reads what a file of the cgroup at path holds. "" is none, and not the root: where that is a cgroup
+// itself, as in a node that is a container, it has the files, too.
 func (r Root) Get(at string, k *knob.Knob) (uint64, error) {
+	if at == "" {
+		return 0, fs.ErrNotExist
+	}
 	text, err := os.ReadFile(filepath.Join(string(r), at, k.File))
 	if err != nil {
 		return 0, err
