@@ -24,10 +24,11 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil // It has ended, or did not begin: then StartContainer sees to it.
 	}
 	c.State = known.containers[c.GetId()].GetState()
-	limit := limitOf(r)
-	stays := r.GetMemory().GetLimit().GetValue() == 0
-	if stays {
-		limit = limitOf(resources(c))
+	// kubelet names the limit, too, when it changes the CPUs alone.
+	limit := limitOf(resources(c))
+	stays := r.GetMemory().GetLimit().GetValue() == 0 || limitOf(r) == limit
+	if !stays {
+		limit = limitOf(r)
 	}
 	values, err := p.decide(s, c, limit)
 	switch {

@@ -97,8 +97,10 @@ func TestUpdateOfWhatWasRefused(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	n.counted(p)
-	if _, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}}); err != nil {
-		t.Error(err)
+	for _, r := range []*api.LinuxResources{{Cpu: &api.LinuxCPU{Cpus: "0"}}, limited(4 << 20)} { // kubelet names both.
+		if _, err := n.update(s, c, r); err != nil {
+			t.Error(err)
+		}
 	}
 	if got := metric(p, "weir_nri_refused_total"); got != "0" {
 		t.Errorf("%s are refused, and nothing was", got)
