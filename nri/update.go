@@ -34,7 +34,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	switch {
 	case err == nil, errors.Is(err, errUnprotected):
 	case stays:
-		return nil, nil // It was refused, started without, and is to get other CPUs, say.
+		return p.keep(s, c), nil // It was refused, started without, and is to get other CPUs, say.
 	default:
 		return nil, p.refuse(err)
 	}
@@ -76,6 +76,24 @@ func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *ap
 	}
 	p.count(s, c, byFile)
 	return nil
+}
+
+// keep is an update that leaves a container the floor that it has. The OCI runtime would write the one
+// that it was told once, though whoever owns the container has lowered it, and others have got it since.
+func (p *plugin) keep(s *api.PodSandbox, c *api.Container) []*api.ContainerUpdate {
+	w, err := p.config.ForContainer(describe(s), c.GetName(), func() (uint64, error) { return limitOf(resources(c)), nil })
+	if err != nil || !w.AsksFloor {
+		return nil
+	}
+	at := cgroupOf(c)
+	floor, err := p.root.Get(cgroup.Below(at), knob.DirtyMin) // crun's
+	if err != nil {
+		floor, err = p.root.Get(at, knob.DirtyMin)
+	}
+	if err != nil {
+		return nil
+	}
+	return []*api.ContainerUpdate{update(c, want.Values{knob.DirtyMin: floor})}
 }
 
 func update(c *api.Container, values want.Values) *api.ContainerUpdate {

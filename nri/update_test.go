@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -107,6 +108,47 @@ func TestUpdateOfWhatWasRefused(t *testing.T) {
 	}
 	if _, err := n.update(s, c, limited(8<<20)); err == nil || metric(p, "weir_nri_refused_total") != "1" {
 		t.Error("it is said nowhere that the wish is refused")
+	}
+}
+
+// A container's owner lowers its floor, and another pod gets it: an update of the CPUs does not bring it
+// back, though the OCI runtime was told of it.
+func TestUpdateBringsBackNoFloorThatIsNotFree(t *testing.T) {
+	for _, crun := range []bool{false, true} {
+		n := newNode(t)
+		n.load()
+		p, stop := n.plug(allowed)
+		n.counted(p)
+		s, c := sandbox("dirty-min", "75%"), container("a", 4<<20)
+		write := func(floor string) { n.write("a/memory.dirty_min", floor) }
+		if crun {
+			_, write = n.crun(s, c)
+		}
+		given, err := n.create(s, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("0")
+		if _, err := n.update(s, c, limited(64<<30)); err == nil || floors(p) != "" {
+			t.Errorf("%v, %s count", err, floors(p))
+		}
+		other, young := another("late", "dirty-min", "3M")
+		if _, err := n.create(other, young); err != nil {
+			t.Fatal(err)
+		}
+		r, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range r.GetUpdate() { // To what it was told before.
+			maps.Copy(given, u.GetLinux().GetResources().GetUnified())
+		}
+		write(given["memory.dirty_min"])
+		n.updated(s, c)
+		if got := floors(p); got != "3145728" {
+			t.Errorf("%s are reserved of 4M", got)
+		}
+		stop()
 	}
 }
 
