@@ -50,6 +50,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 			continue
 		}
 		if err := p.root.Set(cgroupOf(c), k, value); err != nil && !gone(err) {
+			p.count(s, c, byFile) // It stays as it is.
 			return nil, err
 		}
 	}

@@ -4,7 +4,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,6 +73,35 @@ func TestUpdateBringsBackAFloor(t *testing.T) {
 	n.updated(s, c)
 	if got := floors(p); got != "" {
 		t.Errorf("it counts %q when it has ended", got)
+	}
+}
+
+// A file that the plugin has to write cannot be written: the update fails, and what is there counts.
+func TestUpdateCannotWrite(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	// Even root can only read it, and it has one number.
+	text, err := os.ReadFile("/proc/sys/kernel/random/poolsize")
+	if err != nil {
+		t.Skip(err)
+	}
+	size, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := sandbox("dirty-min", "50%"), container("a", 2*size)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1/a/memory.dirty_min")
+	if err := errors.Join(os.Remove(file), os.Symlink("/proc/sys/kernel/random/poolsize", file)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.update(s, c, limited(size)); err == nil || floors(p) != fmt.Sprint(size) {
+		t.Errorf("%v, it has %d, %s count", err, size, floors(p))
 	}
 }
 
