@@ -59,8 +59,8 @@ type pod struct {
 	wishes map[string]want.Values
 	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
 	unprotected map[string]bool
-	// limit is the memory limit that shares of the pod's own are of; 0 if there are none.
-	limit uint64
+	// limit is the memory limit that shares of the pod's own are of, 0 for none; nil without a share.
+	limit *uint64
 	// warned says that the log has it that the module was not there.
 	warned bool
 }
@@ -316,41 +316,49 @@ func (p *plugin) wish(s *api.PodSandbox, c *api.Container, limit uint64) (want.R
 func (p *plugin) wishOfPod(s *api.PodSandbox) (want.Wanted, error) {
 	return p.config.ForPod(describe(s), func() (uint64, error) {
 		limit, err := p.root.MemoryLimit(pathOf(s))
-		p.live[s.GetId()].limit = limit
+		p.live[s.GetId()].limit = &limit
 		return limit, err
 	})
 }
 
 func (p *plugin) grant(s *api.PodSandbox, c *api.Container, limit uint64) (want.Values, error) {
-	d := describe(s)
-	at := pathOf(s)
 	r, err := p.wish(s, c, limit)
 	if err != nil {
 		return nil, err
 	}
 	values := r.OfContainer.Values
-	r.OfPod.Values, r.OfContainer.Values = p.withFloor(r.OfPod.Values, at), p.withFloor(values, cgroupOf(c))
-	if err = p.budget.Allows(p.config, d, r); err != nil {
+	r.OfContainer.Values = p.withFloor(values, cgroupOf(c))
+	if err = p.allot(s, r); err != nil || p.stock != "" {
 		return nil, err
 	}
+	return values, nil
+}
+
+// allot counts what is wished for, if it is allowed, and gives a pod's cgroup its part, or the agent all.
+func (p *plugin) allot(s *api.PodSandbox, r want.Request) error {
+	d, at, known := describe(s), pathOf(s), p.live[s.GetId()]
+	r.OfPod.Values = p.withFloor(r.OfPod.Values, at)
+	if err := p.budget.Allows(p.config, d, r); err != nil {
+		return err
+	}
 	if len(r.OfPod.Values) > 0 && at == "" {
-		return nil, fmt.Errorf("the runtime names no cgroup for the pod, so it cannot have what %spod.* asks for", want.Prefix)
+		return fmt.Errorf("the runtime names no cgroup for the pod, so it cannot have what %spod.* asks for", want.Prefix)
 	}
 	if p.stock != "" {
 		p.budget.Note(d, r)
-		p.note(p.live[s.GetId()], c.GetId(), r)
-		return nil, nil
+		p.note(known, r)
+		return nil
 	}
 	for _, k := range knob.All {
 		if value, ok := r.OfPod.Values[k]; ok {
-			if err = p.root.Set(at, k, value); err != nil {
-				return nil, fmt.Errorf("%w: for the pod's cgroup: %w", errUnprotected, err)
+			if err := p.root.Set(at, k, value); err != nil {
+				return fmt.Errorf("%w: for the pod's cgroup: %w", errUnprotected, err)
 			}
 		}
 	}
 	p.budget.Note(d, r)
-	p.live[s.GetId()].given[own] = r.OfPod.Values
-	return values, nil
+	known.given[own] = r.OfPod.Values
+	return nil
 }
 
 // withFloor adds the floor that a cgroup has: one that is not wished for any more is still there.

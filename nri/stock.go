@@ -24,10 +24,10 @@ import (
 // own is the key of what a pod's own cgroup is to have, or has, among those of its containers.
 const own = ""
 
-// note keeps what a pod and a container of it are to have, and writes all of it down.
-func (p *plugin) note(known *pod, container string, r want.Request) {
-	known.wishes[own] = r.OfPod.Values
-	known.wishes[container] = r.OfContainer.Values
+// note keeps what a pod and a container of it, if one is named, are to have, and writes all of it down.
+func (p *plugin) note(known *pod, r want.Request) {
+	known.wishes[r.Container] = r.OfContainer.Values
+	known.wishes[own] = r.OfPod.Values // Where no container is named, it has the same key.
 	if !p.partial {
 		p.counts.adjusted++
 	}

@@ -114,26 +114,32 @@ func (p *plugin) looked() {
 }
 
 // resized computes anew the shares of pods whose own memory limit has changed. NRI tells of that of
-// containers alone, and kubelet shrinks a pod after them. The containers' knobs it leaves: their owner may
-// have set others since.
+// containers alone, and kubelet shrinks a pod after them. The containers it leaves: their owner may have
+// set other knobs since, and one that is refused has no say in what is for the pod.
 func (p *plugin) resized() {
 	for _, known := range p.live {
-		if known.limit == 0 {
+		if known.limit == nil || len(known.containers) == 0 {
 			continue
 		}
-		limit, err := p.root.MemoryLimit(pathOf(known.sandbox))
-		if err != nil || limit == known.limit {
+		s := known.sandbox
+		limit, err := p.root.MemoryLimit(pathOf(s))
+		if err != nil || limit == *known.limit {
 			continue
 		}
-		for _, c := range known.containers { // Any of them: what the pod is to have is the same.
-			_, err := p.decide(known.sandbox, c, limitOf(resources(c)))
-			if err != nil && !errors.Is(err, errUnprotected) {
-				p.log.Warn("not given to what runs", "reason", err)
+		r := want.Request{Pod: s.GetUid(), Sandbox: s.GetId()}
+		// It keeps the new limit, also for what is refused: once is enough.
+		if r.OfPod, err = p.wishOfPod(s); err == nil {
+			err = p.allot(s, r)
+		}
+		if errors.Is(err, errUnprotected) {
+			for _, c := range known.containers {
+				p.lacks(known, c, err) // looked tries again for one of them.
+				break
 			}
-			p.count(known.sandbox, c, byFile)
-			known.limit = limit // Also if it was refused: once is enough.
-			break
+		} else if err != nil {
+			p.log.Warn("not given to what runs", "namespace", s.GetNamespace(), "pod", s.GetName(), "reason", err)
 		}
+		p.countPod(known, byFile)
 	}
 }
 

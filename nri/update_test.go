@@ -266,6 +266,44 @@ func TestPodIsResized(t *testing.T) {
 	}
 }
 
+// A share of a default has nothing to be of until the pod is given a limit.
+func TestPodGetsALimit(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug("defaults: [{namespaces: [db], pod: {dirty-bytes: 25%}}]")
+	defer stop()
+	n.counted(p)
+	n.write("memory.max", "max")
+	if _, err := n.create(sandbox(), container("a", 0)); err != nil || n.file("memory.dirty_bytes") != "max" {
+		t.Fatal(err, n.file("memory.dirty_bytes"))
+	}
+	n.write("memory.max", "4194304")
+	p.looked()
+	if got := n.file("memory.dirty_bytes"); got != "1048576" {
+		t.Error(got)
+	}
+}
+
+// A container that runs without its wish, which is refused, does not keep its pod's share as it was.
+func TestPodIsResizedBesideWhatWasRefused(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s := sandbox("pod.dirty-min", "25%", "dirty-min.late", "8M")
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{container("a", 0), container("late", 0)}
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	for range 10 { // Of the two one was asked, by chance.
+		for limit, share := range map[string]string{"4194304": "1048576", "8388608": "2097152"} {
+			n.write("memory.max", limit)
+			p.looked()
+			if got := n.file("memory.dirty_min"); got != share || floors(p) != share {
+				t.Fatalf("of %s it has %s, %s count", limit, got, floors(p))
+			}
+		}
+	}
+}
+
 // A resize that was under way when its container ended.
 func TestUpdateOfWhatHasEnded(t *testing.T) {
 	n := newNode(t)
