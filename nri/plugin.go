@@ -34,8 +34,8 @@ type plugin struct {
 	mu         sync.Mutex
 	connection connection
 	module     uint64
-	// synced says that the runtime has told what is alive; partial, that not all of that was looked
-	// at since, so that the agent's rules stay as they are.
+	// synced says that the runtime has told what is alive; partial, that not all of that was looked at
+	// since, or since the module was loaded, so that the agent's rules stay as they are.
 	synced, partial bool
 	live            map[string]*pod
 	budget          want.Budget
@@ -135,7 +135,7 @@ func (p *plugin) StartContainer(ctx context.Context, s *api.PodSandbox, c *api.C
 		return nil // The agent has it.
 	}
 	// What is counted after it is what the OCI runtime, too, may have written: an old wish, or nothing.
-	defer p.count(s, c, byFile)
+	defer p.count(s, c, p.there())
 	// The answer may have come when the runtime had given it up: fill looks what there is.
 	values := known.given[c.GetId()]
 	if values == nil {
@@ -282,7 +282,7 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	if err == nil {
 		return values, nil
 	}
-	p.count(s, c, byFile) // Of the pod's files some may be written, now or before.
+	p.count(s, c, p.there()) // Of the pod's files some may be written, now or before.
 	if errors.Is(err, errUnprotected) {
 		if p.root.Module() == 0 { // Unloaded in this moment.
 			p.unprotected(known, c)

@@ -84,6 +84,7 @@ func (p *plugin) looked() {
 		p.module = p.root.Module()
 	}
 	loaded := p.module != was && p.module != 0
+	p.partial = p.partial || loaded
 	for _, known := range p.live {
 		for _, c := range known.containers {
 			if p.stock == "" && p.module == 0 && was != 0 && p.config.Anything(describe(known.sandbox), c.GetName()) {
@@ -165,6 +166,11 @@ func (p *plugin) bring() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.partial = false
+	for _, known := range p.live {
+		for _, c := range known.containers { // What was refused may have lost what it was given.
+			p.count(known.sandbox, c, byFile)
+		}
+	}
 	// Also where no pod wishes for anything: the agent is not to keep what was before.
 	p.rules()
 }
@@ -231,6 +237,15 @@ func (p *plugin) look(a alive) {
 // one that it was given: the second where the file may have lost it, because the module was reloaded.
 func byFile(file, _ uint64) uint64            { return file }
 func byFileOrGiven(file, given uint64) uint64 { return max(file, given) }
+
+// there is how a cgroup counts that was not looked at just now. A module that was loaded anew knows of no
+// floor until all were looked at, and what one is to get back is not free.
+func (p *plugin) there() func(file, given uint64) uint64 {
+	if p.partial {
+		return byFileOrGiven
+	}
+	return byFile
+}
 
 // count notes what a live container and its pod reserve. Where there is no file, yet, it is what they
 // were given. On a node without the module it is what the agent was told.

@@ -297,6 +297,41 @@ func TestModuleReloadedBesideAYoungPod(t *testing.T) {
 	}
 }
 
+// So it does if the first of the pod's containers to be looked at runs without its wish, which is refused.
+func TestModuleReloadedBesideWhatWasRefused(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.write("memory.dirty_min", "3145728")
+	s := sandbox("pod.dirty-min", "3M", "dirty-min.a", "8M")
+	other, young := another("late", "dirty-min", "3M")
+	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
+	last := container("z", 0)
+	n.pods, n.containers = []*api.PodSandbox{s, other}, []*api.Container{container("a", 0), young, last}
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	n.unload()
+	p.looked()
+	n.load()
+	p.looked()
+	has := func(when string) {
+		t.Helper()
+		n.counted(p)
+		if floor, late := n.file("memory.dirty_min"), n.file("late/memory.dirty_min"); floor != "3145728" || late != "0" || floors(p) != floor {
+			t.Errorf("%s the pod has %s, the young one %s, %s count", when, floor, late, floors(p))
+		}
+	}
+	has("loaded anew,")
+	n.end(s, last)
+	n.unload()
+	p.looked()
+	n.load()
+	p.looked()
+	if got := floors(p); got != "" || n.file("memory.dirty_min") != "0" {
+		t.Errorf("nothing was given back, and %s count", got)
+	}
+}
+
 // logs has a plugin write its log to a buffer, to be read while its lock is held.
 func logs(p *plugin) *bytes.Buffer {
 	log := &bytes.Buffer{}

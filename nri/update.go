@@ -75,7 +75,7 @@ func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *ap
 			p.log.Error("a floor is there twice", "cgroup", at, "error", err)
 		}
 	}
-	p.count(s, c, byFile)
+	p.count(s, c, p.there())
 	return nil
 }
 
