@@ -82,23 +82,28 @@ func (p *plugin) forget(known *pod, container string) {
 }
 
 // bury forgets pods that have neither a container nor a cgroup any more, and the dead sandboxes of pods
-// that have another one: both have the same cgroup.
+// that have another one. Both have the same cgroup, so that one gets back what the other was given.
 func (p *plugin) bury() {
 	for _, known := range p.live {
-		if len(known.containers) > 0 || p.root.Exists(pathOf(known.sandbox)) && !p.superseded(known) {
+		next := p.successor(known)
+		if len(known.containers) > 0 || next == nil && p.root.Exists(pathOf(known.sandbox)) {
 			continue
 		}
 		p.forgetPod(known)
+		if given := known.given[own]; next != nil && next.given[own] == nil && given != nil {
+			next.given[own] = given
+			p.countPod(next, byFileOrGiven)
+		}
 		p.rules()
 	}
 }
 
-// superseded says whether another sandbox of the same pod has containers.
-func (p *plugin) superseded(known *pod) bool {
+// successor is another sandbox of the same pod that has containers; nil if there is none.
+func (p *plugin) successor(known *pod) *pod {
 	for _, other := range p.live {
-		if len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
-			return true
+		if other != known && len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
+			return other
 		}
 	}
-	return false
+	return nil
 }

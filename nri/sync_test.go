@@ -203,6 +203,40 @@ func TestModuleReloadedBetweenContainers(t *testing.T) {
 	}
 }
 
+// The same with a sandbox that stops, and another one that the pod gets while there is no module.
+func TestModuleReloadedBetweenSandboxes(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.stopped(s)
+	n.unload()
+	p.looked()
+	other, young := another("late", "dirty-min", "3M")
+	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
+	next, last := another("z", "pod.dirty-min", "3M")
+	next.Uid = s.Uid
+	if _, err := n.create(other, young); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.create(next, last); err != nil {
+		t.Fatal(err)
+	}
+	if got := floors(p); got != "3145728" {
+		t.Errorf("it counts %q", got)
+	}
+	n.load()
+	p.looked()
+	if floor, late := n.file("memory.dirty_min"), n.file("late/memory.dirty_min"); floor != "3145728" || late != "0" || floors(p) != floor {
+		t.Errorf("it has %s, the young one %s, %s count", floor, late, floors(p))
+	}
+}
+
 // The module goes with the knobs of those that live, and is told of once for each pod.
 func TestModuleUnloaded(t *testing.T) {
 	n := newNode(t)
