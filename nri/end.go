@@ -98,10 +98,12 @@ func (p *plugin) bury() {
 	}
 }
 
-// successor is another sandbox of the same pod that has containers; nil if there is none.
+// successor is another sandbox of the same pod that has containers; nil if there is none. crictl's pods may
+// have no UID, any of them.
 func (p *plugin) successor(known *pod) *pod {
 	for _, other := range p.live {
-		if other != known && len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() {
+		if other != known && len(other.containers) > 0 && other.sandbox.GetUid() == known.sandbox.GetUid() &&
+			pathOf(other.sandbox) == pathOf(known.sandbox) {
 			return other
 		}
 	}

@@ -301,6 +301,29 @@ func TestStockAnotherSandbox(t *testing.T) {
 	}
 }
 
+// Pods that crictl made without a UID are not one.
+func TestStockPodsWithoutUID(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	n.make("kubepods/burstable/pod1")
+	p, stop := n.plugAs(allowed, file)
+	defer stop()
+	n.counted(p)
+	s, c := sandbox("pod.dirty-bytes", "8M"), container("a", 0)
+	other, young := another("b", "pod.dirty-bytes", "8M")
+	s.Uid, other.Uid, other.Linux.CgroupParent = "", "", "/kubepods/burstable/pod2"
+	if _, err := n.create(s, c); err != nil {
+		t.Fatal(err)
+	}
+	n.end(s, c)
+	if _, err := n.create(other, young); err != nil {
+		t.Fatal(err)
+	}
+	if !hasRule(t, file, "pod1") || !hasRule(t, file, "pod2") {
+		t.Error("one is taken for the other")
+	}
+}
+
 // A Synchronize that took too long: the agent gets the rules of those that live all the same.
 func TestStockTooLate(t *testing.T) {
 	n := newNode(t)
