@@ -301,6 +301,32 @@ func TestStockAnotherSandbox(t *testing.T) {
 	}
 }
 
+// A default is changed beside a dead sandbox: there is one rule for the cgroup that both have. The pod has
+// two containers, as the first one of a pod has its dead sandbox forgotten when it is looked at.
+func TestStockChangedBesideADeadSandbox(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(n.dir, "pods.toml")
+	n.make("kubepods/burstable/pod1")
+	p, stop := n.plugAs("defaults: [{pod: {dirty-bytes: 8M}}]", file)
+	n.counted(p)
+	s := sandbox()
+	for _, id := range []string{"a", "b"} {
+		if _, err := n.create(s, container(id, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	dead, _ := another("dead")
+	dead.Uid = s.Uid
+	n.pods = []*api.PodSandbox{dead, s}
+	p, stop = n.plugAs("defaults: [{pod: {dirty-bytes: 4M}}]", file)
+	defer stop()
+	n.counted(p)
+	if text, err := os.ReadFile(file); err != nil || strings.Count(string(text), "[[rule]]") != 1 || !strings.Contains(string(text), "4194304") {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
 // Pods that crictl made without a UID are not one.
 func TestStockPodsWithoutUID(t *testing.T) {
 	n := newNode(t)

@@ -235,6 +235,24 @@ func TestUpdateBelowARootWithAFloor(t *testing.T) {
 	}
 }
 
+// A default was taken back that the plugin had filled: crun was never told of it, and what is below the
+// scope is none of it.
+func TestUpdateByCrunOfWhatWasTakenBack(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-bytes", "2M"), container("a", 4<<20)
+	scope, _ := n.crun(s, c)
+	n.write(scope+"/memory.dirty_min", "1048576")
+	n.pods, n.containers = []*api.PodSandbox{s}, []*api.Container{c}
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	n.updated(s, c)
+	if got := n.file(scope + "/memory.dirty_min"); got != "1048576" || floors(p) != got {
+		t.Errorf("it has %s, %s count", got, floors(p))
+	}
+}
+
 // The pod's own limit changes after its containers', which nobody tells: a share of it follows.
 func TestPodIsResized(t *testing.T) {
 	n := newNode(t)
