@@ -146,7 +146,8 @@ case $ARM in
 stock) ;;
 agent)
 	printf '[reclaim]\nmode = "on"\n' >/tmp/agent.toml
-	weir agent --listen none --policy /tmp/agent.toml 2>&1 | sed 's/^/# /' &
+	weir agent --listen none --policy /tmp/agent.toml >/tmp/agent.log 2>&1 &
+	agent=$!
 	;;
 high=*) echo "${ARM#*=}" >hogs/memory.high ;;
 low=*) echo "${ARM#*=}" >light/memory.low ;;
@@ -185,12 +186,13 @@ if [ -n "$COME" ]; then
 	# shellcheck disable=SC2086 # a list of processes
 	kill $visitors
 	if [ "$ARM" = agent ]; then
-		kill -9 "$(pgrep -f 'weir agent')"
+		kill -9 "$agent" || exit 1
 		echo "# the agent is killed: hogs $(cat hogs/memory.high) writers $(cat writers/memory.high)"
-		weir agent --listen none --policy /tmp/agent.toml >/tmp/second 2>&1 &
+		weir agent --listen none --policy /tmp/agent.toml >/tmp/second.log 2>&1 &
+		agent=$!
 		sleep 3
-		kill %%
-		wait %%
+		kill $agent
+		wait $agent
 		echo "# another one has begun and ended: hogs $(cat hogs/memory.high) writers $(cat writers/memory.high)"
 	fi
 	echo 1 >hogs/cgroup.kill
@@ -202,6 +204,7 @@ mib() { # OUT: MiB touched a second
 }
 [ -n "$COME" ] || tail -qn 1 /tmp/hog* >/tmp/all
 tail -n 1 /tmp/light >/tmp/one
+[ "$ARM" != agent ] || sed 's/^/# /' /tmp/agent.log
 sleep 2
 echo "# light: $(cat /tmp/one)"
 echo "# writers: $(awk -F';' '{ printf "%.1f MiB/s", $48 / 1024 }' /tmp/writers)"

@@ -67,16 +67,9 @@ for_whom() {
 # cured STALL SECONDS: so long after the command was typed less than a tenth is lost
 cured() {
 	before=$(lost reclaim)
-	command=$(cat /tmp/command)
-	echo "# $command"
-	ok "$1: the command is taken" sh -c "$command"
+	typed "$1"
 	sleep "$2"
-	explain
-	after=$(lost reclaim)
-	echo "# $before s before, $after s after"
-	sed 's/^/# after: /' /tmp/verdict
-	ok "$1: the command removes the stall" \
-		awk -v before="$before" -v after="$after" 'BEGIN { exit !(after * 10 < before) }'
+	removed "$1" reclaim "$before"
 }
 
 # others take all memory: a light task writes their pages to swap

@@ -57,20 +57,13 @@ until_held() {
 # has nothing to catch up with, meets less than a tenth of the stall
 cured() {
 	before=$(lost throttle)
-	command=$(cat /tmp/command)
-	echo "# $command"
-	ok "$1: the command is taken" sh -c "$command"
+	typed "$1"
 	echo 1 >"$victim/cgroup.kill"
 	sleep "$2"
 	# shellcheck disable=SC2086 # a list of arguments
 	writes $again
 	sleep 1
-	explain
-	after=$(lost throttle)
-	echo "# throttled $before s before, $after s after"
-	sed 's/^/# after: /' /tmp/verdict
-	ok "$1: the command removes the stall" \
-		awk -v before="$before" -v after="$after" 'BEGIN { exit !(after * 10 < before) }'
+	removed "$1" throttle "$before"
 }
 
 begin() {

@@ -28,3 +28,20 @@ explained() {
 	[ -z "$3" ] || ok "$1: the culprit is $3" is "$(first culprit)" "$3"
 	[ -z "$4" ] || ok "$1: the knob is $4" is "$(first knob)" "$4"
 }
+
+# typed STALL: the command that was printed
+typed() {
+	command=$(cat /tmp/command)
+	echo "# $command"
+	ok "$1: the command is taken" sh -c "$command"
+}
+
+# removed STALL KIND BEFORE: less than a tenth of that is lost now
+removed() {
+	explain
+	after=$(lost "$2")
+	echo "# $2: $3 s before, $after s after"
+	sed 's/^/# after: /' /tmp/verdict
+	ok "$1: the command removes the stall" \
+		awk -v before="$3" -v after="$after" 'BEGIN { exit !(after * 10 < before) }'
+}
