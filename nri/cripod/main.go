@@ -27,8 +27,9 @@ import (
 	"time"
 )
 
-// patience is how long one call may take on an emulated machine.
-const patience = 4 * time.Minute
+// patience is how long one call may take on an emulated machine: longer than containerd, when it
+// starts, waits for a shim that does not answer, which packaging/kubernetes/kube.sh sets to 5 minutes.
+const patience = 10 * time.Minute
 
 func main() {
 	if err := run(); err != nil {

@@ -14,14 +14,14 @@ allow:
 END
 
 # steadily WORKER COMMAND...: as kubelet asks: again while the runtime does not answer, which a
-# restart of it does to whoever asks
+# restart of it does to whoever asks. That takes more than five minutes where a shim does not answer:
+# see the timeouts in kube.sh.
 steadily() {
 	error=/tmp/storm.$1.error
 	shift
-	tries=0
+	patient=$(($(date +%s) + 600))
 	until "$@" 2>"$error"; do
-		tries=$((tries + 1))
-		if [ $tries -ge 120 ] || ! grep -qE 'code = Unavailable|code = Canceled|connection refused|not initialized yet' "$error"; then
+		if [ "$(date +%s)" -ge $patient ] || ! grep -qE 'code = Unavailable|code = Canceled|connection refused|not initialized yet' "$error"; then
 			cat "$error" >>"${error%error}failed"
 			return 1
 		fi
