@@ -47,6 +47,8 @@ ok "brings a new ceiling" has "$every" b dirty_bytes 37748736
 ok "and leaves the rest" has "$every" b dirty_ratio 30
 ok "a limit for the other one" cripod update "$every" a 67108864
 ok "leaves its bytes" has "$every" a dirty_bytes 67108864
+ok "the pod's own limit shrinks" takes "$(dirname "$(group "$every" a)")/memory.max" 201326592 201326592
+ok "and its share of it" soon has "$every" "" dirty_bytes 100663296
 ok "a third container comes" cripod add "$every" c=33554432
 ok "with its knobs" has "$every" c dirty_weight 200
 ok "and goes" cripod stop "$every" c

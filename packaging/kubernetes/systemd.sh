@@ -21,5 +21,19 @@ ok "a BestEffort pod" pod --systemd --qos besteffort best a
 ok "has its class's ceiling" has "$pod" a dirty_bytes 8388608
 ok "and its slice has the pod's" has "$pod" "" dirty_bytes 33554432
 clear_pods
+
+plugin_stops
+ok "a pod of crun's starts without the plugin" annotated dirty-min=8M -- --systemd --namespace db --runtime crun crun a=67108864
+echo "# its cgroup: $(group "$pod" a)"
+floors() { # crun has a cgroup of its own below the scope
+	at=$(group "$pod" a)
+	echo "$(cat "$at/memory.dirty_min") $(cat "$(dirname "$at")/memory.dirty_min")"
+}
+ok "the plugin comes" plugin_starts
+ok "and gives it its floor" comes_to "0 8388608" floors
+ok "an update" cripod update "$pod" a 33554432
+ok "leaves one" comes_to "8388608 0" floors
+ok "that counts once" soon shows 'weir_nri_floors_bytes{namespace="db"} 8388608'
+clear_pods
 plugin_stops
 finish
