@@ -38,6 +38,7 @@ type kubelet struct {
 	data        string
 	systemd     bool
 	annotations pairs
+	attempt     uint32 // of its sandbox and containers, which have the names of those before
 }
 
 func (k *kubelet) connect(socket string) error {
@@ -82,7 +83,7 @@ func (k *kubelet) makeCgroup(uid string) error {
 
 func (k *kubelet) sandboxConfig(uid, name string) *cri.PodSandboxConfig {
 	return &cri.PodSandboxConfig{
-		Metadata: &cri.PodSandboxMetadata{Name: name, Uid: uid, Namespace: k.namespace},
+		Metadata: &cri.PodSandboxMetadata{Name: name, Uid: uid, Namespace: k.namespace, Attempt: k.attempt},
 		Labels: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": k.namespace,
 			"io.kubernetes.pod.uid": uid},
 		Annotations: k.annotations,
@@ -126,7 +127,7 @@ func (k *kubelet) start(ctx context.Context, sandbox string, config *cri.PodSand
 		}
 	}
 	_, err := k.launch(ctx, sandbox, config, &cri.ContainerConfig{
-		Metadata: &cri.ContainerMetadata{Name: name},
+		Metadata: &cri.ContainerMetadata{Name: name, Attempt: k.attempt},
 		Image:    &cri.ImageSpec{Image: k.image},
 		Command:  []string{"/bin/sh", "-c", "while :; do sleep 1; done"},
 		Labels:   map[string]string{"io.kubernetes.container.name": name},
@@ -229,6 +230,30 @@ func (k *kubelet) pid(ctx context.Context, sandbox, name string) error {
 	return nil
 }
 
+// again starts another sandbox for a pod whose own has ended, as kubelet does: the pod's cgroup stays.
+func (k *kubelet) again(ctx context.Context, sandbox, container string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	was, err := k.runtime.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: sandbox})
+	if err != nil {
+		return "", err
+	}
+	meta := was.Status.Metadata
+	k.namespace, k.annotations, k.attempt = meta.Namespace, was.Status.Annotations, meta.Attempt+1
+	config := k.sandboxConfig(meta.Uid, meta.Name)
+	next, err := k.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: was.Status.RuntimeHandler})
+	if err != nil {
+		return "", fmt.Errorf("RunPodSandbox: %w", err)
+	}
+	return next.PodSandboxId, k.start(ctx, next.PodSandboxId, config, container)
+}
+
+// halt stops a pod's sandbox with its containers, and removes nothing.
+func (k *kubelet) halt(ctx context.Context, sandbox string) error {
+	_, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: sandbox})
+	return err
+}
+
 func (k *kubelet) stop(ctx context.Context, sandbox, name string) error {
 	id, err := k.find(ctx, sandbox, name)
 	if err != nil {
@@ -277,21 +302,25 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 		return err
 	}
 	var failed error
+	var ended []string // A pod may have two sandboxes: its cgroup goes after both.
 	for _, s := range list.Items {
 		if !asked(s) {
 			continue
 		}
-		err := k.end(ctx, s.Id)
-		for restarts(err) && ctx.Err() == nil {
+		failed = k.end(ctx, s.Id)
+		for restarts(failed) && ctx.Err() == nil {
 			time.Sleep(time.Second) // Asked by another call, it may not know the pod any more.
-			err = k.end(ctx, s.Id)
+			failed = k.end(ctx, s.Id)
 		}
-		if err != nil {
-			return err
+		if failed != nil {
+			break
 		}
-		_ = os.RemoveAll(filepath.Join(kept, s.Metadata.Uid))
-		_ = os.RemoveAll(filepath.Join(logs, s.Metadata.Uid))
-		failed = errors.Join(failed, removeCgroup(s.Metadata.Uid))
+		ended = append(ended, s.Metadata.Uid)
+	}
+	for _, uid := range ended {
+		_ = os.RemoveAll(filepath.Join(kept, uid))
+		_ = os.RemoveAll(filepath.Join(logs, uid))
+		failed = errors.Join(failed, removeCgroup(uid))
 	}
 	return failed
 }

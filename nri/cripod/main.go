@@ -10,6 +10,8 @@
 //	cripod exec SANDBOX CONTAINER COMMAND...       run a command in it, print its output
 //	cripod pid SANDBOX CONTAINER                   print its first process
 //	cripod stop SANDBOX CONTAINER                  stop a container, and remove it
+//	cripod halt SANDBOX                            stop a sandbox with its containers
+//	cripod again [FLAGS] SANDBOX CONTAINER[=LIMIT] start another sandbox of its pod, print its id
 //	cripod remove SANDBOX...                       stop and remove pods; "all" for every one
 //	cripod bench [FLAGS] NUMBER                    start and remove pods, print what each step took
 //
@@ -54,7 +56,7 @@ func (p pairs) Set(text string) error {
 
 func run() error {
 	if len(os.Args) < 2 {
-		return fmt.Errorf("expected run, add, apply, update, exec, pid, stop, remove or bench")
+		return fmt.Errorf("expected run, add, apply, update, exec, pid, stop, halt, again, remove or bench")
 	}
 	k := kubelet{annotations: pairs{}}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
@@ -125,6 +127,18 @@ func run() error {
 			return err
 		}
 		return k.stop(ctx, rest[0], rest[1])
+	case "halt":
+		if err := needs(1); err != nil {
+			return err
+		}
+		return k.halt(ctx, rest[0])
+	case "again":
+		if err := needs(2); err != nil {
+			return err
+		}
+		sandbox, err := k.again(ctx, rest[0], rest[1])
+		fmt.Println(sandbox)
+		return err
 	case "remove":
 		return k.remove(ctx, rest)
 	case "bench":

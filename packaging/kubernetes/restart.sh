@@ -44,6 +44,17 @@ cripod remove "$pod"
 ok "with the plugin away, a pod goes" sh -c 'systemctl kill -s KILL weir-nri; cripod remove "$1"' sh "$late"
 ok "and does not count when it is back" sh -c '. ./kube.sh; soon gone; plugin_starts && shows "$1"' sh "$floors 18874368"
 
+ok "a pod's sandbox ends, and its containers" cripod halt "$keeps"
+ok "its own floor counts, as its cgroup stays" soon shows "$floors 2097152"
+again() {
+	keeps=$(cripod again --namespace db "$keeps" a)
+}
+ok "another sandbox starts for it" again
+ok "with its knobs" kept
+ok "which count once" soon shows "$floors 18874368"
+plugin_dies
+ok "also for a plugin that comes now" sh -c '. ./kube.sh; plugin_starts && soon shows "$1"' sh "$floors 18874368"
+
 ok "the module is unloaded" module_unloads
 ok "a pod starts, unprotected" annotated dirty-min=1M -- --namespace db without a
 without=$pod
@@ -58,4 +69,19 @@ ok "an update works again" cripod update "$keeps" a 134217728
 ok "the plugin ends within a second" timeout 5 systemctl stop weir-nri
 ok "and leaves knobs as they are" kept
 clear_pods
+
+ok "it starts again" plugin_starts
+ok "a pod has a floor by default" pod --namespace kube-system control etcd=67108864
+ok "as the default says" has "$pod" etcd dirty_min 4194304
+plugin_stops
+module_unloads
+module_loads
+echo "allow: []" | configure
+ok "the default is taken back, the module loaded anew" plugin_starts
+ok "and the pod has no floor" soon has "$pod" etcd dirty_min 0
+ok "an update" cripod update "$pod" etcd 134217728
+ok "brings it back" has "$pod" etcd dirty_min 4194304
+ok "and then it counts" soon shows 'weir_nri_floors_bytes{namespace="kube-system"} 4194304'
+clear_pods
+plugin_stops
 finish
