@@ -127,12 +127,13 @@ and one where 256 are possible. The host stays far below its limits, so no pass 
 PARAGRAPH
 )
 
-- *pass*: added to one pass through the kernel's throttle. Median of 2,048.
-- *write*: added to a buffered write of 4 KiB, passes included at the rate the kernel chose, one in
-  about 256 writes. Under pressure the kernel passes more often, at most at every write.
-- *beat*: thousands of instructions a second that all but the writer takes more than without weir.
-  The timer's interrupt and the kernel's own work are in it; they vary by tens of thousands.
-- *others*: other cgroups with the same knob. *depth*: how deep the writer's cgroup lies.
+- *pass*: instructions added to one pass through the kernel's throttle, a call of
+  \`balance_dirty_pages()\`. Median of 2,048.
+- *write*: instructions added to a buffered write of 4 KiB, with its part of a pass. Here the kernel
+  makes one pass in about 256 writes; under pressure it makes more, at most one in each write.
+- *beat*: thousands of instructions a second that the rest of the guest takes more than without
+  weir. Timer interrupts and other kernel work, included here, vary by tens of thousands.
+- *others*: number of other cgroups with the same knob. *depth*: level of the writer's cgroup.
 
 END
 	table
@@ -140,8 +141,9 @@ END
 
 ## Possible CPUs
 
-A cgroup's counts are kept per possible CPU, there or not. The same pass on 8 CPUs, and where 248
-more are possible; `make cost` fails where it is more than twice as much.
+The kernel keeps a cgroup's counts for each possible CPU, present or not. The table compares a pass
+on 8 CPUs without and with 248 more possible ones. `make cost` fails if it takes more than twice as
+much.
 
 END
 	table possible || worst=1
@@ -149,8 +151,8 @@ END
 
 ## Series and architectures
 
-One CPU, depth 1, one other cgroup. Instructions of a write and of a pass without weir, then what
-weir adds.
+One CPU, depth 1, one other cgroup. The first two figures are the instructions of a write and of a
+pass without weir; the others are what weir adds.
 
 END
 	by_series
@@ -158,15 +160,16 @@ END
 
 ## What grows, and with what
 
-- **Before the first knob: nothing.** Nothing is hooked; the medians are equal to the instruction.
-- **A write without a pass** takes what it took, whatever is set.
-- **Unused floors** lower the host's limit for the others, so all their passes go through both
-  hooks. A writer under a floor or ceiling passes more often: that is the cost per write.
+- **Before the first knob** weir costs nothing: it hooks nothing, and the medians are equal to the
+  instruction.
+- **A write without a pass** costs nothing more, whatever knobs are set.
+- **Unused floors** lower the host's limit for other cgroups, so all their passes go through both
+  hooks. Writers under a floor or ceiling make more passes: that is their cost per write.
 - **CPUs.** A pass of a cgroup with a knob adds up one word per CPU and counter.
-- **Other cgroups.** A pass finds its cgroup in a hash table; only chains get longer. The beat
-  visits cgroups below a knob in turn, within a budget that their number does not change.
-- **Depth.** A pass looks for a record of each ancestor, and compares ceilings.
-- **Weights** cost most where the writer's own cgroup competes.
+- **Other cgroups.** A pass finds its cgroup in a hash table, where only chains get longer. The beat
+  visits cgroups below a knob in turn, within a fixed budget.
+- **Depth.** A pass looks up the record of each ancestor and compares ceilings.
+- **Weights** cost most if the writer's own cgroup competes.
 END
 } >docs/cost.md.new
 mv docs/cost.md.new docs/cost.md

@@ -251,15 +251,15 @@ write_page() {
 	echo "# Support matrix"
 	echo
 	fmt -w 100 <<-END
-		Written by \`make matrix\` on $(date -u +%F); do not edit. One guest per cell (N = 1), counting
-		instructions (with modules before 50211fb some went by the host's clock). A
-		test passes if all its checks do and the kernel says nothing.
+		Written by \`make matrix\` on $(date -u +%F); do not edit. One guest per cell (N = 1). Guests
+		count instructions; some with modules before 50211fb went by the host's clock. A test
+		passes if all its checks pass and the kernel logs no warning.
 	END
 	echo
 	fmt -w 100 <<-END
-		*Oracle*: what \`weir doctor --btf\` says of the kernel's package. *Tests*: those of
+		*Oracle*: the verdict of \`weir doctor --btf\` on the kernel's package. *Tests*: those of
 		[kmod/tests](../kmod/tests/README.md) that \`tools/matrix.sh\` names, on ext4; cloud and generic amd64 kernels
-		also on xfs and btrfs. *Demo* and *ceiling*: expectations met of dirty-knobs.toml and ceiling.toml. *Victim*: what it keeps of its rate, stock / weir. *Module*: the commit of it that ran.
+		also on xfs and btrfs. *Demo* and *ceiling*: expectations met of dirty-knobs.toml and ceiling.toml. *Victim*: the part of its solo rate that the demo's victim keeps, stock / weir. *Module*: its commit.
 	END
 	echo
 	echo "| kernel | release | oracle | tests passed | demo | ceiling | victim | module |"
@@ -272,9 +272,9 @@ write_page() {
 	[ -z "$failed" ] || printf '\nFailed:\n\n%s\n' "$failed"
 	echo
 	fmt -w 100 <<-END
-		All kernels of the archive that the oracle was asked about: [kernels.tsv](kernels.tsv), by \`make kernels\`.
-		Earlier results, and stock against weir for each way to write:
-		[0033](experiments/0033-every-current-kernel.md).
+		[kernels.tsv](kernels.tsv), written by \`make kernels\`, has the oracle's verdict on each kernel of the
+		archive. [0033](experiments/0033-every-current-kernel.md) has earlier results, and compares stock and weir for
+		each way to write.
 	END
 }
 
