@@ -264,8 +264,8 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
     verdict.remedies = [high, low].into_iter().flatten().collect();
 }
 
-/// Reclaim meets dirty pages: whoever holds most of them is to hold fewer, whoever takes memory.
-/// False if it is not known who does, or how.
+/// Reclaim meets dirty pages: the cgroup with most of them gets a ceiling, whichever takes memory.
+/// False if that cgroup or its ceiling is not known.
 fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
     let holder = holders::holders(seen).into_iter().next();
     let bound = holder
