@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How long each fsync of the running kernel takes, and of which cgroup it is.
 //!
-//! A task's cgroup is asked for when its first fsync is seen, some 100 ms late at most: a process
-//! that ends sooner is not seen. Tasks rarely change cgroups, so it is asked for again only now and
-//! then.
+//! A task's cgroup is asked for when its first fsync is read, which the agent does once a second: a
+//! process that ends sooner is not seen. Tasks rarely change cgroups, so it is asked for again only
+//! now and then.
 
 use super::live::now_ns;
 use super::tasks::home_of;
