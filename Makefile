@@ -115,7 +115,7 @@ proof: setup ## fuzz the knobs, overload the probes, stir up a stock kernel (abo
 rt: setup ## run the module's tests on PREEMPT_RT, print its longest sections with interrupts off (10 minutes)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 rt::
 
-scale: setup ## measure the beat among 10,000 cgroups, 50,000 removed ones, 256 possible CPUs (half an hour, 8 GiB)
+scale: setup ## measure the beat among 10,000 cgroups, 50,000 removed ones, 256 possible CPUs (half an hour, 9 GiB)
 	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 scale::
 
 stalls: setup ## stage every stall that explain tells apart, on both kernels, with and without the module (15 minutes)

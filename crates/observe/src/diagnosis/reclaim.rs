@@ -235,13 +235,17 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
 fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
     verdict.limit.extend(split.of_host());
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
-    if is_dirty(split) && meets_dirty(seen, verdict) {
-        return;
-    }
-    if split.frees_nothing() {
+    if split.frees_nothing() && !is_dirty(split) {
         return in_vain(seen, verdict);
     }
     let most = split.taken.first().filter(|most| most.bytes > 0);
+    let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
+    let high = culprit.and_then(|culprit| high(seen, &culprit.cgroup));
+    let low = low(seen, group).filter(|_| split.most() == Some(Part::SwapIn));
+    verdict.remedies = [high, low].into_iter().flatten().collect();
+    if is_dirty(split) && meets_dirty(seen, verdict) {
+        return;
+    }
     verdict.culprit = most.map(|most| most.cgroup.clone());
     verdict.because = match most {
         None => "its tasks reclaim memory, because the host is short of it".into(),
@@ -258,14 +262,10 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
             size(most.bytes)
         ),
     };
-    let culprit = most.filter(|most| most.cgroup != verdict.cgroup && most.cgroup != "/");
-    let high = culprit.and_then(|culprit| high(seen, &culprit.cgroup));
-    let low = low(seen, group).filter(|_| split.most() == Some(Part::SwapIn));
-    verdict.remedies = [high, low].into_iter().flatten().collect();
 }
 
-/// Reclaim meets dirty pages: the cgroup with most of them gets a ceiling, whichever takes memory.
-/// False if that cgroup or its ceiling is not known.
+/// Reclaim meets dirty pages: the cgroup with most of them gets a ceiling first, whichever takes
+/// memory. False if that cgroup or its ceiling is not known.
 fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
     let holder = holders::holders(seen).into_iter().next();
     let bound = holder
@@ -280,7 +280,7 @@ fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
         size(most.bytes)
     );
     verdict.culprit = Some(most.cgroup);
-    verdict.remedies = vec![bound];
+    verdict.remedies.insert(0, bound);
     true
 }
 

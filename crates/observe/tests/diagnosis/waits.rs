@@ -149,6 +149,11 @@ fn what_reclaim_went_to_and_for_whom() {
     // Dirty pages of a neighbour: it is to hold fewer.
     let mut dirty = seen(vec![reclaim(false, &[(Reason::Writeback, 900)])], &[]);
     dirty.weir = Some("idle".into());
+    assert_eq!(
+        victim(&dirty).remedies[1].knob,
+        "memory.high",
+        "it takes memory, too"
+    );
     dirty.cgroups[2].allocated = Some(0);
     let verdict = victim(&dirty);
     assert_eq!(verdict.culprit.as_deref(), Some("/noisy"));

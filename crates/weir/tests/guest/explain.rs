@@ -149,12 +149,7 @@ fn short_of_memory(kernel: &str, mglru: bool, stalls: &[&str]) {
     let verdict = format!("{ROOT}/{VERDICT}");
     let script = format!("{ROOT}/crates/weir/tests/guest/reclaim-stalls.sh");
     let mut args = vec!["--kernel", kernel, "--no-module", "--memory", "640M"];
-    args.extend([
-        "--disk",
-        "d=512M,ext4,8M/s",
-        "--disk",
-        "swap=768M,swap,64M/s",
-    ]);
+    args.extend(["--disk", "swap=768M,swap,64M/s"]);
     args.extend(["--file", &tap, "--file", &verdict, "--timeout", "60m"]);
     args.extend(["--env", if mglru { "LRU=y" } else { "LRU=n" }]);
     args.extend(["--env", "SECONDS_EACH=6"]);

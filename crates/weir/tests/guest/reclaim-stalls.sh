@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # reclaim-stalls.sh STALL...: stages a lack of memory, has it explained, types the command that explain
 # prints, and looks again.  STALLs are the functions stage_* below.
-# Wants disks "d" of 8M/s with ext4 and "swap" of 64M/s; LRU=y or n: MGLRU; MODULE=y to load weir.ko.
+# Wants a disk "swap" of 64M/s; LRU=y or n: MGLRU.
 . /tap.sh
 . /verdict.sh
 cd /sys/fs/cgroup || exit 1
-[ "$MODULE" != y ] || insmod /weir.ko || exit 1
 # 6.1 may be without
 [ ! -e /sys/kernel/mm/lru_gen/enabled ] || echo "${LRU:-y}" >/sys/kernel/mm/lru_gen/enabled
 victim=victim
@@ -42,7 +41,6 @@ end() {
 		rmdir $group
 	done
 	wait
-	rm -f /mnt/d/noisy*
 }
 
 # went_to PART: seconds of the victim's
@@ -64,12 +62,17 @@ for_whom() {
 	ok "$1: memory is reclaimed for $2" is "$took" "$2"
 }
 
+tasks() {
+	cat victim/cgroup.procs noisy/cgroup.procs | wc -l
+}
 # cured STALL SECONDS: so long after the command was typed less than a tenth is lost
 cured() {
 	before=$(lost reclaim)
+	alive=$(tasks)
 	typed "$1"
 	sleep "$2"
 	removed "$1" reclaim "$before"
+	ok "$1: nobody was killed meanwhile ($alive)" is "$(tasks)" "$alive"
 }
 
 # others take all memory: a light task writes their pages to swap

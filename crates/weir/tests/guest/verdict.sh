@@ -5,7 +5,8 @@ seconds=${SECONDS_EACH:-8}
 # explain: into /tmp/verdict, and the command that it prints first into /tmp/command
 explain() {
 	weir explain "$victim" --for "${seconds}s" --json >/tmp/verdict
-	echo "explain ended with $?" >>/tmp/verdict
+	ended=$?
+	echo "explain ended with $ended" >>/tmp/verdict
 	sed -n 's/^ *"command": "\(.*\)",$/\1/p' /tmp/verdict | head -n 1 >/tmp/command
 }
 
@@ -42,6 +43,8 @@ removed() {
 	after=$(lost "$2")
 	echo "# $2: $3 s before, $after s after"
 	sed 's/^/# after: /' /tmp/verdict
+	# one that could not look has seen no stall, either
+	ok "$1: explain ends with 0 or 1" between 0 $ended 1
 	ok "$1: the command removes the stall" \
 		awk -v before="$3" -v after="$after" 'BEGIN { exit !(after * 10 < before) }'
 }
