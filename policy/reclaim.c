@@ -30,6 +30,13 @@
  * far as it holds that.  Of a cgroup whose memory can hardly be reclaimed, for want
  * of swap, nothing is asked: a task over its limit would sleep for nothing.
  *
+ * Idle memory.  While free memory stays above the high watermarks, kswapd does not
+ * run and idle memory stays, so that limited cgroups swap in its place, for good.
+ * While there are limits, the kernel is therefore asked to reclaim a 512th of memory at
+ * a time, the coldest of the whole host.  If hardly any of that was outside of the
+ * limited cgroups, or if it refaults there, the next request comes twice as late as
+ * this one did, up to a minute.
+ *
  * Rates count what a cgroup grows by and what is reclaimed of it.  What it frees
  * itself and takes again within one interval is not seen, nor does it empty any
  * free list.
@@ -48,6 +55,13 @@
 /* Part of memory that the headroom is, at least and at most. */
 #define HEADROOM_LEAST	128
 #define HEADROOM_MOST	16
+/* Part of memory, and most and fewest pages, that are asked for at a time. */
+#define IDLE_PART	512
+#define IDLE_LEAST	1024ULL
+#define IDLE_MOST	16384ULL
+/* Between two requests, while there is idle memory and at most. */
+#define IDLE_LEAST_MS	250ULL
+#define IDLE_MOST_MS	64000ULL
 #define MS_PER_S	1000ULL
 
 static weir_u64 most(weir_u64 a, weir_u64 b)
@@ -137,6 +151,29 @@ weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 	share = weir_share(weir_saturate(host->memory), weight(group),
 			   weights ? weights : 1);
 	return most(floor, weir_least(share, weir_saturate(group->usage)));
+}
+
+/* How much of a host with so much memory is asked for at a time. */
+weir_u64 weir_reclaim_idle(weir_u64 memory)
+{
+	return most(weir_least(memory / IDLE_PART, IDLE_MOST), IDLE_LEAST);
+}
+
+/*
+ * Milliseconds until the next request, which came @was_ms after the one before.
+ * @asked pages were asked for by that; since then @stolen were taken outside of the
+ * limited groups, and @refaulted were needed again there.
+ */
+weir_u64 weir_reclaim_idle_wait(weir_u64 was_ms, weir_u64 asked,
+				weir_u64 stolen, weir_u64 refaulted)
+{
+	int idle = stolen && stolen >= asked / NEEDED &&
+		   refaulted < stolen / NEEDED;
+
+	if (idle)
+		return IDLE_LEAST_MS;
+	was_ms = most(weir_least(was_ms, IDLE_MOST_MS), IDLE_LEAST_MS);
+	return weir_least(2 * was_ms, IDLE_MOST_MS);
 }
 
 /* What a group allocates beyond its share of @all. */

@@ -39,6 +39,9 @@ weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 			    weir_u64 weights);
 weir_u64 weir_reclaim_weights(const struct weir_reclaim_group *groups,
 			      weir_u64 count);
+weir_u64 weir_reclaim_idle(weir_u64 memory);
+weir_u64 weir_reclaim_idle_wait(weir_u64 was_ms, weir_u64 asked,
+				weir_u64 stolen, weir_u64 refaulted);
 void weir_reclaim_limits(const struct weir_reclaim_host *host,
 			 const struct weir_reclaim_group *groups,
 			 weir_u64 count, weir_u64 *limits);

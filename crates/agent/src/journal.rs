@@ -129,6 +129,11 @@ pub enum Event {
     },
     /// Allocations have to reclaim: limits follow.
     ReclaimBegins,
+    /// Idle memory is asked for as well, so many MiB at a time.
+    ReclaimIdle {
+        /// At a time.
+        mib: u64,
+    },
     /// No allocation has to reclaim any more, and no limit is set.
     ReclaimEnds,
     /// A cgroup that allocates beyond its share has a limit now, which follows its part.
@@ -346,6 +351,10 @@ impl fmt::Display for Event {
             Event::ReclaimBegins => {
                 f.write_str("reclaim: allocations wait for it: limiting the fastest allocators")
             }
+            Event::ReclaimIdle { mib } => write!(
+                f,
+                "reclaim: has the kernel reclaim what is idle on the host, {mib} MiB at a time"
+            ),
             Event::ReclaimEnds => f.write_str("reclaim: no allocation waits any more"),
             Event::Limited { cgroup, to_mib } => write!(
                 f,

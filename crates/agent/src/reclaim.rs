@@ -17,12 +17,15 @@
 //! is set is noted in a file first ([`crate::saved`]), so that the next agent puts it back if this one is
 //! killed.
 //!
+//! While there are limits, the kernel is asked for idle memory as well ([`idle`]).
+//!
 //! Cgroups that hold less than a hundredth of memory are not limited, nor looked at: there is
 //! nothing to gain, and at most a hundred are left. A delegated subtree is limited as a whole, where
 //! its owner cannot write.
 
 mod candidates;
 mod host;
+mod idle;
 mod keeper;
 pub mod settings;
 mod status;

@@ -11,6 +11,13 @@ mod c {
             free: u64,
             stalled: i32,
         ) -> u64;
+        pub safe fn weir_reclaim_idle(memory: u64) -> u64;
+        pub safe fn weir_reclaim_idle_wait(
+            was_ms: u64,
+            asked: u64,
+            stolen: u64,
+            refaulted: u64,
+        ) -> u64;
         pub fn weir_reclaim_floor(host: *const Host, group: *const Group, weights: u64) -> u64;
         pub fn weir_reclaim_weights(groups: *const Group, count: u64) -> u64;
         pub fn weir_reclaim_limits(
@@ -72,6 +79,19 @@ pub fn rate(was: u64, pages: u64, elapsed_ms: u64) -> u64 {
 /// that allocations had to reclaim since.
 pub fn headroom(memory: u64, headroom: u64, free: u64, stalled: bool) -> u64 {
     c::weir_reclaim_headroom(memory, headroom, free, stalled.into())
+}
+
+/// Pages of a host with so many that the kernel is asked to reclaim at a time, wherever they are,
+/// while a group is limited.
+pub fn idle(memory: u64) -> u64 {
+    c::weir_reclaim_idle(memory)
+}
+
+/// Milliseconds until the next such request, of which the last came `was_ms` after the one before it and
+/// asked for `asked` pages. Since then `stolen` were reclaimed outside of limited groups, of which
+/// `refaulted` are needed again.
+pub fn idle_wait(was_ms: u64, asked: u64, stolen: u64, refaulted: u64) -> u64 {
+    c::weir_reclaim_idle_wait(was_ms, asked, stolen, refaulted)
 }
 
 /// Weights of all groups, and of what is in none.
@@ -221,6 +241,20 @@ mod tests {
         };
         let all = limits(&HOST, &[group(60_000, UNLIMITED, 5_000), heavy]);
         assert_eq!(all, [59_400, UNLIMITED]);
+    }
+
+    #[test]
+    fn idle_memory_is_asked_for_while_there_is_some() {
+        assert_eq!(
+            [1 << 18, 1 << 20, 1 << 26].map(idle),
+            [1_024, 2_048, 16_384]
+        );
+        assert_eq!(idle_wait(8_000, 1_024, 512, 63), 250);
+        // An eighth of it is needed again; too little was had; nothing was.
+        assert_eq!(idle_wait(8_000, 1_024, 512, 64), 16_000);
+        assert_eq!(idle_wait(250, 1_024, 127, 0), 500);
+        assert_eq!(idle_wait(0, 0, 0, 0), 500);
+        assert_eq!(idle_wait(u64::MAX, 1_024, 0, 0), 64_000);
     }
 
     #[test]

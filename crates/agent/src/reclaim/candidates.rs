@@ -8,15 +8,40 @@ use std::str::FromStr;
 
 const PAGE: u64 = 4096;
 
-/// A cgroup's counters, in pages; what is counted since it was made only grows.
+/// What became of a cgroup's pages, or the host's: pages, which only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reclaimed since it was made.
+    pub stolen: u64,
+    /// Read back of that.
+    pub refaulted: u64,
+}
+
+impl Counts {
+    /// What was counted since `before`.
+    pub fn since(self, before: Counts) -> Counts {
+        Counts {
+            stolen: self.stolen.saturating_sub(before.stolen),
+            refaulted: self.refaulted.saturating_sub(before.refaulted),
+        }
+    }
+
+    /// What both have counted.
+    pub fn and(self, other: Counts) -> Counts {
+        Counts {
+            stolen: self.stolen + other.stolen,
+            refaulted: self.refaulted + other.refaulted,
+        }
+    }
+}
+
+/// A cgroup's counters, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// What is charged to it: `memory.current`.
     pub usage: u64,
-    /// Reclaimed of it since it was made.
-    pub stolen: u64,
-    /// Read back of that.
-    pub refaulted: u64,
+    /// What became of its pages.
+    pub counts: Counts,
     /// `memory.min` or `memory.low`, the larger.
     pub protection: u64,
     /// What of `usage` cannot be reclaimed: neither on an LRU nor a shrinkable slab, or anonymous
@@ -27,7 +52,7 @@ pub struct Reading {
 impl Reading {
     /// What it allocated since `before`: what it grew by, and what was reclaimed of it.
     pub fn allocated_since(&self, before: &Reading) -> u64 {
-        let stolen = self.stolen.saturating_sub(before.stolen);
+        let stolen = self.counts.since(before.counts).stolen;
         (self.usage + stolen).saturating_sub(before.usage)
     }
 }
@@ -86,25 +111,48 @@ pub fn usage(directory: &Path) -> Option<u64> {
 /// if it is gone.
 pub fn read(tree: &Tree, directory: &Path, swap: u64) -> Option<Reading> {
     let usage = usage(directory)?;
-    let stat = fs::read_to_string(directory.join("memory.stat")).ok()?;
-    let counter = |name: &str| {
-        let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
-        line.strip_prefix(' ')?.trim().parse::<u64>().ok()
-    };
-    let counter = |name| counter(name).unwrap_or(0);
+    let stat = stat(directory)?;
     // `max` protects all of it.
     let protection = |file| number(directory, file).map_or(u64::MAX, |bytes: u64| bytes / PAGE);
-    let pages = |name| counter(name) / PAGE;
+    let pages = |name| counter(&stat, name) / PAGE;
     let anon = pages("inactive_anon") + pages("active_anon");
     let file = pages("inactive_file") + pages("active_file") + pages("slab_reclaimable");
     let room = swap_room(tree, directory, swap.min(anon));
     Some(Reading {
         usage,
         pinned: usage.saturating_sub(file + room),
-        stolen: counter("pgsteal"),
-        refaulted: counter("workingset_refault_anon") + counter("workingset_refault_file"),
+        counts: counts_in(&stat),
         protection: protection("memory.min").max(protection("memory.low")),
     })
+}
+
+/// What became of the pages of the cgroup in this directory and of all below it.
+pub fn counts(directory: &Path) -> Option<Counts> {
+    Some(counts_in(&stat(directory)?))
+}
+
+fn counts_in(stat: &str) -> Counts {
+    let refaulted = ["workingset_refault_anon", "workingset_refault_file"];
+    Counts {
+        stolen: counter(stat, "pgsteal"),
+        refaulted: refaulted.map(|name| counter(stat, name)).iter().sum(),
+    }
+}
+
+fn stat(directory: &Path) -> Option<String> {
+    fs::read_to_string(directory.join("memory.stat")).ok()
+}
+
+/// A counter of `memory.stat`; 0 if this kernel lacks it.
+fn counter(stat: &str, name: &str) -> u64 {
+    let value = |line: &str| {
+        line.strip_prefix(name)?
+            .strip_prefix(' ')?
+            .trim()
+            .parse()
+            .ok()
+    };
+    stat.lines().find_map(value).unwrap_or(0)
 }
 
 /// Pages that may go to swap by `memory.swap.max` of the cgroup and of all above, `most` at most.
@@ -175,8 +223,10 @@ mod tests {
         let now = read();
         let wanted = Reading {
             usage: 10,
-            stolen: 7,
-            refaulted: 3,
+            counts: Counts {
+                stolen: 7,
+                refaulted: 3,
+            },
             protection: 2,
             pinned: 10,
         };
@@ -185,9 +235,15 @@ mod tests {
         assert_eq!(read().protection, u64::MAX);
         let before = Reading {
             usage: 12,
-            stolen: 1,
+            counts: Counts {
+                stolen: 1,
+                ..now.counts
+            },
             ..now
         };
+        let since = now.counts.since(before.counts);
+        assert_eq!((since.stolen, since.refaulted), (6, 0));
+        assert_eq!(counts(dir.path()), Some(now.counts));
         assert_eq!(now.allocated_since(&before), 4);
         assert_eq!(
             before.allocated_since(&now),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The thread: waits for the trigger, and steps while allocations have to reclaim.
 
-use super::candidates::{self, Reading};
+use super::candidates::{self, Counts, Reading};
 use super::host::{Host, Memory};
+use super::idle::Idle;
 use super::settings::Settings;
 use super::status::Status;
 use crate::journal::{Event, Journal};
@@ -55,6 +56,9 @@ pub struct Keeper {
     trigger: File,
     /// Cgroups of the episode, by inode.
     members: BTreeMap<u64, Member>,
+    /// What became of limited cgroups' pages while they were limited.
+    limited: Counts,
+    idle: Idle,
     headroom: u64,
     /// What was free in the last step.
     free: u64,
@@ -86,6 +90,8 @@ impl Keeper {
             stalls: host.stalls()?,
             headroom: reclaim::headroom(host.memory()?.managed, 0, 0, false),
             free: 0,
+            limited: Counts::default(),
+            idle: Idle::new(tree.root()),
             host,
             tree,
             settings,
@@ -164,6 +170,7 @@ impl Keeper {
                 if is_calm && self.members.values().all(|of| of.group.limit == UNLIMITED) {
                     self.stalled = None;
                     self.members.clear();
+                    self.idle.rest();
                     self.journal.say(&Event::ReclaimEnds);
                 }
             }
@@ -199,6 +206,16 @@ impl Keeper {
         let inodes: Vec<u64> = self.members.keys().copied().collect();
         for (inode, limit) in inodes.into_iter().zip(limits) {
             self.apply(inode, limit, now);
+        }
+        self.ask_for_idle(managed, now)
+    }
+
+    /// Idle memory goes before that of limited cgroups.
+    fn ask_for_idle(&mut self, managed: u64, now: Instant) -> Result<()> {
+        let is_wanted = self.members.values().any(|of| of.group.limit != UNLIMITED);
+        if is_wanted && self.idle.is_due(now) && self.idle.ask(managed, self.limited, now)? {
+            let mib = reclaim::idle(managed) >> 8;
+            self.journal.say(&Event::ReclaimIdle { mib });
         }
         Ok(())
     }
@@ -245,7 +262,7 @@ impl Keeper {
     /// Reads all counters, and forgets cgroups that are gone.
     fn measure(&mut self, elapsed: Duration, now: Instant, swap: u64) {
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let (saved, tree) = (&mut self.saved, &self.tree);
+        let (saved, tree, limited) = (&mut self.saved, &self.tree, &mut self.limited);
         self.members.retain(|_, member| {
             let reading = candidates::read(tree, &member.place.directory, swap);
             let Some(reading) = reading.filter(|_| member.place.is_there()) else {
@@ -255,10 +272,13 @@ impl Keeper {
             };
             let before = member.reading;
             let group = &mut member.group;
-            let rate = |was, now: u64, before| reclaim::rate(was, now.saturating_sub(before), ms);
             group.rate = reclaim::rate(group.rate, reading.allocated_since(&before), ms);
-            group.stolen = rate(group.stolen, reading.stolen, before.stolen);
-            group.refaulted = rate(group.refaulted, reading.refaulted, before.refaulted);
+            let counts = reading.counts.since(before.counts);
+            group.stolen = reclaim::rate(group.stolen, counts.stolen, ms);
+            group.refaulted = reclaim::rate(group.refaulted, counts.refaulted, ms);
+            if group.limit != UNLIMITED {
+                *limited = limited.and(counts);
+            }
             (group.usage, group.protection) = (reading.usage, reading.protection);
             group.pinned = reading.pinned;
             if reading.usage.saturating_add(group.limit / NEAR) >= group.limit {
@@ -352,6 +372,7 @@ impl Keeper {
             episodes: self.episodes,
             steps: self.steps,
             headroom: self.headroom,
+            idle_asked: self.idle.asked,
             limits: limits
                 .map(|member| (member.place.path.clone(), member.group.limit))
                 .collect(),

@@ -16,6 +16,8 @@ pub struct Status {
     pub steps: u64,
     /// What should stay free.
     pub headroom: u64,
+    /// Idle memory that the kernel was asked for so far.
+    pub idle_asked: u64,
     /// Limits by cgroup.
     pub limits: BTreeMap<String, u64>,
 }
@@ -50,6 +52,12 @@ impl Status {
                 "Times that allocations began to reclaim.",
             )
             .with(self.episodes),
+            Family::counter(
+                "weir_agent_reclaim_idle_asked",
+                "Idle memory of the host that the kernel was asked to reclaim.",
+            )
+            .bytes()
+            .with(self.idle_asked * PAGE),
             Family::counter("weir_agent_reclaim_steps", "Looks at all allocators.")
                 .with(self.steps),
             limits,

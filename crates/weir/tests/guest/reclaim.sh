@@ -4,7 +4,7 @@
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
 grep -q partition /proc/swaps || exit 1
-mkdir hogs writers light pinned
+mkdir hogs writers light pinned idle
 
 # job CGROUP JSON: allocates in the cgroup until the script ends
 job() {
@@ -34,6 +34,15 @@ holds() { # FILE VALUE
 	is "$(cat "$1")" "$2"
 }
 
+# What nobody uses, charged to idle.
+(
+	echo 0 >idle/cgroup.procs
+	exec dd if=/dev/zero of=/tmp/idle bs=1M count=60 2>/dev/null
+)
+is_swapped() {
+	[ "$(cat idle/memory.swap.current)" -gt $((40 << 20)) ]
+}
+
 policy observe
 agent
 job hogs '{"size_bytes": 629145600, "pattern": "churn"}'
@@ -49,6 +58,8 @@ changed() {
 }
 ok "the limit follows" soon changed
 ok "it said so once" is "$(grep -c 'hogs: memory.high = ' /tmp/log)" 1
+ok "it has the kernel reclaim what is idle" soon is_swapped
+ok "and says that" soon says "reclaim: has the kernel reclaim what is idle on the host, 4 MiB"
 ok "what is set is noted" grep -q '"cgroup":"/hogs"' /run/weir/reclaim.json
 
 kill -KILL $agent
