@@ -29,7 +29,9 @@
  * of a slow disk's work: so beats without any are added to the next with, and what
  * was in flight when disks were last busy counts, too.  It is averaged over ten
  * seconds, and trusted after two.  (A device's own bandwidth estimate begins with
- * a guess of 100 MB/s, once per cgroup.)
+ * a guess of 100 MB/s, once per cgroup.)  Until then nothing is lifted; tightened, the
+ * disks are taken for slow ones, so that the first flood is bounded as later ones are:
+ * a fast disk is busy at once with so little allowed, and known two seconds later.
  *
  * Down.  What is withdrawn is withdrawn at once as far as nobody holds it; from
  * there the limit stays a 32nd above what is dirty and follows that down.  The
@@ -59,6 +61,8 @@
 #define SILENT_MS	60000ULL
 /* Dirtyable memory is compared with itself about this long ago. */
 #define TREND_MS	2000ULL
+/* Pages a second of disks not known yet: 4 MiB. */
+#define UNKNOWN		1024ULL
 /* A tightened limit leaves this much: 4 MiB. */
 #define LEAST		1024ULL
 
@@ -150,16 +154,17 @@ static weir_u64 wanted(const struct weir_drain *drain,
 	weir_u64 thresh = weir_saturate(beat->thresh);
 	weir_u64 bg_thresh = weir_least(beat->bg_thresh, thresh);
 	weir_u64 freerun = weir_freerun(thresh, bg_thresh);
-	weir_u64 drained = weir_saturate(drain->rate *
+	int is_known = drain->seen_ms >= TRUSTED_MS;
+	weir_u64 drained = weir_saturate((is_known ? drain->rate : UNKNOWN) *
 				weir_least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
 	weir_u64 tight = drained - drained / 4;
 	weir_u64 limit;
 
-	if (!beat->seconds || drain->seen_ms < TRUSTED_MS)
+	if (!beat->seconds)
 		return thresh;
 	if (beat->tighten && tight < thresh)
 		return tight > LEAST ? tight : weir_least(LEAST, thresh);
-	if (drained < freerun || drain->calm_ms < WEIR_DRAIN_CALM_MS)
+	if (!is_known || drained < freerun || drain->calm_ms < WEIR_DRAIN_CALM_MS)
 		return thresh;
 	limit = weir_least(beat->tighten ? tight : 2 * drained - bg_thresh, most);
 	return limit > thresh ? limit : thresh;

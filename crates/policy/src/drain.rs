@@ -228,6 +228,43 @@ mod tests {
     }
 
     #[test]
+    fn the_first_flood_of_a_tightened_host_is_bounded() {
+        let tight = Beat {
+            tighten: 1,
+            seconds: 4,
+            dirty: 0,
+            writeback: 0,
+            written: 0,
+            ..BUSY
+        };
+        let idle = after(1_000, Drain::default(), tight);
+        assert_eq!(idle.limit, 12 * M, "3/4 of 4 s at 4 MiB/s");
+        // Two seconds of a busy disk that does 30 MB/s.
+        let busy = Beat {
+            dirty: 10 * M,
+            written: 6 * M,
+            ..tight
+        };
+        assert_eq!(after(9, idle, busy).limit, 12 * M);
+        assert_eq!(after(10, idle, busy).limit, 90 * M);
+        // What is dirty when it is switched on goes down from there.
+        let late = Beat {
+            dirty: 200 * M,
+            ..tight
+        };
+        assert_eq!(
+            after(1, Drain::default(), late).limit,
+            200 * M + 200 * M / 32 + 1
+        );
+        // Unknown disks are no reason to lift.
+        let far = Beat {
+            seconds: 3_600,
+            ..tight
+        };
+        assert_eq!(after(9, Drain::default(), far).limit, 0);
+    }
+
+    #[test]
     fn idle_is_not_slow() {
         let before = lifted();
         let idle = Beat {
