@@ -81,7 +81,7 @@ impl Idle {
         Ok(self.last.replace((pages, others)).is_none())
     }
 
-    /// Forgets what was counted: nobody is limited any more.
+    /// Forgets what was counted: no cgroup is limited any more.
     pub fn rest(&mut self) {
         self.last = None;
         self.wait_ms = 0;
@@ -101,9 +101,17 @@ impl Idle {
     }
 }
 
+/// Only memory that goes to swap, where the kernel can be told so (Linux 6.9 and later): page cache
+/// that is dropped is soon read again by those who are busy.
 fn write(file: &Path, pages: u64) -> Result<()> {
     let mut file = OpenOptions::new().write(true).open(file)?;
-    file.write_all((pages * PAGE).to_string().as_bytes())
+    let bytes = pages * PAGE;
+    match file.write_all(format!("{bytes} swappiness=200").as_bytes()) {
+        Err(why) if why.kind() == ErrorKind::InvalidInput => {
+            file.write_all(bytes.to_string().as_bytes())
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +159,10 @@ mod tests {
         counted(dir.path(), 2_000, 20);
         assert!(!ask(&mut idle, 1_600, begin).expect("asked"), "the second");
         assert_eq!((idle.wait_ms, idle.asked), (250, 4_096));
-        assert_eq!(fs::read_to_string(&file).expect("written"), "8388608");
+        assert_eq!(
+            fs::read_to_string(&file).expect("written"),
+            "8388608 swappiness=200"
+        );
 
         // All of what was taken was limited cgroups'.
         counted(dir.path(), 3_000, 20);
