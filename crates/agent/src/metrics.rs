@@ -18,6 +18,7 @@ use crate::family::{Family, open_metrics, plain_text};
 use crate::http::{Request, Response, wants_open_metrics};
 use crate::tree::{Place, Tree};
 use glob::Pattern;
+use observe::read::host::stack;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -157,7 +158,7 @@ impl Exporter {
         families.extend(host::families(&self.root));
         families.extend(module::families(&self.root));
         let (places, left_out) = self.choose(&kept);
-        families.extend(cgroups::families(&places));
+        families.extend(cgroups::families(&places, &stack(&self.root)));
         families.push(
             Family::gauge("weir_cgroups_shown", "Cgroups that have metrics here.")
                 .with(places.len() as u64),

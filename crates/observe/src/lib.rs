@@ -24,5 +24,5 @@ pub use model::dirty_stat::DirtyStat;
 pub use model::observation::Observation;
 pub use model::target::Target;
 pub use model::wait::{Wait, Waits};
-pub use model::{bounds, cgroup, event, host, observation, reclaim, stall, trace};
+pub use model::{bounds, cgroup, event, host, observation, reclaim, stack, stall, trace};
 pub use read::recording;

@@ -8,6 +8,7 @@ pub mod event;
 pub mod host;
 pub mod observation;
 pub mod reclaim;
+pub mod stack;
 pub mod stall;
 pub mod target;
 pub(crate) mod text;

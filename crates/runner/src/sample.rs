@@ -14,6 +14,7 @@ use crate::flusher::Flushers;
 use crate::site::Disk;
 use crate::system;
 use anyhow::{Context, Result};
+use observe::read::{cgroup, host};
 use scenario::measured::{Cpu, IoStalls};
 use scenario::rundir::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
 use std::collections::BTreeMap;
@@ -201,6 +202,7 @@ impl Counters {
         let vmstat = fs::read_to_string("/proc/vmstat").context("/proc/vmstat")?;
         counters.events = events(&vmstat);
         counters.cpu = system::cpu()?;
+        let stack = host::stack(Path::new("/"));
         for (path, directory) in &watched.cgroups {
             if let Some(file) = dirty_stat(directory) {
                 let text =
@@ -209,7 +211,9 @@ impl Counters {
             }
             let file = directory.join("io.stat");
             let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
-            counters.written.insert(path.clone(), written(&text));
+            counters
+                .written
+                .insert(path.clone(), cgroup::written(&text, &stack));
             // A cgroup whose parent hands no memory controller down has none.
             let text = fs::read_to_string(directory.join("memory.events")).unwrap_or_default();
             let kills = flat_key(&text, "oom_kill");
@@ -238,13 +242,6 @@ fn events(vmstat: &str) -> BTreeMap<String, u64> {
             Some((name.to_owned(), value.parse().ok()?))
         })
         .collect()
-}
-
-/// Bytes written to all devices, of `io.stat`'s text.
-fn written(text: &str) -> u64 {
-    text.split_whitespace()
-        .filter_map(|field| field.strip_prefix("wbytes=")?.parse::<u64>().ok())
-        .sum()
 }
 
 /// A cgroup's `memory.dirty_stat`, if this kernel has it.
@@ -374,12 +371,6 @@ mod tests {
         assert_eq!(total(text, "some"), Some(123));
         assert_eq!(total(text, "full"), Some(45));
         assert_eq!(total("", "full"), None);
-    }
-
-    #[test]
-    fn what_was_written_is_added_up_over_devices() {
-        let text = "254:0 rbytes=1 wbytes=4096 rios=1 wios=1 dbytes=0 dios=0\n254:16 rbytes=0 wbytes=8192\n";
-        assert_eq!([written(text), written("")], [12_288, 0]);
     }
 
     #[test]

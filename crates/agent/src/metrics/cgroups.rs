@@ -8,6 +8,7 @@ use crate::family::Family;
 use crate::tree::Place;
 use observe::cgroup::Cgroup;
 use observe::read::cgroup::{self, Want};
+use observe::stack::Stack;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -42,10 +43,10 @@ struct Table {
     observed: Family,
 }
 
-pub fn families(places: &[Place]) -> Vec<Family> {
+pub fn families(places: &[Place], stack: &Stack) -> Vec<Family> {
     let mut table = Table::new();
     for place in places {
-        table.add(place);
+        table.add(place, stack);
     }
     table.families()
 }
@@ -122,7 +123,7 @@ impl Table {
         }
     }
 
-    fn add(&mut self, place: &Place) {
+    fn add(&mut self, place: &Place, stack: &Stack) {
         let seen = cgroup::at(&place.directory, WANT);
         let path: Arc<str> = place.path.as_str().into();
         let labels = [(CGROUP, &path)];
@@ -131,10 +132,8 @@ impl Table {
             self.writeback.add(&labels, seen.writeback);
         }
         if seen.has_io {
-            self.written
-                .add(&labels, seen.io.values().map(|io| io.written).sum::<u64>());
-            self.read
-                .add(&labels, seen.io.values().map(|io| io.read).sum::<u64>());
+            self.written.add(&labels, seen.written(stack));
+            self.read.add(&labels, seen.read(stack));
         }
         for (resource, waited) in [
             ("cpu", seen.cpu_pressure),

@@ -3,6 +3,8 @@
 
 use super::settings::Settings;
 use crate::tree::{Place, Tree};
+use observe::read::cgroup;
+use observe::stack::Stack;
 use std::fs;
 use std::path::Path;
 
@@ -54,11 +56,9 @@ fn flat(text: &str, key: &str) -> Option<u64> {
 }
 
 /// Pages that disks have written for a cgroup and those below it, since it was made.
-pub fn written(directory: &Path) -> u64 {
+pub fn written(directory: &Path, stack: &Stack) -> u64 {
     let text = fs::read_to_string(directory.join("io.stat")).unwrap_or_default();
-    let fields = text.split_whitespace();
-    let bytes = fields.filter_map(|field| field.strip_prefix("wbytes=")?.parse::<u64>().ok());
-    bytes.sum::<u64>() / PAGE
+    cgroup::written(&text, stack) / PAGE
 }
 
 #[cfg(test)]
@@ -99,6 +99,12 @@ mod tests {
             "254:0 rbytes=1 wbytes=8192 rios=1\n254:16 wbytes=4096\n",
         );
         assert_eq!(held(dir.path(), false), Some(11));
-        assert_eq!((held(dir.path(), true), written(dir.path())), (Some(3), 3));
+        assert_eq!(
+            (
+                held(dir.path(), true),
+                written(dir.path(), &Stack::default())
+            ),
+            (Some(3), 3)
+        );
     }
 }

@@ -13,13 +13,14 @@ use crate::tree::{Place, Tree};
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
+use observe::read::host;
 use observe::syncs::{Sync, Syncs};
 use policy::UNLIMITED;
 use policy::objective::{Look, Objective};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -240,6 +241,7 @@ impl Keeper {
         let limit = self.saved.limit();
         let mut before = std::mem::take(&mut of.holders);
         let (mut written, mut missing) = (0, 0);
+        let stack = host::stack(Path::new("/"));
         for place in places {
             let ceiling = self.ceilings.get(&place.inode);
             let expected = ceiling.map(|ceiling| ceiling.pages);
@@ -255,7 +257,7 @@ impl Keeper {
             let Some(held) = holders::held(&place.directory, counts) else {
                 continue;
             };
-            let now = holders::written(&place.directory);
+            let now = holders::written(&place.directory, &stack);
             let then = before.remove(&place.inode).map(|holder| holder.written);
             written += now.saturating_sub(then.unwrap_or(now));
             let holder = Holder {

@@ -48,7 +48,10 @@ pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
     let (Some((_, limits)), Some(host)) = (seen.limits.last(), seen.host.as_ref()) else {
         return Err("the host's limits are not known".into());
     };
-    let written: u64 = seen.devices.iter().map(|device| device.written).sum();
+    let devices = seen.devices.iter();
+    let written = seen
+        .stack()
+        .once(devices.map(|device| (&*device.bdi, device.written)));
     let rate = (written as f64 / seen.seconds.max(1.0)) as u64;
     let now = limits.freerun() * PAGE;
     let (enough, most) = (now + now / 4, host.dirtyable * PAGE / PART);

@@ -168,11 +168,14 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
         .collect();
     let throttled = throttled(seen);
     let stalls = stalls(seen);
+    let stack = seen.stack();
     let per_second = |of: f64| of / seen.seconds.max(1e-9);
     let row = |cgroup: &Cgroup| {
         let name = shown(&cgroup.path);
         let has_memory = |value: u64| cgroup.has_memory.then_some(value);
-        let out = cgroup.has_io.then(|| per_second(cgroup.written() as f64));
+        let out = cgroup
+            .has_io
+            .then(|| per_second(cgroup.written(&stack) as f64));
         let stat = cgroup.stat;
         CgroupRow {
             dirty_bytes: has_memory(cgroup.dirty),

@@ -7,8 +7,7 @@
 //! be of 8 MiB, which at 262144 a second is after 32 s, and nothing is seen to be written before.
 
 use super::group::Group;
-use crate::model::cgroup::Cgroup;
-use crate::model::cgroup::{path_up, shown};
+use crate::model::cgroup::{Cgroup, path_up, shown};
 use crate::model::observation::Observation;
 use crate::model::text::size;
 
@@ -68,21 +67,27 @@ const IDLE: f64 = 0.05;
 /// is written comes up to. Only the holder's matters for what the host or a cgroup above holds.
 pub fn writes(seen: &Observation, group: &Group, holder: Option<&str>) -> Option<HeldBack> {
     let holder = holder.map(|holder| holder.trim_start_matches('/'));
-    let device = group.device()?;
+    // A limit on the disk below holds back what is written through LVM, too.
+    let devices = seen.stack().down(&group.device()?);
     let mut paths = path_up(&group.path).chain(holder.into_iter().flat_map(path_up));
     paths.find_map(|path| {
         let cgroup = seen.cgroup_at(path)?;
-        let limits = cgroup.io_max.get(&device)?;
-        let io = cgroup.io.get(&device)?;
-        let held = HeldBack::by(cgroup, &device, seen.seconds);
-        let waiting = if rests(seen, &device) {
-            cgroup.writeback
-        } else {
-            0
-        };
-        held("wbps", limits.wbps, io.written.max(waiting))
-            .or_else(|| held("wiops", limits.wiops, io.writes))
+        devices.iter().find_map(|device| to(seen, cgroup, device))
     })
+}
+
+/// The cgroup's own limit on one device, if what it writes there comes up to it.
+fn to(seen: &Observation, cgroup: &Cgroup, device: &str) -> Option<HeldBack> {
+    let limits = cgroup.io_max.get(device)?;
+    let io = cgroup.io.get(device)?;
+    let held = HeldBack::by(cgroup, device, seen.seconds);
+    let waiting = if rests(seen, device) {
+        cgroup.writeback
+    } else {
+        0
+    };
+    held("wbps", limits.wbps, io.written.max(waiting))
+        .or_else(|| held("wiops", limits.wiops, io.writes))
 }
 
 /// The disk had next to nothing to do.

@@ -58,7 +58,8 @@ fn within(path: &str, above: &str) -> bool {
 }
 
 fn of(seen: &Observation, cgroup: &Cgroup) -> Option<Killed> {
-    let writes = cgroup.dirty + cgroup.writeback + cgroup.written() > 0;
+    let has_written = cgroup.io.values().any(|io| io.written > 0);
+    let writes = has_written || cgroup.dirty + cgroup.writeback > 0;
     let remedy = ceiling(seen, cgroup).filter(|_| writes)?;
     Some(Killed {
         cgroup: shown(&cgroup.path),

@@ -175,9 +175,10 @@ impl Flows {
         for (path, dirtied) in dirtied(seen, None) {
             self.flows.entry(path).or_default().dirtied += dirtied;
         }
+        let stack = seen.stack();
         let came = own(seen, |cgroup| {
             let grown = cgroup.grown? as f64;
-            Some(cgroup.written() as f64 + grown)
+            Some(cgroup.written(&stack) as f64 + grown)
         });
         for (path, came) in came.into_iter().filter(|(_, came)| *came != 0.0) {
             self.flows.entry(path).or_default().came += came;

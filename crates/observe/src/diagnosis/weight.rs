@@ -32,6 +32,7 @@ pub struct Beside {
 /// Finds the level; nothing if no weight is set on the way.
 pub fn beside(seen: &Observation, path: &str) -> Option<Beside> {
     let stat = seen.cgroup_at(path).and_then(|cgroup| cgroup.stat);
+    let stack = seen.stack();
     path_up(path).find_map(|path| {
         let above = parent(path)?;
         let own = seen.cgroup_at(path)?;
@@ -43,7 +44,10 @@ pub fn beside(seen: &Observation, path: &str) -> Option<Beside> {
         if own.weight.is_none() && siblings.iter().all(|cgroup| cgroup.weight.is_none()) {
             return None;
         }
-        let use_of_it = |cgroup: &Cgroup| (cgroup.written(), cgroup.dirty + cgroup.writeback);
+        let use_of_it = |cgroup: &Cgroup| {
+            let written = cgroup.written(&stack);
+            (written, cgroup.dirty + cgroup.writeback)
+        };
         siblings.retain(|cgroup| use_of_it(cgroup) != (0, 0));
         siblings.sort_by_key(|cgroup| std::cmp::Reverse(use_of_it(cgroup)));
         Some(Beside {

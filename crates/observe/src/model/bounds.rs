@@ -181,6 +181,7 @@ impl Plausible for Device {
             written,
             read,
             disk: _,
+            below: _,
             writeback,
         } = self;
         all([*min_ratio, *max_ratio], 100)

@@ -2,6 +2,7 @@
 //! What cgroups hold, may hold and did.
 
 use super::dirty_stat::DirtyStat;
+use super::stack::Stack;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -79,10 +80,17 @@ pub struct Cgroup {
 
 impl Cgroup {
     /// Bytes written to all devices.
-    pub(crate) fn written(&self) -> u64 {
-        self.io
-            .values()
-            .fold(0, |sum: u64, io| sum.saturating_add(io.written))
+    pub fn written(&self, stack: &Stack) -> u64 {
+        self.moved(stack, |io| io.written)
+    }
+
+    /// Bytes read from all devices.
+    pub fn read(&self, stack: &Stack) -> u64 {
+        self.moved(stack, |io| io.read)
+    }
+
+    fn moved(&self, stack: &Stack, bytes: impl Fn(&Io) -> u64) -> u64 {
+        stack.once(self.io.iter().map(|(device, io)| (&**device, bytes(io))))
     }
 }
 

@@ -65,6 +65,9 @@ pub struct Device {
     /// The disk's name, if it is one.
     #[serde(default)]
     pub disk: Option<String>,
+    /// Devices that it lies on, as LVM's do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<String>,
     /// What debugfs says, where it says it of all cgroups.
     #[serde(default)]
     pub writeback: Option<Writeback>,

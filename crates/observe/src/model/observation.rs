@@ -6,6 +6,7 @@ use super::cgroup::Cgroup;
 use super::event::{Event, Limits, Rate, What};
 use super::host::{Device, Host, Pressure};
 use super::reclaim::Vmscan;
+use super::stack::Stack;
 use super::stall::{self, Stall};
 use super::trace::Trace;
 use super::wait::Waits;
@@ -81,6 +82,11 @@ pub struct Flushers {
 }
 
 impl Observation {
+    /// Which devices lie on others.
+    pub(crate) fn stack(&self) -> Stack {
+        Stack::of(&self.devices)
+    }
+
     /// What a trace alone tells.
     pub fn of(trace: Trace) -> Observation {
         let first = trace.events.first().map_or(0, |event| event.ns);

@@ -6,6 +6,7 @@ use super::host::total;
 use crate::model::bounds::{self, MOST_BYTES};
 use crate::model::cgroup::{Cgroup, Io, IoMax, ROOT};
 use crate::model::host::PAGE;
+use crate::model::stack::Stack;
 use anyhow::{Result, bail};
 use knobs::Knob;
 use std::collections::BTreeMap;
@@ -189,23 +190,29 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
     }
     let io = file("io.stat");
     cgroup.has_io = io.is_some();
-    for (device, values) in nested(&io.unwrap_or_default()) {
-        let sum = |key: &str| {
-            values
-                .get(key)
-                .and_then(|value| value.parse().ok())
-                .unwrap_or(0)
-        };
-        cgroup.io.insert(
-            device,
-            Io {
-                written: sum("wbytes"),
-                read: sum("rbytes"),
-                writes: sum("wios"),
-            },
-        );
-    }
+    cgroup.io = io_stat(&io.unwrap_or_default());
     cgroup
+}
+
+fn io_stat(text: &str) -> BTreeMap<String, Io> {
+    let of = |values: BTreeMap<String, String>| {
+        let value = |key| values.get(key).and_then(|value| number(value)).unwrap_or(0);
+        Io {
+            written: value("wbytes"),
+            read: value("rbytes"),
+            writes: value("wios"),
+        }
+    };
+    let devices = nested(text).into_iter();
+    devices
+        .map(|(device, values)| (device, of(values)))
+        .collect()
+}
+
+/// Bytes that the text of an `io.stat` has as written.
+pub fn written(io_stat_text: &str, stack: &Stack) -> u64 {
+    let devices = io_stat(io_stat_text);
+    stack.once(devices.iter().map(|(device, io)| (&**device, io.written)))
 }
 
 /// A number; nothing for `max` and for what is not there.

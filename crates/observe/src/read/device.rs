@@ -8,6 +8,7 @@
 
 use super::host::{number, text};
 use crate::model::host::{Device, Writeback};
+use crate::model::stack::Stack;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -44,7 +45,7 @@ impl Writeback {
 /// All devices; `busy_ms`, `written` and `read`, and `dirtied` of what writeback knows, are running
 /// totals.
 pub fn devices(root: &Path) -> Vec<Device> {
-    let (mut mounts, mut disks) = (mounts(root), disks(root));
+    let (mut mounts, mut disks, mut stack) = (mounts(root), disks(root), stack(root));
     let entries = fs::read_dir(root.join("sys/class/bdi"))
         .into_iter()
         .flatten()
@@ -59,6 +60,7 @@ pub fn devices(root: &Path) -> Vec<Device> {
                 strict: strict(&entry.path()),
                 filesystem,
                 mounted_at,
+                below: stack.take(&bdi),
                 writeback: Writeback::read(&root.join("sys/kernel/debug/bdi").join(&bdi)),
                 ..disks.remove(&bdi).unwrap_or_default()
             };
@@ -105,6 +107,27 @@ fn mounts(root: &Path) -> BTreeMap<String, (String, String)> {
         mounts.entry(bdi).or_insert((kind.into(), unescaped(at)));
     }
     mounts
+}
+
+/// Which devices of the machine lie on others.
+pub fn stack(root: &Path) -> Stack {
+    let of = |device: &Path| {
+        Some(
+            fs::read_to_string(device.join("dev"))
+                .ok()?
+                .trim()
+                .to_owned(),
+        )
+    };
+    let entries = |of: &Path| fs::read_dir(of).into_iter().flatten().flatten();
+    let disks = entries(&root.join("sys/block")).filter_map(|disk| {
+        let below = entries(&disk.path().join("slaves")).filter_map(|entry| {
+            let number = of(&entry.path())?;
+            Some(whole_disk(root, &number).unwrap_or(number))
+        });
+        Some((of(&disk.path())?, below.collect()))
+    });
+    disks.collect()
 }
 
 /// The disk that this is a partition of, if it is one.
@@ -165,7 +188,10 @@ mod tests {
             ("sys/devices/sda/dev", "8:0\n"),
             ("sys/devices/sda/sda1/partition", "1\n"),
             ("sys/devices/sda/sda1/dev", "8:1\n"),
+            ("sys/devices/dm-0/dev", "253:0\n"),
+            ("sys/devices/dm-0/slaves/sda1/dev", "8:1\n"),
             ("sys/class/bdi/8:0/max_ratio", "100\n"),
+            ("sys/class/bdi/253:0/max_ratio", "100\n"),
             ("sys/class/bdi/8:2-fuseblk/max_ratio", "1\n"),
             ("sys/class/bdi/0:45/max_ratio", "1\n"),
         ] {
@@ -179,7 +205,21 @@ mod tests {
             let to = Path::new("../../devices").join(to);
             std::os::unix::fs::symlink(to, links.join(number)).expect("made");
         }
+        let disks = root.path().join("sys/block");
+        fs::create_dir_all(&disks).expect("made");
+        for name in ["sda", "dm-0"] {
+            let to = Path::new("../devices").join(name);
+            std::os::unix::fs::symlink(to, disks.join(name)).expect("made");
+        }
         root
+    }
+
+    #[test]
+    fn a_device_tells_the_disk_of_the_partition_that_it_lies_on() {
+        let machine = machine("");
+        assert_eq!(found(machine.path(), "253:0").below, ["8:0"]);
+        assert_eq!(found(machine.path(), "8:0").below, Vec::<String>::new());
+        assert_eq!(stack(machine.path()).once([("8:0", 9), ("253:0", 9)]), 9);
     }
 
     fn found(root: &Path, bdi: &str) -> Device {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The host's limits and dirty pages, from /proc and /sys.
 
-pub use super::device::devices;
+pub use super::device::{devices, stack};
 
 use crate::model::event::Limits;
 use crate::model::host::{Host, Pressure};

@@ -244,6 +244,29 @@ fn io_max_behind_it() {
 }
 
 #[test]
+fn io_max_of_the_disk_below_the_filesystems_device() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.devices[0].below = vec!["8:0".into()];
+    let limits = IoMax {
+        wbps: Some(262_144),
+        ..IoMax::default()
+    };
+    let io = Io {
+        written: 2_500_000,
+        ..Io::default()
+    };
+    let noisy = &mut seen.cgroups[2];
+    noisy.io_max.insert("8:0".into(), limits);
+    noisy.io = ["254:0", "8:0"].map(|device| (device.into(), io)).into();
+    let verdict = victim(&seen);
+    assert_eq!(verdict.cause, Cause::IoMax);
+    assert_eq!(
+        command(&verdict),
+        "echo '8:0 wbps=max' > /sys/fs/cgroup/noisy/io.max"
+    );
+}
+
+#[test]
 fn floors_that_cover_it_are_told_and_not_offered_again() {
     let mut seen = observation(6144, 8000, HOST);
     seen.weir = Some("active".into());
