@@ -14,16 +14,11 @@ import (
 
 // One that failed to start: no end of it is told, and kubelet tries again.
 func TestSecondAttempt(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	for _, id := range []string{"first", "second"} {
 		c := container(id, 0)
 		c.Name = "one"
-		if _, err := n.create(sandbox("dirty-min", "3M"), c); err != nil {
-			t.Fatal(err)
-		}
+		n.created(sandbox("dirty-min", "3M"), c)
 	}
 	if !strings.Contains(p.metrics(), "weir_nri_floors_bytes{namespace=\"db\"} 3145728\n") {
 		t.Error(p.metrics())
@@ -48,14 +43,9 @@ func (n *node) stopped(s *api.PodSandbox) {
 
 // A runtime that was restarted does not tell the end of a pod that it had before.
 func TestPodGoneUntold(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	s, c := sandbox("dirty-min", "1M", "pod.dirty-min", "64K"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.end(s, c)
 	if got := floors(p); got != "65536" {
 		t.Errorf("its own floor is there: %s", got)
@@ -75,9 +65,7 @@ func TestSandboxOfALivePodStops(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.stopped(s)
 	if got := floors(p); got != "3145728" {
 		t.Errorf("stopped it counts %q", got)

@@ -76,10 +76,7 @@ func TestLean(t *testing.T) {
 }
 
 func TestTooManyAnnotations(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	_, stop := n.plug(allowed)
-	defer stop()
+	n, _ := loaded(t)
 	s := sandbox()
 	for i := range 300 {
 		s.Annotations[fmt.Sprintf("weir.dev/dirty-bytes.c%d", i)] = "8M"

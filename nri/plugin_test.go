@@ -110,6 +110,16 @@ func (n *node) write(name, text string) {
 // plug starts a plugin; the function ends it.
 func (n *node) plug(config string) (*plugin, func()) { return n.plugAs(config, "") }
 
+// loaded is a node with the module and a plugin that knows all live pods, until the test ends.
+func loaded(t testing.TB) (*node, *plugin) {
+	n := newNode(t)
+	n.load()
+	p, stop := n.plug(allowed)
+	t.Cleanup(stop)
+	n.counted(p)
+	return n, p
+}
+
 // plugAs starts it for a node that does without the module, if a file is given.
 func (n *node) plugAs(config, stock string) (*plugin, func()) {
 	p := n.plugin(config, stock)
@@ -198,6 +208,14 @@ func (n *node) create(s *api.PodSandbox, c *api.Container) (map[string]string, e
 	return unified, nil
 }
 
+// created is create for a test that ends if the plugin refuses.
+func (n *node) created(s *api.PodSandbox, c *api.Container) {
+	n.t.Helper()
+	if _, err := n.create(s, c); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // start says what containerd says before a container's first process runs.
 func (n *node) start(s *api.PodSandbox, c *api.Container) error {
 	return n.runtime.StateChange(context.Background(), &api.StateChangeEvent{Event: api.Event_START_CONTAINER, Pod: s, Container: c})
@@ -217,10 +235,7 @@ func (n *node) wants(got map[string]string, pairs ...string) {
 }
 
 func TestCreateAndUpdate(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	s := sandbox("dirty-min", "1M", "dirty-bytes", "50%", "pod.dirty-bytes", "25%")
 	c := container("a", 4<<20)
 	got, err := n.create(s, c)
@@ -254,9 +269,7 @@ func TestRestartKeepsTheBudget(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	_, stop := n.plug(allowed)
-	if _, err := n.create(sandbox("dirty-min", "3M"), container("a", 0)); err != nil {
-		t.Fatal(err)
-	}
+	n.created(sandbox("dirty-min", "3M"), container("a", 0))
 	stop()
 	// Created while no plugin was there.
 	n.containers = append(n.containers, container("late", 0))
@@ -318,9 +331,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	}
 	// What the runtime, or somebody else, has set by then stays.
 	c := container("a", 4<<20)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.write("a/memory.dirty_bytes", "1048576")
 	if err := n.start(s, c); err != nil || n.file("a/memory.dirty_bytes") != "1048576" {
 		t.Error(err, n.file("a/memory.dirty_bytes"))
@@ -341,9 +352,7 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 	n := newNode(t)
 	n.load()
 	_, stop := n.plug(allowed)
-	if _, err := n.create(sandbox("dirty-min", "1M", "dirty-bytes", "2M"), container("a", 0)); err != nil {
-		t.Fatal(err)
-	}
+	n.created(sandbox("dirty-min", "1M", "dirty-bytes", "2M"), container("a", 0))
 	n.write("a/memory.dirty_bytes", "4096000")
 	stop()
 	_, stop = n.plug(allowed)
@@ -362,10 +371,7 @@ func TestModuleReloadedWithoutThePlugin(t *testing.T) {
 
 // The runtime had given up the answer that gave it knobs.
 func TestStartOfWhatWasNotGiven(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	s, c := sandbox("dirty-min", "1M"), container("a", 0)
 	if _, _, err := p.CreateContainer(context.Background(), s, c); err != nil {
 		t.Fatal(err)
@@ -382,9 +388,7 @@ func TestStartOfWhatWasAllowed(t *testing.T) {
 		n.load()
 		_, stop := n.plug(allowed)
 		s, c := sandbox(floor, "3M"), container("a", 0)
-		if _, err := n.create(s, c); err != nil {
-			t.Fatal(err)
-		}
+		n.created(s, c)
 		stop()
 		// Another plugin, and the list of what is alive comes without it.
 		n.containers = nil
@@ -482,10 +486,7 @@ func TestPodsFileMissing(t *testing.T) {
 
 // The runtime took the plugin for dead and went on: what it asked about does not count.
 func TestGivenUp(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	_, p := loaded(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, _, err := p.CreateContainer(ctx, sandbox("dirty-min", "1M"), container("a", 0)); !errors.Is(err, context.Canceled) {
@@ -511,10 +512,7 @@ func unprotected(p *plugin) string { return metric(p, "weir_nri_unprotected_pods
 
 // The agent has set one knob before the start; another was given, and the answer was lost.
 func TestStartBesideAKnobOfTheAgents(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	s, c := sandbox("dirty-min", "1M"), container("a", 0)
 	if _, _, err := p.CreateContainer(context.Background(), s, c); err != nil {
 		t.Fatal(err)
@@ -556,10 +554,7 @@ func TestStartOfWhatCrunWasTold(t *testing.T) {
 
 // One lacks its knob, and another of the pod that gets its own does not hide that.
 func TestUnprotectedBesideAnother(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	s, lacks, has := sandbox("dirty-min", "1M"), container("none", 0), container("a", 0)
 	for _, c := range []*api.Container{lacks, has} {
 		if err := n.start(s, c); err != nil {

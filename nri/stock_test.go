@@ -87,9 +87,7 @@ func TestStockBudget(t *testing.T) {
 	}
 	s, c := sandbox("dirty-min", "3M"), container("b", 0)
 	s.Id, s.Uid, c.PodSandboxId = "s2", "2", "s2"
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	less, err := want.Parse("config", []byte("allow: [{namespaces: [db], namespace-floor: 1M}]"))
 	if err != nil {
 		t.Fatal(err)
@@ -144,9 +142,7 @@ func TestStockKeepsRules(t *testing.T) {
 			s, old := another("z", c.old...)
 			s.Linux.CgroupParent = "/kubepods/burstable/old"
 			old.Linux.Resources = limited(4 << 20)
-			if _, err := n.create(s, old); err != nil {
-				t.Fatal(err)
-			}
+			n.created(s, old)
 			stop()
 			newer, young := another("a", "dirty-min", c.young)
 			newer.Linux.CgroupParent = "/kubepods/burstable/young"
@@ -177,9 +173,7 @@ func TestStockPodWithoutContainers(t *testing.T) {
 	p, stop := n.plugAs(allowed, file)
 	n.counted(p)
 	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.end(s, c)
 	stop()
 	n.make("kubepods/burstable/pod1")
@@ -201,9 +195,7 @@ func TestStockTakenBack(t *testing.T) {
 	s, c := sandbox(), container("a", 0)
 	dead, _ := another("dead")
 	dead.Uid = s.Uid
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	if !hasRule(t, file, "pod1") || !hasRule(t, file, "pod1/*a*") {
 		t.Error("it has no rules")
 	}
@@ -238,9 +230,7 @@ func TestStockTakenBackBetweenContainers(t *testing.T) {
 		p, stop := n.plugAs(c.before, file)
 		n.counted(p)
 		one := container("a", 0)
-		if _, err := n.create(c.s, one); err != nil {
-			t.Fatal(err)
-		}
+		n.created(c.s, one)
 		n.end(c.s, one)
 		n.containers = nil
 		stop()
@@ -283,15 +273,11 @@ func TestStockAnotherSandbox(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	s, c := sandbox(), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.end(s, c)
 	newer, next := another("next")
 	newer.Uid = s.Uid
-	if _, err := n.create(newer, next); err != nil {
-		t.Fatal(err)
-	}
+	n.created(newer, next)
 	if text, err := os.ReadFile(file); err != nil || strings.Count(string(text), "[[rule]]") != 1 {
 		t.Errorf("%v, %s", err, text)
 	}
@@ -311,9 +297,7 @@ func TestStockChangedBesideADeadSandbox(t *testing.T) {
 	n.counted(p)
 	s := sandbox()
 	for _, id := range []string{"a", "b"} {
-		if _, err := n.create(s, container(id, 0)); err != nil {
-			t.Fatal(err)
-		}
+		n.created(s, container(id, 0))
 	}
 	stop()
 	dead, _ := another("dead")
@@ -338,13 +322,9 @@ func TestStockPodsWithoutUID(t *testing.T) {
 	s, c := sandbox("pod.dirty-bytes", "8M"), container("a", 0)
 	other, young := another("b", "pod.dirty-bytes", "8M")
 	s.Uid, other.Uid, other.Linux.CgroupParent = "", "", "/kubepods/burstable/pod2"
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.end(s, c)
-	if _, err := n.create(other, young); err != nil {
-		t.Fatal(err)
-	}
+	n.created(other, young)
 	if !hasRule(t, file, "pod1") || !hasRule(t, file, "pod2") {
 		t.Error("one is taken for the other")
 	}

@@ -156,9 +156,7 @@ func TestModuleHalfLoaded(t *testing.T) {
 	p, stop := n.plug(allowed)
 	defer stop()
 	s, c := sandbox("dirty-min", "1M", "pod.dirty-bytes", "8M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	if err := os.MkdirAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1/a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -181,15 +179,9 @@ func TestModuleHalfLoaded(t *testing.T) {
 
 // kubelet waits before its next container, and the module is loaded anew: what the pod had is not free.
 func TestModuleReloadedBetweenContainers(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
+	n, p := loaded(t)
 	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.end(s, c)
 	n.unload()
 	p.looked()
@@ -205,15 +197,9 @@ func TestModuleReloadedBetweenContainers(t *testing.T) {
 
 // The same with a sandbox that stops, and another one that the pod gets while there is no module.
 func TestModuleReloadedBetweenSandboxes(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
+	n, p := loaded(t)
 	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.stopped(s)
 	n.unload()
 	p.looked()
@@ -221,12 +207,8 @@ func TestModuleReloadedBetweenSandboxes(t *testing.T) {
 	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
 	next, last := another("z", "pod.dirty-min", "3M")
 	next.Uid = s.Uid
-	if _, err := n.create(other, young); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.create(next, last); err != nil {
-		t.Fatal(err)
-	}
+	n.created(other, young)
+	n.created(next, last)
 	if got := floors(p); got != "3145728" {
 		t.Errorf("it counts %q", got)
 	}
@@ -239,16 +221,10 @@ func TestModuleReloadedBetweenSandboxes(t *testing.T) {
 
 // The module goes with the knobs of those that live, and is told of once for each pod.
 func TestModuleUnloaded(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
+	n, p := loaded(t)
 	log := logs(p)
 	s := sandbox("dirty-min", "1M")
-	if _, err := n.create(s, container("a", 0)); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, container("a", 0))
 	for lines := 1; lines <= 2; lines++ {
 		n.unload()
 		n.soon("it shows", func() bool { return unprotected(p) == "1" })
@@ -297,9 +273,7 @@ func TestModuleReloadedBesideAYoungPod(t *testing.T) {
 		p, stop := n.plug(allowed)
 		n.counted(p)
 		s, old := sandbox(key, "3M"), container("old", 0)
-		if _, err := n.create(s, old); err != nil {
-			t.Fatal(err)
-		}
+		n.created(s, old)
 		if state == api.ContainerState_CONTAINER_RUNNING {
 			n.make("kubepods/burstable/pod1/old")
 			if err := n.start(s, old); err != nil {
@@ -311,9 +285,7 @@ func TestModuleReloadedBesideAYoungPod(t *testing.T) {
 		other, young := another("a", "dirty-min", "3M")
 		other.Linux = &api.LinuxPodSandbox{CgroupParent: "/kubepods/burstable/pod2"}
 		young.Linux.CgroupsPath = "/kubepods/burstable/pod2/a"
-		if _, err := n.create(other, young); err != nil {
-			t.Fatal(err)
-		}
+		n.created(other, young)
 		if err := n.start(other, young); err != nil {
 			t.Fatal(err)
 		}
@@ -384,9 +356,7 @@ func TestAnotherCgroupIsNoOtherModule(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	s, c := sandbox("dirty-bytes", "2M"), container("a", 0)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.write("a/memory.dirty_bytes", "max")
 	n.make("a.slice")
 	p.looked()

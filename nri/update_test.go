@@ -31,10 +31,7 @@ func (n *node) updated(s *api.PodSandbox, c *api.Container) {
 
 // A resize reaches what the plugin itself has written, which the OCI runtime may not.
 func TestResizeOfWhatWasFilled(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	_, stop := n.plug(allowed)
-	defer stop()
+	n, _ := loaded(t)
 	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
 	if err := n.start(s, c); err != nil {
 		t.Fatal(err)
@@ -78,11 +75,7 @@ func TestUpdateBringsBackAFloor(t *testing.T) {
 
 // A file that the plugin has to write cannot be written: the update fails, and what is there counts.
 func TestUpdateCannotWrite(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
+	n, p := loaded(t)
 	// Even root can only read it, and it has one number.
 	text, err := os.ReadFile("/proc/sys/kernel/random/poolsize")
 	if err != nil {
@@ -93,9 +86,7 @@ func TestUpdateCannotWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, c := sandbox("dirty-min", "50%"), container("a", 2*size)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	file := filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1/a/memory.dirty_min")
 	if err := errors.Join(os.Remove(file), os.Symlink("/proc/sys/kernel/random/poolsize", file)); err != nil {
 		t.Fatal(err)
@@ -107,14 +98,9 @@ func TestUpdateCannotWrite(t *testing.T) {
 
 // A limit that is taken away is none; one that is not named stays.
 func TestLimitTakenAway(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	_, stop := n.plug(allowed)
-	defer stop()
+	n, _ := loaded(t)
 	s, c := sandbox("dirty-bytes", "50%"), container("a", 4<<20)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	if _, err := n.update(s, c, limited(0)); err != nil {
 		t.Error(err)
 	}
@@ -167,9 +153,7 @@ func TestUpdateBringsBackNoFloorThatIsNotFree(t *testing.T) {
 			t.Errorf("%v, %s count", err, floors(p))
 		}
 		other, young := another("late", "dirty-min", "3M")
-		if _, err := n.create(other, young); err != nil {
-			t.Fatal(err)
-		}
+		n.created(other, young)
 		r, err := n.update(s, c, &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0"}})
 		if err != nil {
 			t.Fatal(err)
@@ -226,9 +210,7 @@ func TestUpdateBelowARootWithAFloor(t *testing.T) {
 	defer stop()
 	n.counted(p)
 	s, c := sandbox("dirty-min", "1M"), container("a", 4<<20)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.updated(s, c)
 	if got := n.file("a/memory.dirty_min"); got != "1048576" || floors(p) != "1048576" {
 		t.Errorf("it has %s, %s count", got, floors(p))
@@ -255,11 +237,7 @@ func TestUpdateByCrunOfWhatWasTakenBack(t *testing.T) {
 
 // The pod's own limit changes after its containers', which nobody tells: a share of it follows.
 func TestPodIsResized(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
-	n.counted(p)
+	n, p := loaded(t)
 	log := logs(p)
 	s, c := sandbox("pod.dirty-min", "25%", "dirty-bytes", "2M"), container("a", 0)
 	if _, err := n.create(s, c); err != nil || n.file("memory.dirty_min") != "2097152" {
@@ -324,14 +302,9 @@ func TestPodIsResizedBesideWhatWasRefused(t *testing.T) {
 
 // A resize that was under way when its container ended.
 func TestUpdateOfWhatHasEnded(t *testing.T) {
-	n := newNode(t)
-	n.load()
-	p, stop := n.plug(allowed)
-	defer stop()
+	n, p := loaded(t)
 	s, c := sandbox("dirty-min", "50%"), container("a", 4<<20)
-	if _, err := n.create(s, c); err != nil {
-		t.Fatal(err)
-	}
+	n.created(s, c)
 	n.end(s, c)
 	if _, err := n.update(s, c, limited(8<<20)); err != nil || floors(p) != "" {
 		t.Error(err, floors(p))
