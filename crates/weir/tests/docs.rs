@@ -484,6 +484,39 @@ fn every_command_exists() {
     assert_eq!(unknown, Vec::<String>::new());
 }
 
+/// Commands that sentences name between backticks, on one line or broken over two.
+fn inline_commands(page: &str) -> Vec<String> {
+    let prose = parts(page).into_iter().filter_map(|part| match part {
+        Part::Prose(_, line) => Some(line),
+        Part::Code(..) => None,
+    });
+    let prose = prose.collect::<Vec<_>>().join(" ");
+    let quoted = prose.split('`').skip(1).step_by(2);
+    let named = quoted.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let plain = named.map(|text| text.trim_start_matches("sudo ").to_owned());
+    let is_command = |text: &String| text.starts_with("weir ") || text.starts_with("make ");
+    plain.filter(is_command).collect()
+}
+
+#[test]
+fn every_command_in_a_sentence_exists() {
+    let (mut named, mut unknown) = (0, Vec::new());
+    for page in pages() {
+        for command in inline_commands(&read(&page)) {
+            named += 1;
+            // `weir --version`, and options of commands that the sentence leaves out.
+            if command.starts_with("weir --") {
+                continue;
+            }
+            if let Err(why) = exists(&command) {
+                unknown.push(format!("{page}: {command}: {why}"));
+            }
+        }
+    }
+    assert!(named >= 30, "{named} commands");
+    assert_eq!(unknown, Vec::<String>::new());
+}
+
 /// Whether a command only reads files, or runs the twin: nothing else is run on this machine.
 fn is_harmless(command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
