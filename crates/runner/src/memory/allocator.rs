@@ -61,7 +61,14 @@ impl<'a> Allocator<'a> {
     /// # Errors
     /// It takes CAP_IPC_LOCK, or a larger RLIMIT_MEMLOCK.
     pub fn new(memory: &'a Memory, orders: &'a Orders) -> Result<Allocator<'a>> {
-        let allocator = Allocator {
+        let allocator = Allocator::unlocked(memory, orders);
+        mman::mlockall(MlockAllFlags::MCL_CURRENT)
+            .context("locking the program in memory, so that it measures others' pages only")?;
+        Ok(allocator)
+    }
+
+    fn unlocked(memory: &'a Memory, orders: &'a Orders) -> Allocator<'a> {
+        Allocator {
             memory,
             orders,
             mark: 0,
@@ -70,10 +77,7 @@ impl<'a> Allocator<'a> {
             worst: 0,
             touched: 0,
             corrupt: 0,
-        };
-        mman::mlockall(MlockAllFlags::MCL_CURRENT)
-            .context("locking the program in memory, so that it measures others' pages only")?;
-        Ok(allocator)
+        }
     }
 
     /// Allocates until told to stop.
@@ -229,16 +233,7 @@ mod tests {
     fn ran(memory: &Memory, time: Duration) -> Done {
         let orders = Orders::default();
         std::thread::scope(|scope| {
-            let allocator = Allocator {
-                memory,
-                orders: &orders,
-                mark: 0,
-                fault: Histogram::new(),
-                map: Histogram::new(),
-                worst: 0,
-                touched: 0,
-                corrupt: 0,
-            };
+            let allocator = Allocator::unlocked(memory, &orders);
             let running = scope.spawn(move || allocator.run());
             std::thread::sleep(time / 2);
             orders.marks.store(1, Ordering::Relaxed);

@@ -56,6 +56,15 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// There was nothing to do.
+    fn already(message: String) -> Outcome {
+        Outcome {
+            done: true,
+            message,
+            log: Vec::new(),
+        }
+    }
+
     fn report(self, json: bool) -> Result<ExitCode> {
         if json {
             let object =
@@ -78,12 +87,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     let system = System::here()?;
     if system.has("sys/module/weir") {
         let message = format!("weir is loaded already ({})", state(&system));
-        return Outcome {
-            done: true,
-            message,
-            log: Vec::new(),
-        }
-        .report(args.json);
+        return Outcome::already(message).report(args.json);
     }
     if !system.is_root {
         bail!("loading a module takes root: sudo weir load");
@@ -127,13 +131,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
 pub fn unload(args: &UnloadArgs) -> Result<ExitCode> {
     let system = System::here()?;
     if !system.has("sys/module/weir") {
-        let message = "weir is not loaded".into();
-        return Outcome {
-            done: true,
-            message,
-            log: Vec::new(),
-        }
-        .report(args.json);
+        return Outcome::already("weir is not loaded".into()).report(args.json);
     }
     if !system.is_root {
         bail!("unloading a module takes root: sudo weir unload");
