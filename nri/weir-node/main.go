@@ -69,7 +69,7 @@ func run(log *slog.Logger) error {
 		return fmt.Errorf("unexpected argument `%s`", flags.Arg(0))
 	}
 	if os.Args[1] != "clean" && *name == "" {
-		return errors.New("which node is this? set NODE_NAME, or give --node")
+		return errors.New("no node is named: set NODE_NAME, or give --node")
 	}
 	a, err := inCluster(*account)
 	if err != nil {

@@ -307,7 +307,7 @@ fn attempt(
     }
     let mut on_stop = |stop: Stop| match (stop, start) {
         (Stop::Booted, Start::Save(_, state)) => monitor.get()?.save(&path_of(state)),
-        (Stop::Booted, _) => bail!("the guest did not find what it is to do"),
+        (Stop::Booted, _) => bail!("the guest's process 1 found no configuration"),
         (Stop::Prepared, _) => slow_down(machine.drives, monitor.get()?, &channel_here),
     };
     let deadline = Instant::now() + limit;

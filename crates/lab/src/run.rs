@@ -69,7 +69,7 @@ pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
         if disk.submit_bandwidth.is_some() && !count_instructions {
             refuse(
                 &format!("disk[{index}].submit_bandwidth"),
-                "only a guest that counts instructions knows what a CPU does in a second: add `--count-instructions`, or take `encrypted`".into(),
+                "takes a guest that counts instructions: add `--count-instructions`, or use `encrypted`".into(),
             );
         }
     }

@@ -83,7 +83,7 @@ fn what_an_allocating_job_cannot_have_is_refused() {
     check(
         "filesystem = \"swap\"",
         "filesystem = \"swap\"\nencrypted = true",
-        "t.toml:12: key `disk[1].encrypted`: swap space is not mounted, encrypted or slow to submit to: leave it out",
+        "t.toml:12: key `disk[1].encrypted`: swap space does not take this key: leave it out",
     );
     check(
         "light.map_p99_ns",

@@ -315,9 +315,9 @@ pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
     if let Some(stat) = seen.cgroup_at(path).and_then(|cgroup| cgroup.stat) {
         if !sentences.is_empty() {
             sentences.push(format!(
-                "in force for {} are {}: what of a floor does not fit in memory, below a ceiling or in the host's limit is not honoured",
-                shown(path),
-                size(stat.floor)
+                "{} of the floor are in effect for {}: weir honours no more of it than fits in memory, below a ceiling and in the host's limit",
+                size(stat.floor),
+                shown(path)
             ));
         }
     }

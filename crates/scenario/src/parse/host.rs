@@ -299,9 +299,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         for key in ["mount_options", "encrypted", "submit_bandwidth"] {
             let value = table.optional(key);
             if let (Filesystem::Swap, Some(value)) = (filesystem, value) {
-                value.complain(
-                    "swap space is not mounted, encrypted or slow to submit to: leave it out",
-                );
+                value.complain("swap space does not take this key: leave it out");
             }
         }
         disks.push(Disk {
