@@ -100,6 +100,16 @@ t.toml:31: key `expect[0].at_last`: unknown key, did you mean `at_least`? known:
     );
 }
 
+/// The job says what it runs, so it is not told to run fio.
+#[test]
+fn a_wrong_table_is_no_missing_one() {
+    check(
+        r#"fio = { rw = "write", bs = "4k", size = "32M" }"#,
+        r#"sync = { call = "fsync" }"#,
+        r#"t.toml:15: key `job[0].sync.call`: no call `fsync`, did you mean `sync`? known: sync, syncfs"#,
+    );
+}
+
 #[test]
 fn wrong_types() {
     check(
@@ -385,7 +395,7 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.hihg\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.prio.class, io.weight, memory.dirty_bandwidth, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, memory.toptier_ratio, pids.max"#,
+        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, copies, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.max, io.prio.class, io.weight, memory.dirty_bandwidth, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, memory.toptier_ratio, pids.max"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",

@@ -32,6 +32,9 @@ const FILES: &[&str] = &[
     "pids.max",
 ];
 
+/// Keys whose values are checked one by one.
+const OTHERS: [&str; 2] = ["copies", "io.max"];
+
 pub(super) fn cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> {
     let mut cgroups = BTreeMap::new();
     let tables = root
@@ -151,7 +154,7 @@ fn stock_file(file: &str, value: &Value) -> Option<String> {
     value.complain(if ["io.latency", "io.cost.qos", "io.cost.model"].contains(&file) {
         format!("`{file}` wants a device number, which is not known before the guest has booted: throttle the `[[disk]]` instead")
     } else {
-        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file))))
+        format!("not a cgroup file that can be set here, {}", suggest(file, FILES.iter().copied().chain(Knob::ALL.map(Knob::file)).chain(OTHERS)))
     });
     None
 }

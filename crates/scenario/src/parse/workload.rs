@@ -54,6 +54,9 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
         if let [_, second, ..] = &kinds[..] {
             second.complain("`fio`, `memory` and `sync` exclude each other: use two jobs");
         }
+        let is_other = ["memory", "sync"]
+            .iter()
+            .any(|kind| table.optional(kind).is_some());
         let has_files = memory
             .as_ref()
             .is_none_or(|memory| memory.backing == Backing::File);
@@ -81,11 +84,11 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
             name,
             cgroup,
             disk: disk.unwrap_or_default(),
-            fio: match (&memory, sync) {
-                (None, None) => fio_options(&table),
-                _ => BTreeMap::new(),
+            fio: match is_other {
+                true => BTreeMap::new(),
+                false => fio_options(&table),
             },
-            network: network(&table, memory.is_some() || sync.is_some()),
+            network: network(&table, is_other),
             memory,
             sync,
         });
