@@ -184,6 +184,74 @@ fn scenarios_say_which_place_honours_a_key() {
     assert_eq!(page, code, "docs/scenarios.md and scenario::place::ROWS");
 }
 
+/// A file with a key that no table knows in each table, so that each complaint lists those it knows.
+const UNKNOWN_KEYS: &str = r#"
+title = "t"
+[host]
+zzz = 1
+[[tier]]
+zzz = 1
+[agent]
+zzz = 1
+[[disk]]
+zzz = 1
+[cgroup.NAME]
+zzz = 1
+[[job]]
+zzz = 1
+memory = { zzz = 1 }
+[[job]]
+sync = { zzz = 1 }
+[[job]]
+network = { zzz = 1 }
+[[phase]]
+zzz = 1
+[[expect]]
+zzz = 1
+[twin]
+zzz = 1
+"#;
+
+#[test]
+fn every_key_of_a_scenario_is_in_its_section() {
+    let page = read("docs/scenarios.md");
+    let sections: Vec<(&str, &str)> = page
+        .split("\n## ")
+        .filter_map(|section| section.split_once('\n'))
+        .collect();
+    let refused = scenario::parse("t", "t.toml", UNKNOWN_KEYS).expect_err("refused");
+    let (mut tables, mut missing) = (0, Vec::new());
+    for problem in refused.0 {
+        let (Some(key), Some((_, known))) = (
+            problem.key.strip_suffix("zzz"),
+            problem.what.split_once("known: "),
+        ) else {
+            continue;
+        };
+        tables += 1;
+        let table = key.split(['.', '[']).next().unwrap_or_default();
+        let heading = ["", "["].map(|twice| format!("{twice}[{table}"));
+        let section = sections
+            .iter()
+            .find(|(title, _)| heading.iter().any(|heading| title.starts_with(heading)));
+        let (title, text) = section.unwrap_or_else(|| panic!("no section of `{table}`"));
+        let known = known.split(", ");
+        // Other keys of a job's `sync` and `network` stand in the form of their table.
+        let is_named = |key: &str| {
+            text.contains(&format!("`{key}`"))
+                || text.contains(&format!("{key} }}`"))
+                || text.contains(&format!("{{ {key}, "))
+        };
+        missing.extend(
+            known
+                .filter(|key| !is_named(key))
+                .map(|key| format!("{title}: {key}")),
+        );
+    }
+    assert_eq!(tables, 12, "tables");
+    assert_eq!(missing, Vec::<String>::new());
+}
+
 /// As GitHub makes it of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter_map(|c| match c {
