@@ -117,6 +117,8 @@ pub struct Wb {
     pub measuring: bool,
     /// Files with pages in flight.
     pub writeback_inodes: u32,
+    /// Of its dirty pages, those of the large folio that was last copied to, and until when.
+    pub copied: (u64, Ns),
 }
 
 impl Wb {
@@ -132,7 +134,14 @@ impl Wb {
             exceeded: false,
             measuring: false,
             writeback_inodes: 0,
+            copied: (0, 0),
         }
+    }
+
+    /// Of its dirty pages, those that a task still copies to: Linux marks them dirty afterwards.
+    pub fn copied_at(&self, now: Ns) -> u64 {
+        let (pages, until) = self.copied;
+        if now < until { pages } else { 0 }
     }
 }
 
@@ -160,6 +169,8 @@ pub struct File {
     pub run: u64,
     /// Index where writeback goes on.
     pub writeback_index: u64,
+    /// First page of the large folio that was last copied to, and until when.
+    pub copied: Option<(u64, Ns)>,
     /// On one of its flusher's lists.
     pub listed: bool,
     /// When the first of its dirty pages was dirtied.
@@ -197,6 +208,7 @@ impl File {
             invalidate_seq: 0,
             run: 0,
             writeback_index: 0,
+            copied: None,
             listed: false,
             dirtied_when: 0,
             mapped: None,
@@ -219,6 +231,15 @@ impl File {
         }
         let alignment = 1 << at.trailing_zeros().min(MAX_PAGECACHE_ORDER);
         alignment.min(1 << left.ilog2())
+    }
+
+    /// How many of the dirty `pages` from `start` on a flusher finds at `now`: none of a folio that
+    /// a task still copies to, which Linux marks dirty afterwards (`iomap_write_end`).
+    pub fn found(&self, start: u64, pages: u64, now: Ns) -> u64 {
+        match self.copied {
+            Some((at, until)) if now < until && at >= start => pages.min(at - start),
+            _ => pages,
+        }
     }
 
     /// Whether the page `start` has no block yet, and how many of `pages` from it on are like it.
@@ -328,5 +349,22 @@ impl Dirtier {
         if !self.sleeper.again {
             self.nr_dirtied = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_copied_is_not_found() {
+        let mut file = File::new(0, 0, 256);
+        assert_eq!(file.found(0, 160, 5), 160);
+        file.copied = Some((128, 10));
+        assert_eq!(file.found(0, 160, 5), 128);
+        assert_eq!(file.found(128, 32, 5), 0, "only that folio");
+        assert_eq!(file.found(192, 32, 5), 32, "behind it");
+        assert_eq!(file.found(0, 64, 5), 64, "in front of it");
+        assert_eq!(file.found(0, 160, 10), 160, "copied");
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Where files are kept in large folios (xfs) a write goes folio by folio: it passes the throttle
 //! between two, however many pages one has, and a page more of a folio costs less than another
-//! folio.
+//! folio. The last folio of a stretch is dirty for a flusher when the stretch is over, not before:
+//! a flusher that the pass before has woken writes what was dirty by then.
 
 use super::{State, Tasks};
 use crate::sched::psi::PsiFlags;
@@ -39,6 +40,7 @@ impl Tasks {
         let (mut first, mut pages, mut charged) = (0, 0, 0);
         let mut time = 0;
         let mut folio;
+        let mut copied = None;
         let next = loop {
             if self.tasks[index].op_left == 0 {
                 self.operation_begins(index, start + time);
@@ -71,6 +73,7 @@ impl Tasks {
                 _ if fresh > 0 => page + (went - 1) * page * FURTHER / 100,
                 _ => again + (went - 1) * again * FURTHER / 100,
             };
+            copied = (folio > 1 && fresh == went).then_some((at, went));
             if fresh > 0 {
                 self.dirtied(file, fresh);
             }
@@ -112,6 +115,11 @@ impl Tasks {
         }
         self.tasks[index].state = next;
         let over = self.takes_cpu(cpu as u16, time);
+        self.files[file].copied = copied.map(|(at, _)| (at, over));
+        if let Some((_, pages)) = copied {
+            let wb = self.files[file].wb as usize;
+            self.wbs[wb].copied = (pages, over);
+        }
         self.schedule(over, Event::Task(index as u32));
     }
 

@@ -86,6 +86,14 @@ impl Hooks {
         }
     }
 
+    /// Of the dirty pages of `wb`, those that a flusher does not find: a task copies to them.
+    pub fn copied(&self, wb: usize, kind: Pass) -> u64 {
+        match kind {
+            Pass::Flusher => self.wbs[wb].copied_at(self.now),
+            _ => 0,
+        }
+    }
+
     /// The limits of the cgroup's domain in the same pass.
     pub fn weir_amends_cgroup(
         &mut self,
@@ -111,9 +119,10 @@ impl Hooks {
         let mut next = Some(index);
         while let Some(at) = next {
             next = self.cgroups[at].parent;
-            let Some((ceiling, counts)) = self.held_below(at) else {
+            let Some((ceiling, mut counts)) = self.held_below(at) else {
                 continue;
             };
+            counts.dirty = counts.dirty.saturating_sub(self.copied(wb, kind));
             if limits.amend(ceiling, &counts, kind) {
                 judged_by = match at == index {
                     true => JudgedBy::Ceiling,

@@ -280,7 +280,12 @@ impl Writeback {
                     self.flusher_computes(wb, cost);
                     return;
                 }
+                let waits = self.waits_for_copy(turn);
                 self.end_turn(wb);
+                if waits > 0 {
+                    self.flusher_does(wb, PsiFlags::Nothing);
+                    return self.flusher_again(wb, waits);
+                }
             } else if !self.begin_turn(wb) && !self.begin_work(wb) {
                 self.flusher_does(wb, PsiFlags::Nothing);
                 self.flushers[wb].active = false;
@@ -289,6 +294,18 @@ impl Writeback {
                 }
                 return;
             }
+        }
+    }
+
+    /// How long a turn in which nothing was there but what a task copies waits for that: there is
+    /// nothing else to do, and the kernel's flusher is woken then.
+    fn waits_for_copy(&self, turn: WritebackControl) -> Ns {
+        let file = &self.files[turn.file as usize];
+        match file.copied {
+            Some((_, until)) if turn.nr_to_write == turn.pages && file.pages.dirty() > 0 => {
+                until.saturating_sub(self.now)
+            }
+            _ => 0,
         }
     }
 
@@ -308,6 +325,7 @@ impl Writeback {
 
     /// Makes a bio of the next pages of the file whose turn it is; `None` if the turn is over.
     fn take_pages(&mut self, wb: usize) -> Option<Ns> {
+        let now = self.now;
         let flusher = &mut self.flushers[wb];
         let turn = flusher.turn.as_mut()?;
         let file = &mut self.hooks.files[turn.file as usize];
@@ -323,6 +341,10 @@ impl Writeback {
                 return None;
             }
             pages = pages.min(turn.origin - start);
+        }
+        pages = file.found(start, pages, now);
+        if pages == 0 {
+            return None;
         }
         let (unwritten, pages) = file.unmapped(start, pages);
         file.maps(start, pages);

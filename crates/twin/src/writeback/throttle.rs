@@ -45,7 +45,8 @@ impl Writeback {
         let mut limits = Limits {
             thresh,
             bg_thresh,
-            dirty: self.counts.dirty + in_flight(kind, self.counts.writeback),
+            dirty: (self.counts.dirty + in_flight(kind, self.counts.writeback))
+                .saturating_sub(self.copied(wb, kind)),
             dom_limit: self.domain.dirty_limit,
         };
         self.weir_amends_host(wb, kind, &mut limits);
@@ -92,7 +93,8 @@ impl Writeback {
             avail,
             limits,
             freerun: arith::freerun(limits.thresh, limits.bg_thresh),
-            wb_dirty: counts.dirty + in_flight(kind, counts.writeback),
+            wb_dirty: (counts.dirty + in_flight(kind, counts.writeback))
+                .saturating_sub(self.copied(wb, kind)),
             wb_thresh,
             wb_bg_thresh: of(limits.bg_thresh),
         }
