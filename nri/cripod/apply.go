@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const kept = "/var/lib/cripod"
 
 // logs are where kubelet has the runtime write what containers print.
 const logs = "/var/log/pods"
+
+// graceKey is where kubelet keeps, of each container, how many seconds its end may take.
+const graceKey = "io.kubernetes.pod.terminationGracePeriod"
 
 // told is how much of a failed container's output kubelet puts into the pod's status.
 const told = 2048
@@ -90,13 +94,17 @@ func (k *kubelet) apply(ctx context.Context, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("RunPodSandbox: %w", err)
 	}
+	grace := int64(30) // as the API server has it
+	if g := spec.TerminationGracePeriodSeconds; g != nil {
+		grace = *g
+	}
 	for _, c := range spec.InitContainers {
-		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, translate(&c, paths)); err != nil {
+		if err := k.toEnd(ctx, sandbox.PodSandboxId, config, translate(&c, paths, grace)); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("init container %s: %w", c.Name, err)
 		}
 	}
 	for _, c := range spec.Containers {
-		if _, err := k.launch(ctx, sandbox.PodSandboxId, config, translate(&c, paths)); err != nil {
+		if _, err := k.launch(ctx, sandbox.PodSandboxId, config, translate(&c, paths, grace)); err != nil {
 			return sandbox.PodSandboxId, fmt.Errorf("container %s: %w", c.Name, err)
 		}
 	}
@@ -187,14 +195,16 @@ func volumes(list []core.Volume, configs map[string]core.ConfigMap, own string) 
 }
 
 // translate is what kubelet makes of a container for the runtime.
-func translate(c *core.Container, paths map[string]string) *cri.ContainerConfig {
+func translate(c *core.Container, paths map[string]string, grace int64) *cri.ContainerConfig {
 	config := &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: c.Name},
 		Image:    &cri.ImageSpec{Image: c.Image},
 		Command:  c.Command,
 		Args:     c.Args,
 		Labels:   map[string]string{"io.kubernetes.container.name": c.Name},
-		LogPath:  c.Name + ".log",
+		// Those of `run` have none: a shell that is process 1 would wait for all of it.
+		Annotations: map[string]string{graceKey: strconv.FormatInt(grace, 10)},
+		LogPath:     c.Name + ".log",
 		Linux: &cri.LinuxContainerConfig{
 			Resources: &cri.LinuxContainerResources{MemoryLimitInBytes: c.Resources.Limits.Memory().Value()},
 			SecurityContext: &cri.LinuxContainerSecurityContext{

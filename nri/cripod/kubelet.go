@@ -325,11 +325,25 @@ func (k *kubelet) removeIf(ctx context.Context, asked func(*cri.PodSandbox) bool
 	return failed
 }
 
+// end stops containers first, as kubelet does: the runtime, told to stop a sandbox, kills them.
 func (k *kubelet) end(ctx context.Context, sandbox string) error {
+	list, err := k.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandbox}})
+	if err != nil {
+		return err
+	}
+	for _, c := range list.Containers {
+		grace, _ := strconv.ParseInt(c.Annotations[graceKey], 10, 64)
+		if grace == 0 || c.State != cri.ContainerState_CONTAINER_RUNNING {
+			continue
+		}
+		if _, err := k.runtime.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: c.Id, Timeout: grace}); err != nil {
+			return err
+		}
+	}
 	if _, err := k.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
 		return err
 	}
-	_, err := k.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: sandbox})
+	_, err = k.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: sandbox})
 	return err
 }
 
