@@ -89,7 +89,7 @@ prop_compose! {
         limit in 1u32..64,
         background in 1u32..64,
         jobs in prop::collection::vec((job(), 0usize..4, 0usize..2), 1..5),
-        disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "vfat"]), 0u32..3), 2),
+        disks in prop::collection::vec((16u32..40_000, prop::sample::select(vec!["ext4", "xfs", "vfat"]), 0u32..3), 2),
         knobs in prop::collection::vec(prop::option::of((1u32..40, 0usize..7)), 3),
         options in prop::sample::select(vec!["", "commit=1", "commit=1,nodelalloc"]),
         trouble in prop::sample::select(vec!["", "", "stall = \"200ms\"\nstall_every = \"700ms\"", "fails = 7", "vary = 50"]),
