@@ -19,15 +19,17 @@
  *
  * Strategy.  Below the headroom, what is missing is divided among the cgroups in
  * proportion to what each allocates beyond its share of all allocation, by weight.
- * One that allocates its share or less pays nothing.  All that is in no listed
- * cgroup counts as one more, of the default weight.  Above twice the headroom,
+ * One that allocates its share or less pays nothing, nor does one that holds no more
+ * than its share of the memory that cgroups hold and that is free, while there is
+ * another: it may allocate only to get back what was taken of it.  All that is in no
+ * listed cgroup counts as one more, of the default weight.  Above twice the headroom,
  * limits rise by an eighth of the rest in each step, in proportion to weights.  In
  * between nothing changes.
  *
  * A limit falls by an eighth of itself in a step at most, and never below a floor:
  * memory.min or memory.low; what cannot be reclaimed of it; or, of a cgroup that needs
- * again an eighth of what is reclaimed of it, its share of all memory by weight, as
- * far as it holds that.  Of a cgroup whose memory can hardly be reclaimed, for want
+ * again an eighth of what is reclaimed of it, its share of that memory, as far as it
+ * holds that.  Of a cgroup whose memory can hardly be reclaimed, for want
  * of swap, nothing is asked: a task over its limit would sleep for nothing.
  *
  * Idle memory.  While free memory stays above the high watermarks, kswapd does not
@@ -193,22 +195,26 @@ static weir_u64 futile(const struct weir_reclaim_group *group)
 	return beyond(usage, weir_saturate(group->pinned)) < usage / STEP;
 }
 
-/* How far a step may bring a group's limit down. */
+/* How far a step may bring a group's limit down, to @least if not to its floor. */
 static weir_u64 payable(const struct weir_reclaim_host *host,
 			const struct weir_reclaim_group *group,
-			weir_u64 weights)
+			weir_u64 weights, weir_u64 least)
 {
-	weir_u64 floor = weir_reclaim_floor(host, group, weights);
+	weir_u64 floor = most(weir_reclaim_floor(host, group, weights), least);
 
 	if (group->fixed || futile(group))
 		return 0;
 	return weir_least(beyond(base(group), floor), base(group) / STEP);
 }
 
-/* Take @pages off the limits of those that allocate beyond their share. */
-static void lower(const struct weir_reclaim_host *host,
-		  const struct weir_reclaim_group *groups, weir_u64 count,
-		  weir_u64 weights, weir_u64 pages, weir_u64 *limits)
+/*
+ * Take @pages off the limits of those that allocate beyond their share, and hold more
+ * than their share of @memory.  Non-zero if there is one.
+ */
+static int lower(const struct weir_reclaim_host *host,
+		 const struct weir_reclaim_group *groups, weir_u64 count,
+		 weir_u64 weights, weir_u64 memory, weir_u64 pages,
+		 weir_u64 *limits)
 {
 	weir_u64 all = 0, sum = 0;
 	weir_u64 i;
@@ -216,17 +222,21 @@ static void lower(const struct weir_reclaim_host *host,
 	for (i = 0; i < count; i++)
 		all = weir_add(all, weir_saturate(groups[i].rate));
 	for (i = 0; i < count; i++) {
-		if (payable(host, &groups[i], weights))
+		weir_u64 least = weir_share(memory, weight(&groups[i]), weights);
+
+		if (payable(host, &groups[i], weights, least))
 			sum = weir_add(sum, excess(&groups[i], all, weights));
 	}
 	for (i = 0; i < count && sum; i++) {
+		weir_u64 least = weir_share(memory, weight(&groups[i]), weights);
 		weir_u64 part = weir_share(pages,
 					   excess(&groups[i], all, weights), sum);
 
-		part = weir_least(part, payable(host, &groups[i], weights));
+		part = weir_least(part, payable(host, &groups[i], weights, least));
 		if (part)
 			limits[i] = base(&groups[i]) - part;
 	}
+	return sum != 0;
 }
 
 /* Give @pages back to those that are limited. */
@@ -253,7 +263,7 @@ void weir_reclaim_limits(const struct weir_reclaim_host *host,
 	weir_u64 weights = weir_reclaim_weights(groups, count);
 	weir_u64 headroom = weir_saturate(host->headroom);
 	weir_u64 free = weir_saturate(host->free);
-	weir_u64 promised = 0;
+	weir_u64 promised = 0, missing;
 	weir_u64 i;
 
 	for (i = 0; i < count; i++) {
@@ -263,10 +273,12 @@ void weir_reclaim_limits(const struct weir_reclaim_host *host,
 					    beyond(base(&groups[i]),
 						   weir_saturate(groups[i].usage)));
 	}
-	if (free < weir_add(promised, headroom))
-		lower(host, groups, count, weights,
-		      weir_add(promised, headroom) - free, limits);
-	else if (free > weir_add(promised, 2 * headroom))
+	missing = beyond(weir_add(promised, headroom), free);
+	if (missing) {
+		if (!lower(host, groups, count, weights,
+			   weir_saturate(host->memory), missing, limits))
+			lower(host, groups, count, weights, 0, missing, limits);
+	} else if (free > weir_add(promised, 2 * headroom))
 		raise(groups, count,
 		      (free - promised - 2 * headroom) / STEP, limits);
 	for (i = 0; i < count; i++) {

@@ -14,7 +14,7 @@
 #define WEIR_RECLAIM_WEIGHT	100U
 
 struct weir_reclaim_host {
-	weir_u64 memory;	/* what the kernel manages */
+	weir_u64 memory;	/* what is free and what all groups hold */
 	weir_u64 free;		/* beyond the high watermarks */
 	weir_u64 headroom;	/* what of it should stay free */
 };

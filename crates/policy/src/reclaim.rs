@@ -37,7 +37,7 @@ pub const WEIGHT: u32 = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Host {
-    /// What the kernel manages.
+    /// What is free and what all groups hold.
     pub memory: u64,
     /// What is free beyond the high watermarks.
     pub free: u64,
@@ -255,6 +255,27 @@ mod tests {
         assert_eq!(idle_wait(250, 1_024, 127, 0), 500);
         assert_eq!(idle_wait(0, 0, 0, 0), 500);
         assert_eq!(idle_wait(u64::MAX, 1_024, 0, 0), 64_000);
+    }
+
+    #[test]
+    fn who_holds_less_than_its_share_pays_last() {
+        // A third of 120,000 pages is a share; writers get back what was taken of them.
+        let host = Host {
+            memory: 120_000,
+            ..HOST
+        };
+        let hogs = group(90_000, UNLIMITED, 6_000);
+        let writers = group(20_000, UNLIMITED, 9_000);
+        assert_eq!(limits(&host, &[hogs, writers]), [89_400, UNLIMITED]);
+        // Nothing is to be had of the hogs: their memory has no swap to go to.
+        let stuck = Group {
+            pinned: 90_000,
+            ..hogs
+        };
+        assert_eq!(limits(&host, &[stuck, writers]), [UNLIMITED, 19_400]);
+        // Or they allocate no more than their share.
+        let calm = Group { rate: 100, ..hogs };
+        assert_eq!(limits(&host, &[calm, writers]), [UNLIMITED, 19_400]);
     }
 
     #[test]

@@ -196,12 +196,12 @@ impl Keeper {
             self.find(managed, swap);
         }
         self.measure(elapsed, now, swap);
+        let groups: Vec<Group> = self.members.values().map(|member| member.group).collect();
         let host = reclaim::Host {
-            memory: managed,
+            memory: free + groups.iter().map(|group| group.usage).sum::<u64>(),
             free,
             headroom: self.headroom,
         };
-        let groups: Vec<Group> = self.members.values().map(|member| member.group).collect();
         let limits = reclaim::limits(&host, &groups);
         let inodes: Vec<u64> = self.members.keys().copied().collect();
         for (inode, limit) in inodes.into_iter().zip(limits) {
