@@ -119,6 +119,17 @@ ok "nor the agent's notes" is "$(ls /run/weir | wc -l)" 0
 clear_pods
 rmdir /sys/fs/cgroup/system.slice/kubelet.service
 
+only headers
+ok "from the node's headers alone" applied
+ok "the module is built" told "the module for $(uname -r): from headers"
+grep ' ended after ' /tmp/apply.err | sed 's/^/# /'
+ok "and loaded" test -e /sys/kernel/weir/state
+ok "the plugin is ready" soon connected
+ok "a pod has its floor" pod --namespace kube-system control etcd
+ok "in its file" has "$pod" etcd dirty_min 16777216
+clear_pods
+rmmod weir
+
 only node
 mkdir -p "$kernel/updates"
 # With modversions the kernel does not compare the release.
