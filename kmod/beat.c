@@ -38,11 +38,6 @@
 /* Whoever asked for hooks sets his knob within this time. */
 #define ASKED_JIFFIES	(2 * HZ)
 
-struct weir_pool weir_pool;
-u64 weir_floors_epoch = 1;
-bool weir_proven;
-unsigned long weir_last_beat;
-
 static struct workqueue_struct *queue;
 static bool stopping;
 static bool asked;

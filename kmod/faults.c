@@ -84,14 +84,8 @@ static struct cftype taken[] = {
 	{ }
 };
 
-void weir_fault_add_taken(void)
+/* The files of that kernel, or NULL. */
+struct cftype *weir_fault_files(void)
 {
-	if (fault_taken)
-		weir_add_files(taken);
-}
-
-void weir_fault_remove_taken(void)
-{
-	if (fault_taken)
-		weir_remove_files(taken);
+	return fault_taken ? taken : NULL;
 }

@@ -31,6 +31,28 @@ static struct weir_floor_cover cover(struct weir_group *group,
 }
 
 /*
+ * Pages to the nearest limit here or above, of a ceiling or of memory; 0 where floors
+ * have filled what they may.  After weir_tree_update().  @young and @own as
+ * weir_tree_unsummed().
+ */
+static u64 floor_room(struct weir_group *group, bool young,
+		      const struct weir_counts *own)
+{
+	u64 left = WEIR_UNLIMITED;
+
+	for (; left && group; group = group->parent) {
+		struct weir_counts held = weir_tree_held(group, young, own);
+
+		left = min(left, weir_floor_left(weir_memory_room(group->css),
+						 held.dirty + held.writeback));
+		if (weir_group_has_ceiling(group))
+			left = min(left, weir_ceiling_left(weir_group_ceiling(group),
+							   &held));
+	}
+	return left;
+}
+
+/*
  * What decides a pass on @wb of @group's cgroup, or of one that has no group yet.
  * Without a floor on the path its floor is 0.  @seen: the pass, NULL outside of one.
  */
@@ -51,7 +73,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 	};
 
 	weir_tree_fresh(group, seen);
-	pass.left = weir_tree_left(group, young, &own);
+	pass.left = floor_room(group, young, &own);
 	more = weir_tree_unsummed(group, young, &own);
 	/* those without a group, from the writer's up; it alone is known for what it holds */
 	for (css = wb->memcg_css; css && css != group->css; css = css->parent) {

@@ -29,10 +29,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-/* One tenant may have many cgroups, and everybody's passes look here. */
-static DEFINE_HASHTABLE(groups, 14);
-
-DEFINE_SPINLOCK(weir_lock);
 unsigned int weir_group_count;
 unsigned int weir_knob_count;
 
@@ -44,9 +40,6 @@ static LIST_HEAD(holders);
 static LIST_HEAD(others);
 LIST_HEAD(weir_floors);
 
-/* Cgroups without a group whose tasks dirty pages; referenced. */
-static struct cgroup_subsys_state *wanted[16];
-
 /* The cgroup that was visited last; referenced.  The beat's. */
 static struct cgroup_subsys_state *visited;
 
@@ -57,43 +50,6 @@ static struct cgroup_subsys_state *visited;
 /* Of making a group: 7,000 instructions, and 300 for each possible CPU's part. */
 #define MAKE_COST	(1400 + 28 * weir_count_cost())
 #define CHUNK_READS	4096
-
-/* The group of @css or NULL.  Under RCU or weir_lock. */
-struct weir_group *weir_group_find(struct cgroup_subsys_state *css)
-{
-	struct weir_group *group;
-
-	hash_for_each_possible_rcu(groups, group, node, (unsigned long)css,
-				   lockdep_is_held(&weir_lock)) {
-		if (group->css == css)
-			return group;
-	}
-	return NULL;
-}
-
-/*
- * Take weir_lock for a task that uses a file; -EINTR if it is killed meanwhile.  Any
- * number of a tenant's tasks may, and each may hold the lock for as long as
- * the path of a cgroup thousands deep takes.  So they sleep for a tick instead of
- * spinning behind each other: only the beat and the recount spin, behind one of
- * them at most.  There is no order among those who wait; each tick all have the
- * same chance.  Who had none for a second gets in line, where nothing kills it: rmdir
- * waits for it.
- */
-int weir_lock_killable(void)
-{
-	int ticks;
-
-	for (ticks = 0; ticks < HZ; ticks++) {
-		if (spin_trylock(&weir_lock))
-			return 0;
-		schedule_timeout_killable(1);
-		if (fatal_signal_pending(current))
-			return -EINTR;
-	}
-	spin_lock(&weir_lock);
-	return 0;
-}
 
 static void free_now(struct weir_group *group)
 {
@@ -143,7 +99,7 @@ static void insert(struct weir_group *group)
 	if (group->parent)
 		group->parent->children++;
 	list_add_tail(&group->all, &others);
-	hash_add_rcu(groups, &group->node, (unsigned long)group->css);
+	weir_lookup_add(group);
 	WRITE_ONCE(weir_group_count, weir_group_count + 1);
 	weir_beat_start();
 }
@@ -235,58 +191,10 @@ static void make_wanted(struct cgroup_subsys_state *css)
 	}
 }
 
-/* Note that a cgroup without a group dirties pages.  Called by passes. */
-void weir_group_wanted(struct cgroup_subsys_state *css)
-{
-	int i;
-
-	if (!css->parent)
-		return;
-	for (i = 0; i < ARRAY_SIZE(wanted); i++) {
-		if (READ_ONCE(wanted[i]) == css)
-			return;
-	}
-	if (!css_tryget_online(css))
-		return;
-	for (i = 0; i < ARRAY_SIZE(wanted); i++) {
-		if (!READ_ONCE(wanted[i]) && !cmpxchg(&wanted[i], NULL, css))
-			break;
-	}
-	/*
-	 * No place: the next pass asks again.  No beat that would take it, since
-	 * this pass began: weir_groups_rest() comes after what ends acting, so it
-	 * has seen the entry, or this sees that.
-	 */
-	if (i == ARRAY_SIZE(wanted) ||
-	    (!weir_acting() && cmpxchg(&wanted[i], css, NULL) == css))
-		css_put(css);
-}
-
-static void take_wanted(void (*take)(struct cgroup_subsys_state *css))
-{
-	struct cgroup_subsys_state *css;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(wanted); i++) {
-		css = xchg(&wanted[i], NULL);
-		if (!css)
-			continue;
-		if (take)
-			take(css);
-		css_put(css);
-	}
-}
-
 /* Make the groups that passes asked for.  What is left over they ask for again. */
 void weir_groups_make_wanted(void)
 {
-	take_wanted(make_wanted);
-}
-
-/* No pass asks any more: hold no cgroup that may be removed. */
-void weir_groups_rest(void)
-{
-	take_wanted(NULL);
+	weir_wanted_take(make_wanted);
 }
 
 /* The next walk begins anew, if there is one: hold no cgroup for it. */

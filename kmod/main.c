@@ -35,14 +35,6 @@
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 
-bool weir_off;
-module_param_named(off, weir_off, bool, 0444);
-MODULE_PARM_DESC(off, "load and do nothing: no probe, no hook, no file; the way back to a host that crashes on them");
-
-bool weir_observe;
-module_param_named(observe, weir_observe, bool, 0644);
-MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing");
-
 /* Show that hooks work here before anybody relies on them. */
 static int prove_at_load(void)
 {
@@ -84,16 +76,19 @@ static void main_settle(void)
 /* Everything but the directory in sysfs. */
 static int start(void)
 {
+	unsigned long at[WEIR_FUNCTION_COUNT];
 	int err;
 
-	err = weir_symbols_find() ?: weir_events_find() ?:
-	      weir_layout_read() ?: weir_counts_create();
+	err = weir_symbols_find(at) ?:
+	      weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS]) ?:
+	      weir_events_find() ?: weir_layout_read() ?: weir_counts_create();
 	if (err)
 		return err;
 	err = prove_at_load() ?: weir_beat_create();
 	if (err)
 		goto no_beat;
-	weir_fault_add_taken();
+	if (weir_fault_files())
+		weir_add_files(weir_fault_files());
 	err = weir_files_create();
 	if (err)
 		goto no_files;
@@ -112,7 +107,8 @@ no_tiers:
 	/* the files were there to be written to for a moment */
 	weir_files_remove();
 no_files:
-	weir_fault_remove_taken();
+	if (weir_fault_files())
+		weir_remove_files(weir_fault_files());
 	weir_beat_remove();
 no_beat:
 	main_settle();

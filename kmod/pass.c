@@ -31,15 +31,6 @@ static atomic_t unseen_in_a_row[2];
 /* As many passes unseen, and none seen between them, are no coincidence. */
 #define BYPASS_PASSES	16
 
-/* Start background writeback if it is due. */
-void weir_wake_flusher(struct bdi_writeback *wb)
-{
-	if (!weir_laptop_mode() && !writeback_in_progress(wb) &&
-	    global_node_page_state(NR_FILE_DIRTY) >
-	    weir_host_limits().bg_thresh)
-		weir_start_background(wb);
-}
-
 /* Decide a pass of @group on @wb by the floors of its path. */
 static enum weir_floor_verdict decide(struct weir_group *group,
 				      struct bdi_writeback *wb,

@@ -4,7 +4,7 @@
  *
  * Each floor keeps what it last contributed; each pass below it, writer's or
  * flusher's, counts the pass's cgroup anew (tree.c), and adds only the difference
- * to one sum.  So a decision costs one count, whatever the number of cgroups.
+ * to one sum (host.c).  So a decision costs one count, whatever the number of cgroups.
  *
  * Pages that are written back or truncated without a pass free a floor unseen, and
  * meanwhile the others may take its room.  So while the host is above its background
@@ -30,43 +30,7 @@
 /* About what a turn reads, under weir_lock; groups beyond that come next turn. */
 #define RECOUNT_READS	(1 << 12)
 
-static atomic64_t unused_total;
 static bool ended;
-
-/* The group's floor now reserves @unused pages beyond what it covers. */
-void weir_reserve_note(struct weir_group *group, u64 unused)
-{
-	u64 before = atomic64_xchg(&group->unused, unused);
-
-	if (unused != before)
-		atomic64_add(unused - before, &unused_total);
-}
-
-/* What the host's limits are amended by: nothing, if weir only observes. */
-struct weir_drain_host weir_host(void)
-{
-	s64 unused = atomic64_read(&unused_total);
-	struct weir_drain_host host = {};
-
-	if (READ_ONCE(weir_observe))
-		return host;
-	host.unused = max_t(s64, unused, 0);
-	weir_drain_now(&host);
-	return host;
-}
-
-/* The host's limits at the last beat, as passes find them now. */
-struct weir_limits weir_host_limits(void)
-{
-	struct weir_drain_host host = weir_host();
-	struct weir_limits limits = {
-		.thresh = READ_ONCE(weir_pool.host_thresh),
-		.bg_thresh = READ_ONCE(weir_pool.host_bg_thresh),
-	};
-
-	weir_amend_global(&limits, WEIR_PASS_WRITER, &host, NULL);
-	return limits;
-}
 
 static void recount(struct work_struct *work)
 {

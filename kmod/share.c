@@ -196,6 +196,13 @@ static void share_leave(struct weir_account *account)
 	raw_spin_unlock_irqrestore(&joining_lock, flags);
 }
 
+/* Take weight.c's mark back, and no other. */
+void weir_weight_look_later(struct bdi_writeback *wb)
+{
+	if (READ_ONCE(wb->dirty_exceeded) == WEIR_OWING)
+		WRITE_ONCE(wb->dirty_exceeded, 0);
+}
+
 /*
  * No pass may come to take weight.c's mark back: the kernel does not as long as
  * nobody sleeps in its throttle.

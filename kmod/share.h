@@ -101,6 +101,9 @@ struct weir_account *weir_share_account(struct weir_group *group, u64 bdi_id);
 struct weir_account *weir_share_enlist(struct weir_group *group, u64 bdi_id);
 struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id);
 u64 weir_share_contested(int i);
+/* Weir's own mark in wb->dirty_exceeded; the kernel writes 0 and 1, and reads whether it is 0. */
+#define WEIR_OWING		2
+void weir_weight_look_later(struct bdi_writeback *wb);
 
 /* For the rest of the module. */
 void weir_weight_changed(struct weir_group *group, u32 old, u32 now);
@@ -113,7 +116,6 @@ u32 weir_hweight_now(const struct weir_group *group);
 /* weight.c: writers wait for the time their pages cost */
 bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
 void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused);
-void weir_weight_look_later(struct bdi_writeback *wb);
 
 #else
 

@@ -103,10 +103,12 @@ static unsigned long symbols_required(enum weir_function_id id)
 	return address;
 }
 
-/* Find everything this module calls.  -ENOENT, with a message, if one is missing. */
-int weir_symbols_find(void)
+/*
+ * Find everything this module calls, and where it is: @at, by WEIR_FUNCTION_.  -ENOENT,
+ * with a message, if one is missing.
+ */
+int weir_symbols_find(unsigned long *at)
 {
-	unsigned long at[WEIR_FUNCTION_COUNT];
 	int id;
 
 	at[WEIR_FUNCTION_LOOKUP] = find_lookup();
@@ -139,7 +141,7 @@ int weir_symbols_find(void)
 	static_call_update(weir_wb,
 			   (struct bdi_writeback *(*)(struct backing_dev_info *,
 						      struct cgroup_subsys_state *))at[WEIR_FUNCTION_WB]);
-	return weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS]);
+	return 0;
 }
 
 /* The ftrace site of the function at @address, 0 if it has none. */

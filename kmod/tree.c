@@ -278,38 +278,6 @@ u64 weir_tree_ceiling(const struct weir_group *group)
 }
 
 /*
- * Pages to the nearest limit here or above, of a ceiling or of memory; 0 where floors
- * have filled what they may.  After weir_tree_update().  @young and @own as
- * weir_tree_unsummed().
- */
-u64 weir_tree_left(struct weir_group *group, bool young,
-		   const struct weir_counts *own)
-{
-	u64 left = WEIR_UNLIMITED;
-
-	for (; left && group; group = group->parent) {
-		struct weir_counts held = weir_tree_held(group, young, own);
-
-		left = min(left, weir_floor_left(weir_memory_room(group->css),
-						 held.dirty + held.writeback));
-		if (weir_group_has_ceiling(group))
-			left = min(left, weir_ceiling_left(weir_group_ceiling(group),
-							   &held));
-	}
-	return left;
-}
-
-/* The group of a css, or, if it has none yet, its nearest ancestor's.  Under RCU. */
-struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css)
-{
-	struct weir_group *group = weir_group_find(css);
-
-	for (; css->parent && !group; css = css->parent)
-		group = weir_group_find(css->parent);
-	return group;
-}
-
-/*
  * The group that passes of @css are judged by: its own, or, if the beat is yet to
  * make one for the sake of a knob above, its nearest ancestor's.  Under RCU.
  */

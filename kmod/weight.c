@@ -46,8 +46,6 @@
 #define FORGET_JIFFIES	msecs_to_jiffies(WEIR_FORGET_MS)
 /* The deepest level of the hierarchy that has accounts: a pass, a round walk the path. */
 #define DEEPEST		16
-/* Weir's own mark in wb->dirty_exceeded; the kernel writes 0 and 1, and reads whether it is 0. */
-#define OWING		2
 
 /* What each task had dirtied at its last report to an account. */
 static struct weir_reporters reporters;
@@ -433,13 +431,7 @@ static void tell_device(struct bdi_writeback *wb)
 static void look_sooner(struct bdi_writeback *wb)
 {
 	if (!READ_ONCE(wb->dirty_exceeded))
-		WRITE_ONCE(wb->dirty_exceeded, OWING);
-}
-
-void weir_weight_look_later(struct bdi_writeback *wb)
-{
-	if (READ_ONCE(wb->dirty_exceeded) == OWING)
-		WRITE_ONCE(wb->dirty_exceeded, 0);
+		WRITE_ONCE(wb->dirty_exceeded, WEIR_OWING);
 }
 
 static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)

@@ -20,12 +20,34 @@
 
 struct dirty_throttle_control;
 
-/* main.c */
+/* state.c: how it was loaded, and what the beat found last */
 extern bool weir_off;
 extern bool weir_observe;
 
+struct weir_pool {
+	u64 host_thresh;
+	u64 host_bg_thresh;
+	u64 floors_wanted;
+	u64 floors_total;
+};
+
+extern struct weir_pool weir_pool;
+extern u64 weir_floors_epoch;	/* changes as floors come and go; weir_lock */
+extern bool weir_proven;
+extern unsigned long weir_last_beat;	/* jiffies */
+
+/* Nobody can say that weir is in effect once ten beats are missed. */
+#define WEIR_STALE_JIFFIES	msecs_to_jiffies(10 * WEIR_BEAT_MS)
+
+/* Have hooks been seen working of late?  If not, passes are the kernel's own. */
+static inline bool weir_acting(void)
+{
+	return READ_ONCE(weir_proven) &&
+	       time_before(jiffies, READ_ONCE(weir_last_beat) + WEIR_STALE_JIFFIES);
+}
+
 /* symbols.c: functions the kernel does not export, called directly */
-int weir_symbols_find(void);
+int weir_symbols_find(unsigned long *at);
 unsigned long weir_symbol(const char *name);
 unsigned long weir_ftrace_location(unsigned long address);
 int weir_add_files(struct cftype *files);
@@ -187,23 +209,30 @@ struct weir_group {
 	struct rcu_head rcu;
 };
 
-extern spinlock_t weir_lock;
 extern unsigned int weir_group_count;
 extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
 extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 
-int weir_lock_killable(void);
-struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
 int weir_group_make(struct cgroup_subsys_state *css);
-void weir_group_wanted(struct cgroup_subsys_state *css);
 void weir_group_knobs_changed(struct weir_group *group, bool had);
 void weir_groups_make_wanted(void);
-void weir_groups_rest(void);
 void weir_groups_stay(void);
 void weir_groups_walk(u32 budget);
 void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
+
+/* lookup.c: the group of a cgroup, and the lock that groups are changed under */
+extern spinlock_t weir_lock;
+int weir_lock_killable(void);
+void weir_lookup_add(struct weir_group *group);
+struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
+struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
+
+/* wanted.c: cgroups that passes want groups for */
+void weir_group_wanted(struct cgroup_subsys_state *css);
+void weir_wanted_take(void (*take)(struct cgroup_subsys_state *css));
+void weir_groups_rest(void);
 
 /*
  * Nobody is served by a wait of the current task: the kernel gives way to it
@@ -345,9 +374,6 @@ struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
 u64 weir_tree_ceiling(const struct weir_group *group);
-u64 weir_tree_left(struct weir_group *group, bool young,
-		   const struct weir_counts *own);
-struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css);
 
 /* memory.c: what memory leaves a cgroup */
@@ -391,12 +417,15 @@ static inline int weir_tier_create(void) { return 0; }
 static inline void weir_tier_remove(void) { }
 #endif
 
-/* reserve.c: what floors reserve and do not use */
+/* host.c: the host's limits as passes find them */
 void weir_reserve_note(struct weir_group *group, u64 unused);
-void weir_reserve_watch(void);
-void weir_reserve_end(void);
 struct weir_drain_host weir_host(void);
 struct weir_limits weir_host_limits(void);
+void weir_wake_flusher(struct bdi_writeback *wb);
+
+/* reserve.c: what floors reserve and do not use, kept fresh */
+void weir_reserve_watch(void);
+void weir_reserve_end(void);
 
 /* limits.c: both domains' limits, amended for ceilings and reservations */
 void weir_limits(void *dtc);
@@ -471,23 +500,8 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 u64 weir_passes_unseen(void);
 bool weir_passes_bypass(void);
 void weir_passes_excuse(void);
-void weir_wake_flusher(struct bdi_writeback *wb);
 
 /* beat.c: arming by need, heartbeat, floors evaluated live */
-struct weir_pool {
-	u64 host_thresh;
-	u64 host_bg_thresh;
-	u64 floors_wanted;
-	u64 floors_total;
-};
-
-/* Nobody can say that weir is in effect once ten beats are missed. */
-#define WEIR_STALE_JIFFIES	msecs_to_jiffies(10 * WEIR_BEAT_MS)
-
-extern struct weir_pool weir_pool;
-extern u64 weir_floors_epoch;	/* changes as floors come and go; weir_lock */
-extern bool weir_proven;
-extern unsigned long weir_last_beat;	/* jiffies */
 int weir_arm(void);
 void weir_beat_start(void);
 void weir_beat_now(void);
@@ -500,13 +514,6 @@ bool weir_needed(void);
 bool weir_in_effect(void);
 u64 weir_beat_age_ms(void);
 
-/* Have hooks been seen working of late?  If not, passes are the kernel's own. */
-static inline bool weir_acting(void)
-{
-	return READ_ONCE(weir_proven) &&
-	       time_before(jiffies, READ_ONCE(weir_last_beat) + WEIR_STALE_JIFFIES);
-}
-
 /* status.c */
 int weir_status_create(void);
 void weir_status_remove(void);
@@ -518,16 +525,14 @@ bool weir_fault_stalls(void);
 bool weir_fault_young(void);
 bool weir_fault_hides(const char *name);
 void weir_fault_rename(void *blob, size_t size);
-void weir_fault_add_taken(void);
-void weir_fault_remove_taken(void);
+struct cftype *weir_fault_files(void);
 #else
 static inline bool weir_fault(void) { return false; }
 static inline bool weir_fault_stalls(void) { return false; }
 static inline bool weir_fault_young(void) { return false; }
 static inline bool weir_fault_hides(const char *name) { return false; }
 static inline void weir_fault_rename(void *blob, size_t size) { }
-static inline void weir_fault_add_taken(void) { }
-static inline void weir_fault_remove_taken(void) { }
+static inline struct cftype *weir_fault_files(void) { return NULL; }
 #endif
 
 #endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What all of the module reads, and few write: how it was loaded, and what the beat
+ * found last.  It is here, below all others, so that who reads it need not be above
+ * who writes it.
+ */
+#include "weir.h"
+#include <linux/module.h>
+
+bool weir_off;
+module_param_named(off, weir_off, bool, 0444);
+MODULE_PARM_DESC(off, "load and do nothing: no probe, no hook, no file; the way back to a host that crashes on them");
+
+bool weir_observe;
+module_param_named(observe, weir_observe, bool, 0644);
+MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing");
+
+/* the beat's */
+struct weir_pool weir_pool;
+u64 weir_floors_epoch = 1;
+bool weir_proven;
+unsigned long weir_last_beat;
