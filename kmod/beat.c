@@ -10,7 +10,8 @@
  * While a knob is set, five times a second, the beat
  *   - reads the global limits through a hooked function, and so knows whether
  *     hooks have effect: kernel.ftrace_enabled=0 takes them away without a word,
- *   - evaluates every floor against the live memory.max, memory.min and limit,
+ *   - evaluates every floor against the live memory.max, memory.min and limit
+ *     (evaluate.c),
  *   - goes on with the walk over all cgroups (group.c): groups for new ones below
  *     a knob, none for those that are gone and clean, sums of subtrees and bases
  *     of ratios brought up to date.
@@ -19,7 +20,7 @@
  * alone goes on, every ten seconds, as long as there is a group.
  *
  * All of it is done by one work item.  Whoever writes the first knob waits for
- * it rather than doing it: a writer may be throttled in the middle, a kernel
+ * it (arm.c) rather than doing it: a writer may be throttled in the middle, a kernel
  * worker is not.  For the same reason weir_lock is a spinlock.
  *
  * What a build may leave out is called by name, with an empty function in its place.
@@ -34,16 +35,10 @@
 
 #define BEAT_JIFFIES	msecs_to_jiffies(WEIR_BEAT_MS)
 #define BEAT_READS	(1 << 17)
-#define IDLE_JIFFIES	(10 * HZ)
 /* Whoever asked for hooks sets his knob within this time. */
 #define ASKED_JIFFIES	(2 * HZ)
 
-static struct workqueue_struct *queue;
-static bool stopping;
-static bool asked;
-static unsigned long asked_last;	/* jiffies */
 /* of the work item */
-static int failure;			/* of the last attempt; 0: none */
 static unsigned long tried_last;	/* jiffies */
 static unsigned long ran_last;		/* jiffies */
 
@@ -66,9 +61,9 @@ static const char *reason(int err)
 /* Being in effect ends, or begins after it had failed. */
 static void tell(int err, const char *function)
 {
-	if (!err && failure)
+	if (!err && weir_beat.failure)
 		pr_info_ratelimited("in effect\n");
-	else if (err && err != failure)
+	else if (err && err != weir_beat.failure)
 		pr_warn_ratelimited("not in effect (error %d): %s %s(); stock behaviour until that ends\n",
 				    err, reason(err), function);
 }
@@ -81,14 +76,14 @@ static void prove(void)
 	int err;
 
 	/* where a livepatch is in the way, each attempt patches code for nothing */
-	if (failure && !weir_hooks_armed() &&
+	if (weir_beat.failure && !weir_hooks_armed() &&
 	    time_before(jiffies, tried_last + HZ))
 		return;
 	err = weir_events_arm() ?: weir_hooks_arm(&function) ?:
 	      weir_limits_prove(&thresh, &bg_thresh);
 	tell(err, function);
 	tried_last = jiffies;
-	WRITE_ONCE(failure, err);
+	WRITE_ONCE(weir_beat.failure, err);
 	if (!err) {
 		WRITE_ONCE(weir_pool.host_thresh, thresh);
 		WRITE_ONCE(weir_pool.host_bg_thresh, bg_thresh);
@@ -98,80 +93,6 @@ static void prove(void)
 	WRITE_ONCE(weir_proven, !err);
 }
 
-static struct weir_floor_pool pool(void)
-{
-	return (struct weir_floor_pool) {
-		.wanted_total = weir_pool.floors_wanted,
-		.host_thresh = READ_ONCE(weir_pool.host_thresh),
-	};
-}
-
-/* What the group's caps leave of its floor, before the pool's scale. */
-static void wish(struct weir_group *group)
-{
-	u64 wanted = weir_memory_floor(group);
-
-	WRITE_ONCE(weir_pool.floors_wanted,
-		   weir_pool.floors_wanted + wanted - group->floor_wanted);
-	group->floor_wanted = wanted;
-}
-
-/* What its subtree holds is counted by passes and the walk, not for each floor here. */
-static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
-{
-	u64 floor = weir_floor_effective(group->floor_wanted, pool);
-
-	if (!floor != !group->floor)
-		weir_floors_epoch++;
-	WRITE_ONCE(group->floor, floor);
-	weir_tree_review(group);
-}
-
-static void total(const struct weir_floor_pool *pool)
-{
-	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(pool));
-	weir_reserve_watch();
-}
-
-/* Evaluate the floor of one group, if it has one.  The caller holds weir_lock. */
-void weir_floor_evaluate(struct weir_group *group)
-{
-	struct weir_floor_pool all;
-
-	if (!group->dirty_min_bytes && !group->floor_wanted)
-		return;
-	wish(group);
-	all = pool();
-	scale(group, &all);
-	total(&all);
-}
-
-/*
- * Evaluate the floor and the base of the ratio of one group, and what its
- * subtree holds.  The caller holds weir_lock.
- */
-void weir_evaluate(struct weir_group *group)
-{
-	weir_tree_update(group);
-	if (READ_ONCE(group->ceiling.ratio_percent))
-		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
-	weir_floor_evaluate(group);
-}
-
-/* Evaluate every floor within the host's present limits.  Under weir_lock. */
-void weir_floors_evaluate(void)
-{
-	struct weir_floor_pool all;
-	struct weir_group *group;
-
-	list_for_each_entry(group, &weir_floors, floors)
-		wish(group);
-	all = pool();
-	list_for_each_entry(group, &weir_floors, floors)
-		scale(group, &all);
-	total(&all);
-}
-
 /* What a beat does besides proving. */
 static void run(void)
 {
@@ -179,7 +100,7 @@ static void run(void)
 	if (time_before(jiffies, ran_last + BEAT_JIFFIES / 2))
 		return;
 	ran_last = jiffies;
-	if (!failure)
+	if (!weir_beat.failure)
 		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	spin_lock(&weir_lock);
 	weir_floors_evaluate();
@@ -204,10 +125,11 @@ static void beat(struct work_struct *work)
 {
 	bool needed = weir_needed();
 
-	if (READ_ONCE(asked))
-		WRITE_ONCE(asked, time_before(jiffies, READ_ONCE(asked_last) +
-						       ASKED_JIFFIES));
-	needed |= READ_ONCE(asked);
+	if (READ_ONCE(weir_beat.asked))
+		WRITE_ONCE(weir_beat.asked,
+			   time_before(jiffies, READ_ONCE(weir_beat.asked_last) +
+						ASKED_JIFFIES));
+	needed |= READ_ONCE(weir_beat.asked);
 	if (weir_fault_stalls()) {
 		/* nothing, as if the workqueue were stuck */
 	} else if (needed) {
@@ -216,74 +138,31 @@ static void beat(struct work_struct *work)
 	} else {
 		rest();
 	}
-	if (READ_ONCE(stopping))
+	if (READ_ONCE(weir_beat.stopping))
 		return;
 	/* not queue_: a group that was made meanwhile has queued it for later */
 	if (needed)
-		mod_delayed_work(queue, to_delayed_work(work), BEAT_JIFFIES);
+		mod_delayed_work(weir_beat.queue, to_delayed_work(work), BEAT_JIFFIES);
 	else if (READ_ONCE(weir_group_count))
-		queue_delayed_work(queue, to_delayed_work(work), IDLE_JIFFIES);
-}
-
-static DECLARE_DELAYED_WORK(beat_work, beat);
-
-/* There is a group, so there is one to be dropped some day. */
-void weir_beat_start(void)
-{
-	if (!READ_ONCE(stopping))
-		queue_delayed_work(queue, &beat_work, IDLE_JIFFIES);
-}
-
-/* A knob was set after weir_arm() said it could be. */
-void weir_beat_now(void)
-{
-	if (!weir_acting() && !READ_ONCE(stopping))
-		mod_delayed_work(queue, &beat_work, 0);
-}
-
-/*
- * Something is about to be set.  0 if hooks work by now.  An error means that the
- * kernel's own behaviour is all there is, and that what is to be set would
- * promise too much.  Waits for the beat: the caller holds no lock.
- */
-int weir_arm(void)
-{
-	int tries = 10;
-
-	WRITE_ONCE(asked_last, jiffies);
-	WRITE_ONCE(asked, true);
-	if (weir_acting())
-		return 0;
-	if (READ_ONCE(stopping))
-		return -ENODEV;
-	/* where CPUs are scarce, what the beat proved may be old when this runs */
-	do {
-		/* somebody else who failed meanwhile has taken it back */
-		WRITE_ONCE(asked, true);
-		mod_delayed_work(queue, &beat_work, 0);
-		flush_delayed_work(&beat_work);
-		if (weir_acting())
-			return 0;
-	} while (!READ_ONCE(failure) && --tries);
-	/* nothing will be set, so nothing is to be hooked for it later */
-	WRITE_ONCE(asked, false);
-	return READ_ONCE(failure) ?: -EAGAIN;
+		queue_delayed_work(weir_beat.queue, to_delayed_work(work),
+				   WEIR_IDLE_JIFFIES);
 }
 
 /* The queue reclaims memory's way: the beat must go on while memory is short. */
 int weir_beat_create(void)
 {
+	INIT_DELAYED_WORK(&weir_beat.work, beat);
 	ran_last = jiffies - BEAT_JIFFIES;
-	queue = alloc_workqueue("weir", WQ_MEM_RECLAIM | WQ_UNBOUND, 1);
-	return queue ? 0 : -ENOMEM;
+	weir_beat.queue = alloc_workqueue("weir", WQ_MEM_RECLAIM | WQ_UNBOUND, 1);
+	return weir_beat.queue ? 0 : -ENOMEM;
 }
 
 /* Stop beating and unhook passes.  The cgroup files must be gone. */
 void weir_beat_remove(void)
 {
-	WRITE_ONCE(stopping, true);
-	cancel_delayed_work_sync(&beat_work);
-	destroy_workqueue(queue);
+	WRITE_ONCE(weir_beat.stopping, true);
+	cancel_delayed_work_sync(&weir_beat.work);
+	destroy_workqueue(weir_beat.queue);
 	WRITE_ONCE(weir_proven, false);
 	weir_hooks_close();
 	weir_events_disarm();

@@ -26,27 +26,14 @@
 #include "weir.h"
 #include <linux/hashtable.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 unsigned int weir_group_count;
 unsigned int weir_knob_count;
 
-/*
- * Every group, the one that a recount saw longest ago first: those that held pages
- * below a floor then, and the others.
- */
-static LIST_HEAD(holders);
-static LIST_HEAD(others);
-LIST_HEAD(weir_floors);
-
 /* The cgroup that was visited last; referenced.  The beat's. */
 static struct cgroup_subsys_state *visited;
 
-/* Cost of a visit besides counting, in reads. */
-#define VISIT_COST	16
-/* The same of one that is passed over: the cache lines that takes. */
-#define SKIP_COST	4
 /* Of making a group: 7,000 instructions, and 300 for each possible CPU's part. */
 #define MAKE_COST	(1400 + 28 * weir_count_cost())
 #define CHUNK_READS	4096
@@ -98,7 +85,7 @@ static void insert(struct weir_group *group)
 	group->parent = weir_group_find(group->css->parent);
 	if (group->parent)
 		group->parent->children++;
-	list_add_tail(&group->all, &others);
+	list_add_tail(&group->all, &weir_others);
 	weir_lookup_add(group);
 	WRITE_ONCE(weir_group_count, weir_group_count + 1);
 	weir_beat_start();
@@ -325,7 +312,7 @@ static u32 inherit(struct cgroup_subsys_state *css)
 static u32 group_visit(struct cgroup_subsys_state *css, u32 *making)
 {
 	struct weir_group *group, *parent;
-	u32 cost = VISIT_COST + css->cgroup->level;
+	u32 cost = WEIR_VISIT_COST + css->cgroup->level;
 
 	/* about to be freed: no group has it, and the walk cannot stop at it */
 	if (!css->parent || percpu_ref_is_zero(&css->refcnt))
@@ -412,67 +399,6 @@ void weir_groups_walk(u32 budget)
 	visited = held;
 }
 
-/* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */
-static bool is_floored(struct weir_group *group, u32 *spent)
-{
-	if (group->unfloored == weir_floors_epoch)
-		return false;
-	*spent += group->css->cgroup->level;
-	if (weir_tree_floored(group))
-		return true;
-	group->unfloored = weir_floors_epoch;
-	return false;
-}
-
-/*
- * Count the groups of @list that hold pages below a floor, for about @budget reads or
- * once, and put each where it belongs; returns what that took.  Under weir_lock.
- */
-static u32 recount_some(struct list_head *list, u32 budget)
-{
-	struct weir_group *group, *last;
-	struct weir_counts own;
-	u32 spent = 0;
-	bool holds;
-
-	if (list_empty(list))
-		return 0;
-	last = list_last_entry(list, struct weir_group, all);
-	do {
-		group = list_first_entry(list, struct weir_group, all);
-		/* a pass may be half way through telling: who was a holder is counted */
-		holds = list == &holders ||
-			READ_ONCE(group->told.dirty) +
-				READ_ONCE(group->told.writeback);
-		holds = holds && is_floored(group, &spent);
-		spent += SKIP_COST;
-		if (holds) {
-			own = weir_tree_update(group);
-			holds = own.dirty + own.writeback;
-			spent += VISIT_COST + weir_count_cost();
-		}
-		list_move_tail(&group->all, holds ? &holders : &others);
-	} while (group != last && spent < budget);
-	return spent;
-}
-
-/*
- * Count anew what floors cover, for about @budget reads, going on where the last
- * call stopped.  A group that held nothing is counted by its tasks' passes; a quarter
- * of the budget, and what holders leave of theirs, is for finding those that hold
- * something since.  So holders do not wait for cgroups without pages.  weir_lock is
- * held for as long.
- */
-void weir_groups_recount(u32 budget)
-{
-	u32 spent;
-
-	spin_lock(&weir_lock);
-	spent = recount_some(&holders, budget / 4 * 3);
-	recount_some(&others, budget - min(spent, budget));
-	spin_unlock(&weir_lock);
-}
-
 /*
  * Forget all cgroups, children before their parents.  Nothing is hooked, nobody
  * recounts: the lists are read without the lock.
@@ -483,12 +409,12 @@ void weir_groups_drop_all(void)
 
 	weir_groups_rest();
 	weir_groups_stay();
-	list_splice_tail_init(&holders, &others);
-	while (!list_empty(&others)) {
-		group = list_first_entry(&others, struct weir_group, all);
+	list_splice_tail_init(&weir_holders, &weir_others);
+	while (!list_empty(&weir_others)) {
+		group = list_first_entry(&weir_others, struct weir_group, all);
 		spin_lock(&weir_lock);
 		/* one that has children goes with the last of them */
-		list_move_tail(&group->all, &others);
+		list_move_tail(&group->all, &weir_others);
 		while (group && !group->children) {
 			parent = group->parent;
 			drop(group);

@@ -4,7 +4,7 @@
  * throttle's, and where sync waits, which is hooked for drain_tighten alone.
  *
  * An ftrace_ops with IPMODIFY sends whoever enters a hooked function to weir's
- * wrapper instead.  The wrapper is ordinary C in the same task: it may be
+ * wrapper (wrapper.c) instead.  The wrapper is ordinary C in the same task: it may be
  * preempted, it may sleep, and it calls the kernel's function, or leaves it
  * out.  It calls it past its ftrace site, so other users of ftrace (a kprobe,
  * a BPF program) see each call once.
@@ -60,48 +60,18 @@ DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 #define TELL_AFTER_JIFFIES	(10 * HZ)
 
 /* Tasks in a pass of weir's, and in its wait of a sync. */
-static DEFINE_PER_CPU(long, inside);
-static DEFINE_PER_CPU(long, syncing);
+DEFINE_PER_CPU(long, weir_inside);
+DEFINE_PER_CPU(long, weir_syncing);
 static atomic64_t misfit;
 static bool armed;
 
 /* The module is being unloaded: tasks in a pass of weir's are let go. */
 bool weir_leaving __read_mostly;
 
-/* What the kernel calls instead of balance_dirty_pages(). */
-static int pass_wrapper(struct bdi_writeback *wb, unsigned long pages_dirtied,
-			unsigned int flags)
-{
-	int ret;
-
-	this_cpu_inc(inside);
-	ret = weir_pass(wb, pages_dirtied, flags);
-	this_cpu_dec(inside);
-	return ret;
-}
-
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags)
 {
 	return static_call(weir_rest_of_pass)(wb, pages_dirtied, flags);
-}
-
-/* What the kernel calls instead of filemap_fdatawait_keep_errors(). */
-static int wait_wrapper(struct address_space *mapping)
-{
-	int ret;
-
-	this_cpu_inc(syncing);
-	ret = weir_sync_wait(mapping);
-	this_cpu_dec(syncing);
-	return ret;
-}
-
-/* What the kernel calls instead of domain_dirty_limits(). */
-static void limits_wrapper(void *dtc)
-{
-	static_call(weir_rest_of_limits)(dtc);
-	weir_limits(dtc);
 }
 
 /*
@@ -130,24 +100,21 @@ enum { PASS, LIMITS, THROTTLE, WAIT = THROTTLE };
  */
 static struct hook hooks[] = {
 	[PASS] = {
-		.wrapper = (unsigned long)pass_wrapper,
 		.of_pass = true,
-	},
-	[LIMITS] = {
-		.wrapper = (unsigned long)limits_wrapper,
 	},
 	[WAIT] = {
 		.function = "filemap_fdatawait_keep_errors",
 		.address = (unsigned long)filemap_fdatawait_keep_errors,
-		.wrapper = (unsigned long)wait_wrapper,
 	},
 };
 
 /*
- * Find the ftrace sites of the throttle's functions at these addresses; a message names what has
- * none.  Where sync waits is exported, and nobody needs it who has not asked for drain_tighten.
+ * Find the ftrace sites of the throttle's functions at these addresses, for @wrappers to be called
+ * instead; a message names what has none.  Where sync waits is exported, and nobody needs it who
+ * has not asked for drain_tighten.
  */
-int weir_hooks_find(unsigned long pass, unsigned long limits)
+int weir_hooks_find(unsigned long pass, unsigned long limits,
+		    const struct weir_wrappers *wrappers)
 {
 	unsigned long rest[THROTTLE];
 	int i;
@@ -156,6 +123,9 @@ int weir_hooks_find(unsigned long pass, unsigned long limits)
 	hooks[PASS].address = pass;
 	hooks[LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
 	hooks[LIMITS].address = limits;
+	hooks[PASS].wrapper = (unsigned long)wrappers->pass;
+	hooks[LIMITS].wrapper = (unsigned long)wrappers->limits;
+	hooks[WAIT].wrapper = (unsigned long)wrappers->wait;
 	for (i = 0; i < THROTTLE; i++) {
 		rest[i] = weir_ftrace_location(hooks[i].address);
 		if (!rest[i]) {
@@ -307,9 +277,9 @@ static void unset_surely(struct hook *hook)
  * server does not answer, stays until the device is below its limit or the task is
  * killed; so does any task while the limits cannot be hooked, kernel.ftrace_enabled=0
  * silences them, or one of its two domains does not come by them.  Every ten seconds the
- * log names such tasks.
+ * log names such tasks, by @show.
  */
-void weir_hooks_drain(void)
+void weir_hooks_drain(void (*show)(void))
 {
 	unsigned int waited;
 
@@ -317,14 +287,14 @@ void weir_hooks_drain(void)
 	unset_surely(&hooks[WAIT]);
 	synchronize_rcu_tasks();
 	/* may fail: then they leave when the kernel lets them */
-	if (tasks_in(&inside))
+	if (tasks_in(&weir_inside))
 		set(&hooks[LIMITS]);
-	for (waited = 1; tasks_in(&inside) || tasks_in(&syncing); waited++) {
+	for (waited = 1; tasks_in(&weir_inside) || tasks_in(&weir_syncing); waited++) {
 		if (waited % TELL_AFTER_JIFFIES == 0) {
-			weir_events_show();
-			if (tasks_in(&syncing))
+			show();
+			if (tasks_in(&weir_syncing))
 				pr_warn("unloading waits for %ld calls of sync, and they for their devices\n",
-					tasks_in(&syncing));
+					tasks_in(&weir_syncing));
 		}
 		schedule_timeout_uninterruptible(1);
 	}

@@ -6,26 +6,11 @@
  * (hook.c).  What a domain is amended by and in which order is policy/amend.c's;
  * here are what the pass finds, the walk over the path's ceilings, each compared
  * with the subtree it is about, and what is counted.
- *
- * The beat asks global_dirty_limits(), which reaches the same function, and
- * compares what weir_limits() saw in the structure with what comes back.  That
- * proves, at load and five times a second, that hooks work, that the argument
- * is what weir takes it for and that the offsets are right.  Each writer's pass
- * is checked, too: one whose limits were not seen here is counted (pass.c).
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
 #include <linux/workqueue.h>
 #include <linux/writeback.h>
-
-static struct {
-	struct task_struct *task;
-	bool seen;
-	u64 thresh;
-	u64 bg_thresh;
-	u64 avail;
-	struct wb_domain *domain;
-} proof;
 
 #define FIELD(dtc, name) (*(unsigned long *)((dtc) + weir_layout.dtc_##name))
 #define POINTER(dtc, name) (*(void **)((dtc) + weir_layout.dtc_##name))
@@ -259,57 +244,11 @@ void weir_limits(void *dtc)
 		rcu_read_lock();
 		amend_pass(dtc, wb, seen);
 		rcu_read_unlock();
-	} else if (READ_ONCE(proof.task) == current) {
-		proof.thresh = FIELD(dtc, thresh);
-		proof.bg_thresh = FIELD(dtc, bg_thresh);
-		WRITE_ONCE(proof.avail, FIELD(dtc, avail));
-		WRITE_ONCE(proof.domain, POINTER(dtc, dom));
-		proof.seen = true;
+	} else if (READ_ONCE(weir_proof.task) == current) {
+		weir_proof.thresh = FIELD(dtc, thresh);
+		weir_proof.bg_thresh = FIELD(dtc, bg_thresh);
+		WRITE_ONCE(weir_proof.avail, FIELD(dtc, avail));
+		WRITE_ONCE(weir_proof.domain, POINTER(dtc, dom));
+		weir_proof.seen = true;
 	}
-}
-
-/* The host's dirtyable memory, as of the last proof. */
-u64 weir_limits_dirtyable(void)
-{
-	return READ_ONCE(proof.avail);
-}
-
-/*
- * The host's limit was lowered to @limit by weir.  The kernel follows a lower
- * limit down by 1/32 in 200 ms, and only while somebody is throttled; where the
- * sysctl is written it takes it over at once, and so does this.
- */
-void weir_limits_lowered(u64 limit)
-{
-	struct wb_domain *domain = READ_ONCE(proof.domain);
-
-	if (!READ_ONCE(weir_observe) && domain &&
-	    READ_ONCE(domain->dirty_limit) > limit)
-		WRITE_ONCE(domain->dirty_limit, limit);
-}
-
-/*
- * Read the global limits and, when armed, prove by them that hooks work.
- * -ENODATA if weir_limits() did not run, -EPROTO if it saw other numbers, -EOPNOTSUPP
- * if passes of writers do not come by it.
- */
-int weir_limits_prove(u64 *thresh, u64 *bg_thresh)
-{
-	unsigned long background, limit;
-
-	proof.seen = false;
-	WRITE_ONCE(proof.task, current);
-	weir_global_limits(&background, &limit);
-	WRITE_ONCE(proof.task, NULL);
-	*thresh = limit;
-	*bg_thresh = background;
-	if (!weir_hooks_armed())
-		return 0;
-	if (!proof.seen) {
-		weir_passes_excuse();
-		return -ENODATA;
-	}
-	if (proof.thresh != limit || proof.bg_thresh != background)
-		return -EPROTO;
-	return weir_passes_bypass() ? -EOPNOTSUPP : 0;
 }

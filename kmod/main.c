@@ -66,7 +66,7 @@ static void main_settle(void)
 {
 	/* proving at load let tasks in, too */
 	weir_hooks_close();
-	weir_hooks_drain();
+	weir_hooks_drain(weir_events_show);
 	weir_reserve_end();
 	weir_groups_drop_all();
 	rcu_barrier();
@@ -80,7 +80,8 @@ static int start(void)
 	int err;
 
 	err = weir_symbols_find(at) ?:
-	      weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS]) ?:
+	      weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS],
+			      &weir_wrappers) ?:
 	      weir_events_find() ?: weir_layout_read() ?: weir_counts_create();
 	if (err)
 		return err;

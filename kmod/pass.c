@@ -19,17 +19,9 @@
  * A pass with any pause (events.c) was spent asleep but for microseconds.
  */
 #include "weir.h"
-#include "compat.h"
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/writeback.h>
-
-/* Passes whose limits limits.c did not see: all; of the root's and of cgroups' since one was. */
-static atomic64_t unseen;
-static atomic_t unseen_in_a_row[2];
-
-/* As many passes unseen, and none seen between them, are no coincidence. */
-#define BYPASS_PASSES	16
 
 /* Decide a pass of @group on @wb by the floors of its path. */
 static enum weir_floor_verdict decide(struct weir_group *group,
@@ -154,31 +146,6 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 	shorten_poll(group, css);
 }
 
-/*
- * A pass is over: did the limits of each of its domains come by limits.c?  Root's passes
- * and those of cgroups are told apart, as a compiler may inline one call of the hooked
- * function and keep another.  Neither floors nor ceilings hold on a strictlimit device:
- * what is not seen there is missed, and proves nothing about others.
- */
-static void note_limits(const struct weir_seen *seen,
-			const struct bdi_writeback *wb)
-{
-	bool in_cgroup = seen->css->parent;
-	bool by_hook = seen->looks && (seen->memcg_limits || !in_cgroup);
-	atomic_t *in_a_row = &unseen_in_a_row[in_cgroup];
-
-	if (!by_hook && (seen->unwatched || !weir_acting()))
-		return;
-	if (!by_hook)
-		atomic64_inc(&unseen);
-	if (wb->bdi->capabilities & BDI_CAP_STRICTLIMIT)
-		return;
-	if (!by_hook)
-		atomic_inc(in_a_row);
-	else if (atomic_read(in_a_row))
-		atomic_set(in_a_row, 0);
-}
-
 /* The kernel's function; its task is listed, so that it can be let go. */
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
@@ -204,7 +171,7 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	if (seen->released)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,
 						  seen->released_poll);
-	note_limits(seen, wb);
+	weir_passes_note(seen, wb);
 	return ret;
 }
 
@@ -246,28 +213,4 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		current->nr_dirtied_pause =
 			weir_bandwidth_poll(&hold, current->nr_dirtied_pause);
 	return ret;
-}
-
-u64 weir_passes_unseen(void)
-{
-	return atomic64_read(&unseen);
-}
-
-/*
- * Do writers run a copy of the hooked function, which weir never sees?  A compiler may
- * inline it into one caller, or one call of it, and keep it for others, which prove the
- * hook.  The first such pass that is seen takes it back.  Not told: a copy that only
- * the later looks of a pass run, or only the flusher.
- */
-bool weir_passes_bypass(void)
-{
-	return atomic_read(&unseen_in_a_row[false]) >= BYPASS_PASSES ||
-	       atomic_read(&unseen_in_a_row[true]) >= BYPASS_PASSES;
-}
-
-/* The hooks are silent, as with kernel.ftrace_enabled=0: what was missed is no copy's. */
-void weir_passes_excuse(void)
-{
-	atomic_set(&unseen_in_a_row[false], 0);
-	atomic_set(&unseen_in_a_row[true], 0);
 }

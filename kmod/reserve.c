@@ -30,12 +30,83 @@
 /* About what a turn reads, under weir_lock; groups beyond that come next turn. */
 #define RECOUNT_READS	(1 << 12)
 
+/*
+ * Every group, the one that a recount saw longest ago first: those that held pages
+ * below a floor then, and the others.
+ */
+LIST_HEAD(weir_holders);
+LIST_HEAD(weir_others);
+
+/* The same of one that is passed over: the cache lines that takes. */
+#define SKIP_COST	4
+
 static bool ended;
+
+/* Is a floor on its path?  @spent grows by the levels that took, if it is not known. */
+static bool is_floored(struct weir_group *group, u32 *spent)
+{
+	if (group->unfloored == weir_floors_epoch)
+		return false;
+	*spent += group->css->cgroup->level;
+	if (weir_tree_floored(group))
+		return true;
+	group->unfloored = weir_floors_epoch;
+	return false;
+}
+
+/*
+ * Count the groups of @list that hold pages below a floor, for about @budget reads or
+ * once, and put each where it belongs; returns what that took.  Under weir_lock.
+ */
+static u32 recount_some(struct list_head *list, u32 budget)
+{
+	struct weir_group *group, *last;
+	struct weir_counts own;
+	u32 spent = 0;
+	bool holds;
+
+	if (list_empty(list))
+		return 0;
+	last = list_last_entry(list, struct weir_group, all);
+	do {
+		group = list_first_entry(list, struct weir_group, all);
+		/* a pass may be half way through telling: who was a holder is counted */
+		holds = list == &weir_holders ||
+			READ_ONCE(group->told.dirty) +
+				READ_ONCE(group->told.writeback);
+		holds = holds && is_floored(group, &spent);
+		spent += SKIP_COST;
+		if (holds) {
+			own = weir_tree_update(group);
+			holds = own.dirty + own.writeback;
+			spent += WEIR_VISIT_COST + weir_count_cost();
+		}
+		list_move_tail(&group->all, holds ? &weir_holders : &weir_others);
+	} while (group != last && spent < budget);
+	return spent;
+}
+
+/*
+ * Count anew what floors cover, for about @budget reads, going on where the last
+ * call stopped.  A group that held nothing is counted by its tasks' passes; a quarter
+ * of the budget, and what holders leave of theirs, is for finding those that hold
+ * something since.  So holders do not wait for cgroups without pages.  weir_lock is
+ * held for as long.
+ */
+static void reserve_turn(u32 budget)
+{
+	u32 spent;
+
+	spin_lock(&weir_lock);
+	spent = recount_some(&weir_holders, budget / 4 * 3);
+	recount_some(&weir_others, budget - min(spent, budget));
+	spin_unlock(&weir_lock);
+}
 
 static void recount(struct work_struct *work)
 {
 	if (weir_count_host() > weir_host_limits().bg_thresh)
-		weir_groups_recount(RECOUNT_READS);
+		reserve_turn(RECOUNT_READS);
 	if (READ_ONCE(weir_pool.floors_total))
 		queue_delayed_work(weir_unbound_wq, to_delayed_work(work),
 				   RECOUNT_JIFFIES);

@@ -21,18 +21,8 @@
 #include <linux/nodemask.h>
 #include <linux/slab.h>
 
-#define TEXT_MAX	256
-
-struct tier_nodes {
-	nodemask_t tier[WEIR_TIERS_MAX];
-	u32 count;
-	char text[TEXT_MAX];
-};
-
 static DEFINE_MUTEX(switch_lock);
 static enum { LOADING, LOADED, UNLOADING } phase;	/* switch_lock */
-static struct tier_nodes tiers;				/* both, to change it */
-static unsigned int tier_ratio;				/* the same */
 
 static int refuse(const char *why, const char *what)
 {
@@ -58,7 +48,7 @@ static int parse_tier(const char *list, nodemask_t *tier, nodemask_t *before)
 }
 
 /* "0-1;2": a last list may end in a semicolon too. */
-static int parse(const char *text, struct tier_nodes *parsed)
+static int parse(const char *text, struct weir_tier_nodes *parsed)
 {
 	nodemask_t *before = kzalloc(sizeof(*before), GFP_KERNEL);
 	char *copy = kstrdup(text, GFP_KERNEL);
@@ -74,7 +64,7 @@ static int parse(const char *text, struct tier_nodes *parsed)
 		err = refuse("more than one line", "one is wanted");
 		goto out;
 	}
-	if (strscpy(parsed->text, rest, TEXT_MAX) < 0) {
+	if (strscpy(parsed->text, rest, WEIR_TIERS_TEXT_MAX) < 0) {
 		err = refuse("too long", "less than 256 characters are wanted");
 		goto out;
 	}
@@ -92,20 +82,20 @@ out:
 	return err;
 }
 
-static void put(const struct tier_nodes *next)
+static void put(const struct weir_tier_nodes *next)
 {
 	spin_lock(&weir_lock);
 	if (next)
-		tiers = *next;
+		weir_tier_lists = *next;
 	else
-		memset(&tiers, 0, sizeof(tiers));
+		memset(&weir_tier_lists, 0, sizeof(weir_tier_lists));
 	spin_unlock(&weir_lock);
 }
 
 /* The files are there only while tiers are. */
-static int switch_to(const struct tier_nodes *next)
+static int switch_to(const struct weir_tier_nodes *next)
 {
-	bool was = tiers.count, is = next->count;
+	bool was = weir_tier_lists.count, is = next->count;
 	int err = 0;
 
 	if (phase == LOADED && was && !is)
@@ -120,7 +110,7 @@ static int switch_to(const struct tier_nodes *next)
 
 static int set_tiers(const char *text, const struct kernel_param *param)
 {
-	struct tier_nodes *next = kzalloc(sizeof(*next), GFP_KERNEL);
+	struct weir_tier_nodes *next = kzalloc(sizeof(*next), GFP_KERNEL);
 	int err = next ? parse(text, next) : -ENOMEM;
 
 	mutex_lock(&switch_lock);
@@ -136,7 +126,7 @@ static int get_tiers(char *buffer, const struct kernel_param *param)
 	int len;
 
 	spin_lock(&weir_lock);
-	len = sysfs_emit(buffer, "%s\n", tiers.text);
+	len = sysfs_emit(buffer, "%s\n", weir_tier_lists.text);
 	spin_unlock(&weir_lock);
 	return len;
 }
@@ -159,7 +149,7 @@ static int set_ratio(const char *text, const struct kernel_param *param)
 	if (value > 100)
 		return -ERANGE;
 	spin_lock(&weir_lock);
-	tier_ratio = value;
+	weir_tier_ratio = value;
 	spin_unlock(&weir_lock);
 	return 0;
 }
@@ -169,34 +159,8 @@ static const struct kernel_param_ops ratio_ops = {
 	.get = param_get_uint,
 };
 
-module_param_cb(tier_ratio, &ratio_ops, &tier_ratio, 0644);
+module_param_cb(tier_ratio, &ratio_ops, &weir_tier_ratio, 0644);
 MODULE_PARM_DESC(tier_ratio, "percent of a memory limit that may be in the first tier, 0 = by capacity");
-
-/* The tiers with what memory they have now; the caller holds weir_lock. */
-void weir_tiers_now(struct weir_tiers *now)
-{
-	int tier, node;
-
-	lockdep_assert_held(&weir_lock);
-	*now = (struct weir_tiers) {
-		.count = tiers.count,
-		.ratio = tier_ratio ?: WEIR_TIER_BY_CAPACITY,
-	};
-	for (tier = 0; tier < tiers.count; tier++) {
-		for_each_node_mask(node, tiers.tier[tier]) {
-			if (node_online(node))
-				now->capacity[tier] +=
-					READ_ONCE(NODE_DATA(node)->node_present_pages);
-		}
-	}
-}
-
-/* The nodes of a tier; the caller holds weir_lock. */
-const nodemask_t *weir_tier_nodes(u32 tier)
-{
-	lockdep_assert_held(&weir_lock);
-	return &tiers.tier[tier];
-}
 
 /* From here on the files follow the parameter; what was given at load does now. */
 int weir_tier_create(void)
@@ -204,7 +168,7 @@ int weir_tier_create(void)
 	int err = 0;
 
 	mutex_lock(&switch_lock);
-	if (tiers.count)
+	if (weir_tier_lists.count)
 		err = weir_tier_files_create();
 	if (!err)
 		phase = LOADED;
@@ -218,7 +182,7 @@ int weir_tier_create(void)
 void weir_tier_remove(void)
 {
 	mutex_lock(&switch_lock);
-	if (phase == LOADED && tiers.count)
+	if (phase == LOADED && weir_tier_lists.count)
 		weir_tier_files_remove();
 	phase = UNLOADING;
 	mutex_unlock(&switch_lock);

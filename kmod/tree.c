@@ -49,7 +49,7 @@ static void tree_tell(struct weir_group *group, const struct weir_counts *own,
 	raw_spin_lock(&group->lock);
 	if (!group->left) {
 		change = weir_subtree_change(&group->told, own);
-		/* read without the lock by weir_groups_recount() */
+		/* read without the lock by recount_some() */
 		WRITE_ONCE(group->told.dirty, own->dirty);
 		WRITE_ONCE(group->told.writeback, own->writeback);
 		group->left = leaves;

@@ -13,6 +13,7 @@
 #include <linux/static_call.h>
 #include <linux/page_counter.h>
 #include <linux/sched/prio.h>
+#include <linux/workqueue.h>
 #include "policy/policy.h"
 #include "policy/needs.h"
 #include "policy/tier.h"
@@ -58,17 +59,31 @@ void weir_global_limits(unsigned long *background, unsigned long *limit);
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
 
 /* hook.c: functions of the kernel, replaced by wrappers */
-int weir_hooks_find(unsigned long pass, unsigned long limits);
+struct weir_wrappers {
+	int (*pass)(struct bdi_writeback *wb, unsigned long pages_dirtied,
+		    unsigned int flags);
+	void (*limits)(void *dtc);
+	int (*wait)(struct address_space *mapping);
+};
+
+/* tasks in a pass of weir's, and in its wait of a sync: the wrappers count */
+DECLARE_PER_CPU(long, weir_inside);
+DECLARE_PER_CPU(long, weir_syncing);
+int weir_hooks_find(unsigned long pass, unsigned long limits,
+		    const struct weir_wrappers *wrappers);
 int weir_hooks_arm(const char **taken);
 void weir_hooks_wait(bool wanted);
 extern bool weir_leaving;
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);
-void weir_hooks_drain(void);
+void weir_hooks_drain(void (*show)(void));
 bool weir_hooks_armed(void);
 u64 weir_hooks_misfit(void);
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags);
+
+/* wrapper.c: what is called instead of them */
+extern const struct weir_wrappers weir_wrappers;
 
 /* btf.c: the running kernel's own description of its types */
 struct weir_btf_blob {
@@ -211,14 +226,12 @@ struct weir_group {
 
 extern unsigned int weir_group_count;
 extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
-extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 
 int weir_group_make(struct cgroup_subsys_state *css);
 void weir_group_knobs_changed(struct weir_group *group, bool had);
 void weir_groups_make_wanted(void);
 void weir_groups_stay(void);
 void weir_groups_walk(u32 budget);
-void weir_groups_recount(u32 budget);
 void weir_groups_drop_all(void);
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum);
 
@@ -406,6 +419,18 @@ const char *weir_files_taken(const struct cftype *wanted);
 #ifdef WEIR_TIERS
 int weir_tier_create(void);
 void weir_tier_remove(void);
+
+/* tier_now.c */
+#define WEIR_TIERS_TEXT_MAX	256
+
+struct weir_tier_nodes {
+	nodemask_t tier[WEIR_TIERS_MAX];
+	u32 count;
+	char text[WEIR_TIERS_TEXT_MAX];
+};
+
+extern struct weir_tier_nodes weir_tier_lists;
+extern unsigned int weir_tier_ratio;
 void weir_tiers_now(struct weir_tiers *now);
 const nodemask_t *weir_tier_nodes(u32 tier);
 
@@ -424,12 +449,29 @@ struct weir_limits weir_host_limits(void);
 void weir_wake_flusher(struct bdi_writeback *wb);
 
 /* reserve.c: what floors reserve and do not use, kept fresh */
+extern struct list_head weir_holders, weir_others;	/* all groups; weir_lock */
+/* Cost of a visit to a group besides counting, in reads. */
+#define WEIR_VISIT_COST	16
 void weir_reserve_watch(void);
 void weir_reserve_end(void);
 
 /* limits.c: both domains' limits, amended for ceilings and reservations */
 void weir_limits(void *dtc);
+
+/* proof.c: do hooks work, and what limits.c saw meanwhile */
+struct weir_proof {
+	struct task_struct *task;
+	bool seen;
+	u64 thresh;
+	u64 bg_thresh;
+	u64 avail;
+	struct wb_domain *domain;
+};
+
+extern struct weir_proof weir_proof;
 int weir_limits_prove(u64 *thresh, u64 *bg_thresh);
+void weir_passes_note(const struct weir_seen *seen, const struct bdi_writeback *wb);
+u64 weir_passes_unseen(void);
 
 /* the host's, seen at the last proof, and its smoothed limit pulled down */
 u64 weir_limits_dirtyable(void);
@@ -497,17 +539,31 @@ void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *se
 /* pass.c: the writer's pass, left out for a floor and timed for everybody */
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	      unsigned int flags);
-u64 weir_passes_unseen(void);
-bool weir_passes_bypass(void);
-void weir_passes_excuse(void);
 
-/* beat.c: arming by need, heartbeat, floors evaluated live */
+/* arm.c: asking for the beat */
+#define WEIR_IDLE_JIFFIES	(10 * HZ)
+
+struct weir_beat {
+	struct workqueue_struct *queue;
+	struct delayed_work work;
+	bool stopping;
+	bool asked;
+	unsigned long asked_last;	/* jiffies */
+	int failure;			/* of the last attempt; 0: none */
+};
+
+extern struct weir_beat weir_beat;
 int weir_arm(void);
 void weir_beat_start(void);
 void weir_beat_now(void);
+
+/* evaluate.c: floors and ceilings evaluated live */
+extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
 void weir_evaluate(struct weir_group *group);
 void weir_floor_evaluate(struct weir_group *group);
 void weir_floors_evaluate(void);
+
+/* beat.c: arming by need, heartbeat */
 int weir_beat_create(void);
 void weir_beat_remove(void);
 bool weir_needed(void);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Asking for the beat, which beat.c does: hooks that are wanted, a knob that was set, a
+ * group that was made.  Below all that asks.
+ */
+#include "weir.h"
+#include <linux/workqueue.h>
+
+struct weir_beat weir_beat;
+
+/* There is a group, so there is one to be dropped some day. */
+void weir_beat_start(void)
+{
+	if (!READ_ONCE(weir_beat.stopping))
+		queue_delayed_work(weir_beat.queue, &weir_beat.work, WEIR_IDLE_JIFFIES);
+}
+
+/* A knob was set after weir_arm() said it could be. */
+void weir_beat_now(void)
+{
+	if (!weir_acting() && !READ_ONCE(weir_beat.stopping))
+		mod_delayed_work(weir_beat.queue, &weir_beat.work, 0);
+}
+
+/*
+ * Something is about to be set.  0 if hooks work by now.  An error means that the
+ * kernel's own behaviour is all there is, and that what is to be set would
+ * promise too much.  Waits for the beat: the caller holds no lock.
+ */
+int weir_arm(void)
+{
+	int tries = 10;
+
+	WRITE_ONCE(weir_beat.asked_last, jiffies);
+	WRITE_ONCE(weir_beat.asked, true);
+	if (weir_acting())
+		return 0;
+	if (READ_ONCE(weir_beat.stopping))
+		return -ENODEV;
+	/* where CPUs are scarce, what the beat proved may be old when this runs */
+	do {
+		/* somebody else who failed meanwhile has taken it back */
+		WRITE_ONCE(weir_beat.asked, true);
+		mod_delayed_work(weir_beat.queue, &weir_beat.work, 0);
+		flush_delayed_work(&weir_beat.work);
+		if (weir_acting())
+			return 0;
+	} while (!READ_ONCE(weir_beat.failure) && --tries);
+	/* nothing will be set, so nothing is to be hooked for it later */
+	WRITE_ONCE(weir_beat.asked, false);
+	return READ_ONCE(weir_beat.failure) ?: -EAGAIN;
+}
