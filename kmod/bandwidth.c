@@ -44,7 +44,7 @@
 unsigned int weir_bandwidth_count;
 
 /* What each task had dirtied at its last report. */
-static struct weir_reporters reporters;
+static struct weir_reporters bandwidth_reporters;
 
 static struct cgroup_subsys_state *css_of_current(void)
 {
@@ -106,7 +106,7 @@ static void report(struct weir_group *group, u64 reported,
 	/* the table is of tasks below a bound, which most of a host's may not be */
 	if (!is_bounded(group))
 		return;
-	hold->pages = weir_dirtied_by_current(&reporters, reported);
+	hold->pages = weir_dirtied_by_current(&bandwidth_reporters, reported);
 	charge(group, hold);
 }
 

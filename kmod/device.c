@@ -158,7 +158,7 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 }
 
 /* Of floors: what tasks have said when it was last asked. */
-static struct weir_reporters reporters;
+static struct weir_reporters device_reporters;
 
 /*
  * The current task exits.  What it dirtied since a floor last admitted it, the next
@@ -182,7 +182,7 @@ void weir_device_exit(void)
 				  subsys[memory_cgrp_id]);
 	group = weir_tree_floored(group);
 	if (group)
-		atomic64_add(weir_dirtied_by_current(&reporters,
+		atomic64_add(weir_dirtied_by_current(&device_reporters,
 						     current->nr_dirtied),
 			     &group->by_dead);
 	rcu_read_unlock();
@@ -197,7 +197,7 @@ void weir_device_exit(void)
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted)
 {
-	u64 dirtied = admitted ? weir_dirtied_by_current(&reporters, reported) : 0;
+	u64 dirtied = admitted ? weir_dirtied_by_current(&device_reporters, reported) : 0;
 	u64 by_dead = atomic64_xchg(&floored->by_dead, 0);
 	u64 in_wb = newly_dirtied(group, floored, wb, reported);
 

@@ -294,7 +294,7 @@ static int show_stat(struct seq_file *seq, void *unused)
 	return 0;
 }
 
-static struct cftype files[] = {
+static struct cftype knob_files[] = {
 #define KNOB(ID, file, unset)						\
 	{								\
 		.name = file,						\
@@ -342,7 +342,7 @@ const char *weir_files_taken(const struct cftype *wanted)
 /* Add the files to all cgroups, present and to come. */
 int weir_files_create(void)
 {
-	const char *taken = weir_files_taken(files);
+	const char *taken = weir_files_taken(knob_files);
 	int err;
 
 	if (taken) {
@@ -350,7 +350,7 @@ int weir_files_create(void)
 		       taken);
 		return -EEXIST;
 	}
-	err = weir_add_files(files);
+	err = weir_add_files(knob_files);
 	if (err)
 		pr_err("refusing to load: the cgroup files could not be added (error %d)\n",
 		       err);
@@ -360,5 +360,5 @@ int weir_files_create(void)
 /* Remove the files; waits for those who are reading or writing one. */
 void weir_files_remove(void)
 {
-	weir_remove_files(files);
+	weir_remove_files(knob_files);
 }

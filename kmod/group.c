@@ -343,7 +343,7 @@ static u32 group_visit(struct cgroup_subsys_state *css, u32 *making)
 	return cost;
 }
 
-static struct cgroup_subsys_state *root(void)
+static struct cgroup_subsys_state *group_root(void)
 {
 	/* pid 0 stays where it was made */
 	return rcu_dereference(init_task.cgroups)->subsys[memory_cgrp_id];
@@ -365,7 +365,7 @@ void weir_groups_walk(u32 budget)
 
 	rcu_read_lock();
 	spin_lock(&weir_lock);
-	while ((pos = css_next_descendant_pre(pos, root()))) {
+	while ((pos = css_next_descendant_pre(pos, group_root()))) {
 		if (held)
 			css_put(held);
 		held = NULL;

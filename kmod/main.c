@@ -25,7 +25,8 @@
  * What is decided lives in policy/, which knows no kernel; what may be amended,
  * for whom, is policy/pass.c.  Files here find what they need (symbols.c, btf.c,
  * layout.c), count (counts.c), keep what a cgroup was told (group.c, files.c)
- * and check that all of it works, at load and as long as it is used (beat.c).
+ * and check that all of it works, at load and as long as it is used (proof.c, beat.c).
+ * None uses, at however many removes, one that uses it: crates/weir/tests/house.rs.
  *
  * Nothing is compared by kernel version.  A kernel on which anything does not
  * fit is refused at load with a message that names it.  Where releases name the

@@ -245,7 +245,7 @@ static int show_tier_stat(struct seq_file *seq, void *unused)
 	return 0;
 }
 
-static struct cftype files[] = {
+static struct cftype tier_files[] = {
 	{
 		.name = "toptier_min",
 		.private = TOP_MIN,
@@ -290,7 +290,7 @@ static struct cftype files[] = {
 /* Add the files to all cgroups, present and to come. */
 int weir_tier_files_create(void)
 {
-	const char *taken = weir_files_taken(files);
+	const char *taken = weir_files_taken(tier_files);
 	int err;
 
 	if (taken) {
@@ -298,7 +298,7 @@ int weir_tier_files_create(void)
 		       taken);
 		return -EEXIST;
 	}
-	err = weir_add_files(files);
+	err = weir_add_files(tier_files);
 	if (err)
 		pr_err("tiers: the cgroup files could not be added (error %d)\n", err);
 	return err;
@@ -307,5 +307,5 @@ int weir_tier_files_create(void)
 /* Remove the files; waits for those who are reading or writing one. */
 void weir_tier_files_remove(void)
 {
-	weir_remove_files(files);
+	weir_remove_files(tier_files);
 }

@@ -48,7 +48,7 @@
 #define DEEPEST		16
 
 /* What each task had dirtied at its last report to an account. */
-static struct weir_reporters reporters;
+static struct weir_reporters weight_reporters;
 
 /* What a pass goes by; all of it is read with no lock held. */
 struct look {
@@ -550,7 +550,7 @@ void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool r
 	group = weir_share_any() ? payer(wb->memcg_css) : NULL;
 	if (group && weir_share_scope(group)) {
 		if (pages)
-			pay_unpaid(group, wb, weir_dirtied_by_current(&reporters, pages));
+			pay_unpaid(group, wb, weir_dirtied_by_current(&weight_reporters, pages));
 		owes = note_sleep(group, wb->bdi->id, slept_ns, refused, &account);
 	}
 	if (owes && !READ_ONCE(weir_observe))

@@ -264,28 +264,220 @@ fn freerun_and_setpoint_are_computed_in_policy_alone() {
     );
 }
 
-/// ftrace and kallsyms print the bare name of a static function.
-#[test]
-fn static_functions_of_the_module_have_names_of_their_own() {
-    let mut places = BTreeMap::<String, BTreeSet<PathBuf>>::new();
+/// C without comments and what is in quotes.
+fn bare(text: &str) -> String {
+    let (mut bare, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['/', '"', '\'']) {
+        let (before, from) = rest.split_at(at);
+        bare.push_str(before);
+        let quote = &from[..1];
+        rest = if from.starts_with("/*") {
+            from.split_once("*/").map_or("", |(_, rest)| rest)
+        } else if from.starts_with("//") {
+            &from[from.find('\n').unwrap_or(from.len())..]
+        } else if quote == "/" {
+            bare.push('/');
+            &from[1..]
+        } else {
+            let mut is_escaped = false;
+            let end = from[1..].find(|c: char| {
+                let ends = !is_escaped && quote.starts_with(c);
+                is_escaped = !is_escaped && c == '\\';
+                ends
+            });
+            bare.push('0');
+            &from[end.expect("a second quote") + 2..]
+        };
+    }
+    bare + rest
+}
+
+/// What stands at the top level of bare C, with `{}` for all that is in braces.
+fn statements(bare: &str) -> Vec<String> {
+    let (mut found, mut one, mut depth) = (Vec::new(), String::new(), 0);
+    let mut goes_on = false;
+    let code = bare.lines().filter(|line| {
+        let is_directive = goes_on || line.starts_with('#');
+        goes_on = is_directive && line.ends_with('\\');
+        !is_directive
+    });
+    for c in code.flat_map(|line| line.chars().chain([' '])) {
+        depth -= usize::from(c == '}');
+        if depth == 0 {
+            one.push(c);
+        }
+        if c == '{' {
+            depth += 1;
+        }
+        let ends_function = c == '}' && one.replace(' ', "").ends_with("){}");
+        if depth == 0 && (c == ';' || ends_function) {
+            found.push(std::mem::take(&mut one).trim().trim_end_matches(';').into());
+        }
+    }
+    found
+}
+
+fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Names that a statement at the top level defines, and whether they are static.
+fn defined(statement: &str) -> (bool, Vec<String>) {
+    let (is_static, text) = match statement.strip_prefix("static ") {
+        Some(text) => (true, text),
+        None => (false, statement),
+    };
+    if text.starts_with("extern ") || text.starts_with("typedef ") {
+        return (is_static, Vec::new());
+    }
+    let head = text.split('=').next().unwrap_or(text).trim();
+    let Some((before, inside)) = head.split_once('(') else {
+        let of_type = head.rsplit_once('}');
+        let declared = of_type.map_or(head, |(_, declared)| declared);
+        let words = declared.split_whitespace().count();
+        if of_type.is_none() && declared.starts_with("struct ") && words == 2 {
+            return (is_static, Vec::new());
+        }
+        let names = declared.split(',').filter_map(|one| {
+            let one = one.split('[').next().unwrap_or(one);
+            let words = one.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+            words.filter(|word| !word.starts_with("__")).last()
+        });
+        return (is_static, names.map(str::to_owned).collect());
+    };
+    let before = before.trim();
+    let name = before.rsplit(|c| !is_part(c)).next().unwrap_or(before);
+    let arguments: Vec<&str> = inside.split([',', ')']).map(str::trim).collect();
+    let name = if name == before {
+        // Not of this file, or no definition: module_param(), DECLARE_STATIC_CALL().
+        let defines = ["DEFINE_", "LIST_HEAD", "DECLARE_DELAYED_WORK"];
+        let at = usize::from(name.starts_with("DEFINE_PER_CPU"));
+        let defines = defines.iter().any(|start| name.starts_with(start));
+        defines.then(|| arguments[at])
+    } else {
+        head.ends_with("{}").then_some(name)
+    };
+    (is_static, name.into_iter().map(str::to_owned).collect())
+}
+
+/// The module's own files with this extension: name and bare C.
+fn module_files(extension: &str) -> Vec<(String, String)> {
     let folder = Path::new(ROOT).join("kmod");
-    for path in files("kmod", "c")
-        .into_iter()
-        .filter(|path| path.parent() == Some(&folder))
-    {
-        for line in read(&path)
-            .lines()
-            .filter(|line| line.starts_with("static "))
-        {
-            let name = line.split('(').next().unwrap_or(line);
-            let is_function = line.contains('(') && !name.contains('=');
-            if let Some(name) = name.rsplit([' ', '*']).next().filter(|_| is_function) {
-                places.entry(name.into()).or_default().insert(path.clone());
+    let own = files("kmod", extension).into_iter();
+    own.filter(|path| path.parent() == Some(&folder))
+        .map(|path| {
+            let name = path.file_name().expect("a file").to_string_lossy();
+            (name.into_owned(), bare(&read(&path)))
+        })
+        .collect()
+}
+
+/// ftrace and kallsyms print the bare name of what is static.
+#[test]
+fn static_names_of_the_module_are_of_one_file_each() {
+    let mut places = BTreeMap::<String, BTreeSet<String>>::new();
+    for (file, text) in module_files("c") {
+        let all = statements(&text).into_iter().map(|one| defined(&one));
+        for name in all.filter(|(is_static, _)| *is_static).flat_map(|of| of.1) {
+            places.entry(name).or_default().insert(file.clone());
+        }
+    }
+    // One of each kind: the test sees them.
+    for name in ["set_seconds", "lookup_table", "last", "exits", "hooks"] {
+        assert!(places.contains_key(name), "{name}");
+    }
+    places.retain(|_, places| places.len() > 1);
+    assert_eq!(places, BTreeMap::new());
+}
+
+/// Names of weir's in bare C, types not.
+fn names_of_weir(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+    let mut before = "";
+    let names = words.filter(|word| {
+        let is_type = ["struct", "enum", "union"].contains(&before);
+        before = word;
+        word.starts_with("weir_") && !is_type
+    });
+    names.map(str::to_owned).collect()
+}
+
+/// Which file of the module uses which others, and what of them.
+fn module_uses() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
+    let sources = module_files("c");
+    let mut defined_in = BTreeMap::new();
+    for (file, text) in &sources {
+        let all = statements(text).into_iter().map(|one| defined(&one));
+        for name in all.filter(|(is_static, _)| !is_static).flat_map(|of| of.1) {
+            defined_in.insert(name, file.clone());
+        }
+    }
+    // What a function in a header uses, its caller uses.
+    let mut inlined = BTreeMap::new();
+    for (_, text) in module_files("h") {
+        for rest in text.split("\nstatic inline ").skip(1) {
+            let mut depth = 0;
+            let end = rest.find(|c: char| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                c == '}' && depth == 0
+            });
+            let body = &rest[..end.expect("its last brace")];
+            let head = body.split('(').next().unwrap_or(body);
+            if let Some(name) = head.rsplit(|c| !is_part(c)).next() {
+                let used: &mut BTreeSet<String> = inlined.entry(name.to_owned()).or_default();
+                used.extend(names_of_weir(body));
             }
         }
     }
-    places.retain(|name, places| places.len() > 1 && name.contains(char::is_lowercase));
-    assert_eq!(places, BTreeMap::new());
+    let mut uses = BTreeMap::<String, BTreeMap<String, BTreeSet<String>>>::new();
+    for (file, text) in &sources {
+        let used = uses.entry(file.clone()).or_default();
+        let (mut seen, mut next) = (BTreeSet::new(), names_of_weir(text));
+        while let Some(name) = next.pop_first() {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            next.extend(inlined.get(&name).into_iter().flatten().cloned());
+            if let Some(other) = defined_in.get(&name).filter(|other| *other != file) {
+                used.entry(other.clone()).or_default().insert(name);
+            }
+        }
+    }
+    uses
+}
+
+/// Files of the module that use each other in a circle: none. What is above is given to what is
+/// below at load, as the wrappers to `hook.c` and the work to `arm.c`.
+#[test]
+fn no_file_of_the_module_joins_a_circle() {
+    let uses = module_uses();
+    for (file, other) in [
+        ("pass.c", "weight.c"),
+        // By weir_acting() in the header.
+        ("sync.c", "state.c"),
+        ("share.c", "lookup.c"),
+    ] {
+        assert!(uses[file].contains_key(other), "{file} uses {other}");
+    }
+    let reached = |from: &String| {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&String> = uses[from].keys().collect();
+        while let Some(at) = next.pop() {
+            if seen.insert(at) {
+                next.extend(uses[at].keys());
+            }
+        }
+        seen
+    };
+    let mut arrows = Vec::new();
+    for (file, used) in &uses {
+        for (other, names) in used {
+            if reached(other).contains(file) {
+                arrows.push(format!("{file} uses {names:?} of {other}"));
+            }
+        }
+    }
+    assert_eq!(arrows, Vec::<String>::new());
 }
 
 /// Names of knobs and keys are listed in policy/names.h; code takes them from there.
