@@ -129,13 +129,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ran => ran.map_err(|error| blamed(error, path))?,
     };
     let report = Report::new(&scenario, &arms, &runs);
-    let json = format!("{:#}\n", report::json(&report));
+    let json = || format!("{:#}\n", report::json(&report));
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-        keep(&out.join("report.json"), &json)?;
+        keep(&out.join("report.json"), &json())?;
     }
     if args.json {
-        output::print(json)?;
+        output::print(json())?;
         report
             .troubles
             .iter()
