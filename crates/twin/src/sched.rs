@@ -137,10 +137,14 @@ impl Sched {
         let now = self.now;
         let task = &mut self.entities[index];
         if computes(doing) && !computes(task.doing) {
-            self.psi
-                .turn(task.cpu, task.pressure, task.doing, PsiFlags::Nothing, now);
-            task.doing = PsiFlags::Nothing;
-            task.cpu = self.psi.place(task.cpu);
+            // It has not run, so where it comes to does not depend on what it did.
+            let cpu = self.psi.place(task.cpu);
+            if cpu != task.cpu {
+                self.psi
+                    .turn(task.cpu, task.pressure, task.doing, PsiFlags::Nothing, now);
+                task.doing = PsiFlags::Nothing;
+                task.cpu = cpu;
+            }
         }
         self.psi
             .turn(task.cpu, task.pressure, task.doing, doing, now);

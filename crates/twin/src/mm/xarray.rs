@@ -43,12 +43,31 @@ impl Pages {
     /// Dirties up to `count` pages from `start` on, and stops after the one that makes `enough`
     /// newly dirty. Returns how many it went over and how many of them were clean.
     pub fn set(&mut self, start: u64, count: u64, enough: u64) -> (u64, u64) {
-        self.set_and_tell(start, count, enough, |_, _| {})
+        self.set_words(start, count, enough, |_, _| {})
     }
 
     /// The same; tells which were clean, as runs: the first page and how many.
     #[inline]
     pub fn set_and_tell(
+        &mut self,
+        start: u64,
+        count: u64,
+        enough: u64,
+        mut tell: impl FnMut(u64, u64),
+    ) -> (u64, u64) {
+        self.set_words(start, count, enough, |at, mut clean| {
+            while clean != 0 {
+                let first = u64::from(clean.trailing_zeros());
+                let run = u64::from((clean >> first).trailing_ones());
+                tell(at + first, run);
+                clean &= !(ones(run) << first);
+            }
+        })
+    }
+
+    /// The same; tells which were clean of each word: its first page, and a bit for each.
+    #[inline]
+    fn set_words(
         &mut self,
         start: u64,
         count: u64,
@@ -69,15 +88,10 @@ impl Pages {
             // Never past what is still allowed, even if all of it is clean.
             let len = (64 - bit).min(end - at).min(enough - newly);
             let mask = ones(len) << bit;
-            let mut clean = mask & !*word;
+            let clean = mask & !*word;
             let fresh = u64::from(clean.count_ones());
             *word |= mask;
-            while clean != 0 {
-                let first = u64::from(clean.trailing_zeros());
-                let run = u64::from((clean >> first).trailing_ones());
-                tell(at - bit + first, run);
-                clean &= !(ones(run) << first);
-            }
+            tell(at - bit, clean);
             piece.dirty += fresh as u32;
             newly += fresh;
             at += len;

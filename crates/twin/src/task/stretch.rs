@@ -36,6 +36,7 @@ impl Tasks {
             false => self.machine.rewrite,
         };
         let file = self.tasks[index].file;
+        let large_folios = self.files[file].large_folios;
         // Pages that follow each other come into the cache together: the first, and how many.
         let (mut first, mut pages, mut charged) = (0, 0, 0);
         let mut time = 0;
@@ -51,7 +52,10 @@ impl Tasks {
             }
             let allowed = self.allowed_now(index, cpu);
             let task = &self.tasks[index];
-            folio = self.files[file].folio(task.op_at, task.op_left);
+            folio = match large_folios {
+                true => self.files[file].folio(task.op_at, task.op_left),
+                false => 1,
+            };
             let within = ((most.saturating_sub(time)) / page.max(1)).max(1);
             let (count, enough) = match allowed {
                 _ if folio > 1 => (folio, u64::MAX),
