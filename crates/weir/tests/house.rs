@@ -340,8 +340,8 @@ fn defined(statement: &str) -> (bool, Vec<String>) {
         }
         let names = declared.split(',').filter_map(|one| {
             let one = one.split('[').next().unwrap_or(one);
-            let words = one.split(|c| !is_part(c)).filter(|word| !word.is_empty());
-            words.filter(|word| !word.starts_with("__")).last()
+            let mut words = one.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+            words.rfind(|word| !word.starts_with("__"))
         });
         return (is_static, names.map(str::to_owned).collect());
     };
