@@ -10,7 +10,7 @@ use crate::journal::{Event, Journal};
 use crate::limits::{self, Found, Mode, Refused};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::UNLIMITED;
 use policy::reclaim::{self, Group};
@@ -213,7 +213,11 @@ impl Keeper {
     /// Idle memory goes before that of limited cgroups.
     fn ask_for_idle(&mut self, managed: u64, now: Instant) -> Result<()> {
         let is_wanted = self.members.values().any(|of| of.group.limit != UNLIMITED);
-        if is_wanted && self.idle.is_due(now) && self.idle.ask(managed, self.limited, now)? {
+        if !is_wanted || !self.idle.is_due(now) {
+            return Ok(());
+        }
+        let is_first = self.idle.ask(managed, self.limited, now);
+        if is_first.context("memory.reclaim of the root")? {
             let mib = reclaim::idle(managed) >> 8;
             self.journal.say(&Event::ReclaimIdle { mib });
         }
