@@ -19,9 +19,10 @@
  *		have made 3/4 of the bound, if waits are as long as what is held; to
  *		no less than an 8th at a time.  By more than twice the bound: after
  *		two seconds already
- *   5/8 of the bound or less, for five seconds, and they hold half of the budget:
- *		a quarter more, up to 3/4 of the wall; so that a wait that grows with
- *		it stays below 4/5 of the bound
+ *   5/8 of the bound or less, for five seconds in which they held half of the budget
+ *		(while a neighbour is away, short waits say nothing of it): a quarter
+ *		more, up to 3/4 of the wall; so that a wait that grows with it stays
+ *		below 4/5 of the bound
  *   between, or the budget is not used: nothing changes
  * So the budget comes to rest below the wall instead of running into it again and
  * again.  After five minutes measured without a break the wall is a quarter higher,
@@ -211,11 +212,14 @@ void weir_objective_step(struct weir_objective *objective,
 		objective->idle_ms = 0;
 		return;
 	}
-	if (late || held < budget / 2)
+	if (late || held < budget / 2) {
+		objective->used_ms = 0;
 		return;
+	}
+	objective->used_ms = weir_saturate(weir_add(objective->used_ms, elapsed));
 	if (broken && objective->held_ms >= (far ? FAR_MS : SETTLE_MS))
 		cut(objective, look);
-	else if (room && objective->held_ms >= ROOM_MS)
+	else if (room && weir_least(objective->held_ms, objective->used_ms) >= ROOM_MS)
 		grow(objective);
 }
 

@@ -268,7 +268,7 @@ const weir_u64 weir_layout_constants[] = {
 const weir_u64 weir_layout_objective[] = {
 	sizeof(struct weir_objective),
 	AT(weir_objective, budget), AT(weir_objective, wall),
-	AT(weir_objective, held_ms), AT(weir_objective, calm_ms),
+	AT(weir_objective, held_ms), AT(weir_objective, used_ms), AT(weir_objective, calm_ms),
 	AT(weir_objective, idle_ms), AT(weir_objective, vain_ms),
 	AT(weir_objective, stuck_ms), AT(weir_objective, without), AT(weir_objective, rest_ms),
 	AT(weir_objective, rested),

@@ -49,7 +49,7 @@ mod c {
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
         pub static weir_layout_weight_constants: [u64; 15];
-        pub static weir_layout_objective: [u64; 11];
+        pub static weir_layout_objective: [u64; 12];
         pub static weir_layout_objective_look: [u64; 8];
         pub static weir_layout_reclaim_host: [u64; 4];
         pub static weir_layout_reclaim_group: [u64; 9];
@@ -288,6 +288,7 @@ fn structs_agree_with_the_header() {
         budget,
         wall,
         held_ms,
+        used_ms,
         calm_ms,
         idle_ms,
         vain_ms,

@@ -24,6 +24,8 @@ pub struct Objective {
     pub wall: u64,
     /// The budget has been in effect for so long.
     pub held_ms: u64,
+    /// Half of it or more has been held for so long.
+    pub used_ms: u64,
     /// Measured since the bound was last broken.
     pub calm_ms: u64,
     /// Since anything was last measured that counts.
@@ -46,6 +48,7 @@ impl Default for Objective {
             budget: UNLIMITED,
             wall: UNLIMITED,
             held_ms: 0,
+            used_ms: 0,
             calm_ms: 0,
             idle_ms: 0,
             vain_ms: 0,
@@ -177,6 +180,20 @@ mod tests {
         assert_eq!((cut(11, 2), cut(11, 3)), (1_600, 1_090), "3/4 of 10/11");
         assert_eq!((cut(25, 1), cut(25, 2)), (1_600, 480), "sure after two");
         assert_eq!(cut(800, 2), 200, "no less than an 8th");
+    }
+
+    #[test]
+    fn quiet_seconds_are_no_room() {
+        let mut objective = Objective {
+            budget: 1_000,
+            ..Objective::default()
+        };
+        steps(&mut objective, 60, &look(1, 0));
+        // Back again, while most of what the value is taken of was quiet.
+        steps(&mut objective, 4, &look(3, 900));
+        assert_eq!(objective.budget, 1_000);
+        steps(&mut objective, 1, &look(3, 900));
+        assert_eq!(objective.budget, 1_251);
     }
 
     #[test]
@@ -424,10 +441,10 @@ mod tests {
         /// For any numbers: a budget is not below the least, nor above the wall's three quarters
         /// when it grows; it never falls to less than an 8th nor grows by more than a quarter.
         #[test]
-        fn any_look(state in any::<[u64; 10]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
+        fn any_look(state in any::<[u64; 11]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
             let before = Objective {
                 budget: state[0], wall: state[1], held_ms: state[2], calm_ms: state[3], idle_ms: state[4],
-                vain_ms: state[5], without: state[6], rest_ms: state[7], rested: state[8],
+                vain_ms: state[5], without: state[6], rest_ms: state[7], rested: state[8], used_ms: state[10],
                 stuck_ms: state[9],
             };
             let look = Look {
