@@ -10,7 +10,8 @@ use crate::knob_file;
 use crate::requests::Requests;
 use crate::rules::Rules;
 use crate::saved_values::{Entry, SavedValues};
-use crate::setting::Origin;
+use crate::seconds::Seconds;
+use crate::setting::{Origin, Setting};
 use crate::standing::{Standing, Standings};
 use crate::step::{Step, step};
 use crate::tree::{Place, Tree};
@@ -63,6 +64,7 @@ pub struct Reconciler {
     watch: Option<Watch>,
     journal: Journal,
     standings: Standings,
+    seconds: Seconds,
     said_waiting: bool,
     said_forgetful: bool,
     counts: Counts,
@@ -92,6 +94,7 @@ impl Reconciler {
             watch,
             journal,
             standings: Standings::default(),
+            seconds: Seconds::default(),
             said_waiting: false,
             said_forgetful: false,
             counts: Counts::default(),
@@ -154,6 +157,7 @@ impl Reconciler {
             .retain(|inode, path| there.contains(&(inode, path)));
         let inodes: BTreeSet<u64> = places.iter().map(|place| place.inode).collect();
         self.requests.retain(|inode| inodes.contains(&inode));
+        self.seconds.retain(|inode| inodes.contains(&inode));
         self.save();
         let directories: BTreeSet<&Path> = places.iter().map(|p| p.directory.as_path()).collect();
         self.standings
@@ -183,8 +187,11 @@ impl Reconciler {
         }
     }
 
-    /// Tries again what could not be done.
+    /// Tries again what could not be done, and follows what changes by itself.
     pub fn retry(&mut self) {
+        for directory in self.seconds.directories() {
+            self.visit_one(&directory);
+        }
         for (directory, tries) in self.standings.due() {
             self.visit_one(&directory);
             self.standings.tried(&directory, tries);
@@ -254,6 +261,9 @@ impl Reconciler {
             true => BTreeMap::new(),
             false => wanted(&self.requests, &self.rules, &self.tree, place),
         };
+        if !wanted.values().any(Setting::is_in_seconds) {
+            self.seconds.forget(place.inode);
+        }
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
         knobs.extend(self.saved.knobs(place));
         for knob in Knob::DIRTY {
@@ -262,15 +272,19 @@ impl Reconciler {
             }
         }
         for knob in knobs {
-            let from = match knob_file::read(knob, &place.directory) {
-                Ok(value) => value,
+            let rule = wanted.get(&knob);
+            let in_bytes = |setting| self.seconds.of(place, setting, true);
+            let found = knob_file::read(knob, &place.directory)
+                .and_then(|from| Ok((from, rule.map(in_bytes).transpose()?)));
+            let (from, rule) = match found {
+                Ok(found) => found,
                 Err(why) => {
                     self.failed(place, knob, &why, wanted.contains_key(&knob));
                     continue;
                 }
             };
             let before = self.saved.get(place, knob).cloned();
-            let (to, origin) = match step(knob, &from, wanted.get(&knob), before.as_ref()) {
+            let (to, origin) = match step(knob, &from, rule.as_ref(), before.as_ref()) {
                 Step::Stands => {
                     self.standings.put(place, knob, Standing::Set);
                     continue;

@@ -17,7 +17,8 @@
 //! 64M, all others a ceiling of 256M.
 //!
 //! `"memory.dirty_bytes" = "50%"` is that much of the cgroup's `memory.max`, or the least of those
-//! above it. Without one the rule does not count there.
+//! above it. Without one the rule does not count there. `"5s"` is what disks write for the cgroup in
+//! five seconds, as that changes ([`crate::seconds`]).
 //!
 //! Who may name a cgroup may choose which rule matches it. So a rule passes over cgroups that are
 //! in a directory of a user other than root (a delegated subtree), unless it says `delegated =

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A value that a knob is to have, and who says so.
 
-use knobs::Knob;
+use knobs::{Knob, Refused};
+use policy::drain::SECONDS_MAX;
 use serde::Serialize;
 use std::fmt;
 
@@ -38,6 +39,17 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What a value is a number of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The knob's own: what its file takes.
+    Knob,
+    /// Percent of the cgroup's `memory.max`.
+    Percent,
+    /// Seconds of what disks write for the cgroup.
+    Seconds,
+}
+
 /// A value as its origin says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -45,28 +57,30 @@ pub struct Setting {
     pub text: String,
     /// What that stands for.
     pub value: u64,
-    /// The value is percent of the cgroup's `memory.max`.
-    pub is_share: bool,
+    /// What that is a number of.
+    pub unit: Unit,
     /// Who says so.
     pub origin: Origin,
 }
 
 impl Setting {
-    /// What the knob takes, or for a ceiling `1%` to `100%`.
+    /// What the knob takes, or for a ceiling `1%` to `100%`, or `1s` to `3600s`.
     ///
     /// # Errors
     /// It takes something else: what, for people.
     pub fn parse(knob: Knob, text: &str, origin: Origin) -> Result<Setting, String> {
         let text = text.trim();
-        let share = text.strip_suffix('%').and_then(|n| n.parse().ok());
-        let (value, is_share) = match (knob, share) {
-            (Knob::DirtyBytes, Some(percent @ 1..=100)) => (percent, true),
-            _ => (knob.parse(text).map_err(|why| why.to_string())?, false),
+        let number = |suffix: char| text.strip_suffix(suffix).and_then(|n| n.parse().ok());
+        let (value, unit) = match (knob, number('%'), number('s')) {
+            (Knob::DirtyBytes, Some(percent @ 1..=100), _) => (percent, Unit::Percent),
+            (Knob::DirtyBytes, _, Some(seconds @ 1..=SECONDS_MAX)) => (seconds, Unit::Seconds),
+            (Knob::DirtyBytes, ..) => (knob.parse(text).map_err(more)?, Unit::Knob),
+            _ => (knob.parse(text).map_err(|why| why.to_string())?, Unit::Knob),
         };
         Ok(Setting {
             text: text.into(),
             value,
-            is_share,
+            unit,
             origin,
         })
     }
@@ -74,17 +88,33 @@ impl Setting {
     /// The same for a cgroup that may hold `memory_max` bytes at most; nothing if it is to be a
     /// share of what has no bound.
     pub fn of(&self, memory_max: impl FnOnce() -> Option<u64>) -> Option<Setting> {
-        if !self.is_share {
+        if self.unit != Unit::Percent {
             return Some(self.clone());
         }
         // Whole pages, as the module would make of it, so that it reads back as it was written.
         let pages = memory_max()? / PAGE * self.value / 100;
-        let bytes = pages.max(CEILING_PAGES) * PAGE;
-        Some(Setting {
+        Some(self.in_bytes(pages.max(CEILING_PAGES) * PAGE))
+    }
+
+    /// Whether it changes with what disks write for the cgroup.
+    pub fn is_in_seconds(&self) -> bool {
+        self.unit == Unit::Seconds
+    }
+
+    /// The same as so many bytes.
+    pub fn in_bytes(&self, bytes: u64) -> Setting {
+        Setting {
             text: bytes.to_string(),
             value: bytes,
-            is_share: false,
+            unit: Unit::Knob,
             origin: self.origin.clone(),
-        })
+        }
     }
+}
+
+/// What the agent takes besides.
+fn more(why: Refused) -> String {
+    format!(
+        "{why}, or `1%` to `100%` of memory.max, or `1s` to `{SECONDS_MAX}s` of what disks write for the cgroup"
+    )
 }

@@ -57,6 +57,7 @@ pub fn step(knob: Knob, says: &str, rule: Option<&Setting>, entry: Option<&Entry
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setting::Unit;
     use crate::tree::Place;
 
     /// The example at the top.
@@ -65,7 +66,7 @@ mod tests {
         let rule = Setting {
             text: "16M".into(),
             value: 16 << 20,
-            is_share: false,
+            unit: Unit::Knob,
             origin: Origin::Line(3),
         };
         let place = Place {

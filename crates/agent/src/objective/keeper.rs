@@ -6,6 +6,7 @@ use super::measure::Measure;
 use super::settings::{Bound, Settings};
 use super::status::Status;
 use crate::asked::Asked;
+use crate::held;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Found, Mode, Refused};
 use crate::saved_limits::SavedLimits;
@@ -254,15 +255,15 @@ impl Keeper {
                 continue;
             }
             let counts = ceiling.is_some() && self.asked.is_none();
-            let Some(held) = holders::held(&place.directory, counts) else {
+            let Some(held) = held::held(&place.directory, counts) else {
                 continue;
             };
-            let now = holders::written(&place.directory, &stack);
+            let now = held::written(&place.directory, &stack).unwrap_or(0);
             let then = before.remove(&place.inode).map(|holder| holder.written);
             written += now.saturating_sub(then.unwrap_or(now));
             let holder = Holder {
                 place,
-                held,
+                held: held.pages(),
                 written: now,
             };
             of.holders.insert(holder.place.inode, holder);

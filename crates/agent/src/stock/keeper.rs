@@ -11,6 +11,7 @@ use crate::journal::{Event, Journal};
 use crate::limits::Mode;
 use crate::requests::Requests;
 use crate::rules::Rules;
+use crate::seconds::Seconds;
 use crate::stock_file::Setting;
 use crate::tree::{Place, Tree};
 use crate::watch::Watch;
@@ -19,6 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::{PAGE_SHIFT, UNLIMITED};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -53,6 +55,7 @@ pub struct Keeper {
     status: Arc<Mutex<Status>>,
     watch: Option<Watch>,
     members: Vec<Member>,
+    seconds: Seconds,
     scanned: Option<Instant>,
     /// What was wanted in the last step.
     wanted: BTreeMap<Key, String>,
@@ -84,6 +87,7 @@ impl Keeper {
             status,
             watch: Watch::new().ok(),
             members: Vec::new(),
+            seconds: Seconds::default(),
             scanned: None,
             wanted: BTreeMap::new(),
             told: BTreeSet::new(),
@@ -233,6 +237,7 @@ impl Keeper {
             }
         });
         self.requests.retain(|inode| inodes.contains(&inode));
+        self.seconds.retain(|inode| inodes.contains(&inode));
         if refused {
             self.watch = None;
         }
@@ -244,14 +249,22 @@ impl Keeper {
     }
 
     /// The ceiling of each cgroup that has one, with what it holds, by inode.
-    fn ceilings(&self, host: &Host) -> BTreeMap<u64, (Place, u64, Memory)> {
+    fn ceilings(&mut self, host: &Host) -> BTreeMap<u64, (Place, u64, Memory)> {
         let mut all = BTreeMap::new();
         let floors = members::floors(&self.members);
         let takes_room = |of: &Member| of.leaves_room && floors > 0;
         let mut sharers = 0;
+        let mut refused = None;
         let room = host.room(floors, 1);
         for member in &self.members {
             let mut ceiling = member.ceiling;
+            if let Some(setting) = &member.seconds {
+                match self.seconds.of(&member.place, setting, false) {
+                    Ok(setting) => ceiling = setting.value >> PAGE_SHIFT,
+                    Err(why) if why.kind() == ErrorKind::NotFound => {}
+                    Err(why) => refused = Some(format!("{}: {why}", member.place.path)),
+                }
+            }
             if let Some(bytes) = member.bandwidth {
                 ceiling = ceiling.min(translate::beside_bandwidth(bytes));
             }
@@ -268,6 +281,9 @@ impl Keeper {
             };
             sharers += u64::from(takes_room(member) && memory.held >= room / SHARER);
             all.insert(member.place.inode, (member.place.clone(), ceiling, memory));
+        }
+        if let Some(why) = refused {
+            self.complain(&why);
         }
         let each = host.room(floors, sharers);
         for member in self.members.iter().filter(|of| takes_room(of)) {

@@ -17,6 +17,8 @@ pub struct Member {
     pub place: Place,
     /// Pages that it may have dirty; [`UNLIMITED`] without a ceiling.
     pub ceiling: u64,
+    /// The same in seconds of what disks write for it.
+    pub seconds: Option<Setting>,
     /// Percent of its dirtyable memory that may be dirty; 0 for any.
     pub ratio: u64,
     /// Pages that others leave it.
@@ -32,13 +34,17 @@ pub struct Member {
 impl Member {
     fn new(place: &Place, wanted: &BTreeMap<Knob, Setting>, leaves_room: bool) -> Member {
         let value = |knob: Knob| {
-            let value = wanted.get(&knob)?.value;
-            Some(value).filter(|value| *value != knob.default())
+            let setting = wanted.get(&knob).filter(|of| !of.is_in_seconds())?;
+            Some(setting.value).filter(|value| *value != knob.default())
         };
         let pages = |knob| value(knob).map(|bytes| bytes >> PAGE_SHIFT);
         Member {
             place: place.clone(),
             ceiling: pages(Knob::DirtyBytes).unwrap_or(UNLIMITED),
+            seconds: wanted
+                .get(&Knob::DirtyBytes)
+                .filter(|of| of.is_in_seconds())
+                .cloned(),
             ratio: value(Knob::DirtyRatio).unwrap_or(0),
             floor: pages(Knob::DirtyMin).unwrap_or(0),
             bandwidth: value(Knob::DirtyBandwidth),

@@ -55,6 +55,13 @@ fn reclaim_at_rest_costs_a_thousandth_of_a_cpu_at_most() {
     passes("reclaim-rest.sh", options, &[]);
 }
 
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_keeps_a_ceiling_in_seconds() {
+    let options = "--cpus 1 --memory 1G --disk d=6G,ext4,8M/s --timeout 60m";
+    passes("seconds.sh", options, &[]);
+}
+
 fn the_agent_keeps_an_objective_on(kernel: &str) {
     let options = "--cpus 1 --memory 768M --disk d=512M,ext4,4M/s --timeout 60m";
     passes("objective.sh", &format!("--kernel {kernel} {options}"), &[]);

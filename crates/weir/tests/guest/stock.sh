@@ -47,6 +47,10 @@ flat() { # CGROUP KEY...
 small() { # what db's floor leaves of a freerun of 48M, and what comes until the kernel has counted
 	[ "$(flat flood file_dirty file_writeback)" -lt 33554432 ]
 }
+ceiling_is() { # CGROUP BYTES
+	wget -qO /tmp/metrics http://127.0.0.1:9759/metrics
+	grep -F "weir_agent_stock_ceiling_bytes{cgroup=\"/$1\"}" /tmp/metrics | grep -q " $2$"
+}
 untouched() {
 	is "$(cat db/io.weight flood/memory.high batch/memory.high batch/io.max /proc/sys/vm/dirty_bytes /proc/sys/vm/dirty_ratio /proc/sys/vm/dirty_background_ratio "/sys/class/bdi/$device/max_ratio" | tr '\n' ' ')" \
 		"default 100 max max 0 20 10 100 "
@@ -99,6 +103,11 @@ printf '[[rule]]\ncgroup = "/pod"\nset = { "memory.dirty_bytes" = "8M" }\n' >/tm
 mv /tmp/pods.new /tmp/pods.toml
 ok "rules of another file count, too" soon limited pod
 ok "others stay as they are" limited flood
+mkdir secs
+printf '[[rule]]\ncgroup = "/secs"\nset = { "memory.dirty_bytes" = "2s" }\n' >/tmp/pods.new
+mv /tmp/pods.new /tmp/pods.toml
+ok "a ceiling in seconds is a limit, too" soon limited secs
+ok "which begins with what a slow disk writes" soon ceiling_is secs 6291456
 
 mkdir -p /etc/systemd/system system.slice/asks.service
 echo +memory >system.slice/cgroup.subtree_control

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Dirty pages of a cgroup, and what disks write of them.
+
+use observe::read::cgroup;
+use observe::stack::Stack;
+use std::fs;
+use std::path::Path;
+
+const PAGE: u64 = 4096;
+
+/// Pages of a cgroup and those below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Dirty, without those in writeback.
+    pub dirty: u64,
+    /// In writeback.
+    pub writeback: u64,
+}
+
+impl Held {
+    /// Both.
+    pub fn pages(&self) -> u64 {
+        self.dirty + self.writeback
+    }
+}
+
+/// What a cgroup holds; nothing if that cannot be read. The module counts exactly for one that has a
+/// ceiling (`is_counted`); of others `memory.stat` has what the kernel adds up when it is read.
+pub fn held(directory: &Path, is_counted: bool) -> Option<Held> {
+    let (file, [dirty, writeback]) = match is_counted {
+        true => (knobs::stat_file(), ["subtree_dirty", "subtree_writeback"]),
+        false => ("memory.stat", ["file_dirty", "file_writeback"]),
+    };
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    let pages = |key| flat(&text, key).unwrap_or(0) / PAGE;
+    Some(Held {
+        dirty: pages(dirty),
+        writeback: pages(writeback),
+    })
+}
+
+fn flat(text: &str, key: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value?.trim().parse().ok()
+}
+
+/// Pages that disks have written for a cgroup and those below it, since it was made; nothing if it
+/// has no `io.stat`.
+pub fn written(directory: &Path, stack: &Stack) -> Option<u64> {
+    let text = fs::read_to_string(directory.join("io.stat")).ok()?;
+    Some(cgroup::written(&text, stack) / PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_comes_from_the_file_that_has_it() {
+        let dir = tempfile::tempdir().expect("made");
+        let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).expect(file);
+        let stack = Stack::default();
+        assert_eq!(held(dir.path(), false), None);
+        assert_eq!(written(dir.path(), &stack), None);
+        write("memory.stat", "file_dirty 40960\nfile_writeback 4096\n");
+        write(
+            knobs::stat_file(),
+            "dirty 0\nsubtree_dirty 8192\nsubtree_writeback 4096\n",
+        );
+        write(
+            "io.stat",
+            "254:0 rbytes=1 wbytes=8192 rios=1\n254:16 wbytes=4096\n",
+        );
+        let pages = |is_counted| held(dir.path(), is_counted).map(|held| held.pages());
+        assert_eq!((pages(false), pages(true)), (Some(11), Some(3)));
+        assert_eq!(written(dir.path(), &stack), Some(3));
+    }
+}
