@@ -103,9 +103,9 @@ impl Row {
             return false;
         };
         let fits = |(pattern, name): (&&str, &String)| *pattern == "*" || *pattern == name;
-        self.keys().contains(&&**last)
-            && within.len() == self.within.len()
+        within.len() == self.within.len()
             && self.within.iter().zip(within).all(fits)
+            && self.keys().contains(&&**last)
     }
 }
 
