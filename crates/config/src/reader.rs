@@ -21,8 +21,8 @@ pub fn read<T>(
     known: &'static [&'static str],
     sections: impl FnOnce(&Table<'_>) -> T,
 ) -> Result<T, Problems> {
-    let reader = Reader::new(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
+    let reader = Reader::new(file, text, root.get_ref());
     for why in &errors {
         let at = why.span().map_or(0, |s| s.start);
         reader.complain(at, "", format!("not TOML: {}", why.message()));
@@ -30,7 +30,7 @@ pub fn read<T>(
     // What a broken file means is unknown: do not check guesses.
     let made = errors
         .is_empty()
-        .then(|| sections(&Table::root(&reader, &root, known)));
+        .then(|| sections(&Table::root(&reader, known)));
     let problems = reader.into_problems();
     match made {
         Some(made) if problems.is_empty() => Ok(made),
@@ -42,14 +42,16 @@ pub fn read<T>(
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
+    root: &'a DeTable<'a>,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(file: &'a str, text: &'a str) -> Self {
+    fn new(file: &'a str, text: &'a str, root: &'a DeTable<'a>) -> Self {
         Reader {
             file,
             text,
+            root,
             problems: RefCell::default(),
         }
     }
@@ -196,18 +198,9 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// The whole file.
-    fn root(
-        reader: &'a Reader<'a>,
-        root: &'a Spanned<DeTable<'a>>,
-        known: &'static [&'static str],
-    ) -> Self {
-        Table::checked(
-            reader,
-            String::new(),
-            0,
-            entries(reader, "", root.get_ref()),
-            known,
-        )
+    fn root(reader: &'a Reader<'a>, known: &'static [&'static str]) -> Self {
+        let entries = entries(reader, "", reader.root);
+        Table::checked(reader, String::new(), 0, entries, known)
     }
 
     fn checked(
@@ -235,6 +228,16 @@ impl<'a> Table<'a> {
     /// Records a problem with the table as a whole.
     pub fn complain(&self, what: impl Into<String>) {
         self.reader.complain(self.start, &self.key, what);
+    }
+
+    /// All keys of the file that the table is in, in its order.
+    pub fn keys_of_file(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        visit(&Key::root(), self.reader.root, &mut |key, span| {
+            keys.push((span.start, key.clone()));
+        });
+        keys.sort_by_key(|(at, _)| *at);
+        keys.into_iter().map(|(_, key)| key).collect()
     }
 
     /// The line the table begins on, counted from 1.
@@ -335,17 +338,6 @@ pub struct Key {
     pub text: String,
     /// The tables it is in and its name, without places in lists: `job`, `fio`, `rate`.
     pub path: Vec<String>,
-}
-
-/// All keys of the TOML `text`, in its order.
-pub fn keys(text: &str) -> Vec<Key> {
-    let (root, _) = DeTable::parse_recoverable(text);
-    let mut keys = Vec::new();
-    visit(&Key::root(), root.get_ref(), &mut |key, span| {
-        keys.push((span.start, key.clone()));
-    });
-    keys.sort_by_key(|(at, _)| *at);
-    keys.into_iter().map(|(_, key)| key).collect()
 }
 
 /// The line of `key` (`job[1].fio.rate`, as problems name it) in the TOML `text`, counted from 1:

@@ -18,9 +18,7 @@ pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, P
     let known = &[
         "title", "host", "tier", "twin", "disk", "cgroup", "job", "phase", "expect", "agent",
     ];
-    let mut scenario = reader::read(file, text, known, |root| sections(name, root))?;
-    scenario.keys = reader::keys(text);
-    Ok(scenario)
+    reader::read(file, text, known, |root| sections(name, root))
 }
 
 fn sections(name: &str, root: &Table) -> Scenario {
@@ -43,7 +41,7 @@ fn sections(name: &str, root: &Table) -> Scenario {
         phases: Vec::new(),
         expects: Vec::new(),
         twin: host::twin(root),
-        keys: Vec::new(),
+        keys: root.keys_of_file(),
     };
     scenario.jobs = workload::jobs(root, &scenario);
     scenario.phases = workload::phases(root, &scenario);
