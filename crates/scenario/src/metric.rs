@@ -157,10 +157,10 @@ pub struct Figure {
 /// All figures of one phase in one arm.
 pub fn metrics(arm: Arm, of: &Measured) -> Figures {
     let mut figures = Figures::new();
-    let prefix = format!("{}.{}", arm.name(), of.phase);
-    let mut add = |subject: &str, row: &Metric, value: Option<f64>| {
+    let prefix = format!("{}.{}.", arm.name(), of.phase);
+    let mut add = |kind: &str, of: &str, row: &Metric, value: Option<f64>| {
         if let Some(value) = value {
-            let name = format!("{prefix}.{subject}.{}", row.name);
+            let name = [&prefix, kind, of, ".", row.name].concat();
             let unit = row.unit;
             figures.insert(name, Figure { value, unit });
         }
@@ -170,22 +170,20 @@ pub fn metrics(arm: Arm, of: &Measured) -> Figures {
             Value::Job(value) => {
                 of.jobs
                     .iter()
-                    .for_each(|(name, job)| add(name, row, value(job)));
+                    .for_each(|(name, job)| add("", name, row, value(job)));
             }
             Value::MemoryJob(value) => {
                 let jobs = of.memory.iter();
-                jobs.for_each(|(name, job)| add(name, row, Some(value(job))));
+                jobs.for_each(|(name, job)| add("", name, row, Some(value(job))));
             }
             Value::AllocatingJob(value) => {
                 let jobs = of.allocating.iter();
-                jobs.for_each(|(name, job)| add(name, row, value(job)));
+                jobs.for_each(|(name, job)| add("", name, row, value(job)));
             }
-            Value::Host(value) => add("host", row, value(of)),
+            Value::Host(value) => add("", "host", row, value(of)),
             Value::Disk(value) => {
                 let disks = of.disks.iter();
-                disks.for_each(|(name, disk)| {
-                    add(&format!("disk/{name}"), row, value(of, disk));
-                });
+                disks.for_each(|(name, disk)| add("disk/", name, row, value(of, disk)));
             }
             Value::Cgroup(_) | Value::Stat => {
                 for (path, cgroup) in &of.cgroups {
@@ -193,7 +191,7 @@ pub fn metrics(arm: Arm, of: &Measured) -> Figures {
                         Value::Cgroup(value) => value(of, cgroup),
                         _ => cgroup.stat.get(row.name).map(|number| *number as f64),
                     };
-                    add(&format!("cgroup/{path}"), row, value);
+                    add("cgroup/", path, row, value);
                 }
             }
         }

@@ -81,7 +81,8 @@ pub fn run_and_watch(
         host.tasks.weir_starts();
         host.probe.begins_phase(&phase.name, &mut host.tasks);
         let span = run_phase(&mut host, &config, scenario, phase, &mut files);
-        figures.extend(metrics(arm, &measure::phase(&host, &span, scenario, phase)));
+        let measured = measure::phase(&host, &span, scenario, phase);
+        figures.append(&mut metrics(arm, &measured));
     }
     Ok(Outcome {
         metrics: figures,
