@@ -2,7 +2,7 @@
 //! Medians with their range: few runs, noisy machines, no distribution assumed.
 
 use crate::Run;
-use scenario::metric::Unit;
+use scenario::metric::{Figure, Unit};
 use std::collections::BTreeMap;
 
 /// One metric over the runs that produced it.
@@ -43,16 +43,14 @@ impl Summary {
 
 /// Every metric of `runs`, by full name.
 pub(crate) fn summarize<'a>(runs: impl Iterator<Item = &'a Run>) -> BTreeMap<String, Summary> {
-    let mut values: BTreeMap<&str, (Vec<f64>, Unit)> = BTreeMap::new();
-    for (name, metric) in runs.flat_map(|run| &run.metrics) {
-        values
-            .entry(name)
-            .or_insert((Vec::new(), metric.unit))
-            .0
-            .push(metric.value);
-    }
-    values
-        .into_iter()
-        .filter_map(|(name, (values, unit))| Some((name.to_string(), Summary::of(values, unit)?)))
+    let mut all: Vec<(&String, &Figure)> = runs.flat_map(|run| &run.metrics).collect();
+    all.sort_by_key(|(name, _)| *name);
+    let of_one = all.chunk_by(|(name, _), (other, _)| name == other);
+    of_one
+        .filter_map(|figures| {
+            let (name, figure) = figures.first()?;
+            let values = figures.iter().map(|(_, figure)| figure.value).collect();
+            Some(((*name).clone(), Summary::of(values, figure.unit)?))
+        })
         .collect()
 }
