@@ -217,11 +217,8 @@ fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
         let mut add = |subject: &str, shown: &str, measures: &[(&str, &str)]| {
             for (metric, label) in measures {
                 let path = format!("{}.{subject}.{metric}", phase.name);
-                let is_judged = report
-                    .expects
-                    .iter()
-                    .any(|e| e.metric.ends_with(&format!(".{path}")));
-                if judged_only && !is_judged {
+                let of_it = |judged: &Judged| judged.metric.ends_with(&format!(".{path}"));
+                if judged_only && !report.expects.iter().any(of_it) {
                     continue;
                 }
                 rows.extend(row(report, phase, &path, format!("{shown} {label}"), arms));
