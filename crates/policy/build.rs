@@ -47,6 +47,8 @@ fn main() {
         .std("gnu11")
         .opt_level(2)
         .flag("-ffreestanding")
+        // Else no function is inlined, as another could be linked in its place.
+        .flag("-fvisibility=hidden")
         .flag("-Wextra")
         .warnings(true)
         .warnings_into_errors(true)
