@@ -56,11 +56,9 @@ pub struct Pressure {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
-    running: u32,
-    waiting: u32,
-    /// Of those who run, who look for memory; and who wait for it.
-    reclaiming: u32,
-    stalled: u32,
+    /// Tasks by what they do. Who does nothing is not counted in the beginning, so of these there
+    /// may be fewer than none.
+    tasks: [i32; 5],
     since: Ns,
     lost: Pressure,
     busy: Ns,
@@ -154,13 +152,13 @@ impl Psi {
             .cpus()
             .iter()
             .enumerate()
-            .min_by_key(|(_, cpu)| cpu.running);
+            .min_by_key(|(_, cpu)| cpu.running());
         least.map_or(last, |(index, _)| index as u16)
     }
 
     /// How many run or want to run on a CPU.
     pub fn running(&self, cpu: u16) -> u32 {
-        self.cpus()[usize::from(cpu)].running
+        self.cpus()[usize::from(cpu)].running() as u32
     }
 
     /// A task of a group on `cpu` goes from one state to another.
@@ -234,46 +232,34 @@ impl Group {
 }
 
 impl Cpu {
+    fn running(&self) -> i32 {
+        self.tasks[PsiFlags::Running as usize] + self.tasks[PsiFlags::MemstallRunning as usize]
+    }
+
     fn turn(&mut self, from: PsiFlags, to: PsiFlags, now: Ns) {
         self.pass_time(now);
-        match from {
-            PsiFlags::Running => self.running -= 1,
-            PsiFlags::Iowait => self.waiting -= 1,
-            PsiFlags::Nothing => {}
-            PsiFlags::MemstallRunning => {
-                self.running -= 1;
-                self.reclaiming -= 1;
-            }
-            PsiFlags::Memstall => self.stalled -= 1,
-        }
-        match to {
-            PsiFlags::Running => self.running += 1,
-            PsiFlags::Iowait => self.waiting += 1,
-            PsiFlags::Nothing => {}
-            PsiFlags::MemstallRunning => {
-                self.running += 1;
-                self.reclaiming += 1;
-            }
-            PsiFlags::Memstall => self.stalled += 1,
-        }
+        self.tasks[from as usize] -= 1;
+        self.tasks[to as usize] += 1;
+        debug_assert!(from == PsiFlags::Nothing || self.tasks[from as usize] >= 0);
     }
 
     fn pass_time(&mut self, now: Ns) {
         let elapsed = now - self.since;
         self.since = now;
-        if self.waiting > 0 {
+        let [_, running, waiting, reclaiming, stalled] = self.tasks;
+        if waiting > 0 {
             self.lost.io.some += elapsed;
-            if self.running == 0 {
+            if running + reclaiming == 0 {
                 self.lost.io.full += elapsed;
             }
         }
-        if self.reclaiming + self.stalled > 0 {
+        if reclaiming + stalled > 0 {
             self.lost.memory.some += elapsed;
-            if self.running == self.reclaiming {
+            if running == 0 {
                 self.lost.memory.full += elapsed;
             }
         }
-        if self.waiting + self.running + self.stalled > 0 {
+        if running + waiting + reclaiming + stalled > 0 {
             self.busy += elapsed;
         }
     }
