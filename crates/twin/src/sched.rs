@@ -130,6 +130,9 @@ impl Sched {
 
     /// A task goes from what it was doing to something else.
     pub fn task_does(&mut self, index: usize, doing: PsiFlags) {
+        if self.entities[index].doing == doing {
+            return;
+        }
         let computes = |doing| matches!(doing, PsiFlags::Running | PsiFlags::MemstallRunning);
         if !computes(doing) {
             self.leaves_cpu(index);
