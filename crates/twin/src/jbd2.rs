@@ -212,7 +212,11 @@ impl Jbd2 {
         if let Handle::Write(_, grows) = who {
             let now = self.tick();
             let was = std::mem::replace(&mut self.files[file].mtime, now);
-            if was == now && !(grows && self.journals[device].carries()) {
+            let journal = &self.journals[device];
+            // Its inode is in the running transaction already.
+            let is_in = matches!(journal.kind, Kind::Ext4 { .. })
+                && self.files[file].sync_tid == journal.j_running_transaction;
+            if (was == now || is_in) && !(grows && journal.carries()) {
                 return true;
             }
         }
