@@ -192,10 +192,12 @@ impl Hooks {
     pub fn weir_recounts(&mut self) {
         let Some(weir) = &self.weir else { return };
         if weir.floors_total > 0 && self.counts.held() > weir.host_limits().bg_thresh {
-            let covered: Vec<usize> = (1..weir.groups.len())
-                .filter(|index| self.path(*index).any(|at| weir.groups[at].floor > 0))
-                .collect();
-            covered.into_iter().for_each(|index| self.weir_tells(index));
+            for index in 1..weir.groups.len() {
+                let floor = |at: usize| self.weir.as_ref().map_or(0, |weir| weir.groups[at].floor);
+                if self.path(index).any(|at| floor(at) > 0) {
+                    self.weir_tells(index);
+                }
+            }
         }
         self.schedule_after(RECOUNT, Event::Recount);
     }
