@@ -14,14 +14,10 @@ use crate::sched::psi::PsiFlags;
 const AHEAD: u64 = 16;
 
 impl Tasks {
-    /// How many of `count` pages from `at` on a task can write to at once: none if it has to read
-    /// first.
-    pub(super) fn mapped(&self, index: usize, at: u64, count: u64) -> u64 {
-        let task = &self.tasks[index];
-        if !self.jobs[task.job].work.maps {
-            return count;
-        }
-        match self.files[task.file].cache.alike(at, at + count) {
+    /// How many of `count` pages of a file from `at` on a task can write to at once: none if it has
+    /// to read first.
+    pub(super) fn mapped(&self, file: usize, at: u64, count: u64) -> u64 {
+        match self.files[file].cache.alike(at, at + count) {
             (true, cached) => cached,
             (false, _) => 0,
         }

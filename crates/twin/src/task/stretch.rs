@@ -31,7 +31,8 @@ impl Tasks {
         let start = self.now.max(self.cpus[cpu].free_at);
         let most = self.turn_left(index);
         let runs_on = self.may_run_on(index);
-        let again = match self.jobs[self.tasks[index].job].work.maps {
+        let maps = self.jobs[self.tasks[index].job].work.maps;
+        let again = match maps {
             true => self.machine.store,
             false => self.machine.rewrite,
         };
@@ -67,7 +68,10 @@ impl Tasks {
             if count == 0 {
                 break State::Scarce;
             }
-            let count = self.mapped(index, at, count);
+            let count = match maps {
+                true => self.mapped(file, at, count),
+                false => count,
+            };
             if count == 0 {
                 break State::Faulting;
             }
