@@ -280,8 +280,9 @@ impl Device {
         }
         self.inflight -= u32::from(request.is_throttled());
         if self.takes_tag(&request) {
-            *self.hctx_mut(request.hctx).0 += 1;
-            self.completion_cnt[request.hctx as usize] += 1;
+            let at = request.hctx as usize;
+            self.tags[at] += 1;
+            self.completion_cnt[at] += 1;
         }
         Ok(Done {
             request,

@@ -18,6 +18,7 @@ pub struct Latencies {
 
 impl Latencies {
     /// `count` operations took `ns` each.
+    #[inline]
     pub fn add(&mut self, ns: Ns, count: u64) {
         let bucket = bucket(ns);
         if self.counts.len() <= bucket {
