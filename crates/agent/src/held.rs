@@ -11,14 +11,14 @@ const PAGE: u64 = 4096;
 /// Pages of a cgroup and those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Dirty, without those in writeback.
+    /// Dirty pages, without those in writeback.
     pub dirty: u64,
-    /// In writeback.
+    /// Pages in writeback.
     pub writeback: u64,
 }
 
 impl Held {
-    /// Both.
+    /// Dirty pages and those in writeback.
     pub fn pages(&self) -> u64 {
         self.dirty + self.writeback
     }

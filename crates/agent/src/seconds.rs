@@ -44,7 +44,7 @@ struct Known {
     looked: Instant,
     written: u64,
     seconds: u64,
-    /// The ceiling.
+    /// The ceiling in force.
     pages: u64,
 }
 
