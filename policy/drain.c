@@ -30,8 +30,10 @@
  * was in flight when disks were last busy counts, too.  It is averaged over ten
  * seconds, and trusted after two.  (A device's own bandwidth estimate begins with
  * a guess of 100 MB/s, once per cgroup.)  Until then nothing is lifted; tightened, the
- * disks are taken for slow ones, so that the first flood is bounded as later ones are:
- * a fast disk is busy at once with so little allowed, and known two seconds later.
+ * least there is is allowed, so that the first flood is bounded as later ones are: a
+ * fast disk is busy at once with that, and known two seconds later.  A cgroup may hold
+ * as much (drain_limits.c): with its portion of it, its writers would sleep at a level
+ * at which the host is not busy, and the drain would never be known.
  *
  * Down.  What is withdrawn is withdrawn at once as far as nobody holds it; from
  * there the limit stays a 32nd above what is dirty and follows that down.  The
@@ -61,10 +63,6 @@
 #define SILENT_MS	60000ULL
 /* Dirtyable memory is compared with itself about this long ago. */
 #define TREND_MS	2000ULL
-/* Pages a second of disks not known yet: 4 MiB. */
-#define UNKNOWN		1024ULL
-/* A tightened limit leaves this much: 4 MiB. */
-#define LEAST		1024ULL
 
 /* @from moved towards @to by num / den of the way. */
 static weir_u64 towards(weir_u64 from, weir_u64 to, weir_u64 num, weir_u64 den)
@@ -83,15 +81,25 @@ static weir_u64 held(const struct weir_drain_beat *beat)
  * Do the disks write as fast as they can?  Flushers go on while there is more
  * dirty than background; and where writers are throttled, all that is not in
  * writeback may be less than that, because so much is.
+ *
+ * Both are of one moment, and writers may be held elsewhere: by their cgroup's limit, or
+ * where little is allowed by pauses that are longer than disks take for it.  So are
+ * disks that in one beat write more than a tightened limit lets be dirty: it is meant
+ * to take them 3/4 s at least, so this never makes them slower than they were known for.
  */
 static int busy(const struct weir_drain *drain,
 		const struct weir_drain_beat *beat)
 {
+	weir_u64 written = weir_saturate(beat->written);
 	struct weir_limits limits = {
 		.thresh = weir_saturate(beat->thresh),
 		.bg_thresh = weir_saturate(beat->bg_thresh),
 	};
 
+	if (drain->limit && drain->limit < limits.thresh &&
+	    written > drain->limit &&
+	    written * WEIR_BEAT_MS > drain->limit * beat->elapsed_ms)
+		return 1;
 	weir_drain_amend(&limits, drain->limit, limits.thresh);
 	return beat->dirty > limits.bg_thresh ||
 	       held(beat) > weir_freerun(limits.thresh, limits.bg_thresh);
@@ -155,7 +163,7 @@ static weir_u64 wanted(const struct weir_drain *drain,
 	weir_u64 bg_thresh = weir_least(beat->bg_thresh, thresh);
 	weir_u64 freerun = weir_freerun(thresh, bg_thresh);
 	int is_known = drain->seen_ms >= TRUSTED_MS;
-	weir_u64 drained = weir_saturate((is_known ? drain->rate : UNKNOWN) *
+	weir_u64 drained = weir_saturate((is_known ? drain->rate : 0) *
 				weir_least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
 	weir_u64 tight = drained - drained / 4;
 	weir_u64 limit;
@@ -163,7 +171,8 @@ static weir_u64 wanted(const struct weir_drain *drain,
 	if (!beat->seconds)
 		return thresh;
 	if (beat->tighten && tight < thresh)
-		return tight > LEAST ? tight : weir_least(LEAST, thresh);
+		return tight > WEIR_DRAIN_LEAST ? tight :
+						  weir_least(WEIR_DRAIN_LEAST, thresh);
 	if (!is_known || drained < freerun || drain->calm_ms < WEIR_DRAIN_CALM_MS)
 		return thresh;
 	limit = weir_least(beat->tighten ? tight : 2 * drained - bg_thresh, most);

@@ -33,6 +33,11 @@ void weir_drain_amend(struct weir_limits *limits, weir_u64 limit,
  * same pass found for the host, with what floors reserve (reserve.c) put back:
  * that is about the host's domain only.  A lift lost there is none here, or no
  * more than what is reserved.
+ *
+ * Tightened, the cgroup has its portion, too, but not less than the least that the host
+ * may be left with, if the kernel lets it have that.  Example: while the drain is not
+ * known a host with a limit of 6,400 MiB has 4; a container with 1,280 of those has 4 as
+ * well, not 3/4, and one with 2 keeps 2.
  */
 void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
 		       const struct weir_drain_host *host)
@@ -41,11 +46,16 @@ void weir_drain_follow(struct weir_limits *limits, weir_u64 avail,
 	weir_u64 lifted = weir_saturate(host->thresh);
 	weir_u64 share, limit;
 
+	if (!host->limit)
+		return;
 	if (host->limit < host->stock) {
-		weir_drain_amend(limits, host->limit, host->stock);
+		limit = weir_share(limits->thresh, host->limit, host->stock);
+		if (limit < WEIR_DRAIN_LEAST)
+			limit = weir_least(WEIR_DRAIN_LEAST, limits->thresh);
+		weir_drain_amend(limits, limit, limits->thresh);
 		return;
 	}
-	if (!host->limit || !host_avail)
+	if (!host_avail)
 		return;
 	if (lifted < host->limit)
 		lifted = weir_least(weir_add(lifted, host->unused), host->limit);

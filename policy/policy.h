@@ -303,6 +303,8 @@ struct weir_drain_host {
 #define WEIR_DRAIN_SECONDS_MAX	3600ULL
 /* Memory is taken for plentiful again after this long without a sign. */
 #define WEIR_DRAIN_CALM_MS	10000ULL
+/* A tightened limit leaves this much, the host's and a cgroup's: 4 MiB. */
+#define WEIR_DRAIN_LEAST	(4ULL << (20 - WEIR_PAGE_SHIFT))
 
 void weir_drain_start(struct weir_drain *drain);
 void weir_drain_step(struct weir_drain *drain,

@@ -12,7 +12,7 @@ wait_hooks() {
 }
 
 learned() {
-	[ "$(cat /sys/kernel/weir/drain_limit_bytes)" -gt 0 ] &&
+	[ "$(cat /sys/kernel/weir/drain_limit_bytes)" -gt $((4 << 20)) ] &&
 		[ "$(cat /sys/kernel/weir/drain_limit_bytes)" -lt $((16 << 20)) ]
 }
 

@@ -238,14 +238,14 @@ mod tests {
             ..BUSY
         };
         let idle = after(1_000, Drain::default(), tight);
-        assert_eq!(idle.limit, 12 * M, "3/4 of 4 s at 4 MiB/s");
+        assert_eq!(idle.limit, 4 * M, "the least");
         // Two seconds of a busy disk that does 30 MB/s.
         let busy = Beat {
-            dirty: 10 * M,
+            dirty: 3 * M,
             written: 6 * M,
             ..tight
         };
-        assert_eq!(after(9, idle, busy).limit, 12 * M);
+        assert_eq!(after(9, idle, busy).limit, 4 * M);
         assert_eq!(after(10, idle, busy).limit, 90 * M);
         // What is dirty when it is switched on goes down from there.
         let late = Beat {
@@ -259,9 +259,72 @@ mod tests {
         // Unknown disks are no reason to lift.
         let far = Beat {
             seconds: 3_600,
-            ..tight
+            tighten: 0,
+            ..busy
         };
         assert_eq!(after(9, Drain::default(), far).limit, 0);
+    }
+
+    /// Pauses may be longer than the disks take for what is allowed.
+    #[test]
+    fn a_limit_that_one_beat_writes_is_too_low() {
+        let idle = Beat {
+            tighten: 1,
+            seconds: 1,
+            dirty: 0,
+            writeback: 0,
+            written: 0,
+            ..BUSY
+        };
+        let unknown = after(10, Drain::default(), idle);
+        assert_eq!(unknown.limit, 4 * M);
+        let written = |written| Beat { written, ..idle };
+        assert_eq!(after(50, unknown, written(4 * M)).limit, 4 * M);
+        let known = after(10, unknown, written(40 * M));
+        assert_eq!((known.rate, known.limit), (200 * M, 150 * M));
+        assert_eq!(after(50, known, written(40 * M)).rate, 200 * M);
+        assert_eq!(after(50, known, written(M)).rate, 200 * M, "never lowered");
+        let long = Beat {
+            elapsed_ms: 5_000,
+            ..written(151 * M)
+        };
+        assert_eq!(after(1, known, long).rate, 200 * M, "not in one beat");
+    }
+
+    /// Else a container's flood would be held at a level that never shows what disks do.
+    #[test]
+    fn a_cgroup_at_the_least_makes_the_host_busy() {
+        let stock = 6_400 * M;
+        let host = Host {
+            limit: 4 * M,
+            stock,
+            unused: 0,
+            thresh: 4 * M,
+            avail: 32_000 * M,
+        };
+        for (portion, left) in [(1_280, 4), (5, 4), (2, 2), (0, 0)] {
+            let mut limits = Limits {
+                thresh: portion * M,
+                bg_thresh: portion * M / 2,
+                dirty: 0,
+                dom_limit: 0,
+            };
+            host.follow(&mut limits, portion * 5 * M);
+            assert_eq!(limits.thresh, left * M, "of {portion} MiB");
+            assert_eq!(limits.bg_thresh, left * M / 2);
+        }
+        // Its writers sleep above its freerun: that is enough for the host.
+        let flood = Beat {
+            tighten: 1,
+            seconds: 4,
+            thresh: stock,
+            bg_thresh: stock / 2,
+            dirty: 0,
+            writeback: 3 * M + 1,
+            ..BUSY
+        };
+        // The first beat puts the limit in force.
+        assert_eq!(after(11, Drain::default(), flood).limit, 90 * M);
     }
 
     #[test]
@@ -547,6 +610,7 @@ mod tests {
         assert_eq!(followed(420, Host { limit: 0, ..host }), 420, "stock");
         assert_eq!(followed(420, Host { avail: 0, ..host }), 420);
         let tight = Host { limit: 500, ..host };
-        assert_eq!(followed(420, tight), 210, "in proportion");
+        assert_eq!(followed(4_200, tight), 2_100, "in proportion");
+        assert_eq!(followed(420, tight), 420, "but it keeps 4 MiB");
     }
 }
