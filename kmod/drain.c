@@ -44,6 +44,16 @@ static u64 since(u64 *before, u64 now)
 	return flow;
 }
 
+/*
+ * Pages of files whose writeback was completed.  The kernel counts what is swapped out
+ * with them, which may go to memory (zram), and says nothing of disks.  It is known when
+ * it begins, and so may be ahead: what is then too little counts in the next beats.
+ */
+static u64 written_since(u64 *before, u64 now)
+{
+	return (s64)(now - *before) > 0 ? since(before, now) : 0;
+}
+
 #ifdef CONFIG_PSI
 /* Percent of the last ten seconds in which some task waited for memory. */
 static u32 memory_stall(void)
@@ -72,8 +82,9 @@ static void sample(struct weir_drain_beat *beat)
 		.elapsed_ms = since(&last.ns, now) / NSEC_PER_MSEC,
 		.dirty = global_node_page_state(NR_FILE_DIRTY),
 		.writeback = global_node_page_state(NR_WRITEBACK),
-		.written = since(&last.written,
-				 global_node_page_state(NR_WRITTEN)),
+		.written = written_since(&last.written,
+					 global_node_page_state(NR_WRITTEN) -
+					 events[PSWPOUT]),
 		.kswapd_scanned = since(&last.kswapd_scanned,
 					events[PGSCAN_KSWAPD]),
 		.kswapd_taken = since(&last.kswapd_taken,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sync beside a flood, with drain_tighten: it ends in time, and what it was called for
 # is on disk by then.  Wants a disk "d" that writes a known 8 MB/s, debugfs, which
-# reads a file's blocks past its page cache, and a disk "x" with xfs, whose folios are
-# large.
+# reads a file's blocks past its page cache, a disk "x" with xfs, whose folios are large,
+# and a fast disk "s" to swap to.
 . /tap.sh
 parameters=/sys/module/weir/parameters
 
@@ -14,6 +14,19 @@ wait_hooks() {
 learned() {
 	[ "$(cat /sys/kernel/weir/drain_limit_bytes)" -gt $((4 << 20)) ] &&
 		[ "$(cat /sys/kernel/weir/drain_limit_bytes)" -lt $((16 << 20)) ]
+}
+
+# What a cgroup swaps out, as fast as memory, is no drain of the disk that is flooded.
+swapping_is_no_drain() {
+	local swapped=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat) rate most=0
+	local end=$(($(date +%s) + 12))
+	while [ "$(date +%s)" -lt $end ]; do
+		in_cgroup c dd if=/dev/urandom of=/dev/null bs=64M count=1 2>/dev/null
+		rate=$(cat /sys/kernel/weir/drain_bytes_per_sec)
+		[ "$rate" -le $most ] || most=$rate
+	done
+	swapped=$(($(awk '$1 == "pswpout" { print $2 }' /proc/vmstat) - swapped))
+	between $((200 * 256)) $swapped 100000000 && between 4000000 $most 17000000
 }
 
 # own FILE MEGABYTES
@@ -79,6 +92,10 @@ while :; do
 done &
 flood=$!
 ok "the limit is what drains in less than two seconds" soon learned
+mkdir /sys/fs/cgroup/c
+echo 16M >/sys/fs/cgroup/c/memory.max
+mkswap /dev/weir/s >/dev/null && swapon /dev/weir/s || exit 1
+ok "what is swapped out is not drained" swapping_is_no_drain
 ok "beside a flood it takes 4 s, and the caller's file is on disk" syncs_in_time
 while :; do
 	dirty /mnt/x/flood 300 a
