@@ -257,9 +257,10 @@ static inline bool weir_task_urgent(void)
 	return current->prio < MAX_RT_PRIO || (current->flags & PF_EXITING);
 }
 
+/* To a tick, for what lasts for seconds: to read the clock takes as long as a dozen of these. */
 static inline u64 weir_now_ms(void)
 {
-	return ktime_get_ns() / NSEC_PER_MSEC;
+	return get_jiffies_64() * MSEC_PER_SEC / HZ;
 }
 
 /* Not removed: rmdir marks a css at once and takes it offline some time later. */
