@@ -513,8 +513,8 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
 {
 	bool own = group->css == wb->memcg_css;
 	struct weir_account *account;
-	struct look now = look_around();
 	unsigned long flags;
+	struct look now;
 	u64 wait_ms = 0;
 	bool paid;
 
@@ -525,6 +525,7 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
 	raw_spin_unlock_irqrestore(&group->lock, flags);
 	if (!pages)
 		return;
+	now = look_around();
 	paid = pay_levels(group, wb->bdi->id, &now, pages, &wait_ms);
 	if (own && paid)
 		return;
