@@ -138,9 +138,10 @@ static bool is_stale(const struct weir_level *level)
 /* The group's level on a device, or NULL if rounds have set none of late. */
 struct weir_level *weir_share_level(struct weir_group *group, u64 bdi_id)
 {
-	int i;
+	u32 used = READ_ONCE(group->share.levels_used);
+	u32 i;
 
-	for (i = 0; bdi_id && i < WEIR_ACCOUNTS; i++) {
+	for (i = 0; bdi_id && i < used; i++) {
 		struct weir_level *level = &group->share.levels[i];
 
 		if (READ_ONCE(level->bdi_id) == bdi_id &&
@@ -428,6 +429,8 @@ static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
 		WRITE_ONCE(unused->hweight, 0);
 		WRITE_ONCE(unused->given, jiffies);
 		WRITE_ONCE(unused->bdi_id, bdi_id);
+		if (group->share.levels_used <= unused - levels)
+			WRITE_ONCE(group->share.levels_used, unused - levels + 1);
 	}
 	return unused;
 }

@@ -87,6 +87,7 @@ struct weir_share {
 	bool gone;		/* under group->lock: enters no list any more */
 	struct weir_account *accounts;	/* WEIR_ACCOUNTS: all in one would take two pages */
 	struct weir_level levels[WEIR_ACCOUNTS];
+	u32 levels_used;	/* ever, the first ones; read without a lock */
 	struct weir_contest contests[WEIR_CONTESTS];
 	/* of the children that compete, in the round of this number */
 	u64 round;
