@@ -71,28 +71,44 @@ static void dismiss(void *dtc, struct weir_seen *seen)
 	seen->released_poll = 1;
 }
 
+/*
+ * amend_global() below a floor, apart from it: compilers clear what is on the stack, and
+ * most passes need none of this.
+ */
+static noinline void amend_floored(struct weir_limits *limits, struct bdi_writeback *wb,
+				   struct weir_group *group, enum weir_pass kind,
+				   struct weir_seen *seen)
+{
+	struct weir_floor_pass floor, *below = NULL;
+	struct weir_drain_host host;
+
+	weir_tree_fresh(group, seen);
+	if (seen && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
+		floor = weir_floor_look(group, wb, seen);
+		below = &floor;
+	}
+	/* after those counts, which change what is unused */
+	host = weir_host();
+	if (weir_amend_global(limits, kind, &host, below)) {
+		seen->released = true;
+		seen->released_poll = weir_floor_poll(below);
+		weir_count(group, floor_released);
+	}
+}
+
 static void amend_global(void *dtc, struct bdi_writeback *wb,
 			 struct weir_group *group, enum weir_pass kind,
 			 struct weir_seen *seen)
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
-	struct weir_floor_pass floor, *below = NULL;
 	struct weir_drain_host host;
 
 	if (weir_tree_floored(group)) {
-		weir_tree_fresh(group, seen);
-		if (seen && kind == WEIR_PASS_WRITER && !READ_ONCE(weir_observe)) {
-			floor = weir_floor_look(group, wb, seen);
-			below = &floor;
-		}
-	}
-	/* after those counts, which change what is unused */
-	host = weir_host();
-	if (weir_amend_global(&limits, kind, &host, below)) {
-		seen->released = true;
-		seen->released_poll = weir_floor_poll(below);
-		weir_count(group, floor_released);
+		amend_floored(&limits, wb, group, kind, seen);
+	} else {
+		host = weir_host();
+		weir_amend_global(&limits, kind, &host, NULL);
 	}
 	put_limits(dtc, &limits, &was);
 }

@@ -197,15 +197,13 @@ static int unheld_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return listed_pass(wb, pages_dirtied, flags, &seen);
 }
 
-/* In the place of balance_dirty_pages(). */
-int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
-	      unsigned int flags)
+/* A pass that a bandwidth may hold. */
+static noinline int bounded_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+				 unsigned int flags)
 {
 	struct weir_bandwidth_hold hold = {};
 	int ret;
 
-	if (!weir_bandwidth_any() || !weir_acting())
-		return unheld_pass(wb, pages_dirtied, flags);
 	if (!weir_bandwidth_wait(wb, pages_dirtied, flags, &hold))
 		return -EAGAIN;
 	ret = unheld_pass(wb, pages_dirtied, flags);
@@ -213,4 +211,13 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		current->nr_dirtied_pause =
 			weir_bandwidth_poll(&hold, current->nr_dirtied_pause);
 	return ret;
+}
+
+/* In the place of balance_dirty_pages(). */
+int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+	      unsigned int flags)
+{
+	if (weir_bandwidth_any() && weir_acting())
+		return bounded_pass(wb, pages_dirtied, flags);
+	return unheld_pass(wb, pages_dirtied, flags);
 }

@@ -537,6 +537,30 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
 }
 
 /*
+ * weir_weight_leave() where a weight divides, apart from it: compilers clear what is
+ * on the stack, and most passes need none of this.  Does the cgroup owe?
+ */
+static noinline bool leave_owing(struct bdi_writeback *wb, u64 pages, u64 slept_ns,
+				 bool refused)
+{
+	struct weir_group *group = payer(wb->memcg_css);
+	struct weir_account account;
+
+	if (!group || !weir_share_scope(group))
+		return false;
+	if (pages)
+		pay_unpaid(group, wb, weir_dirtied_by_current(&weight_reporters, pages));
+	if (!note_sleep(group, wb->bdi->id, slept_ns, refused, &account))
+		return false;
+	if (!READ_ONCE(weir_observe))
+		current->nr_dirtied_pause =
+			weir_turn_poll(account.bill.cost_ns,
+				       current->nr_dirtied_pause);
+	return account.bill.due_ns > ktime_get_ns() ||
+	       weir_arrears_evades(&account.bill.arrears);
+}
+
+/*
  * A kernel's pass on @wb ends.  The task slept in it for @slept_ns, or not at all,
  * or was @refused because it may not sleep.  The kernel took @pages off it that it
  * had dirtied.  If it pays, it must not dirty much more before the next one.  Under
@@ -544,23 +568,6 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
  */
 void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused)
 {
-	struct weir_account account;
-	struct weir_group *group;
-	bool owes = false;
-
-	group = weir_share_any() ? payer(wb->memcg_css) : NULL;
-	if (group && weir_share_scope(group)) {
-		if (pages)
-			pay_unpaid(group, wb, weir_dirtied_by_current(&weight_reporters, pages));
-		owes = note_sleep(group, wb->bdi->id, slept_ns, refused, &account);
-	}
-	if (owes && !READ_ONCE(weir_observe))
-		current->nr_dirtied_pause =
-			weir_turn_poll(account.bill.cost_ns,
-				       current->nr_dirtied_pause);
-	if (owes)
-		owes = account.bill.due_ns > ktime_get_ns() ||
-		       weir_arrears_evades(&account.bill.arrears);
-	if (!owes)
+	if (!weir_share_any() || !leave_owing(wb, pages, slept_ns, refused))
 		weir_weight_look_later(wb);
 }
