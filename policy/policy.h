@@ -28,6 +28,7 @@ typedef long long weir_s64;
 #define WEIR_UNLIMITED		(~0ULL)
 
 #include "names.h"
+#include "arith.h"
 
 /* pass.c: who is asking, and what may be amended for them. */
 
@@ -485,19 +486,5 @@ int weir_share_competes(const struct weir_contender *contender);
 weir_u64 weir_share_smooth(weir_u64 was, weir_u64 now, weir_u64 elapsed_ms);
 int weir_share_is_behind(const struct weir_standing *one,
 			 const struct weir_standing *other);
-
-/* arith.c: the few sums everything above is made of. */
-
-static inline weir_u64 weir_least(weir_u64 a, weir_u64 b)
-{
-	return a < b ? a : b;
-}
-
-weir_u64 weir_saturate(weir_u64 pages);
-weir_u64 weir_add(weir_u64 a, weir_u64 b);
-weir_u64 weir_bytes_to_pages(weir_u64 bytes);
-weir_u64 weir_share(weir_u64 pages, weir_u64 num, weir_u64 den);
-weir_u64 weir_freerun(weir_u64 thresh, weir_u64 bg_thresh);
-weir_u64 weir_setpoint(weir_u64 freerun, weir_u64 limit);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The few sums everything else is made of; see `policy/arith.c`.
+//! The few sums everything else is made of; see `policy/arith.h`.
 
 mod c {
     unsafe extern "C" {
