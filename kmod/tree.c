@@ -188,22 +188,20 @@ u64 weir_tree_unrecorded(struct weir_group *group)
 }
 
 /*
- * Pages of @group's subtree that no sum has, in a pass of a cgroup that holds @own: its
- * own or, if it is @young and has no record, those of all such cgroups, if that is more:
+ * weir_tree_unsummed() of a cgroup that is young and holds @own: its own, or those of
+ * all such cgroups, if that is more:
  * what passes reported lately or what was folded.  Not both: most of what is reported is
  * folded soon, and nobody would be held for pages twice.  So all such cgroups together
  * may hold twice what they should, until the kernel folds again.  Neither says whether a
  * page is clean by now, so they count for those alone who would find nothing otherwise:
  * cgroups with a record are held for what sums have.
  */
-struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
-				      const struct weir_counts *own)
+struct weir_counts weir_tree_unsummed_young(struct weir_group *group,
+					    const struct weir_counts *own)
 {
 	struct weir_counts counts = *own;
 	u64 unsummed, reported;
 
-	if (!young)
-		return counts;
 	unsummed = weir_tree_unrecorded(group);
 	if (READ_ONCE(group->young.now_pages) ||
 	    READ_ONCE(group->young.before_pages)) {

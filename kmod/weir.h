@@ -379,8 +379,19 @@ void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 void weir_tree_report(struct weir_group *group, u64 pages);
 u64 weir_tree_unrecorded(struct weir_group *group);
-struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
-				      const struct weir_counts *own);
+struct weir_counts weir_tree_unsummed_young(struct weir_group *group,
+					    const struct weir_counts *own);
+
+/*
+ * Pages of @group's subtree that no sum has, in a pass of a cgroup that holds @own and,
+ * if it is @young, has no record.
+ */
+static inline struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
+						    const struct weir_counts *own)
+{
+	return young ? weir_tree_unsummed_young(group, own) : *own;
+}
+
 struct weir_counts weir_tree_held(struct weir_group *group, bool young,
 				  const struct weir_counts *own);
 u64 weir_tree_claim(const struct weir_group *group);
