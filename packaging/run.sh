@@ -31,7 +31,7 @@ mkdir "$work/payload"
 cp "$debs"/* "$tree"/packaging/tests/* "$tree/kmod/tests/tap.sh" "$work/payload"
 [ -z "$tests" ] || cp "$tests"/* "$work/payload"
 # What the caller chose, for the guest's `main`.
-env | sed -n "s/^\(WEIR_\(TESTS\|PODS\|STORM\|KILLS\|RESTARTS\|WORKERS\|PAUSE\|SECONDS\)\)=\(.*\)/export \1='\3'/p" >"$work/payload/choice"
+env | sed -n "s/^\(WEIR_\(TESTS\|PODS\|STORM\|KILLS\|RESTARTS\|CONTROL\|WORKERS\|PAUSE\|SECONDS\)\)=\(.*\)/export \1='\3'/p" >"$work/payload/choice"
 tar -C "$work/payload" -cf "$work/payload.tar" .
 : >"$work/answers"
 

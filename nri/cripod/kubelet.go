@@ -230,6 +230,26 @@ func (k *kubelet) pid(ctx context.Context, sandbox, name string) error {
 	return nil
 }
 
+// status prints what the runtime says of a container: its id, state, exit code and times.
+func (k *kubelet) status(ctx context.Context, sandbox, name string) error {
+	id, err := k.find(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	r, err := k.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id})
+	if err != nil {
+		return err
+	}
+	s := r.Status
+	at := func(nanoseconds int64) string { return time.Unix(0, nanoseconds).UTC().Format(time.RFC3339Nano) }
+	fmt.Printf("%s %s, started %s", id, s.State, at(s.StartedAt))
+	if s.FinishedAt > 0 {
+		fmt.Printf(", ended %s with %d, %s %s", at(s.FinishedAt), s.ExitCode, s.Reason, s.Message)
+	}
+	fmt.Println()
+	return nil
+}
+
 // again starts another sandbox for a pod whose own has ended, as kubelet does: the pod's cgroup stays.
 func (k *kubelet) again(ctx context.Context, sandbox, container string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

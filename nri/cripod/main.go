@@ -9,6 +9,7 @@
 //	cripod update SANDBOX CONTAINER LIMIT          change a container's memory limit
 //	cripod exec SANDBOX CONTAINER COMMAND...       run a command in it, print its output
 //	cripod pid SANDBOX CONTAINER                   print its first process
+//	cripod status SANDBOX CONTAINER                print its id, state and times
 //	cripod stop SANDBOX CONTAINER                  stop a container, and remove it
 //	cripod halt SANDBOX                            stop a sandbox with its containers
 //	cripod again [FLAGS] SANDBOX CONTAINER[=LIMIT] start another sandbox of its pod, print its id
@@ -56,7 +57,7 @@ func (p pairs) Set(text string) error {
 
 func run() error {
 	if len(os.Args) < 2 {
-		return fmt.Errorf("expected run, add, apply, update, exec, pid, stop, halt, again, remove or bench")
+		return fmt.Errorf("expected run, add, apply, update, exec, pid, status, stop, halt, again, remove or bench")
 	}
 	k := kubelet{annotations: pairs{}}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
@@ -122,6 +123,11 @@ func run() error {
 			return err
 		}
 		return k.pid(ctx, rest[0], rest[1])
+	case "status":
+		if err := needs(2); err != nil {
+			return err
+		}
+		return k.status(ctx, rest[0], rest[1])
 	case "stop":
 		if err := needs(2); err != nil {
 			return err
