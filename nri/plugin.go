@@ -166,11 +166,16 @@ func (p *plugin) lacks(known *pod, c *api.Container, err error) {
 	known.unprotected[c.GetId()] = true
 }
 
-// holds says whether the cgroups of a container and of its pod have the floors that are wished for.
+// holds says whether the cgroups of a container and of its pod have the floors, and the pod's the weight,
+// that are wished for and take leave.
 func (p *plugin) holds(s *api.PodSandbox, c *api.Container) bool {
 	r, err := p.wish(s, c, limitOf(resources(c)))
-	return err == nil && (r.OfPod.AsksFloor || r.OfContainer.AsksFloor) &&
-		p.root.Floor(pathOf(s), 0) >= r.OfPod.Values.Floor() && p.root.Floor(cgroupOf(c), 0) >= r.OfContainer.Values.Floor()
+	if err != nil || !r.OfPod.AsksFloor && !r.OfContainer.AsksFloor && !r.OfPod.AsksWeight {
+		return false
+	}
+	weight, err := p.root.Get(pathOf(s), knob.DirtyWeight)
+	return p.root.Floor(pathOf(s), 0) >= r.OfPod.Values.Floor() && p.root.Floor(cgroupOf(c), 0) >= r.OfContainer.Values.Floor() &&
+		(!r.OfPod.AsksWeight || err == nil && weight == r.OfPod.Values[knob.DirtyWeight])
 }
 
 // get reads a knob of a container's; of a floor also what crun has set.

@@ -408,6 +408,34 @@ func TestStartOfWhatWasAllowed(t *testing.T) {
 	}
 }
 
+// A pod's weight was allowed at a container's creation, and is not any more: the container starts.
+func TestStartOfWhatMayWeighNoMore(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.write("memory.dirty_weight", "100")
+	_, stop := n.plug("allow: [{namespaces: [db], pod-weight: 200}]")
+	s, c := sandbox("pod.dirty-weight", "200", "dirty-bytes", "2M"), container("a", 0)
+	n.created(s, c)
+	if got := n.file("memory.dirty_weight"); got != "200" {
+		t.Errorf("it weighs %s", got)
+	}
+	stop()
+	n.containers = nil
+	p, stop := n.plug("")
+	defer stop()
+	n.counted(p)
+	if err := n.start(s, c); err != nil {
+		t.Error(err)
+	}
+	// No leave for what its cgroup does not have.
+	if err := n.start(sandbox("pod.dirty-weight", "300"), container("late", 0)); err == nil {
+		t.Error("what was not allowed starts")
+	}
+	if err := n.start(sandbox("pod.dirty-weight", "200", "dirty-min", "1M"), container("late", 0)); err == nil {
+		t.Error("a floor that was not allowed starts beside a weight that was")
+	}
+}
+
 // Its only container has ended, and kubelet waits before the next: the pod's own floor is there.
 func TestPodWithoutContainers(t *testing.T) {
 	n := newNode(t)

@@ -95,9 +95,14 @@ func (a *account) total(sandbox, container string) uint64 {
 	return sum
 }
 
-// Allows says whether the configuration lets the pod have the floors that its annotations ask for,
-// and if not, why.
+// Allows says whether the configuration lets the pod have the floors, and the weight of its own, that
+// its annotations ask for, and if not, why.
 func (b *Budget) Allows(c *Config, pod Pod, r Request) error {
+	if r.OfPod.AsksWeight {
+		if err := c.allowsWeight(pod, r.OfPod.Values[knob.DirtyWeight]); err != nil {
+			return err
+		}
+	}
 	if !r.OfPod.AsksFloor && !r.OfContainer.AsksFloor {
 		return nil
 	}
@@ -140,11 +145,7 @@ func (c *Config) leave(pod Pod) *leave {
 	return nil
 }
 
-func (c *Config) allowsWeight(pod Pod, asks knob.Setting) error {
-	weight, err := asks.Value(0)
-	if err != nil {
-		return err
-	}
+func (c *Config) allowsWeight(pod Pod, weight uint64) error {
 	most := uint64(0)
 	if l := c.leave(pod); l != nil {
 		most = l.podWeight

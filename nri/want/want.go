@@ -41,6 +41,8 @@ type Wanted struct {
 	Values Values
 	// AsksFloor says that an annotation asks for the floor, so that it counts against a budget.
 	AsksFloor bool
+	// AsksWeight says that an annotation asks for the weight, which a pod may do with leave alone.
+	AsksWeight bool
 }
 
 // asked is what annotations say, sorted by whom it is for.
@@ -134,10 +136,7 @@ func (c *Config) ForPod(pod Pod, limit func() (uint64, error)) (Wanted, error) {
 	if err != nil {
 		return w, fmt.Errorf("for the pod's cgroup: %w", err)
 	}
-	if weight, asks := a.pod[knob.DirtyWeight]; asks {
-		err = c.allowsWeight(pod, weight)
-	}
-	return w, err
+	return w, nil
 }
 
 // ForContainer is what a container's cgroup is to have.
@@ -190,6 +189,9 @@ func values(presets, asked settings, limit func() (uint64, error)) (Wanted, erro
 		w.Values[k] = value
 		if k == knob.DirtyMin && asks && value > 0 {
 			w.AsksFloor = true
+		}
+		if k == knob.DirtyWeight && asks {
+			w.AsksWeight = true
 		}
 	}
 	return w, nil

@@ -63,6 +63,9 @@ func show(w Wanted, err error) string {
 	if w.AsksFloor {
 		parts = append(parts, "asks")
 	}
+	if w.AsksWeight {
+		parts = append(parts, "asks weight")
+	}
 	return strings.Join(parts, " ")
 }
 
@@ -114,9 +117,7 @@ func TestPodsOwn(t *testing.T) {
 		{pod("default", cgroup.Burstable, "weir.dev/pod.dirty-bytes", "50%"), "dirty-bytes=4194304"},
 		{pod("default", cgroup.Burstable, "weir.dev/dirty-bytes", "1M"), ""},
 		{pod("team-a", cgroup.Burstable, "weir.dev/pod.dirty-min", "1M"), "dirty-min=1048576 asks"},
-		{pod("team-c", cgroup.Burstable, "weir.dev/pod.dirty-weight", "200"), "dirty-weight=200"},
-		{pod("team-c", cgroup.Burstable, "weir.dev/pod.dirty-weight", "201"), "!annotation weir.dev/pod.dirty-weight: 201 is not allowed in namespace team-c on this node: the node's configuration allows up to 200 by `pod-weight`"},
-		{pod("default", cgroup.Burstable, "weir.dev/pod.dirty-weight", "1"), "!annotation weir.dev/pod.dirty-weight: 1 is not allowed"},
+		{pod("team-c", cgroup.Burstable, "weir.dev/pod.dirty-weight", "200"), "dirty-weight=200 asks weight"},
 	} {
 		got := show(c.ForPod(v.pod, limit(8<<20)))
 		if got != v.want && !(strings.HasPrefix(v.want, "!") && strings.HasPrefix(got, v.want)) {
@@ -146,6 +147,13 @@ func TestBudget(t *testing.T) {
 	}
 	allows(pod("default", cgroup.Burstable), request("0", "x", 0, 1), "not allowed in namespace default")
 	allows(pod("team-c", cgroup.Burstable), request("0", "x", 0, 1), "not allowed in namespace team-c")
+	weighs := func(weight uint64, asks bool) Request {
+		return Request{Pod: "0", Sandbox: "0-1", OfPod: Wanted{Values: Values{knob.DirtyWeight: weight}, AsksWeight: asks}}
+	}
+	allows(pod("team-c", cgroup.Burstable), weighs(200, true), "")
+	allows(pod("team-c", cgroup.Burstable), weighs(201, true), "annotation weir.dev/pod.dirty-weight: 201 is not allowed in namespace team-c on this node: the node's configuration allows up to 200 by `pod-weight`")
+	allows(pod("default", cgroup.Burstable), weighs(1, true), "annotation weir.dev/pod.dirty-weight: 1 is not allowed")
+	allows(pod("default", cgroup.Burstable), weighs(500, false), "")
 	allows(a, request("1", "x", 0, 17), "would be 17825792 bytes, and a pod in namespace team-a may reserve 16777216")
 	allows(a, request("1", "x", 8, 8), "")
 	b.Note(a, request("1", "x", 8, 8))
