@@ -47,6 +47,17 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, contai
 		p.live[s.GetId()] = known
 		p.countPod(known, byFileOrGiven)
 	}
+	// What the runtime does not list has no container, but its pod's cgroup may be there, with its floor.
+	for id, before := range was {
+		if p.live[id] == nil && p.root.Exists(pathOf(before.sandbox)) {
+			known := newPod(before.sandbox)
+			known.inherit(before, own, rules[pathOf(before.sandbox)])
+			if p.reserved(known, own, pathOf(before.sandbox), byFileOrGiven).Floor() > 0 {
+				p.live[id] = known
+				p.countPod(known, byFileOrGiven)
+			}
+		}
+	}
 	// What runs comes first: the runtime may list one that never started, and the one after it.
 	slices.SortStableFunc(containers, func(a, b *api.Container) int {
 		return cmp.Compare(b.GetState(), a.GetState())

@@ -68,6 +68,43 @@ func TestClosedBeforeAllWasCounted(t *testing.T) {
 	}
 }
 
+// A sandbox has stopped, and the runtime, connected again, does not list it: its pod's cgroup has its floor.
+func TestStoppedSandboxIsNotListed(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	n.make("kubepods/burstable/pod2")
+	p := n.plugin(allowed, "")
+	stop := n.connect(p)
+	n.counted(p)
+	s, c := sandbox("pod.dirty-min", "3M"), container("a", 0)
+	n.created(s, c)
+	n.stopped(s)
+	stop()
+	n.pods, n.containers = nil, nil
+	stop = n.connect(p)
+	defer stop()
+	n.counted(p)
+	if got := floors(p); got != "3145728" {
+		t.Errorf("connected again, it counts %q", got)
+	}
+	other, young := another("b", "pod.dirty-min", "3M")
+	other.Linux.CgroupParent = "/kubepods/burstable/pod2"
+	if _, err := n.create(other, young); err == nil {
+		t.Error("another one gets what is its")
+	}
+	// Its next sandbox has the same floor, once.
+	next, late := another("late", "pod.dirty-min", "3M")
+	next.Uid = s.Uid
+	if _, err := n.create(next, late); err != nil || floors(p) != "3145728" {
+		t.Errorf("%v, with the next sandbox it counts %q", err, floors(p))
+	}
+	n.stopped(next)
+	if err := os.RemoveAll(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1")); err != nil {
+		t.Fatal(err)
+	}
+	n.soon("nothing is reserved", func() bool { return floors(p) == "" })
+}
+
 // It was allowed a floor when it was created, and has no cgroup for it before it starts.
 func TestCreatedNotStarted(t *testing.T) {
 	n := newNode(t)
