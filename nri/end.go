@@ -79,6 +79,7 @@ func (p *plugin) forget(known *pod, container string) {
 	delete(known.given, container)
 	delete(known.wishes, container)
 	delete(known.unprotected, container)
+	delete(known.updating, container)
 }
 
 // bury forgets pods that have neither a container nor a cgroup any more, and the dead sandboxes of pods

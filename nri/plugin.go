@@ -59,6 +59,8 @@ type pod struct {
 	wishes map[string]want.Values
 	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
 	unprotected map[string]bool
+	// updating are the containers whose update may have failed since it was answered: no message says so.
+	updating map[string]bool
 	// limit is the memory limit that shares of the pod's own are of, 0 for none; nil without a share.
 	limit *uint64
 	// warned says that the log has it that the module was not there.
@@ -67,7 +69,7 @@ type pod struct {
 
 func newPod(s *api.PodSandbox) *pod {
 	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{},
-		wishes: map[string]want.Values{}, unprotected: map[string]bool{}}
+		wishes: map[string]want.Values{}, unprotected: map[string]bool{}, updating: map[string]bool{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {

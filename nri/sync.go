@@ -109,6 +109,7 @@ func (p *plugin) looked() {
 	}
 	if p.synced && !loaded && (p.stock != "" || p.module != 0) {
 		p.resized()
+		p.halfUpdated()
 	}
 	var lack []alive
 	if p.synced && p.module != 0 {
@@ -303,6 +304,9 @@ func (known *pod) inherit(before *pod, key string, rule want.Values) {
 	}
 	if before.unprotected[key] {
 		known.unprotected[key] = true
+	}
+	if before.updating[key] {
+		known.updating[key] = true
 	}
 }
 

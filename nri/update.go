@@ -55,6 +55,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		}
 	}
 	p.give(s, c, values)
+	known.updating[c.GetId()] = true
 	p.count(s, c, byFileOrGiven) // The update may fail, and what is there stay.
 	return []*api.ContainerUpdate{update(c, values)}, nil
 }
@@ -69,14 +70,30 @@ func (p *plugin) PostUpdateContainer(_ context.Context, s *api.PodSandbox, c *ap
 	if known == nil || known.containers[c.GetId()] == nil {
 		return nil
 	}
+	p.once(known, c)
+	delete(known.updating, c.GetId())
+	p.count(s, c, p.there())
+	return nil
+}
+
+// once takes back the floor that the plugin wrote, if crun's is there.
+func (p *plugin) once(known *pod, c *api.Container) {
 	at, floor := cgroupOf(c), known.given[c.GetId()].Floor()
 	if below, err := p.root.Get(cgroup.Below(at), knob.DirtyMin); err == nil && floor > 0 && below == floor {
 		if err := p.root.Set(at, knob.DirtyMin, knob.DirtyMin.Unset()); err != nil && !gone(err) {
 			p.log.Error("a floor is there twice", "cgroup", at, "error", err)
 		}
 	}
-	p.count(s, c, p.there())
-	return nil
+}
+
+// halfUpdated looks at updates of which no end was told. One that crun had begun to write may have failed.
+func (p *plugin) halfUpdated() {
+	for _, known := range p.live {
+		for id := range known.updating {
+			p.once(known, known.containers[id])
+			p.count(known.sandbox, known.containers[id], byFileOrGiven) // It may be under way.
+		}
+	}
 }
 
 // keep is an update that leaves a container the floor that it has. The OCI runtime would write the one

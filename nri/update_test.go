@@ -201,6 +201,32 @@ func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
 	}
 }
 
+// An update fails after crun has written, which nobody tells: the floor is there once within two seconds.
+func TestUpdateByCrunThatFails(t *testing.T) {
+	n := newNode(t)
+	n.load()
+	s, c := sandbox("dirty-min", "25%"), container("a", 4<<20)
+	scope, write := n.crun(s, c)
+	p, stop := n.plug(allowed)
+	defer stop()
+	n.counted(p)
+	if err := n.start(s, c); err != nil || n.file(scope+"/memory.dirty_min") != "1048576" {
+		t.Fatal(err, n.file(scope+"/memory.dirty_min"))
+	}
+	if _, err := n.update(s, c, limited(8<<20)); err != nil {
+		t.Fatal(err)
+	}
+	p.looked() // Nothing is written yet.
+	if has := n.file(scope + "/memory.dirty_min"); has != "2097152" || floors(p) != has {
+		t.Errorf("under way: the scope has %s, %s count", has, floors(p))
+	}
+	write("2097152")
+	p.looked()
+	if has := n.file(scope + "/memory.dirty_min"); has != "0" || floors(p) != "2097152" {
+		t.Errorf("failed: the scope has %s, beside 2097152 below; %s count", has, floors(p))
+	}
+}
+
 // A node that is a container itself has a floor of the same size at its root: it is not one of crun's.
 func TestUpdateBelowARootWithAFloor(t *testing.T) {
 	n := newNode(t)
