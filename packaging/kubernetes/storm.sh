@@ -90,9 +90,9 @@ keeps() {
 	done
 	echo . >>/tmp/storm.kept
 }
-# all_protected: those that run
+# all_protected: those of the workers that run
 all_protected() {
-	cat /tmp/storm.*.live | while read -r sandbox process; do
+	cat /tmp/storm.[1-9]*.live 2>/dev/null | while read -r sandbox process; do
 		! runs "$process" || protected "$sandbox" || return 1
 	done
 }
