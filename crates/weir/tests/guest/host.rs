@@ -3,6 +3,8 @@
 //! `guest/`. All count instructions: nothing is judged by how busy this machine is, and the seconds
 //! that a disk takes are skipped.
 
+use std::path::Path;
+
 use crate::common;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -86,6 +88,22 @@ fn an_objective_keeps_a_databases_transactions() {
     let options = "--kernel debian:6.12 --cpus 1 --memory 1G --disk d=1G,ext4,16M/s --timeout 60m \
          --package postgresql-15 --package postgresql-client-15 --package tzdata --package util-linux";
     passes("postgres.sh", options, &[]);
+}
+
+/// etcd beside a copy, and the fio recipe that judges disks for it. Its own load generator comes along
+/// where `tools/etcd-benchmark.sh target/etcd` has built it.
+#[test]
+#[ignore = "minutes: make proof"]
+fn an_objective_keeps_etcds_puts() {
+    let benchmark = format!("{ROOT}/target/etcd/benchmark");
+    let mut options =
+        "--kernel debian:6.12 --cpus 1 --memory 1G --disk d=1G,ext4,16M/s --timeout 60m \
+         --package etcd-server"
+            .to_owned();
+    if Path::new(&benchmark).exists() {
+        options += &format!(" --file {benchmark}:/benchmark");
+    }
+    passes("etcd.sh", &options, &[]);
 }
 
 /// Killed for writing on stock Linux, alive under the agent's rule.
