@@ -3,10 +3,10 @@
 //!
 //! How fast they do is learned from its `io.stat`, by the policy that bounds the host's dirty pages
 //! by seconds (`policy/drain.c`, tightened): counted while flushers have something to do, averaged
-//! over ten seconds, and 4 MiB/s until that is known. A quarter of what it comes to is left for the
-//! queue that pages wait in. No ceiling is below 4 MiB.
+//! over ten seconds. A quarter of what it comes to is left for the queue that pages wait in. Until it
+//! is known the ceiling is 4 MiB, and never less.
 //!
-//! Example. `5s` is 15 MiB for a cgroup that is new, and 60 MiB once it was seen to write 16 MiB/s.
+//! Example. `5s` is 4 MiB for a cgroup that is new, and 60 MiB once it was seen to write 16 MiB/s.
 //! As a neighbour takes half of that disk, it goes down to 30 MiB.
 
 use crate::held::{held, written};
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn worked_example() {
         let mut bench = Bench::new();
-        assert_eq!(bench.second(5, 0, 0), 15);
+        assert_eq!(bench.second(5, 0, 0), 4);
         let alone = bench.flood(5, 16, 20);
         assert!((52..=68).contains(&alone), "{alone}");
         let shared = bench.flood(5, 8, 40);
