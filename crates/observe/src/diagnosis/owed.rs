@@ -412,9 +412,27 @@ impl Parts<'_> {
         let mut held = own(self.seen, |cgroup| {
             Some((cgroup.dirty + cgroup.writeback) as f64)
         });
-        held.retain(|_, bytes| *bytes > 0.0);
+        let empty = self.of_descendants_alone();
+        held.retain(|path, bytes| *bytes > 0.0 && !empty.contains(path.as_str()));
         self.flows.settle(self.seen, &mut held);
         held
+    }
+
+    /// Cgroups that hold nothing but what those below them hold: the kernel lets none but the root have
+    /// both tasks and cgroups with a memory controller. What is left over when they are subtracted is
+    /// of cgroups that are gone, or else no bytes at all: `memory.stat` leaves out up to 64 changes for
+    /// each CPU (`MEMCG_CHARGE_BATCH`), of a cgroup below more of the same than of the one above.
+    fn of_descendants_alone(&self) -> BTreeSet<&str> {
+        let with_memory = self.seen.cgroups.iter().filter(|below| below.has_memory);
+        let mut above: BTreeSet<&str> = with_memory
+            .flat_map(|below| path_up(&below.path).skip(1))
+            .collect();
+        let has_own = |path: &str| {
+            let cgroup = self.seen.cgroup_at(path);
+            path.is_empty() || cgroup.is_some_and(|cgroup| cgroup.dying > 0)
+        };
+        above.retain(|path| !has_own(path));
+        above
     }
 
     fn of_host(&self) -> Has {

@@ -233,6 +233,7 @@ impl Plausible for Cgroup {
             refaulted,
             allocated,
             kills,
+            dying,
         } = self;
         let limits = [max, high, dirty_min].map(|limit| limit.unwrap_or(0));
         let memory = [*reclaimed, *refaulted, allocated.unwrap_or(0)];
@@ -240,7 +241,13 @@ impl Plausible for Cgroup {
             && all(memory, MOST_BYTES)
             && all(limits, MOST_BYTES)
             && grown.is_none_or(|grown| grown.unsigned_abs() <= 2 * MOST_BYTES)
-            && counted([*io_pressure, *memory_pressure, *cpu_pressure, *kills])
+            && counted([
+                *io_pressure,
+                *memory_pressure,
+                *cpu_pressure,
+                *kills,
+                *dying,
+            ])
             && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
             && bandwidth.is_none_or(|bytes| bytes <= MOST_BYTES)
             && stat.is_none_or(|stat| stat.is_plausible())

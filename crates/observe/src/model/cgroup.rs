@@ -61,6 +61,10 @@ pub struct Cgroup {
     /// It has a memory controller, so what it holds and may hold is known.
     #[serde(default)]
     pub has_memory: bool,
+    /// `nr_dying_descendants` of `cgroup.stat`: cgroups below it that were removed and still hold pages;
+    /// none for one without directories.
+    #[serde(default)]
+    pub dying: u64,
     /// It has an I/O controller, so what it reads and writes is known.
     #[serde(default)]
     pub has_io: bool,

@@ -10,7 +10,7 @@ use crate::model::stack::Stack;
 use anyhow::{Result, bail};
 use knobs::Knob;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -73,12 +73,8 @@ pub fn some<'a>(root: &Path, paths: impl Iterator<Item = (&'a str, Want)>) -> Ve
     let top = root.join(ROOT.trim_start_matches('/'));
     let read = |(path, want): (&str, Want)| {
         let directory = top.join(path);
-        let inode = fs::metadata(&directory).ok()?.ino();
-        Some(Cgroup {
-            path: path.into(),
-            inode,
-            ..at(&directory, want)
-        })
+        let metadata = fs::metadata(&directory).ok()?;
+        Some(with(path, &directory, &metadata, want))
     };
     let mut found = paths.filter_map(read).collect::<Vec<_>>();
     dirty_stat::read(&top, &mut found);
@@ -90,14 +86,10 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     let Ok(metadata) = fs::metadata(directory) else {
         return;
     };
-    let mut cgroup = at(directory, want);
     let path = directory.strip_prefix(top).unwrap_or(directory);
-    cgroup.path = path.to_string_lossy().into_owned();
-    cgroup.inode = metadata.ino();
-    found.push(cgroup);
-    // Two links are its own: it has no directories, and listing its files takes longer than the
-    // rest.
-    if metadata.nlink() == 2 {
+    found.push(with(&path.to_string_lossy(), directory, &metadata, want));
+    // Listing its files takes longer than the rest.
+    if is_leaf(&metadata) {
         return;
     }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -105,6 +97,22 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
             walk(top, &entry.path(), want, found);
         }
     }
+}
+
+/// A directory without directories: two links are its own.
+fn is_leaf(metadata: &Metadata) -> bool {
+    metadata.nlink() == 2
+}
+
+fn with(path: &str, directory: &Path, metadata: &Metadata, want: Want) -> Cgroup {
+    let mut cgroup = at(directory, want);
+    cgroup.path = path.into();
+    cgroup.inode = metadata.ino();
+    if want.memory && !is_leaf(metadata) {
+        let stat = fs::read_to_string(directory.join("cgroup.stat")).unwrap_or_default();
+        cgroup.dying = flat(&stat, "nr_dying_descendants");
+    }
+    cgroup
 }
 
 /// What the files in a cgroup's directory say; of one that is gone, nothing. Neither its path nor

@@ -205,6 +205,28 @@ fn a_limit_of_its_own_is_owed_by_those_below_it() {
     );
 }
 
+/// What a cgroup above has beyond those below it are pages of cgroups that are gone, or none.
+#[test]
+fn a_cgroup_of_cgroups_owes_for_those_that_are_gone_alone() {
+    let owes = |dying| {
+        let mut above = cgroup("above", 8, 4);
+        (above.max, above.current) = (Some(48 * MIB), 40 * MIB);
+        above.dying = dying;
+        let cgroups = [
+            cgroup("", 1, 32),
+            above,
+            cgroup("above/hog", 10, 2),
+            cgroup("above/victim", 11, 1),
+        ];
+        let stalls = vec![pause(80, 8, 230, 700, 4)];
+        let owed = of_one(&seen(&cgroups, &[(80, "above/victim")], stalls));
+        let (of, by) = ("/above/victim", ["/above", "/above/hog", "/above/victim"]);
+        by.map(|culprit| ms(&owed, of, culprit))
+    };
+    assert_eq!(owes(0), [0, 83, 17]);
+    assert_eq!(owes(1), [17, 67, 17]);
+}
+
 #[test]
 fn fsyncs_are_owed_by_who_has_the_device_write() {
     let with = |mut cgroup: Cgroup, written| {
