@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# etcd.sh [SECONDS [RATE [BOUNDS [CEILINGS]]]]: etcd beside a copy, alone, on stock Linux, with each of the ceilings on the
-# copy, and with an objective of each of the bounds for etcd.  Wants the package etcd-server, and for the puts etcd's own
+# etcd beside a copy: see beside.sh. Wants the package etcd-server, and for the puts etcd's own
 # tools/benchmark as /benchmark.
 #
-# The benchmark's ten clients ask for RATE puts a second, each of which ends with an fdatasync of the log; `cp` copies a file
-# over and over.  Then comes the recipe by which etcd's users judge a disk, by fio: fdatasync's p99 below 10 ms.  A line
-# `# of ...` says what each stretch of SECONDS gave; the objective's is the second, as the agent has to see calls of fsync
-# before it looks for a limit.
-. /tap.sh
-seconds=${1:-30}
-rate=${2:-20}
-bounds=${3:-100ms}
-ceilings=${4:-1M}
+# The benchmark's ten clients ask for RATE puts a second, each of which ends with an fdatasync of the
+# log; `cp` copies a file over and over. Then comes the recipe by which etcd's users judge a disk, by
+# fio: fdatasync's p99 below 10 ms.
+. /beside.sh
 
 cd /sys/fs/cgroup || exit 1
 mkdir etcd copy
@@ -30,17 +24,11 @@ ok "etcd starts" soon answers || { cat /tmp/etcd.log; exit 1; }
 ! [ -x /benchmark ] || /benchmark put --rate=10 --total=20 --val-size=256 >/tmp/first 2>&1 || tail -n 3 /tmp/first
 sync
 
-written() {
-	awk '{ print $7 * 512 }' "$(echo /sys/block/weir0/stat)"
-}
 # wrote BYTES MILLISECONDS: what the disk wrote since, in KiB a second
 wrote() {
 	echo $((($(written) - $1) / 1024 * 1000 / ($(milliseconds) - $2)))
 }
-milliseconds() {
-	awk '{ printf "%d", $1 * 1000 }' /proc/uptime
-}
-# bench NAME: adds lines; thousandths of puts a second in rate_of, the longest fdatasync of fio, in us, in longest
+# The rate is of puts, the wait the longest fdatasync of fio.
 bench() {
 	if [ -x /benchmark ]; then
 		before=$(written) began=$(milliseconds)
@@ -61,54 +49,12 @@ bench() {
 			gsub(/[",]/, "")
 			got[$1] = $3
 		} sync && /"job_runtime"/ { exit } END { print got["N"], got["50.000000"], got["99.000000"], got["max"] }' /tmp/recipe)
-	longest=$(($5 / 1000))
-	echo "# of $1, fio: $2 calls in $(($(milliseconds) - began)) ms, p50 $(($3 / 1000)), p99 $(($4 / 1000)), longest $longest us, disk $disk KiB/s"
+	wait_us=$(($5 / 1000))
+	echo "# of $1, fio: $2 calls in $(($(milliseconds) - began)) ms, p50 $(($3 / 1000)), p99 $(($4 / 1000)), longest $wait_us us, disk $disk KiB/s"
 }
-copy() {
-	in_cgroup copy sh -c 'while :; do cp /tmp/source /mnt/d/copy && rm /mnt/d/copy; done' &
-	copier=$!
-	sleep 10
-}
-no_copy() {
-	echo 1 >copy/cgroup.kill
-	wait $copier 2>/dev/null
-	rm -f /mnt/d/copy
-	sync
-}
-dd if=/dev/zero of=/tmp/source bs=1M count=128 2>/dev/null
 
-bench solo
-solo=$rate_of
-
-copy
-bench stock
-stock_longest=$longest
-no_copy
-
-insmod /weir.ko || exit 1
-for ceiling in $ceilings; do
-	echo "$ceiling" >copy/memory.dirty_bytes
-	copy
-	bench "a ceiling of $ceiling"
-	no_copy
-done
-echo max >copy/memory.dirty_bytes
-
-for bound in $bounds; do
-	printf '[[objective]]\ncgroup = "/etcd"\nlimit = ["/copy"]\nfsync_p99 = "%s"\nfloor = "256K"\n' "$bound" >/tmp/agent.toml
-	weir agent --listen none --policy /tmp/agent.toml >/tmp/agent.log 2>&1 &
-	agent=$!
-	copy
-	bench "$bound, while the agent looks for a limit"
-	bench "an objective of $bound"
-	echo "# the copy's ceiling at the end: $(cat copy/memory.dirty_bytes)"
-	sed 's/^/# /' /tmp/agent.log
-	no_copy
-	kill $agent
-	wait $agent
-done
-
-[ -z "$solo" ] || ok "the objective keeps 0.9 of the puts" [ "$rate_of" -ge $((solo * 9 / 10)) ]
-ok "and shortens the longest wait of the recipe" [ "$longest" -lt $((stock_longest / 2)) ]
+stretches etcd
+[ -z "$solo_rate" ] || ok "the objective keeps 0.9 of the puts" [ "$rate_of" -ge $((solo_rate * 9 / 10)) ]
+ok "and shortens the longest wait of the recipe" [ "$wait_us" -lt $((stock_wait_us / 2)) ]
 kill $server
 finish
