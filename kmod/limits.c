@@ -102,12 +102,12 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 {
 	const struct weir_limits was = limits_of(dtc);
 	struct weir_limits limits = was;
-	struct weir_drain_host host;
 
 	if (weir_tree_floored(group)) {
 		amend_floored(&limits, wb, group, kind, seen);
 	} else {
-		host = weir_host();
+		const struct weir_drain_host host = weir_host();
+
 		weir_amend_global(&limits, kind, &host, NULL);
 	}
 	put_limits(dtc, &limits, &was);

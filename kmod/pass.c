@@ -23,23 +23,21 @@
 #include <linux/sched.h>
 #include <linux/writeback.h>
 
-/* Decide a pass of @group on @wb by the floors of its path. */
-static enum weir_floor_verdict decide(struct weir_group *group,
-				      struct bdi_writeback *wb,
-				      unsigned long pages_dirtied,
-				      struct weir_seen *seen)
+/*
+ * decide() below a floor, apart from it: compilers clear what is on the stack, and most
+ * passes need none of this.
+ */
+static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
+						       struct weir_group *floored,
+						       struct bdi_writeback *wb,
+						       unsigned long pages_dirtied,
+						       struct weir_seen *seen)
 {
-	struct weir_group *floored = weir_tree_floored(group);
+	struct weir_floor_pass pass = weir_floor_look(group, wb, seen);
+	enum weir_floor_verdict verdict = weir_floor_decide(&pass);
+	bool admits = verdict == WEIR_FLOOR_ADMIT;
 	bool observe = READ_ONCE(weir_observe);
-	enum weir_floor_verdict verdict;
-	struct weir_floor_pass pass;
-	bool admits;
 
-	if (!floored)
-		return WEIR_FLOOR_NONE;
-	pass = weir_floor_look(group, wb, seen);
-	verdict = weir_floor_decide(&pass);
-	admits = verdict == WEIR_FLOOR_ADMIT;
 	weir_device_charge(group, floored, wb, pages_dirtied, admits && !observe);
 	if (!admits)
 		return verdict;
@@ -55,6 +53,19 @@ static enum weir_floor_verdict decide(struct weir_group *group,
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
 	return verdict;
+}
+
+/* Decide a pass of @group on @wb by the floors of its path. */
+static enum weir_floor_verdict decide(struct weir_group *group,
+				      struct bdi_writeback *wb,
+				      unsigned long pages_dirtied,
+				      struct weir_seen *seen)
+{
+	struct weir_group *floored = weir_tree_floored(group);
+
+	if (!floored)
+		return WEIR_FLOOR_NONE;
+	return decide_floored(group, floored, wb, pages_dirtied, seen);
 }
 
 /* Before the kernel's function: true if the pass is left out. */

@@ -417,6 +417,7 @@ static struct weir_level *level_for(struct weir_group *group, u64 bdi_id)
 	struct weir_level *unused = NULL;
 	int i;
 
+	lockdep_assert_held(&group->lock);
 	for (i = 0; i < WEIR_ACCOUNTS; i++) {
 		if (levels[i].bdi_id == bdi_id)
 			return &levels[i];

@@ -84,10 +84,10 @@ struct weir_share {
 	u64 made_ns;		/* nothing was saved before */
 	u64 looked;		/* which cgroup looked at other devices, when, and found what */
 	u32 weighted;		/* children whose weight is not the default */
+	u32 levels_used;	/* of levels, ever, the first ones; read without a lock */
 	bool gone;		/* under group->lock: enters no list any more */
 	struct weir_account *accounts;	/* WEIR_ACCOUNTS: all in one would take two pages */
 	struct weir_level levels[WEIR_ACCOUNTS];
-	u32 levels_used;	/* ever, the first ones; read without a lock */
 	struct weir_contest contests[WEIR_CONTESTS];
 	/* of the children that compete, in the round of this number */
 	u64 round;

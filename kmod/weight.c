@@ -540,14 +540,11 @@ static void pay_unpaid(struct weir_group *group, struct bdi_writeback *wb, u64 p
  * weir_weight_leave() where a weight divides, apart from it: compilers clear what is
  * on the stack, and most passes need none of this.  Does the cgroup owe?
  */
-static noinline bool leave_owing(struct bdi_writeback *wb, u64 pages, u64 slept_ns,
-				 bool refused)
+static noinline bool leave_owing(struct weir_group *group, struct bdi_writeback *wb,
+				 u64 pages, u64 slept_ns, bool refused)
 {
-	struct weir_group *group = payer(wb->memcg_css);
 	struct weir_account account;
 
-	if (!group || !weir_share_scope(group))
-		return false;
 	if (pages)
 		pay_unpaid(group, wb, weir_dirtied_by_current(&weight_reporters, pages));
 	if (!note_sleep(group, wb->bdi->id, slept_ns, refused, &account))
@@ -568,6 +565,9 @@ static noinline bool leave_owing(struct bdi_writeback *wb, u64 pages, u64 slept_
  */
 void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused)
 {
-	if (!weir_share_any() || !leave_owing(wb, pages, slept_ns, refused))
+	struct weir_group *group = weir_share_any() ? payer(wb->memcg_css) : NULL;
+
+	if (!group || !weir_share_scope(group) ||
+	    !leave_owing(group, wb, pages, slept_ns, refused))
 		weir_weight_look_later(wb);
 }

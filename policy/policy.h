@@ -2,7 +2,7 @@
 /*
  * weir's decisions, free of any kernel or libc header.
  *
- * The same objects are linked into weir.ko, into the property tests and the
+ * The same source is compiled into weir.ko, into the property tests and the
  * fuzzer, and into the simulated host, so that a decision exists once.  Pure
  * functions over small structs: nothing here allocates, locks, loops over
  * cgroups or keeps state of its own.
