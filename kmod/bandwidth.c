@@ -21,7 +21,9 @@
  * a bound that was changed holds from then on.  It ends early when the bound is gone,
  * when the task is in another cgroup, when the system is about to sleep, and when weir
  * stops acting, and after WEIR_WAIT_MOST_MS, as the weight's: a pass may be that of a fault in
- * the middle of getdents() or read(), with a lock that everybody takes.  What is not
+ * the middle of getdents() or read(), with a lock that everybody takes.  The rest is
+ * waited for at the return to user mode (at_return.c), where any signal ends it: a task
+ * that is to be frozen, traced or told something is not kept from that.  What is not
  * waited for remains charged, and the next look comes after a page.
  *
  * Like the kernel's pause it is inside write(), with what the filesystem has locked there, the
@@ -127,8 +129,9 @@ static u64 still_due_ms(struct weir_group *group, const struct weir_bandwidth_ho
 	return due_ms;
 }
 
-/* A step of a wait has taken @slept_ns; for how long is the next to be, in ms? */
-static u64 bandwidth_goes_on(const struct weir_bandwidth_hold *hold, u64 slept_ns)
+/* A step of a wait in @state has taken @slept_ns; for how long is the next to be, in ms? */
+static u64 bandwidth_goes_on(const struct weir_bandwidth_hold *hold, unsigned int state,
+			     u64 slept_ns)
 {
 	struct weir_group *group;
 	u64 due_ms = 0;
@@ -141,23 +144,33 @@ static u64 bandwidth_goes_on(const struct weir_bandwidth_hold *hold, u64 slept_n
 	}
 	rcu_read_unlock();
 	if (READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
-	    fatal_signal_pending(current) || freezing(current))
+	    signal_pending_state(state, current) || freezing(current))
 		return 0;
 	return due_ms;
 }
 
-static void sleep_on(const struct weir_bandwidth_hold *hold)
+/* Wait in @state for @due_ms, for @most_ms at most; what is left to be waited for then, in ms. */
+static u64 sleep_on(const struct weir_bandwidth_hold *hold, unsigned int state, u64 due_ms,
+		    u64 most_ms)
 {
 	u64 start_ns = ktime_get_ns(), now_ns = start_ns, before_ns;
-	u64 due_ms = hold->due_ms;
 
-	do {
-		__set_current_state(TASK_KILLABLE);
+	while (due_ms && now_ns - start_ns < most_ms * NSEC_PER_MSEC) {
+		__set_current_state(state);
 		io_schedule_timeout(msecs_to_jiffies(min(due_ms, WEIR_ROUND_MS)));
 		before_ns = now_ns;
 		now_ns = ktime_get_ns();
-		due_ms = bandwidth_goes_on(hold, now_ns - before_ns);
-	} while (due_ms && now_ns - start_ns < WEIR_WAIT_MOST_MS * NSEC_PER_MSEC);
+		due_ms = bandwidth_goes_on(hold, state, now_ns - before_ns);
+	}
+	return due_ms;
+}
+
+/* What a pass has left of @hold is waited for where its task holds nothing. */
+static void wait_at_return(const struct weir_bandwidth_hold *hold)
+{
+	u64 due_ms = bandwidth_goes_on(hold, TASK_INTERRUPTIBLE, 0);
+
+	sleep_on(hold, TASK_INTERRUPTIBLE, due_ms, WEIR_BANDWIDTH_RETURN_MOST_MS);
 }
 
 /*
@@ -198,7 +211,8 @@ bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags
 	weir_wake_flusher(wb);
 	if (flags & BDP_ASYNC)
 		return false;
-	sleep_on(hold);
+	if (sleep_on(hold, TASK_KILLABLE, hold->due_ms, WEIR_WAIT_MOST_MS))
+		weir_at_return(wait_at_return, hold);
 	return true;
 }
 

@@ -39,6 +39,13 @@ static inline bool weir_laptop_mode(void)
 #endif
 }
 
+/* vhost's workers are no kernel threads, and have this flag, since 6.4. */
+#ifdef PF_USER_WORKER
+#define WEIR_PF_USER_WORKER PF_USER_WORKER
+#else
+#define WEIR_PF_USER_WORKER 0
+#endif
+
 /* system_unbound_wq warns at each first use since it has this name (6.18). */
 #ifdef WEIR_HAS_SYSTEM_DFL_WQ
 #define weir_unbound_wq system_dfl_wq

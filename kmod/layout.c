@@ -196,6 +196,20 @@ static void read_last_sleep(const struct weir_btf *btf)
 		weir_layout.wb_last_sleep = member.offset_bytes;
 }
 
+/*
+ * Functions by which a task is made to wait when it returns to user mode.  Where they
+ * are other ones, it waits in its passes alone.
+ */
+static void read_task_work(const struct weir_btf *btf)
+{
+	static const char *const add[] = { "task_struct", "callback_head", "e", NULL };
+	static const char *const cancel[] = { "task_struct", "*", "*", NULL };
+
+	weir_layout.has_task_work =
+		weir_btf_function(btf, "task_work_add", add) == WEIR_FITS &&
+		weir_btf_function(btf, "task_work_cancel_match", cancel) == WEIR_FITS;
+}
+
 /* Read everything from BTF and check it; a message names what did not fit. */
 int weir_layout_read(void)
 {
@@ -210,6 +224,7 @@ int weir_layout_read(void)
 		read_dtc(&blob.btf);
 		read_tracepoints(&blob.btf);
 		read_last_sleep(&blob.btf);
+		read_task_work(&blob.btf);
 		err = read_counters(&blob.btf);
 	}
 	weir_btf_free(&blob);

@@ -68,6 +68,7 @@ static void main_settle(void)
 	/* proving at load let tasks in, too */
 	weir_hooks_close();
 	weir_hooks_drain(weir_events_show);
+	weir_at_return_end();
 	weir_reserve_end();
 	weir_groups_drop_all();
 	rcu_barrier();
@@ -86,6 +87,7 @@ static int start(void)
 	      weir_events_find() ?: weir_layout_read() ?: weir_counts_create();
 	if (err)
 		return err;
+	weir_at_return_find();
 	err = prove_at_load() ?: weir_beat_create();
 	if (err)
 		goto no_beat;

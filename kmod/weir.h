@@ -111,6 +111,7 @@ struct weir_layout {
 	u32 wb_last_sleep;		/* in bdi_writeback, before */
 	bool pause_with_dtc;		/* what its tracepoint passes */
 	bool exit_known, exit_with_group;	/* the same of sched_process_exit */
+	bool has_task_work;		/* functions that at_return.c calls */
 };
 
 extern struct weir_layout weir_layout;
@@ -523,6 +524,18 @@ int weir_sync_wait(struct address_space *mapping);
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct bdi_writeback *wb,
 				       struct weir_seen *seen);
+
+/* at_return.c: waits of tasks that hold nothing, at their return to user mode */
+#ifdef WEIR_BANDWIDTH
+typedef void (*weir_wait_fn)(const struct weir_bandwidth_hold *hold);
+
+void weir_at_return_find(void);
+void weir_at_return(weir_wait_fn wait, const struct weir_bandwidth_hold *hold);
+void weir_at_return_end(void);
+#else
+static inline void weir_at_return_find(void) { }
+static inline void weir_at_return_end(void) { }
+#endif
 
 /* bandwidth.c: writers wait for what their cgroups may dirty in a second */
 #ifdef WEIR_BANDWIDTH

@@ -33,12 +33,13 @@
  * Nobody saves up: what was not used for longer than BURST_MS is lost.
  * Nobody owes more than 32 seconds take either, what 2 MiB take at the least
  * bound: xfs dirties as much before it lets the throttle look (a large folio).
- * One pass waits for a second of it at most (kmod/bandwidth.c), the next pass
- * for more.  What brings a level there is a task that may not sleep, with
- * real-time priority for example, tasks that end before they have paid, or
- * more tasks than the bound lets dirty a page each in a second; their
- * neighbours in the line must not pay for it for hours.  Of a wait that is
- * shorter than WAIT_MIN_MS nothing is waited, it adds up.
+ * One pass waits for a second of it at most, its task for 16 s more where it
+ * holds no lock (kmod/bandwidth.c).  What brings a level there is a task that
+ * may not sleep, with real-time priority for example, tasks that end before
+ * they have paid, or more tasks than the bound lets dirty a page each in that
+ * time, or in a second if signals end their waits or they do not return to
+ * user mode; their neighbours in the line must not pay for it for hours.  Of a
+ * wait that is shorter than WAIT_MIN_MS nothing is waited, it adds up.
  *
  * Accuracy.  In any ten seconds a cgroup dirties its bound, plus BURST_MS of
  * it, plus a line of about POLL_MS: 2 % together.  The first pass of a new

@@ -292,6 +292,8 @@ static int is_param(const struct weir_btf *btf, weir_u32 id, const char *wanted)
 	if (wanted[0] >= '1' && wanted[0] <= '8')
 		return kind_of(type) == INT &&
 		       type->size_or_type == (weir_u32)(wanted[0] - '0');
+	if (wanted[0] == 'e')
+		return kind_of(type) == ENUM && type->size_or_type == 4;
 	if (kind_of(type) != PTR)
 		return 0;
 	if (wanted[0] == '*')
@@ -325,7 +327,7 @@ int weir_btf_has_function(const struct weir_btf *btf, const char *function)
 /*
  * Does @function exist with exactly these parameters?  Each of @params, up to a
  * NULL, is a struct's name, for a pointer to it, "*" for any pointer, or "1",
- * "4" or "8", for an integer of that many bytes.  A function whose arguments the
+ * "4" or "8", for an integer of that many bytes, "e", for an enum of four.  A function whose arguments the
  * compiler changed does not: its entry is missing, or shows another list.
  */
 enum weir_fit weir_btf_function(const struct weir_btf *btf,

@@ -430,10 +430,12 @@ weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
 
 /*
  * 64 KiB a second.  A large folio of xfs, 2 MiB, is all that a cgroup with that bound
- * can owe; one pass waits for WEIR_WAIT_MOST_MS of it.
+ * can owe; one pass waits for WEIR_WAIT_MOST_MS of it, its task for so long at its return
+ * to user mode: not for the 20 s after which a virtual machine reports a lockup.
  */
 #define WEIR_BANDWIDTH_MIN		(64ULL << 10)
 #define WEIR_BANDWIDTH_OWED_MOST_MS	32000ULL
+#define WEIR_BANDWIDTH_RETURN_MOST_MS	16000ULL
 
 /* Of a cgroup with a bound, in bytes; all 0 at first, then started. */
 struct weir_bandwidth {

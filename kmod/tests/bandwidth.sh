@@ -163,6 +163,34 @@ start=$(date +%s)
 stop a /mnt/d
 ok "a fatal signal ends a wait" between 0 $(($(date +%s) - start)) 1
 
+# the rest of a wait, at the return to user mode: it is waited for, and a signal or a freeze ends it
+echo 64K >a/memory.dirty_bandwidth
+for i in $(seq 12); do
+	in_cgroup a dd if=/dev/zero of=/mnt/d/w.$i bs=4k 2>/dev/null &
+done
+at_return() {
+	for pid in $(cat a/cgroup.procs); do
+		grep -q task_work_run "/proc/$pid/stack" && echo "$pid" && return
+	done
+	return 1
+}
+ok "a task waits at its return to user mode" soon at_return
+pid=$(soon at_return)
+start=$(date +%s)
+kill "$pid"
+dead() {
+	[ ! -e "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status"
+}
+ok "a signal ends that" soon dead
+echo 1 >a/cgroup.freeze
+frozen() {
+	grep -q '^frozen 1' a/cgroup.events
+}
+ok "and so does a freeze" soon frozen
+ok "both within two passes" between 0 $(($(date +%s) - start)) 3
+echo 0 >a/cgroup.freeze
+stop a /mnt/d
+
 # hundredths of a second since boot
 hundredths() {
 	awk '{ print int($1 * 100) }' /proc/uptime

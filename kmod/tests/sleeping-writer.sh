@@ -12,6 +12,7 @@
 # beside a writer with 10,000.
 # paced/KIND: the same of a writer that sleeps in weir's wait for the bandwidth of its cgroup's
 # parent, the least there is.  It stays below that when its own cgroup goes.
+# back/KIND: the same of one that sleeps in the rest of that wait, at its return to user mode.
 # past/KIND: the same of a writer that sleeps in weir's wait for its parent's full ceiling, among
 # thirty that do, all with files of another cgroup's.
 #
@@ -34,6 +35,7 @@ rounds=${1:-2}
 kinds=${*:-cgroup controller task device module
 	astray/cgroup astray/controller astray/task astray/device astray/module
 	paced/cgroup paced/controller paced/task paced/device paced/module
+	back/cgroup back/controller back/task back/device back/module
 	past/cgroup past/controller past/task past/device past/module}
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
@@ -41,11 +43,12 @@ pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/
 # What keeps the host above its limit for seconds: 1 MB/s takes it off.
 fill=16
 
-# The frame below the scheduler's: where the task sleeps; empty if not in $throttle.
+# The frame below the scheduler's: where the task sleeps; empty if not in $throttle, or not for $caller.
 asleep() { # PID
-	awk -v throttle="$throttle" '/schedule/ { next }
-		$0 ~ throttle { print $2 }
-		{ exit }' "/proc/$1/stack" 2>/dev/null
+	awk -v throttle="$throttle" -v caller="$caller" '/schedule/ { next }
+		frame == "" && $0 !~ throttle { exit }
+		frame == "" { frame = $2 }
+		$0 ~ caller { print frame; exit }' "/proc/$1/stack" 2>/dev/null
 }
 switches() { # PID
 	awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status" 2>/dev/null
@@ -70,8 +73,8 @@ settle_down() { # PID
 
 # $! is the writer itself afterwards
 start() { # CGROUP FILE
-	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000 conv=notrunc' \
-		"$root/$1" "$2" 2>/dev/null &
+	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs="$2" count=20000 conv=notrunc' \
+		"$root/$1" "$2" $block 2>/dev/null &
 }
 
 start_astray() { # CGROUP FILE FILE
@@ -140,13 +143,14 @@ round() {
 	limits 314572800
 	mkdir -p $root/p/v $root/p/w
 	echo "+memory +io" >$root/p/cgroup.subtree_control
-	elsewhere=
+	elsewhere= caller= block=64k
 	[ -z "$3" ] || throttle='[[]weir[]]'
 	before_it=1
-	if [ "$3" = paced ]; then
+	if [ "$3" = paced ] || [ "$3" = back ]; then
 		echo 64K >$root/p/memory.dirty_bandwidth
 		elsewhere=p/w
 		before_it=12
+		[ "$3" = paced ] || caller=task_work_run block=4k
 	elif [ "$3" = past ]; then
 		echo 1M >$root/p/memory.dirty_bytes
 		elsewhere=p/w

@@ -27,9 +27,11 @@ mod c {
 
 /// The least bound, in bytes per second.
 pub const BANDWIDTH_MIN: u64 = 64 << 10;
-/// The most that a cgroup owes, as the time that its bound takes to pay it. One pass waits for less:
-/// [`crate::weight::WAIT_MOST_MS`].
+/// The most that a cgroup owes, as the time that its bound takes to pay it. One pass waits for
+/// [`crate::weight::WAIT_MOST_MS`] of it, its task for [`RETURN_MOST_MS`] more.
 pub const OWED_MOST_MS: u64 = 32_000;
+/// How long a task waits at most as it returns to user mode, in milliseconds.
+pub const RETURN_MOST_MS: u64 = 16_000;
 
 /// What a cgroup with a bound has been charged and has paid, in bytes.
 #[repr(C)]

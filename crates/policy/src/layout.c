@@ -66,6 +66,7 @@ const weir_u64 weir_layout_bandwidth_hold[] = {
 
 const weir_u64 weir_layout_bandwidth_constants[] = {
 	WEIR_BANDWIDTH_MIN, WEIR_BANDWIDTH_OWED_MOST_MS,
+	WEIR_BANDWIDTH_RETURN_MOST_MS,
 };
 
 const weir_u64 weir_layout_bill[] = {

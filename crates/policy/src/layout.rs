@@ -21,7 +21,7 @@ mod c {
         pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_bandwidth: [u64; 6];
         pub static weir_layout_bandwidth_hold: [u64; 7];
-        pub static weir_layout_bandwidth_constants: [u64; 2];
+        pub static weir_layout_bandwidth_constants: [u64; 3];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
@@ -360,7 +360,12 @@ fn constants_of_weights_agree_with_the_header() {
 fn the_bandwidths_constants_agree_with_the_header() {
     // SAFETY: an immutable array of this length, defined in layout.c.
     let from_c = unsafe { c::weir_layout_bandwidth_constants };
-    assert_eq!(from_c, [bandwidth::BANDWIDTH_MIN, bandwidth::OWED_MOST_MS]);
+    let from_rust = [
+        bandwidth::BANDWIDTH_MIN,
+        bandwidth::OWED_MOST_MS,
+        bandwidth::RETURN_MOST_MS,
+    ];
+    assert_eq!(from_c, from_rust);
 }
 
 #[test]

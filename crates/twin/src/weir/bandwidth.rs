@@ -9,7 +9,7 @@ use super::{Group, Hooks};
 use crate::mm::Dirtier;
 use crate::sim::clock::{MS, Ns};
 use policy::UNLIMITED;
-use policy::bandwidth::Hold;
+use policy::bandwidth::{Hold, RETURN_MOST_MS};
 use policy::weight::WAIT_MOST_MS;
 
 impl Hooks {
@@ -61,7 +61,8 @@ impl Hooks {
         if !task.pace.holds() {
             return false;
         }
-        task.held_until = self.now + WAIT_MOST_MS * MS;
+        // The one is in the pass, the other at the return to user mode. Here a pass ends its write().
+        task.held_until = self.now + (WAIT_MOST_MS + RETURN_MOST_MS) * MS;
         if let Some(group) = self.counts(task) {
             group.stats.bandwidth_held += 1;
         }

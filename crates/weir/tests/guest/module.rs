@@ -398,7 +398,7 @@ fn writers_keep_to_their_bandwidth_on_any_filesystem() {
     bandwidth(
         "debian:6.12",
         &options,
-        &["1 8 64", "ext4", "xfs", "nfs", "fuse"],
+        &["1 8 64 300", "ext4", "xfs", "nfs", "fuse"],
     );
 }
 

@@ -152,14 +152,16 @@ fn hostile(name: &str, kernel: &str, options: &str, arguments: &[&str]) {
 const LOSSES: &str = "cgroup controller task module \
      astray/cgroup astray/controller astray/task astray/module \
      paced/cgroup paced/controller paced/task paced/module \
+     back/cgroup back/controller back/task back/module \
      past/cgroup past/controller past/task past/module";
 /// The module is not unloaded on 7.3 while thirty write others' files: that kernel's own throttle
 /// lets them fill the memory (`docs/experiments/0039-past-a-full-limit.md`).
 const LOSSES_7_3: &str = "cgroup controller task module \
      astray/cgroup astray/controller astray/task astray/module \
      paced/cgroup paced/controller paced/task paced/module \
+     back/cgroup back/controller back/task back/module \
      past/cgroup past/controller past/task";
-const LOST_DISKS: &str = "device astray/device paced/device past/device";
+const LOST_DISKS: &str = "device astray/device paced/device back/device past/device";
 
 fn sleeping_writer(kernel: &str, options: &str, rounds: &str, kinds: &str) {
     let clock = if kinds.contains("device") {
@@ -193,7 +195,7 @@ fn a_hostile_tenant_does_no_harm() {
 fn a_writer_may_lose_what_it_sleeps_on() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
     let kinds = "cgroup controller task module astray/cgroup astray/task paced/cgroup paced/task \
-         past/cgroup past/task";
+         back/cgroup back/task back/module past/cgroup past/task";
     sleeping_writer("debian:6.12", &options, "1", kinds);
 }
 
@@ -203,6 +205,18 @@ fn a_writer_may_lose_its_disk() {
     let options = format!("{POISON} --memory 1G --timeout 15m");
     let kinds = "device astray/device paced/device";
     sleeping_writer("debian:6.12", &options, "1", kinds);
+}
+
+/// What a task is to wait for at its return to user mode is taken back from one that does not return.
+#[test]
+fn a_task_that_does_not_return_is_left_without_work() {
+    let blocked = program("blocked");
+    let options = format!(
+        "{POISON} --count-instructions --cpus 1 --memory 1G --timeout 15m --disk d=1G,ext4 \
+         --file {}:/blocked",
+        blocked.display()
+    );
+    passes("debian:6.12", &words(&options), "at-return.sh", &[]);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn a_scenario_runs_in_both_arms_and_is_judged() {
     );
 }
 
-/// What the twin must say right for anybody to trust the rest.
+/// Figures without which the rest says nothing.
 const ALWAYS_NEAR: [&str; 9] = [
     "stock.contended.host.disk_bw_bytes",
     "stock.contended.host.io_full_pct",
