@@ -149,9 +149,12 @@ static u64 bandwidth_goes_on(const struct weir_bandwidth_hold *hold, unsigned in
 	return due_ms;
 }
 
-/* Wait in @state for @due_ms, for @most_ms at most; what is left to be waited for then, in ms. */
-static u64 sleep_on(const struct weir_bandwidth_hold *hold, unsigned int state, u64 due_ms,
-		    u64 most_ms)
+/*
+ * Wait in @state for @due_ms, for @most_ms at most; what is left to be waited for then, in
+ * ms.  Its name is what /proc/PID/wchan says of a task that waits: weir explain looks there.
+ */
+static noinline u64 weir_bandwidth_sleep(const struct weir_bandwidth_hold *hold,
+					 unsigned int state, u64 due_ms, u64 most_ms)
 {
 	u64 start_ns = ktime_get_ns(), now_ns = start_ns, before_ns;
 
@@ -170,7 +173,7 @@ static void wait_at_return(const struct weir_bandwidth_hold *hold)
 {
 	u64 due_ms = bandwidth_goes_on(hold, TASK_INTERRUPTIBLE, 0);
 
-	sleep_on(hold, TASK_INTERRUPTIBLE, due_ms, WEIR_BANDWIDTH_RETURN_MOST_MS);
+	weir_bandwidth_sleep(hold, TASK_INTERRUPTIBLE, due_ms, WEIR_BANDWIDTH_RETURN_MOST_MS);
 }
 
 /*
@@ -211,7 +214,7 @@ bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags
 	weir_wake_flusher(wb);
 	if (flags & BDP_ASYNC)
 		return false;
-	if (sleep_on(hold, TASK_KILLABLE, hold->due_ms, WEIR_WAIT_MOST_MS))
+	if (weir_bandwidth_sleep(hold, TASK_KILLABLE, hold->due_ms, WEIR_WAIT_MOST_MS))
 		weir_at_return(wait_at_return, hold);
 	return true;
 }

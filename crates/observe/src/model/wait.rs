@@ -54,7 +54,7 @@ pub enum Wait {
 /// Functions, or how they begin, that say enough.
 const FUNCTIONS: &[(Wait, &[&str])] = &[
     (Wait::Weight, &["weir_weight_wait"]),
-    (Wait::Bandwidth, &["weir_bandwidth_wait"]),
+    (Wait::Bandwidth, &["weir_bandwidth_"]),
     (Wait::Ceiling, &["weir_ceiling_wait"]),
     (
         Wait::Throttle,
@@ -165,7 +165,7 @@ mod tests {
         for (wchan, syscall, kind) in [
             ("balance_dirty_pages", "1 0x3 0x7f 0x1000", Wait::Throttle),
             ("weir_weight_wait", "1 0x3 0x7f 0x1000", Wait::Weight),
-            ("weir_bandwidth_wait", "-1 0x7f 0x1000", Wait::Bandwidth),
+            ("weir_bandwidth_sleep", "-1 0x7f 0x1000", Wait::Bandwidth),
             ("weir_ceiling_wait", "-1 0x7f 0x1000", Wait::Ceiling),
             ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
             ("folio_wait_bit_common", "74 0x3", Wait::Sync),

@@ -204,7 +204,7 @@ stage_bandwidth() {
 	begin
 	echo 128K >victim/memory.dirty_bandwidth
 	writes victim /mnt/d/victim --rate=512k
-	until_stalled wchan "^weir_bandwidth_wait"
+	until_stalled wchan "^weir_bandwidth_"
 	explained bandwidth bandwidth /victim memory.dirty_bandwidth
 	ok "bandwidth: top shows it, too" top_shows bandwidth /victim
 	end
