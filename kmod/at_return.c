@@ -50,7 +50,7 @@ struct at_return {
 typedef bool (*match_fn)(struct callback_head *work, void *data);
 
 static int no_work_add(struct task_struct *task, struct callback_head *work,
-		  enum task_work_notify_mode mode)
+		       enum task_work_notify_mode mode)
 {
 	return -EINVAL;
 }
@@ -108,7 +108,8 @@ void weir_at_return_find(void)
 	unsigned long add = weir_symbol("task_work_add");
 	unsigned long cancel = weir_symbol("task_work_cancel_match");
 
-	if (!add || !cancel || !weir_layout.has_task_work) {
+	weir_layout.has_task_work &= add && cancel;
+	if (!weir_layout.has_task_work) {
 		pr_info("a bandwidth is waited for in passes alone: this kernel's task_work_add() or task_work_cancel_match() is missing or another\n");
 		return;
 	}
@@ -129,7 +130,8 @@ void weir_at_return(weir_wait_fn wait, const struct weir_bandwidth_hold *hold)
 {
 	struct at_return *at;
 
-	if (current->flags &
+	if (!weir_layout.has_task_work ||
+	    current->flags &
 	    (PF_KTHREAD | PF_IO_WORKER | WEIR_PF_USER_WORKER | PF_SIGNALED | PF_EXITING))
 		return;
 	at = take_back(current);
