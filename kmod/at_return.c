@@ -14,8 +14,9 @@
  *
  * Works run newest first, and what lies behind one that waits can be neither woken nor
  * taken back: files to close, completions of a ring, a poisoned page.  So a work goes
- * behind all others first, and behind what they add: closing a file of overlayfs closes
- * another.  A completion that comes during the wait ends it, as a signal does.
+ * behind the others first, up to four times, as they add others: closing a file of
+ * overlayfs closes another.  A completion that is a task work ends the wait, as a signal
+ * does; one of a ring with DEFER_TASKRUN is late by it.
  *
  * Unloading.  A task may be blocked for ever in a call after such a pass, so works are
  * taken back, task by task, from when none can be added (weir_hooks_drain()).  Those that
@@ -66,23 +67,7 @@ DEFINE_STATIC_CALL(weir_work_cancel, no_work_cancel);
 /* Works that a task has, or runs. */
 static atomic_long_t works;
 
-static void work_runs(struct callback_head *work)
-{
-	struct at_return *at = container_of(work, struct at_return, work);
-	struct weir_bandwidth_hold hold = at->hold;
-	weir_wait_fn wait = at->wait;
-
-	if (!(current->flags & PF_EXITING) && at->rounds < ROUNDS_MOST) {
-		at->rounds++;
-		/* from then on it may be taken back: not to be touched */
-		if (!static_call(weir_work_add)(current, work, TWA_NONE))
-			return;
-	}
-	kfree(at);
-	if (!(current->flags & PF_EXITING))
-		wait(&hold);
-	atomic_long_dec(&works);
-}
+static void work_runs(struct callback_head *work);
 
 static bool is_ours(struct callback_head *work, void *unused)
 {
@@ -99,6 +84,33 @@ static struct at_return *take_back(struct task_struct *task)
 static void forget(struct at_return *at)
 {
 	kfree(at);
+	atomic_long_dec(&works);
+}
+
+static void work_runs(struct callback_head *work)
+{
+	struct at_return *at = container_of(work, struct at_return, work);
+	/* of a pass in a work that ran before this one */
+	struct at_return *later = take_back(current);
+	struct weir_bandwidth_hold hold;
+	weir_wait_fn wait;
+
+	if (later) {
+		at->wait = later->wait;
+		at->hold = later->hold;
+		forget(later);
+	}
+	wait = at->wait;
+	hold = at->hold;
+	if (!(current->flags & PF_EXITING) && at->rounds < ROUNDS_MOST) {
+		at->rounds++;
+		/* from then on it may be taken back: not to be touched */
+		if (!static_call(weir_work_add)(current, work, TWA_NONE))
+			return;
+	}
+	kfree(at);
+	if (!(current->flags & PF_EXITING))
+		wait(&hold);
 	atomic_long_dec(&works);
 }
 
