@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Waits at the return to user mode, where a task holds no lock of a filesystem.
+ * Every wait that weir adds: at the return to user mode, where a task holds no lock.
  *
- * A pass may be that of a fault in the middle of getdents() or read(), with a lock that
- * everybody takes, so it waits for a second at most (bandwidth.c).  What is left of its
- * wait the task makes up for when its system call, or its fault, is over: by task work.
- * (A virtual CPU does that in its KVM_RUN: hence the limit on how long.)
+ * A pass may be made anywhere: with the lock of a file or a directory held, below the
+ * mutex that all renames take, in the fault of a getdents() or a read().  A task that
+ * sleeps there makes others wait, for as long as the call has pages.  So a pass only
+ * notes what its task owes, by bandwidth, by weight or to a full ceiling; the task waits for
+ * that when its system call, or its fault, is over: by task work, as memory.high does it.
+ * A call is never held for what it owes; a task that owes begins no other.
  *
- * A work is allocated, and belongs to its task from then on: the task runs it at its
- * return, or in its exit, where it does not wait.  There is one for each task; a later
- * pass of the same call changes what it waits for.  It keeps numbers only, by which the
- * wait looks up its level again.
+ * What is noted is a struct weir_call, one for each task that owes.  It is allocated, and
+ * belongs to its task: the task frees it when it has waited, or in its exit, where it does not
+ * wait.  It keeps numbers only, by which each step looks up its cgroup and device.
+ *
+ * The wait is in steps of 200 ms at most, after each of which it is computed anew: all
+ * debts together, and as long as the longest.  It is killable.  The freezer finds the task
+ * as idle as one in user mode.  What is to stop the task, a debugger, SIGSTOP or
+ * cgroup.freeze, ends the wait; other signals are handled when it is over, as those that
+ * come in a long write() are.  (If they ended it, a timer would do away with every bound.)
+ * What has not been waited for remains owed by the cgroup.
  *
  * Works run newest first, and what lies behind one that waits can be neither woken nor
  * taken back: files to close, completions of a ring, a poisoned page.  So a work goes
- * behind the others first, up to four times, as they add others: closing a file of
- * overlayfs closes another.  A completion that is a task work ends the wait, as a signal
- * does; one of a ring with DEFER_TASKRUN is late by it.
+ * behind the others first, up to four times, as they add others (closing a file of
+ * overlayfs closes another), and again when others come while it waits.
+ *
+ * A worker of a ring runs its works between two requests, and waits there.  Threads of
+ * the kernel's, of vhost, and the one that polls a ring's queue do not wait at all: they do
+ * not return, or are waited for by others with a lock held.
  *
  * Unloading.  A task may be blocked for ever in a call after such a pass, so works are
  * taken back, task by task, from when none can be added (weir_hooks_drain()).  Those that
@@ -24,29 +35,25 @@
  * file that is being closed waits for that, and the log says so.  They are counted until
  * they are about to return, and a grace period sees off the rest.
  *
- * Some kernels do not export what is called here; where it is missing or takes other
- * parameters (layout.c), nothing waits here.
+ * Where a kernel has other functions for this (layout.c), nothing waits: bandwidth and
+ * weight are refused (files.c).
  */
 #include "weir.h"
 #include "compat.h"
+#include <linux/freezer.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/jobctl.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/static_call.h>
 #include <linux/task_work.h>
 
-/* Times that a work goes behind the others. */
+/* Times that a work goes behind the others: those before, and those that came meanwhile. */
 #define ROUNDS_MOST		4
+#define ROUNDS_AGAIN		2
 
 /* Unloading says how many it waits for this often. */
 #define TELL_WORKS_JIFFIES	(10 * HZ)
-
-struct at_return {
-	struct callback_head work;
-	weir_wait_fn wait;
-	struct weir_bandwidth_hold hold;
-	unsigned int rounds;
-};
 
 typedef bool (*match_fn)(struct callback_head *work, void *data);
 
@@ -74,43 +81,27 @@ static bool is_ours(struct callback_head *work, void *unused)
 	return work->func == work_runs;
 }
 
-static struct at_return *take_back(struct task_struct *task)
+/* As is_ours(), but leaves it where it is. */
+static bool find_ours(struct callback_head *work, void *found)
 {
-	struct callback_head *work = static_call(weir_work_cancel)(task, is_ours, NULL);
-
-	return work ? container_of(work, struct at_return, work) : NULL;
+	if (work->func == work_runs)
+		*(struct callback_head **)found = work;
+	return false;
 }
 
-static void forget(struct at_return *at)
+static struct weir_call *call_of(struct callback_head *work)
 {
-	kfree(at);
-	atomic_long_dec(&works);
+	return work ? container_of(work, struct weir_call, work) : NULL;
 }
 
-static void work_runs(struct callback_head *work)
+static struct weir_call *take_back(struct task_struct *task)
 {
-	struct at_return *at = container_of(work, struct at_return, work);
-	/* of a pass in a work that ran before this one */
-	struct at_return *later = take_back(current);
-	struct weir_bandwidth_hold hold;
-	weir_wait_fn wait;
+	return call_of(static_call(weir_work_cancel)(task, is_ours, NULL));
+}
 
-	if (later) {
-		at->wait = later->wait;
-		at->hold = later->hold;
-		forget(later);
-	}
-	wait = at->wait;
-	hold = at->hold;
-	if (!(current->flags & PF_EXITING) && at->rounds < ROUNDS_MOST) {
-		at->rounds++;
-		/* from then on it may be taken back: not to be touched */
-		if (!static_call(weir_work_add)(current, work, TWA_NONE))
-			return;
-	}
-	kfree(at);
-	if (!(current->flags & PF_EXITING))
-		wait(&hold);
+static void free_call(struct weir_call *call)
+{
+	kfree(call);
 	atomic_long_dec(&works);
 }
 
@@ -122,7 +113,7 @@ void weir_at_return_find(void)
 
 	weir_layout.has_task_work &= add && cancel;
 	if (!weir_layout.has_task_work) {
-		pr_info("a bandwidth is waited for in passes alone: this kernel's task_work_add() or task_work_cancel_match() is missing or another\n");
+		pr_info("no dirty_bandwidth and no dirty_weight: this kernel's task_work_add() or task_work_cancel_match() is missing or another\n");
 		return;
 	}
 	static_call_update(weir_work_add,
@@ -133,46 +124,161 @@ void weir_at_return_find(void)
 						      void *))cancel);
 }
 
-/*
- * Have the current task, which is in a pass, @wait for @hold when it returns to user
- * mode.  Threads of the kernel's, of rings and of vhost do not return.  A task that was
- * killed dumps its core, and could not be killed again while it waits.
- */
-void weir_at_return(weir_wait_fn wait, const struct weir_bandwidth_hold *hold)
+/* What the current task's call has noted so far, or NULL. */
+struct weir_call *weir_call_current(void)
 {
-	struct at_return *at;
+	struct callback_head *found = NULL;
 
-	if (!weir_layout.has_task_work ||
-	    current->flags &
-	    (PF_KTHREAD | PF_IO_WORKER | WEIR_PF_USER_WORKER | PF_SIGNALED | PF_EXITING))
-		return;
-	at = take_back(current);
-	if (!at) {
-		at = kmalloc(sizeof(*at), GFP_NOWAIT | __GFP_NOWARN);
-		if (!at)
-			return;
-		atomic_long_inc(&works);
+	if (READ_ONCE(current->task_works))
+		static_call(weir_work_cancel)(current, find_ours, &found);
+	return call_of(found);
+}
+
+/*
+ * Is the current task one that waits at its return?  A task that was killed dumps its core,
+ * and could not be killed again.
+ */
+static bool returns(void)
+{
+	if (current->flags & (PF_KTHREAD | PF_SIGNALED | PF_EXITING))
+		return false;
+	/* of a ring, the polling thread runs its works with a lock that others take */
+	if (current->flags & PF_IO_WORKER)
+		return current->worker_private;
+	return !(current->flags & WEIR_PF_USER_WORKER);
+}
+
+/* The same, made if need be; NULL if its return is not seen, or memory is short. */
+struct weir_call *weir_call_get(void)
+{
+	struct weir_call *call = weir_call_current();
+
+	if (call || !weir_layout.has_task_work || !returns())
+		return call;
+	call = kzalloc(sizeof(*call), GFP_NOWAIT | __GFP_NOWARN);
+	if (!call)
+		return NULL;
+	atomic_long_inc(&works);
+	init_task_work(&call->work, work_runs);
+	if (static_call(weir_work_add)(current, &call->work, TWA_RESUME)) {
+		free_call(call);
+		return NULL;
 	}
-	at->wait = wait;
-	at->hold = *hold;
-	at->rounds = 0;
-	init_task_work(&at->work, work_runs);
-	if (static_call(weir_work_add)(current, &at->work, TWA_RESUME))
-		forget(at);
+	return call;
+}
+
+/* Is the current task about to be stopped, by a signal, a debugger or cgroup.freeze? */
+static bool is_to_stop(void)
+{
+	return READ_ONCE(current->jobctl) & (JOBCTL_PENDING_MASK | JOBCTL_TRAP_FREEZE) ||
+	       sigismember(&current->pending.signal, SIGSTOP) ||
+	       sigismember(&current->signal->shared_pending.signal, SIGSTOP);
+}
+
+static bool ends_wait(void)
+{
+	return READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
+	       fatal_signal_pending(current) || is_to_stop() ||
+	       /* its ring is closed, or it is to do something else */
+	       (current->flags & PF_IO_WORKER && test_thread_flag(TIF_NOTIFY_SIGNAL));
+}
+
+/* Which debt is to be waited for longest, and for how many ms?  Forgets those that are paid. */
+static const struct weir_debt *longest_debt(struct weir_call *call, u64 slept_ns, u64 *due_ms)
+{
+	const struct weir_debt *longest = NULL;
+	u64 due;
+	int i;
+
+	*due_ms = 0;
+	for (i = 0; i < WEIR_DEBTS; i++) {
+		if (!call->debts[i])
+			continue;
+		due = call->debts[i]->due_ms(call, slept_ns);
+		if (!due)
+			call->debts[i] = NULL;
+		if (due > *due_ms) {
+			*due_ms = due;
+			longest = call->debts[i];
+		}
+	}
+	return longest;
+}
+
+/* Wait for all that @call owes; true if other works have come, which are to run first. */
+static bool wait_for_debts(struct weir_call *call)
+{
+	const struct weir_debt *debt;
+	u64 due_ms, before_ns, slept_ns = 0;
+
+	for (;;) {
+		try_to_freeze();
+		debt = longest_debt(call, slept_ns, &due_ms);
+		if (!debt || ends_wait())
+			return false;
+		if (READ_ONCE(current->task_works))
+			return true;
+		before_ns = ktime_get_ns();
+		debt->sleep(msecs_to_jiffies(min(due_ms, WEIR_ROUND_MS)));
+		slept_ns = ktime_get_ns() - before_ns;
+	}
+}
+
+/* Let the works that are there run before @call's.  False: the task exits. */
+static bool go_behind(struct weir_call *call, unsigned int rounds)
+{
+	call->rounds = rounds;
+	/* from then on it may be taken back: not to be touched */
+	return !static_call(weir_work_add)(current, &call->work, TWA_NONE);
+}
+
+static void take_over(struct weir_call *call, const struct weir_call *later)
+{
+	int i;
+
+	for (i = 0; i < WEIR_DEBTS; i++) {
+		if (later->debts[i]) {
+			call->debts[i] = later->debts[i];
+			call->owed[i] = later->owed[i];
+		}
+	}
+}
+
+static void work_runs(struct callback_head *work)
+{
+	struct weir_call *call = call_of(work);
+	/* of a pass in a work that ran before this one */
+	struct weir_call *later = take_back(current);
+
+	if (later) {
+		take_over(call, later);
+		free_call(later);
+	}
+	if (!(current->flags & PF_EXITING)) {
+		if (call->rounds < ROUNDS_MOST && go_behind(call, call->rounds + 1))
+			return;
+		if (wait_for_debts(call)) {
+			/* what woke the task for them */
+			clear_notify_signal();
+			if (go_behind(call, ROUNDS_MOST - ROUNDS_AGAIN))
+				return;
+		}
+	}
+	free_call(call);
 }
 
 static void take_back_all(void)
 {
 	struct task_struct *process, *task;
-	struct at_return *at;
+	struct weir_call *call;
 
 	rcu_read_lock();
 	for_each_process(process) {
 		/* for_each_thread() names a lock that is not exported, for lockdep */
 		list_for_each_entry_rcu(task, &process->signal->thread_head, thread_node) {
-			at = take_back(task);
-			if (at)
-				forget(at);
+			call = take_back(task);
+			if (call)
+				free_call(call);
 		}
 	}
 	rcu_read_unlock();

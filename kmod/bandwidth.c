@@ -1,46 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The bandwidth, applied: writers wait in the throttle's entry.
+ * The bandwidth, applied: writers wait at their return to user mode.
  *
  * What is dirtied is counted by task, not by wb: a bound is about the tasks of a
  * cgroup, whatever they write to, and where a filesystem has no cgroup writeback (NFS,
  * FUSE, vfat) a wb is everybody's.  Each pass, and the exit of each task, charges
  * what the task itself dirtied since the last (device.c) to every bound from
- * its cgroup upwards.  policy/bandwidth.c says for how long the pass waits then.
+ * its cgroup upwards.  policy/bandwidth.c says for how long the task waits then, which it
+ * does when its call is over (at_return.c).  The call is not held, and what it dirties
+ * after that pass is charged when it returns.
  *
- * The wait comes first: before a floor may leave the pass out, as a bound holds for
- * what is below a floor, too; and before the weight's wait and the kernel's pass, which
- * takes it for time the task took to think.  weir adds a wait to the throttle, it lets
- * nobody past it.
+ * A bound holds for what is below a floor, too, so a pass that a floor leaves out is
+ * charged as any other.  weir adds a wait to the throttle, it lets nobody past it.
  *
  * A task that the kernel gives way to (weir_task_urgent(), PF_LOCAL_THROTTLE)
  * is charged and does not wait, nor does one that exits.  Kernel threads are in the root cgroup,
  * which has no bound, unless somebody moves them.
  *
- * The wait is killable, in steps of 200 ms at most.  After each step it is computed anew:
- * a bound that was changed holds from then on.  It ends early when the bound is gone,
- * when the task is in another cgroup, when the system is about to sleep, and when weir
- * stops acting, and after WEIR_WAIT_MOST_MS, as the weight's: a pass may be that of a fault in
- * the middle of getdents() or read(), with a lock that everybody takes.  The rest is
- * waited for at the return to user mode (at_return.c), where any signal ends it: a task
- * that is to be frozen, traced or told something is not kept from that.  What is not
- * waited for remains charged, and the next look comes after a page.
+ * After each step the wait is computed anew: a bound that was changed holds from then on.
+ * If the level whose line the task stands in has no bound any more, or is no longer on its
+ * path, the task goes to the end of the longest line that is left: a tenant that clears a
+ * bound of its own does not get past its parent's.
  *
- * Like the kernel's pause it is inside write(), with what the filesystem has locked there, the
- * inode mostly: who writes to the same file waits, too.  A small bound makes a large
- * write() long, as a small cpu.max does.
+ * A wait keeps numbers: its tickets, and the serial number of the level's css, by which
+ * the level is looked up on the task's path.
  *
- * A wait keeps the wb, which the caller holds, and numbers: its ticket, and the serial
- * number of the level's css, by which the level is looked up on the task's path.
+ * A line's parts (policy/bandwidth.c) are counted by a list in the level's group of the
+ * children that dirtied something lately: until what they owed then is paid, and a second.
  *
  * A cgroup that is held here holds nobody else: neither the device nor the wb are told,
  * unlike by the kernel's pause and the weight's wait, as others may share them.
  */
 #include "weir.h"
-#include <linux/freezer.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/writeback.h>
+
+/* Parts that a charge looks at, whether they still count. */
+#define PARTS_LOOKED_AT		4
 
 /* Cgroups with a bound.  Written under weir_lock. */
 unsigned int weir_bandwidth_count;
@@ -78,6 +75,62 @@ static bool is_bounded(const struct weir_group *group)
 	return group;
 }
 
+/* The part of @level's line for tasks of its child @below, or of its own if that is NULL. */
+static struct weir_part *part_of(struct weir_group *level, struct weir_group *below)
+{
+	return below ? &below->part : &level->own_part;
+}
+
+static void forget_part(struct weir_group *level, struct weir_part *part)
+{
+	list_del_init(&part->node);
+	level->parts--;
+}
+
+/*
+ * A task of @part dirties pages: that counts as one of the line's parts, and those that
+ * have not done so for long do not any more.  Some are looked at, in turns.  Under
+ * @level's lock.
+ */
+static void count_part(struct weir_group *level, struct weir_part *part)
+{
+	struct weir_part *oldest;
+	int looks = PARTS_LOOKED_AT;
+
+	while (looks-- && !list_empty(&level->part_list)) {
+		oldest = list_first_entry(&level->part_list, struct weir_part, node);
+		if (oldest->until_ms < weir_now_ms())
+			forget_part(level, oldest);
+		else
+			list_move_tail(&oldest->node, &level->part_list);
+	}
+	if (part->gone || !list_empty(&part->node))
+		return;
+	list_add_tail(&part->node, &level->part_list);
+	level->parts++;
+}
+
+/* A group goes, after all below it; a pass may still have found it. */
+void weir_bandwidth_drop(struct weir_group *group)
+{
+	struct weir_group *level = group->parent;
+
+	if (!level)
+		return;
+	raw_spin_lock(&level->lock);
+	group->part.gone = true;
+	if (!list_empty(&group->part.node))
+		forget_part(level, &group->part);
+	raw_spin_unlock(&level->lock);
+}
+
+void weir_bandwidth_made(struct weir_group *group)
+{
+	INIT_LIST_HEAD(&group->part.node);
+	INIT_LIST_HEAD(&group->own_part.node);
+	INIT_LIST_HEAD(&group->part_list);
+}
+
 /*
  * Charge @hold's pages to every bound from @group upwards; while weir observes, they
  * are forgiven at once.
@@ -85,18 +138,28 @@ static bool is_bounded(const struct weir_group *group)
 static void charge(struct weir_group *group, struct weir_bandwidth_hold *hold)
 {
 	bool observe = READ_ONCE(weir_observe);
+	struct weir_group *below = NULL;
+	struct weir_part *part;
 	u64 now_ns;
 
-	for (; group; group = group->parent) {
+	for (; group; below = group, group = group->parent) {
 		if (READ_ONCE(group->bandwidth_bytes) == WEIR_UNLIMITED)
 			continue;
 		raw_spin_lock(&group->lock);
 		now_ns = ktime_get_ns();
-		if (group->bandwidth_bytes != WEIR_UNLIMITED)
-			weir_bandwidth_charge(&group->bandwidth, group->bandwidth_bytes,
-					      now_ns, group->css->serial_nr, hold);
-		if (observe)
+		part = part_of(group, below);
+		if (group->bandwidth_bytes != WEIR_UNLIMITED) {
+			count_part(group, part);
+			weir_bandwidth_charge(&group->bandwidth, &part->line, group->parts,
+					      group->bandwidth_bytes, now_ns,
+					      group->css->serial_nr, hold);
+			part->until_ms = weir_now_ms() + hold->due_ms +
+					 WEIR_BANDWIDTH_PART_LINGERS_MS;
+		}
+		if (observe) {
 			weir_bandwidth_start(&group->bandwidth, now_ns);
+			weir_bandwidth_start(&part->line, now_ns);
+		}
 		raw_spin_unlock(&group->lock);
 	}
 }
@@ -112,80 +175,104 @@ static void report(struct weir_group *group, u64 reported,
 	charge(group, hold);
 }
 
-/* For how long is the ticket of @hold to be waited for still, in ms?  Under RCU. */
-static u64 still_due_ms(struct weir_group *group, const struct weir_bandwidth_hold *hold)
+/* For how long are the tickets of @hold to be waited for still, in ms?  Under RCU. */
+static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *hold)
 {
+	struct weir_group *level = group, *below = NULL;
+	bool is_bound = false;
 	u64 due_ms = 0;
 
-	while (group && group->css->serial_nr != hold->number)
-		group = group->parent;
-	if (!group)
-		return 0;
-	raw_spin_lock(&group->lock);
-	if (group->bandwidth_bytes != WEIR_UNLIMITED)
-		due_ms = weir_bandwidth_due_ms(&group->bandwidth, group->bandwidth_bytes,
-					       ktime_get_ns(), hold->ticket);
-	raw_spin_unlock(&group->lock);
-	return due_ms;
+	for (; level && level->css->serial_nr != hold->number; level = level->parent)
+		below = level;
+	if (level) {
+		raw_spin_lock(&level->lock);
+		is_bound = level->bandwidth_bytes != WEIR_UNLIMITED;
+		if (is_bound)
+			due_ms = weir_bandwidth_due_ms(&level->bandwidth,
+						       &part_of(level, below)->line,
+						       level->parts, level->bandwidth_bytes,
+						       ktime_get_ns(), hold);
+		raw_spin_unlock(&level->lock);
+	}
+	if (is_bound)
+		return due_ms;
+	/* the line is gone: to the end of what is left of the others */
+	*hold = (struct weir_bandwidth_hold) {};
+	charge(group, hold);
+	return hold->due_ms;
 }
 
-/* A step of a wait in @state has taken @slept_ns; for how long is the next to be, in ms? */
-static u64 bandwidth_goes_on(const struct weir_bandwidth_hold *hold, unsigned int state,
-			     u64 slept_ns)
+/* The current task's call is over: charge what it dirtied since its last pass. */
+static void charge_rest(struct weir_group *group, struct weir_bandwidth_hold *hold)
 {
+	struct weir_bandwidth_hold rest = {};
+
+	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) || current->nr_dirtied <= 0)
+		return;
+	report(group, current->nr_dirtied, &rest);
+	if (rest.number)
+		*hold = rest;
+}
+
+/* A step of a wait has taken @slept_ns, none if it begins; for how long is the next, in ms? */
+static u64 bandwidth_due_ms(struct weir_call *call, u64 slept_ns)
+{
+	struct weir_bandwidth_hold *hold = &call->owed[WEIR_DEBT_BANDWIDTH].hold;
 	struct weir_group *group;
 	u64 due_ms = 0;
 
 	rcu_read_lock();
 	group = weir_group_nearest(css_of_current());
 	if (group) {
+		if (!slept_ns)
+			charge_rest(group, hold);
 		this_cpu_add(group->stats->bandwidth_held_ns, slept_ns);
 		due_ms = still_due_ms(group, hold);
 	}
 	rcu_read_unlock();
-	if (READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
-	    signal_pending_state(state, current) || freezing(current))
-		return 0;
+	if (hold->least)
+		current->nr_dirtied_pause =
+			weir_bandwidth_poll(hold, current->nr_dirtied_pause);
 	return due_ms;
 }
 
-/*
- * Wait in @state for @due_ms, for @most_ms at most; what is left to be waited for then, in
- * ms.  Its name is what /proc/PID/wchan says of a task that waits: weir explain looks there.
- */
-static noinline u64 weir_bandwidth_sleep(const struct weir_bandwidth_hold *hold,
-					 unsigned int state, u64 due_ms, u64 most_ms)
+/* Its name is what /proc/PID/wchan says of a task that waits: weir explain looks there. */
+static noinline void weir_bandwidth_sleep(long timeout)
 {
-	u64 start_ns = ktime_get_ns(), now_ns = start_ns, before_ns;
-
-	while (due_ms && now_ns - start_ns < most_ms * NSEC_PER_MSEC) {
-		__set_current_state(state);
-		io_schedule_timeout(msecs_to_jiffies(min(due_ms, WEIR_ROUND_MS)));
-		before_ns = now_ns;
-		now_ns = ktime_get_ns();
-		due_ms = bandwidth_goes_on(hold, state, now_ns - before_ns);
-	}
-	return due_ms;
+	__set_current_state(TASK_KILLABLE);
+	io_schedule_timeout(timeout);
+	/* not a tail call */
+	barrier();
 }
 
-/* What a pass has left of @hold is waited for where its task holds nothing. */
-static void wait_at_return(const struct weir_bandwidth_hold *hold)
-{
-	u64 due_ms = bandwidth_goes_on(hold, TASK_INTERRUPTIBLE, 0);
+static const struct weir_debt bandwidth_debt = {
+	.due_ms = bandwidth_due_ms,
+	.sleep = weir_bandwidth_sleep,
+};
 
-	weir_bandwidth_sleep(hold, TASK_INTERRUPTIBLE, due_ms, WEIR_BANDWIDTH_RETURN_MOST_MS);
+/* Have the current task wait for @hold at its return; true if it will. */
+static bool owe(const struct weir_bandwidth_hold *hold)
+{
+	struct weir_call *call;
+
+	if (weir_task_urgent() || current->flags & PF_LOCAL_THROTTLE)
+		return false;
+	call = weir_call_get();
+	if (!call)
+		return false;
+	call->debts[WEIR_DEBT_BANDWIDTH] = &bandwidth_debt;
+	call->owed[WEIR_DEBT_BANDWIDTH].hold = *hold;
+	return true;
 }
 
 /*
- * Before a pass of the current task on @wb, in its context, with no lock held: charge
- * what it dirtied of @pages, and wait until that is paid.  False if @flags
- * forbid a wait that is due: the pass ends with -EAGAIN, and comes again.  @hold is 0
- * at first.
+ * Before a pass of the current task, in its context: charge what it dirtied of @pages.
+ * @hold, 0 at first, is for the time of its next look; of no use to one that waits, as that
+ * is looked at when it returns.
  */
-bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
-			 struct weir_bandwidth_hold *hold)
+void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold)
 {
-	bool waits = !weir_task_urgent() && !(current->flags & PF_LOCAL_THROTTLE);
+	bool observe = READ_ONCE(weir_observe);
 	struct cgroup_subsys_state *css;
 	struct weir_group *group;
 
@@ -197,26 +284,19 @@ bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags
 	group = weir_group_nearest(css);
 	if (group)
 		report(group, pages, hold);
-	waits &= weir_bandwidth_holds(hold);
 	if (hold->number && group->css != css)
 		weir_group_wanted(css);
-	if (waits && READ_ONCE(weir_observe)) {
-		weir_count(group, would_pace);
-		waits = false;
-	} else if (waits) {
-		weir_count(group, bandwidth_held);
+	if (weir_bandwidth_holds(hold)) {
+		if (observe) {
+			weir_count(group, would_pace);
+		} else if (owe(hold)) {
+			weir_count(group, bandwidth_held);
+			hold->least = 0;
+		}
 	}
-	if (READ_ONCE(weir_observe))
+	if (observe)
 		hold->least = 0;
 	rcu_read_unlock();
-	if (!waits)
-		return true;
-	weir_wake_flusher(wb);
-	if (flags & BDP_ASYNC)
-		return false;
-	if (weir_bandwidth_sleep(hold, TASK_KILLABLE, hold->due_ms, WEIR_WAIT_MOST_MS))
-		weir_at_return(wait_at_return, hold);
-	return true;
 }
 
 /* The current task exits: what it has not reported yet is charged all the same. */

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A full ceiling, where the kernel lets writers past it.
+ * A full ceiling, where a pass lets its writer past it.
  *
  * balance_dirty_pages() ends a pass after one tick, whatever the limits say, if the
  * writer's wb has next to nothing dirty.  With files that are on another wb than their
- * writer's that is no bound (policy/ceiling.c): so the pass waits on here, until the
- * ceiling has room or lets it past.
+ * writer's that is no bound (policy/ceiling.c).  And a ceiling that an unprivileged owner
+ * has set holds a call for WEIR_CALL_CAPPED_MOST_MS in all (limits.c): others may wait for
+ * what the call has locked.  So the task waits when its call is over (at_return.c), until
+ * the ceiling has room or lets it past.
  *
- * Who writes the pages meanwhile: flushers of wbs that the kernel sees no reason to wake.
- * One that +io has replaced, or a removed cgroup's, or one below its background level
+ * The flushers that write the pages meanwhile may be of wbs that the kernel sees no reason to
+ * wake.  One that +io has replaced, or a removed cgroup's, or one below its background level
  * would sleep until dirty_writeback_centisecs, so this wakes all that are below the
  * ceiling.  A wb of a cgroup elsewhere the kernel wakes (mem_cgroup_flush_foreign()).
  *
- * The wait is killable, in steps of 200 ms at most, and of WEIR_WAIT_MOST_MS at most, as that
- * for a bandwidth (bandwidth.c): a pass may be that of a fault, with a lock that others
- * take.  It keeps the wb and its css, which the caller holds; the group is looked up anew
- * after each step.
+ * The wait keeps the number of the device; the rest is looked up anew after each step.
  */
 #include "weir.h"
-#include <linux/freezer.h>
 #include <linux/rcupdate.h>
-#include <linux/sched/signal.h>
 #include <linux/writeback.h>
 
 /* Of a device's wbs, those looked at; who is further back waits for its own time. */
 #define WBS_LOOKED_AT	1024
 /* Who waits is many: each looks again after some ticks, and they not all at once. */
-#define STEP_LEAST_MS	8
+#define STEP_LEAST_MS	8ULL
 
 /*
  * Write back what is dirty on @bdi below @group, whose ceiling is full; once in a beat,
@@ -73,18 +70,18 @@ static struct weir_group *full_above(struct weir_group *group,
 	return full;
 }
 
-/* For how long is a pass of @pages to wait still, in ms? */
-static u64 still_full_ms(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen)
+/* For how long is the current task to wait still, whose call dirtied @pages, in ms? */
+static u64 still_full_ms(struct backing_dev_info *bdi, struct cgroup_subsys_state *css, u64 pages)
 {
 	struct weir_group *group;
 	u64 now_ns, wait_ms = 0;
 
 	rcu_read_lock();
-	group = weir_tree_nearest(seen->css);
+	group = weir_tree_nearest(css);
 	if (!group || !weir_tree_capped(group))
 		goto out;
-	weir_tree_fresh(group, seen);
-	group = full_above(group, seen->css);
+	weir_tree_update(group);
+	group = full_above(group, css);
 	if (!group)
 		goto out;
 	raw_spin_lock(&group->lock);
@@ -93,40 +90,71 @@ static u64 still_full_ms(struct bdi_writeback *wb, u64 pages, struct weir_seen *
 		wait_ms = div_u64(group->past_ns - now_ns, NSEC_PER_MSEC) + 1;
 	raw_spin_unlock(&group->lock);
 	if (wait_ms)
-		wake_below(group, wb->bdi);
+		wake_below(group, bdi);
 out:
 	rcu_read_unlock();
 	return wait_ms;
 }
 
-static bool may_wait(void)
+/* A step of a wait; for how long is the next to be, in ms? */
+static u64 ceiling_due_ms(struct weir_call *call, u64 slept_ns)
 {
-	return weir_acting() && !READ_ONCE(weir_leaving) && !READ_ONCE(weir_observe) &&
-	       !weir_task_urgent() && !(current->flags & PF_LOCAL_THROTTLE) &&
-	       !fatal_signal_pending(current) && !freezing(current);
+	struct cgroup_subsys_state *css;
+	struct bdi_writeback *wb;
+	u64 wait_ms = 0;
+
+	rcu_read_lock();
+	css = task_css(current, memory_cgrp_id);
+	if (!css_tryget(css))
+		css = NULL;
+	rcu_read_unlock();
+	if (!css)
+		return 0;
+	/* that of the device's own where a filesystem has no cgroup writeback */
+	wb = weir_wb_of(call->owed[WEIR_DEBT_CEILING].bdi_id, css);
+	if (wb) {
+		wait_ms = still_full_ms(wb->bdi, css, call->owed[WEIR_DEBT_CEILING].pages);
+		wb_put(wb);
+	}
+	css_put(css);
+	return wait_ms ? max(wait_ms, STEP_LEAST_MS + task_pid_nr(current) % STEP_LEAST_MS) : 0;
 }
 
-/*
- * After the kernel's pass of a writer on @wb, for @pages, in its context, with no lock
- * held.  Where the domain was at its limit when the kernel last looked, it lets go for
- * no other reason than that.
- */
-void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen)
+/* Its name is what /proc/PID/wchan says of a task that waits: weir explain looks there. */
+static noinline void weir_ceiling_sleep(long timeout)
 {
-	u64 start_ns, wait_ms;
+	__set_current_state(TASK_KILLABLE);
+	io_schedule_timeout(timeout);
+	/* not a tail call */
+	barrier();
+}
 
-	if (!seen->cgroup_limits || seen->dirty < seen->thresh || seen->released || seen->async)
+static const struct weir_debt ceiling_debt = {
+	.due_ms = ceiling_due_ms,
+	.sleep = weir_ceiling_sleep,
+};
+
+/*
+ * After the kernel's pass of a writer on @wb, for @pages, in its context.  Where the
+ * domain was at its limit when the kernel last looked, it lets go for no other reason than
+ * that its wb has next to nothing; and where ceilings were left out, for that.
+ */
+void weir_ceiling_pass(struct bdi_writeback *wb, u64 pages, const struct weir_seen *seen)
+{
+	struct weir_call *call;
+
+	if (!seen->uncapped && (!seen->cgroup_limits || seen->dirty < seen->thresh ||
+				seen->released))
 		return;
-	start_ns = ktime_get_ns();
-	while (may_wait() && seen->past_ns < WEIR_WAIT_MOST_MS * NSEC_PER_MSEC) {
-		wait_ms = still_full_ms(wb, pages, seen);
-		if (!wait_ms)
-			return;
-		wait_ms = clamp_t(u64, wait_ms,
-				  STEP_LEAST_MS + task_pid_nr(current) % STEP_LEAST_MS,
-				  WEIR_ROUND_MS);
-		__set_current_state(TASK_KILLABLE);
-		io_schedule_timeout(msecs_to_jiffies(wait_ms));
-		seen->past_ns = ktime_get_ns() - start_ns;
-	}
+	if (weir_task_urgent() || current->flags & PF_LOCAL_THROTTLE || READ_ONCE(weir_observe))
+		return;
+	call = weir_call_get();
+	if (!call)
+		return;
+	/* of one call, all that went past */
+	if (!call->debts[WEIR_DEBT_CEILING])
+		call->owed[WEIR_DEBT_CEILING].pages = 0;
+	call->debts[WEIR_DEBT_CEILING] = &ceiling_debt;
+	call->owed[WEIR_DEBT_CEILING].bdi_id = wb->bdi->id;
+	call->owed[WEIR_DEBT_CEILING].pages += pages;
 }

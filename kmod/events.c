@@ -68,18 +68,21 @@ void weir_events_enter(struct weir_seen *seen)
 static void settle(struct weir_seen *seen)
 {
 	struct weir_group *group;
+	u64 slept_ns;
 
 	if (!seen->paused)
 		return;
 	seen->paused = false;
 	seen->pauses++;
+	slept_ns = ktime_get_ns() - seen->since_ns;
+	if (seen->owners_decide)
+		seen->capped_ns += slept_ns;
 	/* again: the group may have gone while the task slept */
 	group = weir_tree_nearest(seen->css);
 	if (!group)
 		return;
 	this_cpu_inc(group->stats->by[seen->by].pauses);
-	this_cpu_add(group->stats->by[seen->by].ns,
-		     ktime_get_ns() - seen->since_ns);
+	this_cpu_add(group->stats->by[seen->by].ns, slept_ns);
 }
 
 /* The pass returns.  Under RCU. */
@@ -135,6 +138,8 @@ static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 		.judged_by = seen->judged_by,
 	};
 	seen->by = weir_pause_by(&facts);
+	seen->owners_decide = seen->owners_limits &&
+			      (seen->by == WEIR_BY_CEILING || seen->by == WEIR_BY_ANCESTOR);
 	seen->since_ns = ktime_get_ns();
 	if (!seen->slept_from_ns)
 		seen->slept_from_ns = seen->since_ns;

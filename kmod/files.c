@@ -21,7 +21,8 @@
  *   EAGAIN      hooks could not be placed at the moment; write again
  *   EPROTO      hooks see other limits than the kernel reports
  *   EOPNOTSUPP  the limits of writers' passes do not come by the hook, as passes
- *               that had begun showed
+ *               that had begun showed; or a bandwidth or weight, on a kernel without
+ *               what at_return.c calls
  *   EINTR       the writer was killed
  *
  * A write evaluates its own cgroup; what follows for others comes with the next
@@ -57,8 +58,9 @@ static u64 get(const struct weir_group *group, enum weir_knob knob)
 	}
 }
 
+/* @privileged: set by root of the host, not by the owner of a delegated cgroup. */
 static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
-		     u64 avail)
+		     u64 avail, bool privileged)
 {
 	bool had = weir_group_has_any(group);
 
@@ -67,6 +69,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		WRITE_ONCE(group->dirty_min_bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_BYTES:
+		WRITE_ONCE(group->owners_ceiling, !privileged);
 		WRITE_ONCE(group->ceiling.bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_WEIGHT:
@@ -77,6 +80,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		weir_bandwidth_change(group, value);
 		break;
 	default:
+		WRITE_ONCE(group->owners_ceiling, !privileged);
 		/* what the ratio is of, before a pass can ask: weir_group_ceiling() */
 		WRITE_ONCE(group->avail, avail);
 		smp_store_release(&group->ceiling.ratio_percent, value);
@@ -84,11 +88,15 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 	weir_group_knobs_changed(group, had);
 }
 
+static bool is_privileged(struct kernfs_open_file *of)
+{
+	return file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE);
+}
+
 static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 		    u64 value)
 {
-	return knob != WEIR_KNOB_DIRTY_MIN || value <= old ||
-	       file_ns_capable(of->file, &init_user_ns, CAP_SYS_RESOURCE);
+	return knob != WEIR_KNOB_DIRTY_MIN || value <= old || is_privileged(of);
 }
 
 /*
@@ -105,7 +113,7 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
 		return value == weir_knob_unset(knob) ? 0 : -ENODEV;
 	if (!may_set(of, knob, old, value))
 		return -EPERM;
-	knob_put(group, knob, value, avail);
+	knob_put(group, knob, value, avail, is_privileged(of));
 	if (knob == WEIR_KNOB_DIRTY_MIN && value > old)
 		weir_floors_evaluate();
 	else
@@ -144,6 +152,9 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 
 	if (value == old)
 		return 0;
+	if (!weir_layout.has_task_work &&
+	    (knob == WEIR_KNOB_DIRTY_BANDWIDTH || knob == WEIR_KNOB_DIRTY_WEIGHT))
+		return -EOPNOTSUPP;
 	/* who may not set it, makes nothing; knob_set() has the last word */
 	if (!may_set(of, knob, old, value)) {
 		rcu_read_lock();

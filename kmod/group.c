@@ -77,6 +77,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&group->lock);
 	INIT_LIST_HEAD(&group->floors);
+	weir_bandwidth_made(group);
 	return group;
 }
 
@@ -244,6 +245,7 @@ static void drop(struct weir_group *group)
 	weir_tree_leave(group);
 	hash_del_rcu(&group->node);
 	weir_weight_drop(group);
+	weir_bandwidth_drop(group);
 	list_del(&group->all);
 	WRITE_ONCE(weir_group_count, weir_group_count - 1);
 	if (group->parent)

@@ -121,11 +121,28 @@ static u64 unrecorded_but(struct weir_group *group, const struct weir_counts *ow
 	return unrecorded - min(unrecorded, own->dirty + own->writeback);
 }
 
+/*
+ * Has the writer's call slept for as long as ceilings that unprivileged owners set may hold it?
+ * They are left out for the rest of it then, and the task waits at its return (ceiling.c).  A
+ * tenant's ceiling of two pages would hold a call of 2 GiB for days, and with it
+ * whoever waits for what the call has locked.  What root sets holds throughout.
+ */
+static bool is_held_enough(struct weir_seen *seen)
+{
+	u64 slept_ns = seen->capped_before_ns + seen->capped_ns;
+
+	if (seen->paused && seen->owners_decide)
+		slept_ns += ktime_get_ns() - seen->since_ns;
+	if (slept_ns >= WEIR_CALL_CAPPED_MOST_MS * NSEC_PER_MSEC)
+		seen->uncapped = true;
+	return seen->uncapped;
+}
+
 /* Hold @limits to every ceiling on the path; returns what its position is judged by. */
 static enum weir_judged_by hold(struct weir_limits *limits,
 				struct weir_group *group,
 				struct cgroup_subsys_state *css,
-				enum weir_pass kind)
+				enum weir_pass kind, struct weir_seen *seen)
 {
 	struct weir_counts own = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
@@ -138,6 +155,8 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 
 		if (!weir_group_has_ceiling(group))
 			continue;
+		if (READ_ONCE(group->owners_ceiling) && seen && is_held_enough(seen))
+			continue;
 		/* a report does not tell what is in writeback, which a flusher does not write */
 		counts = weir_tree_held(group, young && kind == WEIR_PASS_WRITER, &own);
 		/*
@@ -147,9 +166,12 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 		if (young && kind == WEIR_PASS_FLUSHER)
 			counts.writeback += unrecorded_but(group, &own);
 		ceiling = weir_group_ceiling(group);
-		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
+		if (weir_ceiling_amend(limits, ceiling, &counts, kind)) {
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
+			if (seen)
+				seen->owners_limits = READ_ONCE(group->owners_ceiling);
+		}
 		WRITE_ONCE(group->last_freerun,
 			   weir_ceiling_freerun(ceiling, &stock));
 	}
@@ -178,7 +200,7 @@ static void cap(struct weir_limits *limits, struct weir_group *group,
 
 	if (weir_tree_capped(group)) {
 		weir_tree_fresh(group, seen);
-		by = hold(limits, group, css, kind);
+		by = hold(limits, group, css, kind, seen);
 	}
 	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 	       weir_limits_brake(limits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A writer's pass: delayed for a bandwidth, left out for a floor, delayed for a
+ * A writer's pass: charged to a bandwidth, left out for a floor, charged to a
  * weight, timed for all.
  *
  * weir_pass() runs in the place of balance_dirty_pages(), in the writer's own
@@ -12,6 +12,9 @@
  *
  * A task that is asleep in the throttle when a floor gets room for it is
  * let go after the step it is in, at most 200 ms: limits.c.
+ *
+ * Nothing here sleeps but the kernel's function: what a task is to wait for is noted,
+ * and waited for when its call is over (at_return.c).
  *
  * Across a sleep only the writer's css is kept: the caller holds the wb, the wb
  * its css.  Groups are looked up again, under RCU, after each sleep.
@@ -124,7 +127,7 @@ static void leave(struct weir_seen *seen, struct weir_group *group,
 	u64 taken = pages_dirtied - min_t(u64, pages_dirtied, left);
 
 	/* another device's pages may have filled the ceiling */
-	weir_weight_leave(wb, taken, slept_ns - min(slept_ns, seen->past_ns), refused);
+	weir_weight_leave(wb, taken, slept_ns, refused);
 	if (!group)
 		return;
 	if (group->css != seen->css)
@@ -157,6 +160,15 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 	shorten_poll(group, css);
 }
 
+/* What ceilings that owners have set have held the current task's call for, by now. */
+static void note_capped(struct weir_seen *seen)
+{
+	struct weir_call *call = seen->capped_ns ? weir_call_get() : NULL;
+
+	if (call)
+		call->capped_ns += seen->capped_ns;
+}
+
 /* The kernel's function; its task is listed, so that it can be let go. */
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
@@ -165,10 +177,11 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 
 	weir_events_enter(seen);
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
-	if (!ret)
-		weir_ceiling_wait(wb, pages_dirtied, seen);
 	rcu_read_lock();
 	weir_events_leave(seen);
+	if (!ret)
+		weir_ceiling_pass(wb, pages_dirtied, seen);
+	note_capped(seen);
 	if (!seen->unwatched) {
 		struct weir_group *group = weir_tree_nearest(seen->css);
 
@@ -186,13 +199,15 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return ret;
 }
 
-/* A pass that no bandwidth holds, or not any more. */
-static int unheld_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
-		       unsigned int flags)
+/* A pass, which is charged to what bandwidths there are. */
+static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
+			unsigned int flags)
 {
+	struct weir_call *call = weir_call_current();
 	struct weir_seen seen = {
 		.css = wb->memcg_css,
 		.async = flags & BDP_ASYNC,
+		.capped_before_ns = call ? call->capped_ns : 0,
 	};
 
 	if (!weir_acting()) {
@@ -203,21 +218,19 @@ static int unheld_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		weir_wake_flusher(wb);
 		return 0;
 	}
-	if (!weir_weight_wait(wb, flags))
-		return -EAGAIN;
+	weir_weight_pass(wb);
 	return listed_pass(wb, pages_dirtied, flags, &seen);
 }
 
-/* A pass that a bandwidth may hold. */
+/* A pass where a bandwidth is set. */
 static noinline int bounded_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 				 unsigned int flags)
 {
 	struct weir_bandwidth_hold hold = {};
 	int ret;
 
-	if (!weir_bandwidth_wait(wb, pages_dirtied, flags, &hold))
-		return -EAGAIN;
-	ret = unheld_pass(wb, pages_dirtied, flags);
+	weir_bandwidth_pass(pages_dirtied, flags, &hold);
+	ret = charged_pass(wb, pages_dirtied, flags);
 	if (hold.least)
 		current->nr_dirtied_pause =
 			weir_bandwidth_poll(&hold, current->nr_dirtied_pause);
@@ -230,5 +243,5 @@ int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 {
 	if (weir_bandwidth_any() && weir_acting())
 		return bounded_pass(wb, pages_dirtied, flags);
-	return unheld_pass(wb, pages_dirtied, flags);
+	return charged_pass(wb, pages_dirtied, flags);
 }

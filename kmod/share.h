@@ -114,8 +114,8 @@ void weir_weight_drop(struct weir_group *group);
 void weir_weights_round(void);
 u32 weir_hweight_now(const struct weir_group *group);
 
-/* weight.c: writers wait for the time their pages cost */
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags);
+/* weight.c: writers pay for their pages in time */
+void weir_weight_pass(struct bdi_writeback *wb);
 void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused);
 
 #else
@@ -131,7 +131,7 @@ static inline void weir_weight_free(struct weir_group *group) { }
 static inline void weir_weight_drop(struct weir_group *group) { }
 static inline void weir_weights_round(void) { }
 static inline u32 weir_hweight_now(const struct weir_group *group) { return 0; }
-static inline bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags) { return true; }
+static inline void weir_weight_pass(struct bdi_writeback *wb) { }
 static inline void weir_weight_leave(struct bdi_writeback *wb, u64 pages, u64 slept_ns, bool refused) { }
 
 static inline void weir_weight_look_later(struct bdi_writeback *wb) { }

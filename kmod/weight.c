@@ -4,8 +4,8 @@
  *
  * A pass of a writer whose cgroup is in a division (share.c) first pays for what
  * its cgroup's wb recorded as dirtied since the last pass, at the price of the
- * moment.  If that is paid until later than now, it waits, and then makes the
- * kernel's own pass.
+ * moment.  If that is paid until later than now, it waits when its call is over
+ * (at_return.c).
  *
  * Whoever owns a subtree can have its tasks write to files of another cgroup in
  * it, or replace cgroups or tasks before they have paid.  So each ancestor that
@@ -21,25 +21,26 @@
  * host, of the cgroup and of the device hold as before.  The kernel counts the
  * wait as time the task took to think and sleeps that much shorter.
  *
- * The wait is bounded.  It is fixed when it begins: what others dirty on the same
- * wb meanwhile, real-time tasks or other cgroups' writers of its files, makes
- * the next pass wait, not this one.  It is at most WEIR_WAIT_MOST_MS, in steps
- * of 200 ms at most, killable.  After each step it ends early if the host has
- * come down to its background level, if a floor has room by now, if the cgroup
- * does not compete any more, or if weir stops acting.  A task that the kernel
- * gives way to does not wait: a real-time or deadline task, one that is boosted
- * to that, one that cleans pages by dirtying some.
+ * The wait is fixed by the pass: what others dirty on the same wb meanwhile, real-time
+ * tasks or other cgroups' writers of its files, makes the next pass wait, not this
+ * one.  It is at most WEIR_WAIT_MOST_MS.  After each step it ends early if the host has
+ * come down to its background level, if a floor has room by now, or if the cgroup does not
+ * compete any more.  A task that the kernel gives way to does not wait: a real-time or
+ * deadline task, one that is boosted to that, one that cleans pages by dirtying some.
+ *
+ * A call is not held, however much it dirties.  A writer of calls that cost more than
+ * WEIR_WAIT_MOST_MS gets more than its share: its neighbours wait for no lock that it has.
  *
  * A task's count of dirtied pages is not of one device.  One that ends each pass on
  * an idle device would pay nowhere else, so while a sixteenth of what passes on a
  * device report is not recorded there, they pay for the cgroup's other contested
  * devices, too.
  *
- * A wait keeps nothing but the wb: the group is looked up anew after each step.
+ * A wait keeps numbers: of the device, by which the wb of the task's cgroup is looked up at
+ * each step, and until when.
  */
 #include "weir.h"
 #include <linux/rcupdate.h>
-#include <linux/sched/signal.h>
 #include <linux/writeback.h>
 
 /* A pause in writing after which what was dirtied before is not charged. */
@@ -230,19 +231,15 @@ static u64 this_tick(void)
 }
 
 /*
- * Has a pass in this very tick looked at the cgroup's other devices?  Each look takes
- * a lock of the whole host's.  A task that owes and may sleep looks again, to know where;
- * one that may not is refused, which @wait_ms tells.  All cgroups that one account
+ * Has a pass in this very tick looked at the cgroup's other devices, and found nothing
+ * owed?  Each look takes a lock of the whole host's.  All cgroups that one account
  * pays for share the look, or two of them would take turns looking.
  */
-static bool just_looked(struct cgroup_subsys_state *css, bool async, u64 *wait_ms)
+static bool just_looked(struct cgroup_subsys_state *css)
 {
 	struct weir_group *group = payer(css);
-	u64 found = group ? READ_ONCE(group->share.looked) ^ this_tick() : 0;
 
-	if (found == OWES && async && !READ_ONCE(weir_observe))
-		*wait_ms = 1;
-	return !found || (found == OWES && async);
+	return group && READ_ONCE(group->share.looked) == this_tick();
 }
 
 static void note_looked(struct cgroup_subsys_state *css, bool owes)
@@ -263,15 +260,14 @@ static void note_looked(struct cgroup_subsys_state *css, bool owes)
  * whose wbs nothing counts.  A filesystem without cgroup writeback has the root's wb
  * alone.
  */
-static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb, bool async,
-					       u64 *wait_ms)
+static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb)
 {
 	struct cgroup_subsys_state *css = wb->memcg_css;
 
 	rcu_read_lock();
 	if (!css->parent)
 		css = task_css(current, memory_cgrp_id);
-	if (!css->parent || just_looked(css, async, wait_ms) || !css_tryget(css))
+	if (!css->parent || just_looked(css) || !css_tryget(css))
 		css = NULL;
 	rcu_read_unlock();
 	return css;
@@ -282,10 +278,9 @@ static struct cgroup_subsys_state *css_of_pass(struct bdi_writeback *wb, bool as
  * Returns the wb to wait on, referenced, if that is for longer than @wait_ms, which
  * is set to it, or NULL.
  */
-static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, bool async,
-					   u64 *wait_ms)
+static struct bdi_writeback *pay_elsewhere(struct bdi_writeback *wb, u64 *wait_ms)
 {
-	struct cgroup_subsys_state *css = css_of_pass(wb, async, wait_ms);
+	struct cgroup_subsys_state *css = css_of_pass(wb);
 	struct bdi_writeback *longest = NULL, *other;
 	bool strays, owes = false;
 	u64 id, ms;
@@ -381,24 +376,6 @@ static bool is_held(struct weir_group *group, struct bdi_writeback *wb,
 	       !admitted(wb);
 }
 
-/* A step of a wait has taken @slept_ns; true if there is to be another. */
-static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
-{
-	struct weir_account account = {};
-	struct weir_group *group;
-	bool held = false;
-
-	rcu_read_lock();
-	group = payer(wb->memcg_css);
-	if (group) {
-		this_cpu_add(group->stats->weight_held_ns, slept_ns);
-		note_sleep(group, wb->bdi->id, slept_ns, false, &account);
-		held = is_held(group, wb, &account);
-	}
-	rcu_read_unlock();
-	return held && !weir_task_urgent() && !fatal_signal_pending(current);
-}
-
 static void count_wait(struct bdi_writeback *wb)
 {
 	struct weir_group *group;
@@ -434,60 +411,112 @@ static void look_sooner(struct bdi_writeback *wb)
 		WRITE_ONCE(wb->dirty_exceeded, WEIR_OWING);
 }
 
-static void sleep_for(struct bdi_writeback *wb, u64 wait_ms)
+/* A step has taken @slept_ns; is the wait on @wb to go on?  Notes it, where somebody looks. */
+static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 {
-	u64 start_ns = ktime_get_ns();
-	u64 until_ns = start_ns + wait_ms * NSEC_PER_MSEC;
-	u64 now_ns = start_ns;
-	u64 before_ns;
+	struct weir_account account = {};
+	struct weir_group *group;
+	bool held = false;
 
-	count_wait(wb);
-	do {
-		wait_ms = min(div_u64(until_ns - now_ns, NSEC_PER_MSEC) + 1,
-			      WEIR_ROUND_MS);
-		__set_current_state(TASK_KILLABLE);
+	rcu_read_lock();
+	group = payer(wb->memcg_css);
+	if (group) {
+		this_cpu_add(group->stats->weight_held_ns, slept_ns);
+		note_sleep(group, wb->bdi->id, slept_ns, false, &account);
+		held = is_held(group, wb, &account);
+	}
+	rcu_read_unlock();
+	if (held) {
 		tell_device(wb);
 		look_sooner(wb);
-		io_schedule_timeout(msecs_to_jiffies(wait_ms));
-		before_ns = now_ns;
-		now_ns = ktime_get_ns();
-	} while (goes_on(wb, now_ns - before_ns) && now_ns < until_ns);
-	/* no pass of weir's takes the mark back; else the kernel's next pause does */
-	if (!weir_acting())
-		weir_weight_look_later(wb);
+	}
+	return held;
+}
+
+/* The wb of the current task's cgroup on a device, referenced, or NULL. */
+static struct bdi_writeback *wb_of_current(u64 bdi_id)
+{
+	struct cgroup_subsys_state *css;
+	struct bdi_writeback *wb;
+
+	rcu_read_lock();
+	css = task_css(current, memory_cgrp_id);
+	if (!css_tryget(css))
+		css = NULL;
+	rcu_read_unlock();
+	if (!css)
+		return NULL;
+	wb = weir_wb_of(bdi_id, css);
+	css_put(css);
+	return wb;
+}
+
+/* For how long is the current task still to wait for its weight, in ms? */
+static u64 weight_due_ms(struct weir_call *call, u64 slept_ns)
+{
+	struct bdi_writeback *wb = wb_of_current(call->owed[WEIR_DEBT_WEIGHT].bdi_id);
+	u64 until_ns = call->owed[WEIR_DEBT_WEIGHT].until_ns, now_ns = ktime_get_ns();
+	bool held;
+
+	if (!wb)
+		return 0;
+	held = goes_on(wb, slept_ns);
+	wb_put(wb);
+	return held && now_ns < until_ns ? div_u64(until_ns - now_ns, NSEC_PER_MSEC) + 1 : 0;
+}
+
+/* Its name is what /proc/PID/wchan says of a task that waits: weir explain looks there. */
+static noinline void weir_weight_sleep(long timeout)
+{
+	__set_current_state(TASK_KILLABLE);
+	io_schedule_timeout(timeout);
+	/* not a tail call */
+	barrier();
+}
+
+static const struct weir_debt weight_debt = {
+	.due_ms = weight_due_ms,
+	.sleep = weir_weight_sleep,
+};
+
+static void owe(struct weir_call *call, struct bdi_writeback *wb, u64 wait_ms)
+{
+	u64 until_ns = ktime_get_ns() + wait_ms * NSEC_PER_MSEC;
+
+	if (!call->debts[WEIR_DEBT_WEIGHT])
+		count_wait(wb);
+	call->debts[WEIR_DEBT_WEIGHT] = &weight_debt;
+	call->owed[WEIR_DEBT_WEIGHT].bdi_id = wb->bdi->id;
+	call->owed[WEIR_DEBT_WEIGHT].until_ns = until_ns;
+	look_sooner(wb);
 }
 
 /*
- * Before the kernel's pass of a writer on @wb, in its context, with no lock held:
- * wait for what the cgroup's pages cost.  False if @flags forbid a wait that is
- * due: the pass ends with -EAGAIN.
+ * Before the kernel's pass of a writer on @wb, in its context: pay for the cgroup's pages.
+ * What they cost the task waits for when its call is over.
  */
-bool weir_weight_wait(struct bdi_writeback *wb, unsigned int flags)
+void weir_weight_pass(struct bdi_writeback *wb)
 {
 	struct bdi_writeback *other = NULL;
 	/* whom no cgroup writeback tells apart dirty nothing that is theirs here */
 	bool strays = !wb->memcg_css->parent && current->nr_dirtied;
-	bool async = flags & BDP_ASYNC;
+	struct weir_call *call;
 	u64 wait_ms;
 
 	if (!weir_share_any() || weir_task_urgent() ||
 	    current->flags & PF_LOCAL_THROTTLE)
-		return true;
+		return;
 	wait_ms = pay_pass(wb, wb->memcg_css, false, &strays);
-	/* a refused pass looks no further, as it may come again at once */
-	if (strays && !(wait_ms && async))
-		other = pay_elsewhere(wb, async, &wait_ms);
-	if (wait_ms) {
-		weir_wake_flusher(other ?: wb);
-		if (!async)
-			sleep_for(other ?: wb, wait_ms);
-	}
+	if (strays)
+		other = pay_elsewhere(wb, &wait_ms);
+	call = wait_ms ? weir_call_get() : NULL;
+	if (call)
+		owe(call, other ?: wb, wait_ms);
 	/* no pass there may come to take the mark back */
 	if (other) {
 		weir_weight_look_later(other);
 		wb_put(other);
 	}
-	return !wait_ms || !async;
 }
 
 /* Of @pages that a task reports, those that none of its cgroup's wbs recorded. */

@@ -182,6 +182,14 @@ enum weir_pages_are {
 	WEIR_INHERITED,		/* counted by the parent, but for what is not folded */
 };
 
+/* A child's part of a line that a bandwidth makes (bandwidth.c). */
+struct weir_part {
+	struct weir_bandwidth line;
+	struct list_head node;	/* among the line's parts that count */
+	u64 until_ms;		/* it counts */
+	bool gone;		/* with its cgroup: not to be listed any more */
+};
+
 struct weir_group {
 	struct hlist_node node;
 	struct list_head all;			/* weir_lock */
@@ -205,10 +213,15 @@ struct weir_group {
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
+	bool owners_ceiling;		/* set without CAP_SYS_RESOURCE */
 	u32 weight;
 	u32 tier_ratio;
 	u64 bandwidth_bytes;		/* per second; changed under lock, too */
 	struct weir_bandwidth bandwidth;	/* of the subtree; under lock */
+	struct weir_part part;		/* of the parent's line; under the parent's lock */
+	struct weir_part own_part;	/* of its own line, for its own tasks; under lock */
+	struct list_head part_list;	/* parts that count, of the line; under lock */
+	u32 parts;			/* in the list */
 	/* evaluated by the beat and when written */
 	u64 floor_wanted;		/* after caps, before the pool's scale */
 	u64 floor;
@@ -355,14 +368,19 @@ struct weir_seen {
 	bool memcg_limits;		/* the cgroup's */
 	bool released;			/* by a floor, in this look of the kernel */
 	u64 released_poll;
-	u64 past_ns;			/* waited past the kernel's pass, for a ceiling */
+	/* of its call: slept for ceilings that owners set, before and in this pass */
+	u64 capped_before_ns;
+	u64 capped_ns;
+	bool uncapped;			/* so such ceilings are left out */
 	/* the cgroup's domain as last amended */
 	bool cgroup_limits;
 	u64 thresh;
 	u64 dirty;
 	enum weir_judged_by judged_by;
+	bool owners_limits;		/* by a ceiling that an owner set */
 	/* the pause the task is in */
 	bool paused;
+	bool owners_decide;		/* it is one of such a ceiling */
 	enum weir_pause_by by;
 	u32 pauses;			/* so far */
 	u64 since_ns;
@@ -526,16 +544,37 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct weir_seen *seen);
 
 /* at_return.c: waits of tasks that hold nothing, at their return to user mode */
-#ifdef WEIR_BANDWIDTH
-typedef void (*weir_wait_fn)(const struct weir_bandwidth_hold *hold);
+enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_WEIGHT, WEIR_DEBT_CEILING, WEIR_DEBTS };
+
+struct weir_call;
+
+/* How a debt is waited for. */
+struct weir_debt {
+	/* For how long still, in ms?  A step has taken @slept_ns; 0 when the wait begins. */
+	u64 (*due_ms)(struct weir_call *call, u64 slept_ns);
+	void (*sleep)(long timeout);
+};
+
+/* What a system call, or a fault, of a task owes by now.  The task's own. */
+struct weir_call {
+	struct callback_head work;
+	unsigned int rounds;		/* that the work has gone behind others */
+	u64 capped_ns;			/* slept in passes for ceilings that owners set */
+	const struct weir_debt *debts[WEIR_DEBTS];	/* NULL: none */
+	union {
+		struct weir_bandwidth_hold hold;
+		struct {
+			u64 bdi_id;
+			u64 until_ns;	/* of a weight */
+			u64 pages;	/* past a ceiling */
+		};
+	} owed[WEIR_DEBTS];
+};
 
 void weir_at_return_find(void);
-void weir_at_return(weir_wait_fn wait, const struct weir_bandwidth_hold *hold);
+struct weir_call *weir_call_current(void);
+struct weir_call *weir_call_get(void);
 void weir_at_return_end(void);
-#else
-static inline void weir_at_return_find(void) { }
-static inline void weir_at_return_end(void) { }
-#endif
 
 /* bandwidth.c: writers wait for what their cgroups may dirty in a second */
 #ifdef WEIR_BANDWIDTH
@@ -547,21 +586,29 @@ static inline bool weir_bandwidth_any(void)
 }
 
 void weir_bandwidth_change(struct weir_group *group, u64 bytes);
-bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
-			 struct weir_bandwidth_hold *hold);
+void weir_bandwidth_made(struct weir_group *group);
+void weir_bandwidth_drop(struct weir_group *group);
+void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold);
 void weir_bandwidth_exit(void);
 #else
 static inline bool weir_bandwidth_any(void) { return false; }
 static inline void weir_bandwidth_change(struct weir_group *group, u64 bytes) { }
-static inline bool weir_bandwidth_wait(struct bdi_writeback *wb, u64 pages, unsigned int flags,
-				       struct weir_bandwidth_hold *hold) { return true; }
+static inline void weir_bandwidth_made(struct weir_group *group) { }
+static inline void weir_bandwidth_drop(struct weir_group *group) { }
+static inline void weir_bandwidth_pass(u64 pages, unsigned int flags,
+				       struct weir_bandwidth_hold *hold) { }
 static inline void weir_bandwidth_exit(void) { }
 #endif
 
-/* ceiling.c: writers whom the kernel lets past a full ceiling */
-void weir_ceiling_wait(struct bdi_writeback *wb, u64 pages, struct weir_seen *seen);
+/* ceiling.c: writers that are let past a full ceiling */
+/*
+ * What ceilings that unprivileged owners have set hold a call for, in ms: what it has locked
+ * others may wait for.  One pause of the kernel's, 200 ms, may be added.
+ */
+#define WEIR_CALL_CAPPED_MOST_MS	300ULL
+void weir_ceiling_pass(struct bdi_writeback *wb, u64 pages, const struct weir_seen *seen);
 
-/* pass.c: the writer's pass, left out for a floor and timed for everybody */
+/* pass.c: the writer's pass, left out for a floor and timed for all others */
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	      unsigned int flags);
 

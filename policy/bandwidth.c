@@ -30,21 +30,25 @@
  * going by its own pages, a task that began with more would have more for
  * good.
  *
- * Nobody saves up: what was not used for longer than BURST_MS is lost.
- * Nobody owes more than 32 seconds take either, what 2 MiB take at the least
- * bound: xfs dirties as much before it lets the throttle look (a large folio).
- * One pass waits for a second of it at most, its task for 16 s more where it
- * holds no lock (kmod/bandwidth.c).  What brings a level there is a task that
- * may not sleep, with real-time priority for example, tasks that end before
- * they have paid, or more tasks than the bound lets dirty a page each in that
- * time, or in a second if signals end their waits or they do not return to
- * user mode; their neighbours in the line must not pay for it for hours.  Of a
+ * Siblings do not wait for each other's debts.  A line is divided into parts, one
+ * for each child of the level that dirties something and one for its own tasks, and
+ * a ticket is paid, too, once its own part is at the part's rate, the bound divided by
+ * their number.  Tasks that are killed before they have paid, or that dirty 1 GiB in
+ * one call, leave the line as long as can be; a sibling that dirties less than its
+ * part does not notice.
+ *
+ * What was not used for longer than BURST_MS is lost.  A level owes no more than
+ * WEIR_BANDWIDTH_OWED_MOST_MS take, two minutes: what 300 tasks owe that write 2 MiB in each
+ * call, below a bound of 8 MiB a second, and a tenth more.  What brings a level there is a call
+ * that dirties more than that, as calls are not held (kmod/at_return.c), a task that
+ * may not sleep, with real-time priority for example, or tasks that end before they
+ * have paid.  The rest is forgiven, as others of the same part wait for it.  Of a
  * wait that is shorter than WAIT_MIN_MS nothing is waited, it adds up.
  *
  * Accuracy.  In any ten seconds a cgroup dirties its bound, plus BURST_MS of
- * it, plus a line of about POLL_MS: 2 % together.  The first pass of a new
- * task, 32 pages for Linux, is charged when it has happened, as are 2 MiB on
- * xfs.
+ * it, plus a line of about POLL_MS: 2 % together, and what calls dirty that begin in
+ * them, if each is more than a line.  The first pass of a new task, 32 pages for Linux,
+ * is charged when it has happened, as are 2 MiB on xfs.
  *
  * Example.  A bound of 1 MiB/s, 256 pages.  A task that has just begun
  * reports 32 pages: 125 ms.  It sleeps for that, and looks again after 32 x
@@ -65,8 +69,8 @@
 /* Of a page, for averages. */
 #define FINE		16ULL
 #define LATELY		8ULL
-/* 256 GiB/s: times the longest wait in microseconds, below 2^63. */
-#define BOUND_MOST	(1ULL << 38)
+/* 64 GiB/s: times the longest wait in microseconds, below 2^63. */
+#define BOUND_MOST	(1ULL << 36)
 
 /* Bytes that @bound pays for in @ms. */
 static weir_u64 worth(weir_u64 bound, weir_u64 ms)
@@ -76,9 +80,15 @@ static weir_u64 worth(weir_u64 bound, weir_u64 ms)
 
 static weir_u64 within(weir_u64 bound)
 {
-	if (bound < WEIR_BANDWIDTH_MIN)
-		return WEIR_BANDWIDTH_MIN;
+	if (!bound)
+		return 1;
 	return bound < BOUND_MOST ? bound : BOUND_MOST;
+}
+
+/* The rate of each of @parts of a line. */
+static weir_u64 part_of(weir_u64 bound, weir_u64 parts)
+{
+	return within(bound) / (parts ? parts : 1);
 }
 
 /* Of two counts that wrap: by how much @a is ahead of @b, 0 if it is behind. */
@@ -124,17 +134,31 @@ void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
 }
 
 /* How long until what was charged up to @ticket is paid, in milliseconds? */
-weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, weir_u64 bound,
-			       weir_u64 now_ns, weir_u64 ticket)
+static weir_u64 line_due_ms(struct weir_bandwidth *line, weir_u64 bound, weir_u64 now_ns,
+			    weir_u64 ticket)
 {
 	weir_u64 owed, due_ms;
 
-	weir_bandwidth_advance(level, bound, now_ns);
+	weir_bandwidth_advance(line, bound, now_ns);
 	bound = within(bound);
-	owed = ahead(ticket, level->paid);
+	owed = ahead(ticket, line->paid);
 	/* the count wraps after years: a ticket from before waits no longer than others */
 	due_ms = owed / bound * 1000 + (owed % bound * 1000 + bound - 1) / bound;
 	return due_ms < WEIR_BANDWIDTH_OWED_MOST_MS ? due_ms : WEIR_BANDWIDTH_OWED_MOST_MS;
+}
+
+/*
+ * How long until the tickets of @hold are paid, in milliseconds, at the level that it
+ * waits for, one of whose @parts is @part?
+ */
+weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwidth *part,
+			       weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
+			       const struct weir_bandwidth_hold *hold)
+{
+	weir_u64 all_ms = line_due_ms(level, bound, now_ns, hold->ticket);
+	weir_u64 part_ms = line_due_ms(part, part_of(bound, parts), now_ns, hold->part_ticket);
+
+	return part_ms < all_ms ? part_ms : all_ms;
 }
 
 /* What passes report, on average, in parts of a page: it was @was, and now @pages. */
@@ -144,34 +168,44 @@ static weir_u64 usual(weir_u64 was, weir_u64 pages)
 	return was ? (was * (LATELY - 1) + pages * FINE) / LATELY : pages * FINE;
 }
 
+static void charge_line(struct weir_bandwidth *line, weir_u64 bound, weir_u64 now_ns,
+			weir_u64 pages)
+{
+	weir_bandwidth_advance(line, bound, now_ns);
+	line->charged += pages << WEIR_PAGE_SHIFT;
+	if (pages)
+		line->usual = usual(line->usual, pages);
+}
+
 /*
- * Pages, in parts of one, that make the line of a level POLL_MS long if all its tasks
- * take as many, and no more than twice what they took lately.
+ * Pages, in parts of one, that make a line POLL_MS long if all its tasks take as many,
+ * and no more than twice what they took lately.
  */
-static weir_u64 poll_of(const struct weir_bandwidth *level, weir_u64 due_ms)
+static weir_u64 poll_of(const struct weir_bandwidth *line, weir_u64 due_ms)
 {
 	if (due_ms < POLL_MS / 2)
 		due_ms = POLL_MS / 2;
-	return weir_saturate(level->usual) * POLL_MS / due_ms;
+	return weir_saturate(line->usual) * POLL_MS / due_ms;
 }
 
 /*
  * A task has dirtied @hold's pages: charge them to a level, which the caller calls
- * @number.  @hold is for all levels on the task's path, and 0 before the first.
+ * @number, and to its @part of it, one of @parts.  @hold is for all levels on the
+ * task's path, and 0 before the first.
  */
-void weir_bandwidth_charge(struct weir_bandwidth *level, weir_u64 bound,
-			   weir_u64 now_ns, weir_u64 number,
-			   struct weir_bandwidth_hold *hold)
+void weir_bandwidth_charge(struct weir_bandwidth *level, struct weir_bandwidth *part,
+			   weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
+			   weir_u64 number, struct weir_bandwidth_hold *hold)
 {
 	weir_u64 pages = weir_saturate(hold->pages);
-	weir_u64 due_ms, poll;
+	weir_u64 all_ms, part_ms, due_ms, poll;
 
-	weir_bandwidth_advance(level, bound, now_ns);
-	level->charged += pages << WEIR_PAGE_SHIFT;
-	if (pages)
-		level->usual = usual(level->usual, pages);
-	due_ms = weir_bandwidth_due_ms(level, bound, now_ns, level->charged);
-	poll = poll_of(level, due_ms);
+	charge_line(level, bound, now_ns, pages);
+	charge_line(part, part_of(bound, parts), now_ns, pages);
+	all_ms = line_due_ms(level, bound, now_ns, level->charged);
+	part_ms = line_due_ms(part, part_of(bound, parts), now_ns, part->charged);
+	due_ms = part_ms < all_ms ? part_ms : all_ms;
+	poll = part_ms < all_ms ? poll_of(part, part_ms) : poll_of(level, all_ms);
 	/* no level is known yet */
 	if (!hold->least || poll < hold->poll)
 		hold->poll = poll;
@@ -181,6 +215,7 @@ void weir_bandwidth_charge(struct weir_bandwidth *level, weir_u64 bound,
 		return;
 	hold->due_ms = due_ms;
 	hold->ticket = level->charged;
+	hold->part_ticket = part->charged;
 	hold->number = number;
 }
 

@@ -360,7 +360,7 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 #define WEIR_HWEIGHT_SHOWN	10000U
 #define WEIR_WAIT_MIN_MS	10ULL
 #define WEIR_DEBT_ROUNDS	25ULL
-/* Five of the kernel's longest pauses: what a task may hold meanwhile, others wait for. */
+/* Five of the kernel's longest pauses: what a write() may take for its weight. */
 #define WEIR_WAIT_MOST_MS	1000ULL
 
 /* A look at a writer of one cgroup, on one device. */
@@ -428,14 +428,11 @@ weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
 
-/*
- * 64 KiB a second.  A large folio of xfs, 2 MiB, is all that a cgroup with that bound
- * can owe; one pass waits for WEIR_WAIT_MOST_MS of it, its task for so long at its return
- * to user mode: not for the 20 s after which a virtual machine reports a lockup.
- */
+/* 64 KiB a second; a large folio of xfs, 2 MiB, takes half a minute. */
 #define WEIR_BANDWIDTH_MIN		(64ULL << 10)
-#define WEIR_BANDWIDTH_OWED_MOST_MS	32000ULL
-#define WEIR_BANDWIDTH_RETURN_MOST_MS	16000ULL
+#define WEIR_BANDWIDTH_OWED_MOST_MS	120000ULL
+/* A part of a line counts for so long after all that it owed was paid. */
+#define WEIR_BANDWIDTH_PART_LINGERS_MS	1000ULL
 
 /* Of a cgroup with a bound, in bytes; all 0 at first, then started. */
 struct weir_bandwidth {
@@ -451,6 +448,7 @@ struct weir_bandwidth_hold {
 	weir_u64 pages;		/* dirtied since the pass before */
 	weir_u64 due_ms;	/* where that is longest */
 	weir_u64 ticket;	/* there */
+	weir_u64 part_ticket;	/* in the task's part of it */
 	weir_u64 number;	/* of that level, the caller's; 0: no level */
 	weir_u64 poll;		/* the fewest pages that a level leaves until the next look, in parts of one */
 	weir_u64 least;		/* bound on the path */
@@ -459,11 +457,12 @@ struct weir_bandwidth_hold {
 void weir_bandwidth_start(struct weir_bandwidth *level, weir_u64 now_ns);
 void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
 			    weir_u64 now_ns);
-weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, weir_u64 bound,
-			       weir_u64 now_ns, weir_u64 ticket);
-void weir_bandwidth_charge(struct weir_bandwidth *level, weir_u64 bound,
-			   weir_u64 now_ns, weir_u64 number,
-			   struct weir_bandwidth_hold *hold);
+weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwidth *part,
+			       weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
+			       const struct weir_bandwidth_hold *hold);
+void weir_bandwidth_charge(struct weir_bandwidth *level, struct weir_bandwidth *part,
+			   weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
+			   weir_u64 number, struct weir_bandwidth_hold *hold);
 int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold);
 weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 			     weir_u64 stock_poll);

@@ -204,9 +204,9 @@ int weir_turn_holds(const struct weir_turn *turn)
 }
 
 /*
- * For how long a writer has to wait in this pass whose cgroup has paid until
- * @due_ns, in milliseconds; 0 to go on.  The shortest waits are left to add up;
- * of the longest, what is beyond WEIR_WAIT_MOST_MS is left to the next pass.
+ * For how long a writer has to wait whose cgroup has paid until @due_ns, in
+ * milliseconds; 0 to go on.  The shortest waits are left to add up; the longest is
+ * WEIR_WAIT_MOST_MS.
  */
 weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
 			   weir_u64 now_ns)

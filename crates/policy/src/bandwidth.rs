@@ -9,12 +9,16 @@ mod c {
         pub fn weir_bandwidth_advance(level: *mut Level, bound: u64, now_ns: u64);
         pub fn weir_bandwidth_due_ms(
             level: *mut Level,
+            part: *mut Level,
+            parts: u64,
             bound: u64,
             now_ns: u64,
-            ticket: u64,
+            hold: *const Hold,
         ) -> u64;
         pub fn weir_bandwidth_charge(
             level: *mut Level,
+            part: *mut Level,
+            parts: u64,
             bound: u64,
             now_ns: u64,
             number: u64,
@@ -27,11 +31,10 @@ mod c {
 
 /// The least bound, in bytes per second.
 pub const BANDWIDTH_MIN: u64 = 64 << 10;
-/// The most that a cgroup owes, as the time that its bound takes to pay it. One pass waits for
-/// [`crate::weight::WAIT_MOST_MS`] of it, its task for [`RETURN_MOST_MS`] more.
-pub const OWED_MOST_MS: u64 = 32_000;
-/// How long a task waits at most as it returns to user mode, in milliseconds.
-pub const RETURN_MOST_MS: u64 = 16_000;
+/// The most that a cgroup owes, as the time in milliseconds that its bound takes to pay it.
+pub const OWED_MOST_MS: u64 = 120_000;
+/// For how long a part of a line counts after all that it owed was paid, in milliseconds.
+pub const PART_LINGERS_MS: u64 = 1_000;
 
 /// What a cgroup with a bound has been charged and has paid, in bytes.
 #[repr(C)]
@@ -61,6 +64,8 @@ pub struct Hold {
     pub due_ms: u64,
     /// There, the bytes that must have been paid.
     pub ticket: u64,
+    /// The same in the task's part of that line; either will do.
+    pub part_ticket: u64,
     /// The level's number, the caller's; 0 for no level.
     pub number: u64,
     /// The fewest pages that a level leaves until the next look, in sixteenths of a page.
@@ -81,17 +86,35 @@ impl Level {
         // SAFETY: the pointer is valid for the call, exclusively.
         unsafe { c::weir_bandwidth_advance(self, bound, now_ns) }
     }
+}
 
-    /// How many milliseconds until what was charged up to `ticket` is paid.
-    pub fn due_ms(&mut self, bound: u64, now_ns: u64, ticket: u64) -> u64 {
-        // SAFETY: the pointer is valid for the call, exclusively.
-        unsafe { c::weir_bandwidth_due_ms(self, bound, now_ns, ticket) }
+/// The line of a level, as a task finds it that dirties pages below it.
+pub struct Line<'a> {
+    /// All that is dirtied below the level.
+    pub level: &'a mut Level,
+    /// That of the child the task is in, or of the level's own tasks.
+    pub part: &'a mut Level,
+    /// How many parts dirty something.
+    pub parts: u64,
+    /// Bytes per second.
+    pub bound: u64,
+}
+
+impl Line<'_> {
+    /// How many milliseconds until the tickets of `hold` are paid.
+    pub fn due_ms(&mut self, now_ns: u64, hold: &Hold) -> u64 {
+        let (level, part) = (&mut *self.level, &mut *self.part);
+        // SAFETY: the pointers are valid for the call, the first two exclusively.
+        unsafe { c::weir_bandwidth_due_ms(level, part, self.parts, self.bound, now_ns, hold) }
     }
 
     /// Charges the pages of `hold` to this level, the caller's `number`.
-    pub fn charge(&mut self, bound: u64, now_ns: u64, number: u64, hold: &mut Hold) {
+    pub fn charge(&mut self, now_ns: u64, number: u64, hold: &mut Hold) {
+        let (level, part) = (&mut *self.level, &mut *self.part);
         // SAFETY: the pointers are valid for the call, exclusively.
-        unsafe { c::weir_bandwidth_charge(self, bound, now_ns, number, hold) }
+        unsafe {
+            c::weir_bandwidth_charge(level, part, self.parts, self.bound, now_ns, number, hold);
+        }
     }
 }
 
@@ -131,30 +154,55 @@ mod tests {
         level
     }
 
+    /// Charges a level that has one part.
+    fn charge(level: &mut Level, bound: u64, now_ns: u64, number: u64, hold: &mut Hold) {
+        let mut part = *level;
+        let (part, parts) = (&mut part, 1);
+        Line {
+            level,
+            part,
+            parts,
+            bound,
+        }
+        .charge(now_ns, number, hold);
+    }
+
+    fn due_ms(level: &mut Level, bound: u64, now_ns: u64, hold: &Hold) -> u64 {
+        let mut part = *level;
+        let (part, parts) = (&mut part, 1);
+        Line {
+            level,
+            part,
+            parts,
+            bound,
+        }
+        .due_ms(now_ns, hold)
+    }
+
     /// The example at the top of `policy/bandwidth.c`.
     #[test]
     fn worked_example() {
         let (mut level, mut parent) = (started(), started());
         let mut first = Hold::of(32);
-        level.charge(MIB, START, 1, &mut first);
-        parent.charge(2 * MIB, START, 2, &mut first);
+        charge(&mut level, MIB, START, 1, &mut first);
+        charge(&mut parent, 2 * MIB, START, 2, &mut first);
         assert_eq!(
             (first.due_ms, first.number, first.poll(1_000)),
             (125, 1, 25)
         );
         let woken = START + 125 * MS;
-        assert_eq!(level.due_ms(MIB, woken, first.ticket), 0);
+        assert_eq!(due_ms(&mut level, MIB, woken, &first), 0);
 
         let mut second = Hold::of(25);
-        level.charge(MIB, woken, 1, &mut second);
+        charge(&mut level, MIB, woken, 1, &mut second);
         assert_eq!(second.due_ms, 98);
         let mut joined = Hold::of(32);
-        level.charge(MIB, woken, 1, &mut joined);
+        charge(&mut level, MIB, woken, 1, &mut joined);
         assert_eq!((joined.due_ms, joined.poll(1_000)), (223, 13));
 
         let later = woken + 48 * MS;
         level.advance(MIB, later);
-        assert_eq!(level.due_ms(10 * MIB, later, second.ticket), 5);
+        assert_eq!(due_ms(&mut level, 10 * MIB, later, &second), 5);
     }
 
     #[test]
@@ -162,25 +210,49 @@ mod tests {
         let mut level = started();
         let much = START + 3_600_000 * MS;
         let mut hold = Hold::of(256);
-        level.charge(MIB, much, 1, &mut hold);
+        charge(&mut level, MIB, much, 1, &mut hold);
         assert_eq!(hold.due_ms, 901, "100 ms were saved in an hour");
         let mut hold = Hold::of(1 << 30);
-        level.charge(MIB, much, 1, &mut hold);
+        charge(&mut level, MIB, much, 1, &mut hold);
         assert_eq!(hold.due_ms, OWED_MOST_MS);
         let mut hold = Hold::of(0);
-        level.charge(64 << 10, much, 1, &mut hold);
+        charge(&mut level, 64 << 10, much, 1, &mut hold);
         assert_eq!(hold.due_ms, OWED_MOST_MS, "nor after the bound is lowered");
         level.advance(64 << 10, much + OWED_MOST_MS * MS);
         let mut hold = Hold::of(1);
-        level.charge(64 << 10, much + OWED_MOST_MS * MS, 1, &mut hold);
+        charge(&mut level, 64 << 10, much + OWED_MOST_MS * MS, 1, &mut hold);
         assert_eq!(hold.due_ms, 63);
+    }
+
+    #[test]
+    fn a_siblings_debt_is_not_waited_for() {
+        let (mut level, mut debtor, mut sibling) = (started(), started(), started());
+        let mut charge = |part: &mut Level, now_ns, pages| {
+            let mut hold = Hold::of(pages);
+            Line {
+                level: &mut level,
+                part,
+                parts: 2,
+                bound: 2 * MIB,
+            }
+            .charge(now_ns, 1, &mut hold);
+            hold.due_ms
+        };
+        // As killed writers leave it, or a call of 1 GiB: the line is full.
+        assert_eq!(charge(&mut debtor, START, 1 << 18), OWED_MOST_MS);
+        for second in 0..60 {
+            let now_ns = START + second * 1_000 * MS;
+            assert_eq!(charge(&mut sibling, now_ns, 256), 1_000);
+        }
+        let behind = charge(&mut debtor, START + 60_000 * MS, 1);
+        assert!(behind >= 60_000, "{behind}");
     }
 
     #[test]
     fn looks_every_nanosecond_lose_nothing() {
         let (mut seldom, mut often) = (started(), started());
         for level in [&mut seldom, &mut often] {
-            level.charge(100_001, START, 1, &mut Hold::of(1_000));
+            charge(level, 100_001, START, 1, &mut Hold::of(1_000));
         }
         for ns in 0..5_000_000 {
             often.advance(100_001, START + ns);
@@ -195,10 +267,10 @@ mod tests {
     fn short_waits_add_up() {
         let mut level = started();
         let mut hold = Hold::of(2);
-        level.charge(MIB, START, 1, &mut hold);
+        charge(&mut level, MIB, START, 1, &mut hold);
         assert!(!hold.holds(), "{hold:?}");
         let mut hold = Hold::of(1);
-        level.charge(MIB, START, 1, &mut hold);
+        charge(&mut level, MIB, START, 1, &mut hold);
         assert!(hold.holds(), "{hold:?}");
         assert_eq!(Hold::of(7).poll(99), 99, "no level, no shorter look");
     }

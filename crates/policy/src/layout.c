@@ -60,13 +60,14 @@ const weir_u64 weir_layout_bandwidth[] = {
 const weir_u64 weir_layout_bandwidth_hold[] = {
 	sizeof(struct weir_bandwidth_hold),
 	AT(weir_bandwidth_hold, pages), AT(weir_bandwidth_hold, due_ms),
-	AT(weir_bandwidth_hold, ticket), AT(weir_bandwidth_hold, number),
+	AT(weir_bandwidth_hold, ticket), AT(weir_bandwidth_hold, part_ticket),
+	AT(weir_bandwidth_hold, number),
 	AT(weir_bandwidth_hold, poll), AT(weir_bandwidth_hold, least),
 };
 
 const weir_u64 weir_layout_bandwidth_constants[] = {
 	WEIR_BANDWIDTH_MIN, WEIR_BANDWIDTH_OWED_MOST_MS,
-	WEIR_BANDWIDTH_RETURN_MOST_MS,
+	WEIR_BANDWIDTH_PART_LINGERS_MS,
 };
 
 const weir_u64 weir_layout_bill[] = {

@@ -20,7 +20,7 @@ mod c {
         pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_bandwidth: [u64; 6];
-        pub static weir_layout_bandwidth_hold: [u64; 7];
+        pub static weir_layout_bandwidth_hold: [u64; 8];
         pub static weir_layout_bandwidth_constants: [u64; 3];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
@@ -246,6 +246,7 @@ fn structs_agree_with_the_header() {
         pages,
         due_ms,
         ticket,
+        part_ticket,
         number,
         poll,
         least
@@ -363,7 +364,7 @@ fn the_bandwidths_constants_agree_with_the_header() {
     let from_rust = [
         bandwidth::BANDWIDTH_MIN,
         bandwidth::OWED_MOST_MS,
-        bandwidth::RETURN_MOST_MS,
+        bandwidth::PART_LINGERS_MS,
     ];
     assert_eq!(from_c, from_rust);
 }

@@ -7,7 +7,7 @@
 //! than 3 %; and where the writers of a subtree could do more and nothing above or below holds
 //! them, they do not get less than 97 % of it.
 
-use policy::bandwidth::{Hold, Level};
+use policy::bandwidth::{Hold, Level, Line, PART_LINGERS_MS};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -25,6 +25,9 @@ struct Cgroup {
     parent: Option<usize>,
     bound: Option<u64>,
     level: Level,
+    /// Its own tasks' part of that line, and its own of its parent's, with until when they count.
+    own: (Level, u64),
+    part: (Level, u64),
     /// By millisecond, what its subtree has dirtied so far, in bytes.
     dirtied: Vec<u64>,
 }
@@ -56,6 +59,8 @@ impl Host {
                 parent,
                 bound,
                 level,
+                own: (level, 0),
+                part: (level, 0),
                 dirtied: vec![0],
             }
         });
@@ -85,15 +90,54 @@ impl Host {
         self.writers[writer].asleep_until = Some((until / TICK_MS + 1) * TICK_MS);
     }
 
+    /// Calls `look` with the line of `at`, as a task finds it in `below`, its child or itself.
+    fn at_line<T>(
+        &mut self,
+        at: usize,
+        below: usize,
+        look: impl FnOnce(&mut Line) -> T,
+    ) -> Option<T> {
+        let (now_ms, bound) = (self.now_ms, self.cgroups[at].bound?);
+        let counts = |of: &(Level, u64)| of.1 >= now_ms;
+        let children = (self.cgroups.iter())
+            .filter(|cgroup| cgroup.parent == Some(at) && counts(&cgroup.part))
+            .count();
+        let parts = (children + usize::from(counts(&self.cgroups[at].own))) as u64;
+        let (mut level, mut part) = match below == at {
+            true => (self.cgroups[at].level, self.cgroups[at].own.0),
+            false => (self.cgroups[at].level, self.cgroups[below].part.0),
+        };
+        let found = look(&mut Line {
+            level: &mut level,
+            part: &mut part,
+            parts,
+            bound,
+        });
+        self.cgroups[at].level = level;
+        match below == at {
+            true => self.cgroups[at].own.0 = part,
+            false => self.cgroups[below].part.0 = part,
+        }
+        Some(found)
+    }
+
     fn pass(&mut self, writer: usize) {
-        let (cgroup, now_ns) = (self.writers[writer].cgroup, self.now_ms * MS);
+        let (cgroup, now_ms) = (self.writers[writer].cgroup, self.now_ms);
         let mut hold = Hold::of(std::mem::take(&mut self.writers[writer].dirtied));
+        let mut below = cgroup;
         for at in self.path(cgroup) {
-            if let Some(bound) = self.cgroups[at].bound {
-                self.cgroups[at]
-                    .level
-                    .charge(bound, now_ns, at as u64 + 1, &mut hold);
+            if self.cgroups[at].bound.is_some() {
+                let until = |host: &mut Host, ms| match below == at {
+                    true => host.cgroups[at].own.1 = ms,
+                    false => host.cgroups[below].part.1 = ms,
+                };
+                until(self, now_ms);
+                self.at_line(at, below, |line| {
+                    line.charge(now_ms * MS, at as u64 + 1, &mut hold);
+                });
+                until(self, now_ms + hold.due_ms + PART_LINGERS_MS);
             }
+            below = at;
         }
         self.writers[writer].poll = hold.poll(STOCK_POLL);
         self.writers[writer].hold = hold;
@@ -105,10 +149,13 @@ impl Host {
     fn wakes(&mut self, writer: usize) {
         self.writers[writer].asleep_until = None;
         let (hold, now_ns) = (self.writers[writer].hold, self.now_ms * MS);
-        let at = &mut self.cgroups[hold.number as usize - 1];
-        let due_ms = at
-            .bound
-            .map_or(0, |bound| at.level.due_ms(bound, now_ns, hold.ticket));
+        let at = hold.number as usize - 1;
+        let path = self.path(self.writers[writer].cgroup);
+        let place = path.iter().position(|of| *of == at).expect("on its path");
+        let below = path[place.saturating_sub(1)];
+        let due_ms = self
+            .at_line(at, below, |line| line.due_ms(now_ns, &hold))
+            .unwrap_or(0);
         if due_ms > 0 {
             self.sleep(writer, due_ms);
         }

@@ -69,10 +69,8 @@ enum State {
     Writing(bool),
     /// Asleep in the throttle.
     Throttled,
-    /// Held by a bandwidth.
-    Paced,
-    /// Held by a weight.
-    Held,
+    /// Waits, at the end of an operation, for what it owes by bandwidth and weight.
+    Owing,
     /// Sleeps for what its cgroup holds above `memory.high`.
     OverHigh,
     /// Waits for pages to be read.
@@ -266,13 +264,8 @@ impl Tasks {
                     self.leaves_pass(index, None);
                 }
             }
-            State::Paced => {
-                if self.is_paced(index) == Passed::Sleep {
-                    return;
-                }
-            }
-            State::Held => {
-                if self.is_held(index) == Passed::Sleep {
+            State::Owing => {
+                if self.waited_step(index) == Passed::Sleep {
                     return;
                 }
             }
@@ -294,6 +287,9 @@ impl Tasks {
         let (left, state) = (self.tasks[index].op_left, self.tasks[index].state);
         if left == 0 {
             if state != State::Idle {
+                if self.begins_to_wait(index) == Passed::Sleep {
+                    return;
+                }
                 self.operation_ends(index, self.now);
                 if self.must_sync(index) {
                     self.tasks[index].sync_began = self.now;

@@ -53,9 +53,9 @@ pub enum Wait {
 
 /// Functions, or how they begin, that say enough.
 const FUNCTIONS: &[(Wait, &[&str])] = &[
-    (Wait::Weight, &["weir_weight_wait"]),
+    (Wait::Weight, &["weir_weight_"]),
     (Wait::Bandwidth, &["weir_bandwidth_"]),
-    (Wait::Ceiling, &["weir_ceiling_wait"]),
+    (Wait::Ceiling, &["weir_ceiling_"]),
     (
         Wait::Throttle,
         &["balance_dirty_pages", "io_schedule_timeout"],
@@ -164,9 +164,9 @@ mod tests {
     fn functions_and_calls_of_real_kernels() {
         for (wchan, syscall, kind) in [
             ("balance_dirty_pages", "1 0x3 0x7f 0x1000", Wait::Throttle),
-            ("weir_weight_wait", "1 0x3 0x7f 0x1000", Wait::Weight),
+            ("weir_weight_sleep", "1 0x3 0x7f 0x1000", Wait::Weight),
             ("weir_bandwidth_sleep", "-1 0x7f 0x1000", Wait::Bandwidth),
-            ("weir_ceiling_wait", "-1 0x7f 0x1000", Wait::Ceiling),
+            ("weir_ceiling_sleep", "-1 0x7f 0x1000", Wait::Ceiling),
             ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
             ("folio_wait_bit_common", "74 0x3", Wait::Sync),
             ("folio_wait_bit_common", "0 0x3", Wait::Read),

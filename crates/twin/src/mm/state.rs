@@ -291,8 +291,10 @@ pub struct Dirtier {
     pub unreported: u64,
     /// What `unreported` came to at its last report.
     pub pace: Hold,
-    /// Until when the weight, or at most the bandwidth, holds it.
-    pub held_until: Ns,
+    /// By bandwidth, what it waits for when its operation is over.
+    pub owed_pace: Option<Hold>,
+    /// By weight, until when it waits then.
+    pub owed_until: Option<Ns>,
     /// The end of the step of that before.
     pub held_since: Ns,
     /// Its pass began below a floor.
@@ -314,11 +316,17 @@ impl Dirtier {
             wakes_at: 0,
             unreported: 0,
             pace: Hold::default(),
-            held_until: 0,
+            owed_pace: None,
+            owed_until: None,
             held_since: 0,
             below_floor: false,
             paused: None,
         }
+    }
+
+    /// Whether it waits when its operation is over.
+    pub fn owes(&self) -> bool {
+        self.owed_pace.is_some() || self.owed_until.is_some()
     }
 
     /// A free-running pass has ended.

@@ -5,7 +5,7 @@
 use super::{State, Tasks};
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
-use crate::sim::clock::{HZ, MS, wake_at};
+use crate::sim::clock::{HZ, wake_at};
 use crate::writeback::throttle::Passed;
 use policy::weight::ROUND_MS;
 
@@ -13,36 +13,20 @@ impl Tasks {
     /// Enters the throttle.
     pub(super) fn passes(&mut self, index: usize) -> Passed {
         let task = &mut self.tasks[index];
-        if self.writeback.weir.is_some() && self.writeback.weir_paces(&mut task.dirtier) {
-            if self.writeback.weir_over_background() {
-                self.writeback.wake_flusher(task.dirtier.wb as usize);
-            }
-            let due_ms = task.dirtier.pace.due_ms;
-            return self.sleeps_paced(index, due_ms);
-        }
-        self.enters(index)
-    }
-
-    /// Enters it, and is not held by a bandwidth.
-    fn enters(&mut self, index: usize) -> Passed {
-        let task = &mut self.tasks[index];
         task.pass_began = self.writeback.now;
         task.pauses = 0;
         if self.writeback.weir.is_some() {
             let dirtier = &mut task.dirtier;
-            let is_admitted = self.writeback.weir_admits(dirtier);
-            let is_held = !is_admitted && self.writeback.weir_holds(dirtier);
-            // Who does not come to the kernel's pass starts background writeback all the same, if
-            // it is due.
-            if (is_admitted || is_held) && self.writeback.weir_over_background() {
-                self.writeback.wake_flusher(dirtier.wb as usize);
-            }
-            if is_admitted {
+            self.writeback.weir_paces(dirtier);
+            if self.writeback.weir_admits(dirtier) {
+                // A task that does not come to the kernel's pass starts background writeback all
+                // the same, if it is due.
+                if self.writeback.weir_over_background() {
+                    self.writeback.wake_flusher(dirtier.wb as usize);
+                }
                 return Passed::Go;
             }
-            if is_held {
-                return self.sleeps_held(index);
-            }
+            self.writeback.weir_holds(dirtier);
         }
         self.looks_again(index)
     }
@@ -85,50 +69,35 @@ impl Tasks {
         self.writeback.weir_shortens(dirtier, asleep, most);
     }
 
-    /// The next step of a wait for a bandwidth, which is to last for `due_ms`.
-    fn sleeps_paced(&mut self, index: usize, due_ms: u64) -> Passed {
+    /// An operation is over: waits for what the task owes, if anything, before it returns.
+    pub(super) fn begins_to_wait(&mut self, index: usize) -> Passed {
+        let now = self.now;
+        let dirtier = &mut self.tasks[index].dirtier;
+        if !dirtier.owes() {
+            return Passed::Go;
+        }
+        self.writeback.weir_charges_rest(dirtier);
+        dirtier.held_since = now;
+        self.waited_step(index)
+    }
+
+    /// A step of that wait has ended: another, as long as the longest debt, or the task returns.
+    pub(super) fn waited_step(&mut self, index: usize) -> Passed {
+        let now = self.now;
+        let dirtier = &mut self.tasks[index].dirtier;
+        let due_ms = (self.writeback.weir_still_paces(dirtier))
+            .max(self.writeback.weir_still_holds(dirtier));
+        if due_ms == 0 {
+            (dirtier.owed_pace, dirtier.owed_until) = (None, None);
+            return Passed::Go;
+        }
         self.task_does(index, PsiFlags::Iowait);
         let task = &mut self.tasks[index];
-        task.state = State::Paced;
-        self.sleeps_step(index, due_ms)
-    }
-
-    /// A step has ended: another, or the rest of the throttle.
-    pub(super) fn is_paced(&mut self, index: usize) -> Passed {
-        let due_ms = (self.writeback).weir_still_paces(&self.tasks[index].dirtier);
-        match due_ms {
-            0 => self.enters(index),
-            due_ms => self.sleeps_paced(index, due_ms),
-        }
-    }
-
-    fn sleeps_step(&mut self, index: usize, ms: u64) -> Passed {
-        let now = self.now;
-        let task = &mut self.tasks[index];
+        task.state = State::Owing;
         task.is_cold = true;
         task.dirtier.held_since = now;
-        let until = wake_at(now, (ms.min(ROUND_MS) * HZ).div_ceil(1000));
+        let until = wake_at(now, (due_ms.min(ROUND_MS) * HZ).div_ceil(1000));
         self.schedule_timer(until, Event::Task(index as u32));
         Passed::Sleep
-    }
-
-    /// The next step of a wait for its cgroup's weight.
-    fn sleeps_held(&mut self, index: usize) -> Passed {
-        let now = self.now;
-        self.task_does(index, PsiFlags::Iowait);
-        let task = &mut self.tasks[index];
-        task.state = State::Held;
-        let step = (task.dirtier.held_until - now) / MS + 1;
-        self.sleeps_step(index, step)
-    }
-
-    /// A step has ended: another, or the kernel's own pass.
-    pub(super) fn is_held(&mut self, index: usize) -> Passed {
-        let dirtier = &self.tasks[index].dirtier;
-        if self.writeback.weir_still_holds(dirtier) && self.now < dirtier.held_until {
-            return self.sleeps_held(index);
-        }
-        self.tasks[index].pass_began = self.now;
-        self.looks_again(index)
     }
 }

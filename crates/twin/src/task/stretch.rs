@@ -104,7 +104,8 @@ impl Tasks {
                 break State::Writing(true);
             }
             let is_over = self.tasks[index].op_left == 0;
-            if time >= most || (is_over && !(runs_on && self.stays_in_round(index))) {
+            let owes = self.tasks[index].dirtier.owes();
+            if time >= most || (is_over && (owes || !(runs_on && self.stays_in_round(index)))) {
                 break State::Writing(false);
             }
             if is_over {

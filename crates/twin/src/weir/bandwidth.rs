@@ -2,15 +2,13 @@
 //! The bandwidth: what `kmod/bandwidth.c` does around `policy/bandwidth.c`.
 //!
 //! Each pass of a task, and its end, charges what it dirtied since the last to every bound from its
-//! cgroup upwards. The pass then waits, in steps, until that is paid, and goes on to floors, the
-//! weight's wait and the kernel.
+//! cgroup upwards. When the pass is over, the task waits, in steps, until that is paid.
 
-use super::{Group, Hooks};
+use super::{Group, Hooks, Weir};
 use crate::mm::Dirtier;
 use crate::sim::clock::{MS, Ns};
 use policy::UNLIMITED;
-use policy::bandwidth::{Hold, RETURN_MOST_MS};
-use policy::weight::WAIT_MOST_MS;
+use policy::bandwidth::{Hold, Level, Line, PART_LINGERS_MS};
 
 impl Hooks {
     /// Bounds may have been written: what was dirtied until now is paid for by those until now.
@@ -43,43 +41,126 @@ impl Hooks {
             return;
         }
         let (now, path): (Ns, Vec<usize>) = (self.now, self.path(cgroup).collect());
+        let parents = self.parents();
         let Some(weir) = &mut self.weir else { return };
+        let mut below = cgroup;
         for at in path {
-            let group = &mut weir.groups[at];
-            if group.bound != UNLIMITED {
-                // 0 is no level, and the root has none.
-                group
-                    .level
-                    .charge(group.bound, now, at as u64, &mut task.pace);
+            if weir.groups[at].bound != UNLIMITED {
+                weir.part_of(at, below).until_ms = now / MS;
+                weir.at_line(&parents, at, below, now, |line| {
+                    // 0 is no level, and the root has none.
+                    line.charge(now, at as u64, &mut task.pace);
+                });
+                let until_ms = now / MS + task.pace.due_ms + PART_LINGERS_MS;
+                weir.part_of(at, below).until_ms = until_ms;
             }
+            below = at;
         }
     }
 
-    /// Whether a pass of a task is to wait first for what its cgroup may dirty.
-    pub fn weir_paces(&mut self, task: &mut Dirtier) -> bool {
+    /// Each cgroup's parent.
+    fn parents(&self) -> Vec<Option<usize>> {
+        (self.jbd2.cgroups.iter())
+            .map(|cgroup| cgroup.parent)
+            .collect()
+    }
+
+    /// A pass charges what the task has dirtied, and notes what it is to wait for at its return.
+    pub fn weir_paces(&mut self, task: &mut Dirtier) {
         self.weir_charges(task);
         if !task.pace.holds() {
-            return false;
+            return;
         }
-        // The one is in the pass, the other at the return to user mode. Here a pass ends its write().
-        task.held_until = self.now + (WAIT_MOST_MS + RETURN_MOST_MS) * MS;
-        if let Some(group) = self.counts(task) {
+        if let (None, Some(group)) = (task.owed_pace, self.counts(task)) {
             group.stats.bandwidth_held += 1;
         }
-        true
+        task.owed_pace = Some(task.pace);
+        // Its next look is scheduled when it has waited.
+        task.pace = Hold::default();
     }
 
-    /// A step of that wait has ended; how many milliseconds remain?
-    pub fn weir_still_paces(&mut self, task: &Dirtier) -> u64 {
+    /// A task's operation is over: charges what it has dirtied since its last pass.
+    pub fn weir_charges_rest(&mut self, task: &mut Dirtier) {
+        if task.owed_pace.is_none() {
+            return;
+        }
+        if task.unreported > 0 {
+            self.weir_charges(task);
+            task.owed_pace = Some(std::mem::take(&mut task.pace));
+        }
+        if let Some(owed) = &task.owed_pace {
+            task.nr_dirtied_pause = owed.poll(task.nr_dirtied_pause);
+        }
+    }
+
+    /// A step of a wait has ended; for how many milliseconds is it to wait still?
+    pub fn weir_still_paces(&mut self, task: &mut Dirtier) -> u64 {
+        let Some(owed) = task.owed_pace else { return 0 };
         let (now, slept) = (self.now, self.now - task.held_since);
         if let Some(group) = self.counts(task) {
             group.stats.bandwidth_held_ns += slept;
         }
-        let Some(weir) = &mut self.weir else { return 0 };
-        let group = &mut weir.groups[task.pace.number as usize];
-        if group.bound == UNLIMITED || now >= task.held_until {
-            return 0;
+        let due_ms = self.due_ms(task.wb as usize, &owed, now);
+        if due_ms == 0 {
+            task.owed_pace = None;
         }
-        group.level.due_ms(group.bound, now, task.pace.ticket)
+        due_ms
+    }
+
+    /// For how long tasks of the cgroup of `wb` are still to wait for what `owed` says.
+    fn due_ms(&mut self, wb: usize, owed: &Hold, now: Ns) -> u64 {
+        let (at, parents) = (owed.number as usize, self.parents());
+        let path: Vec<usize> = self.path(self.wbs[wb].cgroup).collect();
+        let place = path.iter().position(|of| *of == at).unwrap_or(0);
+        let below = path[place.saturating_sub(1)];
+        let Some(weir) = &mut self.weir else { return 0 };
+        match weir.groups[at].bound {
+            UNLIMITED => 0,
+            _ => weir.at_line(&parents, at, below, now, |line| line.due_ms(now, owed)),
+        }
+    }
+}
+
+/// A child's part of its parent's line, or that of a cgroup's own tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part {
+    line: Level,
+    /// Until when it counts among the line's parts.
+    until_ms: u64,
+}
+
+impl Weir {
+    /// The part of `at`'s line for tasks in `below`, its child or itself.
+    fn part_of(&mut self, at: usize, below: usize) -> &mut Part {
+        match below == at {
+            true => &mut self.groups[at].own_part,
+            false => &mut self.groups[below].part,
+        }
+    }
+
+    /// Looks at the line of `at`, as a task in `below` finds it.
+    fn at_line<T>(
+        &mut self,
+        parents: &[Option<usize>],
+        at: usize,
+        below: usize,
+        now: Ns,
+        look: impl FnOnce(&mut Line) -> T,
+    ) -> T {
+        let counts = |part: &Part| part.until_ms >= now / MS;
+        let children = (self.groups.iter().zip(parents))
+            .filter(|(group, parent)| **parent == Some(at) && counts(&group.part))
+            .count();
+        let parts = (children + usize::from(counts(&self.groups[at].own_part))) as u64;
+        let (mut level, bound) = (self.groups[at].level, self.groups[at].bound);
+        let part = &mut self.part_of(at, below).line;
+        let found = look(&mut Line {
+            level: &mut level,
+            part,
+            parts,
+            bound,
+        });
+        self.groups[at].level = level;
+        found
     }
 }

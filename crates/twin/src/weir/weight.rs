@@ -169,36 +169,46 @@ impl Hooks {
         wait
     }
 
-    /// Whether a pass of a task is to be held first; for how long is fixed with it.
-    pub fn weir_holds(&mut self, task: &mut Dirtier) -> bool {
+    /// A pass of a task pays for its pages; for how long it waits, at its return, is fixed then.
+    pub fn weir_holds(&mut self, task: &mut Dirtier) {
         let wb = task.wb as usize;
         if !self.is_weighed(wb) {
-            return false;
+            return;
         }
         let wait = self.pays(wb);
-        task.held_until = self.now + wait * MS;
+        if wait == 0 {
+            return;
+        }
         let cgroup = self.wbs[wb].cgroup;
-        if let (true, Some(weir)) = (wait > 0, &mut self.weir) {
+        if let (None, Some(weir)) = (task.owed_until, &mut self.weir) {
             weir.groups[cgroup].stats.weight_held += 1;
         }
-        wait > 0
+        task.owed_until = Some(self.now + wait * MS);
     }
 
-    /// A step of a wait has ended; is there a reason to wait for still?
-    pub fn weir_still_holds(&mut self, task: &Dirtier) -> bool {
+    /// A step of that wait has ended; for how many milliseconds is it to wait still?
+    pub fn weir_still_holds(&mut self, task: &mut Dirtier) -> u64 {
+        let Some(until) = task.owed_until else {
+            return 0;
+        };
         let wb = task.wb as usize;
         let cgroup = self.wbs[wb].cgroup;
         let slept = self.now - task.held_since;
         if let Some(weir) = &mut self.weir {
             weir.groups[cgroup].stats.weight_held_ns += slept;
         }
-        if !self.is_weighed(wb) {
-            return false;
+        let mut is_held = self.is_weighed(wb) && self.now < until;
+        if self.is_weighed(wb) {
+            self.weir_notes_sleep(wb, slept);
+            let floor = self.floor_pass(wb);
+            is_held &= floor.as_ref().map(FloorPass::decide) != Some(Verdict::Admit)
+                && self.turn(wb).is_some_and(|turn| turn.holds());
         }
-        self.weir_notes_sleep(wb, slept);
-        let floor = self.floor_pass(wb);
-        floor.as_ref().map(FloorPass::decide) != Some(Verdict::Admit)
-            && self.turn(wb).is_some_and(|turn| turn.holds())
+        if !is_held {
+            task.owed_until = None;
+            return 0;
+        }
+        (until - self.now) / MS + 1
     }
 
     fn weir_notes_sleep(&mut self, wb: usize, asleep: Ns) {
