@@ -219,6 +219,50 @@ fn a_task_that_does_not_return_is_left_without_work() {
     passes("debian:6.12", &words(&options), "at-return.sh", &[]);
 }
 
+/// A neighbour of a tenant that uses its own knobs; each test compiles its own program.
+fn waits(name: &str, kernel: &str, disks: &str, arguments: &str) {
+    let built = program("waits");
+    let own = built.with_file_name(name);
+    std::fs::rename(&built, &own).expect("keeping the program");
+    let options = format!(
+        "--count-instructions --cpus 1 --memory 1G --timeout 60m --file {}:/waits {disks}",
+        own.display()
+    );
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    passes(kernel, &words(&options), "waits.sh", &arguments);
+}
+
+const EACH_DISK: &str = "--disk d=1G,ext4,16M/s --disk x=1G,xfs,16M/s --disk b=1G,btrfs,16M/s";
+
+#[test]
+fn a_neighbour_does_not_wait_for_a_held_writer() {
+    let locks = "rename unlink getdents uring mmap freeze bandwidth 4";
+    waits(
+        "waits-short",
+        "debian:6.12",
+        "--disk d=1G,ext4,16M/s",
+        locks,
+    );
+}
+
+#[test]
+#[ignore = "fifteen minutes: make proof"]
+fn a_neighbour_does_not_wait_on_any_filesystem() {
+    waits("waits-each", "debian:6.12", EACH_DISK, "");
+}
+
+#[test]
+#[ignore = "fifteen minutes: make proof"]
+fn a_neighbour_does_not_wait_on_any_filesystem_on_7_3() {
+    waits("waits-each-7.3", "debian:7.3", EACH_DISK, "");
+}
+
+#[test]
+#[ignore = "fifteen minutes: make proof"]
+fn a_neighbour_does_not_wait_for_a_hundred_writers() {
+    waits("waits-many", "debian:6.12", EACH_DISK, "many 1");
+}
+
 #[test]
 #[ignore = "four minutes: make proof"]
 fn a_writer_may_lose_what_it_sleeps_on_6_1() {

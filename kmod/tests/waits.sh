@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# waits.sh [LOCK...] [MECHANISM...] [many] [MIB]: how long a neighbour waits because a tenant, uid
+# 1000 without a capability, uses weir's knobs on itself.
+#
+# The tenant owns a cgroup, and holds a lock in system calls of MIB (16) that dirty pages (waits.c).
+# Root needs that lock every 20 ms, in another cgroup; its longest wait with the knob may exceed by
+# a second the longest without it, in the same boot.
+#   LOCK        held by a tenant's                          root's act that waits
+#   rename      write(), behind a rename of its file        rename between other directories
+#   unlink      write(), behind an unlink in a 1777 folder  creat() and unlink() there
+#   getdents    getdents64() into a shared mapping          creat() and unlink() there
+#   readlog     read() of root's log into a shared mapping  append to the log; waits on xfs
+#   append      write() to a file of mode 666               append to it
+#   uring       the same, by a worker of io_uring           append to it
+#   mmap        faults of a process that also maps          /proc/PID/cmdline, /proc/PID/maps
+#   freeze      write()                                     FIFREEZE and FITHAW
+#   sync        write()                                     syncfs()
+#   MECHANISM
+#   bandwidth   memory.dirty_bandwidth of 64K
+#   weight      1 beside a competitor with 10000, both the tenant's
+#   ceiling     memory.dirty_bytes of two pages
+#   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
+# "many" has a hundred such tasks instead of one, whose owner kills, moves and freezes them, and
+# switches the knob, all the time.
+#
+# A wait of LIMIT seconds (10, environment) is left unfinished and printed as that much.
+#
+# Wants /waits, and disks with a filesystem and 16 MB/s: each is tried.  On one CPU that counts
+# instructions.
+. /tap.sh
+root=/sys/fs/cgroup
+limit=${LIMIT:-10}
+mib=16
+count=1
+locks= mechanisms=
+for word; do
+	case $word in
+	bandwidth | weight | ceiling | drain) mechanisms="$mechanisms $word" ;;
+	many) count=100 ;;
+	[0-9]*) mib=$word ;;
+	*) locks="$locks $word" ;;
+	esac
+done
+locks=${locks:-rename unlink getdents readlog append uring mmap freeze sync}
+mechanisms=${mechanisms:-bandwidth weight ceiling drain}
+
+as_tenant() {
+	su tenant -s /bin/sh -c "$1"
+}
+
+# set_knob MECHANISM: as the tenant
+set_knob() {
+	case $1 in
+	bandwidth) as_tenant "echo 64K >$root/u/t/memory.dirty_bandwidth" ;;
+	weight) as_tenant "for i in a b; do echo 1 >$root/u/t/\$i/memory.dirty_weight; done;
+		echo 10000 >$root/u/t/rival/memory.dirty_weight" ;;
+	ceiling) as_tenant "echo 8K >$root/u/t/memory.dirty_bytes" ;;
+	drain)
+		echo 1 >/sys/module/weir/parameters/drain_tighten
+		echo 1 >/sys/module/weir/parameters/drain_seconds
+		;;
+	esac
+}
+reset_knob() {
+	case $1 in
+	bandwidth) echo max >$root/u/t/memory.dirty_bandwidth ;;
+	weight) for i in a b rival; do echo 100 >$root/u/t/$i/memory.dirty_weight; done ;;
+	ceiling) echo max >$root/u/t/memory.dirty_bytes ;;
+	drain)
+		echo 0 >/sys/module/weir/parameters/drain_seconds
+		echo 0 >/sys/module/weir/parameters/drain_tighten
+		;;
+	esac
+}
+# torment MECHANISM: KNOB VALUE OTHER for waits.c
+torment() {
+	case $1 in
+	bandwidth) echo memory.dirty_bandwidth 64K max ;;
+	weight) echo a/memory.dirty_weight 1 100 ;;
+	ceiling) echo memory.dirty_bytes 8K max ;;
+	esac
+}
+
+# What the host has while a mechanism is tried, with its knob and without.
+set_host() { # MECHANISM
+	case $1 in
+	weight | drain) limits 16777216 ;;
+	*) limits 268435456 ;;
+	esac
+}
+
+is_empty() { # CGROUP
+	! grep -q '^populated 1' "$root/$1/cgroup.events"
+}
+
+# measure AT LOCK MECHANISM SECONDS [with]: the neighbour's longest wait in ms, to /tmp/ms; fails if
+# anything is stuck
+measure() {
+	knob=
+	[ "$5" != with ] || knob=$(torment "$3")
+	[ "$3" != weight ] || in_cgroup u/t/rival su tenant -s /bin/sh -c "
+		while :; do dd if=/dev/zero of=$1/own/rival bs=64k count=1024; done" 2>/dev/null &
+	in_cgroup u/t/a /waits tenant "$2" $count "$mib" "$1" 2>/tmp/complaints &
+	# shellcheck disable=SC2086 # words
+	[ $count -eq 1 ] || in_cgroup u/t/rest /waits torment $root/u/t $knob &
+	sleep 1
+	in_cgroup neighbour /waits neighbour "$2" "$4" "$limit" "$1" >/tmp/ms
+	for i in a b; do echo 0 >$root/u/t/$i/cgroup.freeze; done
+	echo 1 >$root/u/t/cgroup.kill
+	soon is_empty u/t && soon is_empty neighbour || return 1
+	{ wait; } 2>/dev/null
+	rm -f "$1"/own/rival "$1"/own/*/* "$1"/shared/[0-9] "$1"/shared/[0-9][0-9]
+	: >"$1/root/public"
+	sync
+	! grep ^waits: /tmp/complaints && [ -s /tmp/ms ]
+}
+
+seconds_of() { # MS
+	awk -v ms="$1" -v limit="$limit" 'BEGIN {
+		printf "%s%.2f s", (ms >= 1000 * limit) ? "over " : "", ms / 1000 }'
+}
+
+try() { # AT LOCK MECHANISM
+	case=$(basename "$1")-$2-$3
+	set_host "$3"
+	# the bound and the ceiling have the same without
+	without=/tmp/without.$(basename "$1").$2.$(echo "$3" | sed 's/bandwidth\|ceiling/alone/')
+	if [ ! -e "$without" ]; then
+		ok "$case: without the knob" measure "$@" 4 && mv /tmp/ms "$without"
+	fi
+	set_knob "$3" || { ok "$case: the knob can be set" false; return; }
+	ok "$case: with the knob" measure "$@" 6 with
+	reset_knob "$3"
+	with=$(cat /tmp/ms) without=$(cat "$without")
+	echo "# $2 $3 on $(basename "$1"): $(seconds_of "$with"), $(seconds_of "$without")"
+	ok "$case: a neighbour waits for at most a second longer" \
+		between 0 "$with" $((without + 1000))
+}
+
+set_up() {
+	echo "tenant:x:1000:1000::/:/bin/sh" >>/etc/passwd
+	echo "+memory +io" >$root/cgroup.subtree_control
+	mkdir -p $root/neighbour $root/u/t
+	echo "+memory +io" >$root/u/cgroup.subtree_control
+	echo "+memory +io" >$root/u/t/cgroup.subtree_control
+	for i in a b rest rival; do mkdir $root/u/t/$i || return 1; done
+	chown -R 1000:1000 $root/u/t
+	for at in /mnt/*; do
+		/waits prepare "$at" "$mib" || return 1
+	done
+	sync
+}
+
+ok "loads" insmod /weir.ko
+ok "set up" set_up
+for at in /mnt/*; do
+	for mechanism in $mechanisms; do
+		for lock in $locks; do
+			try "$at" "$lock" "$mechanism"
+		done
+	done
+done
+ok "unloads" rmmod weir
+finish
