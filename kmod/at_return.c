@@ -33,7 +33,7 @@
  * taken back, task by task, from when none can be added (weir_hooks_drain()).  Those that
  * run already end within a step of their wait, as weir does not act any more; one behind a
  * file that is being closed waits for that, and the log says so.  They are counted until
- * they are about to return, and a grace period sees off the rest.
+ * they are about to return; the grace period of weir_hooks_remove() sees off the rest.
  *
  * Where a kernel has other functions for this (layout.c), nothing waits: bandwidth and
  * weight are refused (files.c).
@@ -300,5 +300,4 @@ void weir_at_return_end(void)
 		schedule_timeout_uninterruptible(rest);
 		rest = min(2 * rest, (long)HZ);
 	}
-	synchronize_rcu_tasks();
 }

@@ -3,9 +3,8 @@
  * The heartbeat: hooks by need, proof that they work, floors evaluated live.
  *
  * Nothing is hooked until some cgroup has a knob set.  From then on hooks stay
- * until the module is unloaded: to remove one waits for every task that runs in
- * the kernel to give up its CPU, which the owner of a delegated cgroup with a
- * small cpu.max can put off.  Without a knob a hook passes everything on.
+ * until the module is unloaded: to remove one waits for tenants' tasks (hook.c), and
+ * the beat waits for none.  Without a knob a hook passes everything on.
  *
  * While a knob is set, five times a second, the beat
  *   - reads the global limits through a hooked function, and so knows whether
@@ -51,27 +50,26 @@ bool weir_needed(void)
 static const char *reason(int err)
 {
 	switch (err) {
-	case -EBUSY: return "a livepatch or another exclusive user of ftrace has";
-	case -ENODATA: return "kernel.ftrace_enabled=0 silences the hook of";
-	case -EOPNOTSUPP: return "this kernel's writers run an inlined copy of";
-	default: return "a hook does not work on";
+	case -EBUSY: return "a livepatch or another exclusive user of ftrace has balance_dirty_pages() or domain_dirty_limits()";
+	case -ENODATA: return "kernel.ftrace_enabled=0 silences the hook of domain_dirty_limits()";
+	case -EOPNOTSUPP: return "this kernel's writers run an inlined copy of domain_dirty_limits()";
+	default: return "a hook does not work on domain_dirty_limits()";
 	}
 }
 
 /* Being in effect ends, or begins after it had failed. */
-static void tell(int err, const char *function)
+static void tell(int err)
 {
 	if (!err && weir_beat.failure)
 		pr_info_ratelimited("in effect\n");
 	else if (err && err != weir_beat.failure)
-		pr_warn_ratelimited("not in effect (error %d): %s %s(); stock behaviour until that ends\n",
-				    err, reason(err), function);
+		pr_warn_ratelimited("not in effect (error %d): %s; stock behaviour until that ends\n",
+				    err, reason(err));
 }
 
 /* Place hooks where they are missing, and see whether they work. */
 static void prove(void)
 {
-	const char *function = "domain_dirty_limits";
 	u64 thresh, bg_thresh;
 	int err;
 
@@ -79,9 +77,9 @@ static void prove(void)
 	if (weir_beat.failure && !weir_hooks_armed() &&
 	    time_before(jiffies, tried_last + HZ))
 		return;
-	err = weir_events_arm() ?: weir_hooks_arm(&function) ?:
+	err = weir_events_arm() ?: weir_hooks_arm() ?:
 	      weir_limits_prove(&thresh, &bg_thresh);
-	tell(err, function);
+	tell(err);
 	tried_last = jiffies;
 	WRITE_ONCE(weir_beat.failure, err);
 	if (!err) {

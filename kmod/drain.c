@@ -114,7 +114,8 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 	struct weir_drain_beat beat;
 	u64 before = drain.limit ?: thresh;
 
-	weir_hooks_wait(weir_drain_bounds_sync());
+	if (weir_drain_bounds_sync())
+		weir_sync_hook_want();
 	if (!weir_drain_wanted()) {
 		last.ns = 0;
 		return;
@@ -137,10 +138,9 @@ void weir_drain_beat(u64 thresh, u64 bg_thresh)
 		weir_limits_lowered(drain.limit ?: thresh);
 }
 
-/* Stop at once, at an unload or when nothing is hooked: nothing is lifted, no sync bounded any more. */
+/* Stop at once, at an unload or when no knob is set: nothing is lifted any more. */
 void weir_drain_end(void)
 {
-	weir_hooks_wait(false);
 	if (drain.limit)
 		weir_limits_lowered(max(stock, weir_count_host()));
 	drain.limit = 0;

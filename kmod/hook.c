@@ -26,22 +26,35 @@
  * and once none can enter, the sum only falls.  A first grace period lets
  * those between the ftrace site and the count arrive, a second lets those
  * behind it return, and those in the wrapper of the limits.
+ *
+ * Such a grace period lasts until each task that was preempted in the kernel has run
+ * on, and the owner of a delegated cgroup with a small cpu.max puts that off.
+ * unregister_ftrace_function() waits for one itself, as the ops are a module's, and
+ * holds ftrace_lock meanwhile: nothing else on the host is traced or untraced.  So
+ * nothing is unhooked before the module is unloaded, both functions of the throttle
+ * share an ops, and what ends earlier is sent past its wrapper (go_past()).
  */
 #include "weir.h"
+#include "compat.h"
 #include "compat/ftrace.h"
 #include <linux/delay.h>
 #include <linux/pagemap.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/workqueue.h>
 
 struct hook {
 	const char *function;
-	unsigned long wrapper;
 	unsigned long address;
-	bool of_pass;
-	bool set;
-	struct ftrace_ops ops;
+	unsigned long site;	/* ftrace's, in the function */
+	unsigned long target;	/* where a call goes on: in a wrapper, or behind the site */
 };
+
+/* The rest of a hooked function, behind its ftrace site. */
+static unsigned long behind_site(const struct hook *hook)
+{
+	return hook->site + MCOUNT_INSN_SIZE;
+}
 
 static int no_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		   unsigned int flags)
@@ -56,7 +69,7 @@ static void no_limits(void *dtc)
 DEFINE_STATIC_CALL(weir_rest_of_pass, no_pass);
 DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 
-/* Unloading says whom it waits for this often. */
+/* Unloading names the tasks it waits for this often; a failed hook is tried again. */
 #define TELL_AFTER_JIFFIES	(10 * HZ)
 
 /* Tasks in a pass of weir's, and in its wait of a sync. */
@@ -74,172 +87,217 @@ int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return static_call(weir_rest_of_pass)(wb, pages_dirtied, flags);
 }
 
-/*
- * Runs at the ftrace site.  The kernel passes the task's own nr_dirtied as the
- * second argument of a pass; a call with anything else is not what weir takes
- * it for and is left alone.
- */
-static void notrace redirect(unsigned long ip, unsigned long parent_ip,
-			     struct ftrace_ops *ops, struct ftrace_regs *fregs)
-{
-	struct hook *hook = container_of(ops, struct hook, ops);
+enum { HOOK_PASS, HOOK_LIMITS, NR_THROTTLE_HOOKS, HOOK_SYNC = NR_THROTTLE_HOOKS, NR_HOOKS };
 
-	if (hook->of_pass &&
-	    weir_ftrace_argument(fregs, 1) != current->nr_dirtied) {
-		atomic64_inc(&misfit);
-		return;
-	}
-	weir_ftrace_set_ip(fregs, hook->wrapper);
-}
-
-enum { PASS, LIMITS, THROTTLE, WAIT = THROTTLE };
-
-/*
- * Of the throttle's, what a livepatch is likelier to have comes first: then nothing is
- * patched in vain.
- */
-static struct hook hooks[] = {
-	[PASS] = {
-		.of_pass = true,
-	},
-	[WAIT] = {
+static struct hook hooks[NR_HOOKS] = {
+	[HOOK_SYNC] = {
 		.function = "filemap_fdatawait_keep_errors",
 		.address = (unsigned long)filemap_fdatawait_keep_errors,
 	},
 };
 
+static __always_inline void redirect(struct ftrace_regs *fregs, const struct hook *hook)
+{
+	weir_ftrace_set_ip(fregs, READ_ONCE(hook->target));
+}
+
+/*
+ * Runs at the ftrace sites of the throttle.  The kernel passes the task's own nr_dirtied
+ * as the second argument of a pass; a call with anything else is not what weir takes
+ * it for and is left alone.
+ */
+static void notrace redirect_throttle(unsigned long ip, unsigned long parent_ip,
+				      struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	if (ip != hooks[HOOK_PASS].site) {
+		redirect(fregs, &hooks[HOOK_LIMITS]);
+		return;
+	}
+	if (weir_ftrace_argument(fregs, 1) != current->nr_dirtied) {
+		atomic64_inc(&misfit);
+		return;
+	}
+	redirect(fregs, &hooks[HOOK_PASS]);
+}
+
+/* Runs at the ftrace site of what sync waits in. */
+static void notrace redirect_sync(unsigned long ip, unsigned long parent_ip,
+				  struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	redirect(fregs, &hooks[HOOK_SYNC]);
+}
+
+/* Functions that are hooked and let go together. */
+struct hook_set {
+	ftrace_func_t redirect;
+	int first, behind;	/* of hooks[] */
+	bool registered;
+	struct ftrace_ops ops;
+};
+
+static struct hook_set throttle = {
+	.redirect = redirect_throttle,
+	.first = HOOK_PASS,
+	.behind = NR_THROTTLE_HOOKS,
+};
+
+static struct hook_set sync_wait = {
+	.redirect = redirect_sync,
+	.first = HOOK_SYNC,
+	.behind = NR_HOOKS,
+};
+
 /*
  * Find the ftrace sites of the throttle's functions at these addresses, for @wrappers to be called
- * instead; a message names what has none.  Where sync waits is exported, and nobody needs it who
- * has not asked for drain_tighten.
+ * instead; a message names what has none.  What sync waits in is exported, and needed by
+ * drain_tighten alone.
  */
 int weir_hooks_find(unsigned long pass, unsigned long limits,
 		    const struct weir_wrappers *wrappers)
 {
-	unsigned long rest[THROTTLE];
 	int i;
 
-	hooks[PASS].function = weir_function(WEIR_FUNCTION_PASS)->name;
-	hooks[PASS].address = pass;
-	hooks[LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
-	hooks[LIMITS].address = limits;
-	hooks[PASS].wrapper = (unsigned long)wrappers->pass;
-	hooks[LIMITS].wrapper = (unsigned long)wrappers->limits;
-	hooks[WAIT].wrapper = (unsigned long)wrappers->wait;
-	for (i = 0; i < THROTTLE; i++) {
-		rest[i] = weir_ftrace_location(hooks[i].address);
-		if (!rest[i]) {
+	hooks[HOOK_PASS].function = weir_function(WEIR_FUNCTION_PASS)->name;
+	hooks[HOOK_PASS].address = pass;
+	hooks[HOOK_LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
+	hooks[HOOK_LIMITS].address = limits;
+	hooks[HOOK_PASS].target = (unsigned long)wrappers->pass;
+	hooks[HOOK_LIMITS].target = (unsigned long)wrappers->limits;
+	hooks[HOOK_SYNC].target = (unsigned long)wrappers->wait;
+	for (i = 0; i < NR_HOOKS; i++) {
+		hooks[i].site = weir_ftrace_location(hooks[i].address);
+		if (!hooks[i].site && i < NR_THROTTLE_HOOKS) {
 			pr_err("refusing to load: %s() cannot be hooked: it has no ftrace site\n",
 			       hooks[i].function);
 			return -EOPNOTSUPP;
 		}
-		rest[i] += MCOUNT_INSN_SIZE;
 	}
-	static_call_update(weir_rest_of_limits, (void (*)(void *))rest[LIMITS]);
+	static_call_update(weir_rest_of_limits,
+			   (void (*)(void *))behind_site(&hooks[HOOK_LIMITS]));
 	static_call_update(weir_rest_of_pass,
 			   (int (*)(struct bdi_writeback *, unsigned long,
-				    unsigned int))rest[PASS]);
+				    unsigned int))behind_site(&hooks[HOOK_PASS]));
 	return 0;
 }
 
-static int set(struct hook *hook)
+static int hook_functions(struct hook_set *set)
 {
 	int tries = 100;
-	int err;
+	int i, err = 0;
 
-	if (hook->set)
+	if (set->registered)
 		return 0;
 
-	hook->ops = (struct ftrace_ops) {
-		.func = redirect,
-		/* not PERMANENT: who switches ftrace off gets stock behaviour */
+	set->ops = (struct ftrace_ops) {
+		.func = set->redirect,
+		/* not PERMANENT: ftrace switched off is to mean stock behaviour */
 		.flags = FTRACE_OPS_FL_IPMODIFY | FTRACE_OPS_FL_DYNAMIC,
 	};
-	err = ftrace_set_filter_ip(&hook->ops, hook->address, 0, 0);
+	for (i = set->first; !err && i < set->behind; i++)
+		err = ftrace_set_filter_ip(&set->ops, hooks[i].address, 0, 0);
 	if (!err)
-		err = register_ftrace_function(&hook->ops);
-	/* a BPF program is being attached to the function */
+		err = register_ftrace_function(&set->ops);
+	/* a BPF program is being attached to one of the functions */
 	while (err == -EAGAIN && tries--) {
 		msleep(1);
-		err = register_ftrace_function(&hook->ops);
+		err = register_ftrace_function(&set->ops);
 	}
 	if (err)
-		ftrace_free_filter(&hook->ops);
-	hook->set = !err;
+		ftrace_free_filter(&set->ops);
+	set->registered = !err;
 	return err;
 }
 
-static void unset(struct hook *hook)
+static void unhook_functions(struct hook_set *set)
 {
 	/* fails when ftrace has switched itself off after an error of its own */
-	if (!hook->set || unregister_ftrace_function(&hook->ops))
+	if (!set->registered || unregister_ftrace_function(&set->ops))
 		return;
-	ftrace_free_filter(&hook->ops);
-	hook->set = false;
+	ftrace_free_filter(&set->ops);
+	set->registered = false;
+}
+
+/* As unhook_functions(), however long it takes: code that ftrace still calls must stay. */
+static void unhook_surely(struct hook_set *set)
+{
+	unhook_functions(set);
+	if (set->registered)
+		pr_err("ftrace does not take its hooks back; unloading waits for the reboot\n");
+	while (set->registered) {
+		schedule_timeout_uninterruptible(HZ);
+		unhook_functions(set);
+	}
 }
 
 /*
- * Hook both functions of the throttle.  Only the beat does.  -EBUSY, and the function in
- * @taken, if a livepatch or another exclusive user of ftrace has one of them.
+ * Hook both functions of the throttle.  Only the beat does.  -EBUSY if a livepatch or
+ * another exclusive user of ftrace has one of them.
+ *
+ * This waits for ftrace_lock, which another tracer may hold for a grace period.  Nothing
+ * is in effect then that the beat would have to keep up.
  */
-int weir_hooks_arm(const char **taken)
+int weir_hooks_arm(void)
 {
-	int i, err = 0;
+	int err;
 
 	if (armed)
 		return 0;
-	for (i = 0; !err && i < THROTTLE; i++) {
-		err = set(&hooks[i]);
-		if (err == -EBUSY)
-			*taken = hooks[i].function;
-	}
+	err = hook_functions(&throttle);
 	WRITE_ONCE(armed, !err);
-	while (err && i--)
-		unset(&hooks[i]);
 	return err;
 }
 
-/*
- * Hook where sync waits if that is @wanted, else let go of it.  Only the beat does.  What
- * has it already may go away, but not so soon that each beat should try, which patches
- * code for nothing.
- */
-void weir_hooks_wait(bool wanted)
-{
-	static unsigned long next;	/* jiffies */
-	int err;
-
-	if (!wanted)
-		unset(&hooks[WAIT]);
-	if (!wanted || hooks[WAIT].set || (next && time_before(jiffies, next)))
-		return;
-	next = jiffies + TELL_AFTER_JIFFIES;
-	err = set(&hooks[WAIT]);
-	if (err)
-		pr_warn_ratelimited("sync may wait for longer than drain_seconds: %s() cannot be hooked (error %d)\n",
-				    hooks[WAIT].function, err);
-}
-
-/* Let the kernel's functions run again.  Tasks may still be in a wrapper. */
+/* Prove at load, and let go.  Tasks may still be in a wrapper. */
 void weir_hooks_disarm(void)
 {
-	int i;
-
 	WRITE_ONCE(armed, false);
-	for (i = ARRAY_SIZE(hooks) - 1; i >= 0; i--)
-		unset(&hooks[i]);
+	unhook_functions(&throttle);
+}
+
+static void hook_sync(struct work_struct *work)
+{
+	int err = READ_ONCE(weir_leaving) ? 0 : hook_functions(&sync_wait);
+
+	if (err)
+		pr_warn_ratelimited("sync may wait for longer than drain_seconds: %s() cannot be hooked (error %d)\n",
+				    hooks[HOOK_SYNC].function, err);
+}
+
+static DECLARE_WORK(sync_work, hook_sync);
+
+/*
+ * Have the function hooked in which sync waits; from then on it stays so.  Only the beat
+ * asks.  In a work of its own, as ftrace_lock may be held for as long as a tenant likes.
+ * Another exclusive user of the function may go away: it is tried again, but not on
+ * each beat, as each attempt patches code.
+ */
+void weir_sync_hook_want(void)
+{
+	static unsigned long next;	/* jiffies */
+
+	if (READ_ONCE(sync_wait.registered) || (next && time_before(jiffies, next)))
+		return;
+	next = (jiffies + TELL_AFTER_JIFFIES) ?: 1;
+	queue_work(weir_unbound_wq, &sync_work);
+}
+
+/* From now on a call of the function goes on in itself, although it is hooked. */
+static void go_past(struct hook *hook)
+{
+	WRITE_ONCE(hook->target, behind_site(hook));
 }
 
 /*
- * For good: nobody enters a pass of weir's any more, and those inside are let
+ * For good: no task enters a pass of weir's any more, and those inside are let
  * go by the limits (weir_limits()), which stay hooked until they are out.
  */
 void weir_hooks_close(void)
 {
 	WRITE_ONCE(weir_leaving, true);
 	WRITE_ONCE(armed, false);
-	unset(&hooks[PASS]);
-	unset(&hooks[WAIT]);
+	cancel_work_sync(&sync_work);
+	go_past(&hooks[HOOK_PASS]);
+	go_past(&hooks[HOOK_SYNC]);
 }
 
 bool weir_hooks_armed(void)
@@ -257,38 +315,31 @@ static long tasks_in(long __percpu *where)
 	return sum;
 }
 
-/* As unset(), however long it takes: code that ftrace still calls must stay. */
-static void unset_surely(struct hook *hook)
-{
-	unset(hook);
-	if (hook->set)
-		pr_err("ftrace does not take its hooks back; unloading waits for the reboot\n");
-	while (hook->set) {
-		schedule_timeout_uninterruptible(HZ);
-		unset(hook);
-	}
-}
-
 /*
- * Unhook all and wait until no task is in this module's code.  A sync leaves when what
- * it waits for is written, and on a device that does not answer nothing ends that.  The
- * limits let a task go after the pause that it is in, at most 200 ms; they are hooked for
- * it if they are not.  One on a strictlimit device, such as a FUSE filesystem whose
- * server does not answer, stays until the device is below its limit or the task is
- * killed; so does any task while the limits cannot be hooked, kernel.ftrace_enabled=0
- * silences them, or one of its two domains does not come by them.  Every ten seconds the
- * log names such tasks, by @show.
+ * Wait until no task is in a pass of weir's, or in its wait of a sync; after
+ * weir_hooks_close().  A sync leaves when what it waits for is written, and on a device that
+ * does not answer nothing ends that.  The limits let a task go after the pause that it is
+ * in, at most 200 ms; they are hooked for it if they are not.  One on a strictlimit device,
+ * such as a FUSE filesystem whose server does not answer, stays until the device is below
+ * its limit or the task is killed; so does any task while the limits cannot be hooked,
+ * kernel.ftrace_enabled=0 silences them, or one of its two domains does not come by them.
+ * Every ten seconds the log names such tasks, by @show.
  */
 void weir_hooks_drain(void (*show)(void))
 {
 	unsigned int waited;
 
-	unset_surely(&hooks[PASS]);
-	unset_surely(&hooks[WAIT]);
-	synchronize_rcu_tasks();
+	/*
+	 * Those on their way arrive: unregistering waits for a grace period, too.  With
+	 * nothing hooked since the proof at load, that one has waited for them.
+	 */
+	if (sync_wait.registered)
+		unhook_surely(&sync_wait);
+	else if (throttle.registered)
+		synchronize_rcu_tasks();
 	/* may fail: then they leave when the kernel lets them */
 	if (tasks_in(&weir_inside))
-		set(&hooks[LIMITS]);
+		hook_functions(&throttle);
 	for (waited = 1; tasks_in(&weir_inside) || tasks_in(&weir_syncing); waited++) {
 		if (waited % TELL_AFTER_JIFFIES == 0) {
 			show();
@@ -298,8 +349,18 @@ void weir_hooks_drain(void (*show)(void))
 		}
 		schedule_timeout_uninterruptible(1);
 	}
-	unset_surely(&hooks[LIMITS]);
-	synchronize_rcu_tasks();
+}
+
+/*
+ * Unhook the rest, and see off tasks that are about to return from this module's code,
+ * after the last count of them has come to 0: that grace period is for all of them.
+ */
+void weir_hooks_remove(void)
+{
+	if (throttle.registered)
+		unhook_surely(&throttle);
+	else
+		synchronize_rcu_tasks();
 }
 
 /* Passes whose arguments were not what weir takes them for. */

@@ -39,15 +39,13 @@
 /* Show that hooks work here before anybody relies on them. */
 static int prove_at_load(void)
 {
-	const char *taken = NULL;
 	u64 thresh, bg_thresh;
 	int err;
 
-	err = weir_hooks_arm(&taken);
+	err = weir_hooks_arm();
 	if (err == -EBUSY) {
 		/* what a livepatch has now it may give back */
-		pr_warn("%s() is held by a livepatch or another exclusive user of ftrace; knobs are refused until that ends\n",
-			taken);
+		pr_warn("balance_dirty_pages() or domain_dirty_limits() is held by a livepatch or another exclusive user of ftrace; knobs are refused until that ends\n");
 		err = 0;
 	} else if (err) {
 		pr_err("refusing to load: the throttle cannot be hooked (error %d)\n",
@@ -69,6 +67,7 @@ static void main_settle(void)
 	weir_hooks_close();
 	weir_hooks_drain(weir_events_show);
 	weir_at_return_end();
+	weir_hooks_remove();
 	weir_reserve_end();
 	weir_groups_drop_all();
 	rcu_barrier();

@@ -71,12 +71,13 @@ DECLARE_PER_CPU(long, weir_inside);
 DECLARE_PER_CPU(long, weir_syncing);
 int weir_hooks_find(unsigned long pass, unsigned long limits,
 		    const struct weir_wrappers *wrappers);
-int weir_hooks_arm(const char **taken);
-void weir_hooks_wait(bool wanted);
+int weir_hooks_arm(void);
+void weir_sync_hook_want(void);
 extern bool weir_leaving;
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);
 void weir_hooks_drain(void (*show)(void));
+void weir_hooks_remove(void);
 bool weir_hooks_armed(void);
 u64 weir_hooks_misfit(void);
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,

@@ -102,6 +102,7 @@ on_each_kernel! {
     limits_follow_the_drain: "drain.sh", &["--cpus", "1", "--disk", "d=1G,ext4,8M/s"], &[];
     |
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--cpus", "1", "--disk", EXT4], &[];
+    the_beat_waits_for_no_tenant: "starved.sh", &["--cpus", "1", "--package", "util-linux"], &[];
     waits_for_weights_end: "weight-wait.sh", &["--cpus", "1", "--package", "util-linux", "--disk", "d=1G,ext4,6M/s"], &[];
     syncs_end_in_time: "sync.sh", &["--append", "slub_debug=FZPU", "--cpus", "1", "--package", "e2fsprogs", "--disk", "d=1G,ext4,8M/s",
         "--disk", "x=512M,xfs,32M/s", "--disk", "s=256M"], &[];
