@@ -2,8 +2,8 @@
 /*
  * Functions the kernel does not export.
  *
- * kallsyms_lookup_name() is found by planting and removing one kprobe on it,
- * the others by asking it.  All are called through static calls, which are
+ * kallsyms_lookup_name() is found by registering and removing one kprobe on it, which
+ * is never armed, the others by asking it.  All are called through static calls, which are
  * direct calls in the machine code: on IBT hardware a call through a pointer
  * must land on an ENDBR, and the kernel seals the ENDBR of functions whose
  * address nobody takes.  A direct call needs none.  For the same reason it does
@@ -71,12 +71,14 @@ static unsigned long find_lookup(void)
 {
 	struct kprobe probe = {
 		.symbol_name = weir_function(WEIR_FUNCTION_LOOKUP)->name,
+		/* to be looked up; arming one waits for ftrace_lock, and patches code */
+		.flags = KPROBE_FLAG_DISABLED,
 	};
 	unsigned long address;
 	int err = register_kprobe(&probe);
 
 	if (err) {
-		pr_err("refusing to load: no kprobe on %s (error %d); is CONFIG_KPROBES on and debugfs kprobes/enabled 1?\n",
+		pr_err("refusing to load: no kprobe on %s (error %d); is CONFIG_KPROBES on?\n",
 		       probe.symbol_name, err);
 		return 0;
 	}
