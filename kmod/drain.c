@@ -71,12 +71,27 @@ static u32 memory_stall(void)
 }
 #endif
 
+/*
+ * A count of /proc/vmstat.  all_vm_events() waits while a CPU comes or goes, and that waits
+ * for tasks.  Here all CPUs are asked: what one had counted is added to another's as it
+ * goes.  A sample at that moment is off, for one beat.
+ */
+static unsigned long count_events(enum vm_event_item item)
+{
+	unsigned long sum = 0;
+#ifdef CONFIG_VM_EVENT_COUNTERS
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(vm_event_states, cpu).event[item]);
+#endif
+	return sum;
+}
+
 static void sample(struct weir_drain_beat *beat)
 {
-	static unsigned long events[NR_VM_EVENT_ITEMS];
 	u64 now = ktime_get_ns();
 
-	all_vm_events(events);
 	*beat = (struct weir_drain_beat) {
 		.seconds = READ_ONCE(seconds),
 		.elapsed_ms = since(&last.ns, now) / NSEC_PER_MSEC,
@@ -84,13 +99,13 @@ static void sample(struct weir_drain_beat *beat)
 		.writeback = global_node_page_state(NR_WRITEBACK),
 		.written = written_since(&last.written,
 					 global_node_page_state(NR_WRITTEN) -
-					 events[PSWPOUT]),
+					 count_events(PSWPOUT)),
 		.kswapd_scanned = since(&last.kswapd_scanned,
-					events[PGSCAN_KSWAPD]),
+					count_events(PGSCAN_KSWAPD)),
 		.kswapd_taken = since(&last.kswapd_taken,
-				      events[PGSTEAL_KSWAPD]),
+				      count_events(PGSTEAL_KSWAPD)),
 		.direct_scanned = since(&last.direct_scanned,
-					events[PGSCAN_DIRECT]),
+					count_events(PGSCAN_DIRECT)),
 		.memory_stall_percent = memory_stall(),
 		.tighten = READ_ONCE(tighten),
 	};

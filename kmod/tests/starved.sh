@@ -83,13 +83,18 @@ watched() {
 	[ $looks -ge 20 ] && is $out 0 && between 0 $oldest 999
 }
 
+# how often PROBE was hit
+hits() {
+	awk -v probe="$1" '$1 == probe { sum = $2 } END { print sum + 0 }' $trace/kprobe_profile
+}
+
 # How often a grace period of RCU-tasks was waited for; 0 where the kernel has a plain one
 grace_periods() {
-	awk '$1 == "tasks" { sum = $2 } END { print sum + 0 }' $trace/kprobe_profile
+	hits tasks
 }
 
 watch_grace_periods() {
-	echo p:tasks synchronize_rcu_tasks >$trace/kprobe_events 2>/dev/null &&
+	echo p:tasks synchronize_rcu_tasks >>$trace/kprobe_events 2>/dev/null &&
 		echo 1 >$trace/events/kprobes/tasks/enable
 }
 
@@ -102,6 +107,8 @@ tracer_waits() {
 
 starve
 mkdir kept
+echo p:events all_vm_events >$trace/kprobe_events || exit 1
+echo 1 >$trace/events/kprobes/events/enable
 watch_grace_periods || echo "# synchronize_rcu_tasks() is no function of this kernel"
 before=$(grace_periods)
 seconds insmod /weir.ko
@@ -111,7 +118,8 @@ ok "waits for one grace period at most, was $(($(grace_periods) - before))" \
 echo 8M >kept/memory.dirty_min
 ok "in effect" is "$(state) $(stat kept in_effect)" "active 1"
 ok "in effect throughout while root switches parameters" watched
-sed 's/^[^#]/# &/' /tmp/ok.out
+grep '^# looked' /tmp/ok.out
+ok "no beat takes the lock of CPU hotplug, by all_vm_events()" is "$(hits events)" 0
 before=$(grace_periods)
 tracer_waits >/tmp/tracer &
 tracer=$!
