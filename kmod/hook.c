@@ -16,9 +16,10 @@
  * or a livepatch the original may run although weir counted it as left out
  * (docs/experiments/0001-exclusive-redirection.md).
  *
- * The call past the ftrace site is a static call: a direct call in the machine
- * code, which needs no ENDBR at its target.  Where the architecture has no static
- * calls (arm64), it is a call through a pointer: compat.h.
+ * The call past the ftrace site is a static call: on x86 a direct call or jump in the
+ * machine code, with and without retpolines, inline or by a trampoline, which needs no
+ * ENDBR at its target.  Where the architecture has no static calls (arm64), it is a call
+ * through a pointer: compat.h.
  *
  * Unloading.  A task may be anywhere in a wrapper, and one that sleeps counts as
  * gone for synchronize_rcu_tasks().  Where one may sleep, the wrapper counts
@@ -47,14 +48,9 @@ struct hook {
 	const char *function;
 	unsigned long address;
 	unsigned long site;	/* ftrace's, in the function */
-	unsigned long target;	/* where a call goes on: in a wrapper, or behind the site */
+	unsigned long behind;	/* to the rest of the function */
+	unsigned long target;	/* where a call goes on: in a wrapper, or behind */
 };
-
-/* The rest of a hooked function, behind its ftrace site. */
-static unsigned long behind_site(const struct hook *hook)
-{
-	return hook->site + MCOUNT_INSN_SIZE;
-}
 
 static int no_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		   unsigned int flags)
@@ -66,8 +62,16 @@ static void no_limits(void *dtc)
 {
 }
 
+static int no_sync(struct address_space *mapping)
+{
+	return 0;
+}
+
 DEFINE_STATIC_CALL(weir_rest_of_pass, no_pass);
 DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
+DEFINE_STATIC_CALL(weir_rest_of_sync, no_sync);
+WEIR_DEFINE_BEHIND(pass);
+WEIR_DEFINE_BEHIND(sync);
 
 /* Unloading names the tasks it waits for this often; a failed hook is tried again. */
 #define TELL_AFTER_JIFFIES	(10 * HZ)
@@ -115,6 +119,7 @@ static void notrace redirect_throttle(unsigned long ip, unsigned long parent_ip,
 	}
 	if (weir_ftrace_argument(fregs, 1) != current->nr_dirtied) {
 		atomic64_inc(&misfit);
+		weir_ftrace_set_ip(fregs, hooks[HOOK_PASS].behind);
 		return;
 	}
 	redirect(fregs, &hooks[HOOK_PASS]);
@@ -173,10 +178,16 @@ int weir_hooks_find(unsigned long pass, unsigned long limits,
 		}
 	}
 	static_call_update(weir_rest_of_limits,
-			   (void (*)(void *))behind_site(&hooks[HOOK_LIMITS]));
+			   (void (*)(void *))(hooks[HOOK_LIMITS].site + MCOUNT_INSN_SIZE));
 	static_call_update(weir_rest_of_pass,
 			   (int (*)(struct bdi_writeback *, unsigned long,
-				    unsigned int))behind_site(&hooks[HOOK_PASS]));
+				    unsigned int))(hooks[HOOK_PASS].site + MCOUNT_INSN_SIZE));
+	if (hooks[HOOK_SYNC].site)
+		static_call_update(weir_rest_of_sync,
+				   (int (*)(struct address_space *))(hooks[HOOK_SYNC].site +
+								     MCOUNT_INSN_SIZE));
+	hooks[HOOK_PASS].behind = weir_behind(pass, hooks[HOOK_PASS].site);
+	hooks[HOOK_SYNC].behind = weir_behind(sync, hooks[HOOK_SYNC].site);
 	return 0;
 }
 
@@ -204,7 +215,8 @@ static int hook_functions(struct hook_set *set)
 	}
 	if (err)
 		ftrace_free_filter(&set->ops);
-	set->registered = !err;
+	/* read without a lock by weir_sync_hook_want() */
+	WRITE_ONCE(set->registered, !err);
 	return err;
 }
 
@@ -284,7 +296,7 @@ void weir_sync_hook_want(void)
 /* From now on a call of the function goes on in itself, although it is hooked. */
 static void go_past(struct hook *hook)
 {
-	WRITE_ONCE(hook->target, behind_site(hook));
+	WRITE_ONCE(hook->target, hook->behind);
 }
 
 /*

@@ -25,4 +25,31 @@
 	regs_get_kernel_argument(&(fregs)->regs, n)
 #endif
 
+/*
+ * Where a call that is left alone goes on, behind the ftrace site: to what
+ * weir_rest_of_NAME, a static call, calls.
+ *
+ * Beside a BPF program that runs at a function's exit, x86's trampoline calls what the
+ * redirection left as the address, through a register (BPF_TRAMP_F_ORIG_STACK).  Behind the
+ * site is no ENDBR, and a CPU with IBT traps.  So the call is sent on by a direct jump that
+ * has one.  All registers stay as they are, and no task returns to it.
+ */
+#ifdef CONFIG_X86
+#include <asm/ibt.h>
+#define WEIR_DEFINE_BEHIND(name)					\
+	void weir_behind_##name(void);					\
+	asm(".pushsection .text, \"ax\"\n"				\
+	    ".balign 16\n"						\
+	    ".type weir_behind_" #name ", @function\n"			\
+	    "weir_behind_" #name ":\n"					\
+	    ASM_ENDBR							\
+	    "jmp " STATIC_CALL_TRAMP_STR(weir_rest_of_##name) "\n"	\
+	    ".size weir_behind_" #name ", . - weir_behind_" #name "\n"	\
+	    ".popsection\n")
+#define weir_behind(name, site) ((unsigned long)weir_behind_##name)
+#else
+#define WEIR_DEFINE_BEHIND(name) static_assert(true)
+#define weir_behind(name, site) ((site) + MCOUNT_INSN_SIZE)
+#endif
+
 #endif
