@@ -41,8 +41,14 @@ static void wake_below(struct weir_group *group, struct backing_dev_info *bdi)
 	list_for_each_entry_rcu(wb, &bdi->wb_list, bdi_node) {
 		if (looked_at++ == WBS_LOOKED_AT)
 			break;
-		/* one that nobody holds any more is about to go, with its css */
-		if (!wb_has_dirty_io(wb) || writeback_in_progress(wb) || !wb_tryget(wb))
+		/*
+		 * One that is not held any more is about to go, with its css.  Before "writeback,
+		 * cgroup: fix null-ptr-deref write in bdi_split_work_to_wbs" (6.3, 6.1.26) what
+		 * counts its holders is freed without a grace period; but one passes between
+		 * that it is dying and that.
+		 */
+		if (!wb_has_dirty_io(wb) || writeback_in_progress(wb) || wb_dying(wb) ||
+		    !wb_tryget(wb))
 			continue;
 		if (cgroup_is_descendant(wb->memcg_css->cgroup, group->css->cgroup))
 			weir_start_background(wb);
