@@ -27,7 +27,8 @@
  * entries, of which only drain.c's has more than one function.
  *
  * Cost of a beat: BEAT_READS reads of counters, 131,072 or about 0.7 million
- * instructions, and for each floor that is set its path three times at most.
+ * instructions, and for each floor that is set its path three times at most, some floors
+ * at a time.
  */
 #include "weir.h"
 #include <linux/workqueue.h>
@@ -100,8 +101,8 @@ static void run(void)
 	ran_last = jiffies;
 	if (!weir_beat.failure)
 		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
-	spin_lock(&weir_lock);
 	weir_floors_evaluate();
+	spin_lock(&weir_lock);
 	weir_weights_round();
 	spin_unlock(&weir_lock);
 	weir_groups_make_wanted();

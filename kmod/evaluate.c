@@ -6,6 +6,10 @@
 #include "weir.h"
 
 LIST_HEAD(weir_floors);
+unsigned int weir_floor_count;
+
+/* Floors that are evaluated under one hold of weir_lock: a fraction of a millisecond. */
+#define FLOORS_AT_ONCE	32
 
 static struct weir_floor_pool pool(void)
 {
@@ -28,21 +32,21 @@ static void wish(struct weir_group *group)
 /* What its subtree holds is counted by passes and the walk, not for each floor here. */
 static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
 {
-	u64 floor = weir_floor_effective(group->floor_wanted, pool);
+	u64 others = weir_pool.floors_given - group->floor;
+	u64 floor = min(weir_floor_effective(group->floor_wanted, pool),
+			weir_floors_room(others, pool));
 
 	if (!floor != !group->floor)
 		weir_floors_epoch++;
+	weir_pool.floors_given = others + floor;
 	WRITE_ONCE(group->floor, floor);
 	weir_tree_review(group);
 }
 
-static void total(const struct weir_floor_pool *pool)
-{
-	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(pool));
-	weir_reserve_watch();
-}
-
-/* Evaluate the floor of one group, if it has one.  The caller holds weir_lock. */
+/*
+ * Evaluate the floor of one group, if it has one.  The caller holds weir_lock.  Where the
+ * pool is full, it gets what the others leave, and its part once the beat has scaled those.
+ */
 void weir_floor_evaluate(struct weir_group *group)
 {
 	struct weir_floor_pool all;
@@ -52,31 +56,40 @@ void weir_floor_evaluate(struct weir_group *group)
 	wish(group);
 	all = pool();
 	scale(group, &all);
-	total(&all);
+	WRITE_ONCE(weir_pool.floors_total, weir_floors_total(&all));
+	weir_reserve_watch();
 }
 
 /*
- * Evaluate the floor and the base of the ratio of one group, and what its
- * subtree holds.  The caller holds weir_lock.
+ * Evaluate the base of the ratio of one group, and what its subtree holds.  The caller
+ * holds weir_lock.
  */
 void weir_evaluate(struct weir_group *group)
 {
 	weir_tree_update(group);
 	if (READ_ONCE(group->ceiling.ratio_percent))
 		WRITE_ONCE(group->avail, weir_memory_dirtyable(group));
-	weir_floor_evaluate(group);
 }
 
-/* Evaluate every floor within the host's present limits.  Under weir_lock. */
+/*
+ * Evaluate every floor within the host's present limits, some at a time.  The list goes
+ * round, so that floors may come and go in between.
+ */
 void weir_floors_evaluate(void)
 {
-	struct weir_floor_pool all;
-	struct weir_group *group;
+	unsigned int left = READ_ONCE(weir_floor_count);
+	unsigned int now;
 
-	list_for_each_entry(group, &weir_floors, floors)
-		wish(group);
-	all = pool();
-	list_for_each_entry(group, &weir_floors, floors)
-		scale(group, &all);
-	total(&all);
+	while (left) {
+		now = min(left, FLOORS_AT_ONCE);
+		left -= now;
+		spin_lock(&weir_lock);
+		for (; now && !list_empty(&weir_floors); now--) {
+			weir_floor_evaluate(list_first_entry(&weir_floors, struct weir_group,
+							     floors));
+			list_rotate_left(&weir_floors);
+		}
+		spin_unlock(&weir_lock);
+		cond_resched();
+	}
 }

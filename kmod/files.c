@@ -114,10 +114,7 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
 	if (!may_set(of, knob, old, value))
 		return -EPERM;
 	knob_put(group, knob, value, avail, is_privileged(of));
-	if (knob == WEIR_KNOB_DIRTY_MIN && value > old)
-		weir_floors_evaluate();
-	else
-		weir_floor_evaluate(group);
+	weir_floor_evaluate(group);
 	return 0;
 }
 

@@ -217,10 +217,15 @@ static void free_group(struct rcu_head *rcu)
 void weir_group_knobs_changed(struct weir_group *group, bool had)
 {
 	weir_knob_count += weir_group_has_any(group) - had;
-	if (group->dirty_min_bytes && list_empty(&group->floors))
+	if (!group->dirty_min_bytes == list_empty(&group->floors))
+		return;
+	if (group->dirty_min_bytes) {
 		list_add_tail(&group->floors, &weir_floors);
-	else if (!group->dirty_min_bytes)
+		weir_floor_count++;
+	} else {
 		list_del_init(&group->floors);
+		weir_floor_count--;
+	}
 }
 
 static void end_knobs(struct weir_group *group)
@@ -236,7 +241,7 @@ static void end_knobs(struct weir_group *group)
 	WRITE_ONCE(group->weight, WEIR_WEIGHT_DEFAULT);
 	weir_bandwidth_change(group, WEIR_UNLIMITED);
 	weir_group_knobs_changed(group, had);
-	weir_evaluate(group);
+	weir_floor_evaluate(group);
 }
 
 static void drop(struct weir_group *group)

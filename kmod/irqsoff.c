@@ -5,7 +5,8 @@
  *
  *   irqs share:156 412 90123
  *
- * interrupts off, closed there, 412 cycles at most, 90,123 times.  A section
+ * interrupts off, closed there, 412 cycles at most, 90,123 times; "preempt" and "lock"
+ * likewise, with preemption off, for weir_lock or another.  A section
  * that an interrupt fell into is left out: its time is the interrupt's.
  */
 #include <linux/hardirq.h>
@@ -20,7 +21,7 @@ struct open_sections {
 
 static DEFINE_PER_CPU(struct open_sections, open_sections);
 static struct weir_section *sections;
-static const char * const kinds[] = { "irqs", "preempt" };
+static const char * const kinds[] = { "irqs", "preempt", "lock" };
 
 /* How many interrupts this CPU has taken; the timer's and other CPUs' suffice. */
 static unsigned int interrupts(void)

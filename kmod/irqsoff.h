@@ -14,7 +14,7 @@
 #include <linux/spinlock.h>
 #include <linux/stringify.h>
 
-enum weir_off_kind { WEIR_IRQS_OFF, WEIR_PREEMPT_OFF, WEIR_OFF_KINDS };
+enum weir_off_kind { WEIR_IRQS_OFF, WEIR_PREEMPT_OFF, WEIR_LOCK_HELD, WEIR_OFF_KINDS };
 
 /* A place that closes sections, and the longest that it closed, in cycles. */
 struct weir_section {
@@ -65,6 +65,34 @@ void weir_section_end(struct weir_section *section);
 	weir_section_close(WEIR_IRQS_OFF);				\
 	local_irq_restore(flags);					\
 } while (0)
+
+/* weir_lock: no lock of a pass, and held for longer.  On PREEMPT_RT it lets others run. */
+#ifndef CONFIG_PREEMPT_RT
+#define spin_lock(lock) do {						\
+	preempt_disable();						\
+	weir_section_begin(WEIR_LOCK_HELD);				\
+	(spin_lock)(lock);						\
+} while (0)
+
+#define spin_trylock(lock) ({						\
+	bool __got;							\
+									\
+	preempt_disable();						\
+	weir_section_begin(WEIR_LOCK_HELD);				\
+	__got = (spin_trylock)(lock);					\
+	if (!__got) {							\
+		weir_section_close(WEIR_LOCK_HELD);			\
+		preempt_enable();					\
+	}								\
+	__got;								\
+})
+
+#define spin_unlock(lock) do {						\
+	(spin_unlock)(lock);						\
+	weir_section_close(WEIR_LOCK_HELD);				\
+	preempt_enable();						\
+} while (0)
+#endif
 
 /* The kernel's, which has interrupts off while it sums up: the call bounds it. */
 #define percpu_counter_sum_positive(counter) ({				\

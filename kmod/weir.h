@@ -29,6 +29,7 @@ struct weir_pool {
 	u64 host_thresh;
 	u64 host_bg_thresh;
 	u64 floors_wanted;
+	u64 floors_given;	/* sum of all floors; weir_lock */
 	u64 floors_total;
 };
 
@@ -632,6 +633,7 @@ void weir_beat_now(void);
 
 /* evaluate.c: floors and ceilings evaluated live */
 extern struct list_head weir_floors;	/* groups with a floor; weir_lock */
+extern unsigned int weir_floor_count;	/* their number; weir_lock */
 void weir_evaluate(struct weir_group *group);
 void weir_floor_evaluate(struct weir_group *group);
 void weir_floors_evaluate(void);

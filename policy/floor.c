@@ -101,6 +101,17 @@ weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool)
 	return scaled < cap ? scaled : cap;
 }
 
+/*
+ * What a floor may be beside @others, the sum of all others.  Floors are evaluated one after
+ * the other: what one gets more, another may not have given up yet.
+ */
+weir_u64 weir_floors_room(weir_u64 others, const struct weir_floor_pool *pool)
+{
+	weir_u64 cap = floors_cap(pool);
+
+	return cap > others ? cap - others : 0;
+}
+
 /* Upper bound of the sum of all effective floors. */
 weir_u64 weir_floors_total(const struct weir_floor_pool *pool)
 {

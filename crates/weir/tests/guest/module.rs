@@ -288,6 +288,13 @@ fn off_registers_nothing_on_6_1() {
 }
 
 #[test]
+#[ignore = "some minutes: make proof"]
+fn ten_thousand_floors_hold_no_lock_for_long() {
+    let options = ["--cpus", "1", "--make", "WEIR_IRQSOFF=y"];
+    counted("debian:6.12", "floors.sh", &options, &["10000"]);
+}
+
+#[test]
 #[ignore = "a minute: make proof"]
 fn a_reservation_of_cpu_is_not_held_by_weight() {
     let options = [
