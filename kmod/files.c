@@ -9,10 +9,12 @@
  *   EINVAL      not a value of the file's form; dirty_ratio above 100
  *   ERANGE      more bytes than fit, a ceiling under two pages, a bandwidth
  *               under 64 KiB, a weight outside 1..10000
- *   EPERM       raising a floor without CAP_SYS_RESOURCE in the initial user
- *               namespace, judged by who opened the file: the files of a
- *               delegated subtree belong to its owner, and what one cgroup
- *               reserves the others go without
+ *   EPERM       without CAP_SYS_RESOURCE in the initial user namespace, judged by
+ *               the opener of the file, as the files of a delegated subtree belong to
+ *               its owner: raising a floor, as what one cgroup reserves the others go
+ *               without; and, unless the parameter tenants_arm allows it, the first knob
+ *               since load: hooks stay until unload, each pass on the host pays for
+ *               them, and no livepatch can have these functions
  *   ENOMEM      no memory for weir's record of the cgroup, which is charged to it
  *   ENODEV      the cgroup is being removed
  *   EBUSY       a livepatch, or another exclusive user of ftrace, has one of the
@@ -99,6 +101,12 @@ static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 	return knob != WEIR_KNOB_DIRTY_MIN || value <= old || is_privileged(of);
 }
 
+/* Hooked once, the kernel stays so: then there is nothing to be refused. */
+static bool may_arm(struct kernfs_open_file *of)
+{
+	return weir_hooks_armed() || READ_ONCE(weir_tenants_arm) || is_privileged(of);
+}
+
 /*
  * Set under weir_lock, or leave everything as it was.  @avail: what a ratio is
  * of.
@@ -160,6 +168,8 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 		if (!may_set(of, knob, old, value))
 			return -EPERM;
 	}
+	if (!may_arm(of))
+		return -EPERM;
 	err = weir_arm();
 	return err ?: weir_group_make(of_css(of));
 }

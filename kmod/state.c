@@ -15,6 +15,10 @@ bool weir_observe;
 module_param_named(observe, weir_observe, bool, 0644);
 MODULE_PARM_DESC(observe, "count what each knob would have done, change nothing");
 
+bool weir_tenants_arm;
+module_param_named(tenants_arm, weir_tenants_arm, bool, 0644);
+MODULE_PARM_DESC(tenants_arm, "the first knob, which hooks the kernel until unload, may be set without CAP_SYS_RESOURCE");
+
 /* the beat's */
 struct weir_pool weir_pool;
 u64 weir_floors_epoch = 1;

@@ -24,6 +24,7 @@ struct dirty_throttle_control;
 /* state.c: how it was loaded, and what the beat found last */
 extern bool weir_off;
 extern bool weir_observe;
+extern bool weir_tenants_arm;
 
 struct weir_pool {
 	u64 host_thresh;

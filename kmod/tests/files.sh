@@ -5,6 +5,34 @@ insmod /weir.ko || exit 1
 mkdir /sys/fs/cgroup/a
 limits 268435456
 cd /sys/fs/cgroup/a || exit 1
+echo "user:x:1000:1000::/:/bin/sh" >>/etc/passwd
+
+# An unprivileged owner does not hook the host's kernel.
+echo +memory >cgroup.subtree_control
+mkdir d
+chown -R 1000:1000 d
+# first FILE VALUE: the owner writes what would be the first knob
+first() {
+	su user -s /bin/sh -c "echo -n '$2' >/sys/fs/cgroup/a/d/$1" 2>&1
+}
+for write in dirty_bytes=64K dirty_ratio=32 dirty_bandwidth=64K dirty_weight=200; do
+	file=${write%=*}
+	value=$(cat d/memory.$file)
+	ok "an owner may not set the first knob of all, $file" sh -c \
+		"su user -s /bin/sh -c 'echo ${write#*=} >d/memory.$file' 2>&1 | grep -q 'not permitted'"
+	ok "which stays $value" is "$(cat d/memory.$file)" "$value"
+	ok "and takes its default" first memory.$file "$value"
+done
+ok "nothing is hooked, no record made" is "$(hooks) $(cat /sys/kernel/weir/groups)" "0 0"
+echo 1 >/sys/module/weir/parameters/tenants_arm
+ok "with tenants_arm it may" first memory.dirty_bytes 4M
+ok "which hooks" is "$(hooks) $(cat d/memory.dirty_bytes)" "2 4194304"
+echo 0 >/sys/module/weir/parameters/tenants_arm
+ok "and once hooked, without it" first memory.dirty_weight 200
+rmdir d
+echo -memory >cgroup.subtree_control
+rmmod weir
+insmod /weir.ko || exit 1
 
 for file in dirty_min dirty_bytes dirty_ratio dirty_bandwidth dirty_weight dirty_stat; do
 	ok "memory.$file is in a cgroup" test -f memory.$file
@@ -73,7 +101,6 @@ mkdir d
 chown -R 1000:1000 d
 # of which its subtree has a share, first come first served
 echo 8M >memory.dirty_min
-echo "user:x:1000:1000::/:/bin/sh" >>/etc/passwd
 # owner FILE VALUE: writes as the owner; echoes the error if there is one
 owner() {
 	su user -s /bin/sh -c "echo -n '$2' >/sys/fs/cgroup/a/d/$1" 2>&1
