@@ -14,20 +14,26 @@
  * wait.  It keeps numbers only, by which each step looks up its cgroup and device.
  *
  * The wait is in steps of 200 ms at most, after each of which it is computed anew: all
- * debts together, and as long as the longest.  It is killable.  The freezer finds the task
- * as idle as one in user mode.  What is to stop the task, a debugger, SIGSTOP or
- * cgroup.freeze, ends the wait; other signals are handled when it is over, as those that
- * come in a long write() are.  (If they ended it, a timer would do away with every bound.)
- * What has not been waited for remains owed by the cgroup.
+ * debts together, and as long as the longest.  It is killable, and ends when the system is
+ * about to sleep.  What is to stop the task, a debugger, SIGSTOP or cgroup.freeze, ends it
+ * after WEIR_STOP_AFTER_MS, as long as memory.high makes them wait at most; other signals
+ * are handled when it is over, as those that come in a long write() are.  (If they ended it,
+ * a timer would do away with every bound.)  What has not been waited for remains owed by the
+ * cgroup: a tenant that stops its tasks all the time gets a call past its bound each time.
  *
  * Works run newest first, and what lies behind one that waits can be neither woken nor
  * taken back: files to close, completions of a ring, a poisoned page.  So a work goes
  * behind the others first, up to four times, as they add others (closing a file of
  * overlayfs closes another), and again when others come while it waits.
  *
- * A worker of a ring runs its works between two requests, and waits there.  Threads of
- * the kernel's, of vhost, and the one that polls a ring's queue do not wait at all: they do
- * not return, or are waited for by others with a lock held.
+ * A worker of a ring runs its works between two requests, and waits there, no longer than
+ * WEIR_STOP_AFTER_MS: requests for the same file stand behind it, and the task that closes
+ * the ring.  Threads of the kernel's, of vhost, and the one that polls a ring's queue do
+ * not wait at all: they do not return, or are waited for by others with a lock held.  Nor
+ * does a task in the midst of execve(), which cancels the requests of its rings.
+ *
+ * A virtual CPU runs works on its way into the guest, and waits there: a virtual machine
+ * whose memory is a file below a bandwidth stands still for what its cgroup owes.
  *
  * Unloading.  A task may be blocked for ever in a call after such a pass, so works are
  * taken back, task by task, from when none can be added (weir_hooks_drain()).  Those that
@@ -51,6 +57,9 @@
 /* Times that a work goes behind the others: those before, and those that came meanwhile. */
 #define ROUNDS_MOST		4
 #define ROUNDS_AGAIN		2
+
+/* A task that is to stop waits for so long, and a worker of a ring at most. */
+#define WEIR_STOP_AFTER_MS	2000ULL
 
 /* Unloading says how many it waits for this often. */
 #define TELL_WORKS_JIFFIES	(10 * HZ)
@@ -138,9 +147,10 @@ struct weir_call *weir_call_current(void)
  * Is the current task one that waits at its return?  A task that was killed dumps its core,
  * and could not be killed again.
  */
-static bool returns(void)
+bool weir_call_returns(void)
 {
-	if (current->flags & (PF_KTHREAD | PF_SIGNALED | PF_EXITING))
+	if (!weir_layout.has_task_work || current->in_execve ||
+	    current->flags & (PF_KTHREAD | PF_SIGNALED | PF_EXITING))
 		return false;
 	/* of a ring, the polling thread runs its works with a lock that others take */
 	if (current->flags & PF_IO_WORKER)
@@ -153,7 +163,7 @@ struct weir_call *weir_call_get(void)
 {
 	struct weir_call *call = weir_call_current();
 
-	if (call || !weir_layout.has_task_work || !returns())
+	if (call || !weir_call_returns())
 		return call;
 	call = kzalloc(sizeof(*call), GFP_NOWAIT | __GFP_NOWARN);
 	if (!call)
@@ -175,12 +185,14 @@ static bool is_to_stop(void)
 	       sigismember(&current->signal->shared_pending.signal, SIGSTOP);
 }
 
-static bool ends_wait(void)
+/* Does anything end the wait of @call, of which the task has slept @slept_ns in all? */
+static bool ends_wait(u64 slept_ns)
 {
-	return READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
-	       fatal_signal_pending(current) || is_to_stop() ||
-	       /* its ring is closed, or it is to do something else */
-	       (current->flags & PF_IO_WORKER && test_thread_flag(TIF_NOTIFY_SIGNAL));
+	if (READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
+	    current->in_execve || fatal_signal_pending(current) || freezing(current))
+		return true;
+	return slept_ns >= WEIR_STOP_AFTER_MS * NSEC_PER_MSEC &&
+	       (is_to_stop() || current->flags & PF_IO_WORKER);
 }
 
 /* Which debt is to be waited for longest, and for how many ms?  Forgets those that are paid. */
@@ -212,15 +224,15 @@ static bool wait_for_debts(struct weir_call *call)
 	u64 due_ms, before_ns, slept_ns = 0;
 
 	for (;;) {
-		try_to_freeze();
 		debt = longest_debt(call, slept_ns, &due_ms);
-		if (!debt || ends_wait())
+		if (!debt || ends_wait(call->slept_ns))
 			return false;
 		if (READ_ONCE(current->task_works))
 			return true;
 		before_ns = ktime_get_ns();
 		debt->sleep(msecs_to_jiffies(min(due_ms, WEIR_ROUND_MS)));
 		slept_ns = ktime_get_ns() - before_ns;
+		call->slept_ns += slept_ns;
 	}
 }
 
@@ -236,11 +248,12 @@ static void take_over(struct weir_call *call, const struct weir_call *later)
 {
 	int i;
 
+	call->capped_ns += later->capped_ns;
 	for (i = 0; i < WEIR_DEBTS; i++) {
-		if (later->debts[i]) {
-			call->debts[i] = later->debts[i];
-			call->owed[i] = later->owed[i];
-		}
+		if (!later->debts[i])
+			continue;
+		call->debts[i] = later->debts[i];
+		call->owed[i] = later->owed[i];
 	}
 }
 
@@ -258,8 +271,9 @@ static void work_runs(struct callback_head *work)
 		if (call->rounds < ROUNDS_MOST && go_behind(call, call->rounds + 1))
 			return;
 		if (wait_for_debts(call)) {
-			/* what woke the task for them */
-			clear_notify_signal();
+			/* what woke the task for them; a worker's may be for its ring's end */
+			if (!(current->flags & PF_IO_WORKER))
+				clear_notify_signal();
 			if (go_behind(call, ROUNDS_MOST - ROUNDS_AGAIN))
 				return;
 		}

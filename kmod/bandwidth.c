@@ -81,6 +81,12 @@ static struct weir_part *part_of(struct weir_group *level, struct weir_group *be
 	return below ? &below->part : &level->own_part;
 }
 
+/* By which a part is told from others of the line. */
+static u64 part_number(const struct weir_group *below)
+{
+	return below ? below->css->serial_nr : 0;
+}
+
 static void forget_part(struct weir_group *level, struct weir_part *part)
 {
 	list_del_init(&part->node);
@@ -153,6 +159,8 @@ static void charge(struct weir_group *group, struct weir_bandwidth_hold *hold)
 			weir_bandwidth_charge(&group->bandwidth, &part->line, group->parts,
 					      group->bandwidth_bytes, now_ns,
 					      group->css->serial_nr, hold);
+			if (hold->number == group->css->serial_nr)
+				hold->part_number = part_number(below);
 			part->until_ms = weir_now_ms() + hold->due_ms +
 					 WEIR_BANDWIDTH_PART_LINGERS_MS;
 		}
@@ -179,6 +187,7 @@ static void report(struct weir_group *group, u64 reported,
 static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *hold)
 {
 	struct weir_group *level = group, *below = NULL;
+	struct weir_part *part;
 	bool is_bound = false;
 	u64 due_ms = 0;
 
@@ -187,9 +196,11 @@ static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *ho
 	if (level) {
 		raw_spin_lock(&level->lock);
 		is_bound = level->bandwidth_bytes != WEIR_UNLIMITED;
+		/* of another child by now, the task has no ticket in that part */
+		part = part_number(below) == hold->part_number ? part_of(level, below) : NULL;
 		if (is_bound)
 			due_ms = weir_bandwidth_due_ms(&level->bandwidth,
-						       &part_of(level, below)->line,
+						       part ? &part->line : NULL,
 						       level->parts, level->bandwidth_bytes,
 						       ktime_get_ns(), hold);
 		raw_spin_unlock(&level->lock);

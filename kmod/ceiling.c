@@ -77,12 +77,14 @@ static struct weir_group *full_above(struct weir_group *group,
 }
 
 /* For how long is the current task to wait still, whose call dirtied @pages, in ms? */
-static u64 still_full_ms(struct backing_dev_info *bdi, struct cgroup_subsys_state *css, u64 pages)
+static u64 still_full_ms(struct backing_dev_info *bdi, u64 pages)
 {
+	struct cgroup_subsys_state *css;
 	struct weir_group *group;
 	u64 now_ns, wait_ms = 0;
 
 	rcu_read_lock();
+	css = task_css(current, memory_cgrp_id);
 	group = weir_tree_nearest(css);
 	if (!group || !weir_tree_capped(group))
 		goto out;
@@ -105,24 +107,13 @@ out:
 /* A step of a wait; for how long is the next to be, in ms? */
 static u64 ceiling_due_ms(struct weir_call *call, u64 slept_ns)
 {
-	struct cgroup_subsys_state *css;
-	struct bdi_writeback *wb;
-	u64 wait_ms = 0;
+	struct backing_dev_info *bdi = weir_bdi_of(call->owed[WEIR_DEBT_CEILING].bdi_id);
+	u64 wait_ms;
 
-	rcu_read_lock();
-	css = task_css(current, memory_cgrp_id);
-	if (!css_tryget(css))
-		css = NULL;
-	rcu_read_unlock();
-	if (!css)
+	if (!bdi)
 		return 0;
-	/* that of the device's own where a filesystem has no cgroup writeback */
-	wb = weir_wb_of(call->owed[WEIR_DEBT_CEILING].bdi_id, css);
-	if (wb) {
-		wait_ms = still_full_ms(wb->bdi, css, call->owed[WEIR_DEBT_CEILING].pages);
-		wb_put(wb);
-	}
-	css_put(css);
+	wait_ms = still_full_ms(bdi, call->owed[WEIR_DEBT_CEILING].pages);
+	bdi_put(bdi);
 	return wait_ms ? max(wait_ms, STEP_LEAST_MS + task_pid_nr(current) % STEP_LEAST_MS) : 0;
 }
 

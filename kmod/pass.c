@@ -208,6 +208,8 @@ static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		.css = wb->memcg_css,
 		.async = flags & BDP_ASYNC,
 		.capped_before_ns = call ? call->capped_ns : 0,
+		/* what an exiting task writes, process accounting, has a lock that all exits take */
+		.uncapped = !weir_call_returns(),
 	};
 
 	if (!weir_acting()) {

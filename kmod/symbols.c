@@ -172,13 +172,20 @@ unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
 	return static_call(weir_state)(memcg, item);
 }
 
+/* A device, referenced, or NULL if it is gone.  Takes a spinlock of the whole host's. */
+struct backing_dev_info *weir_bdi_of(u64 bdi_id)
+{
+	return static_call(weir_bdi)(bdi_id);
+}
+
 /*
  * What the cgroup of @css, not the root, has on a device, referenced, or NULL: it
  * has dirtied nothing there, or the device is gone.  Takes spinlocks.
  */
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css)
 {
-	struct backing_dev_info *bdi = static_call(weir_bdi)(bdi_id);
+	/* the root's is the device's own, which holds no device */
+	struct backing_dev_info *bdi = css->parent ? weir_bdi_of(bdi_id) : NULL;
 	struct bdi_writeback *wb = bdi ? static_call(weir_wb)(bdi, css) : NULL;
 
 	/* the wb holds its device */

@@ -429,6 +429,9 @@ static bool goes_on(struct bdi_writeback *wb, u64 slept_ns)
 	if (held) {
 		tell_device(wb);
 		look_sooner(wb);
+	} else {
+		/* no pass there may come to take the mark back */
+		weir_weight_look_later(wb);
 	}
 	return held;
 }
@@ -451,17 +454,22 @@ static struct bdi_writeback *wb_of_current(u64 bdi_id)
 	return wb;
 }
 
-/* For how long is the current task still to wait for its weight, in ms? */
+/*
+ * For how long is the current task still to wait for its weight, in ms?  If its cgroup has
+ * no wb there by now, as +io was switched or the task moved, it waits all the same.
+ */
 static u64 weight_due_ms(struct weir_call *call, u64 slept_ns)
 {
 	struct bdi_writeback *wb = wb_of_current(call->owed[WEIR_DEBT_WEIGHT].bdi_id);
 	u64 until_ns = call->owed[WEIR_DEBT_WEIGHT].until_ns, now_ns = ktime_get_ns();
-	bool held;
+	bool held = true;
 
-	if (!wb)
-		return 0;
-	held = goes_on(wb, slept_ns);
-	wb_put(wb);
+	if (wb) {
+		held = goes_on(wb, slept_ns);
+		if (now_ns >= until_ns)
+			weir_weight_look_later(wb);
+		wb_put(wb);
+	}
 	return held && now_ns < until_ns ? div_u64(until_ns - now_ns, NSEC_PER_MSEC) + 1 : 0;
 }
 
@@ -512,9 +520,8 @@ void weir_weight_pass(struct bdi_writeback *wb)
 	call = wait_ms ? weir_call_get() : NULL;
 	if (call)
 		owe(call, other ?: wb, wait_ms);
-	/* no pass there may come to take the mark back */
 	if (other) {
-		weir_weight_look_later(other);
+		weir_wake_flusher(other);
 		wb_put(other);
 	}
 }

@@ -59,6 +59,7 @@ void weir_start_background(struct bdi_writeback *wb);
 unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
 void weir_global_limits(unsigned long *background, unsigned long *limit);
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
+struct backing_dev_info *weir_bdi_of(u64 bdi_id);
 
 /* hook.c: functions of the kernel, replaced by wrappers */
 struct weir_wrappers {
@@ -563,6 +564,7 @@ struct weir_call {
 	struct callback_head work;
 	unsigned int rounds;		/* that the work has gone behind others */
 	u64 capped_ns;			/* slept in passes for ceilings that owners set */
+	u64 slept_ns;			/* at its return */
 	const struct weir_debt *debts[WEIR_DEBTS];	/* NULL: none */
 	union {
 		struct weir_bandwidth_hold hold;
@@ -575,6 +577,7 @@ struct weir_call {
 };
 
 void weir_at_return_find(void);
+bool weir_call_returns(void);
 struct weir_call *weir_call_current(void);
 struct weir_call *weir_call_get(void);
 void weir_at_return_end(void);

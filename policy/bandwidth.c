@@ -149,15 +149,18 @@ static weir_u64 line_due_ms(struct weir_bandwidth *line, weir_u64 bound, weir_u6
 
 /*
  * How long until the tickets of @hold are paid, in milliseconds, at the level that it
- * waits for, one of whose @parts is @part?
+ * waits for, one of whose @parts is @part?  @part is NULL if its ticket is in another's.
  */
 weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwidth *part,
 			       weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
 			       const struct weir_bandwidth_hold *hold)
 {
 	weir_u64 all_ms = line_due_ms(level, bound, now_ns, hold->ticket);
-	weir_u64 part_ms = line_due_ms(part, part_of(bound, parts), now_ns, hold->part_ticket);
+	weir_u64 part_ms;
 
+	if (!part)
+		return all_ms;
+	part_ms = line_due_ms(part, part_of(bound, parts), now_ns, hold->part_ticket);
 	return part_ms < all_ms ? part_ms : all_ms;
 }
 

@@ -66,6 +66,8 @@ pub struct Hold {
     pub ticket: u64,
     /// The same in the task's part of that line; either will do.
     pub part_ticket: u64,
+    /// That part's number, the caller's.
+    pub part_number: u64,
     /// The level's number, the caller's; 0 for no level.
     pub number: u64,
     /// The fewest pages that a level leaves until the next look, in sixteenths of a page.

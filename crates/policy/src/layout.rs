@@ -20,7 +20,7 @@ mod c {
         pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_bandwidth: [u64; 6];
-        pub static weir_layout_bandwidth_hold: [u64; 8];
+        pub static weir_layout_bandwidth_hold: [u64; 9];
         pub static weir_layout_bandwidth_constants: [u64; 3];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
@@ -247,6 +247,7 @@ fn structs_agree_with_the_header() {
         due_ms,
         ticket,
         part_ticket,
+        part_number,
         number,
         poll,
         least
