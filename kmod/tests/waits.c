@@ -10,7 +10,6 @@
  *	act took, in ms.  An act that takes LIMIT seconds ends this; it is left behind.
  * waits torment GROUP [KNOB VALUE OTHER]: uid 1000 kills, moves and freezes the tasks in GROUP/a
  *	and GROUP/b, and writes OTHER and VALUE to GROUP/KNOB now and then.
- * waits suspend: freezes the user space as a suspend does, says how long that took, in ms.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -263,7 +262,7 @@ static void *fault_for_ever(void *map)
 {
 	int fd;
 
-	map = receive(2 * (intptr_t)map, size, &fd);
+	map = receive((intptr_t)map, size, &fd);
 	for (;;) {
 		empty(fd, size);
 		for (size_t i = 0; i < size; i += PAGE)
@@ -276,7 +275,7 @@ static void *fault_for_ever(void *map)
 static void *poke_for_ever(void *id)
 {
 	int fd, memory = open_or_die("/proc/self/mem", O_RDWR, 0);
-	char *map = receive(2 * (intptr_t)id + 1, size, &fd), *data = anonymous();
+	char *map = receive(-1 - (intptr_t)id, size, &fd), *data = anonymous();
 
 	for (;;) {
 		empty(fd, size);
@@ -298,6 +297,22 @@ static void hold_memory(int id)
 		usleep(gaps * ACT_GAP_US / 4);
 		munmap(map_or_die(PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
 	}
+}
+
+/* Each of these; the names of their files do not meet. */
+static void hold_each(int id)
+{
+	static void (*const holds[])(int id) = {
+		hold_file, hold_rename, hold_unlink, hold_directory, hold_log, hold_append,
+		hold_uring, hold_memory,
+	};
+	const int count = sizeof(holds) / sizeof(holds[0]);
+
+	for (int i = 0; i < count; i++) {
+		if (!split())
+			holds[i](count * id + i);
+	}
+	pause();
 }
 
 /* The neighbour, by lock. */
@@ -374,20 +389,32 @@ static void act_sync(void)
 	close(fd);
 }
 
+/* What suspend and hibernation do first: sync, and freeze the user space, or fail with EBUSY. */
+static void act_suspend(void)
+{
+	int fd = open_or_die("/dev/snapshot", O_RDONLY, 0);
+
+	if (ioctl(fd, SNAPSHOT_FREEZE) || ioctl(fd, SNAPSHOT_UNFREEZE))
+		die("SNAPSHOT_FREEZE");
+	close(fd);
+}
+
 static const struct lock {
 	const char *name;
 	void (*hold)(int id);
 	void (*act)(void);
+	unsigned int gap_us;		/* between two acts, if not ACT_GAP_US */
 } locks[] = {
-	{ "rename", hold_rename, act_rename },
-	{ "unlink", hold_unlink, act_touch },
-	{ "getdents", hold_directory, act_touch },
-	{ "readlog", hold_log, act_log },
-	{ "append", hold_append, act_append },
-	{ "uring", hold_uring, act_append },
-	{ "mmap", hold_memory, act_ps },
-	{ "freeze", hold_file, act_freeze },
-	{ "sync", hold_file, act_sync },
+	{ .name = "rename", .hold = hold_rename, .act = act_rename },
+	{ .name = "unlink", .hold = hold_unlink, .act = act_touch },
+	{ .name = "getdents", .hold = hold_directory, .act = act_touch },
+	{ .name = "readlog", .hold = hold_log, .act = act_log },
+	{ .name = "append", .hold = hold_append, .act = act_append },
+	{ .name = "uring", .hold = hold_uring, .act = act_append },
+	{ .name = "mmap", .hold = hold_memory, .act = act_ps },
+	{ .name = "freeze", .hold = hold_file, .act = act_freeze },
+	{ .name = "sync", .hold = hold_file, .act = act_sync },
+	{ .name = "suspend", .hold = hold_each, .act = act_suspend, .gap_us = 1000000 },
 };
 
 static const struct lock *find_lock(const char *name)
@@ -411,6 +438,7 @@ static void become_tenant(void)
 static void run_tenant(const struct lock *lock, int count)
 {
 	pid_t tasks[count], dead = 0;
+	int status;
 
 	memset(tasks, 0, sizeof(tasks));
 	gaps = count == 1 ? 1 : CROWD_GAPS;
@@ -430,8 +458,9 @@ static void run_tenant(const struct lock *lock, int count)
 				lock->hold(i);
 			}
 		}
-		dead = wait(NULL);
-	} while (dead > 0);
+		dead = wait(&status);
+		/* one that fails ends all, with its complaint */
+	} while (dead > 0 && WIFSIGNALED(status));
 }
 
 /*
@@ -454,7 +483,7 @@ static void run_neighbour(const struct lock *lock, double seconds, double limit)
 			if (shared->longest < took)
 				shared->longest = took;
 			shared->began = 0;
-			usleep(ACT_GAP_US);
+			usleep(lock->gap_us ?: ACT_GAP_US);
 		}
 		exit(0);
 	}
@@ -510,20 +539,6 @@ static void run_torment(const char *group, const char *knob, char **values)
 	}
 }
 
-static void run_suspend(void)
-{
-	int fd = open_or_die("/dev/snapshot", O_RDONLY, 0);
-	double began;
-
-	/* which it does first */
-	sync();
-	began = now();
-	if (ioctl(fd, SNAPSHOT_FREEZE))
-		die("SNAPSHOT_FREEZE");
-	printf("%.0f\n", 1000 * (now() - began));
-	ioctl(fd, SNAPSHOT_UNFREEZE);
-}
-
 static void make_folder(const char *name, mode_t mode, uid_t owner)
 {
 	if ((mkdir(name, mode) && errno != EEXIST) || chmod(name, mode) ||
@@ -561,9 +576,7 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (!strcmp(mode, "suspend") && argc == 2) {
-		run_suspend();
-	} else if (!strcmp(mode, "torment") && (argc == 3 || argc == 6)) {
+	if (!strcmp(mode, "torment") && (argc == 3 || argc == 6)) {
 		run_torment(argv[2], argv[3], argv + 4);
 	} else if (argc >= 4) {
 		at = argv[argc - 1];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# waits.sh [LOCK...] [MECHANISM...] [many] [MIB]: how long a neighbour waits because a tenant, uid
+# waits.sh [LOCK...] [MECHANISM...] [nfs|fuse] [many] [MIB]: how long a neighbour waits because a tenant, uid
 # 1000 without a capability, uses weir's knobs on itself.
 #
 # The tenant owns a cgroup, and holds a lock in system calls of MIB (16) that dirty pages (waits.c).
@@ -15,33 +15,38 @@
 #   mmap        faults of a process that also maps          /proc/PID/cmdline, /proc/PID/maps
 #   freeze      write()                                     FIFREEZE and FITHAW
 #   sync        write()                                     syncfs()
+#   suspend     every one of these                          sync() and a freeze, as suspend does
 #   MECHANISM
 #   bandwidth   memory.dirty_bandwidth of 64K
 #   weight      1 beside a competitor with 10000, both the tenant's
 #   ceiling     memory.dirty_bytes of two pages
 #   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
+# "nfs" and "fuse": the tenant is on such a filesystem on top of disk "d", its FUSE daemon in its own
+# cgroup; root needs the locks of "d", which the NFS server's threads or the daemon take.
 # "many" has a hundred such tasks instead of one, whose owner kills, moves and freezes them, and
 # switches the knob, all the time.
 #
 # A wait of LIMIT seconds (10, environment) is left unfinished and printed as that much.
 #
 # Wants /waits, and disks with a filesystem and 16 MB/s: each is tried.  On one CPU that counts
-# instructions.
+# instructions.  For nfs and fuse what stacks.sh says.
 . /tap.sh
+[ ! -e /stacks.sh ] || . /stacks.sh
 root=/sys/fs/cgroup
 limit=${LIMIT:-10}
 mib=16
 count=1
-locks= mechanisms=
+locks= mechanisms= on_top=
 for word; do
 	case $word in
 	bandwidth | weight | ceiling | drain) mechanisms="$mechanisms $word" ;;
 	many) count=100 ;;
+	nfs | fuse) on_top=$word ;;
 	[0-9]*) mib=$word ;;
 	*) locks="$locks $word" ;;
 	esac
 done
-locks=${locks:-rename unlink getdents readlog append uring mmap freeze sync}
+locks=${locks:-rename unlink getdents readlog append uring mmap freeze sync suspend}
 mechanisms=${mechanisms:-bandwidth weight ceiling drain}
 
 as_tenant() {
@@ -52,7 +57,7 @@ as_tenant() {
 set_knob() {
 	case $1 in
 	bandwidth) as_tenant "echo 64K >$root/u/t/memory.dirty_bandwidth" ;;
-	weight) as_tenant "for i in a b; do echo 1 >$root/u/t/\$i/memory.dirty_weight; done;
+	weight) as_tenant "for i in a b daemon; do echo 1 >$root/u/t/\$i/memory.dirty_weight; done;
 		echo 10000 >$root/u/t/rival/memory.dirty_weight" ;;
 	ceiling) as_tenant "echo 8K >$root/u/t/memory.dirty_bytes" ;;
 	drain)
@@ -64,7 +69,7 @@ set_knob() {
 reset_knob() {
 	case $1 in
 	bandwidth) echo max >$root/u/t/memory.dirty_bandwidth ;;
-	weight) for i in a b rival; do echo 100 >$root/u/t/$i/memory.dirty_weight; done ;;
+	weight) for i in a b daemon rival; do echo 100 >$root/u/t/$i/memory.dirty_weight; done ;;
 	ceiling) echo max >$root/u/t/memory.dirty_bytes ;;
 	drain)
 		echo 0 >/sys/module/weir/parameters/drain_seconds
@@ -93,6 +98,11 @@ is_empty() { # CGROUP
 	! grep -q '^populated 1' "$root/$1/cgroup.events"
 }
 
+# Where the tenant is whose neighbour is at AT.
+tenant_at() { # AT
+	echo "${on_top:+/mnt/}${on_top:-$1}"
+}
+
 # measure AT LOCK MECHANISM SECONDS [with]: the neighbour's longest wait in ms, to /tmp/ms; fails if
 # anything is stuck
 measure() {
@@ -100,17 +110,22 @@ measure() {
 	[ "$5" != with ] || knob=$(torment "$3")
 	[ "$3" != weight ] || in_cgroup u/t/rival su tenant -s /bin/sh -c "
 		while :; do dd if=/dev/zero of=$1/own/rival bs=64k count=1024; done" 2>/dev/null &
-	in_cgroup u/t/a /waits tenant "$2" $count "$mib" "$1" 2>/tmp/complaints &
+	in_cgroup u/t/a /waits tenant "$2" $count "$mib" "$(tenant_at "$1")" 2>/tmp/complaints &
 	# shellcheck disable=SC2086 # words
 	[ $count -eq 1 ] || in_cgroup u/t/rest /waits torment $root/u/t $knob &
 	sleep 1
-	in_cgroup neighbour /waits neighbour "$2" "$4" "$limit" "$1" >/tmp/ms
+	in_cgroup neighbour /waits neighbour "$2" "$4" "$limit" "$1" >/tmp/ms 2>>/tmp/complaints
 	for i in a b; do echo 0 >$root/u/t/$i/cgroup.freeze; done
-	echo 1 >$root/u/t/cgroup.kill
-	soon is_empty u/t && soon is_empty neighbour || return 1
+	for i in a b rest rival; do
+		echo 1 >$root/u/t/$i/cgroup.kill
+		soon is_empty u/t/$i || return 1
+	done
+	soon is_empty neighbour || return 1
 	{ wait; } 2>/dev/null
-	rm -f "$1"/own/rival "$1"/own/*/* "$1"/shared/[0-9] "$1"/shared/[0-9][0-9]
-	: >"$1/root/public"
+	(
+		cd "$(tenant_at "$1")" && rm -f own/rival own/*/* shared/[0-9] shared/[0-9][0-9]
+		: >root/public
+	)
 	sync
 	! grep ^waits: /tmp/complaints && [ -s /tmp/ms ]
 }
@@ -135,6 +150,16 @@ try() { # AT LOCK MECHANISM
 	echo "# $2 $3 on $(basename "$1"): $(seconds_of "$with"), $(seconds_of "$without")"
 	ok "$case: a neighbour waits for at most a second longer" \
 		between 0 "$with" $((without + 1000))
+	[ "$2" != suspend ] || judge_freezes "$case"
+}
+
+# The freeze without the sync before it, by the kernel's log.
+judge_freezes() { # CASE
+	dmesg -c | sed -n 's/.*Freezing user space processes.*\(elapsed\|after\) \([0-9.]*\) sec.*/\2/p' |
+		sort -n >/tmp/freezes
+	echo "# $(wc -l </tmp/freezes) freezes, the longest of $(tail -n 1 /tmp/freezes) s"
+	ok "$1: user space freezes within 2 s" \
+		awk '{ longest = $1; print } END { exit NR == 0 || longest > 2 }' /tmp/freezes
 }
 
 set_up() {
@@ -143,22 +168,34 @@ set_up() {
 	mkdir -p $root/neighbour $root/u/t
 	echo "+memory +io" >$root/u/cgroup.subtree_control
 	echo "+memory +io" >$root/u/t/cgroup.subtree_control
-	for i in a b rest rival; do mkdir $root/u/t/$i || return 1; done
+	for i in a b rest rival daemon; do mkdir $root/u/t/$i || return 1; done
 	chown -R 1000:1000 $root/u/t
-	for at in /mnt/*; do
-		/waits prepare "$at" "$mib" || return 1
+	places=$(echo /mnt/*)
+	case $on_top in
+	nfs) stack nfs /mnt/d && places=/mnt/d || return 1 ;;
+	fuse)
+		in_cgroup u/t/daemon sh -c ". /stacks.sh; stack fuse /mnt/d" || return 1
+		places=/mnt/d/upper
+		;;
+	esac
+	for at in $places; do
+		/waits prepare "$(tenant_at "$at")" "$mib" || return 1
 	done
 	sync
 }
 
 ok "loads" insmod /weir.ko
 ok "set up" set_up
-for at in /mnt/*; do
+for at in $places; do
 	for mechanism in $mechanisms; do
 		for lock in $locks; do
 			try "$at" "$lock" "$mechanism"
 		done
 	done
 done
+case $on_top in
+nfs) umount /mnt/nfs && rpc.nfsd 0 ;;
+fuse) umount /mnt/fuse ;;
+esac
 ok "unloads" rmmod weir
 finish

@@ -236,7 +236,7 @@ const EACH_DISK: &str = "--disk d=1G,ext4,16M/s --disk x=1G,xfs,16M/s --disk b=1
 
 #[test]
 fn a_neighbour_does_not_wait_for_a_held_writer() {
-    let locks = "rename unlink getdents uring mmap freeze bandwidth 4";
+    let locks = "rename unlink getdents uring freeze suspend bandwidth 4";
     waits(
         "waits-short",
         "debian:6.12",
@@ -261,6 +261,36 @@ fn a_neighbour_does_not_wait_on_any_filesystem_on_7_3() {
 #[ignore = "fifteen minutes: make proof"]
 fn a_neighbour_does_not_wait_for_a_hundred_writers() {
     waits("waits-many", "debian:6.12", EACH_DISK, "many 1");
+}
+
+/// What serves a tenant takes locks for it: threads of the NFS server, its own FUSE daemon.
+#[test]
+#[ignore = "five minutes: make proof"]
+fn a_neighbour_does_not_wait_for_servers() {
+    let options = "--disk d=1G,ext4,16M/s --driver nfsd --driver nfsv4 \
+         --package nfs-kernel-server --package nfs-common --package fuse-overlayfs";
+    let stacks = files(&["stacks.sh"]).join(" ");
+    for on_top in ["nfs", "fuse"] {
+        waits(
+            &format!("waits-{on_top}"),
+            "debian:6.12",
+            &format!("{options} {stacks}"),
+            &format!("{on_top} rename append bandwidth weight ceiling 4"),
+        );
+    }
+}
+
+/// Below one bound, children that do not pay.
+#[test]
+#[ignore = "three minutes: make proof"]
+fn siblings_keep_their_part_of_a_bound() {
+    let siblings = program("siblings");
+    let options = format!(
+        "--count-instructions --cpus 1 --memory 1G --timeout 15m --disk d=1G,ext4 --disk x=1G,xfs \
+         --file {}:/siblings",
+        siblings.display()
+    );
+    passes("debian:6.12", &words(&options), "siblings.sh", &[]);
 }
 
 #[test]
