@@ -296,7 +296,7 @@ void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_ho
 	if (group)
 		report(group, pages, hold);
 	if (hold->number && group->css != css)
-		weir_group_wanted(css);
+		weir_group_make_in_pass(css);
 	if (weir_bandwidth_holds(hold)) {
 		if (observe) {
 			weir_count(group, would_pace);

@@ -105,7 +105,6 @@ static void run(void)
 	spin_lock(&weir_lock);
 	weir_weights_round();
 	spin_unlock(&weir_lock);
-	weir_groups_make_wanted();
 	weir_groups_walk(BEAT_READS);
 }
 
@@ -113,7 +112,6 @@ static void rest(void)
 {
 	WRITE_ONCE(weir_proven, false);
 	weir_drain_end();
-	weir_groups_rest();
 	weir_groups_walk(BEAT_READS);
 	/* with no group this was the last for now, wherever it got to */
 	if (!READ_ONCE(weir_group_count))

@@ -57,19 +57,16 @@ static void wake_below(struct weir_group *group, struct backing_dev_info *bdi)
 }
 
 /* The highest ceiling on the path of @group that is full: what it lets past binds all below. */
-static struct weir_group *full_above(struct weir_group *group,
-				     struct cgroup_subsys_state *css)
+static struct weir_group *full_above(struct weir_group *group)
 {
-	struct weir_counts own = weir_tree_uncounted(group, css);
 	struct weir_group *full = NULL;
-	bool young = group->css != css;
 
 	for (; group; group = group->parent) {
 		struct weir_counts held;
 
 		if (!weir_group_has_ceiling(group))
 			continue;
-		held = weir_tree_held(group, young, &own);
+		held = weir_tree_counts(group);
 		if (weir_ceiling_full(weir_group_ceiling(group), &held))
 			full = group;
 	}
@@ -89,7 +86,7 @@ static u64 still_full_ms(struct backing_dev_info *bdi, u64 pages)
 	if (!group || !weir_tree_capped(group))
 		goto out;
 	weir_tree_update(group);
-	group = full_above(group, css);
+	group = full_above(group);
 	if (!group)
 		goto out;
 	raw_spin_lock(&group->lock);

@@ -133,18 +133,6 @@ static void add_folded(struct weir_inherited *sum, struct mem_cgroup *memcg,
 		times * flushed(memcg, array, weir_layout.flushed_writeback);
 }
 
-/*
- * All that the subtree holds, removed cgroups included, as folded last: 2 s ago, or more
- * where the CPU that folds is idle.
- */
-struct weir_counts weir_count_folded(struct mem_cgroup *memcg)
-{
-	struct weir_inherited all = {};
-
-	add_folded(&all, memcg, weir_layout.flushed_all, 1);
-	return at_least_none(&all);
-}
-
 /* Folded by the cgroup's children, ever, or about to be taken up. */
 static struct weir_inherited by_children(struct mem_cgroup *memcg)
 {

@@ -7,7 +7,6 @@
  *   fault_hide     a function or a name in BTF this kernel shall not have
  *   fault_taken    a kernel that brings a memory.dirty_min of its own
  *   fault_stall    the beat does nothing, as if its workqueue were stuck
- *   fault_young    the beat makes no records, as if it had too many to make
  */
 #include "weir.h"
 #include <linux/module.h>
@@ -29,20 +28,10 @@ static bool fault_stall;
 module_param(fault_stall, bool, 0644);
 MODULE_PARM_DESC(fault_stall, "let the beat do nothing");
 
-static bool fault_young;
-module_param(fault_young, bool, 0644);
-MODULE_PARM_DESC(fault_young, "let the beat make no records of cgroups");
-
 /* Is the beat to do nothing? */
 bool weir_fault_stalls(void)
 {
 	return READ_ONCE(fault_stall);
-}
-
-/* Are cgroups to stay without a record? */
-bool weir_fault_young(void)
-{
-	return READ_ONCE(fault_young);
 }
 
 /* Is this decision to be lost? */

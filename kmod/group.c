@@ -2,9 +2,9 @@
 /*
  * What weir knows of one cgroup: its knobs and its counters.
  *
- * A group is made when a knob of the cgroup is written, for all its ancestors
- * then, and by the beat for every cgroup below one with a knob and for cgroups
- * whose tasks were seen writing.  Its memory is charged to the cgroup it is
+ * A group is made when a knob of the cgroup is written, or in the first pass of one of
+ * its tasks, for all its ancestors then, and by the beat for every other cgroup below one
+ * with a knob: pages may be its own that tasks of others dirtied.  Its memory is charged to the cgroup it is
  * about.  Knobs end with the cgroup; the beat drops the group once the cgroup is
  * gone and its pages are clean or nobody above counts them.
  *
@@ -20,8 +20,7 @@
  * possible CPUs a round over N cgroups whose pages are counted takes
  * N x (2P + 16) / B turns.  Example: B = 131,072, five turns a second.  1,000
  * cgroups and 8 CPUs: every turn.  50,000 removed cgroups that still have pages,
- * 256 CPUs: 202 turns, 40 s.  Until a cgroup has been visited its pages count
- * for itself and other such cgroups by what passes report (tree.c).
+ * 256 CPUs: 202 turns, 40 s.
  */
 #include "weir.h"
 #include <linux/hashtable.h>
@@ -144,45 +143,47 @@ int weir_group_make(struct cgroup_subsys_state *css)
 }
 
 /*
- * The same without waiting for memory.  A cgroup that a knob above is about gets
- * its group even if it has no memory left: otherwise it could escape its parent's
- * ceiling by filling its own memory.max.  It is charged all the same, beyond the
- * limit, as the kernel does for an allocation that cannot wait: otherwise a tenant
- * whose cgroups have no room would have the host's memory for their groups.
+ * The same without waiting for memory, or for anybody: the group of @css is made even if
+ * the cgroup has no memory left.  Otherwise it could escape its parent's ceiling by
+ * filling its own memory.max.  It is charged all the same, beyond the limit, as the kernel
+ * does for an allocation that cannot wait: otherwise a tenant whose cgroups have no room
+ * would have the host's memory for their groups.  Under weir_lock.
  */
-static struct weir_group *make_now(struct cgroup_subsys_state *css, bool bound)
+static struct weir_group *make_now(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group;
+	struct weir_group *group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT) ?:
+				   allocate(css, GFP_ATOMIC | __GFP_ACCOUNT);
 
-	if (weir_fault_young())
-		return NULL;
-	group = allocate(css, GFP_NOWAIT | __GFP_ACCOUNT);
-	if (!group && bound)
-		group = allocate(css, GFP_ATOMIC | __GFP_ACCOUNT);
 	if (group)
 		insert(group);
 	return group;
 }
 
-/* Make the group of @css, one of its ancestors' at a time. */
-static void make_wanted(struct cgroup_subsys_state *css)
-{
-	struct cgroup_subsys_state *missing;
-	unsigned int left = 32;
-	bool more = true;
+/* Levels without a group that one pass makes groups for, the topmost first. */
+#define LEVELS_MADE	32
 
-	while (more && left--) {
-		spin_lock(&weir_lock);
-		missing = weir_css_alive(css) ? topmost(css) : NULL;
-		more = missing && make_now(missing, false);
+/*
+ * The group of @css, in a pass that found none: made now, and those of its ancestors, so
+ * that the pass is judged by what the cgroup holds.  The task may hold a filesystem's
+ * locks: nothing here waits, and the lock is left after each group.  Where the lock is
+ * taken or the host has no memory for it, the group is made by a later pass or the beat's
+ * walk, and this pass is its nearest ancestor's, if any; it has dirtied a few dozen pages
+ * by then, which no sum has.  Under RCU.
+ */
+struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css)
+{
+	struct cgroup_subsys_state *missing = css->parent ? css : NULL;
+	int levels;
+
+	for (levels = 0; missing && levels < LEVELS_MADE; levels++) {
+		if (!weir_css_alive(css) || !spin_trylock(&weir_lock))
+			break;
+		missing = topmost(css);
+		if (missing && !make_now(missing))
+			levels = LEVELS_MADE;
 		spin_unlock(&weir_lock);
 	}
-}
-
-/* Make the groups that passes asked for.  What is left over they ask for again. */
-void weir_groups_make_wanted(void)
-{
-	weir_wanted_take(make_wanted);
+	return weir_tree_nearest(css);
 }
 
 /* The next walk begins anew, if there is one: hold no cgroup for it. */
@@ -331,7 +332,7 @@ static u32 group_visit(struct cgroup_subsys_state *css, u32 *making)
 			return cost;
 		cost += weir_count_cost();
 		if (weir_css_alive(css) || holds_pages(css)) {
-			group = make_now(css, true);
+			group = make_now(css);
 			cost += MAKE_COST;
 			*making -= min_t(u32, *making, MAKE_COST);
 		}
@@ -414,7 +415,6 @@ void weir_groups_drop_all(void)
 {
 	struct weir_group *group, *parent;
 
-	weir_groups_rest();
 	weir_groups_stay();
 	list_splice_tail_init(&weir_holders, &weir_others);
 	while (!list_empty(&weir_others)) {

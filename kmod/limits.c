@@ -113,14 +113,6 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 	put_limits(dtc, &limits, &was);
 }
 
-/* Pages that no sum has below @group, besides @own. */
-static u64 unrecorded_but(struct weir_group *group, const struct weir_counts *own)
-{
-	u64 unrecorded = weir_tree_unrecorded(group);
-
-	return unrecorded - min(unrecorded, own->dirty + own->writeback);
-}
-
 /*
  * Has the writer's call slept for as long as ceilings that unprivileged owners set may hold it?
  * They are left out for the rest of it then, and the task waits at its return (ceiling.c).  A
@@ -144,10 +136,8 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 				struct cgroup_subsys_state *css,
 				enum weir_pass kind, struct weir_seen *seen)
 {
-	struct weir_counts own = weir_tree_uncounted(group, css);
 	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
-	bool young = group->css != css;
 
 	for (; group; group = group->parent) {
 		struct weir_counts counts;
@@ -157,14 +147,7 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 			continue;
 		if (READ_ONCE(group->owners_ceiling) && seen && is_held_enough(seen))
 			continue;
-		/* a report does not tell what is in writeback, which a flusher does not write */
-		counts = weir_tree_held(group, young && kind == WEIR_PASS_WRITER, &own);
-		/*
-		 * But it is to write, all it has, where writers are at the limit by folded
-		 * pages that no sum has.  Below that they are paced, and nobody need hurry.
-		 */
-		if (young && kind == WEIR_PASS_FLUSHER)
-			counts.writeback += unrecorded_but(group, &own);
+		counts = weir_tree_counts(group);
 		ceiling = weir_group_ceiling(group);
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind)) {
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :

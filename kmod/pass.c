@@ -50,8 +50,6 @@ static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
 	}
 	weir_count(group, floor_admitted);
 	weir_events_admit(group, wb, &pass, pages_dirtied);
-	if (group->css != wb->memcg_css)
-		weir_tree_report(group, pages_dirtied);
 	current->dirty_paused_when = jiffies;
 	current->nr_dirtied = 0;
 	current->nr_dirtied_pause = weir_floor_poll(&pass);
@@ -82,7 +80,7 @@ static bool admit(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	rcu_read_lock();
 	group = weir_tree_nearest(wb->memcg_css);
 	if (!group || group->css != wb->memcg_css)
-		weir_group_wanted(wb->memcg_css);
+		group = weir_group_make_in_pass(wb->memcg_css);
 	if (!group)
 		goto out;
 	weir_count(group, passes);
@@ -98,18 +96,15 @@ out:
 }
 
 /* Under a ceiling many writers must not each dirty a large share of the room. */
-static void shorten_poll(struct weir_group *group,
-			 struct cgroup_subsys_state *css)
+static void shorten_poll(struct weir_group *group)
 {
-	struct weir_counts own = weir_tree_uncounted(group, css);
 	struct weir_counts counts;
-	bool young = group->css != css;
 	u64 ceiling;
 
 	for (; group; group = group->parent) {
 		if (!weir_group_has_ceiling(group))
 			continue;
-		counts = weir_tree_held(group, young, &own);
+		counts = weir_tree_counts(group);
 		ceiling = weir_group_ceiling(group);
 		current->nr_dirtied_pause =
 			weir_ceiling_poll(ceiling, READ_ONCE(group->last_freerun),
@@ -130,8 +125,6 @@ static void leave(struct weir_seen *seen, struct weir_group *group,
 	weir_weight_leave(wb, taken, slept_ns, refused);
 	if (!group)
 		return;
-	if (group->css != seen->css)
-		weir_tree_report(group, taken);
 	if (seen->pauses) {
 		this_cpu_add(group->stats->throttled, seen->pauses);
 		if (seen->below_floor)
@@ -157,7 +150,7 @@ static void look_again(struct weir_seen *seen, struct weir_group *group)
 	if (READ_ONCE(weir_observe) || !group || !weir_tree_capped(group))
 		return;
 	weir_tree_fresh(group, seen);
-	shorten_poll(group, css);
+	shorten_poll(group);
 }
 
 /* What ceilings that owners have set have held the current task's call for, by now. */

@@ -16,9 +16,8 @@
  * changed under its lock, one at a time.
  *
  * A removed cgroup keeps its group until it is clean, or until its pages have
- * become its parent's (counts.c): they are still the subtree's.  A cgroup made
- * since the last beat has none yet; its writers are judged by the nearest
- * ancestor that has.
+ * become its parent's (counts.c): they are still the subtree's.  A new cgroup gets its
+ * group in the first pass of one of its tasks (group.c).
  *
  * Example.  A (ceiling 64M) has children B and C.  B told 3,000 pages, C 5,000:
  * A's sum is 8,000.  A writer of B makes a pass and B now holds 3,400: 400 go
@@ -104,19 +103,6 @@ void weir_tree_inherit(struct weir_group *group, u32 *cost)
 }
 
 /*
- * Pages of @css that no sum has: it has no group yet, and @group is its nearest
- * ancestor's.
- */
-struct weir_counts weir_tree_uncounted(struct weir_group *group,
-				       struct cgroup_subsys_state *css)
-{
-	struct weir_counts none = {};
-
-	return css == group->css ? none :
-	       weir_count_memcg(mem_cgroup_from_css(css));
-}
-
-/*
  * weir_tree_update() in a pass, at most once between two sleeps: the count costs a read for
  * each possible CPU, and the steps of a pass follow each other in microseconds.
  */
@@ -146,87 +132,6 @@ struct weir_counts weir_tree_counts(struct weir_group *group)
 		.dirty = weir_subtree_pages(READ_ONCE(group->subtree.dirty)),
 		.writeback = weir_subtree_pages(READ_ONCE(group->subtree.writeback)),
 	};
-}
-
-/*
- * What passes report is remembered for YOUNG_MS, at most twice as long: until the kernel
- * has folded it, if the CPU that does is not idle for longer.  Not tied to the walk's end,
- * which a tenant that makes cgroups without an end puts off.
- */
-#define YOUNG_MS	3000ULL
-static u64 young_now_ms(void)
-{
-	return weir_now_ms() * (WEIR_CREDIT_WINDOW_MS / YOUNG_MS);
-}
-
-/*
- * A pass of a cgroup without a record, the nearest of which is @group, took @pages off
- * its task.  No sum has them until the beat has made the record.  Of a hundred such
- * cgroups each would find an empty floor or ceiling above.
- */
-void weir_tree_report(struct weir_group *group, u64 pages)
-{
-	for (; group; group = group->parent) {
-		raw_spin_lock(&group->lock);
-		weir_credit_charge(&group->young, young_now_ms(), pages, 0);
-		raw_spin_unlock(&group->lock);
-	}
-}
-
-/*
- * Pages of cgroups without a record below @group, as folded last:
- * what the kernel's count of the subtree has beyond the sums.
- */
-u64 weir_tree_unrecorded(struct weir_group *group)
-{
-	struct weir_counts folded = weir_count_folded(mem_cgroup_from_css(group->css));
-	struct weir_counts summed = weir_tree_counts(group);
-	u64 all = folded.dirty + folded.writeback;
-	u64 known = summed.dirty + summed.writeback;
-
-	return all - min(all, known);
-}
-
-/*
- * weir_tree_unsummed() of a cgroup that is young and holds @own: its own, or those of
- * all such cgroups, if that is more:
- * what passes reported lately or what was folded.  Not both: most of what is reported is
- * folded soon, and nobody would be held for pages twice.  So all such cgroups together
- * may hold twice what they should, until the kernel folds again.  Neither says whether a
- * page is clean by now, so they count for those alone who would find nothing otherwise:
- * cgroups with a record are held for what sums have.
- */
-struct weir_counts weir_tree_unsummed_young(struct weir_group *group,
-					    const struct weir_counts *own)
-{
-	struct weir_counts counts = *own;
-	u64 unsummed, reported;
-
-	unsummed = weir_tree_unrecorded(group);
-	if (READ_ONCE(group->young.now_pages) ||
-	    READ_ONCE(group->young.before_pages)) {
-		raw_spin_lock(&group->lock);
-		/* forget what is over, or each pass would look for it under the lock */
-		weir_credit_charge(&group->young, young_now_ms(), 0, 0);
-		reported = weir_credit_pages(&group->young, young_now_ms());
-		raw_spin_unlock(&group->lock);
-		unsummed = max(unsummed, reported);
-	}
-	if (unsummed > own->dirty + own->writeback)
-		counts.dirty = unsummed - own->writeback;
-	return counts;
-}
-
-/* All that the subtree holds, for a pass: sums, and what weir_tree_unsummed() adds. */
-struct weir_counts weir_tree_held(struct weir_group *group, bool young,
-				  const struct weir_counts *own)
-{
-	struct weir_counts held = weir_tree_counts(group);
-	struct weir_counts more = weir_tree_unsummed(group, young, own);
-
-	held.dirty += more.dirty;
-	held.writeback += more.writeback;
-	return held;
 }
 
 /* Of the subtree's pages, what counts against the group's floor: what floors inside have no room for. */
@@ -276,8 +181,8 @@ u64 weir_tree_ceiling(const struct weir_group *group)
 }
 
 /*
- * The group that passes of @css are judged by: its own, or, if the beat is yet to
- * make one for the sake of a knob above, its nearest ancestor's.  Under RCU.
+ * The group that passes of @css are judged by: its own, or, if there was no way to make
+ * one, its nearest ancestor's for the sake of a knob above.  Under RCU.
  */
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css)
 {

@@ -135,7 +135,6 @@ struct weir_inherited {
 
 struct weir_inherited weir_count_inherited(struct cgroup_subsys_state *css, u32 *cost);
 struct weir_counts weir_count_unfolded(struct mem_cgroup *memcg);
-struct weir_counts weir_count_folded(struct mem_cgroup *memcg);
 struct weir_counts weir_count_own(struct mem_cgroup *memcg,
 				  const struct weir_inherited *inherited);
 u64 weir_count_wb(struct bdi_writeback *wb, u64 known);
@@ -209,7 +208,6 @@ struct weir_group {
 	struct weir_counts told;
 	struct weir_subtree subtree;
 	struct weir_credit credit;		/* of a floor, for all it covers */
-	struct weir_credit young;	/* reported below, not in sums: tree.c */
 	atomic64_t by_dead;		/* what exited tasks are yet to report to it */
 	struct weir_device devices[WEIR_DEVICES];
 	u32 next_device;
@@ -246,8 +244,8 @@ extern unsigned int weir_group_count;
 extern unsigned int weir_knob_count;	/* groups with any knob; weir_lock */
 
 int weir_group_make(struct cgroup_subsys_state *css);
+struct weir_group *weir_group_make_in_pass(struct cgroup_subsys_state *css);
 void weir_group_knobs_changed(struct weir_group *group, bool had);
-void weir_groups_make_wanted(void);
 void weir_groups_stay(void);
 void weir_groups_walk(u32 budget);
 void weir_groups_drop_all(void);
@@ -259,11 +257,6 @@ int weir_lock_killable(void);
 void weir_lookup_add(struct weir_group *group);
 struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
 struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
-
-/* wanted.c: cgroups that passes want groups for */
-void weir_group_wanted(struct cgroup_subsys_state *css);
-void weir_wanted_take(void (*take)(struct cgroup_subsys_state *css));
-void weir_groups_rest(void);
 
 /*
  * Nobody is served by a wait of the current task: the kernel gives way to it
@@ -393,30 +386,11 @@ struct weir_seen {
 
 /* tree.c: what a subtree holds */
 struct weir_counts weir_tree_update(struct weir_group *group);
-struct weir_counts weir_tree_uncounted(struct weir_group *group,
-				       struct cgroup_subsys_state *css);
 void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
 void weir_tree_inherit(struct weir_group *group, u32 *cost);
 void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
-void weir_tree_report(struct weir_group *group, u64 pages);
-u64 weir_tree_unrecorded(struct weir_group *group);
-struct weir_counts weir_tree_unsummed_young(struct weir_group *group,
-					    const struct weir_counts *own);
-
-/*
- * Pages of @group's subtree that no sum has, in a pass of a cgroup that holds @own and,
- * if it is @young, has no record.
- */
-static inline struct weir_counts weir_tree_unsummed(struct weir_group *group, bool young,
-						    const struct weir_counts *own)
-{
-	return young ? weir_tree_unsummed_young(group, own) : *own;
-}
-
-struct weir_counts weir_tree_held(struct weir_group *group, bool young,
-				  const struct weir_counts *own);
 u64 weir_tree_claim(const struct weir_group *group);
 struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
@@ -657,14 +631,12 @@ void weir_status_remove(void);
 #ifdef WEIR_FAULTS
 bool weir_fault(void);
 bool weir_fault_stalls(void);
-bool weir_fault_young(void);
 bool weir_fault_hides(const char *name);
 void weir_fault_rename(void *blob, size_t size);
 struct cftype *weir_fault_files(void);
 #else
 static inline bool weir_fault(void) { return false; }
 static inline bool weir_fault_stalls(void) { return false; }
-static inline bool weir_fault_young(void) { return false; }
 static inline bool weir_fault_hides(const char *name) { return false; }
 static inline void weir_fault_rename(void *blob, size_t size) { }
 static inline struct cftype *weir_fault_files(void) { return NULL; }
