@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a cgroup does on each device: the credit of floors.
+ * What tasks below a floor dirtied, and what their wbs recorded: policy/credit.c.
+ * Without it a floor's owner who rewrites files of others fills the host up to its limit and
+ * all floors on top.
  *
- * A group remembers the last devices its tasks wrote to, and those of cgroups
- * below it that have no group yet.  One more takes the place of an earlier one, and
- * what passes of that one report is foreign until they have a place for longer than
- * one.
+ * A group remembers what its wbs on the last devices had recorded.  One more device takes
+ * the place of an earlier one.
  */
 #include "weir.h"
 #include <linux/hash.h>
@@ -14,112 +14,54 @@
 #define PAGES_BITS	25
 #define PAGES_MASK	(BIT(PAGES_BITS) - 1)
 
-/* The place of @wb among the group's devices, or NULL.  Under group->lock. */
-static struct weir_device *find(struct weir_group *group, struct bdi_writeback *wb)
+/* The place of a device among the group's, or NULL.  Under group->lock. */
+static struct weir_device *find(struct weir_group *group, u64 bdi_id)
 {
 	struct weir_device *device;
 
 	for (device = group->devices; device < group->devices + WEIR_DEVICES; device++) {
-		if (device->bdi_id == wb->bdi->id &&
-		    device->css_serial == wb->memcg_css->serial_nr)
+		if (device->bdi_id == bdi_id)
 			return device;
 	}
 	return NULL;
 }
 
 /*
- * May @wb, which has no place, have had one?  Places are taken in their order, and
- * cgroups newer than all are new.  Under group->lock.
+ * Give a device a place whose wb has @recorded pages.  Those of @own, which the task of
+ * this pass dirtied, are new, if the device cannot have lost a place before: pages that
+ * counted again each time would let a tenant rewrite as many of others'.
  */
-static bool was_here(const struct weir_group *group, const struct bdi_writeback *wb)
+static struct weir_device *place(struct weir_group *group, u64 bdi_id, u64 recorded, u64 own)
 {
-	return group->next_device >= WEIR_DEVICES &&
-	       wb->memcg_css->serial_nr <= group->newest_serial;
-}
-
-/*
- * What the groups above know of @wb, up to @floored: they judged its passes while its
- * cgroup had no group.  Nothing that is of use if @group may have known it before, @again:
- * what it has noted since is lost, and they know less.  One lock at a time: a look that one of them makes meanwhile
- * may vouch for its pages twice.
- */
-static struct weir_device known_above(struct weir_group *group,
-				      const struct weir_group *floored,
-				      struct bdi_writeback *wb, bool again)
-{
-	struct weir_device known = { .again = again };
-	const struct weir_device *device = NULL;
-
-	while (group != floored && !device) {
-		group = group->parent;
-		raw_spin_lock(&group->lock);
-		device = find(group, wb);
-		/* nearer ones that had it know of pages that this one does not */
-		if (device && !known.again)
-			known = *device;
-		else if (!device)
-			known.again |= was_here(group, wb);
-		raw_spin_unlock(&group->lock);
-	}
-	return known;
-}
-
-/* Give @wb a place, another's, with what is known of it.  Under group->lock. */
-static struct weir_device *place(struct weir_group *group, struct bdi_writeback *wb,
-				 struct weir_device *known)
-{
-	u64 css_serial = wb->memcg_css->serial_nr;
+	bool again = group->next_device >= WEIR_DEVICES;
 	struct weir_device *device =
-		&group->devices[group->next_device % WEIR_DEVICES];
+		&group->devices[group->next_device++ % WEIR_DEVICES];
 
-	known->bdi_id = wb->bdi->id;
-	known->css_serial = css_serial;
-	known->again |= was_here(group, wb);
-	*device = *known;
 	/* stays above the number of places when it wraps */
-	group->next_device = group->next_device + 1 ?: WEIR_DEVICES;
-	group->newest_serial = max(group->newest_serial, css_serial);
+	group->next_device = group->next_device ?: WEIR_DEVICES;
+	device->bdi_id = bdi_id;
+	device->recorded = recorded - (again ? 0 : min(recorded, own));
 	return device;
 }
 
 /*
- * Pages newly dirtied in this wb since the group's last pass on it.  Whoever looks
- * at it first, of the groups below @floored, finds what it has recorded in all its
- * life: that vouches for what tasks may not have reported, the @reported pages of
- * this pass among them, and for no more.  A group that looks later goes on from there.
- * So each page is vouched for once: a tenant whose old pages counted again in each
- * group, or each time that a wb gets a place, would rewrite as many of others' unseen.
+ * Pages that the group's @wb has recorded as dirtied since the last pass on it.  It is
+ * read under the lock: what is noted never goes back but for a wb that was made anew.
  */
-static u64 newly_dirtied(struct weir_group *group, const struct weir_group *floored,
-			 struct bdi_writeback *wb, u64 reported)
+static u64 newly_recorded(struct weir_group *group, struct bdi_writeback *wb, u64 own)
 {
-	struct weir_look look = { .begun_ns = ktime_get_ns() };
-	struct weir_device *device, known;
-	u64 pages;
+	u64 bdi_id = wb->bdi->id, recorded, pages = 0;
+	struct weir_device *device;
 
-	look.dirtied = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
-	look.ended_ns = ktime_get_ns();
 	raw_spin_lock(&group->lock);
-	device = find(group, wb);
-	if (!device) {
-		bool again = was_here(group, wb);
-
-		raw_spin_unlock(&group->lock);
-		known = known_above(group, floored, wb, again);
-		raw_spin_lock(&group->lock);
-		device = find(group, wb) ?: place(group, wb, &known);
+	/* the cgroup has another by now, whose count is not this one's */
+	if (!wb_dying(wb)) {
+		recorded = percpu_counter_sum_positive(&wb->stat[WB_DIRTIED]);
+		device = find(group, bdi_id) ?: place(group, bdi_id, recorded, own);
+		if (recorded > device->recorded)
+			pages = recorded - device->recorded;
+		device->recorded = recorded;
 	}
-	/*
-	 * The cgroup has another by now, which no look has noted yet: what this one says
-	 * would be taken for the other's.  Looks of the other wait for the lock.
-	 */
-	if (wb_dying(wb)) {
-		raw_spin_unlock(&group->lock);
-		return 0;
-	}
-	look.first = !device->recorded.ended_ns;
-	look.unreported = device->again ? 0 : reported + WEIR_AHEAD_MOST;
-	pages = weir_recorded_note(&device->recorded, &look);
 	raw_spin_unlock(&group->lock);
 	return pages;
 }
@@ -129,8 +71,8 @@ static u64 newly_dirtied(struct weir_group *group, const struct weir_group *floo
  *
  * What a pass reports may include pages of tasks that have exited: the kernel
  * lets whoever comes next on that CPU answer for them.  They must not count as
- * this cgroup's, or a neighbour of many short-lived writers would eat up its
- * floor; half of them would, too, only twice as slowly.  The task's own I/O
+ * this cgroup's, or a neighbour of many short-lived writers would take its
+ * floor away.  The task's own I/O
  * accounting knows better; what it said at the last report is kept in a table by
  * pid, one word each: whose it is, in 7 bits, and the page count, in 25.  A task that
  * is not there is believed what it has dirtied in all its life.  Tasks share a place
@@ -160,15 +102,17 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported)
 /* Of floors: what tasks have said when it was last asked. */
 static struct weir_reporters device_reporters;
 
+static void charge(struct weir_group *floored, u64 own, u64 recorded, bool admitted)
+{
+	raw_spin_lock(&floored->lock);
+	weir_credit_charge(&floored->credit, READ_ONCE(floored->floor), own, recorded, admitted);
+	raw_spin_unlock(&floored->lock);
+}
+
 /*
- * The current task exits.  What it dirtied since a floor last admitted it, the next
- * pass below the floor reports: whoever the kernel lets answer for it, its cgroup did it.
- * Otherwise a cgroup whose tasks each rewrite less of another's file than makes
- * them look would have a floor without an end.
- *
- * Example.  100 tasks below a floor rewrite 16 pages each of another cgroup's file
- * and exit.  The kernel adds 16 to the next writer's pages, 100 times; weir adds
- * 1,600 to what the next pass below the floor reports, and they are foreign.
+ * The current task exits.  The kernel lets another task answer for what it dirtied since
+ * its last pass, which knows nothing of it: a cgroup whose tasks each rewrite less of
+ * another's file than makes them look would have a floor without an end.
  */
 void weir_device_exit(void)
 {
@@ -182,39 +126,19 @@ void weir_device_exit(void)
 				  subsys[memory_cgrp_id]);
 	group = weir_tree_floored(group);
 	if (group)
-		atomic64_add(weir_dirtied_by_current(&device_reporters,
-						     current->nr_dirtied),
-			     &group->by_dead);
+		charge(group, weir_dirtied_by_current(&device_reporters, current->nr_dirtied),
+		       0, true);
 	rcu_read_unlock();
 }
 
 /*
- * Account a pass of the group on @wb in the credit of @floored, the next floor
- * from it upwards.  Its pages are charged if a floor admits it.  Otherwise the
- * kernel may or may not take them off the task: they are not taken for reported,
- * and only what the wb recorded is noted.
+ * Account a pass of the group on its @wb in the credit of @floored, the next floor from it
+ * upwards.
  */
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted)
 {
-	u64 dirtied = admitted ? weir_dirtied_by_current(&device_reporters, reported) : 0;
-	u64 by_dead = atomic64_xchg(&floored->by_dead, 0);
-	u64 in_wb = newly_dirtied(group, floored, wb, reported);
+	u64 own = weir_dirtied_by_current(&device_reporters, reported);
 
-	raw_spin_lock(&floored->lock);
-	floored->credit.most_ahead = READ_ONCE(floored->floor);
-	weir_credit_charge(&floored->credit, weir_now_ms(),
-			   by_dead + dirtied, in_wb);
-	raw_spin_unlock(&floored->lock);
-}
-
-/* Foreign pages that count against the floor now. */
-u64 weir_device_foreign(struct weir_group *group)
-{
-	u64 foreign;
-
-	raw_spin_lock(&group->lock);
-	foreign = weir_credit_pages(&group->credit, weir_now_ms());
-	raw_spin_unlock(&group->lock);
-	return foreign;
+	charge(floored, own, newly_recorded(group, wb, own), admitted);
 }

@@ -85,8 +85,13 @@ void weir_floors_evaluate(void)
 		left -= now;
 		spin_lock(&weir_lock);
 		for (; now && !list_empty(&weir_floors); now--) {
-			weir_floor_evaluate(list_first_entry(&weir_floors, struct weir_group,
-							     floors));
+			struct weir_group *group = list_first_entry(&weir_floors,
+								    struct weir_group, floors);
+
+			raw_spin_lock(&group->lock);
+			weir_credit_forgive(&group->credit, group->floor);
+			raw_spin_unlock(&group->lock);
+			weir_floor_evaluate(group);
 			list_rotate_left(&weir_floors);
 		}
 		spin_unlock(&weir_lock);

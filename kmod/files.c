@@ -256,7 +256,7 @@ static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
 						     WEIR_UNLIMITED;
 	if (!group)
 		return;
-	stat[WEIR_STAT_FOREIGN] = bytes(weir_device_foreign(group));
+	stat[WEIR_STAT_FOREIGN] = bytes(weir_group_foreign(group));
 	if (!weir_in_effect())
 		return;
 	stat[WEIR_STAT_FLOOR] = bytes(READ_ONCE(group->floor));

@@ -22,7 +22,7 @@ static struct weir_floor_cover cover(struct weir_group *group, struct bdi_writeb
 		.claim = weir_tree_claim(group),
 		.by_folio = by_folio,
 		.in_wb = weir_count_wb(wb, by_folio),
-		.foreign = weir_device_foreign(group),
+		.foreign = weir_group_foreign(group),
 	};
 }
 

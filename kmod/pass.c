@@ -41,6 +41,8 @@ static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
 	bool admits = verdict == WEIR_FLOOR_ADMIT;
 	bool observe = READ_ONCE(weir_observe);
 
+	if (verdict == WEIR_FLOOR_NONE)
+		return verdict;
 	weir_device_charge(group, floored, wb, pages_dirtied, admits && !observe);
 	if (!admits)
 		return verdict;

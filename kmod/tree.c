@@ -33,10 +33,9 @@
 static void add(struct weir_group *group, struct weir_tally *change)
 {
 	u64 floor = READ_ONCE(group->floor);
-	u64 foreign = floor ? weir_credit_pages(&group->credit, weir_now_ms()) : 0;
 
-	weir_reserve_note(group, weir_subtree_add(&group->subtree, change,
-						  floor, foreign));
+	weir_reserve_note(group, weir_subtree_add(&group->subtree, change, floor,
+						  weir_group_foreign(group)));
 }
 
 /* Tell the path that @group holds @own. */

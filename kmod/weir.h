@@ -168,14 +168,10 @@ struct weir_stats {
 /* A host may have two dozen disks. */
 #define WEIR_DEVICES	32
 
-/*
- * One device's wb of the group's cgroup, or of one below it that has no group yet.
- */
+/* What the group's wb on a device had recorded as dirtied, when last looked at. */
 struct weir_device {
 	u64 bdi_id;
-	u64 css_serial;
-	struct weir_recorded recorded;	/* for the credit */
-	bool again;		/* may have had a place before */
+	u64 recorded;
 };
 
 /* Whose the pages of a cgroup are, as far as the beat has seen. */
@@ -200,18 +196,16 @@ struct weir_group {
 	struct cgroup_subsys_state *css;	/* referenced */
 	struct weir_group *parent;	/* NULL below the root */
 	u32 children;			/* groups whose parent this is */
-	raw_spinlock_t lock;			/* up to newest_serial */
+	raw_spinlock_t lock;			/* up to next_device */
 	bool left;				/* tells its path nothing more */
 	struct weir_inherited inherited;
 	enum weir_pages_are pages_are;	/* of a removed cgroup, once reparented */
 	/* own pages as last told to the path, and what the subtree told */
 	struct weir_counts told;
 	struct weir_subtree subtree;
-	struct weir_credit credit;		/* of a floor, for all it covers */
-	atomic64_t by_dead;		/* what exited tasks are yet to report to it */
+	s64 credit;			/* of a floor, for all it covers: policy/credit.c */
 	struct weir_device devices[WEIR_DEVICES];
 	u32 next_device;
-	u64 newest_serial;	/* of their cgroups, ever */
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
@@ -337,10 +331,16 @@ static inline bool weir_group_has_any(const struct weir_group *group)
 
 #define weir_count(group, field) this_cpu_inc((group)->stats->field)
 
-/* device.c: what a cgroup does on each device */
+/* device.c: what tasks below a floor dirtied, and what their wbs recorded */
 void weir_device_charge(struct weir_group *group, struct weir_group *floored,
 			struct bdi_writeback *wb, u64 reported, bool admitted);
-u64 weir_device_foreign(struct weir_group *group);
+
+/* Foreign pages that count against the group's floor. */
+static inline u64 weir_group_foreign(const struct weir_group *group)
+{
+	return weir_credit_foreign(READ_ONCE(group->credit));
+}
+
 #define WEIR_REPORTERS_BITS	15
 struct weir_reporters { atomic_t last[1 << WEIR_REPORTERS_BITS]; };
 u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported);

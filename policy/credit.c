@@ -1,86 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages that a floor's cgroups dirtied and that belong to somebody else.
+ * Pages that tasks below a floor dirtied and that belong to other cgroups.
  *
  * A task that rewrites another cgroup's file dirties folios charged to that
  * cgroup, under an inode owned by that cgroup's wb.  Its own counts stay at
  * zero, and a floor judged by them alone would be a licence without limit.
  *
- * Two cumulative numbers tell: what the cgroup's tasks dirtied (the pages each
- * throttle pass reports) and what its own wbs recorded as dirtied.  They agree
- * for one's own files, up to pages still on their way to the next pass.  What
- * tasks report beyond what the wbs recorded is foreign.  Order does not
- * matter: pages seen in a wb first are remembered in @ahead and matched when
- * a task reports them.  Passes that the floor does not admit report no pages
- * (the kernel may or may not take them off the task), so @ahead is held at
- * @most_ahead, the floor: what slips through as matched at one time is bounded by it,
- * and to do so again takes as many pages of one's own.
+ * Two running numbers tell: what tasks below the floor dirtied, and what their wbs
+ * recorded.  They agree for one's own files, in whatever order tasks report the pages
+ * of several.  A floor keeps their balance, one for all tasks and wbs down to the next
+ * floor, so many small cgroups have no more than one.
  *
- * A floor has one credit for all tasks and wbs it covers, down to the next floor:
- * so many small cgroups do not make up for a bound each.  What one of them rewrites
- * of another's is matched as well, if the other makes passes; otherwise it counts
- * twice, as foreign and as the owner's.
+ * Above zero it is what wbs recorded and no task has reported yet.  That vouches for
+ * pages of others', so it is held at the floor.  Below zero it is foreign pages, which
+ * count against the floor as its own do.  A pass that the floor does not admit adds none:
+ * the kernel holds its task for them.
  *
- * Foreign pages are charged for at least one and at most two windows of the
- * kernel's dirty expiry: by then the owner's flusher has had to take them up.
+ * Foreign pages are forgiven steadily, a whole floor in a minute; if there are more, a
+ * 300th of them in each beat.  By then the owner's flusher has had to take them up, as the
+ * kernel's dirty expiry is half of that.
  *
- * Example.  A task reports 64 pages, the wb recorded none: 64 foreign pages,
- * held until the window after next begins, 30 to 60 s later.  A task reports
- * 64, the wb recorded 64: none.
+ * Example.  A floor of 4,096 pages.  A task reports 64 pages, its wb recorded 64: none is
+ * foreign.  It reports 64 of which 16 are another's: 48 were recorded, 16 are foreign.
+ * In each beat 14 are forgiven.
  */
 #include "policy.h"
 
-/*
- * Begin the window that @now_ms lies in.  Windows that follow each other share
- * a border, so that a late pass does not prolong what the last one charged; a
- * clock read on another CPU just before the window began does not end it.
- */
-static void slide(struct weir_credit *credit, weir_u64 now_ms)
-{
-	weir_u64 age;
-
-	if (now_ms < credit->window_start_ms)
-		return;
-	age = now_ms - credit->window_start_ms;
-	if (age < WEIR_CREDIT_WINDOW_MS)
-		return;
-	if (age < 2 * WEIR_CREDIT_WINDOW_MS) {
-		credit->before_pages = credit->now_pages;
-		credit->window_start_ms += WEIR_CREDIT_WINDOW_MS;
-	} else {
-		credit->before_pages = 0;
-		credit->window_start_ms = now_ms;
-	}
-	credit->now_pages = 0;
-}
+/* Beats in which a whole floor is forgiven: 60 s. */
+#define FORGIVEN_IN	(60000 / WEIR_BEAT_MS)
 
 /*
- * Account one pass: a task reports @dirtied_by_task pages, of which the
- * cgroup's wb has newly recorded @dirtied_in_wb.
+ * Account a pass below a floor of @most pages, or a task's exit: the task dirtied @own
+ * pages, and its wb has newly recorded @recorded.
  */
-void weir_credit_charge(struct weir_credit *credit, weir_u64 now_ms,
-			weir_u64 dirtied_by_task, weir_u64 dirtied_in_wb)
+void weir_credit_charge(weir_s64 *balance, weir_u64 most, weir_u64 own,
+			weir_u64 recorded, int admitted)
 {
-	weir_u64 seen;
+	const weir_s64 owed_most = (weir_s64)WEIR_PAGES_MAX;
+	weir_s64 bound = (weir_s64)weir_saturate(most);
+	weir_s64 least = *balance < 0 ? *balance : 0;
+	weir_s64 now = *balance + (weir_s64)weir_saturate(recorded) -
+		       (weir_s64)weir_saturate(own);
 
-	slide(credit, now_ms);
-	seen = weir_add(credit->ahead, dirtied_in_wb);
-	if (seen >= dirtied_by_task) {
-		seen -= dirtied_by_task;
-		credit->ahead = seen < credit->most_ahead ? seen :
-				credit->most_ahead;
-		return;
-	}
-	credit->ahead = 0;
-	credit->now_pages = weir_saturate(weir_add(credit->now_pages,
-						   dirtied_by_task - seen));
+	if (!admitted && now < least)
+		now = least;
+	*balance = now > bound ? bound : now < -owed_most ? -owed_most : now;
 }
 
-/* Foreign pages still charged at @now_ms. */
-weir_u64 weir_credit_pages(const struct weir_credit *credit, weir_u64 now_ms)
+/* Foreign pages that count against the floor. */
+weir_u64 weir_credit_foreign(weir_s64 balance)
 {
-	struct weir_credit now = *credit;
+	return balance < 0 ? (weir_u64)-balance : 0;
+}
 
-	slide(&now, now_ms);
-	return weir_add(now.now_pages, now.before_pages);
+/* A beat has passed. */
+void weir_credit_forgive(weir_s64 *balance, weir_u64 most)
+{
+	weir_u64 foreign = weir_credit_foreign(*balance);
+	weir_u64 base = foreign > weir_saturate(most) ? foreign : weir_saturate(most);
+	weir_u64 part = base / FORGIVEN_IN + 1;
+
+	if (foreign)
+		*balance += (weir_s64)(part < foreign ? part : foreign);
 }

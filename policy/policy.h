@@ -138,22 +138,12 @@ struct weir_recorded {
 
 weir_u64 weir_recorded_note(struct weir_recorded *recorded, const struct weir_look *look);
 
-/* credit.c: pages that were dirtied but that no count of the cgroup shows. */
+/* credit.c: pages that tasks below a floor dirtied and that belong to other cgroups. */
 
-struct weir_credit {
-	weir_u64 window_start_ms;
-	weir_u64 now_pages;	/* charged in the current window */
-	weir_u64 before_pages;	/* charged in the one before */
-	weir_u64 ahead;		/* seen in a wb, not yet reported by tasks */
-	weir_u64 most_ahead;	/* bound of @ahead, set by the caller */
-};
-
-/* The kernel's own dirty expiry: written back by then, or soon after. */
-#define WEIR_CREDIT_WINDOW_MS	30000ULL
-
-void weir_credit_charge(struct weir_credit *credit, weir_u64 now_ms,
-			weir_u64 dirtied_by_task, weir_u64 dirtied_in_wb);
-weir_u64 weir_credit_pages(const struct weir_credit *credit, weir_u64 now_ms);
+void weir_credit_charge(weir_s64 *balance, weir_u64 most, weir_u64 own,
+			weir_u64 recorded, int admitted);
+void weir_credit_forgive(weir_s64 *balance, weir_u64 most);
+weir_u64 weir_credit_foreign(weir_s64 balance);
 
 /* parse.c: what people and container runtimes write into the files. */
 

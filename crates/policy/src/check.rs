@@ -9,7 +9,7 @@
 use crate::arrears::Arrears;
 use crate::bill::Bill;
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
-use crate::credit::{CREDIT_WINDOW_MS, Credit};
+use crate::credit::Credit;
 use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
 use crate::floor::{Caps, Cover, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
@@ -63,16 +63,16 @@ pub enum Case {
         levels: Vec<(u8, u32)>,
         tellings: Vec<(u8, u32, u32)>,
     },
-    CreditInOneWindow {
+    CreditOfWriters {
         passes: Vec<(u16, u16)>,
-        most_ahead: u64,
+        most: u64,
     },
-    CreditOfForeigners(Vec<(u16, u16)>),
     CreditOfAnything {
         credit: Credit,
-        now_ms: u64,
-        by_task: u64,
-        in_wb: u64,
+        most: u64,
+        own: u64,
+        recorded: u64,
+        admitted: bool,
     },
     Text(Vec<u8>),
     CeilingPages {
@@ -180,20 +180,24 @@ impl Case {
             Case::FloorPass { pass, more } => check_floor_pass(pass, *more),
             Case::FloorCover { pass, floors } => check_floor_cover(pass, floors),
             Case::Subtrees { levels, tellings } => check_subtrees(levels, tellings),
-            Case::CreditInOneWindow { passes, most_ahead } => {
-                check_credit_in_one_window(passes, *most_ahead);
-            }
-            Case::CreditOfForeigners(passes) => check_credit_of_foreigners(passes),
+            Case::CreditOfWriters { passes, most } => check_credit_of_writers(passes, *most),
             Case::CreditOfAnything {
                 credit,
-                now_ms,
-                by_task,
-                in_wb,
+                most,
+                own,
+                recorded,
+                admitted,
             } => {
-                let (before, mut credit) = (credit.now_pages, *credit);
-                credit.charge(*now_ms, *by_task, *in_wb);
-                assert!(credit.ahead <= credit.most_ahead, "bounded");
-                assert!(credit.now_pages <= before.max(PAGES_MAX), "saturated");
+                let mut credit = *credit;
+                // the module's is bounded by a floor
+                credit.balance %= PAGES_MAX.cast_signed();
+                let before = credit.foreign();
+                credit.charge(*most, *own, *recorded, *admitted);
+                assert!(credit.balance <= (*most).min(PAGES_MAX).cast_signed(), "bounded");
+                assert!(*admitted || credit.foreign() <= before, "nothing is added");
+                let before = credit.foreign();
+                credit.forgive(*most);
+                assert!(credit.foreign() < before || before == 0, "forgiven");
             }
             Case::Text(text) => check_text(text),
             Case::CeilingPages { knobs, avail } => check_ceiling_pages(knobs, *avail),

@@ -2,53 +2,46 @@
 //! Pages a cgroup dirtied that belong to another cgroup; see `policy/credit.c`.
 
 mod c {
-    use super::*;
     unsafe extern "C" {
-        pub fn weir_credit_charge(credit: *mut Credit, now_ms: u64, by_task: u64, in_wb: u64);
-        pub fn weir_credit_pages(credit: *const Credit, now_ms: u64) -> u64;
+        pub fn weir_credit_charge(
+            balance: *mut i64,
+            most: u64,
+            own: u64,
+            recorded: u64,
+            admitted: i32,
+        );
+        pub fn weir_credit_forgive(balance: *mut i64, most: u64);
+        pub safe fn weir_credit_foreign(balance: i64) -> u64;
     }
 }
 
-/// How long foreign pages stay charged at least, at most twice as long; the kernel's dirty expiry.
-pub const CREDIT_WINDOW_MS: u64 = 30_000;
-
-/// One cgroup's account of foreign pages. Start from [`Credit::new`].
-#[repr(C)]
+/// A floor's account of foreign pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Credit {
-    /// When the current window began.
-    pub window_start_ms: u64,
-    /// Foreign pages charged in the current window.
-    pub now_pages: u64,
-    /// Foreign pages charged in the one before.
-    pub before_pages: u64,
-    /// Pages seen in one of the cgroup's own wbs that no task has reported yet.
-    pub ahead: u64,
-    /// Bound of `ahead`: the cgroup's effective floor.
-    pub most_ahead: u64,
+    /// Above zero: recorded and not yet reported. Below: foreign.
+    pub balance: i64,
 }
 
 impl Credit {
-    /// An empty account whose wbs may run `most_ahead` pages ahead of the tasks.
-    pub fn new(most_ahead: u64) -> Credit {
-        Credit {
-            most_ahead,
-            ..Credit::default()
+    /// Accounts a pass below a floor of `most` pages, or a task's exit: the task dirtied `own` pages,
+    /// and the cgroup's own writeback has newly recorded `recorded`.
+    pub fn charge(&mut self, most: u64, own: u64, recorded: u64, admitted: bool) {
+        // SAFETY: the pointer is valid and exclusive for the call.
+        unsafe {
+            c::weir_credit_charge(&mut self.balance, most, own, recorded, admitted.into());
         }
     }
 
-    /// Accounts one pass at `now_ms`: a task reports `by_task` pages dirtied, and the cgroup's own
-    /// writeback has newly recorded `in_wb`.
-    pub fn charge(&mut self, now_ms: u64, by_task: u64, in_wb: u64) {
+    /// Forgives a part of what is foreign, once a beat.
+    pub fn forgive(&mut self, most: u64) {
         // SAFETY: the pointer is valid and exclusive for the call.
-        unsafe { c::weir_credit_charge(self, now_ms, by_task, in_wb) }
+        unsafe { c::weir_credit_forgive(&mut self.balance, most) }
     }
 
-    /// Foreign pages still charged at `now_ms`.
-    pub fn pages(&self, now_ms: u64) -> u64 {
-        // SAFETY: the pointer is valid for the call.
-        unsafe { c::weir_credit_pages(self, now_ms) }
+    /// Foreign pages that count against the floor.
+    pub fn foreign(&self) -> u64 {
+        c::weir_credit_foreign(self.balance)
     }
 }
 
@@ -56,51 +49,57 @@ impl Credit {
 mod tests {
     use super::*;
 
-    const W: u64 = CREDIT_WINDOW_MS;
-    const BOOT: u64 = 1_000_000;
+    const FLOOR: u64 = 4_096;
 
     #[test]
     fn worked_example() {
-        let mut foreign = Credit::new(4_096);
-        foreign.charge(BOOT, 64, 0);
-        assert_eq!(foreign.pages(BOOT), 64);
-        assert_eq!(foreign.pages(BOOT + 2 * W - 1), 64);
-        assert_eq!(foreign.pages(BOOT + 2 * W), 0);
-
-        let mut own = Credit::new(4_096);
-        own.charge(BOOT, 64, 64);
-        assert_eq!(own.pages(BOOT), 0);
+        let mut credit = Credit::default();
+        credit.charge(FLOOR, 64, 64, true);
+        assert_eq!(credit.foreign(), 0);
+        credit.charge(FLOOR, 64, 48, true);
+        assert_eq!(credit.foreign(), 16);
+        credit.forgive(FLOOR);
+        assert_eq!(credit.foreign(), 2);
     }
 
     #[test]
     fn order_of_wb_and_task_does_not_matter() {
-        let mut credit = Credit::new(4_096);
-        credit.charge(BOOT, 0, 64);
-        credit.charge(BOOT + 1, 64, 0);
-        assert_eq!(credit.pages(BOOT + 1), 0);
+        let mut credit = Credit::default();
+        credit.charge(FLOOR, 0, 64, true);
+        credit.charge(FLOOR, 64, 0, true);
+        assert_eq!(credit.foreign(), 0);
     }
 
     #[test]
-    fn pages_nobody_reports_excuse_no_more_than_the_bound() {
-        let mut credit = Credit::new(100);
-        credit.charge(BOOT, 0, 5_000);
-        credit.charge(BOOT, 5_000, 0);
-        assert_eq!(credit.pages(BOOT), 4_900);
+    fn pages_of_a_pass_that_is_not_admitted_are_not_foreign() {
+        let mut credit = Credit::default();
+        credit.charge(FLOOR, 64, 0, false);
+        assert_eq!(credit.balance, 0);
+        credit.charge(FLOOR, 64, 0, true);
+        credit.charge(FLOOR, 64, 16, false);
+        assert_eq!(credit.foreign(), 64);
+        credit.charge(FLOOR, 0, 16, false);
+        assert_eq!(credit.foreign(), 48);
     }
 
     #[test]
-    fn a_late_pass_does_not_prolong_the_last_charge() {
-        let mut credit = Credit::new(4_096);
-        credit.charge(BOOT, 64, 0);
-        credit.charge(BOOT + 2 * W - 1, 1, 0);
-        assert_eq!(credit.pages(BOOT + 2 * W), 1);
+    fn pages_nobody_reports_excuse_no_more_than_the_floor() {
+        let mut credit = Credit::default();
+        credit.charge(100, 0, 5_000, true);
+        credit.charge(100, 150, 0, true);
+        assert_eq!(credit.foreign(), 50);
     }
 
     #[test]
-    fn a_clock_a_moment_behind_ends_no_window() {
-        let mut credit = Credit::new(4_096);
-        credit.charge(BOOT, 64, 0);
-        credit.charge(BOOT - 1, 1, 0);
-        assert_eq!(credit.pages(BOOT - 1), 65);
+    fn a_whole_floor_is_forgiven_in_a_minute() {
+        let mut credit = Credit::default();
+        credit.charge(300_000, 300_000, 0, true);
+        let beats = (0..1_000)
+            .take_while(|_| {
+                credit.forgive(300_000);
+                credit.foreign() > 0
+            })
+            .count();
+        assert_eq!(beats, 299);
     }
 }

@@ -90,13 +90,6 @@ const weir_u64 weir_layout_look[] = {
 	AT(weir_look, first),
 };
 
-const weir_u64 weir_layout_credit[] = {
-	sizeof(struct weir_credit),
-	AT(weir_credit, window_start_ms), AT(weir_credit, now_pages),
-	AT(weir_credit, before_pages), AT(weir_credit, ahead),
-	AT(weir_credit, most_ahead),
-};
-
 const weir_u64 weir_layout_ceiling[] = {
 	sizeof(struct weir_ceiling),
 	AT(weir_ceiling, bytes), AT(weir_ceiling, ratio_percent),
@@ -259,7 +252,7 @@ const weir_u64 weir_layout_constants[] = {
 	WEIR_FLOOR_CAPPED,
 	WEIR_PAGE_SHIFT, WEIR_PAGES_MAX, WEIR_UNLIMITED,
 	WEIR_FLOORS_PERCENT_OF_LIMIT, WEIR_FLOOR_PERCENT_OF_MEMORY,
-	WEIR_CREDIT_WINDOW_MS, WEIR_CEILING_MIN,
+	WEIR_CEILING_MIN,
 	WEIR_PARSED, WEIR_PARSE_INVALID, WEIR_PARSE_RANGE, WEIR_BYTES_MAX,
 	WEIR_BY_UNKNOWN, WEIR_BY_HOST, WEIR_BY_CGROUP, WEIR_BY_CEILING,
 	WEIR_BY_ANCESTOR, WEIR_BY_DEVICE, WEIR_BY_COUNT,

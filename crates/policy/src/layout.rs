@@ -3,7 +3,7 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bandwidth, bill, btf, ceiling, credit, drain, floor, names, needs, objective, parse,
+    arrears, bandwidth, bill, btf, ceiling, drain, floor, names, needs, objective, parse,
     pass, pause, reclaim, recorded, reserve, share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
@@ -25,7 +25,6 @@ mod c {
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
-        pub static weir_layout_credit: [u64; 6];
         pub static weir_layout_ceiling: [u64; 3];
         pub static weir_layout_memory: [u64; 6];
         pub static weir_layout_pause: [u64; 8];
@@ -54,7 +53,7 @@ mod c {
         pub static weir_layout_reclaim_host: [u64; 4];
         pub static weir_layout_reclaim_group: [u64; 9];
         pub static weir_layout_reclaim_constants: [u64; 1];
-        pub static weir_layout_constants: [u64; 32];
+        pub static weir_layout_constants: [u64; 31];
     }
 }
 
@@ -105,15 +104,6 @@ fn structs_agree_with_the_header() {
         left,
         strictlimit,
         cgroup_domain
-    );
-    assert_layout!(
-        weir_layout_credit,
-        credit::Credit,
-        window_start_ms,
-        now_pages,
-        before_pages,
-        ahead,
-        most_ahead
     );
     assert_layout!(weir_layout_ceiling, ceiling::Ceiling, bytes, ratio_percent);
     assert_layout!(
@@ -392,7 +382,6 @@ fn constants_agree_with_the_header() {
         crate::UNLIMITED,
         floor::FLOORS_PERCENT_OF_LIMIT,
         floor::FLOOR_PERCENT_OF_MEMORY,
-        credit::CREDIT_WINDOW_MS,
         ceiling::CEILING_MIN,
         Parsed::Value as u64,
         Parsed::Invalid as u64,

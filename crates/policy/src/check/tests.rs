@@ -53,11 +53,6 @@ prop_compose! {
         -> Cover { Cover { floor, claim, by_folio, in_wb, foreign } }
 }
 prop_compose! {
-    fn credit()(window_start_ms in pages(), now_pages in pages(), before_pages in pages(),
-                ahead in pages(), most_ahead in pages())
-        -> Credit { Credit { window_start_ms, now_pages, before_pages, ahead, most_ahead } }
-}
-prop_compose! {
     fn turn()(hweight in prop_oneof![0..=HWEIGHT_ONE, any::<u32>()], nested in truth(), behind in 0..2u32, wb_rate in pages(), queued in pages(),
               host_dirty in pages(), host_thresh in pages(), host_bg_thresh in pages())
         -> Turn {
@@ -169,15 +164,8 @@ proptest! {
     }
 
     #[test]
-    fn credit_in_one_window(
-        passes in vec(any::<(u16, u16)>(), 0..100), most_ahead in pages()
-    ) {
-        Case::CreditInOneWindow { passes, most_ahead }.check();
-    }
-
-    #[test]
-    fn credit_of_foreigners(passes in vec(any::<(u16, u16)>(), 0..100)) {
-        Case::CreditOfForeigners(passes).check();
+    fn credit_of_writers(passes in vec(any::<(u16, u16)>(), 0..100), most in pages()) {
+        Case::CreditOfWriters { passes, most }.check();
     }
 
     /// A cgroup that writes its own files on several devices: pages are recorded in a wb at
@@ -187,19 +175,22 @@ proptest! {
         writes in vec((0..4usize, 0..200u16, 0..4usize), 1..100)
     ) {
         let mut unreported = [0; 4];
-        let mut credit = Credit::new(UNLIMITED);
+        let mut credit = Credit::default();
         for (dirtier, pages, reporter) in writes {
             unreported[dirtier] += u64::from(pages);
-            credit.charge(1, std::mem::take(&mut unreported[reporter]), pages.into());
+            let own = std::mem::take(&mut unreported[reporter]);
+            credit.charge(UNLIMITED, own, pages.into(), true);
+            prop_assert_eq!(credit.foreign(), 0);
         }
-        prop_assert_eq!(credit.pages(1), 0);
     }
 
     #[test]
     fn credit_of_anything(
-        credit in credit(), now_ms in pages(), by_task in pages(), in_wb in pages()
+        balance in any::<i64>(), most in pages(), own in pages(), recorded in pages(),
+        admitted in any::<bool>()
     ) {
-        Case::CreditOfAnything { credit, now_ms, by_task, in_wb }.check();
+        let credit = Credit { balance };
+        Case::CreditOfAnything { credit, most, own, recorded, admitted }.check();
     }
 
     #[test]

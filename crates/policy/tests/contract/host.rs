@@ -77,18 +77,22 @@ proptest! {
     /// A writer of another cgroup's pages in another cgroup's files is in no count of its own
     /// cgroup. Its credit alone keeps it at its floor.
     #[test]
-    fn a_foreign_writer_gets_one_floor_a_window(
-        looks in vec(0..40u64, 1..500), floor in 2..HOST_THRESH
+    fn a_foreign_writer_gets_one_floor_a_minute(
+        looks in vec(0..4usize, 1..500), floor in 2..HOST_THRESH
     ) {
-        let mut credit = Credit::new(floor);
-        let (mut now, mut admitted) = (1_000_000, Vec::new());
+        const MINUTE: usize = 300;
+        let mut credit = Credit::default();
+        let (mut beat, mut admitted) = (0, Vec::new());
         let mut allowed = 1;
-        for pause in looks {
-            now += pause;
-            credit.charge(now, allowed, 0);
+        for beats in looks {
+            for _ in 0..beats {
+                credit.forgive(floor);
+            }
+            beat += beats;
+            credit.charge(floor, allowed, 0, true);
             let pass = FloorPass {
                 floor,
-                foreign: credit.pages(now),
+                foreign: credit.foreign(),
                 host_dirty: HOST_THRESH,
                 host_thresh: HOST_THRESH,
                 floors_total: floor,
@@ -101,11 +105,12 @@ proptest! {
                 continue;
             }
             allowed = pass.poll();
-            admitted.push((now, allowed));
-            let window = policy::credit::CREDIT_WINDOW_MS;
-            let lately: u64 =
-                admitted.iter().filter(|(at, _)| now - at < window).map(|(_, pages)| pages).sum();
-            prop_assert!(lately <= floor, "{} pages within a window, floor {}", lately, floor);
+            admitted.push((beat, allowed));
+            let lately: u64 = admitted.iter().filter(|(at, _)| beat - at < MINUTE)
+                .map(|(_, pages)| pages).sum();
+            // one that is full, and what is forgiven of it meanwhile
+            let most = 2 * floor + MINUTE as u64;
+            prop_assert!(lately <= most, "{} pages within a minute, floor {}", lately, floor);
         }
         prop_assert!(!admitted.is_empty(), "the first look finds one page");
     }
