@@ -7,9 +7,10 @@
  * armed it listens, and compares with what limits.c saw of the cgroup's domain in
  * the same pass.  policy/pause.c decides.
  *
- * What a pass has seen is in a struct on its task's stack, which is listed in a
+ * What a pass has seen is in a struct on its task's stack, which is in a
  * table by task while the kernel's function runs.  Only its own task reads or
- * writes it; a bucket's lock guards the list.
+ * writes it.  The first task of a bucket has that without a lock, as most do; others
+ * are in a list that the bucket's lock guards.
  *
  * A pause is settled when the next one begins or the pass returns; the time
  * since is its length.
@@ -24,6 +25,8 @@
 #define BUCKET_BITS	12
 
 static struct bucket {
+	struct task_struct *first;
+	struct weir_seen *seen;		/* of the first, who alone may look at it */
 	raw_spinlock_t lock;
 	struct hlist_head tasks;
 } buckets[1 << BUCKET_BITS];
@@ -42,6 +45,8 @@ struct weir_seen *weir_events_seen(void)
 	struct bucket *bucket = bucket_of(current);
 	struct weir_seen *seen;
 
+	if (READ_ONCE(bucket->first) == current)
+		return bucket->seen;
 	if (hlist_empty(&bucket->tasks))
 		return NULL;
 	raw_spin_lock(&bucket->lock);
@@ -58,6 +63,10 @@ void weir_events_enter(struct weir_seen *seen)
 {
 	struct bucket *bucket = bucket_of(current);
 
+	if (!READ_ONCE(bucket->first) && !cmpxchg(&bucket->first, NULL, current)) {
+		bucket->seen = seen;
+		return;
+	}
 	seen->task = current;
 	raw_spin_lock(&bucket->lock);
 	hlist_add_head(&seen->node, &bucket->tasks);
@@ -91,6 +100,10 @@ void weir_events_leave(struct weir_seen *seen)
 	struct bucket *bucket = bucket_of(current);
 
 	settle(seen);
+	if (READ_ONCE(bucket->first) == current && bucket->seen == seen) {
+		smp_store_release(&bucket->first, NULL);
+		return;
+	}
 	raw_spin_lock(&bucket->lock);
 	hlist_del(&seen->node);
 	raw_spin_unlock(&bucket->lock);
@@ -217,21 +230,32 @@ void weir_events_admit(struct weir_group *group, struct bdi_writeback *wb,
 				  max(pass->memcg_dirty, pass->wb_dirty), pages);
 }
 
+static void show_task(struct task_struct *task)
+{
+	pr_info("unloading waits for task %d (%s), which sleeps in the throttle (is kernel.ftrace_enabled 1?)\n",
+		task_pid_nr(task), task->comm);
+}
+
 /* Say which tasks are in the kernel's function, some of them. */
 void weir_events_show(void)
 {
+	struct task_struct *first;
 	struct weir_seen *seen;
 	int left = 8;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(buckets) && left; i++) {
+	for (i = 0; i < ARRAY_SIZE(buckets) && left > 0; i++) {
+		/* it may leave and exit meanwhile: a task is freed after a grace period */
+		rcu_read_lock();
+		first = READ_ONCE(buckets[i].first);
+		if (first && left--)
+			show_task(first);
+		rcu_read_unlock();
 		raw_spin_lock(&buckets[i].lock);
 		hlist_for_each_entry(seen, &buckets[i].tasks, node) {
-			if (!left)
-				break;
+			if (left > 0)
+				show_task(seen->task);
 			left--;
-			pr_info("unloading waits for task %d (%s), which sleeps in the throttle (is kernel.ftrace_enabled 1?)\n",
-				task_pid_nr(seen->task), seen->task->comm);
 		}
 		raw_spin_unlock(&buckets[i].lock);
 	}

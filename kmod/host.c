@@ -18,15 +18,20 @@ void weir_reserve_note(struct weir_group *group, u64 unused)
 		atomic64_add(unused - before, &unused_total);
 }
 
+/* What all floors reserve beyond what they cover. */
+u64 weir_unused(void)
+{
+	return max_t(s64, atomic64_read(&unused_total), 0);
+}
+
 /* What the host's limits are amended by: nothing, if weir only observes. */
 struct weir_drain_host weir_host(void)
 {
-	s64 unused = atomic64_read(&unused_total);
 	struct weir_drain_host host = {};
 
 	if (READ_ONCE(weir_observe))
 		return host;
-	host.unused = max_t(s64, unused, 0);
+	host.unused = weir_unused();
 	weir_drain_now(&host);
 	return host;
 }

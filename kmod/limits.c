@@ -121,8 +121,17 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
  */
 static bool is_held_enough(struct weir_seen *seen)
 {
-	u64 slept_ns = seen->capped_before_ns + seen->capped_ns;
+	struct weir_call *call;
+	u64 slept_ns;
 
+	if (!seen->call_asked) {
+		call = weir_call_current();
+		seen->call_asked = true;
+		seen->capped_before_ns = call ? call->capped_ns : 0;
+		/* process accounting, at an exit, has a lock that all exits take */
+		seen->uncapped = !weir_call_returns();
+	}
+	slept_ns = seen->capped_before_ns + seen->capped_ns;
 	if (seen->paused && seen->owners_decide)
 		slept_ns += ktime_get_ns() - seen->since_ns;
 	if (slept_ns >= WEIR_CALL_CAPPED_MOST_MS * NSEC_PER_MSEC)
@@ -141,22 +150,24 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 
 	for (; group; group = group->parent) {
 		struct weir_counts counts;
-		u64 ceiling;
+		u64 ceiling, freerun;
 
 		if (!weir_group_has_ceiling(group))
 			continue;
-		if (READ_ONCE(group->owners_ceiling) && seen && is_held_enough(seen))
-			continue;
 		counts = weir_tree_counts(group);
 		ceiling = weir_group_ceiling(group);
+		freerun = weir_ceiling_freerun(ceiling, &stock);
+		WRITE_ONCE(group->last_freerun, freerun);
+		if (seen)
+			seen->poll = weir_ceiling_poll(ceiling, freerun, &counts, seen->poll);
+		if (READ_ONCE(group->owners_ceiling) && seen && is_held_enough(seen))
+			continue;
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind)) {
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
 			if (seen)
 				seen->owners_limits = READ_ONCE(group->owners_ceiling);
 		}
-		WRITE_ONCE(group->last_freerun,
-			   weir_ceiling_freerun(ceiling, &stock));
 	}
 	return by;
 }
@@ -172,19 +183,19 @@ static void limits_note(struct weir_seen *seen, const struct weir_limits *limits
 	seen->cgroup_limits = true;
 }
 
-/* @limits by the ceilings on the path of @group, NULL if none yet. */
+/* @limits by the ceilings on the path of @group. */
 static void cap(struct weir_limits *limits, struct weir_group *group,
 		struct cgroup_subsys_state *css, enum weir_pass kind,
 		struct weir_seen *seen)
 {
 	const struct weir_limits stock = *limits;
-	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
+	enum weir_judged_by by;
 	bool held;
 
-	if (weir_tree_capped(group)) {
-		weir_tree_fresh(group, seen);
-		by = hold(limits, group, css, kind, seen);
-	}
+	weir_tree_fresh(group, seen);
+	if (seen)
+		seen->poll = WEIR_UNLIMITED;
+	by = hold(limits, group, css, kind, seen);
 	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 	       weir_limits_brake(limits);
 	if (READ_ONCE(weir_observe)) {
@@ -211,8 +222,12 @@ static void amend_memcg(void *dtc, struct weir_group *group,
 	host.thresh = FIELD(gdtc, thresh);
 	host.avail = FIELD(gdtc, avail);
 	if (weir_amend_memcg(&limits, facts, &host, FIELD(dtc, avail),
-			     seen && seen->released))
-		cap(&limits, group, css, kind, seen);
+			     seen && seen->released)) {
+		if (weir_tree_capped(group))
+			cap(&limits, group, css, kind, seen);
+		else
+			limits_note(seen, &limits, WEIR_JUDGED_BY_KERNEL);
+	}
 	put_limits(dtc, &limits, &was);
 }
 
@@ -234,6 +249,44 @@ static void amend_pass(void *dtc, struct bdi_writeback *wb,
 		amend_memcg(dtc, group, wb->memcg_css, &facts, kind, seen);
 	else
 		amend_global(dtc, wb, group, kind, seen);
+}
+
+/*
+ * The same for a writer whose path was surveyed and who has not slept since, as most: what
+ * is not on the path is not looked for.  False if that is not all there is to do.
+ */
+static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_seen *seen)
+{
+	struct weir_limits limits, was;
+	struct weir_group *group;
+
+	if (!weir_tree_surveyed(seen) || weir_drain_limit() || seen->floored)
+		return false;
+	if (!POINTER(dtc, gdtc)) {
+		const struct weir_host host = {
+			.unused = READ_ONCE(weir_observe) ? 0 : weir_unused(),
+		};
+
+		if (!host.unused || weir_fault())
+			return true;
+		was = limits = limits_of(dtc);
+		weir_host_amend(&limits, &host, WEIR_PASS_WRITER);
+		put_limits(dtc, &limits, &was);
+	} else if (!seen->capped || wb->bdi->capabilities & BDI_CAP_STRICTLIMIT) {
+		seen->thresh = FIELD(dtc, thresh);
+		seen->dirty = FIELD(dtc, dirty);
+		seen->judged_by = WEIR_JUDGED_BY_KERNEL;
+		seen->cgroup_limits = true;
+	} else if (!weir_fault()) {
+		was = limits = limits_of(dtc);
+		rcu_read_lock();
+		group = weir_tree_nearest(seen->css);
+		if (group)
+			cap(&limits, group, seen->css, WEIR_PASS_WRITER, seen);
+		rcu_read_unlock();
+		put_limits(dtc, &limits, &was);
+	}
+	return true;
 }
 
 /*
@@ -260,7 +313,7 @@ void weir_limits(void *dtc)
 				dismiss(dtc, seen);
 			return;
 		}
-		if (!weir_acting())
+		if (!weir_acting() || (seen && amend_surveyed(dtc, wb, seen)))
 			return;
 		rcu_read_lock();
 		amend_pass(dtc, wb, seen);

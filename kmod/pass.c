@@ -27,8 +27,9 @@
 #include <linux/writeback.h>
 
 /*
- * decide() below a floor, apart from it: compilers clear what is on the stack, and most
- * passes need none of this.
+ * Decide a pass of @group on @wb by the floors of its path, of which @floored is the next.
+ * Apart from admit(): compilers clear what is on the stack, and most passes need none of
+ * this.
  */
 static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
 						       struct weir_group *floored,
@@ -58,37 +59,25 @@ static noinline enum weir_floor_verdict decide_floored(struct weir_group *group,
 	return verdict;
 }
 
-/* Decide a pass of @group on @wb by the floors of its path. */
-static enum weir_floor_verdict decide(struct weir_group *group,
-				      struct bdi_writeback *wb,
-				      unsigned long pages_dirtied,
-				      struct weir_seen *seen)
-{
-	struct weir_group *floored = weir_tree_floored(group);
-
-	if (!floored)
-		return WEIR_FLOOR_NONE;
-	return decide_floored(group, floored, wb, pages_dirtied, seen);
-}
-
 /* Before the kernel's function: true if the pass is left out. */
 static bool admit(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		  struct weir_seen *seen)
 {
 	enum weir_floor_verdict verdict;
-	struct weir_group *group;
+	struct weir_group *group, *floored;
 	bool admitted = false;
 
 	rcu_read_lock();
 	group = weir_tree_nearest(wb->memcg_css);
 	if (!group || group->css != wb->memcg_css)
 		group = weir_group_make_in_pass(wb->memcg_css);
+	floored = weir_tree_survey(group, seen);
 	if (!group)
 		goto out;
 	weir_count(group, passes);
-	if (weir_fault())
+	if (!floored || weir_fault())
 		goto out;
-	verdict = decide(group, wb, pages_dirtied, seen);
+	verdict = decide_floored(group, floored, wb, pages_dirtied, seen);
 	seen->below_floor = verdict == WEIR_FLOOR_ADMIT ||
 			    verdict == WEIR_FLOOR_HOST_FULL;
 	admitted = verdict == WEIR_FLOOR_ADMIT && !READ_ONCE(weir_observe);
@@ -114,26 +103,27 @@ static void shorten_poll(struct weir_group *group)
 	}
 }
 
-/* After the kernel's function: count for @group, which passes of the css are judged by. */
-static void leave(struct weir_seen *seen, struct weir_group *group,
-		  struct bdi_writeback *wb, unsigned long pages_dirtied, bool refused)
+/* After the kernel's function. */
+static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
+		  unsigned long pages_dirtied, bool refused)
 {
 	u64 slept_ns = seen->pauses ? ktime_get_ns() - seen->slept_from_ns : 0;
 	u64 left = max(current->nr_dirtied, 0);
 	/* what the kernel leaves on the task comes again with its next pass */
 	u64 taken = pages_dirtied - min_t(u64, pages_dirtied, left);
+	struct weir_group *group;
 
 	/* another device's pages may have filled the ceiling */
 	weir_weight_leave(wb, taken, slept_ns, refused);
+	if (!seen->pauses)
+		return;
+	group = weir_tree_nearest(seen->css);
 	if (!group)
 		return;
-	if (seen->pauses) {
-		this_cpu_add(group->stats->throttled, seen->pauses);
-		if (seen->below_floor)
-			this_cpu_add(group->stats->throttled_below_floor,
-				     seen->pauses);
-		this_cpu_add(group->stats->throttled_ns, slept_ns);
-	}
+	this_cpu_add(group->stats->throttled, seen->pauses);
+	if (seen->below_floor)
+		this_cpu_add(group->stats->throttled_below_floor, seen->pauses);
+	this_cpu_add(group->stats->throttled_ns, slept_ns);
 }
 
 /*
@@ -141,15 +131,24 @@ static void leave(struct weir_seen *seen, struct weir_group *group,
  * writeback, which none of them holds, clears the task's count of pages of other
  * devices, too: the next of those is to have a pass of its own.
  */
-static void look_again(struct weir_seen *seen, struct weir_group *group)
+static void look_again(struct weir_seen *seen)
 {
 	struct cgroup_subsys_state *css = seen->css;
+	struct weir_group *group;
 
-	if (!css->parent) {
+	if (!css->parent)
 		css = task_css(current, memory_cgrp_id);
-		group = weir_tree_nearest(css);
+	else if (weir_tree_surveyed(seen) && !seen->capped)
+		return;
+	if (READ_ONCE(weir_observe))
+		return;
+	/* by what the limits found */
+	if (weir_tree_surveyed(seen) && seen->poll) {
+		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, seen->poll);
+		return;
 	}
-	if (READ_ONCE(weir_observe) || !group || !weir_tree_capped(group))
+	group = weir_tree_nearest(css);
+	if (!weir_tree_capped(group))
 		return;
 	weir_tree_fresh(group, seen);
 	shorten_poll(group);
@@ -178,10 +177,8 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		weir_ceiling_pass(wb, pages_dirtied, seen);
 	note_capped(seen);
 	if (!seen->unwatched) {
-		struct weir_group *group = weir_tree_nearest(seen->css);
-
-		leave(seen, group, wb, pages_dirtied, ret == -EAGAIN);
-		look_again(seen, group);
+		leave(seen, wb, pages_dirtied, ret == -EAGAIN);
+		look_again(seen);
 	} else {
 		weir_weight_look_later(wb);
 	}
@@ -198,13 +195,9 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags)
 {
-	struct weir_call *call = weir_call_current();
 	struct weir_seen seen = {
 		.css = wb->memcg_css,
 		.async = flags & BDP_ASYNC,
-		.capped_before_ns = call ? call->capped_ns : 0,
-		/* what an exiting task writes, process accounting, has a lock that all exits take */
-		.uncapped = !weir_call_returns(),
 	};
 
 	if (!weir_acting()) {

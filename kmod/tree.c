@@ -33,9 +33,11 @@
 static void add(struct weir_group *group, struct weir_tally *change)
 {
 	u64 floor = READ_ONCE(group->floor);
+	u64 unused = weir_subtree_add(&group->subtree, change, floor,
+				      floor ? weir_group_foreign(group) : 0);
 
-	weir_reserve_note(group, weir_subtree_add(&group->subtree, change, floor,
-						  weir_group_foreign(group)));
+	if (floor || atomic64_read(&group->unused))
+		weir_reserve_note(group, unused);
 }
 
 /* Tell the path that @group holds @own. */
@@ -139,6 +141,26 @@ u64 weir_tree_claim(const struct weir_group *group)
 	return weir_subtree_pages(READ_ONCE(group->subtree.claim));
 }
 
+/*
+ * What is set on the path of @group, NULL if there is none, for all steps of a pass until
+ * its task sleeps: one walk.  Returns the next group with a floor, or NULL.
+ */
+struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_seen *seen)
+{
+	struct weir_group *floored = NULL;
+
+	seen->surveyed = true;
+	seen->surveyed_switches = current->nvcsw;
+	seen->capped = false;
+	for (; group; group = group->parent) {
+		if (!floored && READ_ONCE(group->floor))
+			floored = group;
+		seen->capped |= weir_group_has_ceiling(group);
+	}
+	seen->floored = floored;
+	return floored;
+}
+
 /* The next group with a floor, from @group upwards, or NULL. */
 struct weir_group *weir_tree_floored(struct weir_group *group)
 {
@@ -185,7 +207,10 @@ u64 weir_tree_ceiling(const struct weir_group *group)
  */
 struct weir_group *weir_tree_nearest(struct cgroup_subsys_state *css)
 {
-	struct weir_group *group = weir_group_nearest(css);
+	struct weir_group *group = weir_group_find(css);
 
-	return group && (group->css == css || weir_tree_bound(group)) ? group : NULL;
+	if (likely(group))
+		return group;
+	group = weir_group_nearest(css);
+	return weir_tree_bound(group) ? group : NULL;
 }

@@ -360,17 +360,23 @@ struct weir_seen {
 	bool unwatched;			/* weir does not act: nothing is counted */
 	bool counted;			/* its path's sums, at counted_switches */
 	unsigned long counted_switches;
+	bool surveyed;			/* its path, at surveyed_switches: weir_tree_survey() */
+	unsigned long surveyed_switches;
+	bool floored;			/* there is a floor on it */
+	bool capped;			/* a ceiling */
 	/* came by limits.c, in this pass */
 	u32 looks;			/* the global domain */
 	bool memcg_limits;		/* the cgroup's */
 	bool released;			/* by a floor, in this look of the kernel */
 	u64 released_poll;
 	/* of its call: slept for ceilings that owners set, before and in this pass */
+	bool call_asked;
 	u64 capped_before_ns;
 	u64 capped_ns;
 	bool uncapped;			/* so such ceilings are left out */
 	/* the cgroup's domain as last amended */
 	bool cgroup_limits;
+	u64 poll;			/* by the ceilings on the path, if there are any */
 	u64 thresh;
 	u64 dirty;
 	enum weir_judged_by judged_by;
@@ -392,6 +398,14 @@ void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
 struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
+struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_seen *seen);
+
+/* Does that still hold? */
+static inline bool weir_tree_surveyed(const struct weir_seen *seen)
+{
+	return seen->surveyed && seen->surveyed_switches == current->nvcsw;
+}
+
 struct weir_group *weir_tree_floored(struct weir_group *group);
 bool weir_tree_bound(const struct weir_group *group);
 bool weir_tree_capped(const struct weir_group *group);
@@ -453,6 +467,7 @@ static inline void weir_tier_remove(void) { }
 
 /* host.c: the host's limits as passes find them */
 void weir_reserve_note(struct weir_group *group, u64 unused);
+u64 weir_unused(void);
 struct weir_drain_host weir_host(void);
 struct weir_limits weir_host_limits(void);
 void weir_wake_flusher(struct bdi_writeback *wb);

@@ -56,8 +56,8 @@ weir_u64 weir_subtree_add(struct weir_subtree *subtree, struct weir_tally *chang
 	held = weir_subtree_pages(subtree->claim);
 	if (floor)
 		held = weir_add(held, foreign);
-	beyond = (weir_s64)weir_reserve_beyond(floor, held);
+	beyond = floor ? (weir_s64)weir_reserve_beyond(floor, held) : (weir_s64)held;
 	change->claim = beyond - subtree->beyond;
 	subtree->beyond = beyond;
-	return weir_reserve_unused(floor, held);
+	return floor ? weir_reserve_unused(floor, held) : 0;
 }
