@@ -435,31 +435,15 @@ void weir_groups_drop_all(void)
 /* Sum the counters over all CPUs. */
 void weir_group_stats(struct weir_group *group, struct weir_stats *sum)
 {
-	int cpu, by;
+	u64 *sums = (u64 *)sum;
+	unsigned int cpu, i;
 
+	static_assert(sizeof(*sum) % sizeof(u64) == 0);
 	memset(sum, 0, sizeof(*sum));
 	for_each_possible_cpu(cpu) {
-		struct weir_stats *part = per_cpu_ptr(group->stats, cpu);
+		const u64 *part = (u64 *)per_cpu_ptr(group->stats, cpu);
 
-		sum->passes += READ_ONCE(part->passes);
-		sum->floor_admitted += READ_ONCE(part->floor_admitted);
-		sum->floor_released += READ_ONCE(part->floor_released);
-		sum->ceiling_held += READ_ONCE(part->ceiling_held);
-		sum->would_admit += READ_ONCE(part->would_admit);
-		sum->would_hold += READ_ONCE(part->would_hold);
-		sum->throttled += READ_ONCE(part->throttled);
-		sum->throttled_below_floor +=
-			READ_ONCE(part->throttled_below_floor);
-		sum->throttled_ns += READ_ONCE(part->throttled_ns);
-		for (by = 0; by < WEIR_BY_COUNT; by++) {
-			sum->by[by].pauses += READ_ONCE(part->by[by].pauses);
-			sum->by[by].ns += READ_ONCE(part->by[by].ns);
-		}
-		sum->weight_held += READ_ONCE(part->weight_held);
-		sum->weight_held_ns += READ_ONCE(part->weight_held_ns);
-		sum->would_wait += READ_ONCE(part->would_wait);
-		sum->bandwidth_held += READ_ONCE(part->bandwidth_held);
-		sum->bandwidth_held_ns += READ_ONCE(part->bandwidth_held_ns);
-		sum->would_pace += READ_ONCE(part->would_pace);
+		for (i = 0; i < sizeof(*sum) / sizeof(u64); i++)
+			sums[i] += READ_ONCE(part[i]);
 	}
 }

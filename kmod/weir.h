@@ -146,6 +146,7 @@ struct weir_slept {
 	u64 ns;
 };
 
+/* Counters alone, each a u64: weir_group_stats(). */
 struct weir_stats {
 	u64 passes;
 	u64 floor_admitted;
