@@ -22,8 +22,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Debian's flavours, and what the names of their packages end with before the architecture.
-const FLAVOURS: &[(&str, &str)] = &[("cloud", "cloud-"), ("generic", ""), ("rt", "rt-")];
+/// Debian's flavours, by name, and what the names of their packages have before and behind the
+/// architecture. That of 16 KiB pages is for arm64 alone.
+const FLAVOURS: &[(&str, &str, &str)] = &[
+    ("16k", "", "-16k"),
+    ("cloud", "cloud-", ""),
+    ("generic", "", ""),
+    ("rt", "rt-", ""),
+];
+
+fn flavours_of(
+    arch: Arch,
+) -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
+    let has = move |name: &str| name != "16k" || arch == Arch::Arm64;
+    FLAVOURS.iter().filter(move |(name, ..)| has(name))
+}
 
 /// All releases, in the order they are asked for a kernel.
 pub(crate) fn releases() -> impl Iterator<Item = &'static Release> {
@@ -32,13 +45,13 @@ pub(crate) fn releases() -> impl Iterator<Item = &'static Release> {
 
 /// What the names of a flavour's packages end with; `None` for a flavour that Debian does not have.
 pub fn suffix(flavour: &str, arch: Arch) -> Option<String> {
-    let known = FLAVOURS.iter().find(|(name, _)| *name == flavour);
-    known.map(|(_, begin)| format!("{begin}{}", arch.debian()))
+    let (_, before, behind) = flavours_of(arch).find(|(name, ..)| *name == flavour)?;
+    Some(format!("{before}{}{behind}", arch.debian()))
 }
 
 /// The flavours' names, for messages.
-pub fn flavours() -> String {
-    let names: Vec<_> = FLAVOURS.iter().map(|(name, _)| *name).collect();
+pub fn flavours(arch: Arch) -> String {
+    let names: Vec<_> = flavours_of(arch).map(|(name, ..)| *name).collect();
     names.join(", ")
 }
 
@@ -170,7 +183,7 @@ pub struct Listed {
     pub name: String,
     /// The series, as in `6.12`.
     pub series: String,
-    /// The flavour: `cloud`, `generic` or `rt`.
+    /// The flavour: `16k`, `cloud`, `generic` or `rt`.
     pub flavour: &'static str,
     /// The architecture, by Debian's name.
     pub architecture: &'static str,
@@ -250,18 +263,15 @@ pub(crate) fn parts(release: &str) -> Option<(String, &'static str, Arch)> {
         return None;
     }
     let all = [Arch::HERE].into_iter().chain(Arch::OTHERS);
-    let (before, arch) = all
-        .filter_map(|arch| Some((rest.strip_suffix(arch.debian())?.strip_suffix('-')?, arch)))
-        .next()?;
-    let flavour = FLAVOURS.iter().find(|(_, begin)| {
-        let mark = begin.trim_end_matches('-');
-        !mark.is_empty() && before.ends_with(&format!("-{mark}"))
+    let named = all.flat_map(|arch| flavours_of(arch).map(move |(name, ..)| (*name, arch)));
+    let fitting = named.filter_map(|(flavour, arch)| {
+        let suffix = format!("-{}", suffix(flavour, arch)?);
+        rest.ends_with(&suffix)
+            .then_some((suffix.len(), flavour, arch))
     });
-    Some((
-        format!("{major}.{minor}"),
-        flavour.map_or("generic", |(name, _)| name),
-        arch,
-    ))
+    // `-amd64` ends `-rt-amd64`, too.
+    let (_, flavour, arch) = fitting.max_by_key(|(length, ..)| *length)?;
+    Some((format!("{major}.{minor}"), flavour, arch))
 }
 
 /// Releases of the kernels in the cache.
@@ -284,9 +294,9 @@ fn cached(cache: &Cache) -> Result<Vec<String>> {
 /// Adds the newest of each series and flavour that is not listed yet.
 fn add_offers(cache: &Cache, apt: &Apt, listed: &mut Vec<Listed>) -> Result<()> {
     let mut found = Vec::new();
-    for (flavour, begin) in FLAVOURS {
+    for (flavour, before, behind) in flavours_of(apt.arch) {
         let version = r"[0-9]+\.[0-9]+\.[0-9.]+[-+][a-z0-9.]+";
-        let suffix = format!("{begin}{}", apt.arch.debian());
+        let suffix = format!("{before}{}{behind}", apt.arch.debian());
         let mut offers = offers(&names(apt, version, &suffix)?);
         offers.sort_by_key(|offer| std::cmp::Reverse(version_key(&offer.release)));
         let mut series_seen = BTreeSet::new();
@@ -513,6 +523,7 @@ mod tests {
             ("6.1.0-56-rt-amd64", "6.1 rt Amd64"),
             ("7.3.4+deb13-amd64", "7.3 generic Amd64"),
             ("6.12.118+deb13-cloud-arm64", "6.12 cloud Arm64"),
+            ("6.12.117+deb12-arm64-16k", "6.12 16k Arm64"),
         ] {
             assert_eq!(said(release).as_deref(), Some(parts));
         }
@@ -521,6 +532,7 @@ mod tests {
             "6.12.1-weir-debug",
             "6.12-amd64",
             "7.3.4+deb13-amd64.partial",
+            "6.12.117+deb12-amd64-16k",
         ] {
             assert_eq!(said(other), None, "{other}");
         }

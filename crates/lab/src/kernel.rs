@@ -67,7 +67,7 @@ impl FromStr for KernelSpec {
             ensure!(
                 debian::suffix(flavour, arch).is_some(),
                 "kernel `{text}`: unknown flavour `{flavour}`, known: {}",
-                debian::flavours()
+                debian::flavours(arch)
             );
             return Ok(KernelSpec::Debian {
                 series: series.to_owned(),
@@ -252,6 +252,14 @@ mod tests {
             );
         }
         assert_eq!(
+            "debian:6.12:16k:arm64".parse::<KernelSpec>().unwrap(),
+            KernelSpec::Debian {
+                series: "6.12".into(),
+                flavour: "16k".into(),
+                arch: Arch::Arm64,
+            }
+        );
+        assert_eq!(
             "debian:6.12:amd64".parse::<KernelSpec>().unwrap(),
             debian("6.12", "cloud")
         );
@@ -288,6 +296,14 @@ mod tests {
         assert_eq!(
             error("debian:6.12:arm"),
             "kernel `debian:6.12:arm`: unknown flavour `arm`, known: cloud, generic, rt"
+        );
+        assert_eq!(
+            error("debian:6.12:16k"),
+            "kernel `debian:6.12:16k`: unknown flavour `16k`, known: cloud, generic, rt"
+        );
+        assert_eq!(
+            error("debian:6.12:arm:arm64"),
+            "kernel `debian:6.12:arm:arm64`: unknown flavour `arm`, known: 16k, cloud, generic, rt"
         );
         assert!(error("fedora:40").contains(
             "write debian:6.12, debian:7.3:generic, debian:6.12:arm64 (`weir kernels` lists them), debug, \
