@@ -73,8 +73,8 @@ const PATIENCE_WHEN_SLOW: Patience = Patience {
     later: Duration::from_secs(300),
 };
 
-/// The least memory that a device has.
-const PAGE_BYTES: u64 = 4096;
+/// The least memory of a PCI device, in bytes.
+const LEAST_BYTES: u64 = 4096;
 
 /// More CPUs than that are slow.
 const FEW_CPUS: u32 = 8;
@@ -181,7 +181,7 @@ impl Start<'_> {
     fn restored(state: File, work: &File) -> Result<Start<'_>> {
         let bytes = work.metadata().context("a guest's work")?.len();
         // The memory of a PCI device has a power of two of bytes.
-        work.set_len(bytes.next_power_of_two().max(PAGE_BYTES))
+        work.set_len(bytes.next_power_of_two().max(LEAST_BYTES))
             .context("a guest's work")?;
         Ok(Start::Restore(state, work, bytes))
     }
