@@ -10,8 +10,9 @@ mkdir /sys/fs/cgroup/floor /sys/fs/cgroup/ceiling
 [ -e $trace/trace ] || mount -t tracefs tracefs $trace
 limits 33554432
 
-# Behind the ftrace site, so only what runs is counted: 5 bytes, 9 with an ENDBR.
-for at in 5 9; do
+# Behind the ftrace site, so only what runs is counted: 5 bytes, 9 with an ENDBR; on
+# arm64 two instructions, 12 bytes with a BTI.
+for at in 5 9 8 12; do
 	echo "p:body balance_dirty_pages+$at" >>$trace/kprobe_events && break
 done 2>/dev/null
 echo 1 >$trace/events/kprobes/body/enable
