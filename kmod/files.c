@@ -40,7 +40,7 @@
 static int knob_parse(enum weir_knob knob, const char *text, size_t len,
 		      u64 *value)
 {
-	switch (weir_parse_knob(knob, text, len, value)) {
+	switch (weir_parse_knob(knob, text, len, PAGE_SIZE, value)) {
 	case WEIR_PARSED: return 0;
 	case WEIR_PARSE_RANGE: return -ERANGE;
 	default: return -EINVAL;

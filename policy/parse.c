@@ -127,10 +127,14 @@ enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
 	return WEIR_PARSED;
 }
 
-/* A ceiling below what Linux takes for vm.dirty_bytes would stop all writing. */
-enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes)
+/*
+ * A ceiling below what Linux takes for vm.dirty_bytes would stop all writing: two of
+ * the kernel's pages, of @page_bytes each.  A program asks its kernel for that, since
+ * arm64 has three sizes and one program runs on each.
+ */
+enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes, weir_u64 page_bytes)
 {
-	return bytes < WEIR_CEILING_MIN << WEIR_PAGE_SHIFT ?
+	return bytes / WEIR_CEILING_MIN < page_bytes ?
 	       WEIR_PARSE_RANGE : WEIR_PARSED;
 }
 
@@ -140,9 +144,13 @@ enum weir_parsed weir_check_bandwidth(weir_u64 bytes)
 	return bytes < WEIR_BANDWIDTH_MIN ? WEIR_PARSE_RANGE : WEIR_PARSED;
 }
 
-/* What @text means in the file of @knob; @value is set if it is taken. */
+/*
+ * What @text means in the file of @knob on a kernel with pages of @page_bytes; @value
+ * is set if it is taken.
+ */
 enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
-				 weir_u64 len, weir_u64 *value)
+				 weir_u64 len, weir_u64 page_bytes,
+				 weir_u64 *value)
 {
 	enum weir_parsed result = WEIR_PARSE_INVALID;
 	weir_u64 bytes = 0;
@@ -154,7 +162,7 @@ enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 	case WEIR_KNOB_DIRTY_BANDWIDTH:
 		result = weir_parse_bytes(text, len, &bytes);
 		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BYTES)
-			result = weir_check_ceiling_bytes(bytes);
+			result = weir_check_ceiling_bytes(bytes, page_bytes);
 		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BANDWIDTH)
 			result = weir_check_bandwidth(bytes);
 		break;

@@ -19,7 +19,11 @@ typedef unsigned long long weir_u64;	/* what the kernel calls u64 */
 typedef unsigned int weir_u32;
 typedef long long weir_s64;
 
-/* The size of a page, if not the kernel's build that says it (kmod/Kbuild). */
+/*
+ * The size of a page: a kernel's own, from its build (kmod/Kbuild).  Programs count in
+ * units of 4 KiB on any kernel, and so does the simulated host, so the constants below
+ * are as many bytes for them; they convert what a kernel counts in larger pages.
+ */
 #ifndef WEIR_PAGE_SHIFT
 #define WEIR_PAGE_SHIFT		12
 #endif
@@ -161,10 +165,11 @@ enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 				    weir_u32 *percent);
 enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
 				   weir_u32 *weight);
-enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes);
+enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes, weir_u64 page_bytes);
 enum weir_parsed weir_check_bandwidth(weir_u64 bytes);
 enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
-				 weir_u64 len, weir_u64 *value);
+				 weir_u64 len, weir_u64 page_bytes,
+				 weir_u64 *value);
 
 /* ceiling.c: the most a cgroup may hold, and the limits that keep it there. */
 

@@ -59,7 +59,7 @@ static int ceiling_verdict(const char *text, size_t len, char *shown)
 	int err = errno_of(weir_parse_bytes(text, len, &bytes));
 
 	if (!err)
-		err = errno_of(weir_check_ceiling_bytes(bytes));
+		err = errno_of(weir_check_ceiling_bytes(bytes, sysconf(_SC_PAGESIZE)));
 	if (!err)
 		show_bytes(bytes, shown);
 	return err;

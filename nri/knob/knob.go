@@ -16,6 +16,7 @@ import "C"
 import (
 	"fmt"
 	"math/bits"
+	"os"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -49,7 +50,8 @@ var (
 // Unlimited is the value of the word "max".
 const Unlimited = ^uint64(0)
 
-const ceilingMin = C.WEIR_CEILING_MIN << C.WEIR_PAGE_SHIFT
+// Two pages of this kernel, which has pages of 4, 16 or 64 KiB on arm64.
+var ceilingMin = uint64(C.WEIR_CEILING_MIN) * uint64(os.Getpagesize())
 
 func knob(id C.enum_weir_knob, takes string, bytes bool) *Knob {
 	file := C.GoString(C.weir_knob_file(id))
@@ -81,7 +83,7 @@ func (k *Knob) Parse(text string) (uint64, error) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
 	var value C.weir_u64
-	if C.weir_parse_knob(k.id, c, C.weir_u64(len(text)), &value) != C.WEIR_PARSED {
+	if C.weir_parse_knob(k.id, c, C.weir_u64(len(text)), C.weir_u64(os.Getpagesize()), &value) != C.WEIR_PARSED {
 		return 0, k.refuse(text)
 	}
 	return uint64(value), nil

@@ -3,6 +3,8 @@
 package knob
 
 import (
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -26,6 +28,7 @@ func TestNamesComeFromTheModule(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	const none = 0
+	least := 2 * os.Getpagesize()
 	for _, c := range []struct {
 		knob  *Knob
 		text  string
@@ -42,8 +45,8 @@ func TestSet(t *testing.T) {
 		{DirtyMin, "", none, "!invalid"},
 		{DirtyMin, "16M\x00", none, "!invalid"},
 		{DirtyMin, "9223372036854775808", none, "!invalid"},
-		{DirtyBytes, "8191", none, "!at least 8192"},
-		{DirtyBytes, "8192", none, "8192"},
+		{DirtyBytes, strconv.Itoa(least - 1), none, "!at least " + strconv.Itoa(least)},
+		{DirtyBytes, strconv.Itoa(least), none, strconv.Itoa(least)},
 		{DirtyBytes, "75%", 64 << 20, "50331648"},
 		{DirtyBytes, "75%", none, "!there is none"},
 		{DirtyBytes, "75%", Unlimited, "!there is none"},

@@ -13,13 +13,16 @@
 //! );
 //! ```
 
+mod page;
+
 use policy::names;
 use policy::parse::{self, Error};
-use policy::{PAGE_SHIFT, bandwidth, ceiling, weight};
+use policy::{bandwidth, ceiling, weight};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
 
+pub use page::{PAGE, PageSize};
 pub use policy::UNLIMITED;
 pub use policy::drain::SECONDS_MAX as DRAIN_SECONDS_MAX;
 pub use policy::names::{Kind, StatKey, Unit};
@@ -92,20 +95,35 @@ impl Knob {
     /// [`UNLIMITED`] for `max`, [`policy::tier::BY_CAPACITY`] for `default`.
     ///
     /// # Errors
-    /// The module would refuse the text.
+    /// The module would refuse the text on a kernel with pages of 4 KiB.
     pub fn parse(self, text: &str) -> Result<u64, Refused> {
-        parse::knob(self as u32, text.as_bytes()).map_err(|why| Refused {
+        self.parse_on(PageSize::default(), text)
+    }
+
+    /// The same on a kernel with these pages: the least ceiling is two of them.
+    ///
+    /// # Errors
+    /// The module would refuse the text there.
+    pub fn parse_on(self, pages: PageSize, text: &str) -> Result<u64, Refused> {
+        let number = parse::knob(self as u32, text.as_bytes(), pages.bytes());
+        number.map_err(|why| Refused {
             knob: self,
             text: text.into(),
             why,
+            pages,
         })
     }
 
-    /// The least and the most that makes a difference, apart from words.
+    /// The least and the most that makes a difference, apart from words, with pages of 4 KiB.
     pub fn range(self) -> (u64, u64) {
+        self.range_on(PageSize::default())
+    }
+
+    /// The same on a kernel with these pages.
+    pub fn range_on(self, pages: PageSize) -> (u64, u64) {
         match self {
             Knob::DirtyMin => (0, parse::BYTES_MAX),
-            Knob::DirtyBytes => (ceiling::CEILING_MIN << PAGE_SHIFT, parse::BYTES_MAX),
+            Knob::DirtyBytes => (ceiling::CEILING_MIN * pages.bytes(), parse::BYTES_MAX),
             Knob::DirtyRatio | Knob::ToptierRatio => (0, 100),
             Knob::DirtyBandwidth => (bandwidth::BANDWIDTH_MIN, parse::BYTES_MAX),
             Knob::DirtyWeight => (weight::WEIGHT_MIN.into(), weight::WEIGHT_MAX.into()),
@@ -114,7 +132,11 @@ impl Knob {
 
     /// What the file accepts, for people: the rest of "expected ...".
     pub fn takes(self) -> String {
-        let (least, most) = self.range();
+        self.takes_on(PageSize::default())
+    }
+
+    fn takes_on(self, pages: PageSize) -> String {
+        let (least, most) = self.range_on(pages);
         match self {
             Knob::DirtyMin => "bytes with optional K, M, G or T, or `max`".into(),
             Knob::DirtyBytes => {
@@ -153,6 +175,8 @@ pub struct Refused {
     pub text: String,
     /// How the module refuses it.
     pub why: Error,
+    /// Pages of the kernel that it is refused on.
+    pub pages: PageSize,
 }
 
 impl fmt::Display for Refused {
@@ -162,7 +186,7 @@ impl fmt::Display for Refused {
             "{}: invalid value `{}`: expected {}",
             self.knob.file(),
             self.text.escape_debug(),
-            self.knob.takes()
+            self.knob.takes_on(self.pages)
         )
     }
 }
@@ -243,6 +267,21 @@ mod tests {
             if let Some(less) = least.checked_sub(1) {
                 knob.parse(&less.to_string()).expect_err("too little");
             }
+        }
+    }
+
+    #[test]
+    fn the_least_ceiling_is_two_pages() {
+        let large = PageSize::of_bytes(16 << 10).expect("a size");
+        let takes = |text| Knob::DirtyBytes.parse_on(large, text);
+        assert_eq!(takes("32K"), Ok(32 << 10));
+        let refused = takes("8K").expect_err("half a page").to_string();
+        assert!(refused.contains("at least 32768"), "{refused}");
+        for knob in Knob::ALL
+            .into_iter()
+            .filter(|knob| *knob != Knob::DirtyBytes)
+        {
+            assert_eq!(knob.range_on(large), knob.range());
         }
     }
 

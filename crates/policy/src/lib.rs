@@ -6,7 +6,7 @@
 //! wrappers, one Rust module per C file. Which decision is made, why, and a worked example with
 //! numbers stand at the top of each C file; each example is a test here.
 //!
-//! Units: page counts (of 4 KiB) unless a name says otherwise. Every function is pure, accepts any
+//! Units: page counts (of 4 KiB, whatever the running kernel's pages are) unless a name says otherwise. Every function is pure, accepts any
 //! input and never panics: out-of-range counts saturate.
 
 pub mod amend;
@@ -37,7 +37,8 @@ pub mod subtree;
 pub mod tier;
 pub mod weight;
 
-/// log2 of the page size in bytes.
+/// log2 of the bytes of a page: the unit that the C files count in when a program calls them. A kernel's
+/// pages may be larger (`knobs::PageSize`).
 pub const PAGE_SHIFT: u32 = 12;
 /// The most pages Linux can express as a dirty limit (16 TiB); larger counts saturate to it.
 pub const PAGES_MAX: u64 = u32::MAX as u64;

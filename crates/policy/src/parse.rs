@@ -8,8 +8,14 @@ mod c {
         pub fn weir_parse_percent(text: *const u8, len: u64, percent: *mut u32) -> Parsed;
         pub fn weir_parse_ratio(text: *const u8, len: u64, ratio: *mut u32) -> Parsed;
         pub fn weir_parse_weight(text: *const u8, len: u64, weight: *mut u32) -> Parsed;
-        pub safe fn weir_check_ceiling_bytes(bytes: u64) -> Parsed;
-        pub fn weir_parse_knob(knob: u32, text: *const u8, len: u64, value: *mut u64) -> Parsed;
+        pub safe fn weir_check_ceiling_bytes(bytes: u64, page_bytes: u64) -> Parsed;
+        pub fn weir_parse_knob(
+            knob: u32,
+            text: *const u8,
+            len: u64,
+            page_bytes: u64,
+            value: *mut u64,
+        ) -> Parsed;
     }
 }
 
@@ -90,22 +96,31 @@ pub fn weight(text: &[u8]) -> Result<u32, Error> {
     value(parsed, weight)
 }
 
-/// `bytes` if a `memory.dirty_bytes` may be that low.
+/// `bytes` if a `memory.dirty_bytes` may be that low on a kernel with pages of `page_bytes`.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] below two pages.
-pub fn ceiling_bytes(bytes: u64) -> Result<u64, Error> {
-    value(c::weir_check_ceiling_bytes(bytes), bytes)
+pub fn ceiling_bytes(bytes: u64, page_bytes: u64) -> Result<u64, Error> {
+    value(c::weir_check_ceiling_bytes(bytes, page_bytes), bytes)
 }
 
-/// The number that `text` stands for in the file of the knob with this number in `enum weir_knob`.
+/// The number that `text` stands for in the file of the knob with this number in `enum weir_knob`, on
+/// a kernel with pages of `page_bytes`.
 ///
 /// # Errors
 /// As for the file's own function; [`Error::Invalid`] where there is no such knob.
-pub fn knob(knob: u32, text: &[u8]) -> Result<u64, Error> {
+pub fn knob(knob: u32, text: &[u8], page_bytes: u64) -> Result<u64, Error> {
     let mut number = 0;
     // SAFETY: the pointers are valid for the call, the text for its length; C returns enumerators.
-    let parsed = unsafe { c::weir_parse_knob(knob, text.as_ptr(), text.len() as u64, &mut number) };
+    let parsed = unsafe {
+        c::weir_parse_knob(
+            knob,
+            text.as_ptr(),
+            text.len() as u64,
+            page_bytes,
+            &mut number,
+        )
+    };
     value(parsed, number)
 }
 
@@ -130,7 +145,7 @@ mod tests {
         }
         assert_eq!(percent(b"0"), Ok(0));
         assert_eq!(percent(b"100\n"), Ok(100));
-        assert_eq!(ceiling_bytes(8_192), Ok(8_192));
+        assert_eq!(ceiling_bytes(8_192, 4_096), Ok(8_192));
     }
 
     #[test]
@@ -159,6 +174,6 @@ mod tests {
         for text in ["101", "10%", "max", "99999999999999999999999"] {
             assert_eq!(percent(text.as_bytes()), Err(Error::Invalid), "{text:?}");
         }
-        assert_eq!(ceiling_bytes(8_191), Err(Error::OutOfRange));
+        assert_eq!(ceiling_bytes(8_191, 4_096), Err(Error::OutOfRange));
     }
 }
