@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Dirty pages of a cgroup, and what disks write of them.
 
+use knobs::PAGE;
 use observe::read::cgroup;
 use observe::stack::Stack;
 use std::fs;
 use std::path::Path;
-
-const PAGE: u64 = 4096;
 
 /// Pages of a cgroup and those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 use crate::journal::{Event, Journal};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
+use knobs::PageSize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
@@ -17,7 +18,6 @@ use std::path::Path;
 
 /// How a limit's file says that there is none.
 const NONE: &str = "max";
-const PAGE: u64 = 4096;
 
 /// Whether the agent sets limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +83,13 @@ fn write(limit: &str, directory: &Path, pages: Option<u64>) -> io::Result<()> {
 }
 
 fn words(pages: Option<u64>) -> String {
-    pages.map_or(NONE.into(), |pages| (pages * PAGE).to_string())
+    pages.map_or(NONE.into(), |pages| bytes(pages).to_string())
+}
+
+/// The kernel keeps `memory.high` in its own pages: another number than whole ones would not read
+/// back, and be taken for another program's.
+fn bytes(pages: u64) -> u64 {
+    PageSize::running().limit_bytes(pages)
 }
 
 /// Sets the limit of a cgroup that has `before`, which is noted first.
@@ -106,7 +112,7 @@ pub fn set(
     let values: Vec<u64> = before
         .iter()
         .chain([&to])
-        .map(|pages| pages * PAGE)
+        .map(|pages| bytes(*pages))
         .collect();
     saved.note(place, &values)?;
     write(saved.limit(), &place.directory, Some(to))?;

@@ -21,7 +21,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const PAGE: u64 = 4096;
 /// Between two looks at a cgroup, at least.
 const LOOK: Duration = Duration::from_millis(900);
 /// A ceiling that would rise by no more than this part of it stays.
@@ -64,7 +63,7 @@ impl Seconds {
             return Ok(setting.clone());
         }
         let pages = self.look(place, setting.value, is_counted, Instant::now())?;
-        Ok(setting.in_bytes(pages * PAGE))
+        Ok(setting.in_pages(pages))
     }
 
     /// Cgroups that are to be looked at again.
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
     use crate::setting::Origin;
     use crate::tree::Tree;
-    use knobs::Knob;
+    use knobs::{Knob, PAGE};
     use std::fs;
 
     const MIB: u64 = 256;

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A value that a knob is to have, and who says so.
 
-use knobs::{Knob, Refused};
+use knobs::{Knob, PAGE, PageSize, Refused};
 use policy::drain::SECONDS_MAX;
 use serde::Serialize;
 use std::fmt;
-
-const PAGE: u64 = 4096;
-/// No ceiling is less.
-const CEILING_PAGES: u64 = 2;
 
 /// Who says what a knob is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -70,12 +66,13 @@ impl Setting {
     /// It takes something else: what, for people.
     pub fn parse(knob: Knob, text: &str, origin: Origin) -> Result<Setting, String> {
         let text = text.trim();
+        let parse = || knob.parse_on(PageSize::running(), text);
         let number = |suffix: char| text.strip_suffix(suffix).and_then(|n| n.parse().ok());
         let (value, unit) = match (knob, number('%'), number('s')) {
             (Knob::DirtyBytes, Some(percent @ 1..=100), _) => (percent, Unit::Percent),
             (Knob::DirtyBytes, _, Some(seconds @ 1..=SECONDS_MAX)) => (seconds, Unit::Seconds),
-            (Knob::DirtyBytes, ..) => (knob.parse(text).map_err(more)?, Unit::Knob),
-            _ => (knob.parse(text).map_err(|why| why.to_string())?, Unit::Knob),
+            (Knob::DirtyBytes, ..) => (parse().map_err(more)?, Unit::Knob),
+            _ => (parse().map_err(|why| why.to_string())?, Unit::Knob),
         };
         Ok(Setting {
             text: text.into(),
@@ -91,14 +88,19 @@ impl Setting {
         if self.unit != Unit::Percent {
             return Some(self.clone());
         }
-        // Whole pages, as the module would make of it, so that it reads back as it was written.
         let pages = memory_max()? / PAGE * self.value / 100;
-        Some(self.in_bytes(pages.max(CEILING_PAGES) * PAGE))
+        Some(self.in_pages(pages))
     }
 
     /// Whether it changes with what disks write for the cgroup.
     pub fn is_in_seconds(&self) -> bool {
         self.unit == Unit::Seconds
+    }
+
+    /// The same as whole pages of this kernel in so many of 4 KiB, as the kernel would make of it, so
+    /// that it reads back as it was written. No ceiling is less than two of them.
+    pub fn in_pages(&self, pages: u64) -> Setting {
+        self.in_bytes(PageSize::running().limit_bytes(pages))
     }
 
     /// The same as so many bytes.

@@ -216,6 +216,24 @@ fn dirty(trace: &Trace) -> Vec<u64> {
     values.collect()
 }
 
+/// Its head has the size of the pages that events count in.
+#[test]
+fn counts_are_of_the_pages_of_the_machine_it_is_of() {
+    for (bytes, factor, complaints) in [
+        (4096, 1, 0),
+        (16_384, 4, 0),
+        (65_536, 16, 0),
+        (32_768, 1, 1),
+    ] {
+        let mut file = version6(&[page(&[10])]);
+        let at = head("6").len() - 4;
+        file[at..at + 4].copy_from_slice(&u32::to_le_bytes(bytes));
+        let trace = Trace::read(&file).expect("read");
+        assert_eq!(dirty(&trace), [10 * factor], "pages of {bytes} bytes");
+        assert_eq!(trace.damage.len(), complaints, "{:?}", trace.damage);
+    }
+}
+
 #[test]
 fn both_versions_are_read() {
     for file in [

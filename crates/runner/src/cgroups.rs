@@ -48,6 +48,7 @@ pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgrou
         let bytes = disk.write_bandwidth.unwrap_or(u64::MAX);
         // A request costs its bytes, nothing else; and costs are never adapted to latencies: the
         // disk does what it is said to.
+        // iocost charges by 4 KiB, whatever a page is.
         let pages = bytes.div_ceil(4096);
         let model = format!(
             "{number} ctrl=user model=linear rbps={bytes} rseqiops={pages} rrandiops={pages} wbps={bytes} wseqiops={pages} wrandiops={pages}"

@@ -14,6 +14,7 @@ use crate::flusher::Flushers;
 use crate::site::Disk;
 use crate::system;
 use anyhow::{Context, Result};
+use knobs::PageSize;
 use observe::read::{cgroup, host};
 use scenario::measured::{Cpu, IoStalls};
 use scenario::rundir::{BeforeAfter, DiskBytes, PhaseResult, Pressure, Series};
@@ -32,8 +33,6 @@ const SECOND: usize = 20;
 const COARSE: usize = 40;
 const SECTOR: u64 = 512;
 const NS_PER_MS: u64 = 1_000_000;
-/// On x86-64, which is what the lab boots.
-const PAGE: u64 = 4096;
 
 /// What is watched.
 pub struct Watched {
@@ -314,9 +313,10 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
             }
         };
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let page = PageSize::running().bytes();
         add(
             "host",
-            sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * PAGE),
+            sum(&vmstat, "nr_dirty", "nr_writeback").map(|pages| pages * page),
         );
         for ((path, directory), precise) in cgroups.iter().zip(&precise) {
             let (file, keys) = match precise {
@@ -333,7 +333,7 @@ fn sample(cgroups: &[(String, PathBuf)], start: Instant, stop: &AtomicBool) -> S
                 (&mut host.limit_bytes, "nr_dirty_threshold"),
                 (&mut host.background_bytes, "nr_dirty_background_threshold"),
             ] {
-                series.extend(flat_key(&vmstat, key).map(|pages| pages * PAGE));
+                series.extend(flat_key(&vmstat, key).map(|pages| pages * page));
             }
         }
         let over = stop.load(Ordering::Relaxed);

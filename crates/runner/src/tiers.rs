@@ -9,6 +9,7 @@
 
 use crate::cgroups::flat_key;
 use anyhow::{Result, anyhow};
+use knobs::PageSize;
 use scenario::rundir::{TierSamples, TierSeries};
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,8 +20,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(500);
-/// On x86-64, which is what the lab boots.
-const PAGE: u64 = 4096;
 /// What lies on LRU lists; the rest of a cgroup's memory cannot be moved.
 const LISTS: &[&str] = &[
     "inactive_anon",
@@ -84,7 +83,8 @@ fn sample(
     while !stop.load(Ordering::Relaxed) {
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         if let Some(pages) = flat_key(&vmstat, "pgmigrate_success") {
-            samples.migrated.push((ns(start.elapsed()), pages * PAGE));
+            let bytes = pages * PageSize::running().bytes();
+            samples.migrated.push((ns(start.elapsed()), bytes));
         }
         for (path, directory) in cgroups {
             let read = |file| fs::read_to_string(directory.join(file)).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! The host's dirty pages and limits, and the devices they go to.
 
 use crate::family::Family;
-use observe::host::PAGE;
+use knobs::PAGE;
 use observe::read::host;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! What the agent costs, under the names that Prometheus' own libraries use.
 
 use crate::family::Family;
-use observe::host::PAGE;
+use knobs::PageSize;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +86,7 @@ fn from_stat(stat: &str, boot: &str) -> Option<Vec<Family>> {
             .with((number(14)? + number(15)?) as f64 / TICKS),
         Family::gauge("process_resident_memory", "Resident memory.")
             .bytes()
-            .with(number(24)? * PAGE),
+            .with(number(24)? * PageSize::running().bytes()),
         Family::gauge("process_start_time", "When it started, since the epoch.")
             .seconds()
             .with(boot as f64 + number(22)? as f64 / TICKS),

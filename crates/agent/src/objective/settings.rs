@@ -16,6 +16,7 @@ use crate::limits::Mode;
 use config::reader::Table;
 use config::units;
 use glob::Pattern;
+use knobs::PAGE;
 
 /// Keys of the section.
 pub const KEYS: &[&str] = &[
@@ -34,7 +35,6 @@ pub const KEYS: &[&str] = &[
 const FLOOR_BYTES: u64 = 1 << 20;
 /// The least that may be given for it.
 const LEAST_FLOOR_BYTES: u64 = 64 << 10;
-const PAGE: u64 = 4096;
 
 /// What is measured, and what it should not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

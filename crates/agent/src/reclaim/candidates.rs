@@ -2,11 +2,10 @@
 //! Cgroups that can be limited, and what the kernel says of each.
 
 use crate::tree::{Place, Tree};
+use knobs::{PAGE, PageSize};
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
-
-const PAGE: u64 = 4096;
 
 /// What became of a cgroup's pages, or the host's: pages, which only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,10 +131,11 @@ pub fn counts(directory: &Path) -> Option<Counts> {
 }
 
 fn counts_in(stat: &str) -> Counts {
+    let pages = |name| PageSize::running().units(counter(stat, name));
     let refaulted = ["workingset_refault_anon", "workingset_refault_file"];
     Counts {
-        stolen: counter(stat, "pgsteal"),
-        refaulted: refaulted.map(|name| counter(stat, name)).iter().sum(),
+        stolen: pages("pgsteal"),
+        refaulted: refaulted.map(pages).iter().sum(),
     }
 }
 
@@ -143,7 +143,7 @@ fn stat(directory: &Path) -> Option<String> {
     fs::read_to_string(directory.join("memory.stat")).ok()
 }
 
-/// A counter of `memory.stat`; 0 if this kernel lacks it.
+/// A number of `memory.stat`, bytes or, of what happened, pages of the kernel; 0 if this kernel lacks it.
 fn counter(stat: &str, name: &str) -> u64 {
     let value = |line: &str| {
         line.strip_prefix(name)?

@@ -2,6 +2,7 @@
 //! What the kernel says of the whole host's memory, and the trigger that it fires.
 
 use anyhow::{Context, Result};
+use knobs::{PAGE, PageSize};
 use nix::libc;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -17,7 +18,7 @@ pub struct Host {
     root: PathBuf,
 }
 
-/// Memory of all zones, in pages.
+/// Memory of all zones, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// What the kernel gives out.
@@ -61,7 +62,12 @@ impl Host {
     /// # Errors
     /// `/proc/zoneinfo` cannot be read.
     pub fn memory(&self) -> Result<Memory> {
-        Ok(memory(&self.text("proc/zoneinfo")?))
+        let memory = memory(&self.text("proc/zoneinfo")?);
+        let page = PageSize::running();
+        Ok(Memory {
+            managed: page.units(memory.managed),
+            free: page.units(memory.free),
+        })
     }
 
     /// Pages of swap that are free now; none where there is no swap.
@@ -94,7 +100,10 @@ fn swap(meminfo: &str) -> u64 {
             .parse()
             .ok()
     };
-    meminfo.lines().find_map(kib).map_or(0, |kib: u64| kib / 4)
+    meminfo
+        .lines()
+        .find_map(kib)
+        .map_or(0, |kib: u64| (kib << 10) / PAGE)
 }
 
 /// `allocstall` of each zone.
@@ -112,7 +121,7 @@ fn stalls(vmstat: &str) -> u64 {
 ///
 /// Free pages on CPUs' lists are in no zone's number of free pages. While that is above the high
 /// watermark, Linux 6.7 and later let the lists grow to as much as the low watermark; below it they
-/// are emptied first. So they count.
+/// are emptied first. So they count. In pages of that kernel.
 fn memory(zoneinfo: &str) -> Memory {
     let mut all = Memory::default();
     // Of the zone at hand: free pages, the high watermark and what of it is a boost.

@@ -6,6 +6,7 @@
 //! thread of its own, one at a time. If the agent ends, the thread does.
 
 use super::candidates::{self, Counts};
+use knobs::PAGE;
 use policy::reclaim;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Result, Write};
@@ -14,7 +15,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 const FILE: &str = "memory.reclaim";
-const PAGE: u64 = 4096;
 
 /// Requests for idle memory.
 pub struct Idle {

@@ -2,6 +2,7 @@
 //! What there is to tell in a scrape.
 
 use crate::family::Family;
+use knobs::PAGE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,8 +22,6 @@ pub struct Status {
     /// Limits by cgroup.
     pub limits: BTreeMap<String, u64>,
 }
-
-const PAGE: u64 = 4096;
 
 impl Status {
     /// The status as metrics.

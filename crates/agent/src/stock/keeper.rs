@@ -16,8 +16,9 @@ use crate::stock_file::Setting;
 use crate::tree::{Place, Tree};
 use crate::watch::Watch;
 use anyhow::{Context, Result};
+use knobs::{PAGE, PageSize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use policy::{PAGE_SHIFT, UNLIMITED};
+use policy::UNLIMITED;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
@@ -201,12 +202,12 @@ impl Keeper {
                 .wanted
                 .get(&key)
                 .and_then(|value| value.parse::<u64>().ok());
-            let before = before.map(|bytes| bytes >> PAGE_SHIFT);
+            let before = before.map(|bytes| bytes / PAGE);
             let pages = match before {
                 Some(before) if before.abs_diff(pages) <= before / CHANGE => before,
                 _ => pages,
             };
-            wanted.insert(key, (pages << PAGE_SHIFT).to_string());
+            wanted.insert(key, PageSize::running().limit_bytes(pages).to_string());
         }
         self.wanted = wanted;
         match self.rules.stock.mode {
@@ -260,7 +261,7 @@ impl Keeper {
             let mut ceiling = member.ceiling;
             if let Some(setting) = &member.seconds {
                 match self.seconds.of(&member.place, setting, false) {
-                    Ok(setting) => ceiling = setting.value >> PAGE_SHIFT,
+                    Ok(setting) => ceiling = setting.value / PAGE,
                     Err(why) if why.kind() == ErrorKind::NotFound => {}
                     Err(why) => refused = Some(format!("{}: {why}", member.place.path)),
                 }
@@ -270,7 +271,7 @@ impl Keeper {
             }
             if member.ratio > 0 {
                 let memory = self.tree.memory_max(&member.place.directory);
-                let memory = memory.map_or(host.dirtyable, |bytes| bytes >> PAGE_SHIFT);
+                let memory = memory.map_or(host.dirtyable, |bytes| bytes / PAGE);
                 ceiling = ceiling.min(memory.min(host.dirtyable) * member.ratio / 100);
             }
             if ceiling == UNLIMITED && !takes_room(member) {
@@ -362,7 +363,10 @@ fn host(root: &Path) -> Result<Host> {
     let path = root.join("proc/vmstat");
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let pages = |key| stat(&text, key).with_context(|| format!("{} has no {key}", path.display()));
+    let pages = |key| {
+        let pages = stat(&text, key).with_context(|| format!("{} has no {key}", path.display()))?;
+        Ok::<u64, anyhow::Error>(PageSize::running().units(pages))
+    };
     Ok(Host {
         limit: pages("nr_dirty_threshold")?,
         background: pages("nr_dirty_background_threshold")?,
@@ -374,9 +378,9 @@ fn host(root: &Path) -> Result<Host> {
 fn memory(directory: &Path) -> Option<Memory> {
     let text = fs::read_to_string(directory.join("memory.stat")).ok()?;
     let usage = fs::read_to_string(directory.join("memory.current")).ok()?;
-    let pages = |key| stat(&text, key).unwrap_or(0) >> PAGE_SHIFT;
+    let pages = |key| stat(&text, key).unwrap_or(0) / PAGE;
     Some(Memory {
-        usage: usage.trim().parse::<u64>().ok()? >> PAGE_SHIFT,
+        usage: usage.trim().parse::<u64>().ok()? / PAGE,
         file: pages("active_file") + pages("inactive_file"),
         active_file: pages("active_file"),
         held: pages("file_dirty") + pages("file_writeback"),

@@ -6,8 +6,8 @@ use crate::rules::Rules;
 use crate::setting::Setting;
 use crate::tree::{Place, Tree};
 use crate::wanted::wanted;
-use knobs::Knob;
-use policy::{PAGE_SHIFT, UNLIMITED};
+use knobs::{Knob, PAGE};
+use policy::UNLIMITED;
 use std::collections::BTreeMap;
 
 /// A cgroup that rules name, or that leaves room for floors.
@@ -37,7 +37,7 @@ impl Member {
             let setting = wanted.get(&knob).filter(|of| !of.is_in_seconds())?;
             Some(setting.value).filter(|value| *value != knob.default())
         };
-        let pages = |knob| value(knob).map(|bytes| bytes >> PAGE_SHIFT);
+        let pages = |knob| value(knob).map(|bytes| bytes / PAGE);
         Member {
             place: place.clone(),
             ceiling: pages(Knob::DirtyBytes).unwrap_or(UNLIMITED),

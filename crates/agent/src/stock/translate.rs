@@ -17,10 +17,12 @@
 //! Example. A host with a limit of 32 MiB of 1,800 MiB and a cgroup with a ceiling of 8 MiB and 40
 //! MiB of its own: 40 + 8 / (32 / 1800) = 490 MiB. With 600 MiB of page cache in use and clean: 648.
 
+use knobs::PAGE;
+
 /// Pages that a bandwidth may have dirty at least: less keeps no disk busy.
 const BANDWIDTH_PAGES: u64 = 256;
 
-/// The host, in pages.
+/// The host, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// What may be dirty.
@@ -81,7 +83,7 @@ pub fn high(host: &Host, memory: &Memory, ceiling: u64) -> Option<u64> {
 
 /// The ceiling, in pages, that goes with a bandwidth of so many bytes a second.
 pub fn beside_bandwidth(bytes: u64) -> u64 {
-    (bytes >> policy::PAGE_SHIFT).max(BANDWIDTH_PAGES)
+    (bytes / PAGE).max(BANDWIDTH_PAGES)
 }
 
 #[cfg(test)]

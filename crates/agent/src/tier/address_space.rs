@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finding pages of a process: its mappings, and which pages of them are there.
 
-use crate::tier::host::PAGE;
+use knobs::PageSize;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -11,8 +11,8 @@ const PRESENT: u64 = 1 << 63;
 /// No other process maps it.
 const EXCLUSIVE: u64 = 1 << 56;
 
-/// Pages looked up at once: 16 MiB.
-pub const WINDOW: u64 = 4096;
+/// Bytes of addresses that are looked up at once.
+pub const WINDOW: u64 = 16 << 20;
 
 /// A range of addresses that may have pages to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn around(areas: &[Area], from: u64) -> Vec<Area> {
     };
     for mut area in parts(from, u64::MAX).chain(parts(0, from)) {
         while area.start < area.end {
-            let end = area.end.min(area.start + WINDOW * PAGE);
+            let end = area.end.min(area.start + WINDOW);
             windows.push(Area { end, ..area });
             area.start = end;
         }
@@ -83,14 +83,15 @@ pub fn around(areas: &[Area], from: u64) -> Vec<Area> {
 /// # Errors
 /// The process is gone.
 pub fn present(pagemap: &File, window: Area) -> std::io::Result<Vec<Found>> {
-    let pages = (window.end - window.start) / PAGE;
+    let page = PageSize::running().bytes();
+    let pages = (window.end - window.start) / page;
     let mut entries = vec![0; pages as usize * 8];
-    let length = pagemap.read_at(&mut entries, window.start / PAGE * 8)?;
+    let length = pagemap.read_at(&mut entries, window.start / page * 8)?;
     let entries = entries[..length].chunks_exact(8);
     let found = entries.enumerate().filter_map(|(at, entry)| {
         let entry = u64::from_ne_bytes(entry.try_into().ok()?);
         (entry & PRESENT != 0).then_some(Found {
-            address: window.start + at as u64 * PAGE,
+            address: window.start + at as u64 * page,
             shared: entry & EXCLUSIVE == 0,
         })
     });
@@ -100,6 +101,7 @@ pub fn present(pagemap: &File, window: Area) -> std::io::Result<Vec<Found>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knobs::PAGE;
 
     #[test]
     fn what_cannot_have_pages_to_move_is_left_out() {
@@ -122,7 +124,7 @@ garbage
         let areas = [
             Area {
                 start: 0,
-                end: WINDOW * PAGE + 2 * PAGE,
+                end: WINDOW + 2 * PAGE,
             },
             Area {
                 start: 1 << 30,
@@ -135,23 +137,24 @@ garbage
                 .map(|window| window.start)
                 .collect()
         };
-        assert_eq!(starts(0), [0, WINDOW * PAGE, 1 << 30]);
-        assert_eq!(starts(PAGE), [PAGE, WINDOW * PAGE + PAGE, 1 << 30, 0]);
+        assert_eq!(starts(0), [0, WINDOW, 1 << 30]);
+        assert_eq!(starts(PAGE), [PAGE, WINDOW + PAGE, 1 << 30, 0]);
         let pages: u64 = around(&areas, 5 * PAGE)
             .iter()
             .map(|window| (window.end - window.start) / PAGE)
             .sum();
-        assert_eq!(pages, WINDOW + 3);
+        assert_eq!(pages, WINDOW / PAGE + 3);
     }
 
     #[test]
     fn this_process_has_pages() {
-        let memory = vec![7_u8; 8 * 4096];
-        let start = (memory.as_ptr() as u64 + 4095) & !4095;
+        let page = PageSize::running().bytes();
+        let memory = vec![7_u8; 8 * page as usize];
+        let start = (memory.as_ptr() as u64).next_multiple_of(page);
         let pagemap = File::open("/proc/self/pagemap").expect("its own");
         let window = Area {
             start,
-            end: start + 4 * PAGE,
+            end: start + 4 * page,
         };
         let found = present(&pagemap, window).expect("read");
         assert_eq!(found.len(), 4, "all were written");

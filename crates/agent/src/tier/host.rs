@@ -2,12 +2,13 @@
 //! What tiers the host has, as the module was told, and how full their nodes are.
 
 use anyhow::{Context, Result, bail};
+use knobs::PageSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All figures of memory here are in pages of this size.
-pub const PAGE: u64 = 4096;
+/// All figures of memory here are in pages of this size, whatever the kernel's are.
+pub use knobs::PAGE;
 
 /// Where the module keeps which nodes are which tier.
 pub const TIERS: &str = "sys/module/weir/parameters/tiers";
@@ -128,13 +129,16 @@ impl Host {
         let path = self.path("proc/zoneinfo");
         let text =
             fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(zones(&text))
+        Ok(zones(PageSize::running(), &text))
     }
 
     /// Free pages of each node, from a file so short that it may be read every second:
     /// /proc/zoneinfo has lines for each CPU.
     pub fn free(&self) -> BTreeMap<u32, u64> {
-        free(&self.text("proc/buddyinfo").unwrap_or_default())
+        free(
+            PageSize::running(),
+            &self.text("proc/buddyinfo").unwrap_or_default(),
+        )
     }
 
     /// The kernel's own tiers, fastest first, where it tells of them (6.1 and later).
@@ -252,8 +256,9 @@ pub fn list(nodes: &[u32]) -> String {
 }
 
 /// Nodes by what their zones add up to.
-fn zones(text: &str) -> BTreeMap<u32, Node> {
+fn zones(page: PageSize, text: &str) -> BTreeMap<u32, Node> {
     let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
+    let number = |pages: &str| page.units(pages.parse().unwrap_or(0));
     let mut current = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Node ") {
@@ -267,10 +272,10 @@ fn zones(text: &str) -> BTreeMap<u32, Node> {
         });
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["pages", "free", pages] => node.free += pages.parse().unwrap_or(0),
+            ["pages", "free", pages] => node.free += number(pages),
             // Per-CPU lists further down have a line of the same name, with a colon.
-            ["high", pages] => node.high += pages.parse().unwrap_or(0),
-            ["present", pages] => node.present += pages.parse().unwrap_or(0),
+            ["high", pages] => node.high += number(pages),
+            ["present", pages] => node.present += number(pages),
             _ => {}
         }
     }
@@ -279,7 +284,7 @@ fn zones(text: &str) -> BTreeMap<u32, Node> {
 }
 
 /// Nodes by the blocks of 1, 2, 4 and more free pages that each zone's line counts.
-fn free(buddyinfo: &str) -> BTreeMap<u32, u64> {
+fn free(page: PageSize, buddyinfo: &str) -> BTreeMap<u32, u64> {
     let mut nodes = BTreeMap::new();
     for line in buddyinfo.lines() {
         let mut words = line.split_whitespace();
@@ -291,7 +296,7 @@ fn free(buddyinfo: &str) -> BTreeMap<u32, u64> {
         let pages = blocks
             .enumerate()
             .map(|(order, count): (_, u64)| count << order);
-        *nodes.entry(node).or_insert(0) += pages.sum::<u64>();
+        *nodes.entry(node).or_insert(0) += page.units(pages.sum());
     }
     nodes
 }
@@ -349,7 +354,7 @@ Node 2, zone   Normal
   pages free     0
         present  0
 ";
-        let nodes = zones(text);
+        let nodes = zones(PageSize::default(), text);
         assert_eq!(
             nodes[&0],
             Node {
@@ -371,8 +376,11 @@ Node 0, zone      DMA      1      0      2
 Node 0, zone    DMA32      3      4      0
 Node 1, zone   Normal      0      0      5
 ";
-        assert_eq!(free(text), BTreeMap::from([(0, 9 + 11), (1, 20)]));
-        assert!(free("").is_empty());
+        let of_4k = PageSize::default();
+        assert_eq!(free(of_4k, text), BTreeMap::from([(0, 9 + 11), (1, 20)]));
+        assert!(free(of_4k, "").is_empty());
+        let of_16k = PageSize::of_bytes(16 << 10).expect("a size");
+        assert_eq!(free(of_16k, text), BTreeMap::from([(0, 80), (1, 80)]));
     }
 
     #[test]

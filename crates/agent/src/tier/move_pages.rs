@@ -15,6 +15,7 @@ use crate::tier::address_space::{self, Area};
 use crate::tier::engine::{Engine, Move, Outcome, PATIENCE, Way, spread};
 use crate::tier::host::Host;
 use crate::tier::sys;
+use knobs::PageSize;
 use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,13 +23,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Pages moved by one call: 32 MiB. Each call makes every CPU give back its pages in hand, so not
+/// Pages of the kernel moved by one call, 32 MiB or more. Each call makes every CPU give back its pages in hand, so not
 /// fewer.
 const BATCH: usize = 8192;
 
 const FULL: &str = "the node that pages go to has no memory left";
 
-/// Least pages asked of a process.
+/// Least pages of the kernel asked of a process.
 const SHARE: u64 = 512;
 
 /// The engine that moves pages by move_pages(2).
@@ -38,7 +39,7 @@ pub struct MovePages {
     cursors: BTreeMap<(i32, Way), u64>,
 }
 
-/// A search for pages of one move.
+/// A search for pages of one move, counted in the kernel's pages.
 struct Search<'a> {
     host: &'a Host,
     from: Vec<i32>,
@@ -61,17 +62,22 @@ impl MovePages {
 
     fn carry(&mut self, wanted: &Move, stop: &AtomicBool) -> Outcome {
         let host = self.host.clone();
+        let page = PageSize::running();
+        let to = spread(&wanted.to, wanted.pages).into_iter();
+        let pages = page.pages_in(wanted.pages);
         let mut search = Search {
             host: &host,
             from: wanted.from.iter().map(|node| node.id as i32).collect(),
-            to: spread(&wanted.to, wanted.pages),
+            to: to
+                .map(|(node, pages)| (node, page.pages_in(pages)))
+                .collect(),
             until: Instant::now() + PATIENCE,
             stop,
             hidden: 0,
             outcome: Outcome::default(),
         };
         let pids = processes(&wanted.directory);
-        let share = (wanted.pages / (pids.len() as u64).max(1)).max(SHARE);
+        let share = (pages / (pids.len() as u64).max(1)).max(SHARE);
         for most in [share, u64::MAX] {
             // The second round meets them all again.
             (search.outcome.shared, search.hidden) = (0, 0);
@@ -186,7 +192,7 @@ impl Search<'_> {
     fn carry(&mut self, pid: i32, pages: &[u64]) -> Result<(), Errno> {
         let mut rest = pages;
         while let (Some((node, takes)), false) = (self.to.first().copied(), rest.is_empty()) {
-            let room = self.host.room(node);
+            let room = PageSize::running().pages_in(self.host.room(node));
             if room == 0 {
                 self.outcome.why = Some(FULL.into());
                 self.to.remove(0);
@@ -238,6 +244,17 @@ fn unreached(hidden: u64, balancing: bool) -> String {
     }
 }
 
+/// What came of pages of the kernel, in pages of 4 KiB as all else is.
+fn counted(outcome: Outcome) -> Outcome {
+    let page = PageSize::running();
+    Outcome {
+        moved: page.units(outcome.moved),
+        failed: page.units(outcome.failed),
+        shared: page.units(outcome.shared),
+        ..outcome
+    }
+}
+
 /// Processes of a cgroup. Those of cgroups below it are charged to it where the memory controller
 /// ends with it.
 fn processes(directory: &Path) -> Vec<i32> {
@@ -262,7 +279,7 @@ impl Engine for MovePages {
     fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome> {
         let outcomes = moves
             .iter()
-            .map(|wanted| self.carry(wanted, stop))
+            .map(|wanted| counted(self.carry(wanted, stop)))
             .collect();
         let proc = self.host.path("proc");
         self.cursors

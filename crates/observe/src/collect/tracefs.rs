@@ -18,6 +18,7 @@ use crate::model::event::{JOURNAL_BEGAN, JOURNAL_ENDED, SYNC_BEGAN, SYNC_ENDED, 
 use crate::model::trace::Trace;
 use crate::read::trace::{Formats, decode};
 use anyhow::{Context, Result, bail};
+use knobs::PageSize;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::{self, File, OpenOptions};
@@ -178,7 +179,7 @@ impl Tracefs {
             instance,
             group: format!("weir_{id}"),
             pipes: Vec::new(),
-            formats: Formats::default(),
+            formats: Formats::new(PageSize::running()),
             page: vec![0; 1 << 16],
             probes: Vec::new(),
             enabled: Vec::new(),

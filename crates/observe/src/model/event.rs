@@ -66,7 +66,7 @@ pub enum What {
     JournalEnded,
 }
 
-/// Fields of `writeback:balance_dirty_pages`; pages, milliseconds, KiB/s.
+/// Fields of `writeback:balance_dirty_pages`; pages of 4 KiB, milliseconds, KiB/s.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pause {
     /// `254:0`; the kernel's name of the device.
@@ -118,7 +118,7 @@ impl Pause {
     }
 }
 
-/// Fields of `writeback:global_dirty_state`, in pages.
+/// Fields of `writeback:global_dirty_state`, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Dirty pages of the host.

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes of a page, on x86-64, which is what weir runs on.
-pub const PAGE: u64 = 4096;
+/// Bytes of a page as this crate counts them, whatever the kernel's are: readers convert.
+pub use knobs::PAGE;
 
 /// Settings and memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -104,7 +104,7 @@ impl Reclaimed {
     }
 }
 
-/// Counters of `/proc/vmstat`, in pages.
+/// Counters of `/proc/vmstat`, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Vmscan {

@@ -5,10 +5,9 @@ use super::dirty_stat;
 use super::host::total;
 use crate::model::bounds::{self, MOST_BYTES};
 use crate::model::cgroup::{Cgroup, Io, IoMax, ROOT};
-use crate::model::host::PAGE;
 use crate::model::stack::Stack;
 use anyhow::{Result, bail};
-use knobs::Knob;
+use knobs::{Knob, PageSize};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -175,7 +174,8 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         cgroup.dirty = key("file_dirty");
         cgroup.writeback = key("file_writeback");
         cgroup.file = key("active_file") + key("inactive_file");
-        let bytes = |name: &str| key(name).saturating_mul(PAGE).min(MOST_BYTES);
+        let page = PageSize::running().bytes();
+        let bytes = |name: &str| key(name).saturating_mul(page).min(MOST_BYTES);
         cgroup.reclaimed = bytes("pgsteal");
         cgroup.refaulted = bytes("workingset_refault_anon") + bytes("workingset_refault_file");
     }
@@ -298,13 +298,14 @@ mod tests {
         let mut now = [read_one(&laid_out, Want::ALL)];
         let mut before = now.clone();
         before[0].io_pressure = 700;
-        (before[0].reclaimed, now[0].current) = (PAGE, PAGE);
+        let page = PageSize::running().bytes();
+        (before[0].reclaimed, now[0].current) = (page, page);
         before[0].io.get_mut("254:0").expect("there").written = 40;
         crate::model::cgroup::subtract(&mut now, &before);
         assert_eq!((now[0].io_pressure, now[0].io["254:0"].written), (77, 60));
         assert_eq!(
             now[0].allocated,
-            Some(3 * PAGE),
+            Some(3 * page),
             "a page more, two reclaimed"
         );
         assert_eq!(now[0].refaulted, 0, "all of it before");

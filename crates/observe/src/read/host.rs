@@ -6,15 +6,16 @@ pub use super::device::{devices, stack};
 use crate::model::event::Limits;
 use crate::model::host::{Host, Pressure};
 use crate::model::reclaim::Vmscan;
+use knobs::PageSize;
 use std::fs;
 use std::path::Path;
 
 /// `/proc/vmstat`: limits as the kernel computes them now.
 pub fn limits(root: &Path) -> Limits {
-    limits_in(&text(&root.join("proc/vmstat")))
+    limits_in(PageSize::running(), &text(&root.join("proc/vmstat")))
 }
 
-fn limits_in(vmstat: &str) -> Limits {
+fn limits_in(pages: PageSize, vmstat: &str) -> Limits {
     let mut limits = Limits::default();
     for (key, value) in vmstat.lines().filter_map(|line| line.split_once(' ')) {
         let slot = match key {
@@ -24,7 +25,7 @@ fn limits_in(vmstat: &str) -> Limits {
             "nr_dirty_background_threshold" => &mut limits.background,
             _ => continue,
         };
-        *slot = value.parse().unwrap_or(0);
+        *slot = pages.units(value.parse().unwrap_or(0));
     }
     limits
 }
@@ -41,7 +42,7 @@ pub fn vmscan(root: &Path) -> Vmscan {
     let text = text(&root.join("proc/vmstat"));
     let mut vmscan = Vmscan::default();
     for (name, number) in vmscan.fields() {
-        *number = super::cgroup::flat(&text, name);
+        *number = PageSize::running().units(super::cgroup::flat(&text, name));
     }
     vmscan
 }
@@ -81,7 +82,7 @@ impl Host {
             dirty_ratio: setting("dirty_ratio"),
             background_bytes: setting("dirty_background_bytes"),
             background_ratio: setting("dirty_background_ratio"),
-            dirtyable: dirtyable(&text(&root.join("proc/zoneinfo"))),
+            dirtyable: PageSize::running().units(dirtyable(&text(&root.join("proc/zoneinfo")))),
             memory: bytes("MemTotal:").unwrap_or(0),
             free: bytes("MemFree:").unwrap_or(0),
         }
@@ -89,7 +90,7 @@ impl Host {
 }
 
 /// Free pages and page cache, less what the kernel holds in reserve in each zone: its high
-/// watermark and the most it protects from other zones' users.
+/// watermark and the most it protects from other zones' users. In pages of that kernel.
 fn dirtyable(zoneinfo: &str) -> u64 {
     let (mut free, mut cache, mut reserve) = (0u64, 0u64, 0u64);
     let (mut high, mut managed, mut protected) = (0, 0, 0);
@@ -150,14 +151,20 @@ mod tests {
     #[test]
     fn limits_are_found_in_vmstat() {
         let text = "nr_dirty 5\nnr_writeback 6\nnr_writeback_temp 9\nnr_dirty_threshold 7\nnr_dirty_background_threshold 8\n";
-        assert_eq!(
-            limits_in(text),
-            Limits {
-                dirty: 5,
-                writeback: 6,
-                background: 8,
-                thresh: 7
-            }
-        );
+        let limits = Limits {
+            dirty: 5,
+            writeback: 6,
+            background: 8,
+            thresh: 7,
+        };
+        assert_eq!(limits_in(PageSize::default(), text), limits);
+        let large = PageSize::of_bytes(16 << 10).expect("a size");
+        let limits = Limits {
+            dirty: 20,
+            writeback: 24,
+            background: 32,
+            thresh: 28,
+        };
+        assert_eq!(limits_in(large, text), limits, "in units of 4 KiB");
     }
 }

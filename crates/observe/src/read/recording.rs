@@ -17,7 +17,7 @@
 //! What was written is flushed every second as a whole block. So the file of a machine that died
 //! can be used up to its last second; what is known at the end only is then missing, as it is in a
 //! trace of another program's. Readers skip lines they do not know and refuse versions they do not.
-//! Version 1 had no packed events, and is read as well.
+//! Version 1 had no packed events, and is read as well. Pages are of 4 KiB, whatever the kernel's are.
 
 mod block;
 mod read;

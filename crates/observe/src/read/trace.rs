@@ -14,6 +14,7 @@ use crate::model::trace::Trace;
 use anyhow::{Result, bail};
 use decode::Lacks;
 use format::Format;
+use knobs::PageSize;
 use std::collections::HashMap;
 
 impl Trace {
@@ -38,16 +39,26 @@ impl Trace {
     }
 }
 
-/// Formats of the events that are understood, by id.
-#[derive(Default)]
-pub(crate) struct Formats(HashMap<u16, Format>);
+/// Formats of the events that are understood, by id, of a kernel with these pages.
+pub(crate) struct Formats {
+    by_id: HashMap<u16, Format>,
+    pages: PageSize,
+}
 
 impl Formats {
+    /// No formats yet, for events of a kernel with these pages.
+    pub fn new(pages: PageSize) -> Formats {
+        Formats {
+            by_id: HashMap::new(),
+            pages,
+        }
+    }
+
     /// Keeps the format in `text` if its event is understood.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let format = Format::parse(text)?;
         if decode::is_known(&format.name) {
-            self.0.insert(format.id, format);
+            self.by_id.insert(format.id, format);
         }
         Ok(())
     }
@@ -57,15 +68,20 @@ impl Formats {
         let mut lacks = None;
         let read = ring::page(bytes, &mut |raw| {
             let [low, high, ..] = *raw.bytes else { return };
-            let Some(format) = self.0.get(&u16::from_le_bytes([low, high])) else {
+            let Some(format) = self.by_id.get(&u16::from_le_bytes([low, high])) else {
                 return;
             };
             let record = format.record(raw.bytes);
             let task = decode::Fields::number(&record, "common_pid");
             let task = task.and_then(|task| u32::try_from(task).ok()).unwrap_or(0);
-            if let Err(Lacks(field)) =
-                decode::decode(&format.name, raw.ns, task, &record, &mut trace.events)
-            {
+            if let Err(Lacks(field)) = decode::decode(
+                &format.name,
+                raw.ns,
+                task,
+                &record,
+                self.pages,
+                &mut trace.events,
+            ) {
                 lacks = Some((format.name.clone(), field));
             }
             if !trace.seen.contains(&format.name) {

@@ -11,8 +11,8 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// On x86-64, which is what the lab boots.
-pub const PAGE: usize = 4096;
+/// Step in which memory is filled and checked; of larger pages a kernel has several steps in each.
+pub const PAGE: usize = knobs::PAGE as usize;
 /// Bytes that pages are copied in at least. Of each such line one word is used: enough to notice
 /// any that was lost, and an emulated CPU writes and checks an eighth.
 const LINE: usize = 64;

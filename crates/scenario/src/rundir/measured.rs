@@ -3,6 +3,7 @@
 
 use super::{Allocations, MemoryReport as Report, PhaseResult, Pressure, TierSamples, TierSeries};
 use crate::measured::{self, AllocatingJob, Host, Job, Latency, Measured, MemoryJob, Place, Tiers};
+use knobs::PAGE;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -141,9 +142,6 @@ fn memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
         corrupt: report.corrupt_pages,
     }
 }
-
-/// On x86-64, which is what the lab boots.
-const PAGE: u64 = 4096;
 
 fn allocating_job(report: &Report, allocations: &Allocations) -> AllocatingJob {
     AllocatingJob {

@@ -19,8 +19,8 @@ use crate::sim::clock::{HZ, Ticks};
 use policy::arith;
 use policy::ceiling::Limits;
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
+/// Bytes of a page of the simulated host: a model of x86-64, whatever this host's are.
+pub const PAGE: u64 = 1 << policy::PAGE_SHIFT;
 /// The throttle adapts this often.
 pub const BANDWIDTH_INTERVAL: Ticks = HZ / 5;
 

@@ -6,7 +6,8 @@
 //! Knowing that, a search leaves out addresses where a cgroup has nothing, and takes just as many
 //! as may be moved at once.
 
-use crate::tier::host::{Host, PAGE};
+use crate::tier::host::Host;
+use knobs::PageSize;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -14,8 +15,8 @@ use std::path::Path;
 /// Bytes of physical addresses: from, and up to but not with.
 pub type Range = (u64, u64);
 
-/// Pages that are counted together: 2 MiB.
-pub const BLOCK: u64 = 512;
+/// Bytes that are counted together.
+pub const BLOCK: u64 = 2 << 20;
 
 /// Addresses, and how many pages of a cgroup there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +41,16 @@ impl Owners {
         })
     }
 
-    /// Owner of each page of a range, by the inode of the cgroup's directory; 0 is none.
+    /// Owner of each of the kernel's pages of a range, by the inode of the cgroup's directory; 0 is none.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn of(&self, (start, end): Range) -> Result<Vec<u64>, String> {
-        let mut words = vec![0; ((end - start) / PAGE * 8) as usize];
+        let page = PageSize::running().bytes();
+        let mut words = vec![0; ((end - start) / page * 8) as usize];
         let mut length = 0;
         while length < words.len() {
-            let at = start / PAGE * 8 + length as u64;
+            let at = start / page * 8 + length as u64;
             let read = self.0.read_at(&mut words[length..], at);
             match read.map_err(|why| format!("/proc/kpagecgroup: {why}"))? {
                 // The file ends where memory does.
@@ -63,10 +65,10 @@ impl Owners {
     }
 }
 
-/// How many are a cgroup's, by its inode.
+/// How many are a cgroup's, by its inode; pages of 4 KiB.
 pub fn count(owners: &[u64], inode: u64) -> u64 {
     let own = owners.iter().filter(|owner| **owner == inode && inode != 0);
-    own.count() as u64
+    PageSize::running().units(own.count() as u64)
 }
 
 /// A cgroup's inode; 0, no owner, if it is gone.
@@ -87,10 +89,15 @@ mod tests {
         let words: Vec<u8> = of_pages.iter().flat_map(|at| at.to_ne_bytes()).collect();
         std::fs::write(dir.path().join("proc/kpagecgroup"), words).expect("written");
         let owners = Owners::new(&Host::at(dir.path())).expect("there");
-        let of = |first: u64, last: u64| owners.of((first * PAGE, last * PAGE)).expect("read");
+        let page = PageSize::running();
+        let of = |first: u64, last: u64| {
+            owners
+                .of((first * page.bytes(), last * page.bytes()))
+                .expect("read")
+        };
         assert_eq!(
             [7, 9, 5, 0].map(|inode| count(&of(0, 4), inode)),
-            [2, 1, 0, 0]
+            [page.units(2), page.units(1), 0, 0]
         );
         assert_eq!(of(4, 600), [7, 9], "where memory ends");
     }

@@ -20,6 +20,7 @@ use crate::tier::damon::pass::Applied;
 use crate::tier::damon::scheme::{Pace, Pass, Scheme};
 use crate::tier::engine::{Heat, Watched, Way};
 use crate::tier::host::PAGE;
+use knobs::PageSize;
 use std::time::Duration;
 
 /// Areas of a tier.
@@ -161,6 +162,7 @@ fn touched(pages: u64, soon: u64, later: u64, time: Duration) -> (u64, u64) {
 /// Areas spread evenly over ranges.
 fn areas(ranges: &[Range], round: u64) -> Vec<Range> {
     let pages: u64 = ranges.iter().map(|(start, end)| (end - start) / PAGE).sum();
+    let page = PageSize::running().bytes();
     let apart = pages.div_ceil(AREAS).max(AREA);
     // An odd factor goes through all remainders before it comes back to one.
     let mut next = round.wrapping_mul(7919) % (apart - AREA + 1);
@@ -169,7 +171,8 @@ fn areas(ranges: &[Range], round: u64) -> Vec<Range> {
     for (start, end) in ranges {
         let pages = (end - start) / PAGE;
         while next + AREA <= before + pages {
-            let first = start + (next - before) * PAGE;
+            // Where a page of the kernel begins.
+            let first = start + (next - before) * PAGE / page * page;
             areas.push((first, first + AREA * PAGE));
             next += apart;
         }

@@ -9,6 +9,7 @@
 
 use crate::tier::damon::owners::{BLOCK, Block, Range};
 use crate::tier::host::PAGE;
+use knobs::PageSize;
 
 /// Of the pages looked at, never fewer than this part is taken to be fit.
 const LEAST_YIELD: f64 = 1.0 / 512.0;
@@ -78,7 +79,14 @@ impl Sweep {
         most: u64,
         mut count: impl FnMut(Range) -> Result<u64, String>,
     ) -> Result<Stretch, String> {
-        let (mut pages, mut left) = (0, most * PAGE);
+        // A page of the kernel is counted whole.
+        let page = PageSize::running().bytes();
+        let (mut pages, mut left) = (
+            0,
+            (most * PAGE)
+                .checked_next_multiple_of(page)
+                .unwrap_or(u64::MAX),
+        );
         let mut stretch = Stretch {
             end: self.cursor,
             ..Stretch::default()
@@ -88,7 +96,7 @@ impl Sweep {
                 if pages >= enough || left == 0 {
                     return Ok(stretch);
                 }
-                let range = (start, end.min(start + left.min(BLOCK * PAGE)));
+                let range = (start, end.min(start + left.min(BLOCK)));
                 let own = count(range)?;
                 if own > 0 {
                     stretch.blocks.push(Block { range, pages: own });
@@ -159,7 +167,11 @@ mod tests {
     fn it_looks_at_more_than_it_wants_and_goes_round() {
         let mut sweep = Sweep::default();
         assert_eq!(starts(&sweep, 100, u64::MAX / PAGE), (vec![0, 4], false));
-        assert_eq!(starts(&sweep, 100, 2 * BLOCK), (vec![0], false), "at most");
+        assert_eq!(
+            starts(&sweep, 100, 2 * BLOCK / PAGE),
+            (vec![0], false),
+            "at most"
+        );
         sweep.learn(200, 50, 100, 6 * MIB, false);
         assert!((sweep.share() - 0.375).abs() < 0.001, "{sweep:?}");
         assert_eq!(starts(&sweep, 100, 1 << 20), (vec![6, 16, 18], false));
@@ -170,10 +182,10 @@ mod tests {
 
     #[test]
     fn where_it_has_nothing_it_goes_on() {
-        let stretch = Sweep::default().next(&RANGES, 10, BLOCK, |_| Ok(0));
+        let stretch = Sweep::default().next(&RANGES, 10, BLOCK / PAGE, |_| Ok(0));
         let stretch = stretch.expect("counted");
         assert_eq!((stretch.blocks, stretch.end), (vec![], 2 * MIB));
-        let gone = Sweep::default().next(&RANGES, 10, BLOCK, |_| Err("no".into()));
+        let gone = Sweep::default().next(&RANGES, 10, BLOCK / PAGE, |_| Err("no".into()));
         assert_eq!(gone, Err("no".into()));
     }
 

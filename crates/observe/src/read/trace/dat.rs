@@ -5,11 +5,12 @@
 //! Version 6 is one run of formats and names, then options, then where each CPU's pages are.
 //! Version 7 has the same in sections that options point to, and any section may be compressed. No
 //! Rust library reads them. A file that ends too early yields what is there: it may come from a
-//! machine that died.
+//! machine that died. Its head has the size of that machine's pages, which its events count in.
 
 use super::{Formats, Trace};
 use crate::read::bytes::Bytes;
 use anyhow::{Context, Result, bail};
+use knobs::PageSize;
 
 mod sections;
 
@@ -46,6 +47,11 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
         bail!("its page size is {page}: 4096 to 1048576 bytes are supported");
     }
     let mut trace = Trace::default();
+    if PageSize::of_bytes(page as u64).is_none() {
+        trace.damage.push(format!(
+            "its page size is {page}, and no kernel's: its counts are taken for pages of 4096 bytes"
+        ));
+    }
     match version {
         "6" => version6(bytes, head, page, &mut trace)?,
         "7" => sections::read(bytes, head, page, &mut trace)?,
@@ -58,7 +64,7 @@ pub fn read(bytes: &[u8]) -> Result<Trace> {
 fn version6(file: &[u8], mut at: Bytes, page: usize, trace: &mut Trace) -> Result<()> {
     header(&mut at)?;
     ftrace_formats(&mut at)?;
-    let formats = event_formats(&mut at)?;
+    let formats = event_formats(&mut at, page)?;
     let symbols = at.u32()?;
     at.skip(symbols.into())?;
     let printk = at.u32()?;
@@ -154,8 +160,9 @@ fn ftrace_formats(at: &mut Bytes) -> Result<()> {
     Ok(())
 }
 
-fn event_formats(at: &mut Bytes) -> Result<Formats> {
-    let mut formats = Formats::default();
+fn event_formats(at: &mut Bytes, page: usize) -> Result<Formats> {
+    let pages = PageSize::of_bytes(page as u64).unwrap_or_default();
+    let mut formats = Formats::new(pages);
     for _ in 0..at.u32()? {
         at.text()?;
         for _ in 0..at.u32()? {

@@ -9,6 +9,7 @@ use crate::model::event::{
     Event, JOURNAL_BEGAN, JOURNAL_ENDED, Limits, Pause, Rate, SYNC_BEGAN, SYNC_ENDED, WOKE, What,
 };
 use crate::model::reclaim::{Reason, Slept};
+use knobs::PageSize;
 use std::collections::BTreeMap;
 
 /// Named fields of one record.
@@ -48,7 +49,8 @@ pub fn is_known(name: &str) -> bool {
             .any(|known| known.rsplit('/').next() == Some(name))
 }
 
-/// Adds what a record says to `out`; nothing for an event that is not understood.
+/// Adds what a record of a kernel with these pages says to `out`; nothing for an event that is not
+/// understood.
 ///
 /// # Errors
 /// The record lacks a field.
@@ -57,16 +59,18 @@ pub fn decode(
     ns: u64,
     task: u32,
     fields: &dyn Fields,
+    pages: PageSize,
     out: &mut Vec<Event>,
 ) -> Result<(), Lacks> {
+    let held = |names: &[&'static str]| Ok(pages.units(count(fields, names)?));
     let what = match name {
-        "balance_dirty_pages" => What::Pause(pause(fields)?),
+        "balance_dirty_pages" => What::Pause(pause(fields, pages)?),
         "dirty_pause" => What::DecidedBy(by(fields)?),
         "global_dirty_state" => What::Limits(Limits {
-            dirty: count(fields, &["nr_dirty", "dirty"])?,
-            writeback: count(fields, &["nr_writeback", "writeback"])?,
-            background: count(fields, &["background_thresh", "bg_thresh"])?,
-            thresh: count(fields, &["dirty_thresh", "thresh"])?,
+            dirty: held(&["nr_dirty", "dirty"])?,
+            writeback: held(&["nr_writeback", "writeback"])?,
+            background: held(&["background_thresh", "bg_thresh"])?,
+            thresh: held(&["dirty_thresh", "thresh"])?,
         }),
         "bdi_dirty_ratelimit" => What::Rate(Rate {
             bdi: fields.text("bdi").ok_or(Lacks("bdi"))?,
@@ -122,20 +126,21 @@ fn slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
     })
 }
 
-fn pause(fields: &dyn Fields) -> Result<Pause, Lacks> {
+fn pause(fields: &dyn Fields, pages: PageSize) -> Result<Pause, Lacks> {
+    let held = |names: &[&'static str]| Ok(pages.units(count(fields, names)?));
     Ok(Pause {
         bdi: fields.text("bdi").ok_or(Lacks("bdi"))?,
         // Without cgroup writeback in the kernel there is no such field, and one domain.
         cgroup: count(fields, &["cgroup_ino"]).unwrap_or(1),
-        limit: count(fields, &["limit"])?,
-        setpoint: count(fields, &["setpoint"])?,
-        dirty: count(fields, &["dirty"])?,
+        limit: held(&["limit"])?,
+        setpoint: held(&["setpoint"])?,
+        dirty: held(&["dirty"])?,
         // renamed in 6.16
-        bdi_setpoint: count(fields, &["bdi_setpoint", "wb_setpoint"])?,
-        bdi_dirty: count(fields, &["bdi_dirty", "wb_dirty"])?,
+        bdi_setpoint: held(&["bdi_setpoint", "wb_setpoint"])?,
+        bdi_dirty: held(&["bdi_dirty", "wb_dirty"])?,
         dirty_ratelimit: count(fields, &["dirty_ratelimit"])?,
         task_ratelimit: count(fields, &["task_ratelimit"])?,
-        dirtied: count(fields, &["dirtied"])?,
+        dirtied: held(&["dirtied"])?,
         pause_ms: fields.number("pause").ok_or(Lacks("pause"))?,
         period_ms: count(fields, &["period"])?,
     })

@@ -12,9 +12,11 @@
 use super::decode::{self, Lacks};
 use crate::model::trace::Trace;
 use anyhow::{Result, bail};
+use knobs::PageSize;
 use std::collections::BTreeMap;
 
-/// Reads all lines. Those that are no events (comments, stack frames, other output) are skipped.
+/// Reads all lines. Those that are no events (comments, stack frames, other output) are skipped. Text
+/// does not tell the size of the kernel's pages: 4 KiB are assumed.
 ///
 /// # Errors
 /// There is no event in it, or one that is understood lacks a field.
@@ -32,7 +34,15 @@ pub fn read(text: &str) -> Result<Trace> {
         lines += 1;
         let fields = fields(line.rest);
         let before = trace.events.len();
-        match decode::decode(line.event, line.ns, line.task, &fields, &mut trace.events) {
+        let decoded = decode::decode(
+            line.event,
+            line.ns,
+            line.task,
+            &fields,
+            PageSize::default(),
+            &mut trace.events,
+        );
+        match decoded {
             Ok(()) => {}
             Err(Lacks(field)) => bail!(
                 "line {}: the event {} has no field `{field}`",

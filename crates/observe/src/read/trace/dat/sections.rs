@@ -65,7 +65,7 @@ pub(super) fn read<'a>(
         "the description of pages",
     ))?;
     let formats = section(places.formats, "event formats")?;
-    let formats = event_formats(&mut Bytes::new(&formats, "the event formats"))?;
+    let formats = event_formats(&mut Bytes::new(&formats, "the event formats"), page)?;
     if let Some(names) = places.names {
         let names = file.section(names)?;
         let mut at = Bytes::new(&names, "the tasks' names");
