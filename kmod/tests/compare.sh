@@ -88,7 +88,7 @@ compared() {
 		"host held pages $(figure stock 3), $(figure weir 3)"
 	ok "$name: no slower" between $(($(figure stock 1) / 2)) "$(figure weir 1)" 100000000
 	ok "$name: no longer stalls" between 0 "$(figure weir 2)" $((3 * $(figure stock 2) + 2000))
-	bound=$(((limit + limit / 10) / 4096))
+	bound=$(((limit + limit / 10) / $(page_size)))
 	[ "$(figure stock 3)" -le $bound ] || bound=$(figure stock 3)
 	ok "$name: the host stays within its limit" between 0 "$(figure weir 3)" $bound
 }

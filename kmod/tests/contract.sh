@@ -8,7 +8,7 @@
 # Wants the module built with WEIR_FAULTS=y, and a disk "d".
 . /tap.sh
 limits 33554432
-stock_limit=8192
+stock_limit=$((33554432 / $(page_size)))
 
 # the smoothed global limit, as the throttle's own tracepoint prints it
 cd /sys/kernel/tracing || exit 1

@@ -6,9 +6,10 @@
 seconds=/sys/module/weir/parameters/drain_seconds
 host=/sys/kernel/weir
 limit=$((8 << 20))
+page=$(page_size)
 
 vmstat() {
-	awk -v key="$1" '$1 == key { print $2 * 4096 }' /proc/vmstat
+	awk -v key="$1" -v page="$page" '$1 == key { print $2 * page }' /proc/vmstat
 }
 
 held() {

@@ -50,7 +50,7 @@ ok "the host's limit" between 1 "$(slept host host)" "$(stat host nr_throttled)"
 ok "at the tracepoint, too" traced host host
 echo 8M >floor/memory.dirty_min
 dirty /mnt/d/floor 4 floor
-ok "an admitted pass is an event" grep -q "dirty_admit: cgroup=.* floor=2048 " $trace/trace
+ok "an admitted pass is an event" grep -q "dirty_admit: cgroup=.* floor=$((8388608 / $(page_size))) " $trace/trace
 for group in own slice/leaf host floor; do
 	ok "$group: every pause has a decider" between 0 "$(slept $group unknown)" 0
 done

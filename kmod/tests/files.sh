@@ -4,6 +4,7 @@
 insmod /weir.ko || exit 1
 mkdir /sys/fs/cgroup/a
 limits 268435456
+page=$(page_size)
 cd /sys/fs/cgroup/a || exit 1
 echo "user:x:1000:1000::/:/bin/sh" >>/etc/passwd
 
@@ -49,7 +50,7 @@ ok "dirty_min takes G and white space" takes memory.dirty_min "  2G
 " 2147483648
 ok "dirty_min takes max" takes memory.dirty_min max max
 ok "dirty_bytes takes M" takes memory.dirty_bytes 64M 67108864
-ok "dirty_bytes takes the smallest ceiling" takes memory.dirty_bytes 8192 8192
+ok "dirty_bytes takes the smallest ceiling" takes memory.dirty_bytes $((2 * page)) $((2 * page))
 ok "dirty_bytes takes max" takes memory.dirty_bytes max max
 ok "dirty_ratio takes 100" takes memory.dirty_ratio 100 100
 ok "dirty_ratio takes 1" takes memory.dirty_ratio 1 1
@@ -64,7 +65,7 @@ done
 for value in 9223372036854775808 18446744073709551616 99999999999999999999999 8388608T; do
 	ok "dirty_min refuses $value" refuses memory.dirty_min $value "result out of range"
 done
-ok "dirty_bytes refuses less than two pages" refuses memory.dirty_bytes 8191 "result out of range"
+ok "dirty_bytes refuses less than two pages" refuses memory.dirty_bytes $((2 * page - 1)) "result out of range"
 ok "dirty_bytes refuses 0" refuses memory.dirty_bytes 0 "result out of range"
 
 ok "floors are scaled to 80 % of the limit" sh -c '

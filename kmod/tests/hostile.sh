@@ -76,7 +76,7 @@ repeat() {
 
 # The host's dirty pages, in KiB, at most; in one process, since the tenant forks fast.
 levels() {
-	awk 'BEGIN {
+	awk -v page="$(page_size)" 'BEGIN {
 		while (1) {
 			if ((getline line <"/tmp/going") < 0)
 				exit
@@ -90,7 +90,7 @@ levels() {
 			close("/proc/vmstat")
 			if (sum > most) {
 				most = sum
-				print 4 * most >"/tmp/most"
+				print page / 1024 * most >"/tmp/most"
 				close("/tmp/most")
 			}
 			system("usleep 100000")

@@ -16,6 +16,7 @@ seconds=${2:-10}
 kind=$3
 # what a hundred writers dirty between two looks is to be small beside it
 limit=$(((32 + 2 * holders) << 20))
+page=$(page_size)
 begun=$(date +%s)
 cd /sys/fs/cgroup || exit 1
 insmod /weir.ko || exit 1
@@ -80,7 +81,7 @@ all_stop() {
 
 # every 50 ms: dirty + writeback in thousandths of the limit, and the uptime; flushes nothing
 sample() {
-	awk -v out=/tmp/samples '
+	awk -v out=/tmp/samples -v page="$page" '
 	function of(file,  line) { getline line <file; close(file); return line }
 	BEGIN {
 		for (;;) {
@@ -90,7 +91,7 @@ sample() {
 					pages += f[2]
 			close("/proc/vmstat")
 			split(of("/proc/uptime"), up, " ")
-			print up[1], int(pages * 4096000 / of("/proc/sys/vm/dirty_bytes")) >out
+			print up[1], int(pages * page * 1000 / of("/proc/sys/vm/dirty_bytes")) >out
 			fflush(out)
 			system("usleep 40000")
 		}
@@ -142,10 +143,10 @@ idle() {
 
 each_holder make_holder
 each_holder reserve
-rounded=$((holders * 4096 + 8192))
+rounded=$(((holders + 2) * page))
 ok "all is unused while nobody writes" between $((limit / 10 * 8 - rounded)) "$(cat /sys/kernel/weir/unused_bytes)" $((limit / 10 * 8))
 ok "the others' limit is what is left" between $((limit / 10 * 2)) "$(cat /sys/kernel/weir/limit_in_force_bytes)" $((limit / 10 * 2 + rounded))
-ok "readers of the limits see stock" is "$(awk '/^nr_dirty_threshold/{ print $2 }' /proc/vmstat)" $((limit / 4096))
+ok "readers of the limits see stock" is "$(awk '/^nr_dirty_threshold/{ print $2 }' /proc/vmstat)" $((limit / page))
 sample
 others_write
 since=$(now)

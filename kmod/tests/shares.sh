@@ -29,10 +29,12 @@ figures() {
 	awk '{ print "up:" $1 }' /proc/uptime
 }
 
+page=$(page_size)
 # levels: the host's dirty + writeback in MiB, once a second: looking costs CPU time
 levels() {
 	while [ -e /tmp/sampling ]; do
-		awk '$1 == "nr_dirty" || $1 == "nr_writeback" { s += $2 } END { print s / 256 }' /proc/vmstat
+		awk -v page="$page" '$1 == "nr_dirty" || $1 == "nr_writeback" { s += $2 }
+			END { print s * page / 1048576 }' /proc/vmstat
 		sleep 1
 	done >/tmp/levels
 }

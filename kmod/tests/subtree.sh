@@ -12,9 +12,10 @@ for above in pod pod/scope pod/scope/container; do
 	echo +memory +io >$above/cgroup.subtree_control
 done
 leaf=pod/scope/container/leaf
+page=$(page_size)
 
 holds() {
-	[ "$(awk '/^nr_dirty |^nr_writeback /{ n += $2 } END { print n * 4096 }' /proc/vmstat)" -gt "$1" ]
+	[ "$(awk -v page="$page" '/^nr_dirty |^nr_writeback /{ n += $2 } END { print n * page }' /proc/vmstat)" -gt "$1" ]
 }
 
 held() {

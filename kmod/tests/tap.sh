@@ -112,6 +112,11 @@ hooks() {
 		/sys/kernel/debug/tracing/enabled_functions
 }
 
+# page_size: bytes of a page of this kernel
+page_size() {
+	awk '/^KernelPageSize:/ { print $2 * 1024; exit }' /proc/self/smaps
+}
+
 state() {
 	cat /sys/kernel/weir/state
 }

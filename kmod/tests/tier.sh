@@ -2,6 +2,7 @@
 # Tiers of memory: the switch, budgets live, what is held where.  Wants two nodes
 # (--tier 512M --tier 768M), the second with a block of memory that can go offline.
 . /tap.sh
+page=$(page_size)
 parameters=/sys/module/weir/parameters
 mkdir -p /sys/fs/cgroup/a
 insmod /weir.ko || exit 1
@@ -26,15 +27,15 @@ tier() {
 }
 # pages present on a node, from another source
 present_bytes() {
-	awk -v node="$1," '/^Node/ { here = $2 == node }
+	awk -v node="$1," -v page="$page" '/^Node/ { here = $2 == node }
 		here && $1 == "present" { pages += $2 }
-		END { printf "%d\n", pages * 4096 }' /proc/zoneinfo
+		END { printf "%d\n", pages * page }' /proc/zoneinfo
 }
 # part BYTES: the top tier's of a limit, in whole pages, as the files should have it
 part() {
-	top=$(($(tier a 0 capacity) / 4096))
-	all=$((top + $(tier a 1 capacity) / 4096))
-	echo $(($1 / 4096 * top / all * 4096))
+	top=$(($(tier a 0 capacity) / page))
+	all=$((top + $(tier a 1 capacity) / page))
+	echo $(($1 / page * top / all * page))
 }
 # says WORDS: the last that the module said of tiers
 says() {
