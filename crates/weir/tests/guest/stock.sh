@@ -82,6 +82,7 @@ sync /mnt/d/batch
 ok "a bandwidth is an io.max once the cgroup has used a device" soon grep -q wbps=2097152 batch/io.max
 sleep 10
 ok "the flood holds little" small
+echo "# $(flat flood file_dirty file_writeback) bytes, memory.high $(cat flood/memory.high), $(flat flood active_file inactive_file) of page cache"
 wget -qO /tmp/metrics http://127.0.0.1:9759/metrics
 ok "metrics have its ceiling" grep -q 'weir_agent_stock_ceiling_bytes{cgroup="/flood"}' /tmp/metrics
 ok "and cgroups as ever" grep -q 'weir_cgroup_dirty_bytes{cgroup="/flood"}' /tmp/metrics
@@ -109,9 +110,11 @@ mv /tmp/pods.new /tmp/pods.toml
 ok "a ceiling in seconds is a limit, too" soon limited secs
 ok "which begins with the least there is" soon ceiling_is secs 4194304
 
-mkdir -p /etc/systemd/system system.slice/asks.service
+mkdir -p /etc/systemd/system system.slice
 echo +memory >system.slice/cgroup.subtree_control
+# first the file: it is read when the cgroup appears
 printf '[Service]\nX-Weir-DirtyBytes=8M\n' >/etc/systemd/system/asks.service
+mkdir system.slice/asks.service
 ok "a unit gets what it asks for" soon limited system.slice/asks.service
 rmdir system.slice/asks.service
 
