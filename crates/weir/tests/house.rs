@@ -265,6 +265,30 @@ fn freerun_and_setpoint_are_computed_in_policy_alone() {
     );
 }
 
+/// The unit that counts are in is `knobs::PAGE`; how large a kernel's pages are, `knobs::PageSize` knows.
+#[test]
+fn sizes_of_pages_have_one_home() {
+    let mut found = Vec::new();
+    for path in files("crates", "rs") {
+        let text = read(&path);
+        let is_source = path.to_string_lossy().contains("/src/");
+        for line in without_tests(&text).lines().filter(|_| is_source) {
+            let code = line.split("//").next().unwrap_or(line);
+            let is_size = ["4096", "4_096", "<< 12"]
+                .iter()
+                .any(|size| code.contains(size));
+            if is_size && code.contains("const ") && code.contains("PAGE") {
+                found.push(format!("{}: {}", path.display(), code.trim()));
+            }
+        }
+    }
+    assert_eq!(
+        found,
+        Vec::<String>::new(),
+        "use knobs::PAGE or knobs::PageSize"
+    );
+}
+
 /// C without comments and what is in quotes.
 fn bare(text: &str) -> String {
     let (mut bare, mut rest) = (String::new(), text);

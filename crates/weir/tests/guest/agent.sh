@@ -18,6 +18,9 @@ policy() { # BYTES: of all pods' floors
 		[[rule]]
 		cgroup = "/pods/capped"
 		set = { "memory.dirty_bytes" = "64M" }
+		[[rule]]
+		cgroup = "/pods/part"
+		set = { "memory.dirty_bytes" = "7%" }
 	END
 	mv /tmp/new.toml /tmp/agent.toml
 }
@@ -56,10 +59,24 @@ mkdir pods/capped
 ok "a cgroup that appears gets its floor" finally holds pods/capped/memory.dirty_min 16777216
 echo "# made at $began s, seen at $(cut -d ' ' -f 1 /proc/uptime) s"
 ok "and its ceiling" finally holds pods/capped/memory.dirty_bytes 67108864
+mkdir pods/part
+echo 33M >pods/part/memory.max
+page=$(page_size)
+ok "a part of a limit is of whole pages" finally holds pods/part/memory.dirty_bytes \
+	$((33 * 1048576 / 4096 * 7 / 100 * 4096 / page * page))
+cp /tmp/agent.toml /tmp/small.toml
+printf '[[rule]]\ncgroup = "/pods/small"\nset = { "memory.dirty_bytes" = "%d" }\n' $((2 * page - 1)) >>/tmp/small.toml
+ok "a ceiling of less than two pages is refused" sh -c '! weir agent --check /tmp/small.toml >/tmp/small 2>&1'
+ok "with the least that this kernel takes" grep -q "at least $((2 * page))," /tmp/small
 sleep 1 # a scrape within a second of another gets the same
 ok "the module's state is in metrics" finally metric 'weir_module_state{state="active"} 1'
 ok "and the floor in effect" finally metric 'weir_cgroup_floor_bytes{cgroup="/pods/capped"} 16777216'
 ok "and the ceiling in effect" finally metric 'weir_cgroup_ceiling_bytes{cgroup="/pods/capped"} 67108864'
+# counted by the kernel in pages, of 16 KiB on some
+ok "and the host's limit" finally metric 'weir_host_dirty_limit_bytes 268435456'
+resident=$(($(awk '/^VmRSS:/ { print $2 }' /proc/$agent/status) * 1024))
+ok "and the agent's own memory" between $((resident / 2)) \
+	"$(sed -n 's/^process_resident_memory_bytes //p' /tmp/metrics)" $((resident * 2))
 ok "and who decided pauses" finally metric 'weir_cgroup_pauses_total{cgroup="/pods/early",by="host"} 0'
 ok "and nothing of a cgroup without knobs" sh -c '! grep -q "^weir_cgroup_passes.*delegated" /tmp/metrics'
 sed -n 's/^\(process_\|weir_agent_last\)/# &/p' /tmp/metrics

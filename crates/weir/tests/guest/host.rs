@@ -10,7 +10,7 @@ use crate::common;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The script of `tests/guest/` passes in a guest with these options, words that blanks divide.
-fn passes(script: &str, options: &str, arguments: &[&str]) {
+pub fn passes(script: &str, options: &str, arguments: &[&str]) {
     let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
     let script = format!("{ROOT}/crates/weir/tests/guest/{script}");
     let mut args = vec!["--count-instructions", "--file", &tap];
@@ -28,6 +28,14 @@ fn the_host_commands_work_on_the_cloud_kernel() {
 #[test]
 fn the_host_commands_work_on_the_oldest_kernel() {
     passes("host.sh", "--kernel debian:6.1 --cpus 1 --memory 1G", &[]);
+}
+
+/// What `figures.sh` wants.
+pub const FIGURES: &str = "--no-module --cpus 1 --memory 1G --disk d=1G,ext4,8M/s";
+
+#[test]
+fn figures_are_what_was_set() {
+    passes("figures.sh", FIGURES, &[]);
 }
 
 #[test]

@@ -102,13 +102,13 @@ fn livepatch(kernel: &str) {
 }
 
 /// Sets of bpftrace's probes; kfunc and kretfunc are fentry and fexit.
-const PROBES: &[&str] = &[
+pub const PROBES: &[&str] = &[
     "kprobe,kretprobe",
     "kfunc,kretfunc",
     "kprobe,kretprobe,kfunc,kretfunc",
 ];
 
-fn beside(kernel: &str, probes: &[&str]) {
+pub fn beside(kernel: &str, probes: &[&str]) {
     let options = format!("{COUNTING} --disk d=256M,ext4,8M/s --package bpftrace");
     passes(kernel, &words(&options), "beside.sh", probes);
 }
