@@ -6,8 +6,8 @@
  *
  * siblings steady FILE SECONDS: 4 KiB every 4 ms; also the longest time between two, in ms.
  * siblings honest FILE SECONDS TASKS: each writes blocks of 64 KiB.
- * siblings killed FILE SECONDS TASKS BYTES MS: each writes BYTES twice, and is killed after MS; others
- *	follow.
+ * siblings killed FILE SECONDS TASKS BYTES MS: each writes BYTES twice, and is killed after MS;
+ *	others follow.
  * siblings timed FILE SECONDS TASKS: as honest, with a timer signal every ms.
  */
 #include <fcntl.h>

@@ -4,7 +4,8 @@
 # Below a bound of 2M on p, b writes 4 KiB every 4 ms, which is half of it.  Beside it, in a, are
 #   honest   eight writers: the parent's bound is kept within 3 %
 #   killed   writers that are killed before they pay, over and over: b keeps 9/10 of its rate alone
-# On disk "x", sixteen writers whose waits a timer signal interrupts keep the least bound within 10 %.
+# On disk "x", sixteen writers whose waits a timer signal interrupts keep the least bound within
+# 10 %.
 #
 # Wants /siblings, a disk "d" with ext4, a disk "x" with xfs.  On one CPU that counts instructions.
 . /tap.sh
