@@ -144,13 +144,20 @@ struct weir_call *weir_call_current(void)
 }
 
 /*
- * Is the current task one that waits at its return?  A task that was killed dumps its core,
- * and could not be killed again.
+ * Can the current task not be killed any more?  It exits, by itself or as it was killed, and
+ * a debugger that stops it at that has its works run; or it dumps its core.
  */
+static bool is_dying(void)
+{
+	return current->flags & (PF_SIGNALED | PF_EXITING) ||
+	       READ_ONCE(current->signal->flags) & SIGNAL_GROUP_EXIT;
+}
+
+/* Is the current task one that waits at its return? */
 bool weir_call_returns(void)
 {
-	if (!weir_layout.has_task_work || current->in_execve ||
-	    current->flags & (PF_KTHREAD | PF_SIGNALED | PF_EXITING))
+	if (!weir_layout.has_task_work || current->in_execve || is_dying() ||
+	    current->flags & PF_KTHREAD)
 		return false;
 	/* of a ring, the polling thread runs its works with a lock that others take */
 	if (current->flags & PF_IO_WORKER)
@@ -189,7 +196,8 @@ static bool is_to_stop(void)
 static bool ends_wait(u64 slept_ns)
 {
 	if (READ_ONCE(weir_observe) || !weir_acting() || weir_task_urgent() ||
-	    current->in_execve || fatal_signal_pending(current) || freezing(current))
+	    current->in_execve || is_dying() || fatal_signal_pending(current) ||
+	    freezing(current))
 		return true;
 	return slept_ns >= WEIR_STOP_AFTER_MS * NSEC_PER_MSEC &&
 	       (is_to_stop() || current->flags & PF_IO_WORKER);

@@ -17,10 +17,10 @@
  * is charged and does not wait, nor does one that exits.  Kernel threads are in the root cgroup,
  * which has no bound, unless somebody moves them.
  *
- * After each step the wait is computed anew: a bound that was changed holds from then on.
- * If the level whose line the task stands in has no bound any more, or is no longer on its
- * path, the task goes to the end of the longest line that is left: a tenant that clears a
- * bound of its own does not get past its parent's.
+ * After each step the wait is computed anew.  If the level whose line the task stands in
+ * has another bound or none by then, or is no longer on its path, the task goes to the end
+ * of the longest line there is now: a tenant that raises or clears a bound of its own does
+ * not get past its parent's.
  *
  * A wait keeps numbers: its tickets, and the serial number of the level's css, by which
  * the level is looked up on the task's path.
@@ -159,8 +159,10 @@ static void charge(struct weir_group *group, struct weir_bandwidth_hold *hold)
 			weir_bandwidth_charge(&group->bandwidth, &part->line, group->parts,
 					      group->bandwidth_bytes, now_ns,
 					      group->css->serial_nr, hold);
-			if (hold->number == group->css->serial_nr)
+			if (hold->number == group->css->serial_nr) {
 				hold->part_number = part_number(below);
+				hold->bound = group->bandwidth_bytes;
+			}
 			part->until_ms = weir_now_ms() + hold->due_ms +
 					 WEIR_BANDWIDTH_PART_LINGERS_MS;
 		}
@@ -195,7 +197,7 @@ static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *ho
 		below = level;
 	if (level) {
 		raw_spin_lock(&level->lock);
-		is_bound = level->bandwidth_bytes != WEIR_UNLIMITED;
+		is_bound = level->bandwidth_bytes == hold->bound;
 		/* of another child by now, the task has no ticket in that part */
 		part = part_number(below) == hold->part_number ? part_of(level, below) : NULL;
 		if (is_bound)
@@ -207,7 +209,7 @@ static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *ho
 	}
 	if (is_bound)
 		return due_ms;
-	/* the line is gone: to the end of what is left of the others */
+	/* that line is gone: to the end of the longest */
 	*hold = (struct weir_bandwidth_hold) {};
 	charge(group, hold);
 	return hold->due_ms;

@@ -60,6 +60,17 @@ static u64 get(const struct weir_group *group, enum weir_knob knob)
 	}
 }
 
+/* Note which of the two ceilings an unprivileged owner has set, and not cleared. */
+static void owners_ceiling_put(struct weir_group *group, enum weir_knob knob, u64 value,
+			       bool privileged)
+{
+	u32 bit = BIT(knob == WEIR_KNOB_DIRTY_BYTES);
+	bool owners = !privileged && value != weir_knob_unset(knob);
+
+	WRITE_ONCE(group->owners_ceilings, owners ? group->owners_ceilings | bit :
+						    group->owners_ceilings & ~bit);
+}
+
 /* @privileged: set by root of the host, not by the owner of a delegated cgroup. */
 static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		     u64 avail, bool privileged)
@@ -71,7 +82,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		WRITE_ONCE(group->dirty_min_bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_BYTES:
-		WRITE_ONCE(group->owners_ceiling, !privileged);
+		owners_ceiling_put(group, knob, value, privileged);
 		WRITE_ONCE(group->ceiling.bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_WEIGHT:
@@ -82,7 +93,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		weir_bandwidth_change(group, value);
 		break;
 	default:
-		WRITE_ONCE(group->owners_ceiling, !privileged);
+		owners_ceiling_put(group, knob, value, privileged);
 		/* what the ratio is of, before a pass can ask: weir_group_ceiling() */
 		WRITE_ONCE(group->avail, avail);
 		smp_store_release(&group->ceiling.ratio_percent, value);

@@ -113,14 +113,20 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 	put_limits(dtc, &limits, &was);
 }
 
+/* A ceiling that has held a call for as long as it may holds no call for so long. */
+#define OVERRUN_JIFFIES	(10 * HZ)
+
 /*
- * Has the writer's call slept for as long as ceilings that unprivileged owners set may hold it?
- * They are left out for the rest of it then, and the task waits at its return (ceiling.c).  A
- * tenant's ceiling of two pages would hold a call of 2 GiB for days, and with it
- * whoever waits for what the call has locked.  What root sets holds throughout.
+ * Has the writer's call slept for as long as @group's ceiling, which an unprivileged owner
+ * set, may hold it?  It is left out for the rest of the call then, and the task waits at its
+ * return (ceiling.c).  A tenant's ceiling of two pages would hold a call of 2 GiB for
+ * days, and with it whoever waits for what the call has locked.  A hundred such calls may
+ * have the same lock in turn: so for ten seconds the ceiling holds no other call, either.
+ * What root sets holds throughout.
  */
-static bool is_held_enough(struct weir_seen *seen)
+static bool is_held_enough(struct weir_group *group, struct weir_seen *seen)
 {
+	unsigned long overrun = READ_ONCE(group->overrun);
 	struct weir_call *call;
 	u64 slept_ns;
 
@@ -131,11 +137,16 @@ static bool is_held_enough(struct weir_seen *seen)
 		/* process accounting, at an exit, has a lock that all exits take */
 		seen->uncapped = !weir_call_returns();
 	}
+	if (overrun && time_before(jiffies, overrun + OVERRUN_JIFFIES))
+		seen->uncapped = true;
 	slept_ns = seen->capped_before_ns + seen->capped_ns;
 	if (seen->paused && seen->owners_decide)
 		slept_ns += ktime_get_ns() - seen->since_ns;
-	if (slept_ns >= WEIR_CALL_CAPPED_MOST_MS * NSEC_PER_MSEC)
+	if (slept_ns >= WEIR_CALL_CAPPED_MOST_MS * NSEC_PER_MSEC) {
 		seen->uncapped = true;
+		/* 0 is never */
+		WRITE_ONCE(group->overrun, jiffies ?: 1);
+	}
 	return seen->uncapped;
 }
 
@@ -160,13 +171,14 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 		WRITE_ONCE(group->last_freerun, freerun);
 		if (seen)
 			seen->poll = weir_ceiling_poll(ceiling, freerun, &counts, seen->poll);
-		if (READ_ONCE(group->owners_ceiling) && seen && is_held_enough(seen))
+		if (READ_ONCE(group->owners_ceilings) && seen &&
+		    is_held_enough(group, seen))
 			continue;
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind)) {
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
 			if (seen)
-				seen->owners_limits = READ_ONCE(group->owners_ceiling);
+				seen->owners_limits = READ_ONCE(group->owners_ceilings);
 		}
 	}
 	return by;

@@ -210,7 +210,8 @@ struct weir_group {
 	/* knobs, as written */
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
-	bool owners_ceiling;		/* set without CAP_SYS_RESOURCE */
+	u32 owners_ceilings;		/* set without CAP_SYS_RESOURCE: a bit each; weir_lock */
+	unsigned long overrun;		/* that held a call for as long as it may: jiffies */
 	u32 weight;
 	u32 tier_ratio;
 	u64 bandwidth_bytes;		/* per second; changed under lock, too */

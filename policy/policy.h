@@ -446,6 +446,7 @@ struct weir_bandwidth_hold {
 	weir_u64 ticket;	/* there */
 	weir_u64 part_ticket;	/* in the task's part of it */
 	weir_u64 part_number;	/* of that part, the caller's */
+	weir_u64 bound;		/* of that level when it was charged, the caller's */
 	weir_u64 number;	/* of that level, the caller's; 0: no level */
 	weir_u64 poll;		/* the fewest pages that a level leaves until the next look, in parts of one */
 	weir_u64 least;		/* bound on the path */

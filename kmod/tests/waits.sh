@@ -190,7 +190,7 @@ set_up() {
 	sync
 }
 
-ok "loads" insmod /weir.ko
+ok "loads" insmod /weir.ko tenants_arm=1
 ok "set up" set_up
 for at in $places; do
 	for mechanism in $mechanisms; do

@@ -68,6 +68,8 @@ pub struct Hold {
     pub part_ticket: u64,
     /// That part's number, the caller's.
     pub part_number: u64,
+    /// That level's bound when it was charged, the caller's.
+    pub bound: u64,
     /// The level's number, the caller's; 0 for no level.
     pub number: u64,
     /// The fewest pages that a level leaves until the next look, in sixteenths of a page.

@@ -193,7 +193,10 @@ impl Case {
                 credit.balance %= PAGES_MAX.cast_signed();
                 let before = credit.foreign();
                 credit.charge(*most, *own, *recorded, *admitted);
-                assert!(credit.balance <= (*most).min(PAGES_MAX).cast_signed(), "bounded");
+                assert!(
+                    credit.balance <= (*most).min(PAGES_MAX).cast_signed(),
+                    "bounded"
+                );
                 assert!(*admitted || credit.foreign() <= before, "nothing is added");
                 let before = credit.foreign();
                 credit.forgive(*most);

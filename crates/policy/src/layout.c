@@ -62,6 +62,7 @@ const weir_u64 weir_layout_bandwidth_hold[] = {
 	AT(weir_bandwidth_hold, pages), AT(weir_bandwidth_hold, due_ms),
 	AT(weir_bandwidth_hold, ticket), AT(weir_bandwidth_hold, part_ticket),
 	AT(weir_bandwidth_hold, part_number),
+	AT(weir_bandwidth_hold, bound),
 	AT(weir_bandwidth_hold, number),
 	AT(weir_bandwidth_hold, poll), AT(weir_bandwidth_hold, least),
 };

@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bandwidth, bill, btf, ceiling, drain, floor, names, needs, objective, parse,
-    pass, pause, reclaim, recorded, reserve, share, subtree, tier, weight,
+    arrears, bandwidth, bill, btf, ceiling, drain, floor, names, needs, objective, parse, pass,
+    pause, reclaim, recorded, reserve, share, subtree, tier, weight,
 };
 use std::mem::{offset_of, size_of};
 
@@ -20,7 +20,7 @@ mod c {
         pub static weir_layout_floor_cover: [u64; 6];
         pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_bandwidth: [u64; 6];
-        pub static weir_layout_bandwidth_hold: [u64; 9];
+        pub static weir_layout_bandwidth_hold: [u64; 10];
         pub static weir_layout_bandwidth_constants: [u64; 3];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
@@ -238,6 +238,7 @@ fn structs_agree_with_the_header() {
         ticket,
         part_ticket,
         part_number,
+        bound,
         number,
         poll,
         least
