@@ -141,7 +141,7 @@ void weir_bandwidth_made(struct weir_group *group)
  * Charge @hold's pages to every bound from @group upwards; while weir observes, they
  * are forgiven at once.
  */
-static void charge(struct weir_group *group, struct weir_bandwidth_hold *hold)
+static void charge_path(struct weir_group *group, struct weir_bandwidth_hold *hold)
 {
 	bool observe = READ_ONCE(weir_observe);
 	struct weir_group *below = NULL;
@@ -182,7 +182,7 @@ static void report(struct weir_group *group, u64 reported,
 	if (!is_bounded(group))
 		return;
 	hold->pages = weir_dirtied_by_current(&bandwidth_reporters, reported);
-	charge(group, hold);
+	charge_path(group, hold);
 }
 
 /* For how long are the tickets of @hold to be waited for still, in ms?  Under RCU. */
@@ -211,7 +211,7 @@ static u64 still_due_ms(struct weir_group *group, struct weir_bandwidth_hold *ho
 		return due_ms;
 	/* that line is gone: to the end of the longest */
 	*hold = (struct weir_bandwidth_hold) {};
-	charge(group, hold);
+	charge_path(group, hold);
 	return hold->due_ms;
 }
 
@@ -264,7 +264,7 @@ static const struct weir_debt bandwidth_debt = {
 };
 
 /* Have the current task wait for @hold at its return; true if it will. */
-static bool owe(const struct weir_bandwidth_hold *hold)
+static bool owe_bandwidth(const struct weir_bandwidth_hold *hold)
 {
 	struct weir_call *call;
 
@@ -286,23 +286,19 @@ static bool owe(const struct weir_bandwidth_hold *hold)
 void weir_bandwidth_pass(u64 pages, unsigned int flags, struct weir_bandwidth_hold *hold)
 {
 	bool observe = READ_ONCE(weir_observe);
-	struct cgroup_subsys_state *css;
 	struct weir_group *group;
 
 	/* without that account of the task's, a refused pass would report its pages again */
 	if (!IS_ENABLED(CONFIG_TASK_IO_ACCOUNTING) && (flags & BDP_ASYNC))
 		pages = 0;
 	rcu_read_lock();
-	css = css_of_current();
-	group = weir_group_nearest(css);
+	group = weir_group_nearest(css_of_current());
 	if (group)
 		report(group, pages, hold);
-	if (hold->number && group->css != css)
-		weir_group_make_in_pass(css);
 	if (weir_bandwidth_holds(hold)) {
 		if (observe) {
 			weir_count(group, would_pace);
-		} else if (owe(hold)) {
+		} else if (owe_bandwidth(hold)) {
 			weir_count(group, bandwidth_held);
 			hold->least = 0;
 		}

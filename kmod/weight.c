@@ -487,7 +487,7 @@ static const struct weir_debt weight_debt = {
 	.sleep = weir_weight_sleep,
 };
 
-static void owe(struct weir_call *call, struct bdi_writeback *wb, u64 wait_ms)
+static void owe_weight(struct weir_call *call, struct bdi_writeback *wb, u64 wait_ms)
 {
 	u64 until_ns = ktime_get_ns() + wait_ms * NSEC_PER_MSEC;
 
@@ -519,7 +519,7 @@ void weir_weight_pass(struct bdi_writeback *wb)
 		other = pay_elsewhere(wb, &wait_ms);
 	call = wait_ms ? weir_call_get() : NULL;
 	if (call)
-		owe(call, other ?: wb, wait_ms);
+		owe_weight(call, other ?: wb, wait_ms);
 	if (other) {
 		weir_wake_flusher(other);
 		wb_put(other);
