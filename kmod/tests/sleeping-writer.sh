@@ -7,20 +7,20 @@
 #   task        itself: SIGKILL
 #   device      the disk that it writes to, with its backing_dev_info
 #   module      weir: rmmod, then insmod
-# astray/KIND: the same of a writer that dirties "u", but ends its passes on "d".  It sleeps in weir's
-# wait for "u", whose wb nothing but the wait holds.  Its cgroup's parent has a weight of 1 there,
+# Of writers that sleep in weir's own waits, at their return to user mode:
+# astray/KIND: the same of a writer that dirties "u", but ends its passes on "d".  It waits for its
+# weight on "u", whose wb nothing holds meanwhile.  Its cgroup's parent has a weight of 1 there,
 # beside a writer with 10,000.
-# paced/KIND: the same of a writer that sleeps in weir's wait for the bandwidth of its cgroup's
-# parent, the least there is.  It stays below that when its own cgroup goes.
-# back/KIND: the same of one that sleeps in the rest of that wait, at its return to user mode.
-# past/KIND: the same of a writer that sleeps in weir's wait for its parent's full ceiling, among
-# thirty that do, all with files of another cgroup's.
+# paced/KIND: the same of a writer that waits for the bandwidth of its cgroup's parent, the least
+# there is.  It stays below that when its own cgroup goes.
+# past/KIND: the same of a writer that waits for its parent's full ceiling, among thirty that do,
+# all with files of another cgroup's.
 #
 # A round counts only if the writer slept in the throttle right before the removal, and still in
-# the same pass right after it.  Of a disk and of a module it must have slept as the removal began;
-# for disks the last lines say how often it still did after 20 ms.  A module lets it go, and the
-# kernel's own throttle then holds it to the disk's pace, as the host is far above its limit: 1 MiB,
-# and 1 MiB for each second that unloading takes.
+# the same pass or wait right after it.  Of a disk and of a module it must have slept as the removal
+# began; for disks the last lines say how often it still did after 20 ms.  A module lets it go, and
+# the kernel's own throttle then holds it to the disk's pace, as the host is far above its limit:
+# 1 MiB, and 1 MiB for each second that unloading takes.
 # /proc/PID/stack says where it sleeps, and write_bytes of /proc/PID/io that no page was
 # dirtied in between.  A writer that outlives the removal must then pause at least three times more.
 # What it does to freed memory is for the kernel to report: boot with slub_debug=FZPU, or KASAN.
@@ -35,7 +35,6 @@ rounds=${1:-2}
 kinds=${*:-cgroup controller task device module
 	astray/cgroup astray/controller astray/task astray/device astray/module
 	paced/cgroup paced/controller paced/task paced/device paced/module
-	back/cgroup back/controller back/task back/device back/module
 	past/cgroup past/controller past/task past/device past/module}
 root=/sys/fs/cgroup
 pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
@@ -73,8 +72,8 @@ settle_down() { # PID
 
 # $! is the writer itself afterwards
 start() { # CGROUP FILE
-	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs="$2" count=20000 conv=notrunc' \
-		"$root/$1" "$2" $block 2>/dev/null &
+	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000 conv=notrunc' \
+		"$root/$1" "$2" 2>/dev/null &
 }
 
 start_astray() { # CGROUP FILE FILE
@@ -143,14 +142,13 @@ round() {
 	limits 314572800
 	mkdir -p $root/p/v $root/p/w
 	echo "+memory +io" >$root/p/cgroup.subtree_control
-	elsewhere= caller= block=64k
-	[ -z "$3" ] || throttle='[[]weir[]]'
+	elsewhere= caller=
+	[ -z "$3" ] || throttle='[[]weir[]]' caller=task_work_run
 	before_it=1
-	if [ "$3" = paced ] || [ "$3" = back ]; then
+	if [ "$3" = paced ]; then
 		echo 64K >$root/p/memory.dirty_bandwidth
 		elsewhere=p/w
 		before_it=12
-		[ "$3" = paced ] || caller=task_work_run block=4k
 	elif [ "$3" = past ]; then
 		echo 1M >$root/p/memory.dirty_bytes
 		elsewhere=p/w
