@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # at-return.sh: a task that owes a wait at its return to user mode, and does not return.
 #
-# It received into a shared mapping below a bound of 64K, so it owes 8 s, and has waited for a second
-# of that in each fault that was looked at; now it waits for more to receive. Unloading takes back
-# what it was to wait for: if not, rmmod waits for ever, or the task runs code that is gone when it
-# is killed. Boot with slub_debug=FZPU, or KASAN.
+# It received into a shared mapping below a bound of 64K, in a call that waits for more to receive:
+# for what it dirtied, 8 s, it would wait when that is over. Unloading takes back what it was to
+# wait for: if not, rmmod waits for ever, or the task runs code that is gone when it is killed.
+# Boot with slub_debug=FZPU, or KASAN.
 # Wants a disk "d" with ext4, and /blocked (blocked.c).
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
