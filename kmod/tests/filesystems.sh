@@ -30,34 +30,6 @@ ok "vfat: the floor stays out of it" is "$(stat a nr_floor_admitted)" 0
 ok "vfat: so does the ceiling" is "$(stat a nr_ceiling_held)" 0
 sync
 
-# Between ftrace's end and the beat that finds it, held writers go by a hook that is silent.  On
-# vfat they count as the root's, of which no pass follows to take that back.
-mkdir held
-echo 8M >held/memory.dirty_bandwidth
-if silence_ftrace; then
-	echo 1 >/proc/sys/kernel/ftrace_enabled
-	for round in 1 2 3 4; do
-		ok "vfat: active" comes_to active state
-		before=$(cat /sys/kernel/weir/missed)
-		in_cgroup held fio --name=w --directory=/mnt/v --rw=write --bs=4k --size=2m --fallocate=none \
-			--thread --numjobs=100 --time_based --runtime=60 --output=/dev/null &
-		usleep 3000000
-		silence_ftrace
-		usleep 1000000
-		kill -9 "$(pidof fio)"
-		wait
-		missed=$(($(cat /sys/kernel/weir/missed) - before))
-		echo "# vfat: $missed passes missed"
-		echo 1 >/proc/sys/kernel/ftrace_enabled
-		[ $missed -lt 16 ] || break
-	done
-	ok "vfat: as many missed as an inlined copy is told by" between 16 $missed 100000000
-	ok "vfat: a silent hook is not taken for one" comes_to active state
-else
-	skip "vfat: a silent hook is not taken for an inlined copy" "$no_switch"
-fi
-sync
-
 # a strictlimit device is left alone
 device=$(awk '$2 == "/mnt/d" { print $1 }' /proc/mounts)
 bdi=/sys/class/bdi/$(cat "/sys/class/block/$(basename "$device")/dev")
