@@ -190,13 +190,10 @@ impl Case {
             } => {
                 let mut credit = *credit;
                 // the module's is bounded by a floor
-                credit.balance %= PAGES_MAX.cast_signed();
+                credit.balance %= PAGES_MAX as i64;
                 let before = credit.foreign();
                 credit.charge(*most, *own, *recorded, *admitted);
-                assert!(
-                    credit.balance <= (*most).min(PAGES_MAX).cast_signed(),
-                    "bounded"
-                );
+                assert!(credit.balance <= (*most).min(PAGES_MAX) as i64, "bounded");
                 assert!(*admitted || credit.foreign() <= before, "nothing is added");
                 let before = credit.foreign();
                 credit.forgive(*most);

@@ -187,7 +187,7 @@ pub(super) fn check_credit_of_writers(passes: &[(u16, u16)], most: u64) {
         let (own, recorded) = (u64::from(own), u64::from(recorded));
         unbounded.charge(UNLIMITED, own, recorded, true);
         bounded.charge(most, own, recorded, true);
-        tasks_ahead += own.cast_signed() - recorded.cast_signed();
+        tasks_ahead += own as i64 - recorded as i64;
         assert_eq!(unbounded.balance, -tasks_ahead);
         assert!(
             bounded.foreign() >= unbounded.foreign(),
