@@ -98,7 +98,7 @@ pub struct Line<'a> {
     pub level: &'a mut Level,
     /// That of the child the task is in, or of the level's own tasks.
     pub part: &'a mut Level,
-    /// How many parts dirty something.
+    /// Number of parts whose tasks dirty something.
     pub parts: u64,
     /// Bytes per second.
     pub bound: u64,

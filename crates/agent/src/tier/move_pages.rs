@@ -244,7 +244,7 @@ fn unreached(hidden: u64, balancing: bool) -> String {
     }
 }
 
-/// What came of pages of the kernel, in pages of 4 KiB as all else is.
+/// Results for pages of the kernel, in pages of 4 KiB as all else is.
 fn counted(outcome: Outcome) -> Outcome {
     let page = PageSize::running();
     Outcome {

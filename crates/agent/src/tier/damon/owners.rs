@@ -65,7 +65,7 @@ impl Owners {
     }
 }
 
-/// How many are a cgroup's, by its inode; pages of 4 KiB.
+/// Pages of 4 KiB of each cgroup, by its inode.
 pub fn count(owners: &[u64], inode: u64) -> u64 {
     let own = owners.iter().filter(|owner| **owner == inode && inode != 0);
     PageSize::running().units(own.count() as u64)

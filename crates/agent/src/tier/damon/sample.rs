@@ -171,7 +171,7 @@ fn areas(ranges: &[Range], round: u64) -> Vec<Range> {
     for (start, end) in ranges {
         let pages = (end - start) / PAGE;
         while next + AREA <= before + pages {
-            // Where a page of the kernel begins.
+            // The start of a page of the kernel.
             let first = start + (next - before) * PAGE / page * page;
             areas.push((first, first + AREA * PAGE));
             next += apart;
