@@ -56,6 +56,7 @@ static u64 get(const struct weir_group *group, enum weir_knob knob)
 	case WEIR_KNOB_DIRTY_BYTES: return READ_ONCE(group->ceiling.bytes);
 	case WEIR_KNOB_DIRTY_WEIGHT: return READ_ONCE(group->weight);
 	case WEIR_KNOB_DIRTY_BANDWIDTH: return READ_ONCE(group->bandwidth_bytes);
+	case WEIR_KNOB_WRITEBACK_BYTES: return READ_ONCE(group->writeback_bytes);
 	default: return READ_ONCE(group->ceiling.ratio_percent);
 	}
 }
@@ -92,6 +93,9 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 	case WEIR_KNOB_DIRTY_BANDWIDTH:
 		weir_bandwidth_change(group, value);
 		break;
+	case WEIR_KNOB_WRITEBACK_BYTES:
+		weir_window_change(group, value);
+		break;
 	default:
 		owners_ceiling_put(group, knob, value, privileged);
 		/* what the ratio is of, before a pass can ask: weir_group_ceiling() */
@@ -113,9 +117,12 @@ static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 }
 
 /* Hooked once, the kernel stays so: then there is nothing to be refused. */
-static bool may_arm(struct kernfs_open_file *of)
+static bool may_arm(struct kernfs_open_file *of, enum weir_knob knob)
 {
-	return weir_hooks_armed() || READ_ONCE(weir_tenants_arm) || is_privileged(of);
+	bool hooked = knob == WEIR_KNOB_WRITEBACK_BYTES ? weir_writepages_hooked() :
+							  weir_hooks_armed();
+
+	return hooked || READ_ONCE(weir_tenants_arm) || is_privileged(of);
 }
 
 /*
@@ -179,9 +186,9 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 		if (!may_set(of, knob, old, value))
 			return -EPERM;
 	}
-	if (!may_arm(of))
+	if (!may_arm(of, knob))
 		return -EPERM;
-	err = weir_arm();
+	err = knob == WEIR_KNOB_WRITEBACK_BYTES ? weir_writepages_hook() : weir_arm();
 	return err ?: weir_group_make(of_css(of));
 }
 
@@ -201,7 +208,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 		return err;
 	err = knob_set(of, knob, value, avail);
 	spin_unlock(&weir_lock);
-	if (!err && value != weir_knob_unset(knob))
+	if (!err && value != weir_knob_unset(knob) && knob != WEIR_KNOB_WRITEBACK_BYTES)
 		weir_beat_now();
 	return err ?: len;
 }
@@ -301,6 +308,8 @@ static void counters(struct weir_group *group, u64 *stat)
 	stat[WEIR_STAT_BANDWIDTH_HELD] = stats.bandwidth_held;
 	stat[WEIR_STAT_BANDWIDTH_HELD_USEC] = stats.bandwidth_held_ns / NSEC_PER_USEC;
 	stat[WEIR_STAT_WOULD_PACE] = stats.would_pace;
+	stat[WEIR_STAT_WINDOW_HELD] = stats.window_held;
+	stat[WEIR_STAT_WINDOW_HELD_USEC] = stats.window_held_ns / NSEC_PER_USEC;
 }
 
 static int show_stat(struct seq_file *seq, void *unused)
@@ -338,6 +347,9 @@ static struct cftype knob_files[] = {
 #endif
 #ifdef WEIR_WEIGHT
 	WEIR_KNOBS_WEIGHT(KNOB)
+#endif
+#ifdef WEIR_WINDOW
+	WEIR_KNOBS_WINDOW(KNOB)
 #endif
 #undef KNOB
 	{

@@ -73,6 +73,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	group->ceiling.bytes = WEIR_UNLIMITED;
 	group->weight = WEIR_WEIGHT_DEFAULT;
 	group->bandwidth_bytes = WEIR_UNLIMITED;
+	group->writeback_bytes = WEIR_UNLIMITED;
 	group->tier_ratio = WEIR_TIER_BY_CAPACITY;
 	raw_spin_lock_init(&group->lock);
 	INIT_LIST_HEAD(&group->floors);
@@ -233,6 +234,7 @@ static void end_knobs(struct weir_group *group)
 {
 	bool had = weir_group_has_any(group);
 
+	weir_window_change(group, WEIR_UNLIMITED);
 	if (!had)
 		return;
 	WRITE_ONCE(group->dirty_min_bytes, 0);

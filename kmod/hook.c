@@ -67,18 +67,26 @@ static int no_sync(struct address_space *mapping)
 	return 0;
 }
 
+static int no_writepages(struct address_space *mapping, struct writeback_control *wbc)
+{
+	return 0;
+}
+
 DEFINE_STATIC_CALL(weir_rest_of_pass, no_pass);
 DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 DEFINE_STATIC_CALL(weir_rest_of_sync, no_sync);
+DEFINE_STATIC_CALL(weir_rest_of_writepages, no_writepages);
 WEIR_DEFINE_BEHIND(pass);
 WEIR_DEFINE_BEHIND(sync);
+WEIR_DEFINE_BEHIND(writepages);
 
 /* Unloading names the tasks it waits for this often; a failed hook is tried again. */
 #define TELL_AFTER_JIFFIES	(10 * HZ)
 
-/* Tasks in a pass of weir's, and in its wait of a sync. */
+/* Tasks in a pass of weir's, in its wait of a sync, and flushers under a window. */
 DEFINE_PER_CPU(long, weir_inside);
 DEFINE_PER_CPU(long, weir_syncing);
+DEFINE_PER_CPU(long, weir_flushing);
 static atomic64_t misfit;
 static bool armed;
 
@@ -91,7 +99,19 @@ int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return static_call(weir_rest_of_pass)(wb, pages_dirtied, flags);
 }
 
-enum { HOOK_PASS, HOOK_LIMITS, NR_THROTTLE_HOOKS, HOOK_SYNC = NR_THROTTLE_HOOKS, NR_HOOKS };
+int weir_kernel_writepages(struct address_space *mapping, struct writeback_control *wbc)
+{
+	return static_call(weir_rest_of_writepages)(mapping, wbc);
+}
+
+enum {
+	HOOK_PASS,
+	HOOK_LIMITS,
+	NR_THROTTLE_HOOKS,
+	HOOK_SYNC = NR_THROTTLE_HOOKS,
+	HOOK_WRITEPAGES,
+	NR_HOOKS,
+};
 
 static struct hook hooks[NR_HOOKS] = {
 	[HOOK_SYNC] = {
@@ -132,6 +152,13 @@ static void notrace redirect_sync(unsigned long ip, unsigned long parent_ip,
 	redirect(fregs, &hooks[HOOK_SYNC]);
 }
 
+/* Runs at the ftrace site of what a flusher writes an inode's pages by. */
+static void notrace redirect_writepages(unsigned long ip, unsigned long parent_ip,
+					struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	redirect(fregs, &hooks[HOOK_WRITEPAGES]);
+}
+
 /* Functions that are hooked and let go together. */
 struct hook_set {
 	ftrace_func_t redirect;
@@ -149,6 +176,12 @@ static struct hook_set throttle = {
 static struct hook_set sync_wait = {
 	.redirect = redirect_sync,
 	.first = HOOK_SYNC,
+	.behind = HOOK_WRITEPAGES,
+};
+
+static struct hook_set window = {
+	.redirect = redirect_writepages,
+	.first = HOOK_WRITEPAGES,
 	.behind = NR_HOOKS,
 };
 
@@ -157,18 +190,20 @@ static struct hook_set sync_wait = {
  * instead; a message names what has none.  What sync waits in is exported, and needed by
  * drain_tighten alone.
  */
-int weir_hooks_find(unsigned long pass, unsigned long limits,
-		    const struct weir_wrappers *wrappers)
+int weir_hooks_find(const unsigned long *at, const struct weir_wrappers *wrappers)
 {
 	int i;
 
 	hooks[HOOK_PASS].function = weir_function(WEIR_FUNCTION_PASS)->name;
-	hooks[HOOK_PASS].address = pass;
+	hooks[HOOK_PASS].address = at[WEIR_FUNCTION_PASS];
 	hooks[HOOK_LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
-	hooks[HOOK_LIMITS].address = limits;
+	hooks[HOOK_LIMITS].address = at[WEIR_FUNCTION_LIMITS];
+	hooks[HOOK_WRITEPAGES].function = weir_function(WEIR_FUNCTION_WRITEPAGES)->name;
+	hooks[HOOK_WRITEPAGES].address = at[WEIR_FUNCTION_WRITEPAGES];
 	hooks[HOOK_PASS].target = (unsigned long)wrappers->pass;
 	hooks[HOOK_LIMITS].target = (unsigned long)wrappers->limits;
 	hooks[HOOK_SYNC].target = (unsigned long)wrappers->wait;
+	hooks[HOOK_WRITEPAGES].target = (unsigned long)wrappers->writepages;
 	for (i = 0; i < NR_HOOKS; i++) {
 		hooks[i].site = weir_ftrace_location(hooks[i].address);
 		if (!hooks[i].site && i < NR_THROTTLE_HOOKS) {
@@ -186,8 +221,14 @@ int weir_hooks_find(unsigned long pass, unsigned long limits,
 		static_call_update(weir_rest_of_sync,
 				   (int (*)(struct address_space *))(hooks[HOOK_SYNC].site +
 								     MCOUNT_INSN_SIZE));
+	if (hooks[HOOK_WRITEPAGES].site)
+		static_call_update(weir_rest_of_writepages,
+				   (int (*)(struct address_space *,
+					    struct writeback_control *))(hooks[HOOK_WRITEPAGES].site +
+									 MCOUNT_INSN_SIZE));
 	hooks[HOOK_PASS].behind = weir_behind(pass, hooks[HOOK_PASS].site);
 	hooks[HOOK_SYNC].behind = weir_behind(sync, hooks[HOOK_SYNC].site);
+	hooks[HOOK_WRITEPAGES].behind = weir_behind(writepages, hooks[HOOK_WRITEPAGES].site);
 	return 0;
 }
 
@@ -293,6 +334,35 @@ void weir_sync_hook_want(void)
 	queue_work(weir_unbound_wq, &sync_work);
 }
 
+static int window_failure;
+
+static void hook_window(struct work_struct *work)
+{
+	window_failure = READ_ONCE(weir_leaving) ? -ENODEV : hook_functions(&window);
+}
+
+static DECLARE_WORK(window_work, hook_window);
+
+bool weir_writepages_hooked(void)
+{
+	return READ_ONCE(window.registered);
+}
+
+/*
+ * Hook what a flusher writes an inode by, for the first window.  In a work, as a writer that
+ * is killed or stopped must not hold ftrace_lock.
+ */
+int weir_writepages_hook(void)
+{
+	if (weir_writepages_hooked())
+		return 0;
+	if (!hooks[HOOK_WRITEPAGES].site)
+		return -EOPNOTSUPP;
+	queue_work(weir_unbound_wq, &window_work);
+	flush_work(&window_work);
+	return READ_ONCE(window_failure);
+}
+
 /* From now on a call of the function goes on in itself, although it is hooked. */
 static void go_past(struct hook *hook)
 {
@@ -308,7 +378,9 @@ void weir_hooks_close(void)
 	WRITE_ONCE(weir_leaving, true);
 	WRITE_ONCE(armed, false);
 	cancel_work_sync(&sync_work);
+	cancel_work_sync(&window_work);
 	go_past(&hooks[HOOK_PASS]);
+	go_past(&hooks[HOOK_WRITEPAGES]);
 	go_past(&hooks[HOOK_SYNC]);
 }
 
@@ -347,12 +419,15 @@ void weir_hooks_drain(void (*show)(void))
 	 */
 	if (sync_wait.registered)
 		unhook_surely(&sync_wait);
+	if (window.registered)
+		unhook_surely(&window);
 	else if (throttle.registered)
 		synchronize_rcu_tasks();
 	/* may fail: then they leave when the kernel lets them */
 	if (tasks_in(&weir_inside))
 		hook_functions(&throttle);
-	for (waited = 1; tasks_in(&weir_inside) || tasks_in(&weir_syncing); waited++) {
+	for (waited = 1; tasks_in(&weir_inside) || tasks_in(&weir_syncing) ||
+	     tasks_in(&weir_flushing); waited++) {
 		if (waited % TELL_AFTER_JIFFIES == 0) {
 			show();
 			if (tasks_in(&weir_syncing))

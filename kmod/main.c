@@ -68,6 +68,7 @@ static void main_settle(void)
 	weir_hooks_drain(weir_events_show);
 	weir_at_return_end();
 	weir_hooks_remove();
+	weir_windows_end();
 	weir_reserve_end();
 	weir_groups_drop_all();
 	rcu_barrier();
@@ -81,8 +82,7 @@ static int start(void)
 	int err;
 
 	err = weir_symbols_find(at) ?:
-	      weir_hooks_find(at[WEIR_FUNCTION_PASS], at[WEIR_FUNCTION_LIMITS],
-			      &weir_wrappers) ?:
+	      weir_hooks_find(at, &weir_wrappers) ?:
 	      weir_events_find() ?: weir_layout_read() ?: weir_counts_create();
 	if (err)
 		return err;

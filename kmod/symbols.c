@@ -57,6 +57,11 @@ static struct bdi_writeback *no_wb(struct backing_dev_info *bdi,
 	return NULL;
 }
 
+static bool no_rescue(void)
+{
+	return false;
+}
+
 DEFINE_STATIC_CALL(weir_lookup, no_lookup);
 DEFINE_STATIC_CALL(weir_add, no_add);
 DEFINE_STATIC_CALL(weir_remove, no_remove);
@@ -66,6 +71,7 @@ DEFINE_STATIC_CALL(weir_host_limits_of, host_limits_unknown);
 DEFINE_STATIC_CALL(weir_location, no_location);
 DEFINE_STATIC_CALL(weir_bdi, no_bdi);
 DEFINE_STATIC_CALL(weir_wb, no_wb);
+DEFINE_STATIC_CALL(weir_rescues, no_rescue);
 
 static unsigned long find_lookup(void)
 {
@@ -143,6 +149,7 @@ int weir_symbols_find(unsigned long *at)
 	static_call_update(weir_wb,
 			   (struct bdi_writeback *(*)(struct backing_dev_info *,
 						      struct cgroup_subsys_state *))at[WEIR_FUNCTION_WB]);
+	static_call_update(weir_rescues, (bool (*)(void))at[WEIR_FUNCTION_RESCUER]);
 	return 0;
 }
 
@@ -170,6 +177,12 @@ void weir_start_background(struct bdi_writeback *wb)
 unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item)
 {
 	return static_call(weir_state)(memcg, item);
+}
+
+/* Does the current task run works for a workqueue that gets no other worker? */
+bool weir_current_rescues(void)
+{
+	return static_call(weir_rescues)();
 }
 
 /* A device, referenced, or NULL if it is gone.  Takes a spinlock of the whole host's. */

@@ -20,6 +20,7 @@
 #include "share.h"
 
 struct dirty_throttle_control;
+struct writeback_control;
 
 /* state.c: how it was loaded, and what the beat found last */
 extern bool weir_off;
@@ -60,6 +61,7 @@ unsigned long weir_memcg_page_state(struct mem_cgroup *memcg, int item);
 void weir_global_limits(unsigned long *background, unsigned long *limit);
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css);
 struct backing_dev_info *weir_bdi_of(u64 bdi_id);
+bool weir_current_rescues(void);
 
 /* hook.c: functions of the kernel, replaced by wrappers */
 struct weir_wrappers {
@@ -67,15 +69,18 @@ struct weir_wrappers {
 		    unsigned int flags);
 	void (*limits)(void *dtc);
 	int (*wait)(struct address_space *mapping);
+	int (*writepages)(struct address_space *mapping, struct writeback_control *wbc);
 };
 
 /* tasks in a pass of weir's, and in its wait of a sync: the wrappers count */
 DECLARE_PER_CPU(long, weir_inside);
 DECLARE_PER_CPU(long, weir_syncing);
-int weir_hooks_find(unsigned long pass, unsigned long limits,
-		    const struct weir_wrappers *wrappers);
+DECLARE_PER_CPU(long, weir_flushing);
+int weir_hooks_find(const unsigned long *at, const struct weir_wrappers *wrappers);
 int weir_hooks_arm(void);
 void weir_sync_hook_want(void);
+bool weir_writepages_hooked(void);
+int weir_writepages_hook(void);
 extern bool weir_leaving;
 void weir_hooks_disarm(void);
 void weir_hooks_close(void);
@@ -85,6 +90,7 @@ bool weir_hooks_armed(void);
 u64 weir_hooks_misfit(void);
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags);
+int weir_kernel_writepages(struct address_space *mapping, struct writeback_control *wbc);
 
 /* wrapper.c: what is called instead of them */
 extern const struct weir_wrappers weir_wrappers;
@@ -164,6 +170,8 @@ struct weir_stats {
 	u64 bandwidth_held;
 	u64 bandwidth_held_ns;
 	u64 would_pace;
+	u64 window_held;
+	u64 window_held_ns;
 };
 
 /* A host may have two dozen disks. */
@@ -214,6 +222,7 @@ struct weir_group {
 	unsigned long overrun;		/* that held a call for as long as it may: jiffies */
 	u32 weight;
 	u32 tier_ratio;
+	u64 writeback_bytes;		/* the window; changed under weir_lock */
 	u64 bandwidth_bytes;		/* per second; changed under lock, too */
 	struct weir_bandwidth bandwidth;	/* of the subtree; under lock */
 	struct weir_part part;		/* of the parent's line; under the parent's lock */
@@ -528,6 +537,17 @@ static inline u64 weir_drain_limit(void) { return 0; }
 static inline u64 weir_drain_rate(void) { return 0; }
 static inline bool weir_drain_scarce(void) { return false; }
 static inline bool weir_drain_bounds_sync(void) { return false; }
+#endif
+
+/* window.c: flushers submit no more than a window at once */
+#ifdef WEIR_WINDOW
+extern unsigned int weir_window_count;
+void weir_window_change(struct weir_group *group, u64 bytes);
+int weir_window_write(struct address_space *mapping, struct writeback_control *wbc);
+void weir_windows_end(void);
+#else
+static inline void weir_window_change(struct weir_group *group, u64 bytes) { }
+static inline void weir_windows_end(void) { }
 #endif
 
 /* sync.c: what sync waits for */

@@ -21,12 +21,15 @@
 	KNOB(DIRTY_BANDWIDTH, "dirty_bandwidth", WEIR_UNLIMITED)
 #define WEIR_KNOBS_WEIGHT(KNOB)						\
 	KNOB(DIRTY_WEIGHT, "dirty_weight", WEIR_WEIGHT_DEFAULT)
+#define WEIR_KNOBS_WINDOW(KNOB)						\
+	KNOB(WRITEBACK_BYTES, "writeback_bytes", WEIR_UNLIMITED)
 #define WEIR_KNOBS_TIERS(KNOB)						\
 	KNOB(TOPTIER_RATIO, "toptier_ratio", WEIR_TIER_BY_CAPACITY)
 #define WEIR_KNOBS(KNOB)						\
 	WEIR_KNOBS_CORE(KNOB)						\
 	WEIR_KNOBS_BANDWIDTH(KNOB)					\
 	WEIR_KNOBS_WEIGHT(KNOB)						\
+	WEIR_KNOBS_WINDOW(KNOB)						\
 	WEIR_KNOBS_TIERS(KNOB)
 
 /* The file that is read only, and its keys in the order it prints them. */
@@ -60,7 +63,9 @@
 	KEY(MISSED, "nr_missed", COUNT, COUNTER)			\
 	KEY(BANDWIDTH_HELD, "nr_bandwidth_held", COUNT, COUNTER)	\
 	KEY(BANDWIDTH_HELD_USEC, "bandwidth_held_usec", USEC, COUNTER)	\
-	KEY(WOULD_PACE, "nr_would_pace", COUNT, COUNTER)
+	KEY(WOULD_PACE, "nr_would_pace", COUNT, COUNTER)		\
+	KEY(WINDOW_HELD, "nr_writeback_held", COUNT, COUNTER)		\
+	KEY(WINDOW_HELD_USEC, "writeback_held_usec", USEC, COUNTER)
 
 #define WEIR_STAT_KEYS_BY(KEY, ID, name)				\
 	KEY(BY_##ID, "nr_throttled_by_" name, COUNT, COUNTER)		\

@@ -29,6 +29,9 @@
 	FUNCTION(BDI, CALLED, "bdi_get_by_id", "8")			\
 	FUNCTION(WB, CALLED, "wb_get_lookup",				\
 		 "backing_dev_info", "cgroup_subsys_state")		\
+	FUNCTION(RESCUER, CALLED, "current_is_workqueue_rescuer")	\
+	FUNCTION(WRITEPAGES, HOOKED, "do_writepages",			\
+		 "address_space", "writeback_control")			\
 	FUNCTION(PASS, HOOKED, "balance_dirty_pages",			\
 		 "bdi_writeback", "8", "4")				\
 	FUNCTION(LIMITS, HOOKED, "domain_dirty_limits",			\
@@ -51,6 +54,7 @@
 	STRUCT(mem_cgroup)						\
 	STRUCT(wb_domain)						\
 	STRUCT(cftype)							\
+	STRUCT(writeback_control)					\
 	STRUCT(task_struct)
 
 /* The tracepoint that tells whose limit put a task to sleep. */

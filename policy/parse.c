@@ -57,7 +57,7 @@ static enum weir_parsed digits(const char *text, weir_u64 len, weir_u64 *value)
 	return result;
 }
 
-/* memory.dirty_min, _bytes, _bandwidth; "max" gives WEIR_UNLIMITED. */
+/* memory.dirty_min, _bytes, _bandwidth, writeback_bytes; "max" gives WEIR_UNLIMITED. */
 enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
 				  weir_u64 *bytes)
 {
@@ -144,6 +144,12 @@ enum weir_parsed weir_check_bandwidth(weir_u64 bytes)
 	return bytes < WEIR_BANDWIDTH_MIN ? WEIR_PARSE_RANGE : WEIR_PARSED;
 }
 
+/* Less than what a flusher submits at a time would not be kept. */
+enum weir_parsed weir_check_window(weir_u64 bytes)
+{
+	return bytes < WEIR_WINDOW_MIN ? WEIR_PARSE_RANGE : WEIR_PARSED;
+}
+
 /*
  * What @text means in the file of @knob on a kernel with pages of @page_bytes; @value
  * is set if it is taken.
@@ -160,11 +166,14 @@ enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 	case WEIR_KNOB_DIRTY_MIN:
 	case WEIR_KNOB_DIRTY_BYTES:
 	case WEIR_KNOB_DIRTY_BANDWIDTH:
+	case WEIR_KNOB_WRITEBACK_BYTES:
 		result = weir_parse_bytes(text, len, &bytes);
 		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BYTES)
 			result = weir_check_ceiling_bytes(bytes, page_bytes);
 		if (result == WEIR_PARSED && knob == WEIR_KNOB_DIRTY_BANDWIDTH)
 			result = weir_check_bandwidth(bytes);
+		if (result == WEIR_PARSED && knob == WEIR_KNOB_WRITEBACK_BYTES)
+			result = weir_check_window(bytes);
 		break;
 	case WEIR_KNOB_DIRTY_RATIO:
 		result = weir_parse_percent(text, len, &number);

@@ -167,6 +167,7 @@ enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
 				   weir_u32 *weight);
 enum weir_parsed weir_check_ceiling_bytes(weir_u64 bytes, weir_u64 page_bytes);
 enum weir_parsed weir_check_bandwidth(weir_u64 bytes);
+enum weir_parsed weir_check_window(weir_u64 bytes);
 enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 				 weir_u64 len, weir_u64 page_bytes,
 				 weir_u64 *value);
@@ -464,6 +465,25 @@ void weir_bandwidth_charge(struct weir_bandwidth *level, struct weir_bandwidth *
 int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold);
 weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 			     weir_u64 stock_poll);
+
+/* window.c: what a cgroup's flushers have under writeback at once.  In pages. */
+
+/* 64 KiB: what a flusher submits at a time at the least. */
+#define WEIR_WINDOW_MIN			(64ULL << 10)
+/* One call of a filesystem's writepages is held no longer, all its parts together. */
+#define WEIR_WINDOW_CALL_MOST_MS	200ULL
+
+/* How fast pages were written of late; all 0 at first. */
+struct weir_window_rate {
+	weir_u64 pages;
+	weir_u64 ns;
+};
+
+weir_u64 weir_window_part(weir_u64 window);
+weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight);
+weir_u64 weir_window_sleep_ns(weir_u64 excess, const struct weir_window_rate *rate);
+void weir_window_rate_note(struct weir_window_rate *rate, weir_u64 pages, weir_u64 ns,
+			   weir_u64 part);
 
 /* share.c: who competes in a division, and who is furthest behind. */
 

@@ -44,7 +44,9 @@ var (
 
 	DirtyBandwidth = knob(C.WEIR_KNOB_DIRTY_BANDWIDTH, fmt.Sprintf("bytes per second with optional K, M, G or T, at least %d, or `max`", C.WEIR_BANDWIDTH_MIN), false)
 
-	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight, DirtyBandwidth}
+	WritebackBytes = knob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false)
+
+	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight, DirtyBandwidth, WritebackBytes}
 )
 
 // Unlimited is the value of the word "max".

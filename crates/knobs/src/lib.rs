@@ -17,7 +17,7 @@ mod page;
 
 use policy::names;
 use policy::parse::{self, Error};
-use policy::{bandwidth, ceiling, weight};
+use policy::{bandwidth, ceiling, weight, window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
@@ -42,27 +42,31 @@ pub enum Knob {
     DirtyBandwidth,
     /// The weight among cgroups that compete for a device.
     DirtyWeight,
+    /// The window: what flushers have under writeback on a device at once, in bytes.
+    WritebackBytes,
     /// The part of a cgroup's memory that may lie in the fastest tier.
     ToptierRatio,
 }
 
 impl Knob {
     /// All knobs, in the order of `policy/names.h`.
-    pub const ALL: [Knob; 6] = [
+    pub const ALL: [Knob; 7] = [
         Knob::DirtyMin,
         Knob::DirtyBytes,
         Knob::DirtyRatio,
         Knob::DirtyBandwidth,
         Knob::DirtyWeight,
+        Knob::WritebackBytes,
         Knob::ToptierRatio,
     ];
     /// Those about dirty pages, which need no tiers.
-    pub const DIRTY: [Knob; 5] = [
+    pub const DIRTY: [Knob; 6] = [
         Knob::DirtyMin,
         Knob::DirtyBytes,
         Knob::DirtyRatio,
         Knob::DirtyBandwidth,
         Knob::DirtyWeight,
+        Knob::WritebackBytes,
     ];
 
     /// The file's name, as in `memory.dirty_min`.
@@ -127,6 +131,7 @@ impl Knob {
             Knob::DirtyRatio | Knob::ToptierRatio => (0, 100),
             Knob::DirtyBandwidth => (bandwidth::BANDWIDTH_MIN, parse::BYTES_MAX),
             Knob::DirtyWeight => (weight::WEIGHT_MIN.into(), weight::WEIGHT_MAX.into()),
+            Knob::WritebackBytes => (window::WINDOW_MIN, parse::BYTES_MAX),
         }
     }
 
@@ -139,7 +144,7 @@ impl Knob {
         let (least, most) = self.range_on(pages);
         match self {
             Knob::DirtyMin => "bytes with optional K, M, G or T, or `max`".into(),
-            Knob::DirtyBytes => {
+            Knob::DirtyBytes | Knob::WritebackBytes => {
                 format!("bytes with optional K, M, G or T, at least {least}, or `max`")
             }
             Knob::DirtyBandwidth => {
@@ -236,6 +241,7 @@ mod tests {
             "memory.dirty_ratio",
             "memory.dirty_bandwidth",
             "memory.dirty_weight",
+            "memory.writeback_bytes",
             "memory.toptier_ratio",
         ];
         assert_eq!(Knob::ALL.map(Knob::file), files);
@@ -251,7 +257,7 @@ mod tests {
 
     #[test]
     fn defaults_are_what_the_files_show() {
-        let shown = ["0", "max", "0", "max", "100", "default"];
+        let shown = ["0", "max", "0", "max", "100", "max", "default"];
         for (knob, shown) in Knob::ALL.into_iter().zip(shown) {
             assert!(knob.is_default(shown), "{}", knob.file());
         }
@@ -305,6 +311,11 @@ mod tests {
         assert_eq!(
             message(Knob::DirtyWeight, "0"),
             "memory.dirty_weight: invalid value `0`: expected a whole number from 1 to 10000"
+        );
+        assert_eq!(
+            message(Knob::WritebackBytes, "63K"),
+            "memory.writeback_bytes: invalid value `63K`: expected bytes with optional K, M, G or T, \
+             at least 65536, or `max`"
         );
         assert_eq!(
             message(Knob::ToptierRatio, "half"),

@@ -72,6 +72,15 @@ const weir_u64 weir_layout_bandwidth_constants[] = {
 	WEIR_BANDWIDTH_PART_LINGERS_MS,
 };
 
+const weir_u64 weir_layout_window_rate[] = {
+	sizeof(struct weir_window_rate),
+	AT(weir_window_rate, pages), AT(weir_window_rate, ns),
+};
+
+const weir_u64 weir_layout_window_constants[] = {
+	WEIR_WINDOW_MIN, WEIR_WINDOW_CALL_MOST_MS,
+};
+
 const weir_u64 weir_layout_bill[] = {
 	sizeof(struct weir_bill),
 	AT(weir_bill, recorded), AT(weir_bill, due_ns), AT(weir_bill, cost_ns),

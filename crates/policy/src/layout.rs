@@ -4,7 +4,7 @@
 
 use crate::{
     arrears, bandwidth, bill, btf, ceiling, drain, floor, names, needs, objective, parse, pass,
-    pause, reclaim, recorded, reserve, share, subtree, tier, weight,
+    pause, reclaim, recorded, reserve, share, subtree, tier, weight, window,
 };
 use std::mem::{offset_of, size_of};
 
@@ -22,6 +22,8 @@ mod c {
         pub static weir_layout_bandwidth: [u64; 6];
         pub static weir_layout_bandwidth_hold: [u64; 10];
         pub static weir_layout_bandwidth_constants: [u64; 3];
+        pub static weir_layout_window_rate: [u64; 3];
+        pub static weir_layout_window_constants: [u64; 2];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
@@ -359,6 +361,14 @@ fn the_bandwidths_constants_agree_with_the_header() {
         bandwidth::PART_LINGERS_MS,
     ];
     assert_eq!(from_c, from_rust);
+}
+
+#[test]
+fn the_windows_rate_and_constants_agree_with_the_header() {
+    assert_layout!(weir_layout_window_rate, window::Rate, pages, ns);
+    // SAFETY: an immutable array of this length, defined in layout.c.
+    let from_c = unsafe { c::weir_layout_window_constants };
+    assert_eq!(from_c, [window::WINDOW_MIN, window::CALL_MOST_MS]);
 }
 
 #[test]

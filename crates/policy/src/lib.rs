@@ -36,6 +36,7 @@ pub mod share;
 pub mod subtree;
 pub mod tier;
 pub mod weight;
+pub mod window;
 
 /// log2 of the bytes of a page: the unit that the C files count in when a program calls them. A kernel's
 /// pages may be larger (`knobs::PageSize`).

@@ -189,6 +189,7 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
         Knob::DirtyRatio => group.ceiling.ratio_percent = value as u32,
         Knob::DirtyBandwidth => group.bandwidth_bytes = value,
         Knob::DirtyWeight => group.weight = value as u32,
+        Knob::WritebackBytes => return Err(format!("the twin does not model `{file}`")),
         Knob::ToptierRatio => group.toptier_ratio = value as u32,
     }
     Ok(())
