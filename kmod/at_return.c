@@ -238,7 +238,7 @@ static bool wait_for_debts(struct weir_call *call)
 		if (READ_ONCE(current->task_works))
 			return true;
 		before_ns = ktime_get_ns();
-		debt->sleep(msecs_to_jiffies(min(due_ms, WEIR_ROUND_MS)));
+		debt->sleep(msecs_to_jiffies(min(due_ms, WEIR_STEP_MS)));
 		slept_ns = ktime_get_ns() - before_ns;
 		call->slept_ns += slept_ns;
 	}

@@ -102,9 +102,6 @@ static void run(void)
 	if (!weir_beat.failure)
 		weir_drain_beat(weir_pool.host_thresh, weir_pool.host_bg_thresh);
 	weir_floors_evaluate();
-	spin_lock(&weir_lock);
-	weir_weights_round();
-	spin_unlock(&weir_lock);
 	weir_groups_walk(BEAT_READS);
 }
 
@@ -122,6 +119,7 @@ static void beat(struct work_struct *work)
 {
 	bool needed = weir_needed();
 
+	weir_flushers_sweep();
 	if (READ_ONCE(weir_beat.asked))
 		WRITE_ONCE(weir_beat.asked,
 			   time_before(jiffies, READ_ONCE(weir_beat.asked_last) +

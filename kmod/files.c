@@ -87,8 +87,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		WRITE_ONCE(group->ceiling.bytes, value);
 		break;
 	case WEIR_KNOB_DIRTY_WEIGHT:
-		weir_weight_changed(group, group->weight, value);
-		WRITE_ONCE(group->weight, value);
+		weir_weight_change(group, value);
 		break;
 	case WEIR_KNOB_DIRTY_BANDWIDTH:
 		weir_bandwidth_change(group, value);
@@ -117,10 +116,15 @@ static bool may_set(struct kernfs_open_file *of, enum weir_knob knob, u64 old,
 }
 
 /* Hooked once, the kernel stays so: then there is nothing to be refused. */
+/* Knobs of flushers need another function hooked than those of writers. */
+static bool is_of_flushers(enum weir_knob knob)
+{
+	return knob == WEIR_KNOB_WRITEBACK_BYTES || knob == WEIR_KNOB_DIRTY_WEIGHT;
+}
+
 static bool may_arm(struct kernfs_open_file *of, enum weir_knob knob)
 {
-	bool hooked = knob == WEIR_KNOB_WRITEBACK_BYTES ? weir_writepages_hooked() :
-							  weir_hooks_armed();
+	bool hooked = is_of_flushers(knob) ? weir_writepages_hooked() : weir_hooks_armed();
 
 	return hooked || READ_ONCE(weir_tenants_arm) || is_privileged(of);
 }
@@ -175,8 +179,7 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 
 	if (value == old)
 		return 0;
-	if (!weir_layout.has_task_work &&
-	    (knob == WEIR_KNOB_DIRTY_BANDWIDTH || knob == WEIR_KNOB_DIRTY_WEIGHT))
+	if (!weir_layout.has_task_work && knob == WEIR_KNOB_DIRTY_BANDWIDTH)
 		return -EOPNOTSUPP;
 	/* who may not set it, makes nothing; knob_set() has the last word */
 	if (!may_set(of, knob, old, value)) {
@@ -188,7 +191,7 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 	}
 	if (!may_arm(of, knob))
 		return -EPERM;
-	err = knob == WEIR_KNOB_WRITEBACK_BYTES ? weir_writepages_hook() : weir_arm();
+	err = is_of_flushers(knob) ? weir_writepages_hook() : weir_arm();
 	return err ?: weir_group_make(of_css(of));
 }
 
@@ -208,7 +211,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 		return err;
 	err = knob_set(of, knob, value, avail);
 	spin_unlock(&weir_lock);
-	if (!err && value != weir_knob_unset(knob) && knob != WEIR_KNOB_WRITEBACK_BYTES)
+	if (!err && value != weir_knob_unset(knob) && !is_of_flushers(knob))
 		weir_beat_now();
 	return err ?: len;
 }
@@ -279,7 +282,7 @@ static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
 		return;
 	stat[WEIR_STAT_FLOOR] = bytes(READ_ONCE(group->floor));
 	stat[WEIR_STAT_FLOOR_UNUSED] = bytes(atomic64_read(&group->unused));
-	stat[WEIR_STAT_WEIGHT_PORTION] = weir_hweight_now(group);
+	stat[WEIR_STAT_WEIGHT_PORTION] = weir_weight_portion(group);
 }
 
 static void counters(struct weir_group *group, u64 *stat)
@@ -345,10 +348,8 @@ static struct cftype knob_files[] = {
 #ifdef WEIR_BANDWIDTH
 	WEIR_KNOBS_BANDWIDTH(KNOB)
 #endif
-#ifdef WEIR_WEIGHT
+#ifdef WEIR_FLUSHER
 	WEIR_KNOBS_WEIGHT(KNOB)
-#endif
-#ifdef WEIR_WINDOW
 	WEIR_KNOBS_WINDOW(KNOB)
 #endif
 #undef KNOB

@@ -40,7 +40,6 @@ static struct cgroup_subsys_state *visited;
 static void free_now(struct weir_group *group)
 {
 	free_percpu(group->stats);
-	weir_weight_free(group);
 	kfree(group);
 }
 
@@ -61,7 +60,7 @@ static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 	group = kzalloc(sizeof(*group), gfp);
 	if (group) {
 		group->stats = alloc_percpu_gfp(struct weir_stats, gfp);
-		made = group->stats && weir_weight_made(group, gfp);
+		made = group->stats;
 	}
 	set_active_memcg(before);
 	if (!made || !css_tryget(css)) {
@@ -235,13 +234,12 @@ static void end_knobs(struct weir_group *group)
 	bool had = weir_group_has_any(group);
 
 	weir_window_change(group, WEIR_UNLIMITED);
+	weir_weight_change(group, WEIR_WEIGHT_DEFAULT);
 	if (!had)
 		return;
 	WRITE_ONCE(group->dirty_min_bytes, 0);
 	WRITE_ONCE(group->ceiling.bytes, WEIR_UNLIMITED);
 	WRITE_ONCE(group->ceiling.ratio_percent, 0);
-	weir_weight_changed(group, group->weight, WEIR_WEIGHT_DEFAULT);
-	WRITE_ONCE(group->weight, WEIR_WEIGHT_DEFAULT);
 	weir_bandwidth_change(group, WEIR_UNLIMITED);
 	weir_group_knobs_changed(group, had);
 	weir_floor_evaluate(group);
@@ -252,7 +250,6 @@ static void drop(struct weir_group *group)
 	end_knobs(group);
 	weir_tree_leave(group);
 	hash_del_rcu(&group->node);
-	weir_weight_drop(group);
 	weir_bandwidth_drop(group);
 	list_del(&group->all);
 	WRITE_ONCE(weir_group_count, weir_group_count - 1);

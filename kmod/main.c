@@ -16,8 +16,9 @@
  * That, with what is counted of it, is the core.  Three parts can be left out of
  * a build (Kbuild), and do nothing unless they are switched on:
  *
- *   memory.dirty_weight            a page costs the cgroup time, and its
- *                                  writers wait until it has passed    weight.c
+ *   memory.writeback_bytes         the cgroup's flushers submit no more at once
+ *   memory.dirty_weight            and in what order those that compete do
+ *                                                           flusher.c, division.c
  *   drain_seconds                  the host's limit by what disks drain drain.c
  *   tiers                          what of a memory limit is for which tier of
  *                                  memory; the agent moves pages       tier.c
@@ -68,7 +69,7 @@ static void main_settle(void)
 	weir_hooks_drain(weir_events_show);
 	weir_at_return_end();
 	weir_hooks_remove();
-	weir_windows_end();
+	weir_flushers_end();
 	weir_reserve_end();
 	weir_groups_drop_all();
 	rcu_barrier();

@@ -104,17 +104,11 @@ static void shorten_poll(struct weir_group *group)
 }
 
 /* After the kernel's function. */
-static void leave(struct weir_seen *seen, struct bdi_writeback *wb,
-		  unsigned long pages_dirtied, bool refused)
+static void leave(struct weir_seen *seen)
 {
 	u64 slept_ns = seen->pauses ? ktime_get_ns() - seen->slept_from_ns : 0;
-	u64 left = max(current->nr_dirtied, 0);
-	/* what the kernel leaves on the task comes again with its next pass */
-	u64 taken = pages_dirtied - min_t(u64, pages_dirtied, left);
 	struct weir_group *group;
 
-	/* another device's pages may have filled the ceiling */
-	weir_weight_leave(wb, taken, slept_ns, refused);
 	if (!seen->pauses)
 		return;
 	group = weir_tree_nearest(seen->css);
@@ -177,10 +171,8 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		weir_ceiling_pass(wb, pages_dirtied, seen);
 	note_capped(seen);
 	if (!seen->unwatched) {
-		leave(seen, wb, pages_dirtied, ret == -EAGAIN);
+		leave(seen);
 		look_again(seen);
-	} else {
-		weir_weight_look_later(wb);
 	}
 	rcu_read_unlock();
 	/* the kernel let it go by the room of the host, which is not its own */
@@ -208,7 +200,6 @@ static int charged_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		weir_wake_flusher(wb);
 		return 0;
 	}
-	weir_weight_pass(wb);
 	return listed_pass(wb, pages_dirtied, flags, &seen);
 }
 

@@ -17,7 +17,6 @@
 #include "policy/policy.h"
 #include "policy/needs.h"
 #include "policy/tier.h"
-#include "share.h"
 
 struct dirty_throttle_control;
 struct writeback_control;
@@ -198,6 +197,13 @@ struct weir_part {
 	bool gone;		/* with its cgroup: not to be listed any more */
 };
 
+/* Children of a cgroup that compete for a device: under weir_flushers_lock, but the first. */
+struct weir_siblings {
+	u32 weighted;		/* children whose weight is not the default; weir_lock */
+	u64 round;		/* that the sum is of */
+	u64 weight;
+};
+
 struct weir_group {
 	struct hlist_node node;
 	struct list_head all;			/* weir_lock */
@@ -240,7 +246,9 @@ struct weir_group {
 	u64 last_freerun;
 	u64 past_ns;			/* when its full ceiling lets the next past; under lock */
 	unsigned long woken;		/* flushers below, for that ceiling: jiffies */
-	struct weir_share share;
+	struct weir_siblings below;
+	u32 hweight;			/* of what is divided where it competes */
+	unsigned long hweight_set;	/* jiffies; 0: never */
 	struct weir_stats __percpu *stats;
 	struct rcu_head rcu;
 };
@@ -336,7 +344,6 @@ static inline bool weir_group_has_knob(const struct weir_group *group)
 static inline bool weir_group_has_any(const struct weir_group *group)
 {
 	return weir_group_has_knob(group) ||
-	       READ_ONCE(group->weight) != WEIR_WEIGHT_DEFAULT ||
 	       READ_ONCE(group->bandwidth_bytes) != WEIR_UNLIMITED;
 }
 
@@ -539,15 +546,23 @@ static inline bool weir_drain_scarce(void) { return false; }
 static inline bool weir_drain_bounds_sync(void) { return false; }
 #endif
 
-/* window.c: flushers submit no more than a window at once */
-#ifdef WEIR_WINDOW
-extern unsigned int weir_window_count;
+/* flusher.c, division.c: flushers submit in parts, by windows and weights */
+#ifdef WEIR_FLUSHER
+bool weir_flushers_any(void);
 void weir_window_change(struct weir_group *group, u64 bytes);
-int weir_window_write(struct address_space *mapping, struct writeback_control *wbc);
-void weir_windows_end(void);
+int weir_flusher_write(struct address_space *mapping, struct writeback_control *wbc);
+void weir_flushers_sweep(void);
+void weir_flushers_end(void);
+bool weir_weights_any(void);
+void weir_weight_change(struct weir_group *group, u32 weight);
+u32 weir_weight_portion(const struct weir_group *group);
 #else
+static inline bool weir_flushers_any(void) { return false; }
 static inline void weir_window_change(struct weir_group *group, u64 bytes) { }
-static inline void weir_windows_end(void) { }
+static inline void weir_flushers_sweep(void) { }
+static inline void weir_flushers_end(void) { }
+static inline void weir_weight_change(struct weir_group *group, u32 weight) { }
+static inline u32 weir_weight_portion(const struct weir_group *group) { return 0; }
 #endif
 
 /* sync.c: what sync waits for */
@@ -559,7 +574,7 @@ struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct weir_seen *seen);
 
 /* at_return.c: waits of tasks that hold nothing, at their return to user mode */
-enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_WEIGHT, WEIR_DEBT_CEILING, WEIR_DEBTS };
+enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_CEILING, WEIR_DEBTS };
 
 struct weir_call;
 
@@ -581,7 +596,6 @@ struct weir_call {
 		struct weir_bandwidth_hold hold;
 		struct {
 			u64 bdi_id;
-			u64 until_ns;	/* of a weight */
 			u64 pages;	/* past a ceiling */
 		};
 	} owed[WEIR_DEBTS];

@@ -41,7 +41,7 @@ const struct weir_wrappers weir_wrappers = {
 	.pass = pass_wrapper,
 	.limits = limits_wrapper,
 	.wait = wait_wrapper,
-#ifdef WEIR_WINDOW
-	.writepages = weir_window_write,
+#ifdef WEIR_FLUSHER
+	.writepages = weir_flusher_write,
 #endif
 };

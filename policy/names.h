@@ -124,15 +124,13 @@ weir_u64 weir_knob_unset(enum weir_knob knob);
 const char *weir_stat_file(void);
 const char *weir_decider_name(enum weir_pause_by by);
 
-/* The beat evaluates every group, proves the hooks and starts rounds. */
+/* The beat evaluates every group, proves the hooks. */
 #define WEIR_BEAT_MS		200ULL
-#define WEIR_ROUND_MS		WEIR_BEAT_MS
 /* What floors leave unused is summed up at most this often between beats. */
 #define WEIR_RECOUNT_MS		20ULL
 /* Two looks of drain_seconds are at least this far apart. */
 #define WEIR_DRAIN_LOOK_MS	50ULL
-/* A writer not seen for so long does not compete, and is forgotten. */
-#define WEIR_COMPETES_MS	2000ULL
-#define WEIR_FORGET_MS		10000ULL
+/* A task that waits at its return to user mode looks this often whether it still has to. */
+#define WEIR_STEP_MS		200ULL
 
 #endif

@@ -346,7 +346,7 @@ struct weir_pause_facts {
 
 enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 
-/* weight.c: what a page costs, among those who compete for a device. */
+/* division.c: the order in which flushers of competing cgroups submit.  In pages. */
 
 #define WEIR_WEIGHT_MIN		1U
 #define WEIR_WEIGHT_MAX		10000U
@@ -355,73 +355,32 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 #define WEIR_HWEIGHT_ONE	(1U << 20)
 /* The same, as people read it. */
 #define WEIR_HWEIGHT_SHOWN	10000U
-#define WEIR_WAIT_MIN_MS	10ULL
-#define WEIR_DEBT_ROUNDS	25ULL
-/* Five of the kernel's longest pauses: what a write() may take for its weight. */
-#define WEIR_WAIT_MOST_MS	1000ULL
 
-/* A look at a writer of one cgroup, on one device. */
-struct weir_turn {
-	weir_u32 hweight;	/* of WEIR_HWEIGHT_ONE; 0: the cgroup does not compete */
-	weir_u32 nested;	/* in a division below the root */
-	weir_u32 behind;	/* there, the furthest behind its hweight */
-	weir_u64 wb_rate;	/* pages that the division's members get in a round */
-	weir_u64 queued;	/* dirty + writeback on the device, of all who compete */
-	weir_u64 host_dirty;	/* the host's dirty + writeback */
-	weir_u64 host_thresh;
-	weir_u64 host_bg_thresh;
+/* How fast pages were written of late; all 0 at first. */
+struct weir_window_rate {
+	weir_u64 pages;
+	weir_u64 ns;
 };
 
-struct weir_payment {
-	weir_u64 due_ns;	/* paid until then */
-	weir_u64 cost_ns;	/* of a page; 0 for a cgroup that is not held */
-	weir_u64 forgiven;	/* pages that the most that can be owed leaves out */
-};
-
-weir_u32 weir_hweight(weir_u32 hweight, weir_u32 weight,
-			     weir_u64 siblings);
+weir_u32 weir_hweight(weir_u32 hweight, weir_u32 weight, weir_u64 siblings);
 weir_u32 weir_weight_shown(weir_u32 hweight);
-weir_u64 weir_wb_rate(weir_u64 wb_rate, weir_u64 written, weir_u64 elapsed_ms);
-struct weir_payment weir_turn_pay(const struct weir_turn *turn, weir_u64 due_ns,
-				  weir_u64 now_ns, weir_u64 pages);
-int weir_turn_holds(const struct weir_turn *turn);
-weir_u64 weir_turn_wait_ms(const struct weir_turn *turn, weir_u64 due_ns,
-			   weir_u64 now_ns);
-weir_u64 weir_turn_poll(weir_u64 cost_ns, weir_u64 stock_poll);
+weir_u64 weir_division_charge(weir_u64 vtime, weir_u64 pages, weir_u32 hweight);
+weir_u64 weir_division_join(weir_u64 vtime, weir_u64 least, weir_u64 budget);
+weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead);
 
-/* arrears.c: what tasks of a cgroup dirtied and its account did not pay for. */
-
-struct weir_arrears {
-	weir_u64 ahead;		/* recorded on the wb, reported by no task yet */
-	weir_u64 passed;	/* reported by tasks, lately */
-	weir_u64 strayed;	/* of that, not recorded on this device */
-	weir_u64 unpaid;	/* of that, recorded on none; and what was forgiven */
+/* What a division's flushers may have in flight; all 0 at first. */
+struct weir_budget {
+	weir_u64 pages;
+	weir_u64 written;	/* pages, by the division, when last noted */
+	weir_u64 of_device;	/* and by all */
+	weir_u64 since_ns;
+	weir_u32 shared;	/* with others, who write much */
 };
 
-void weir_arrears_record(struct weir_arrears *arrears, weir_u64 pages);
-weir_u64 weir_arrears_match(struct weir_arrears *arrears, weir_u64 pages);
-void weir_arrears_report(struct weir_arrears *arrears, weir_u64 pages, weir_u64 strayed,
-			 weir_u64 unpaid);
-void weir_arrears_forgive(struct weir_arrears *arrears, weir_u64 pages);
-int weir_arrears_evades(const struct weir_arrears *arrears);
-int weir_arrears_strays(const struct weir_arrears *arrears);
-
-/* bill.c: what a cgroup dirtied on one device, and until when it is paid. */
-
-struct weir_bill {
-	struct weir_recorded recorded;	/* up to which is paid until @due_ns */
-	weir_u64 due_ns;
-	weir_u64 cost_ns;	/* of a page, when last paid */
-	weir_u64 written;	/* WB_WRITTEN, last seen */
-	weir_u64 queued;	/* dirty + writeback, last seen */
-	weir_u64 cleaned;	/* the caller takes these two, now and then */
-	weir_u64 dirtied;
-	struct weir_arrears arrears;
-};
-
-weir_u64 weir_bill_note(struct weir_bill *bill, const struct weir_look *look);
-weir_u64 weir_bill_charge(struct weir_bill *bill, const struct weir_turn *turn,
-			  weir_u64 now_ns, weir_u64 pages);
+void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_device,
+		      weir_u64 now_ns);
+weir_u64 weir_budget_ahead(const struct weir_budget *budget);
+weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u64 in_flight);
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
 
@@ -473,37 +432,10 @@ weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 /* One call of a filesystem's writepages is held no longer, all its parts together. */
 #define WEIR_WINDOW_CALL_MOST_MS	200ULL
 
-/* How fast pages were written of late; all 0 at first. */
-struct weir_window_rate {
-	weir_u64 pages;
-	weir_u64 ns;
-};
-
 weir_u64 weir_window_part(weir_u64 window);
 weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight);
 weir_u64 weir_window_sleep_ns(weir_u64 excess, const struct weir_window_rate *rate);
 void weir_window_rate_note(struct weir_window_rate *rate, weir_u64 pages, weir_u64 ns,
 			   weir_u64 part);
-
-/* share.c: who competes in a division, and who is furthest behind. */
-
-/* A member of a division, on one device, as a round finds it. */
-struct weir_contender {
-	weir_u32 nested;	/* in a division below the root */
-	weir_u64 slept_ago_ms;	/* since its last sleep in the throttle began or ended */
-	weir_u64 asleep_us;	/* of a round, smoothed; of all its tasks, at most a round */
-};
-
-/* What a member that competes got for its hweight. */
-struct weir_standing {
-	weir_u64 got;
-	weir_u32 hweight;
-	weir_u32 behind;	/* it was the furthest behind in the round before */
-};
-
-int weir_share_competes(const struct weir_contender *contender);
-weir_u64 weir_share_smooth(weir_u64 was, weir_u64 now, weir_u64 elapsed_ms);
-int weir_share_is_behind(const struct weir_standing *one,
-			 const struct weir_standing *other);
 
 #endif

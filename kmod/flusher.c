@@ -29,6 +29,7 @@
  * a time: they are workers of one queue with 256 on each node, and others need some.
  */
 #include "weir.h"
+#include "flusher.h"
 #include <linux/blkdev.h>
 #include <linux/hash.h>
 #include <linux/rcupdate.h>
@@ -39,30 +40,21 @@
 #define HELD_MOST	64
 #define BUCKETS_BITS	5
 
-/* A wb whose writeback counts against a window. */
-struct flusher {
-	struct hlist_node node;		/* by device; window_lock, like the rest */
-	struct bdi_writeback *wb;	/* referenced */
-	bool inside;			/* a call of weir_window_write() uses it */
-	u64 in_flight;			/* pages, when looked at */
-	u64 written;			/* pages, since boot */
-	unsigned long looked;		/* jiffies */
-	struct weir_window_rate rate;	/* its own call's, at most one at a time */
-};
-
-/* A call of weir_window_write(). */
-struct window_call {
-	struct flusher *flusher;
-	u64 window;		/* of the path, with the least room: pages; 0: none */
-	u64 excess;		/* of what is in flight over it */
-	u64 written;		/* by the flushers of that window, when looked at */
-	u64 held_ns;		/* so far */
+/* A call of weir_flusher_write(). */
+struct flush_call {
+	struct weir_flusher *flusher;
+	u64 excess;		/* pages that are to be written before a part may be submitted */
+	u64 part;		/* 0: nothing bounds it */
+	u64 written;		/* pages, by all whose writeback counts, when looked at */
+	bool by_weight;		/* the excess is */
+	u64 window_ns;		/* held so far, by a window */
+	u64 weight_ns;
 };
 
 unsigned int weir_window_count;		/* cgroups with a window; weir_lock */
 
 static struct hlist_head flushers[1 << BUCKETS_BITS];
-static DEFINE_SPINLOCK(window_lock);
+DEFINE_SPINLOCK(weir_flushers_lock);
 static atomic_t held;
 
 /* A window was set or cleared.  Under weir_lock. */
@@ -74,6 +66,12 @@ void weir_window_change(struct weir_group *group, u64 bytes)
 	WRITE_ONCE(weir_window_count, weir_window_count + change);
 }
 
+/* Is anything set that holds flushers? */
+bool weir_flushers_any(void)
+{
+	return READ_ONCE(weir_window_count) || weir_weights_any();
+}
+
 /*
  * Is this the kernel's own writeback, that nobody waits for?  The flusher's background,
  * periodic and reclaim work walk files in circles; fsync, sync and sync_file_range() do not.
@@ -83,46 +81,70 @@ static bool may_hold(const struct writeback_control *wbc)
 	return wbc->range_cyclic && wbc->sync_mode == WB_SYNC_NONE &&
 	       current->flags & PF_WQ_WORKER && !(current->flags & PF_MEMALLOC) &&
 	       wbc->wb && wbc->wb->memcg_css->parent && !READ_ONCE(weir_leaving) &&
-	       !weir_current_rescues();
+	       !READ_ONCE(weir_observe) && !weir_current_rescues();
 }
 
-static struct hlist_head *flushers_on(const struct backing_dev_info *bdi)
+struct hlist_head *weir_flushers_on(const struct backing_dev_info *bdi)
 {
 	return &flushers[hash_ptr(bdi, BUCKETS_BITS)];
 }
 
-static void look(struct flusher *flusher)
+void weir_flusher_look(struct weir_flusher *flusher)
 {
 	flusher->in_flight = wb_stat_sum(flusher->wb, WB_WRITEBACK);
 	flusher->written = wb_stat_sum(flusher->wb, WB_WRITTEN);
 	flusher->looked = jiffies;
 }
 
-static void drop(struct flusher *flusher)
+/*
+ * The record of a flusher's cgroup, or of its nearest ancestor with one; not deeper than
+ * WEIR_FLUSHER_LEVELS.  Under RCU.
+ */
+struct weir_group *weir_flusher_group(const struct weir_flusher *flusher)
 {
+	struct cgroup_subsys_state *css = flusher->wb->memcg_css;
+	struct cgroup *above = cgroup_ancestor(css->cgroup, WEIR_FLUSHER_LEVELS);
+
+	if (above && above != css->cgroup)
+		css = rcu_dereference(above->subsys[memory_cgrp_id]);
+	return css ? weir_group_nearest(css) : NULL;
+}
+
+static void drop(struct weir_flusher *flusher)
+{
+	weir_division_leave(flusher);
 	hlist_del(&flusher->node);
 	wb_put(flusher->wb);
 	kfree(flusher);
 }
 
-/* The flusher of @wb, listed, or NULL without memory for it.  Nothing waits. */
-static struct flusher *enter(struct bdi_writeback *wb)
+/* Forget a flusher that has ended, and of which nothing is in flight.  True if it was. */
+static bool drop_ended(struct weir_flusher *flusher)
 {
-	struct flusher *flusher, *made = NULL;
+	if (flusher->inside || flusher->in_flight || weir_division_needs(flusher))
+		return false;
+	drop(flusher);
+	return true;
+}
+
+/* The flusher of @wb, listed, or NULL without memory for it.  Nothing waits. */
+static struct weir_flusher *enter(struct bdi_writeback *wb)
+{
+	struct weir_flusher *flusher, *made = NULL;
 
 	do {
-		spin_lock(&window_lock);
-		hlist_for_each_entry(flusher, flushers_on(wb->bdi), node) {
+		spin_lock(&weir_flushers_lock);
+		hlist_for_each_entry(flusher, weir_flushers_on(wb->bdi), node) {
 			if (flusher->wb == wb)
 				goto found;
 		}
 		if (made) {
 			flusher = made;
 			made = NULL;
-			hlist_add_head(&flusher->node, flushers_on(wb->bdi));
+			hlist_add_head(&flusher->node, weir_flushers_on(wb->bdi));
 			goto found;
 		}
-		spin_unlock(&window_lock);
+		spin_unlock(&weir_flushers_lock);
 		made = kzalloc(sizeof(*made), GFP_NOWAIT | __GFP_NOWARN);
 		if (made && !wb_tryget(wb)) {
 			kfree(made);
@@ -134,8 +156,9 @@ static struct flusher *enter(struct bdi_writeback *wb)
 	return NULL;
 
 found:
+	weir_division_enter(flusher);
 	flusher->inside = true;
-	spin_unlock(&window_lock);
+	spin_unlock(&weir_flushers_lock);
 	if (made) {
 		wb_put(wb);
 		kfree(made);
@@ -143,71 +166,83 @@ found:
 	return flusher;
 }
 
-static void leave(struct flusher *flusher)
+static void leave(struct weir_flusher *flusher)
 {
-	spin_lock(&window_lock);
+	spin_lock(&weir_flushers_lock);
 	flusher->inside = false;
-	look(flusher);
-	if (!flusher->in_flight)
-		drop(flusher);
-	spin_unlock(&window_lock);
+	flusher->asked = jiffies;
+	weir_flusher_look(flusher);
+	drop_ended(flusher);
+	spin_unlock(&weir_flushers_lock);
 }
 
 /* Add up what flushers at or below @css have in flight on the device of @own. */
-static void sum_below(struct cgroup_subsys_state *css, const struct flusher *own,
+static void sum_below(struct cgroup_subsys_state *css, const struct weir_flusher *own,
 		      u64 *in_flight, u64 *written)
 {
-	struct flusher *flusher;
+	struct weir_flusher *flusher;
 	struct hlist_node *next;
 
-	hlist_for_each_entry_safe(flusher, next, flushers_on(own->wb->bdi), node) {
+	hlist_for_each_entry_safe(flusher, next, weir_flushers_on(own->wb->bdi), node) {
 		if (flusher->wb->bdi != own->wb->bdi ||
 		    !cgroup_is_descendant(flusher->wb->memcg_css->cgroup, css->cgroup))
 			continue;
 		/* its own flusher does, each time it looks */
 		if (flusher != own && flusher->looked != jiffies) {
-			look(flusher);
-			if (!flusher->in_flight && !flusher->inside) {
-				drop(flusher);
+			weir_flusher_look(flusher);
+			if (drop_ended(flusher))
 				continue;
-			}
 		}
 		*in_flight += flusher->in_flight;
 		*written += flusher->written;
 	}
 }
 
-/* Look whether the windows on the path have room for a part; false without any. */
-static bool window_look(struct window_call *call)
+/* The windows on the path: the one with the least room counts.  Under RCU. */
+static void look_at_windows(struct flush_call *call, struct weir_group *group)
 {
-	struct bdi_writeback *wb = call->flusher->wb;
-	struct weir_group *group;
-	bool any = false;
-
-	spin_lock(&window_lock);
-	rcu_read_lock();
-	look(call->flusher);
-	call->excess = 0;
-	call->window = 0;
-	for (group = weir_group_nearest(wb->memcg_css); group; group = group->parent) {
+	for (; group; group = group->parent) {
 		u64 bytes = READ_ONCE(group->writeback_bytes);
-		u64 in_flight = 0, written = 0, excess, window;
+		u64 in_flight = 0, written = 0, window, excess;
 
 		if (bytes == WEIR_UNLIMITED)
 			continue;
 		window = weir_bytes_to_pages(bytes);
 		sum_below(group->css, call->flusher, &in_flight, &written);
 		excess = weir_window_excess(window, in_flight);
-		if (any && excess < call->excess)
+		if (call->part && excess < call->excess)
 			continue;
-		any = true;
 		call->excess = excess;
-		call->window = window;
+		call->part = weir_window_part(window);
 		call->written = written;
 	}
+}
+
+/* Look whether there is room for a part, and for how large a one. */
+static void look(struct flush_call *call)
+{
+	struct weir_flusher *flusher = call->flusher;
+	struct weir_turn_wait turn;
+
+	call->excess = 0;
+	call->part = 0;
+	call->by_weight = false;
+	rcu_read_lock();
+	spin_lock(&weir_flushers_lock);
+	weir_flusher_look(flusher);
+	flusher->asked = jiffies;
+	if (READ_ONCE(weir_window_count))
+		look_at_windows(call, weir_flusher_group(flusher));
+	if (weir_division_look(flusher, &turn)) {
+		if (!call->part || turn.excess > call->excess) {
+			call->excess = turn.excess;
+			call->written = turn.written;
+			call->by_weight = true;
+		}
+		call->part = call->part ? min(call->part, turn.part) : turn.part;
+	}
+	spin_unlock(&weir_flushers_lock);
 	rcu_read_unlock();
-	spin_unlock(&window_lock);
-	return any;
 }
 
 /*
@@ -236,11 +271,17 @@ static noinline void weir_window_sleep(u64 ns)
 	barrier();
 }
 
+static bool held_enough(const struct flush_call *call)
+{
+	return call->window_ns + call->weight_ns >= WEIR_WINDOW_CALL_MOST_MS * NSEC_PER_MSEC;
+}
+
 /* Sleep once for room.  False if too many flushers do already. */
-static bool wait_once(struct window_call *call)
+static bool wait_once(struct flush_call *call)
 {
 	u64 written = call->written, began_ns = ktime_get_ns(), slept_ns;
 	struct weir_window_rate *rate = &call->flusher->rate;
+	bool by_weight = call->by_weight;
 
 	if (atomic_inc_return(&held) > HELD_MOST) {
 		atomic_dec(&held);
@@ -249,60 +290,64 @@ static bool wait_once(struct window_call *call)
 	weir_window_sleep(weir_window_sleep_ns(call->excess, rate));
 	atomic_dec(&held);
 	slept_ns = ktime_get_ns() - began_ns;
-	call->held_ns += slept_ns;
-	if (window_look(call))
-		weir_window_rate_note(rate, call->written > written ? call->written - written : 0,
-				      slept_ns, weir_window_part(call->window));
+	*(by_weight ? &call->weight_ns : &call->window_ns) += slept_ns;
+	look(call);
+	/* sums of two windows are not to be compared */
+	if (call->part && call->by_weight == by_weight && call->written >= written)
+		weir_window_rate_note(rate, call->written - written, slept_ns, call->part);
 	return true;
 }
 
 /*
  * How much of @left pages may be submitted now?  Waits for room.  0: the call is to end here.
  */
-static long wait_for_room(struct window_call *call, long left,
+static long wait_for_room(struct flush_call *call, long left,
 			  const struct writeback_control *wbc, bool wrote)
 {
 	struct bdi_writeback *wb = call->flusher->wb;
 
-	window_look(call);
+	look(call);
 	while (call->excess) {
 		/* sync and the like come next; reclaim's work is not broken off for them */
 		if (!list_empty(&wb->work_list))
 			return wbc->for_background || wbc->for_kupdate ? 0 : left;
 		if (READ_ONCE(weir_leaving))
 			return left;
-		if (call->held_ns >= WEIR_WINDOW_CALL_MOST_MS * NSEC_PER_MSEC) {
-			if (wrote)
+		if (held_enough(call)) {
+			/* others do go on, so its turn comes */
+			if (wrote || call->by_weight)
 				return 0;
 			break;
 		}
 		if (!wait_once(call))
 			return left;
 	}
-	if (!call->window)
-		return left;
-	return min_t(u64, left, weir_window_part(call->window));
+	return call->part ? min_t(u64, left, call->part) : left;
 }
 
-static void count_held(struct bdi_writeback *wb, u64 held_ns)
+static void count_held(struct flush_call *call)
 {
 	struct weir_group *group;
 
-	if (!held_ns)
+	if (!call->window_ns && !call->weight_ns)
 		return;
 	rcu_read_lock();
-	group = weir_group_nearest(wb->memcg_css);
-	if (group) {
+	group = weir_flusher_group(call->flusher);
+	if (group && call->window_ns) {
 		weir_count(group, window_held);
-		this_cpu_add(group->stats->window_held_ns, held_ns);
+		this_cpu_add(group->stats->window_held_ns, call->window_ns);
+	}
+	if (group && call->weight_ns) {
+		weir_count(group, weight_held);
+		this_cpu_add(group->stats->weight_held_ns, call->weight_ns);
 	}
 	rcu_read_unlock();
 }
 
 static int write_in_parts(struct address_space *mapping, struct writeback_control *wbc,
-			  struct flusher *flusher)
+			  struct weir_flusher *flusher)
 {
-	struct window_call call = { .flusher = flusher };
+	struct flush_call call = { .flusher = flusher };
 	long left = wbc->nr_to_write, part;
 	bool wrote = false;
 	int ret = 0;
@@ -316,7 +361,8 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 		}
 		wbc->nr_to_write = part;
 		ret = weir_kernel_writepages(mapping, wbc);
-		send_part();
+		if (part < left)
+			send_part();
 		wrote = true;
 		left -= part - wbc->nr_to_write;
 		/* nothing more is dirty */
@@ -324,30 +370,34 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 			break;
 	}
 	wbc->nr_to_write = left;
-	count_held(flusher->wb, call.held_ns);
+	count_held(&call);
 	return ret;
 }
 
-/* Is there a window on the path of @wb? */
-static bool is_windowed(struct bdi_writeback *wb)
+/* Is the flusher of @wb to be held by a window or a weight? */
+static bool is_bound(struct bdi_writeback *wb)
 {
 	struct weir_group *group;
-	bool windowed = false;
+	bool bound;
 
 	rcu_read_lock();
-	for (group = weir_group_nearest(wb->memcg_css); group && !windowed; group = group->parent)
-		windowed = READ_ONCE(group->writeback_bytes) != WEIR_UNLIMITED;
+	group = weir_group_nearest(wb->memcg_css);
+	if (weir_weights_any() && (!group || group->css != wb->memcg_css))
+		group = weir_group_make_in_pass(wb->memcg_css);
+	bound = group && weir_weights_any();
+	for (; group && !bound; group = group->parent)
+		bound = READ_ONCE(group->writeback_bytes) != WEIR_UNLIMITED;
 	rcu_read_unlock();
-	return windowed;
+	return bound;
 }
 
 /* In the place of do_writepages(). */
-int weir_window_write(struct address_space *mapping, struct writeback_control *wbc)
+int weir_flusher_write(struct address_space *mapping, struct writeback_control *wbc)
 {
-	struct flusher *flusher = NULL;
+	struct weir_flusher *flusher = NULL;
 	int ret;
 
-	if (READ_ONCE(weir_window_count) && may_hold(wbc) && is_windowed(wbc->wb))
+	if (weir_flushers_any() && may_hold(wbc) && is_bound(wbc->wb))
 		flusher = enter(wbc->wb);
 	if (!flusher)
 		return weir_kernel_writepages(mapping, wbc);
@@ -358,10 +408,28 @@ int weir_window_write(struct address_space *mapping, struct writeback_control *w
 	return ret;
 }
 
-/* Nothing enters any more and nothing is inside: forget what flushers have in flight. */
-void weir_windows_end(void)
+/* Forget flushers that have ended: each keeps a wb, and that a cgroup and a device. */
+void weir_flushers_sweep(void)
 {
-	struct flusher *flusher;
+	struct weir_flusher *flusher;
+	struct hlist_node *next;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(flushers); i++) {
+		spin_lock(&weir_flushers_lock);
+		hlist_for_each_entry_safe(flusher, next, &flushers[i], node) {
+			if (!flusher->inside)
+				weir_flusher_look(flusher);
+			drop_ended(flusher);
+		}
+		spin_unlock(&weir_flushers_lock);
+	}
+}
+
+/* Nothing enters any more and nothing is inside: forget all. */
+void weir_flushers_end(void)
+{
+	struct weir_flusher *flusher;
 	struct hlist_node *next;
 	int i;
 

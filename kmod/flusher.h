@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Flushers that a window or a weight is about, as window.c and division.c share them. */
+#ifndef WEIR_FLUSHER_H
+#define WEIR_FLUSHER_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include "policy/policy.h"
+
+struct bdi_writeback;
+struct weir_division;
+struct weir_contender;
+
+/*
+ * The flusher of a cgroup on a device.  One work item runs it, so it makes one call of
+ * do_writepages() at a time.  All is under weir_flushers_lock, but the rate, which is the
+ * call's own.
+ */
+struct weir_flusher {
+	struct hlist_node node;		/* by device */
+	struct bdi_writeback *wb;	/* referenced */
+	bool inside;			/* a call is under way */
+	u64 in_flight;			/* pages under writeback, when looked at */
+	u64 written;			/* pages, since the wb was made */
+	unsigned long looked;		/* jiffies */
+	struct weir_window_rate rate;
+	/* where weights divide the device */
+	struct weir_division *division;	/* NULL: not in one */
+	struct weir_contender *contender;	/* the division's child that it is below */
+	u64 vtime;
+	u64 charged;			/* pages submitted that vtime has */
+	u64 counted;			/* pages written that the division's rate has */
+	u32 hweight;
+	unsigned long asked;		/* jiffies: when it last wanted to submit */
+};
+
+/* Windows and weights that lie deeper have no effect: each look walks up the path. */
+#define WEIR_FLUSHER_LEVELS	32
+
+extern spinlock_t weir_flushers_lock;
+struct weir_group *weir_flusher_group(const struct weir_flusher *flusher);
+struct hlist_head *weir_flushers_on(const struct backing_dev_info *bdi);
+void weir_flusher_look(struct weir_flusher *flusher);
+
+/* division.c */
+struct weir_turn_wait {
+	u64 excess;		/* pages that are to be written before; 0: none */
+	u64 part;		/* that may be submitted then */
+	u64 written;		/* by all that compete */
+};
+
+bool weir_division_enter(struct weir_flusher *flusher);
+bool weir_division_needs(const struct weir_flusher *flusher);
+void weir_division_leave(struct weir_flusher *flusher);
+bool weir_division_look(struct weir_flusher *flusher, struct weir_turn_wait *turn);
+
+#endif

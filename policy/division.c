@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * memory.dirty_weight: the order in which flushers of competing cgroups submit.
+ *
+ * Linux brings the rate at which a cgroup may dirty pages to what its own flusher gets
+ * written (balance_dirty_pages() by the bandwidth of the wb).  So if flushers write by
+ * weight, writers dirty by weight, and no writer has to wait for anything else.
+ *
+ * Each flusher has a virtual time, which says how much it has submitted for its hweight:
+ * start-time fair queueing, as disk and packet schedulers do it.
+ *
+ *   virtual time += pages submitted / hweight
+ *
+ * A flusher submits a part as long as it is no more than half of the budget ahead of the
+ * one that is furthest behind, and less than the budget is in flight for all of them:
+ *
+ *   budget = what the device wrote in 25 ms, of late; 256 KiB at the least
+ *
+ * Where others than these have a part of the device's writeback, what is in flight decides how
+ * much these get of it: then the budget does not bound it, and only the order is kept, by
+ * parts as large as stock's.
+ *
+ * Who had nothing to write comes back no further behind than four budgets: what others were
+ * lent meanwhile is not owed.  hweights of those that compete add up to 1, so virtual time
+ * is in pages of the device, and a lead is the number of pages that are to be
+ * submitted by the others.
+ *
+ * Example.  Weights of 300 and 100 on a disk of 16 MB/s, 4 pages a millisecond: the budget is
+ * 100 pages.  A part of 25 pages brings the first 33 ahead, the second 100: it may be 50
+ * ahead, so the first has submitted 50 pages or more before the second does again.
+ */
+#include "policy.h"
+
+#define BUDGET_MS		25ULL
+#define BUDGET_EPOCH_US		250000ULL
+/* Others write more than one in so many pages. */
+#define BUDGET_OTHERS		4
+/* In pages. */
+#define BUDGET_LEAST		((256ULL << 10) >> WEIR_PAGE_SHIFT)
+/* What a flusher of Linux submits at a time, or more. */
+#define BUDGET_SHARED_AHEAD	((4ULL << 20) >> WEIR_PAGE_SHIFT)
+
+/*
+ * One level of the hierarchy: of a parent's @hweight, the part of a child with
+ * @weight, where the weights of all children that compete add up to @siblings.
+ */
+weir_u32 weir_hweight(weir_u32 hweight, weir_u32 weight,
+			     weir_u64 siblings)
+{
+	weir_u64 part = weir_share(hweight, weight, siblings);
+
+	return part ? (weir_u32)part : 1;
+}
+
+/* A hweight as people read it, rounded to the nearest of WEIR_HWEIGHT_SHOWN parts. */
+weir_u32 weir_weight_shown(weir_u32 hweight)
+{
+	return (weir_u32)(((weir_u64)hweight * WEIR_HWEIGHT_SHOWN +
+			   WEIR_HWEIGHT_ONE / 2) / WEIR_HWEIGHT_ONE);
+}
+
+/* Virtual time at @vtime after @pages more were submitted for @hweight. */
+weir_u64 weir_division_charge(weir_u64 vtime, weir_u64 pages, weir_u32 hweight)
+{
+	return vtime + weir_saturate(pages) * WEIR_HWEIGHT_ONE / (hweight ? hweight : 1);
+}
+
+/*
+ * Virtual time of a flusher that competes again, where the others' least is @least.  It had
+ * @vtime; 0 is none, and then it is not behind.
+ */
+weir_u64 weir_division_join(weir_u64 vtime, weir_u64 least, weir_u64 budget)
+{
+	weir_u64 lent = vtime ? 4 * budget : 0;
+
+	if (least > lent && vtime < least - lent)
+		return least - lent;
+	return vtime;
+}
+
+/*
+ * Pages that others are to submit before a flusher with @vtime may go on, where the others'
+ * least is @least and it may be @ahead of that; 0 if it may.
+ */
+weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
+{
+	weir_u64 may = least + ahead;
+
+	return vtime > may ? vtime - may : 0;
+}
+
+/*
+ * Note what the flushers of a division, and all of the device, have written by @now_ns, in
+ * pages; @budget is all 0 at first.  Time in which there was little to write says little: the
+ * rate falls by an eighth at most.
+ */
+void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_device,
+		      weir_u64 now_ns)
+{
+	weir_u64 elapsed_us = (now_ns - budget->since_ns) / 1000;
+	weir_u64 own = weir_saturate(written - budget->written);
+	weir_u64 all = weir_saturate(of_device - budget->of_device);
+	weir_u64 pages;
+
+	if (budget->since_ns && elapsed_us < BUDGET_EPOCH_US)
+		return;
+	pages = budget->since_ns ? all * BUDGET_MS * 1000 / elapsed_us : 0;
+	if (pages < budget->pages - budget->pages / 8)
+		pages = budget->pages - budget->pages / 8;
+	budget->pages = pages < BUDGET_LEAST ? BUDGET_LEAST : pages;
+	/* the counts of a few that have ended are missing in the device's */
+	budget->shared = budget->since_ns && all > own && all - own > all / BUDGET_OTHERS;
+	budget->since_ns = now_ns;
+	budget->written = written;
+	budget->of_device = of_device;
+}
+
+/* Pages that one flusher may be ahead of the others, and submit at a time. */
+weir_u64 weir_budget_ahead(const struct weir_budget *budget)
+{
+	if (budget->shared && budget->pages / 2 < BUDGET_SHARED_AHEAD)
+		return BUDGET_SHARED_AHEAD;
+	return budget->pages / 2;
+}
+
+/* Pages that are to be written before another part may be, with @in_flight of the division's. */
+weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u64 in_flight)
+{
+	return budget->shared ? 0 : weir_window_excess(budget->pages, in_flight);
+}
