@@ -43,12 +43,34 @@
  * The budget is divided so that those who hold most are cut: all get one level, and
  * what some do not use of it others may hold.  No level is below a floor.
  *
+ * A device's queue.  The same search finds how much a device may have in flight, where
+ * dirty pages cannot be bounded or need not be: what is held is then what is in flight,
+ * and takes no time to drain, so the first budget is a 16th of it.  Too little in flight
+ * leaves a device idle between requests, which helps nobody, so the look says what
+ * part of the rate is to be kept.  For every two seconds in which a budget is in use, and
+ * was in the second before and is in the one after, what the device wrote is compared
+ * with what it wrote before there was a budget; none is cut before that.  If it is less,
+ * the budget grows by half, and the next two seconds say why: if the device writes no
+ * more with the larger one, something else has slowed it down, and its rate is the
+ * measure from now on; if it does, no budget comes within a quarter of the one that
+ * starved it, whatever the bound.  After five minutes at the full rate that one is an
+ * eighth smaller, since loads change.
+ *
+ * What a disk has in flight is its number of requests times their size.  An fsync waits
+ * for the product, a read for a request to be free, which is sooner with smaller ones
+ * (docs/experiments/0046-bounding-the-queue.md).  So requests become smaller at first,
+ * down to 32 KiB, then fewer, down to the four that the kernel leaves a queue, then
+ * smaller again, to 16 KiB.
+ *
  * Example.  A flood holds 8,000 pages of a disk that writes 1,000 a second; bound
  * 10 ms.  fsync takes 800 ms: the budget is 500 pages.  8 s later they are written,
  * and fsync takes 8 ms: in the band, nothing changes.  Had it taken 25, the wall
  * were 500 and the budget 150; at 3 ms it would grow to 188 and on to 375, 3/4 of
  * the wall, and stay.  Two cgroups that hold 100 and 900 pages get a level of 275: the
- * first keeps its 100, the second is cut to 275.
+ * first keeps its 100, the second is cut to 275.  A queue has 2,048 pages in flight, and
+ * fsync takes 1,000 ms where 30 are allowed: the queue may have 128, fsync takes 100 ms;
+ * then 28, and it takes 22.  If the device now writes 3,900 pages a second instead of
+ * 4,096, of which 970 of a thousand are to be kept, it may have 43.
  */
 #include "objective.h"
 
@@ -70,6 +92,15 @@
 #define MS_PER_S	1000ULL
 /* What is held is not cut to less than this part of it at first. */
 #define FIRST		16ULL
+/* The kernel makes fewer requests these many. */
+#define REQUESTS_LEAST	4ULL
+/* Requests become fewer before they become smaller. */
+#define REQUEST_KIB	32ULL
+#define PAGE_KIB	4ULL
+/* The device's rate is judged by so much. */
+#define FED_MS		2000ULL
+/* A rate that is higher by less than this part is the same. */
+#define SAME		64ULL
 /* Of fewer values than these none is passed over as an exception. */
 #define FEW		20ULL
 
@@ -85,11 +116,27 @@ static weir_u64 below_wall(const struct weir_objective *objective)
 	return weir_share(objective->wall, 3, 4);
 }
 
+/* No budget is below: not by the look, nor as the device would starve. */
+static weir_u64 least_budget(const struct weir_objective *objective,
+			     const struct weir_objective_look *look)
+{
+	weir_u64 starved = weir_saturate(objective->starved);
+
+	if (starved)
+		starved = weir_saturate(starved + starved / 4 + 1);
+	return most(weir_saturate(look->least), starved);
+}
+
 /* A new budget is in effect when nobody holds more. */
 static void set(struct weir_objective *objective, weir_u64 budget)
 {
 	objective->budget = budget;
 	objective->held_ms = 0;
+	objective->fed_pages = 0;
+	objective->fed_ms = 0;
+	objective->late_pages = 0;
+	objective->late_ms = 0;
+	objective->kept_ms = 0;
 }
 
 /* The first budget. */
@@ -97,15 +144,19 @@ static void begin(struct weir_objective *objective,
 		  const struct weir_objective_look *look)
 {
 	weir_u64 drained = weir_saturate(look->drained) * DRAIN_MS / MS_PER_S;
-	weir_u64 budget = most(drained, weir_saturate(look->held) / FIRST);
+	weir_u64 budget = weir_saturate(look->held) / FIRST;
 
+	/* What is in flight goes at once. */
+	if (!look->kept)
+		budget = most(budget, drained);
 	budget = weir_least(budget, weir_saturate(look->held) / 2);
 	budget = weir_least(budget, below_wall(objective));
-	budget = most(budget, weir_saturate(look->least));
+	budget = most(budget, least_budget(objective, look));
 	if (weir_saturate(look->held) <= budget)
 		return;
 	set(objective, budget);
 	objective->without = look->value;
+	objective->full = weir_saturate(look->drained);
 }
 
 /* The limits are of no use: none for a while. */
@@ -118,6 +169,8 @@ static void rest(struct weir_objective *objective)
 	objective->stuck_ms = 0;
 	objective->rest_ms = VAIN_MS << doubled;
 	objective->rested = doubled + 1;
+	objective->starved = 0;
+	objective->fed = 0;
 }
 
 /* How long have limits been in force that do not keep the bound?  @late: not in effect. */
@@ -126,7 +179,8 @@ static void count_vain(struct weir_objective *objective,
 {
 	int settled = !late && objective->held_ms >= SETTLE_MS;
 	int broken = look->measured && look->value > look->bound;
-	int stuck = settled && broken && objective->budget <= weir_saturate(look->least);
+	int stuck = settled && broken &&
+		    objective->budget <= least_budget(objective, look);
 	int helps = look->value < objective->without / 2;
 
 	if (stuck)
@@ -150,10 +204,69 @@ static void cut(struct weir_objective *objective,
 				     most(look->value, 1));
 
 	budget = most(budget, before / DEEPEST);
-	budget = most(budget, weir_saturate(look->least));
+	budget = most(budget, least_budget(objective, look));
 	objective->wall = before;
 	if (budget < before)
 		set(objective, budget);
+}
+
+/* A second that may have been cut short says nothing of the device. */
+static void forget_second(struct weir_objective *objective)
+{
+	objective->late_pages = 0;
+	objective->late_ms = 0;
+}
+
+/* Does the budget slow the device down?  Then it is larger from now on. */
+static int feed(struct weir_objective *objective,
+		const struct weir_objective_look *look, weir_u64 elapsed)
+{
+	weir_u64 before = weir_saturate(objective->budget);
+	weir_u64 fed = objective->fed;
+	weir_u64 rate;
+
+	/* Nor does the first, which has some of what was before. */
+	if (!look->kept || weir_least(objective->held_ms, objective->used_ms) <
+			   weir_add(QUEUED_MS, elapsed)) {
+		forget_second(objective);
+		return 0;
+	}
+	objective->fed_pages = weir_saturate(
+		weir_add(objective->fed_pages, objective->late_pages));
+	objective->fed_ms = weir_saturate(
+		weir_add(objective->fed_ms, objective->late_ms));
+	objective->late_pages =
+		weir_saturate(look->drained) * elapsed / MS_PER_S;
+	objective->late_ms = elapsed;
+	if (objective->fed_ms < FED_MS)
+		return 0;
+	rate = weir_saturate(objective->fed_pages) * MS_PER_S / objective->fed_ms;
+	elapsed = objective->fed_ms;
+	objective->fed_pages = 0;
+	objective->fed_ms = 0;
+	objective->fed = 0;
+	if (rate >= weir_share(objective->full, look->kept, 1000)) {
+		/* The rate before may have been that of a second with pauses. */
+		if (rate > objective->full)
+			objective->full += (rate - objective->full) / 4;
+		objective->kept_ms =
+			weir_saturate(weir_add(objective->kept_ms, elapsed));
+		if (objective->kept_ms >= FORGET_MS) {
+			objective->kept_ms = elapsed;
+			objective->starved -= (objective->starved + 7) / 8;
+		}
+		return 0;
+	}
+	if (fed && rate <= fed + fed / SAME) {
+		objective->full = rate;
+		objective->starved = 0;
+		objective->kept_ms = elapsed;
+		return 0;
+	}
+	objective->starved = most(objective->starved, before);
+	set(objective, weir_saturate(before + before / 2 + 1));
+	objective->fed = rate;
+	return 1;
 }
 
 static void grow(struct weir_objective *objective)
@@ -214,9 +327,15 @@ void weir_objective_step(struct weir_objective *objective,
 	}
 	if (late || held < budget / 2) {
 		objective->used_ms = 0;
+		forget_second(objective);
 		return;
 	}
 	objective->used_ms = weir_saturate(weir_add(objective->used_ms, elapsed));
+	if (feed(objective, look, elapsed))
+		return;
+	/* Whether the device can do with this one is known before there is less. */
+	if (look->kept && !objective->kept_ms)
+		return;
 	if (broken && objective->held_ms >= (far ? FAR_MS : SETTLE_MS))
 		cut(objective, look);
 	else if (room && weir_least(objective->held_ms, objective->used_ms) >= ROOM_MS)
@@ -231,6 +350,28 @@ weir_u64 weir_objective_window_ms(const struct weir_objective *objective)
 	if (objective->held_ms < QUEUED_MS)
 		return 0;
 	return weir_least(objective->held_ms - QUEUED_MS, WEIR_OBJECTIVE_WINDOW_MS);
+}
+
+/*
+ * Narrows a disk's own @queue to @pages in flight, or a little less, but to no less than
+ * WEIR_QUEUE_LEAST; 0 if it has no more anyhow.  Sizes are of whole pages: what is read back must be what was written.
+ */
+int weir_queue_narrow(struct weir_queue *queue, weir_u64 pages)
+{
+	weir_u64 own = most(weir_saturate(queue->requests), 1);
+	weir_u64 largest = weir_saturate(queue->kib);
+	weir_u64 wanted = weir_saturate(pages) * PAGE_KIB;
+	weir_u64 kib;
+
+	if (wanted >= own * largest)
+		return 0;
+	wanted = most(wanted, WEIR_QUEUE_LEAST * PAGE_KIB);
+	kib = weir_least(most(wanted / own, REQUEST_KIB), largest);
+	kib = most(kib / PAGE_KIB, 1) * PAGE_KIB;
+	queue->requests = weir_least(most(wanted / kib, REQUESTS_LEAST), own);
+	kib = most(wanted / queue->requests / PAGE_KIB, 1) * PAGE_KIB;
+	queue->kib = weir_least(kib, largest);
+	return 1;
 }
 
 /*

@@ -277,7 +277,14 @@ const weir_u64 weir_layout_objective[] = {
 	AT(weir_objective, held_ms), AT(weir_objective, used_ms), AT(weir_objective, calm_ms),
 	AT(weir_objective, idle_ms), AT(weir_objective, vain_ms),
 	AT(weir_objective, stuck_ms), AT(weir_objective, without), AT(weir_objective, rest_ms),
-	AT(weir_objective, rested),
+	AT(weir_objective, rested), AT(weir_objective, full), AT(weir_objective, starved),
+	AT(weir_objective, fed), AT(weir_objective, fed_pages), AT(weir_objective, fed_ms),
+	AT(weir_objective, late_pages), AT(weir_objective, late_ms), AT(weir_objective, kept_ms),
+};
+
+const weir_u64 weir_layout_queue[] = {
+	sizeof(struct weir_queue),
+	AT(weir_queue, requests), AT(weir_queue, kib),
 };
 
 const weir_u64 weir_layout_objective_look[] = {
@@ -285,7 +292,7 @@ const weir_u64 weir_layout_objective_look[] = {
 	AT(weir_objective_look, value), AT(weir_objective_look, bound),
 	AT(weir_objective_look, held), AT(weir_objective_look, drained),
 	AT(weir_objective_look, least), AT(weir_objective_look, elapsed_ms),
-	AT(weir_objective_look, measured),
+	AT(weir_objective_look, measured), AT(weir_objective_look, kept),
 };
 
 const weir_u64 weir_layout_reclaim_host[] = {

@@ -50,8 +50,9 @@ mod c {
         pub static weir_layout_contender: [u64; 4];
         pub static weir_layout_standing: [u64; 4];
         pub static weir_layout_weight_constants: [u64; 15];
-        pub static weir_layout_objective: [u64; 12];
-        pub static weir_layout_objective_look: [u64; 8];
+        pub static weir_layout_objective: [u64; 20];
+        pub static weir_layout_queue: [u64; 3];
+        pub static weir_layout_objective_look: [u64; 9];
         pub static weir_layout_reclaim_host: [u64; 4];
         pub static weir_layout_reclaim_group: [u64; 9];
         pub static weir_layout_reclaim_constants: [u64; 1];
@@ -290,8 +291,17 @@ fn structs_agree_with_the_header() {
         stuck_ms,
         without,
         rest_ms,
-        rested
+        rested,
+        full,
+        starved,
+        fed,
+        fed_pages,
+        fed_ms,
+        late_pages,
+        late_ms,
+        kept_ms
     );
+    assert_layout!(weir_layout_queue, objective::Queue, requests, kib);
     assert_layout!(
         weir_layout_objective_look,
         objective::Look,
@@ -301,7 +311,8 @@ fn structs_agree_with_the_header() {
         drained,
         least,
         elapsed_ms,
-        measured
+        measured,
+        kept
     );
     assert_layout!(
         weir_layout_reclaim_host,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How many dirty pages others may hold while a cgroup's waits stay within a bound: see
-//! `policy/objective.c`.
+//! How many dirty pages others may hold, or a device may have in flight, while a cgroup's waits stay
+//! within a bound: see `policy/objective.c`.
 
 use crate::UNLIMITED;
 
@@ -8,6 +8,7 @@ mod c {
     use super::*;
     unsafe extern "C" {
         pub fn weir_objective_step(objective: *mut Objective, look: *const Look);
+        pub fn weir_queue_narrow(queue: *mut Queue, pages: u64) -> i32;
         pub fn weir_objective_window_ms(objective: *const Objective) -> u64;
         pub safe fn weir_objective_spare(count: u64, per_mille: u32) -> u64;
         pub fn weir_objective_level(budget: u64, least: u64, held: *const u64, count: u64) -> u64;
@@ -40,6 +41,22 @@ pub struct Objective {
     pub rest_ms: u64,
     /// So often in a row did they not.
     pub rested: u64,
+    /// Pages that the device wrote in a second without a budget.
+    pub full: u64,
+    /// The greatest budget that slowed the device down, 0 if none did.
+    pub starved: u64,
+    /// What it wrote in a second with that one, 0 once that is judged.
+    pub fed: u64,
+    /// Written since the budget was last judged for it.
+    pub fed_pages: u64,
+    /// For so long.
+    pub fed_ms: u64,
+    /// Written in the second before, which counts if this one is full.
+    pub late_pages: u64,
+    /// That second, 0 if it does not count.
+    pub late_ms: u64,
+    /// The rate was kept for so long.
+    pub kept_ms: u64,
 }
 
 impl Default for Objective {
@@ -56,6 +73,14 @@ impl Default for Objective {
             without: 0,
             rest_ms: 0,
             rested: 0,
+            full: 0,
+            starved: 0,
+            fed: 0,
+            fed_pages: 0,
+            fed_ms: 0,
+            late_pages: 0,
+            late_ms: 0,
+            kept_ms: 0,
         }
     }
 }
@@ -70,7 +95,7 @@ pub struct Look {
     pub bound: u64,
     /// Pages dirty and in writeback, of those that may be limited.
     pub held: u64,
-    /// Of them, written in a second.
+    /// Of them, written in a second; with `kept` by the device.
     pub drained: u64,
     /// No budget is below.
     pub least: u64,
@@ -78,6 +103,8 @@ pub struct Look {
     pub elapsed_ms: u64,
     /// Not 0 if there is a value.
     pub measured: u32,
+    /// Of a thousand pages that were written without a budget so many have to be still; 0 for any.
+    pub kept: u32,
 }
 
 impl Objective {
@@ -98,6 +125,29 @@ impl Objective {
     pub fn level(&self, least: u64, held: &[u64]) -> u64 {
         // SAFETY: as many numbers as are said.
         unsafe { c::weir_objective_level(self.budget, least, held.as_ptr(), held.len() as u64) }
+    }
+}
+
+/// How much a disk takes at a time.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Requests in flight at most, `nr_requests`.
+    pub requests: u64,
+    /// Size of the largest, `max_sectors_kb`.
+    pub kib: u64,
+}
+
+impl Queue {
+    /// The narrowest, in pages: four requests of 16 KiB.
+    pub const LEAST: u64 = 16;
+
+    /// A queue that has so many pages in flight at most, or a little less, but no less than
+    /// [`Queue::LEAST`]; none if this one has no more anyhow.
+    pub fn narrowed(mut self, pages: u64) -> Option<Queue> {
+        // SAFETY: the pointer is valid for the call.
+        let is_narrow = unsafe { c::weir_queue_narrow(&mut self, pages) } != 0;
+        is_narrow.then_some(self)
     }
 }
 
@@ -123,6 +173,7 @@ mod tests {
             least: 64,
             elapsed_ms: 1_000,
             measured: 1,
+            kept: 0,
         }
     }
 
@@ -357,6 +408,7 @@ mod tests {
                 least: 2,
                 elapsed_ms: 1_000,
                 measured: u32::from(objective.window_ms() > 0),
+                kept: 0,
             };
             objective.step(&look);
             if second > 900 && value > look.bound {
@@ -377,6 +429,118 @@ mod tests {
         }
         prop_assert!(breaks <= 8, "{breaks} breaks");
         Ok(())
+    }
+
+    /// A device with a queue of `depth` pages, kept full, that writes `rate` a second with `enough`
+    /// of them or more, and in proportion with fewer; a wait takes three times what is in flight.
+    struct Device {
+        rate: u64,
+        enough: u64,
+        depth: u64,
+    }
+
+    impl Device {
+        /// Seconds with this bound; the values measured.
+        fn run(&self, objective: &mut Objective, bound_ms: u64, seconds: u64) -> Vec<u64> {
+            let second = |_| {
+                let held = objective.budget.min(self.depth);
+                let drained = self.rate * held.min(self.enough) / self.enough;
+                let value = 3 * held * 1_000_000_000 / drained.max(1);
+                objective.step(&Look {
+                    value,
+                    bound: bound_ms * 1_000_000,
+                    held,
+                    drained,
+                    least: 16,
+                    elapsed_ms: 1_000,
+                    measured: u32::from(objective.window_ms() > 0),
+                    kept: 970,
+                });
+                value / 1_000_000
+            };
+            (0..seconds).map(second).collect()
+        }
+    }
+
+    #[test]
+    fn requests_become_smaller_then_fewer() {
+        let narrow = |requests, kib, wanted_kib: u64| {
+            let narrow = Queue { requests, kib }.narrowed(wanted_kib / 4)?;
+            Some((narrow.requests, narrow.kib))
+        };
+        assert_eq!(narrow(32, 256, 8 << 10), None, "its own");
+        assert_eq!(narrow(32, 256, 4 << 10), Some((32, 128)));
+        assert_eq!(narrow(32, 256, 512), Some((16, 32)));
+        assert_eq!(narrow(32, 256, 128), Some((4, 32)));
+        assert_eq!(narrow(32, 256, 112), Some((4, 28)));
+        assert_eq!(narrow(32, 256, 64), Some((4, 16)), "the narrowest");
+        assert_eq!(Queue::LEAST, 4 * 16 / 4);
+        assert_eq!(narrow(1023, 1280, 2 << 10), Some((64, 32)));
+        assert_eq!(narrow(2, 512, 256), Some((2, 128)), "of a disk with two");
+        assert_eq!(narrow(8, 16, 64), Some((4, 16)), "small as it is");
+        assert_eq!(narrow(256, 4, 256), Some((64, 4)));
+        assert_eq!(narrow(32, 256, 0), Some((4, 16)));
+        assert_eq!(
+            narrow(u64::MAX, u64::MAX, u64::MAX),
+            Some(((1 << 29) - 1, 32))
+        );
+    }
+
+    #[test]
+    fn a_queue_is_narrowed_within_seconds() {
+        let queue = Device {
+            rate: 4_096,
+            enough: 16,
+            depth: 2_048,
+        };
+        let mut objective = Objective::default();
+        let values = queue.run(&mut objective, 30, 8);
+        assert_eq!(values, [1_500, 93, 93, 93, 93, 21, 21, 21]);
+        queue.run(&mut objective, 30, 600);
+        assert_eq!(objective.starved, 0);
+        assert!((30..=41).contains(&objective.budget), "{objective:?}");
+    }
+
+    #[test]
+    fn a_flood_that_stops_in_the_middle_of_a_second_starves_no_device() {
+        let queue = Device {
+            rate: 4_096,
+            enough: 16,
+            depth: 2_048,
+        };
+        let mut objective = Objective::default();
+        for part in [9, 5, 6] {
+            queue.run(&mut objective, 30, 30 + part);
+            let budget = objective.budget;
+            objective.step(&Look {
+                kept: 970,
+                drained: 4_096 * part / 10,
+                least: 16,
+                ..look(8, budget * part / 10)
+            });
+            let quiet = Look {
+                kept: 970,
+                drained: 0,
+                ..look(8, 0)
+            };
+            steps(&mut objective, 5, &quiet);
+            assert_eq!((objective.starved, objective.budget), (0, budget));
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_slower_for_another_reason_is_no_reason_for_more_in_flight() {
+        let mut queue = Device {
+            rate: 4_096,
+            enough: 16,
+            depth: 2_048,
+        };
+        let mut objective = Objective::default();
+        queue.run(&mut objective, 30, 60);
+        queue.rate = 2_048;
+        queue.run(&mut objective, 30, 60);
+        assert_eq!((objective.full, objective.starved), (2_048, 0));
+        assert!(objective.budget <= 20, "{objective:?}");
     }
 
     /// Ten minutes of a neighbour that comes for a minute and goes for one, waits that differ by
@@ -403,6 +567,7 @@ mod tests {
                 least: 2,
                 elapsed_ms: 1_000,
                 measured: u32::from(objective.window_ms() > 0),
+                kept: 0,
             };
             let before = objective.budget;
             objective.step(&look);
@@ -431,6 +596,34 @@ mod tests {
             prop_assert!(turns <= 6, "{turns} turns");
         }
 
+        /// Whatever is asked for, the device keeps its rate in the end; where the bound can be kept
+        /// with that, it is.
+        #[test]
+        fn a_device_keeps_its_rate(
+            rate in 1_000u64..1_000_000,
+            enough_us in 500u64..20_000,
+            bound_ms in 1u64..200,
+        ) {
+            let enough = (rate * enough_us / 1_000_000).max(16);
+            let queue = Device { rate, enough, depth: 64 * enough };
+            let mut objective = Objective::default();
+            queue.run(&mut objective, bound_ms, 60);
+            let least_ms = 3 * enough * 1_000 / rate;
+            let (mut slow, mut broken) = (0, 0);
+            for _ in 0..400 {
+                let value = queue.run(&mut objective, bound_ms, 1)[0];
+                let pages = objective.budget.min(queue.depth);
+                slow += u32::from(pages.min(enough) * 1_000 < enough * 970);
+                broken += u32::from(value > bound_ms);
+                prop_assert!(bound_ms > 2 * least_ms + 1 || pages <= 3 * enough, "{objective:?}");
+            }
+            // What starved it is tried again after five minutes.
+            prop_assert!(slow <= 16, "{slow} of 400 s: {objective:?}");
+            if bound_ms > 2 * least_ms + 1 {
+                prop_assert!(broken <= 8, "{broken} of 400 s: {objective:?}");
+            }
+        }
+
         #[test]
         fn a_disk_and_its_writers_settle(rate in 100u64..100_000, bound_ms in 5u64..2_000, host in 1_000u64..1_000_000) {
             // Less than half an hour's worth: else it is not drained by the end.
@@ -441,14 +634,15 @@ mod tests {
         /// For any numbers: a budget is not below the least, nor above the wall's three quarters
         /// when it grows; it never falls to less than an 8th nor grows by more than a quarter.
         #[test]
-        fn any_look(state in any::<[u64; 11]>(), of in any::<[u64; 6]>(), measured in 0u32..2) {
+        fn any_look(state in any::<[u64; 19]>(), of in any::<[u64; 6]>(), measured in 0u32..2, kept in 0u32..1_001) {
             let before = Objective {
                 budget: state[0], wall: state[1], held_ms: state[2], calm_ms: state[3], idle_ms: state[4],
                 vain_ms: state[5], without: state[6], rest_ms: state[7], rested: state[8], used_ms: state[10],
-                stuck_ms: state[9],
+                stuck_ms: state[9], full: state[11], starved: state[12], fed: state[13], fed_pages: state[14],
+                fed_ms: state[15], late_pages: state[16], late_ms: state[17], kept_ms: state[18],
             };
             let look = Look {
-                value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured,
+                value: of[0], bound: of[1], held: of[2], drained: of[3], least: of[4], elapsed_ms: of[5], measured, kept,
             };
             let mut after = before;
             after.step(&look);
@@ -459,7 +653,8 @@ mod tests {
                 } else if after.budget < before.budget {
                     prop_assert!(after.budget >= (before.budget.min(PAGES_MAX) / 8).max(least));
                 } else {
-                    prop_assert!(after.budget <= before.budget + before.budget / 4 + 1);
+                    let part = if kept == 0 { 4 } else { 2 };
+                    prop_assert!(after.budget <= before.budget + before.budget / part + 1);
                 }
             }
         }

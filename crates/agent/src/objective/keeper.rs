@@ -218,6 +218,7 @@ impl Keeper {
             least: of.settings.floor,
             elapsed_ms: ms,
             measured: of.value.is_some().into(),
+            kept: 0,
         };
         let before = of.objective.budget;
         of.objective.step(&look);
