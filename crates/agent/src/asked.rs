@@ -1,29 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ceilings that objectives ask for where there is no module to set them.
+//! Ceilings, and bounds on disks' queues, that objectives ask for where there is no module.
 
 use crate::tree::Place;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Ceilings in pages that other parts ask for, by inode.
+/// What other parts ask for.
 #[derive(Clone, Default)]
-pub struct Asked(Arc<Mutex<BTreeMap<u64, (Place, u64)>>>);
+pub struct Asked(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    /// Ceilings in pages, by inode.
+    ceilings: BTreeMap<u64, (Place, u64)>,
+    /// Pages in flight, by the disk's name.
+    queues: BTreeMap<String, u64>,
+}
 
 impl Asked {
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks for a ceiling of a cgroup, or, with none, for it no more.
     pub fn ask(&self, place: &Place, pages: Option<u64>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ceilings = &mut self.all().ceilings;
         match pages {
-            Some(pages) => all.insert(place.inode, (place.clone(), pages)),
-            None => all.remove(&place.inode),
+            Some(pages) => ceilings.insert(place.inode, (place.clone(), pages)),
+            None => ceilings.remove(&place.inode),
         };
     }
 
-    /// All that are asked for.
-    pub fn all(&self) -> BTreeMap<u64, (Place, u64)> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// Asks that these disks, and no others, have so many pages in flight at most.
+    pub fn narrow(&self, queues: BTreeMap<String, u64>) {
+        self.all().queues = queues;
+    }
+
+    /// All ceilings that are asked for.
+    pub fn ceilings(&self) -> BTreeMap<u64, (Place, u64)> {
+        self.all().ceilings.clone()
+    }
+
+    /// All disks that are to be narrowed.
+    pub fn queues(&self) -> BTreeMap<String, u64> {
+        self.all().queues.clone()
     }
 }

@@ -181,6 +181,19 @@ pub enum Event {
         /// Observe mode: the limit is printed and not set.
         observing: bool,
     },
+    /// What a disk may have in flight for the sake of a cgroup has changed.
+    Queue {
+        /// Index of the objective in the policy file, from 0.
+        objective: usize,
+        /// What was measured, and what it should not exceed.
+        measured: String,
+        /// The disk's name.
+        disk: String,
+        /// What it may have in flight, in KiB; none: as much as it likes.
+        to_kib: Option<u64>,
+        /// Observe mode: the queue stays as it is.
+        observing: bool,
+    },
     /// A cgroup has a ceiling for an objective's sake, which follows.
     Ceiling {
         /// Path of the cgroup.
@@ -399,6 +412,21 @@ impl fmt::Display for Event {
                 write!(
                     f,
                     "objective {objective}: {measured}: each of {others} others {may} {each} dirty pages"
+                )
+            }
+            Event::Queue {
+                objective,
+                measured,
+                disk,
+                to_kib,
+                observing,
+            } => {
+                let may = if *observing { "could" } else { "may" };
+                let kib = to_kib.map_or("as much as it takes".into(), |kib| format!("{kib} KiB"));
+                write!(
+                    f,
+                    "objective {objective}: {measured}: {} {may} have {kib} in flight",
+                    disk.escape_debug()
                 )
             }
             Event::Ceiling { cgroup, to_kib } => write!(

@@ -8,7 +8,7 @@
 //! memory.tier_stat, limits ─► tier ─► pages between tiers        a thread of its own moves them
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
-//! rules, memory.stat ─► stock ─► memory.high, io.max, io.weight  a thread of its own, no module
+//! rules, memory.stat ─► stock ─► memory.high, io.max, queue/*    a thread of its own, no module
 //! stalls, and who caused them ─► owed ─► counters                a thread of its own
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
@@ -18,6 +18,7 @@
 mod asked;
 pub mod containers;
 pub mod controller;
+mod disk_queue;
 mod enforcer;
 mod family;
 pub mod globs;

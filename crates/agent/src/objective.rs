@@ -12,8 +12,8 @@
 //! Once a second. While the bound is kept and no ceiling set, only fsyncs or the cgroup's
 //! pressure are looked at, not the others.
 //!
-//! On a host that allows no module, ceilings are asked of [`crate::stock`], which keeps them by
-//! `memory.high`.
+//! On a host that allows no module, [`crate::stock`] is asked: first to narrow the queues of disks
+//! (`queues`), and for ceilings, which it keeps by `memory.high`, where that does not do.
 //!
 //! Only a ceiling of `max` is ever replaced; one that another program writes meanwhile is left to
 //! that program. What is set is noted in a file first ([`crate::saved`]), so that the next agent
@@ -22,6 +22,7 @@
 mod holders;
 mod keeper;
 mod measure;
+mod queues;
 pub mod settings;
 mod status;
 

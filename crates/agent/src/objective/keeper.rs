@@ -3,9 +3,11 @@
 
 use super::holders;
 use super::measure::Measure;
+use super::queues::{Measured, Queues};
 use super::settings::{Bound, Settings};
 use super::status::Status;
 use crate::asked::Asked;
+use crate::disk_queue;
 use crate::held;
 use crate::journal::{Event, Journal};
 use crate::limits::{self, Found, Mode, Refused};
@@ -46,6 +48,8 @@ struct Kept {
     index: usize,
     settings: Settings,
     objective: Objective,
+    /// Where there is no module: disks whose queues are narrowed before that.
+    queues: Queues,
     measure: Measure,
     /// Cgroups whose pressure is measured.
     measured: Vec<Place>,
@@ -130,6 +134,9 @@ impl Keeper {
         for (_, ceiling) in std::mem::take(&mut self.ceilings) {
             self.release(&ceiling);
         }
+        if let Some(asked) = &self.asked {
+            asked.narrow(BTreeMap::new());
+        }
         self.tell();
     }
 
@@ -179,7 +186,8 @@ impl Keeper {
             .filter(its)
             .for_each(|sync| of.measure.ended(sync));
         let under_way: Vec<Sync> = syncs.1.iter().filter(its).cloned().collect();
-        let since_ns = now_ns.saturating_sub(of.objective.window_ms() * 1_000_000);
+        let window_ms = of.objective.window_ms().min(of.queues.window_ms());
+        let since_ns = now_ns.saturating_sub(window_ms * 1_000_000);
         let directories: Vec<PathBuf> = match settings.bound {
             Bound::Fsync { .. } => Vec::new(),
             Bound::Pressure { .. } => {
@@ -197,14 +205,18 @@ impl Keeper {
             .value(settings, since_ns, now_ns, &under_way, &directories);
         let bound = settings.bound.value();
         let is_broken = of.value.is_some_and(|value| value > bound);
-        if !is_broken && of.objective.budget == UNLIMITED {
-            of.holders.clear();
-            of.is_known = false;
-            of.level = UNLIMITED;
+        if !is_broken && of.objective.budget == UNLIMITED && !of.queues.are_narrowed() {
+            of.queues.pause();
+            of.forget_holders();
             return;
         }
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let drained = self.measure_holders(of, ms);
+        let (places, measured) = holders::all(&self.tree, &of.settings);
+        if !self.narrow(of, ms, &places, &measured) && of.objective.budget == UNLIMITED {
+            of.forget_holders();
+            return;
+        }
+        let drained = self.measure_holders(of, places, ms);
         // At the first look there is nothing to compare with.
         if !std::mem::replace(&mut of.is_known, true) {
             return;
@@ -226,10 +238,7 @@ impl Keeper {
         if of.objective.budget != before {
             self.journal.say(&Event::Budget {
                 objective: of.index,
-                measured: match of.value {
-                    Some(value) => of.settings.bound.describe(value),
-                    None => "nothing to measure".into(),
-                },
+                measured: of.describe(),
                 each_kib: (of.level != UNLIMITED).then(|| of.level * PAGE_KIB),
                 others: held.len(),
                 observing: of.settings.mode == Mode::Observe,
@@ -237,9 +246,34 @@ impl Keeper {
         }
     }
 
+    /// Narrows queues of disks where there is no module; whether ceilings have to do the rest.
+    fn narrow(&self, of: &mut Kept, ms: u64, places: &[Place], measured: &[Place]) -> bool {
+        let bound = of.settings.bound;
+        if self.asked.is_none() || !matches!(bound, Bound::Fsync { .. }) {
+            return true;
+        }
+        let root = Path::new("/");
+        let disks = disk_queue::shared(root, &host::stack(root), places, measured);
+        let look = Measured {
+            value: of.value,
+            bound: bound.value(),
+            ms,
+            is_on: of.settings.mode == Mode::On,
+        };
+        for (disk, pages) in of.queues.look(root, &disks, &look) {
+            self.journal.say(&Event::Queue {
+                objective: of.index,
+                measured: of.describe(),
+                disk,
+                to_kib: (pages != UNLIMITED).then(|| pages * PAGE_KIB),
+                observing: of.settings.mode == Mode::Observe,
+            });
+        }
+        of.queues.are_in_vain()
+    }
+
     /// Counts what others hold; pages of it that were written in a second.
-    fn measure_holders(&mut self, of: &mut Kept, elapsed_ms: u64) -> u64 {
-        let (places, _) = holders::all(&self.tree, &of.settings);
+    fn measure_holders(&mut self, of: &mut Kept, places: Vec<Place>, elapsed_ms: u64) -> u64 {
         let limit = self.saved.limit();
         let mut before = std::mem::take(&mut of.holders);
         let (mut written, mut missing) = (0, 0);
@@ -278,8 +312,11 @@ impl Keeper {
         written * 1_000 / elapsed_ms.max(1)
     }
 
-    /// Sets each cgroup's ceiling to the least of what objectives let it hold.
+    /// Sets each cgroup's ceiling, and each disk's queue, to the least of what objectives allow.
     fn apply(&mut self) {
+        if let Some(asked) = &self.asked {
+            asked.narrow(self.queues());
+        }
         let mut wanted: BTreeMap<u64, (Place, u64)> = BTreeMap::new();
         for of in self.kept.iter().filter(|of| of.settings.mode == Mode::On) {
             for (inode, holder) in of.holders.iter().filter(|_| of.level != UNLIMITED) {
@@ -303,6 +340,18 @@ impl Keeper {
         for (inode, (place, pages)) in wanted {
             self.set(inode, place, pages);
         }
+    }
+
+    /// Pages that disks may have in flight, by name.
+    fn queues(&self) -> BTreeMap<String, u64> {
+        let mut least: BTreeMap<String, u64> = BTreeMap::new();
+        for of in self.kept.iter().filter(|of| of.settings.mode == Mode::On) {
+            for (disk, pages) in of.queues.narrowed() {
+                let entry = least.entry(disk.into()).or_insert(pages);
+                *entry = pages.min(*entry);
+            }
+        }
+        least
     }
 
     fn set(&mut self, inode: u64, place: Place, pages: u64) {
@@ -391,6 +440,7 @@ impl Kept {
             index,
             settings,
             objective: Objective::default(),
+            queues: Queues::default(),
             measure: Measure::default(),
             measured: Vec::new(),
             holders: BTreeMap::new(),
@@ -398,6 +448,20 @@ impl Kept {
             value: None,
             level: UNLIMITED,
         }
+    }
+
+    /// What was measured, for people.
+    fn describe(&self) -> String {
+        match self.value {
+            Some(value) => self.settings.bound.describe(value),
+            None => "nothing to measure".into(),
+        }
+    }
+
+    fn forget_holders(&mut self) {
+        self.holders.clear();
+        self.is_known = false;
+        self.level = UNLIMITED;
     }
 }
 

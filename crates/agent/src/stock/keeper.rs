@@ -7,6 +7,7 @@ use super::stat;
 use super::status::Status;
 use super::translate::{self, Host, Memory};
 use crate::asked::Asked;
+use crate::disk_queue;
 use crate::journal::{Event, Journal};
 use crate::limits::Mode;
 use crate::requests::Requests;
@@ -18,7 +19,9 @@ use crate::watch::Watch;
 use anyhow::{Context, Result};
 use knobs::{PAGE, PageSize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
 use policy::UNLIMITED;
+use policy::objective::Queue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
@@ -34,7 +37,10 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(20);
 /// Between two looks otherwise.
 const REST: Duration = Duration::from_secs(1);
-/// A step is followed by a pause so many times as long at least: two hundredths of a CPU.
+/// Between two looks while there are objectives, whose bounds on disks' queues are to count from the
+/// second in which they are asked for.
+const ASKED: Duration = Duration::from_millis(200);
+/// A step is followed by a pause so many times as long as it computed: two hundredths of a CPU.
 const PAUSE: u32 = 50;
 /// All cgroups are looked for so often, besides when one appears.
 const SCAN: Duration = Duration::from_secs(10);
@@ -100,9 +106,10 @@ impl Keeper {
     pub fn run(mut self, ended: &UnixStream) {
         let mut pause = Duration::ZERO;
         while self.waits(ended, pause) {
-            let began = Instant::now();
+            // Not the time that it waited: a write of nr_requests waits for all that is in flight.
+            let began = cpu_time();
             match self.step() {
-                Ok(step) => pause = step.max(began.elapsed() * PAUSE),
+                Ok(step) => pause = step.max(cpu_time().saturating_sub(began) * PAUSE),
                 Err(why) => {
                     self.complain(&format!("{why:#}"));
                     pause = REST;
@@ -179,6 +186,10 @@ impl Keeper {
         for (setting, value) in &self.rules.stock.host {
             wanted.insert((self.root.clone(), setting.clone()), value.clone());
         }
+        let queues = self.queues();
+        for (file, value) in queues.values().flatten() {
+            wanted.insert((self.root.clone(), file.clone()), value.to_string());
+        }
         for member in &self.members {
             let directory = &member.place.directory;
             if let Some(weight) = member.weight {
@@ -219,10 +230,15 @@ impl Keeper {
         let kept: BTreeMap<String, u64> = kept
             .map(|(place, ceiling, _)| (place.path.clone(), *ceiling))
             .collect();
-        let step = if ceilings.is_empty() { REST } else { STEP };
+        let step = match (ceilings.is_empty(), self.rules.objectives.is_empty()) {
+            (false, _) => STEP,
+            (true, false) => ASKED,
+            (true, true) => REST,
+        };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Status {
             settings: self.kept.len() as u64,
             ceilings: kept,
+            queues: self.in_flight(&queues),
         };
         Ok(step)
     }
@@ -292,7 +308,7 @@ impl Keeper {
                 *ceiling = (*ceiling).min(each);
             }
         }
-        for (inode, (place, pages)) in self.asked.all() {
+        for (inode, (place, pages)) in self.asked.ceilings() {
             match all.get_mut(&inode) {
                 Some((_, ceiling, _)) => *ceiling = (*ceiling).min(pages),
                 None => {
@@ -302,6 +318,39 @@ impl Keeper {
             }
         }
         all
+    }
+
+    /// What each disk's queue that objectives bound is to hold, by the disk's name: the two files
+    /// and their values.
+    fn queues(&self) -> BTreeMap<String, [(Setting, u64); 2]> {
+        let asked = self.asked.queues().into_iter();
+        let queues = asked.filter_map(|(disk, pages)| {
+            let setting = |name: &str| Setting::File(disk_queue::file(&disk, name));
+            let files = [setting("nr_requests"), setting("max_sectors_kb")];
+            let found = |file: &Setting| {
+                let key = (self.root.clone(), file.clone());
+                let own = self.kept.found(&key).map(String::from);
+                own.or_else(|| file.read(&self.root).ok())?.parse().ok()
+            };
+            let own = Queue {
+                requests: found(&files[0])?,
+                kib: found(&files[1])?,
+            };
+            let narrow = own.narrowed(pages)?;
+            let [requests, kib] = files;
+            Some((disk, [(requests, narrow.requests), (kib, narrow.kib)]))
+        });
+        queues.collect()
+    }
+
+    /// KiB that disks may have in flight by what was set.
+    fn in_flight(&self, queues: &BTreeMap<String, [(Setting, u64); 2]>) -> BTreeMap<String, u64> {
+        let is_own = |file: &Setting| self.kept.is_own(&(self.root.clone(), file.clone()));
+        let set = queues
+            .iter()
+            .filter(|(_, files)| files.iter().all(|(file, _)| is_own(file)));
+        set.map(|(disk, [(_, requests), (_, kib)])| (disk.clone(), requests * kib))
+            .collect()
     }
 
     /// Has all settings follow, and says what changed.
@@ -356,6 +405,12 @@ impl Keeper {
             self.said = Some(why.into());
         }
     }
+}
+
+/// What this thread has computed so far.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map(Duration::from).unwrap_or_default()
 }
 
 /// Limits and memory of the host below `root`.

@@ -59,8 +59,8 @@ impl Kept {
     pub fn open(file: &Path) -> Result<Kept> {
         let entries: Vec<Entry> = saved_file::read(
             file,
-            "what was set for [stock]: remove it, and put memory.high, io.max and io.weight of cgroups and vm.dirty_* \
-             back by hand",
+            "what was set for [stock]: remove it, and put memory.high, io.max and io.weight of cgroups, vm.dirty_* and \
+             nr_requests and max_sectors_kb of disks back by hand",
         )?;
         let entries = entries
             .into_iter()
@@ -80,6 +80,11 @@ impl Kept {
     /// Whether this one is the agent's.
     pub fn is_own(&self, key: &Key) -> bool {
         self.entries.contains_key(key)
+    }
+
+    /// What the setting held before it became the agent's.
+    pub fn found(&self, key: &Key) -> Option<&str> {
+        self.entries.get(key).map(|entry| entry.found.as_str())
     }
 
     /// Makes settings what is `wanted` and puts back the others; what changed, but for values that

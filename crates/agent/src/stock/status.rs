@@ -13,6 +13,8 @@ pub struct Status {
     pub settings: u64,
     /// Ceilings by cgroup, in pages.
     pub ceilings: BTreeMap<String, u64>,
+    /// What disks may have in flight, by name, in KiB.
+    pub queues: BTreeMap<String, u64>,
 }
 
 impl Status {
@@ -26,6 +28,14 @@ impl Status {
         for (cgroup, pages) in &self.ceilings {
             ceilings.add(&[("cgroup", &Arc::from(cgroup.as_str()))], pages * PAGE);
         }
+        let mut queues = Family::gauge(
+            "weir_agent_stock_queue",
+            "What a disk may have in flight by the nr_requests and max_sectors_kb that the agent has set.",
+        )
+        .bytes();
+        for (disk, kib) in &self.queues {
+            queues.add(&[("disk", &Arc::from(disk.as_str()))], kib << 10);
+        }
         Arc::from([
             Family::gauge(
                 "weir_agent_stock_settings",
@@ -33,6 +43,7 @@ impl Status {
             )
             .with(self.settings),
             ceilings,
+            queues,
         ])
     }
 }

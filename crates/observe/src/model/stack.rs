@@ -31,7 +31,7 @@ impl Stack {
     }
 
     /// A device and all that it lies on, from the top down.
-    pub(crate) fn down(&self, device: &str) -> Vec<String> {
+    pub fn down(&self, device: &str) -> Vec<String> {
         let mut found = vec![device.to_owned()];
         let mut next = 0;
         while let Some(below) = found.get(next).map(|device| self.0.get(device)) {

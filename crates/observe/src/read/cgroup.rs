@@ -223,6 +223,13 @@ pub fn written(io_stat_text: &str, stack: &Stack) -> u64 {
     stack.once(devices.iter().map(|(device, io)| (&**device, io.written)))
 }
 
+/// Numbers of the devices that the text of an `io.stat` has reads or writes of.
+pub fn devices_used(io_stat_text: &str) -> Vec<String> {
+    let devices = io_stat(io_stat_text).into_iter();
+    let used = devices.filter(|(_, io)| io.written > 0 || io.read > 0);
+    used.map(|(device, _)| device).collect()
+}
+
 /// A number; nothing for `max` and for what is not there.
 pub(crate) fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()

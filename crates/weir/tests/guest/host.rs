@@ -57,6 +57,13 @@ fn the_agent_keeps_rules_without_the_module() {
     passes("stock.sh", options, &[]);
 }
 
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_narrows_a_disks_queue_without_the_module() {
+    let options = "--no-module --cpus 1 --memory 1G --disk d=4G,ext4,16M/s";
+    passes("queue.sh", &format!("{options} --timeout 30m"), &[]);
+}
+
 /// Its cost while no task reclaims, among 1,000 cgroups.
 #[test]
 #[ignore = "minutes: make proof"]
