@@ -12,7 +12,8 @@
 //! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages
 //!    (`holders`) and whether the drain is the disk's, the flusher's or the journal's (`drain`);
 //!    For reclaim, say what the time went to and for whom (`reclaim`);
-//! 4. name the knob, a value and the command (`remedy`), and say whether the kernel's own knobs
+//! 4. name the knob, a value and the command (`remedy`; `queue` and `flushers` where the device's
+//!    queue or its one flusher is in the way), and say whether the kernel's own knobs
 //!    suffice (`stock`).
 //!
 //! Example: 1,940 pauses of 28 s in all, 27.6 s of them decided by the host's limit of 32 MiB of
@@ -23,6 +24,7 @@ mod bandwidth;
 mod command;
 pub mod domain;
 mod drain;
+mod flushers;
 mod group;
 mod headroom;
 mod holders;
@@ -32,6 +34,7 @@ mod killed;
 mod levels;
 mod limit;
 pub mod owed;
+mod queue;
 mod reclaim;
 mod remedy;
 mod stock;
@@ -191,16 +194,25 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
                 None => "its tasks wait for fsync or the journal".into(),
             };
             verdict.next = "a commit of the journal waits for all data ordered before it; no dirty limit shortens a wait under way".into();
-            verdict.remedies = remedy::journal(seen, verdict.culprit.as_deref());
+            let device = verdict.device.as_deref();
+            verdict.remedies = queue::remedies(seen, verdict.culprit.as_deref(), device);
         }
         other => {
-            let held = io_max::reads(seen, &group.path).filter(|_| other.starts_with("reads"));
+            let is_read = other.starts_with("reads");
+            let held = io_max::reads(seen, &group.path).filter(|_| is_read);
             verdict.cause = Cause::NotWriteback;
             verdict.culprit = held.as_ref().map(|held| shown(&held.path));
             verdict.because = format!("its tasks wait for {other}, which is not writeback");
             verdict.limit = held.iter().map(io_max::HeldBack::sentence).collect();
             verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
             verdict.next = "no dirty limit changes this".into();
+            let device = verdict.device.as_deref();
+            let flood = queue::flood(seen, &group.path, device);
+            if let Some(flood) = flood.filter(|_| is_read && held.is_none()) {
+                verdict.because = format!("its tasks wait for {other}, behind what {flood} writes");
+                verdict.remedies = queue::remedies(seen, Some(&flood), device);
+                verdict.culprit = Some(flood);
+            }
         }
     }
     verdict
@@ -275,10 +287,13 @@ fn throttled(
     verdict.because = because;
     verdict.remedies = remedy::throttle(seen, group, domain, &derived, top.as_deref());
     verdict.stock = stock::stock(seen, group, domain, &derived, &verdict.holders);
+    let bound = drain::bound(seen, verdict.device.as_deref());
+    let split = flushers::remedy(seen, bound, verdict.device.as_deref(), top.as_deref());
+    verdict.remedies.extend(split);
     // What lifts the host's limit lifts a cgroup's share of it.
     let lifts = matches!(domain, Domain::Host | Domain::Cgroup);
     if lifts && seen.is_live && remedy::can_have_weir(seen) {
-        match headroom::seconds(seen, drain::bound(seen, verdict.device.as_deref())) {
+        match headroom::seconds(seen, bound) {
             Ok(remedy) => verdict.remedies.insert(0, remedy),
             Err(why) => verdict.drain += &format!("; drain_seconds would not help: {why}"),
         }

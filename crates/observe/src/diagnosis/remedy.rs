@@ -339,32 +339,6 @@ pub fn io_max(held: &HeldBack) -> Vec<Remedy> {
     }]
 }
 
-/// For fsync behind other tasks' writes.
-pub fn journal(seen: &Observation, culprit: Option<&str>) -> Vec<Remedy> {
-    let Some(culprit) = culprit else {
-        return Vec::new();
-    };
-    let written = seen
-        .devices
-        .iter()
-        .map(|device| device.written)
-        .max()
-        .unwrap_or(0);
-    let second = ((written as f64 / seen.seconds.max(1.0)) as u64).max(MIB);
-    if seen.weir.as_deref().is_some_and(|state| state != "off") {
-        let file = cgroup_file(culprit, Knob::DirtyBytes.file());
-        return vec![echo(
-            Knob::DirtyBytes.file(),
-            &mib(second),
-            &file,
-            format!(
-                "{culprit} has about a second's worth of writing dirty at most, which is what a commit waits for; no knob takes the wait away"
-            ),
-        )];
-    }
-    Vec::new()
-}
-
 /// Commands against stalls in reclaim.
 pub fn reclaim(seen: &Observation, binding: Option<&Binding>) -> Vec<Remedy> {
     let memory = seen.host.as_ref().map_or(u64::MAX, |host| host.memory);

@@ -182,11 +182,14 @@ impl Plausible for Device {
             read,
             disk: _,
             below: _,
+            queue,
             writeback,
         } = self;
+        let queue = queue.unwrap_or_default();
         all([*min_ratio, *max_ratio], 100)
             && counted([*busy_ms])
             && all([*written, *read], MOST_BYTES)
+            && all([queue.requests, queue.kib], MOST_BYTES >> 10)
             && writeback.is_none_or(|writeback| writeback.is_plausible())
     }
 }

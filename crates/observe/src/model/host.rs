@@ -68,9 +68,21 @@ pub struct Device {
     /// Devices that it lies on, as LVM's do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<String>,
+    /// What its queue takes at a time, where requests are queued for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
     /// What debugfs says, where it says it of all cgroups.
     #[serde(default)]
     pub writeback: Option<Writeback>,
+}
+
+/// How much a disk has in flight at most: so many requests of that size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Requests in flight at most, `queue/nr_requests`.
+    pub requests: u64,
+    /// Size of the largest, `queue/max_sectors_kb`.
+    pub kib: u64,
 }
 
 /// A device's pages, in bytes, from `bdi/254:0/stats` in debugfs.

@@ -122,6 +122,8 @@ const SYNCS: &[i64] = &[
     libc::SYS_sync,
     libc::SYS_sync_file_range,
     libc::SYS_syncfs,
+    // Writes what is dirty first.
+    libc::SYS_umount2,
 ];
 /// What is no system call.
 const FAULT: i64 = -1;
@@ -169,6 +171,7 @@ mod tests {
             ("weir_ceiling_sleep", "-1 0x7f 0x1000", Wait::Ceiling),
             ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
             ("folio_wait_bit_common", "74 0x3", Wait::Sync),
+            ("wb_wait_for_completion", "166 0x3", Wait::Sync),
             ("folio_wait_bit_common", "0 0x3", Wait::Read),
             ("folio_wait_bit_common", "1 0x3", Wait::Sync),
             ("blk_io_schedule", "17 0x3", Wait::Read),

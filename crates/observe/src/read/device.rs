@@ -7,7 +7,7 @@
 //! its own, `8:2-fuseblk`.
 
 use super::host::{number, text};
-use crate::model::host::{Device, Writeback};
+use crate::model::host::{Device, Queue, Writeback};
 use crate::model::stack::Stack;
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,6 +165,7 @@ fn disks(root: &Path) -> BTreeMap<String, Device> {
         let value = |at: usize| words.get(at)?.parse::<u64>().ok();
         let device = Device {
             disk: Some(words.get(2)?.to_string()),
+            queue: queue(root, words[2]),
             read: value(5)?.saturating_mul(512),
             written: value(9)?.saturating_mul(512),
             busy_ms: value(12)?,
@@ -173,6 +174,16 @@ fn disks(root: &Path) -> BTreeMap<String, Device> {
         Some((format!("{}:{}", words[0], words[1]), device))
     });
     disks.collect()
+}
+
+/// The queue of a disk; those that hand requests on, as LVM's do, and partitions have none.
+fn queue(root: &Path, disk: &str) -> Option<Queue> {
+    let directory = root.join("sys/block").join(disk);
+    let queue = directory.join("queue");
+    directory.join("mq").exists().then(|| Queue {
+        requests: number(&queue.join("nr_requests")),
+        kib: number(&queue.join("max_sectors_kb")),
+    })
 }
 
 #[cfg(test)]
@@ -186,6 +197,9 @@ mod tests {
             ("proc/1/mountinfo", mounts),
             ("proc/diskstats", disks),
             ("sys/devices/sda/dev", "8:0\n"),
+            ("sys/devices/sda/mq/0/nr_tags", "64\n"),
+            ("sys/devices/sda/queue/nr_requests", "64\n"),
+            ("sys/devices/sda/queue/max_sectors_kb", "1280\n"),
             ("sys/devices/sda/sda1/partition", "1\n"),
             ("sys/devices/sda/sda1/dev", "8:1\n"),
             ("sys/devices/dm-0/dev", "253:0\n"),
@@ -242,6 +256,12 @@ mod tests {
             (160 * 512, 80 * 512, 33)
         );
         assert_eq!((device.max_ratio, device.strict), (100, Some(false)));
+        let queue = Queue {
+            requests: 64,
+            kib: 1280,
+        };
+        assert_eq!(device.queue, Some(queue));
+        assert_eq!(found(machine.path(), "253:0").queue, None, "hands on");
     }
 
     #[test]

@@ -146,3 +146,33 @@ fn seconds_of_drain_that_would_not_help() {
         "more than a quarter of what can be dirty, 7.0 GiB, runs into scarce memory",
     );
 }
+
+#[test]
+fn writers_are_split_where_one_flusher_is_not_enough() {
+    let mut seen = flusher_bound();
+    let split = |seen: &Observation| {
+        let remedies = victim(seen).remedies.into_iter();
+        let mut found = remedies.filter(|remedy| remedy.knob == "cgroup.procs");
+        found.next()
+    };
+    let remedy = split(&seen).expect("named");
+    assert_eq!(remedy.value, "4");
+    assert_eq!(
+        remedy.command,
+        "mkdir /sys/fs/cgroup/noisy.2/ && echo PID > /sys/fs/cgroup/noisy.2/cgroup.procs"
+    );
+    for words in [
+        "leaves 254:0 idle for 70 % of the time",
+        "split the writers of /noisy over 4 cgroups, for up to 1.8 GiB/s",
+        "One process cannot be split",
+    ] {
+        assert!(remedy.effect.contains(words), "{}", remedy.effect);
+    }
+    seen.weir = Some("off".into());
+    assert!(split(&seen).is_some(), "stock has it");
+    seen.devices[0].filesystem = Some("nfs".into());
+    assert_eq!(split(&seen), None, "one flusher whatever the cgroups");
+    seen.devices[0].filesystem = None;
+    seen.devices[0].busy_ms = 9_900;
+    assert_eq!(split(&seen), None, "the disk is what they wait for");
+}

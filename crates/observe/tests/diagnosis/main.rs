@@ -10,7 +10,7 @@ use observe::Target;
 use observe::cgroup::{Cgroup, Io, IoMax};
 use observe::diagnosis::{Cause, Diagnosis, Part, Verdict, diagnose};
 use observe::event::{Limits, Pause};
-use observe::host::{Device, Host};
+use observe::host::{Device, Host, Queue};
 use observe::observation::Flushers;
 use observe::reclaim::{Reason, Reclaimed, Vmscan};
 use observe::stall::{Kind, Stall, Throttled};

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn what_is_not_the_throttle() {
-    let stalled = |waits: &[(Wait, f64)]| {
+    let stalled_beside = |written: u64, waits: &[(Wait, f64)]| {
         let mut seen = observation(6144, 8000, HOST);
         seen.stalls.truncate(1);
         seen.waits
@@ -13,28 +13,64 @@ fn what_is_not_the_throttle() {
         seen.cgroups[2].io.insert(
             "254:0".into(),
             Io {
-                written: 9_000_000,
+                written: written / 10 * 9,
                 ..Io::default()
             },
         );
+        seen.devices[0].disk = Some("vda".into());
+        seen.devices[0].queue = Some(Queue {
+            requests: 32,
+            kib: 256,
+        });
+        seen.devices[0].written = written;
         seen.weir = Some("idle".into());
         victim(&seen)
     };
+    let stalled = |waits: &[(Wait, f64)]| stalled_beside(160 * MIB, waits);
     let verdict = stalled(&[(Wait::Journal, 6.0), (Wait::Sync, 2.0)]);
     assert_eq!(
         (verdict.cause, verdict.culprit.as_deref()),
         (Cause::FsyncOrJournal, Some("/noisy"))
     );
-    assert_eq!(
-        command(&verdict),
-        "echo 1M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+    let commands = |verdict: &Verdict| -> Vec<String> {
+        let commands = verdict.remedies.iter();
+        commands.map(|remedy| remedy.command.clone()).collect()
+    };
+    let both = |window: &str, requests: u64, kib: u64| {
+        let directory = "/sys/block/vda/queue";
+        vec![
+            format!("echo {window} > /sys/fs/cgroup/noisy/memory.writeback_bytes"),
+            format!(
+                "echo {requests} > {directory}/nr_requests && echo {kib} > {directory}/max_sectors_kb"
+            ),
+        ]
+    };
+    assert_eq!(commands(&verdict), both("160K", 5, 32));
+    let effects: Vec<&str> = verdict.remedies.iter().map(|of| &*of.effect).collect();
+    assert!(effects[0].ends_with("about 20 ms; less is sooner, until the disk writes less"));
+    assert!(
+        effects[1].starts_with("vda has 160.0 KiB in flight at most instead of 8.0 MiB"),
+        "{}",
+        effects[1]
     );
+    let slow = stalled_beside(10 * MIB, &[(Wait::Sync, 6.0)]);
+    assert_eq!(commands(&slow), both("64K", 4, 16));
     let verdict = stalled(&[(Wait::Read, 6.0)]);
-    assert_eq!(verdict.cause, Cause::NotWriteback);
+    assert_eq!(
+        (verdict.cause, verdict.culprit.as_deref()),
+        (Cause::NotWriteback, Some("/noisy"))
+    );
     assert_eq!(
         verdict.because,
+        "its tasks wait for reads from a disk, behind what /noisy writes"
+    );
+    assert_eq!(commands(&verdict), both("160K", 5, 32));
+    let alone = stalled_beside(0, &[(Wait::Read, 6.0)]);
+    assert_eq!(
+        alone.because,
         "its tasks wait for reads from a disk, which is not writeback"
     );
+    assert!(alone.remedies.is_empty());
     assert_eq!(stalled(&[(Wait::Reclaim, 6.0)]).cause, Cause::Reclaim);
     let verdict = stalled(&[]);
     assert_eq!(

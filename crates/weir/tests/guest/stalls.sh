@@ -195,7 +195,7 @@ stage_fsync() {
 	writes victim /mnt/d/victim --rate=100k --fsync=1
 	# fsync() is number 74; of a task that runs the file says so
 	until_stalled syscall "^74 "
-	explained fsync fsync_or_journal /noisy "$(with_module memory.dirty_bytes "")"
+	explained fsync fsync_or_journal /noisy "$(with_module memory.writeback_bytes nr_requests)"
 	end
 }
 
