@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A disk whose writes cost CPU time of whoever submits them, for guests that count instructions.
+ * A disk whose writes cost CPU time of the task that submits them.
  *
- * On an encrypted disk the flusher is what everybody waits for: each page it submits takes its CPU time. A cipher is too
- * quick for that in such a guest (an instruction of AES takes a nanosecond like any other), and a slow one takes hours
+ * On an encrypted disk the flusher is what writers wait for: each page it submits takes its CPU time. A cipher is too
+ * quick for that in a guest that counts instructions (an instruction of AES takes a nanosecond like any other), and a slow one takes hours
  * to emulate. This target of the device mapper takes the CPU time and computes nothing: the task stays on its CPU, which
  * halts until the time is over, and the emulator skips what is left. A task that is woken meanwhile
  * gets the CPU at once, as beside dm-crypt; time in which it runs is not the submitter's.

@@ -27,7 +27,9 @@ impl Disks {
     /// Of a guest that has `own` ones or those of QEMU. Errors: there is no source tree or compiler
     /// for the module.
     pub fn get(cache: &Cache, kernel: &Kernel, disks: Vec<GuestDisk>, own: bool) -> Result<Disks> {
-        if !own || disks.is_empty() {
+        let own = own && !disks.is_empty();
+        let submits = disks.iter().any(|disk| disk.submit_bandwidth.is_some());
+        if !own && !submits {
             return Ok(Disks {
                 disks,
                 module: None,
@@ -35,7 +37,8 @@ impl Disks {
             });
         }
         let tree = source_tree().context(
-            "weir's source tree is needed to build the disk of a guest that counts instructions: run from inside it",
+            "weir's source tree is needed to build disks of guests that count instructions, or that have a \
+             submit_bandwidth: run from inside it",
         )?;
         let built = module::modules_in(cache, kernel, &tree.join("crates/lab/disk"))?;
         let named = |name: &str| {
@@ -46,9 +49,8 @@ impl Disks {
                 .cloned()
                 .with_context(|| format!("crates/lab/disk made no {name}.ko"))
         };
-        let submits = disks.iter().any(|disk| disk.submit_bandwidth.is_some());
         Ok(Disks {
-            module: Some(named("weir_disk")?),
+            module: own.then(|| named("weir_disk")).transpose()?,
             submit_module: submits.then(|| named("weir_submit")).transpose()?,
             disks,
         })

@@ -162,7 +162,7 @@ pub const ROWS: &[Row] = &[
     row("[[disk]]", &["disk"], &["filesystem"], [Yes, Yes, If(" without `swap`")]),
     row("[[disk]]", &["disk"], &["mount_options"], [Yes, If(": below"), Yes]),
     row("[[disk]]", &["disk"], &["encrypted"], [Yes, If(" needs `[twin] flusher`"), Yes]),
-    row("[[disk]]", &["disk"], &["submit_bandwidth"], [If(" with `--count-instructions`"), Yes,
+    row("[[disk]]", &["disk"], &["submit_bandwidth"], [Yes, Yes,
         No("weir cannot slow down a machine's CPUs: use `encrypted`, or run the scenario on the twin")]),
     row("[[disk]]", &["disk"], &["io_cost"], [Yes; 3]),
     row("[cgroup.NAME]", &["cgroup", "*"], KNOBS, [Yes; 3]),
