@@ -12,7 +12,7 @@ import (
 func TestNamesComeFromTheModule(t *testing.T) {
 	want := []string{"dirty-min memory.dirty_min", "dirty-bytes memory.dirty_bytes",
 		"dirty-ratio memory.dirty_ratio", "dirty-weight memory.dirty_weight",
-		"dirty-bandwidth memory.dirty_bandwidth"}
+		"dirty-bandwidth memory.dirty_bandwidth", "writeback-bytes memory.writeback_bytes"}
 	for i, k := range All {
 		if got := k.Name + " " + k.File; got != want[i] {
 			t.Errorf("got %s, want %s", got, want[i])
@@ -67,6 +67,10 @@ func TestSet(t *testing.T) {
 		{DirtyBandwidth, "max", none, "max"},
 		{DirtyBandwidth, "63K", none, "!at least 65536"},
 		{DirtyBandwidth, "50%", 64 << 20, "!expected bytes per second"},
+		{WritebackBytes, "256K", none, "262144"},
+		{WritebackBytes, "max", none, "max"},
+		{WritebackBytes, "63K", none, "!at least 65536"},
+		{WritebackBytes, "50%", 64 << 20, "!expected bytes with optional"},
 	} {
 		got := ""
 		s, err := c.knob.Set(c.text)

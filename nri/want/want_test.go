@@ -96,7 +96,7 @@ func TestContainer(t *testing.T) {
 		{pod("default", cgroup.Burstable, "weir.dev/dirty-ratio", "10", "weir.dev/dirty-ratio.web", "40"), 0, "dirty-ratio=10"},
 		{pod("default", cgroup.Burstable, "weir.dev/pod.dirty-ratio", "10"), 0, ""},
 		{pod("default", cgroup.Burstable, "weir.dev/dirty-ratio.web", "x"), 0, "!annotation weir.dev/dirty-ratio.web: invalid value `x` for memory.dirty_ratio: expected a whole number from 0 (off) to 100"},
-		{pod("default", cgroup.Burstable, "weir.dev/dirty-byte", "1M"), 0, "!unknown annotation weir.dev/dirty-byte: expected weir.dev/ and one of dirty-min, dirty-bytes, dirty-ratio, dirty-weight, dirty-bandwidth, before it `pod.` for the pod's cgroup or after it `.` and a container's name"},
+		{pod("default", cgroup.Burstable, "weir.dev/dirty-byte", "1M"), 0, "!unknown annotation weir.dev/dirty-byte: expected weir.dev/ and one of dirty-min, dirty-bytes, dirty-ratio, dirty-weight, dirty-bandwidth, writeback-bytes, before it `pod.` for the pod's cgroup or after it `.` and a container's name"},
 		{pod("default", cgroup.Burstable, "weir.dev/pod.dirty-min.db", "1M", "weir.dev/dirty-min.", "1M"), 0, "!unknown annotation weir.dev/dirty-min.: "},
 	} {
 		got := show(c.ForContainer(v.pod, "db", limit(v.limit)))

@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn lists_end_and_names_are_different() {
         let keys: Vec<StatKey> = (0..).map_while(stat_key).collect();
-        assert_eq!(keys.len(), 38);
+        assert_eq!(keys.len(), 40);
         let mut names: Vec<&str> = keys.iter().map(|key| key.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 38);
-        assert_eq!((0..).map_while(knob_file).count(), 6);
+        assert_eq!(names.len(), 40);
+        assert_eq!((0..).map_while(knob_file).count(), 7);
         assert_eq!(stat_file(), "memory.dirty_stat");
     }
 
