@@ -370,7 +370,7 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.dirty_mim\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.dirty_mim"`: weir has no file `memory.dirty_mim`, did you mean `memory.dirty_min`? known: memory.dirty_bandwidth, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.toptier_ratio"#,
+        r#"t.toml:11: key `cgroup.victim."memory.dirty_mim"`: weir has no file `memory.dirty_mim`, did you mean `memory.dirty_min`? known: memory.dirty_bandwidth, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.toptier_ratio, memory.writeback_bytes"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
@@ -395,7 +395,7 @@ fn cgroup_files() {
     check(
         "\"memory.dirty_min\" = \"16M\"",
         "\"memory.hihg\" = \"16M\"",
-        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, copies, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.max, io.prio.class, io.weight, memory.dirty_bandwidth, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, memory.toptier_ratio, pids.max"#,
+        r#"t.toml:11: key `cgroup.victim."memory.hihg"`: not a cgroup file that can be set here, did you mean `memory.high`? known: cgroup.freeze, cgroup.max.depth, cgroup.max.descendants, copies, cpu.idle, cpu.max, cpu.max.burst, cpu.weight, cpu.weight.nice, io.bfq.weight, io.max, io.prio.class, io.weight, memory.dirty_bandwidth, memory.dirty_bytes, memory.dirty_min, memory.dirty_ratio, memory.dirty_weight, memory.high, memory.low, memory.max, memory.min, memory.oom.group, memory.swap.high, memory.swap.max, memory.toptier_ratio, memory.writeback_bytes, pids.max"#,
     );
     check(
         "\"memory.dirty_min\" = \"16M\"",
@@ -453,7 +453,7 @@ fn expectations() {
     check(
         "victim.iops",
         "cgroup/victim.nr_pases",
-        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: bandwidth_held_usec, ceiling, dirty, dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, floor, floor_unused, foreign, in_effect, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_bandwidth_held, nr_ceiling_held, nr_floor_admitted, nr_floor_released, nr_missed, nr_passes, nr_throttled, nr_throttled_below_floor, nr_throttled_by_ancestor, nr_throttled_by_ceiling, nr_throttled_by_cgroup, nr_throttled_by_device, nr_throttled_by_host, nr_throttled_by_unknown, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_pace, nr_would_wait, oom_kills, subtree_dirty, subtree_writeback, throttled_by_ancestor_usec, throttled_by_ceiling_usec, throttled_by_cgroup_usec, throttled_by_device_usec, throttled_by_host_usec, throttled_by_unknown_usec, throttled_usec, weight_held_usec, weight_portion, writeback"#,
+        r#"t.toml:28: key `expect[0].metric`: `weir.again.cgroup/victim.nr_pases` cannot be measured: no metric `nr_pases` of a cgroup, did you mean `nr_passes`? known: bandwidth_held_usec, ceiling, dirty, dirty_max_bytes, dirty_median_bytes, disk_bw_bytes, floor, floor_unused, foreign, in_effect, io_full_pct, io_some_pct, mem_full_pct, mem_some_pct, nr_bandwidth_held, nr_ceiling_held, nr_floor_admitted, nr_floor_released, nr_missed, nr_passes, nr_throttled, nr_throttled_below_floor, nr_throttled_by_ancestor, nr_throttled_by_ceiling, nr_throttled_by_cgroup, nr_throttled_by_device, nr_throttled_by_host, nr_throttled_by_unknown, nr_weight_held, nr_would_admit, nr_would_hold, nr_would_pace, nr_would_wait, nr_writeback_held, oom_kills, subtree_dirty, subtree_writeback, throttled_by_ancestor_usec, throttled_by_ceiling_usec, throttled_by_cgroup_usec, throttled_by_device_usec, throttled_by_host_usec, throttled_by_unknown_usec, throttled_usec, weight_held_usec, weight_portion, writeback, writeback_held_usec"#,
     );
     check(
         "victim.iops",

@@ -40,6 +40,9 @@ struct Table {
     held: Family,
     waits: Family,
     waited: Family,
+    window: Family,
+    window_waits: Family,
+    window_waited: Family,
     observed: Family,
 }
 
@@ -116,6 +119,20 @@ impl Table {
                 "Time waited for the weight, all tasks.",
             )
             .seconds(),
+            window: gauge(
+                "weir_cgroup_window",
+                "What its flushers may have under writeback on a device, as it was written.",
+            )
+            .bytes(),
+            window_waits: counter(
+                "weir_cgroup_window_waits",
+                "Times its flushers waited for a window, its own or one above.",
+            ),
+            window_waited: counter(
+                "weir_cgroup_window_waited",
+                "Time its flushers waited for a window.",
+            )
+            .seconds(),
             observed: counter(
                 "weir_cgroup_observed_passes",
                 "What knobs would have done, in observe-only mode.",
@@ -155,7 +172,8 @@ impl Table {
     fn add_knobs(&mut self, directory: &Path, path: &Arc<str>, seen: &Cgroup) {
         let labels = [(CGROUP, path)];
         let floor = seen.dirty_min.filter(|floor| *floor > 0);
-        if floor.is_none() && seen.weight.is_none() && seen.ceilings.is_empty() {
+        let divides = seen.weight.is_some() || seen.window.is_some();
+        if floor.is_none() && !divides && seen.ceilings.is_empty() {
             return;
         }
         if let Some(floor) = floor {
@@ -163,6 +181,9 @@ impl Table {
         }
         if let Some(weight) = seen.weight {
             self.weight.add(&labels, weight);
+        }
+        if let Some(window) = seen.window {
+            self.window.add(&labels, window);
         }
         let Ok(text) = fs::read_to_string(directory.join(knobs::stat_file())) else {
             return;
@@ -180,13 +201,19 @@ impl Table {
             (&mut self.admitted, "nr_floor_admitted"),
             (&mut self.held, "nr_ceiling_held"),
             (&mut self.waits, "nr_weight_held"),
+            (&mut self.window_waits, "nr_writeback_held"),
         ] {
             if let Some(value) = value(key) {
                 family.add(&labels, value);
             }
         }
-        if let Some(waited) = value("weight_held_usec") {
-            self.waited.add(&labels, seconds(waited));
+        for (family, key) in [
+            (&mut self.waited, "weight_held_usec"),
+            (&mut self.window_waited, "writeback_held_usec"),
+        ] {
+            if let Some(waited) = value(key) {
+                family.add(&labels, seconds(waited));
+            }
         }
         for by in knobs::deciders() {
             let labels = [(CGROUP, path), ("by", &by.into())];
@@ -228,6 +255,9 @@ impl Table {
             self.held,
             self.waits,
             self.waited,
+            self.window,
+            self.window_waits,
+            self.window_waited,
             self.observed,
         ]
     }

@@ -70,11 +70,13 @@ fn place(path: &str) -> Place {
 fn keys_are_the_knobs_names() {
     assert_eq!(
         Knob::DIRTY.map(label_key).join(" "),
-        "weir.dev/dirty-min weir.dev/dirty-bytes weir.dev/dirty-ratio weir.dev/dirty-bandwidth weir.dev/dirty-weight"
+        "weir.dev/dirty-min weir.dev/dirty-bytes weir.dev/dirty-ratio weir.dev/dirty-bandwidth weir.dev/dirty-weight \
+         weir.dev/writeback-bytes"
     );
     assert_eq!(
         Knob::DIRTY.map(unit_key).join(" "),
-        "X-Weir-DirtyMin X-Weir-DirtyBytes X-Weir-DirtyRatio X-Weir-DirtyBandwidth X-Weir-DirtyWeight"
+        "X-Weir-DirtyMin X-Weir-DirtyBytes X-Weir-DirtyRatio X-Weir-DirtyBandwidth X-Weir-DirtyWeight \
+         X-Weir-WritebackBytes"
     );
 }
 

@@ -117,7 +117,7 @@ set = { "memory.dirty_weight" = [1] }
 "#;
     let expected = "\
 agent.toml:4: key `rule[0].set.\"memory.dirty_min\"`: memory.dirty_min: invalid value `16MB`: expected bytes with optional K, M, G or T, or `max`
-agent.toml:4: key `rule[0].set.\"memory.high\"`: not a file that the agent sets: it sets memory.dirty_min, memory.dirty_bytes, memory.dirty_ratio, memory.dirty_bandwidth, memory.dirty_weight
+agent.toml:4: key `rule[0].set.\"memory.high\"`: not a file that the agent sets: it sets memory.dirty_min, memory.dirty_bytes, memory.dirty_ratio, memory.dirty_bandwidth, memory.dirty_weight, memory.writeback_bytes
 agent.toml:6: key `rule[1].cgroup[0]`: `a/*` would match no cgroup: say the path from the root of the hierarchy, as in `/system.slice/*`
 agent.toml:6: key `rule[1].cgroup[1]`: `/a/***` is not a glob: wildcards are either regular `*` or recursive `**`
 agent.toml:7: key `rule[1].sets`: unknown key, did you mean `set`? known: cgroup, delegated, set

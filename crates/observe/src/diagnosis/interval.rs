@@ -83,6 +83,8 @@ pub struct CgroupRow {
     pub throttled_seconds_per_second: Option<f64>,
     /// Waited for its weight, of all its tasks together.
     pub weight_held_seconds_per_second: Option<f64>,
+    /// Its flushers waited for a window, its own or one above, of all of them together.
+    pub window_held_seconds_per_second: Option<f64>,
     /// Why its tasks, or those of the descendant that lost most, stalled.
     pub stall: Option<StallRow>,
 }
@@ -198,6 +200,8 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
             },
             weight_held_seconds_per_second: stat
                 .map(|stat| per_second(stat.weight_held_usec as f64 / 1e6)),
+            window_held_seconds_per_second: stat
+                .map(|stat| per_second(stat.window_held_usec as f64 / 1e6)),
             stall: stalls.get(cgroup.path.as_str()).cloned(),
             cgroup: name,
         }

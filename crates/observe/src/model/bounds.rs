@@ -228,6 +228,7 @@ impl Plausible for Cgroup {
             ceilings: _,
             weight,
             bandwidth,
+            window,
             stat,
             grown,
             has_memory: _,
@@ -252,7 +253,9 @@ impl Plausible for Cgroup {
                 *dying,
             ])
             && weight.is_none_or(|weight| weight <= Knob::DirtyWeight.range().1)
-            && bandwidth.is_none_or(|bytes| bytes <= MOST_BYTES)
+            && [bandwidth, window]
+                .iter()
+                .all(|limit| limit.unwrap_or(0) <= MOST_BYTES)
             && stat.is_none_or(|stat| stat.is_plausible())
             && io.values().all(Plausible::is_plausible)
             && io_max.values().all(Plausible::is_plausible)
@@ -283,11 +286,14 @@ impl Plausible for DirtyStat {
             weight_held_usec,
             bandwidth_held,
             bandwidth_held_usec,
+            window_held,
+            window_held_usec,
         } = *self;
         all([floor, ceiling.unwrap_or(0)], MOST_BYTES)
             && weight_portion <= HWEIGHT_SHOWN.into()
             && counted([throttled_usec, weight_held, weight_held_usec])
             && counted([bandwidth_held, bandwidth_held_usec])
+            && counted([window_held, window_held_usec])
     }
 }
 

@@ -52,6 +52,9 @@ pub struct Cgroup {
     /// `memory.dirty_bandwidth` in bytes a second, if it is set.
     #[serde(default)]
     pub bandwidth: Option<u64>,
+    /// `memory.writeback_bytes`, if it is set.
+    #[serde(default)]
+    pub window: Option<u64>,
     /// `memory.dirty_stat`, if a knob is set that the module counts this cgroup for.
     #[serde(default)]
     pub stat: Option<DirtyStat>,

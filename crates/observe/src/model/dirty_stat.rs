@@ -25,6 +25,12 @@ pub struct DirtyStat {
     /// How long those waited.
     #[serde(default)]
     pub bandwidth_held_usec: u64,
+    /// Times that flushers waited for a `memory.writeback_bytes`.
+    #[serde(default)]
+    pub window_held: u64,
+    /// How long those waited.
+    #[serde(default)]
+    pub window_held_usec: u64,
 }
 
 impl DirtyStat {
@@ -36,6 +42,8 @@ impl DirtyStat {
             (&mut self.weight_held_usec, before.weight_held_usec),
             (&mut self.bandwidth_held, before.bandwidth_held),
             (&mut self.bandwidth_held_usec, before.bandwidth_held_usec),
+            (&mut self.window_held, before.window_held),
+            (&mut self.window_held_usec, before.window_held_usec),
         ] {
             *now = now.saturating_sub(before);
         }

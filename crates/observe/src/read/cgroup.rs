@@ -160,6 +160,7 @@ fn read_one(file: &dyn Fn(&str) -> Option<String>, want: Want) -> Cgroup {
         weight: number(&knob(Knob::DirtyWeight))
             .filter(|weight| *weight != Knob::DirtyWeight.default()),
         bandwidth: number(&knob(Knob::DirtyBandwidth)).and_then(bounds::limit),
+        window: number(&knob(Knob::WritebackBytes)).and_then(bounds::limit),
         ..Cgroup::default()
     };
     for ceiling in [Knob::DirtyBytes, Knob::DirtyRatio] {

@@ -2,8 +2,8 @@
 //! What weir's module says of cgroups, from `memory.dirty_stat`.
 //!
 //! Asking for it makes the module keep a record of the cgroup, so only those are asked that it
-//! keeps one of anyway: at and below a cgroup with a floor, a ceiling or a bandwidth, and all that
-//! compete with one that has a weight, which are its parent's children with all below them. Example:
+//! keeps one of anyway: at and below a cgroup with a floor, a ceiling, a bandwidth or a window, and
+//! all that compete with one that has a weight, which are its parent's children with all below them. Example:
 //! `/db` has a weight: `/db`, `/web` and `/web/a` are asked, and so is the root, which has no such
 //! file.
 
@@ -31,6 +31,8 @@ impl DirtyStat {
             weight_held_usec: flat(text, "weight_held_usec"),
             bandwidth_held: flat(text, "nr_bandwidth_held"),
             bandwidth_held_usec: flat(text, "bandwidth_held_usec"),
+            window_held: flat(text, "nr_writeback_held"),
+            window_held_usec: flat(text, "writeback_held_usec"),
         }
     }
 }
@@ -56,7 +58,8 @@ pub(crate) fn read(top: &Path, cgroups: &mut [Cgroup]) {
 fn counted(cgroups: &[Cgroup]) -> BTreeSet<String> {
     let mut counted = BTreeSet::new();
     for cgroup in cgroups {
-        let has_limit = !cgroup.ceilings.is_empty() || cgroup.bandwidth.is_some();
+        let has_limit =
+            !cgroup.ceilings.is_empty() || cgroup.bandwidth.is_some() || cgroup.window.is_some();
         if cgroup.dirty_min.unwrap_or(0) > 0 || has_limit {
             counted.insert(cgroup.path.clone());
         }
@@ -105,6 +108,8 @@ mod tests {
             weight_held_usec,
             bandwidth_held,
             bandwidth_held_usec,
+            window_held,
+            window_held_usec,
         } = DirtyStat::parse(&text);
         let read = [
             floor,
@@ -115,6 +120,8 @@ mod tests {
             weight_held_usec,
             bandwidth_held,
             bandwidth_held_usec,
+            window_held,
+            window_held_usec,
         ];
         assert!(read.iter().all(|value| *value > 0), "{read:?}");
     }
@@ -146,5 +153,9 @@ mod tests {
         cgroups[2].weight = None;
         cgroups[5].dirty_min = Some(1);
         assert!(asked(&mut cgroups).contains(&"b".to_string()));
+        cgroups[5].dirty_min = None;
+        cgroups[5].window = Some(1 << 18);
+        cgroups.iter_mut().for_each(|cgroup| cgroup.stat = None);
+        assert_eq!(asked(&mut cgroups), ["b"]);
     }
 }

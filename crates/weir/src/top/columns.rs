@@ -25,6 +25,8 @@ pub enum Column {
     In,
     /// Bytes written per second
     Out,
+    /// Time that flushers waited for a window
+    Held,
     /// Time slept in the throttle
     Throttled,
     /// Time lost to any cause
@@ -32,7 +34,7 @@ pub enum Column {
 }
 
 /// A column's place in the table, and what goes first where the line is too short for all.
-const COLUMNS: [(Column, &str, usize, u8); 10] = [
+const COLUMNS: [(Column, &str, usize, u8); 11] = [
     (Column::Cgroup, "CGROUP", 10, 0),
     (Column::Dirty, "DIRTY", 5, 0),
     (Column::Writeback, "WRTBK", 5, 3),
@@ -41,14 +43,15 @@ const COLUMNS: [(Column, &str, usize, u8); 10] = [
     (Column::Limit, "LIMIT", 5, 4),
     (Column::In, "IN/s", 5, 2),
     (Column::Out, "OUT/s", 5, 2),
+    (Column::Held, "HELD%", 5, 7),
     (Column::Throttled, "THROT%", 6, 0),
     (Column::Stall, "STALLED BY", 10, 1),
 ];
 
 impl Column {
     /// In the order of the table.
-    pub const ALL: [Column; 10] = {
-        let mut all = [Column::Cgroup; 10];
+    pub const ALL: [Column; 11] = {
+        let mut all = [Column::Cgroup; 11];
         let mut at = 0;
         while at < all.len() {
             all[at] = COLUMNS[at].0;
@@ -68,7 +71,7 @@ impl Column {
             let kept = COLUMNS.iter().filter(|column| column.3 <= most);
             kept.map(|column| column.2 + 1).sum::<usize>() - 1
         };
-        let most = (0..=6u8)
+        let most = (0..=7u8)
             .rev()
             .find(|most| width.is_none_or(|width| needs(*most) <= width))
             .unwrap_or(0);
@@ -91,6 +94,7 @@ impl Column {
     pub fn cell(self, row: &CgroupRow) -> String {
         match self {
             Column::Cgroup => printable(&row.cgroup),
+            Column::Held => percent(row.window_held_seconds_per_second),
             Column::Throttled => percent(row.throttled_seconds_per_second),
             Column::Stall => row
                 .stall
@@ -109,6 +113,7 @@ impl Column {
             Column::Limit => row.limit_bytes,
             Column::In => return row.in_bytes_per_second,
             Column::Out => return row.out_bytes_per_second,
+            Column::Held => return row.window_held_seconds_per_second,
             Column::Throttled => return row.throttled_seconds_per_second,
             Column::Stall => return row.stall.as_ref().map(|stall| stall.lost_seconds),
             Column::Cgroup => None,
