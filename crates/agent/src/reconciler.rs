@@ -261,8 +261,10 @@ impl Reconciler {
             true => BTreeMap::new(),
             false => wanted(&self.requests, &self.rules, &self.tree, place),
         };
-        if !wanted.values().any(Setting::is_in_seconds) {
-            self.seconds.forget(place.inode);
+        for knob in [Knob::DirtyBytes, Knob::WritebackBytes] {
+            if !wanted.get(&knob).is_some_and(Setting::is_in_time) {
+                self.seconds.forget(place.inode, knob);
+            }
         }
         let mut knobs: BTreeSet<Knob> = wanted.keys().copied().collect();
         knobs.extend(self.saved.knobs(place));
@@ -273,7 +275,7 @@ impl Reconciler {
         }
         for knob in knobs {
             let rule = wanted.get(&knob);
-            let in_bytes = |setting| self.seconds.of(place, setting, true);
+            let in_bytes = |setting| self.seconds.of(place, knob, setting, true);
             let found = knob_file::read(knob, &place.directory)
                 .and_then(|from| Ok((from, rule.map(in_bytes).transpose()?)));
             let (from, rule) = match found {

@@ -35,6 +35,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// The longest time that a window may be of, in milliseconds.
+const WINDOW_MS_MAX: u64 = 1_000;
+
 /// What a value is a number of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -44,6 +47,8 @@ pub enum Unit {
     Percent,
     /// Seconds of what disks write for the cgroup.
     Seconds,
+    /// Milliseconds of the same.
+    Milliseconds,
 }
 
 /// A value as its origin says it.
@@ -60,19 +65,30 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// What the knob takes, or for a ceiling `1%` to `100%`, or `1s` to `3600s`.
+    /// What the knob takes, or for a ceiling `1%` to `100%`, or `1s` to `3600s`, or for a window
+    /// `1ms` to `1000ms`.
     ///
     /// # Errors
     /// It takes something else: what, for people.
     pub fn parse(knob: Knob, text: &str, origin: Origin) -> Result<Setting, String> {
         let text = text.trim();
         let parse = || knob.parse_on(PageSize::running(), text);
-        let number = |suffix: char| text.strip_suffix(suffix).and_then(|n| n.parse().ok());
-        let (value, unit) = match (knob, number('%'), number('s')) {
-            (Knob::DirtyBytes, Some(percent @ 1..=100), _) => (percent, Unit::Percent),
-            (Knob::DirtyBytes, _, Some(seconds @ 1..=SECONDS_MAX)) => (seconds, Unit::Seconds),
-            (Knob::DirtyBytes, ..) => (parse().map_err(more)?, Unit::Knob),
-            _ => (parse().map_err(|why| why.to_string())?, Unit::Knob),
+        let number = |suffix: &str| text.strip_suffix(suffix).and_then(|n| n.parse().ok());
+        let besides = match knob {
+            Knob::DirtyBytes => match (number("%"), number("s")) {
+                (Some(percent @ 1..=100), _) => Some((percent, Unit::Percent)),
+                (_, Some(seconds @ 1..=SECONDS_MAX)) => Some((seconds, Unit::Seconds)),
+                _ => None,
+            },
+            Knob::WritebackBytes => match number("ms") {
+                Some(ms @ 1..=WINDOW_MS_MAX) => Some((ms, Unit::Milliseconds)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (value, unit) = match besides {
+            Some(besides) => besides,
+            None => (parse().map_err(more)?, Unit::Knob),
         };
         Ok(Setting {
             text: text.into(),
@@ -93,8 +109,8 @@ impl Setting {
     }
 
     /// Whether it changes with what disks write for the cgroup.
-    pub fn is_in_seconds(&self) -> bool {
-        self.unit == Unit::Seconds
+    pub fn is_in_time(&self) -> bool {
+        matches!(self.unit, Unit::Seconds | Unit::Milliseconds)
     }
 
     /// The same as whole pages of this kernel in so many of 4 KiB, as the kernel would make of it, so
@@ -114,9 +130,37 @@ impl Setting {
     }
 }
 
-/// What the agent takes besides.
+/// With what the agent takes besides.
 fn more(why: Refused) -> String {
-    format!(
-        "{why}, or `1%` to `100%` of memory.max, or `1s` to `{SECONDS_MAX}s` of what disks write for the cgroup"
-    )
+    let besides = match why.knob {
+        Knob::DirtyBytes => {
+            format!(", or `1%` to `100%` of memory.max, or `1s` to `{SECONDS_MAX}s`")
+        }
+        Knob::WritebackBytes => format!(", or `1ms` to `{WINDOW_MS_MAX}ms`"),
+        _ => return why.to_string(),
+    };
+    format!("{why}{besides} of what disks write for the cgroup")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_may_be_a_time() {
+        let parse = |text| Setting::parse(Knob::WritebackBytes, text, Origin::Line(1));
+        let of = |text| parse(text).map(|setting| (setting.value, setting.unit));
+        assert_eq!(of("10ms"), Ok((10, Unit::Milliseconds)));
+        assert_eq!(of("1000ms"), Ok((1_000, Unit::Milliseconds)));
+        assert_eq!(of("256K"), Ok((256 << 10, Unit::Knob)));
+        for text in ["0ms", "1001ms", "1s", "10 ms", "-1ms", "50%", "4K"] {
+            let why = parse(text).expect_err(text);
+            assert!(
+                why.ends_with("or `max`, or `1ms` to `1000ms` of what disks write for the cgroup"),
+                "{why}"
+            );
+        }
+        let ceiling = Setting::parse(Knob::DirtyBytes, "10ms", Origin::Line(1));
+        assert!(ceiling.is_err_and(|why| why.contains("`1s` to `3600s`")));
+    }
 }

@@ -17,7 +17,7 @@ use crate::stock_file::Setting;
 use crate::tree::{Place, Tree};
 use crate::watch::Watch;
 use anyhow::{Context, Result};
-use knobs::{PAGE, PageSize};
+use knobs::{Knob, PAGE, PageSize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 use policy::UNLIMITED;
@@ -276,7 +276,10 @@ impl Keeper {
         for member in &self.members {
             let mut ceiling = member.ceiling;
             if let Some(setting) = &member.seconds {
-                match self.seconds.of(&member.place, setting, false) {
+                match self
+                    .seconds
+                    .of(&member.place, Knob::DirtyBytes, setting, false)
+                {
                     Ok(setting) => ceiling = setting.value / PAGE,
                     Err(why) if why.kind() == ErrorKind::NotFound => {}
                     Err(why) => refused = Some(format!("{}: {why}", member.place.path)),

@@ -34,7 +34,7 @@ pub struct Member {
 impl Member {
     fn new(place: &Place, wanted: &BTreeMap<Knob, Setting>, leaves_room: bool) -> Member {
         let value = |knob: Knob| {
-            let setting = wanted.get(&knob).filter(|of| !of.is_in_seconds())?;
+            let setting = wanted.get(&knob).filter(|of| !of.is_in_time())?;
             Some(setting.value).filter(|value| *value != knob.default())
         };
         let pages = |knob| value(knob).map(|bytes| bytes / PAGE);
@@ -43,7 +43,7 @@ impl Member {
             ceiling: pages(Knob::DirtyBytes).unwrap_or(UNLIMITED),
             seconds: wanted
                 .get(&Knob::DirtyBytes)
-                .filter(|of| of.is_in_seconds())
+                .filter(|of| of.is_in_time())
                 .cloned(),
             ratio: value(Knob::DirtyRatio).unwrap_or(0),
             floor: pages(Knob::DirtyMin).unwrap_or(0),
