@@ -189,7 +189,7 @@ pub fn knob(group: &mut Group, file: &str, value: &str) -> Result<(), String> {
         Knob::DirtyRatio => group.ceiling.ratio_percent = value as u32,
         Knob::DirtyBandwidth => group.bandwidth_bytes = value,
         Knob::DirtyWeight => group.weight = value as u32,
-        Knob::WritebackBytes => return Err(format!("the twin does not model `{file}`")),
+        Knob::WritebackBytes => group.writeback_bytes = value,
         Knob::ToptierRatio => group.toptier_ratio = value as u32,
     }
     Ok(())

@@ -5,14 +5,17 @@
 //! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the
 //! module's own code does in the kernel: which counts it hands in; in pass.rs what it does to a
 //! pass, in beat.rs what it does by the clock, in weight.rs who waits for whom, in bandwidth.rs for
-//! what a cgroup may dirty in a second. Sums over subtrees are exact here; the module's are up to a
-//! beat old.
+//! what a cgroup may dirty in a second, in window.rs for what its flushers submit. Sums over
+//! subtrees are exact here; the module's are up to a beat old.
 
 mod bandwidth;
 mod beat;
 mod pass;
 mod stat;
 mod weight;
+mod window;
+
+pub use window::{Call, Room};
 
 use crate::jbd2::Jbd2;
 use crate::mm::zone::Reclaimed;
@@ -41,6 +44,8 @@ pub struct Group {
     pub toptier_ratio: u32,
     /// `memory.dirty_bandwidth`, as written and as it holds.
     pub bandwidth_bytes: u64,
+    /// `memory.writeback_bytes`.
+    pub writeback_bytes: u64,
     bound: u64,
     level: Level,
     part: bandwidth::Part,
@@ -67,6 +72,7 @@ impl Default for Group {
             weight: policy::weight::WEIGHT_DEFAULT,
             toptier_ratio: policy::tier::BY_CAPACITY,
             bandwidth_bytes: policy::UNLIMITED,
+            writeback_bytes: policy::UNLIMITED,
             bound: policy::UNLIMITED,
             level: Level::default(),
             part: bandwidth::Part::default(),
@@ -92,6 +98,7 @@ impl Group {
             || self.has_ceiling()
             || self.weight != policy::weight::WEIGHT_DEFAULT
             || self.bandwidth_bytes != policy::UNLIMITED
+            || self.writeback_bytes != policy::UNLIMITED
     }
 }
 
@@ -107,6 +114,9 @@ pub struct Weir {
     drain: Drain,
     drain_seen: Option<(Ns, u64, Reclaimed)>,
     weights: weight::Weights,
+    /// By number of the writeback, and how many of them sleep in a window.
+    flushers: Vec<window::Flusher>,
+    held: u32,
     /// What a cgroup's domain was judged by in the last pass.
     judged_by: JudgedBy,
     /// What the last pass over the host's domain, if it let its writer go, lets that dirty.

@@ -35,6 +35,9 @@ pub(super) struct Stats {
     /// Passes that waited for what the cgroup may dirty in a second, and for how long.
     pub bandwidth_held: u64,
     pub bandwidth_held_ns: Ns,
+    /// Calls of the cgroup's flushers that a window held, and for how long.
+    pub window_held: u64,
+    pub window_held_ns: Ns,
 }
 
 impl Hooks {
@@ -73,6 +76,8 @@ impl Hooks {
             ("weight_held_usec", stats.weight_held_ns / 1000),
             ("nr_bandwidth_held", stats.bandwidth_held),
             ("bandwidth_held_usec", stats.bandwidth_held_ns / 1000),
+            ("nr_writeback_held", stats.window_held),
+            ("writeback_held_usec", stats.window_held_ns / 1000),
         ]);
         // Pauses by decider are two keys each.
         let keys = knobs::stat_keys().iter().map(|key| key.name);

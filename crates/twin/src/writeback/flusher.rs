@@ -13,7 +13,8 @@
 //! again whether to go on.
 //!
 //! A page costs it CPU time, which bounds what it submits (encryption is done here); and each
-//! request needs a slot in the disk's line. Waiting for that is waiting for I/O.
+//! request needs a slot in the disk's line. Waiting for that is waiting for I/O. Under a window of
+//! weir's a turn has parts, each a bio of its own, and sleeps before one for which there is no room.
 //!
 //! What comes next is decided in work.rs.
 //!
@@ -28,6 +29,7 @@ use crate::sched::psi::PsiFlags;
 use crate::sched::{Kthread, SLICE};
 use crate::sim::Event;
 use crate::sim::clock::{Ns, SECOND, TICK, Ticks};
+use crate::weir::{Call, Room};
 use std::collections::VecDeque;
 
 /// From being woken to running.
@@ -92,6 +94,8 @@ pub struct Flusher {
     /// When the round began, and whether anything was written in it.
     pub(super) began: Option<(Ticks, bool)>,
     pub(super) turn: Option<WritebackControl>,
+    /// Of that turn, under a window.
+    pub(super) call: Option<Call>,
     bio: Option<Bio>,
     pub(super) last_old_flush: Ticks,
     /// On a CPU without a sleep.
@@ -273,6 +277,17 @@ impl Writeback {
                 return self.flusher_does(wb, PsiFlags::Iowait);
             }
             if let Some(turn) = flusher.turn {
+                match self.finds_room(wb, turn.nr_to_write) {
+                    Room::Begins => {}
+                    Room::Sleeps(time) => {
+                        self.flusher_does(wb, PsiFlags::Nothing);
+                        return self.flusher_again(wb, time + WAKE);
+                    }
+                    Room::Ends => {
+                        self.end_turn(wb);
+                        continue;
+                    }
+                }
                 if !self.gets_blocks(wb, turn.file as usize) {
                     return self.flusher_does(wb, PsiFlags::Iowait);
                 }
@@ -295,6 +310,34 @@ impl Writeback {
                 return;
             }
         }
+    }
+
+    /// Whether the next pages of a turn may be submitted as far as windows are concerned. A turn that
+    /// is to end counts as used up, so the file's next comes soon.
+    fn finds_room(&mut self, wb: usize, left: u64) -> Room {
+        let others_wait = self.syncing;
+        let flusher = &mut self.flushers[wb];
+        let call = flusher.call.as_mut().filter(|call| call.part() == 0);
+        let (Some(call), Some(turn), 1..) = (call, &mut flusher.turn, left) else {
+            return Room::Begins;
+        };
+        let reclaims = flusher.work.is_some_and(|work| work.reason == WbReason::Vmscan);
+        // Reclaim's work is not broken off for a sync.
+        let others_wait = others_wait.then_some(match reclaims {
+            true => Room::Begins,
+            false => Room::Ends,
+        });
+        let room = self.hooks.weir_room(wb, left, call, others_wait);
+        match room {
+            // Each part goes around the file by itself.
+            Room::Begins => {
+                turn.origin = self.hooks.files[turn.file as usize].writeback_index;
+                turn.wrapped = false;
+            }
+            Room::Ends => turn.nr_to_write = 0,
+            Room::Sleeps(_) => {}
+        }
+        room
     }
 
     /// How long a turn in which nothing was there but what a task copies waits for that: there is
@@ -332,9 +375,9 @@ impl Writeback {
         if turn.nr_to_write == 0 {
             return None;
         }
-        let (start, mut pages) = file
-            .pages
-            .next_run(file.writeback_index, turn.nr_to_write.min(BIO))?;
+        let part = flusher.call.map_or(u64::MAX, |call| call.part());
+        let most = turn.nr_to_write.min(BIO).min(part);
+        let (start, mut pages) = file.pages.next_run(file.writeback_index, most)?;
         turn.wrapped |= start < file.writeback_index;
         if turn.wrapped {
             if start >= turn.origin {
@@ -351,6 +394,9 @@ impl Writeback {
         file.pages.clear(start, pages);
         file.writeback_index = start + pages;
         turn.nr_to_write -= pages;
+        if let Some(call) = &mut flusher.call {
+            call.submitted(pages);
+        }
         let index = turn.file;
         flusher.bio = Some(Bio {
             file: index,

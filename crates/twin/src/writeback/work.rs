@@ -24,6 +24,9 @@ impl Writeback {
         let Some(turn) = flusher.turn.take() else {
             return;
         };
+        if let Some(call) = flusher.call.take() {
+            self.hooks.weir_window_ends(wb, &call);
+        }
         let file = &mut self.hooks.files[turn.file as usize];
         let wrote = turn.pages - turn.nr_to_write;
         if let Some(work) = &mut flusher.work {
@@ -70,7 +73,14 @@ impl Writeback {
                     }
                 }
             }
+            // What may run for ever stops for a sync.
+            let gives_way = self.syncing
+                && matches!(
+                    work.reason,
+                    WbReason::Background | WbReason::Periodic { .. }
+                );
             let enough = work.nr_pages == 0
+                || gives_way
                 || (work.reason == WbReason::Background && !self.wb_over_bg_thresh(wb));
             let flusher = &mut self.flushers[wb];
             if enough {
@@ -100,11 +110,11 @@ impl Writeback {
         }
     }
 
-    fn open_turn(&mut self, wb: usize, work: WbWritebackWork, file: u32) {
+    fn open_turn(&mut self, index: usize, work: WbWritebackWork, file: u32) {
         let pages = if work.reason == WbReason::Sync {
             u64::MAX
         } else {
-            let half_a_second = self.wbs[wb].rates.avg_write_bandwidth / 2;
+            let half_a_second = self.wbs[index].rates.avg_write_bandwidth / 2;
             let most = half_a_second
                 .min(self.domain.dirty_limit / 8)
                 .min(work.nr_pages);
@@ -112,11 +122,16 @@ impl Writeback {
         };
         let origin = self.files[file as usize].writeback_index;
         let now = self.tick();
-        let flusher = &mut self.flushers[wb];
-        let wb = &mut self.hooks.wbs[wb];
+        let flusher = &mut self.flushers[index];
+        let wb = &mut self.hooks.wbs[index];
         if wb.writeback_inodes == 0 && now > wb.rates.bw_time_stamp + HZ {
             wb.rates.restart(wb.counts.dirtied, wb.counts.written, now);
         }
+        // What waits for its pages, as sync does, is not held.
+        flusher.call = match work.reason {
+            WbReason::Sync => None,
+            _ => self.hooks.weir_window_begins(index),
+        };
         flusher.turn = Some(WritebackControl {
             file,
             pages,
