@@ -10,8 +10,8 @@
 //! again (sbitmap.rs). That is what divides a disk between cgroups, whatever they hold. Of all CPUs
 //! together the kernel's writeback throttling (`blk-wbt.c`, as it is without readers) lets in three
 //! quarters of the queue: 192 of virtio's 256, however many CPUs have as many each. That leaves room
-//! for what it does not count, the journal's writes and flushes; a disk that the lab slows down has
-//! fewer slots than that, and there these wait for one with the flushers. Reads always have one.
+//! for what it does not count, reads, the journal's writes and flushes; a disk that the lab slows
+//! down has fewer slots than that, and there these wait for one with the flushers.
 //!
 //! Where `io.weight` counts, each writeback has those slots to itself, and the line is in the order
 //! that iocost.rs gives.
@@ -214,7 +214,8 @@ impl Device {
     /// Whether it has one of the slots that flushers wait for.
     pub fn takes_tag(&self, request: &Request) -> bool {
         let is_short = self.traits.queue.is_none() && self.traits.weights.is_none();
-        request.is_throttled() || (is_short && self.depth == FEW_SLOTS && !request.is_read())
+        let swaps_in = matches!(request.what, What::SwapIn(_));
+        request.is_throttled() || (is_short && self.depth == FEW_SLOTS && !swaps_in)
     }
 
     fn hctx_mut(&mut self, hctx: u32) -> (&mut u32, &mut VecDeque<Waiter>) {

@@ -157,6 +157,11 @@ impl Journal {
         }
     }
 
+    /// Whether giving blocks takes a flusher time of its own: xfs's takes none that shows.
+    pub fn gives_blocks(&self) -> bool {
+        matches!(self.kind, Kind::Ext4 { delalloc: true, .. })
+    }
+
     /// Whether files are kept in large folios.
     pub fn has_large_folios(&self) -> bool {
         matches!(self.kind, Kind::Xfs { large_folios: true })

@@ -60,6 +60,12 @@ impl Device {
         (woken, true)
     }
 
+    /// Whether some of a CPU's slots are taken.
+    pub fn is_busy(&self, hctx: u32) -> bool {
+        let tags = self.tags.get(hctx as usize);
+        tags.is_some_and(|left| *left < self.depth)
+    }
+
     /// What a flusher counts as having used of its CPU once it has been woken, first of all or not.
     pub fn charges(&mut self, used: Ns, is_first: bool) -> Ns {
         if is_first {

@@ -171,6 +171,8 @@ pub struct File {
     pub writeback_index: u64,
     /// First page of the large folio that was last copied to, and until when.
     pub copied: Option<(u64, Ns)>,
+    /// Pages of the largest folio that was copied to so far.
+    pub folio_pages: u64,
     /// On one of its flusher's lists.
     pub listed: bool,
     /// When the first of its dirty pages was dirtied.
@@ -209,6 +211,7 @@ impl File {
             run: 0,
             writeback_index: 0,
             copied: None,
+            folio_pages: 1,
             listed: false,
             dirtied_when: 0,
             mapped: None,
@@ -240,6 +243,16 @@ impl File {
             Some((at, until)) if now < until && at >= start => pages.min(at - start),
             _ => pages,
         }
+    }
+
+    /// How many of the dirty `pages` from `start` on are written where `part` are asked for: the last
+    /// folio is written whole.
+    pub fn whole_folios(&self, start: u64, pages: u64, part: u64) -> u64 {
+        let end = start.saturating_add(part);
+        let end = end
+            .checked_next_multiple_of(self.folio_pages)
+            .unwrap_or(end);
+        pages.min(end - start)
     }
 
     /// Whether the page `start` has no block yet, and how many of `pages` from it on are like it.
@@ -363,6 +376,17 @@ impl Dirtier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_folio_of_a_part_is_written_whole() {
+        let mut file = File::new(0, 0, 256);
+        assert_eq!(file.whole_folios(0, 160, 16), 16, "folios of a page");
+        file.folio_pages = 32;
+        assert_eq!(file.whole_folios(0, 160, 16), 32);
+        assert_eq!(file.whole_folios(16, 160, 16), 16);
+        assert_eq!(file.whole_folios(0, 20, 16), 20, "no more is dirty");
+        assert_eq!(file.whole_folios(0, 160, u64::MAX), 160);
+    }
 
     #[test]
     fn what_is_being_copied_is_not_found() {

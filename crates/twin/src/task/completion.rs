@@ -6,6 +6,12 @@ use super::Tasks;
 use crate::blk::{Done, Request, Waiter, What};
 use crate::sim::Event;
 
+/// Of so many times that a reader is woken together with a flusher, or a task that writes, it runs
+/// first in one, and finds all slots taken again in the others. Who runs first is the scheduler's;
+/// this was chosen so that reads beside a flood without a window wait as in guests
+/// (docs/experiments/0047-windows-on-the-twin.md).
+const READER_WINS: u64 = 4;
+
 impl Tasks {
     /// The first request of a disk is complete, unless another has come before it.
     pub fn request_ends(&mut self, device: usize) {
@@ -16,7 +22,10 @@ impl Tasks {
             return;
         };
         match request.what {
-            What::Read(task) => return self.pages_are_read(task as usize, failed),
+            What::Read(task) => {
+                self.pages_are_read(task as usize, failed);
+                return self.slot_is_free(device, &request);
+            }
             What::Journal => {
                 self.journal_is_written(device);
                 return self.slot_is_free(device, &request);
@@ -48,7 +57,8 @@ impl Tasks {
         }
     }
 
-    /// A request of the filesystem is complete, which may have had a slot that others wait for.
+    /// A request of the filesystem's or a reader's is complete, which may have had a slot that others
+    /// wait for.
     fn slot_is_free(&mut self, device: usize, request: &Request) {
         if self.devices[device].takes_tag(request) {
             self.wakes_waiters(device, request.hctx);
@@ -63,6 +73,10 @@ impl Tasks {
             _ => 0,
         });
         let mut flushers = 0;
+        let races = self.devices[device].is_busy(hctx)
+            && woken
+                .iter()
+                .any(|waiter| !matches!(waiter, Waiter::Request(_)));
         for waiter in woken {
             match waiter {
                 Waiter::Flusher(wb) => {
@@ -71,6 +85,11 @@ impl Tasks {
                 }
                 Waiter::Task(task) => self.task_is_let_in(task as usize),
                 Waiter::Kswapd => self.schedule_after(0, Event::Kswapd),
+                Waiter::Request(request)
+                    if races && request.is_read() && self.random.next() % READER_WINS != 0 =>
+                {
+                    self.devices[device].wait(waiter, hctx);
+                }
                 Waiter::Request(request) => self.goes_in_line(device, request),
             }
         }

@@ -118,7 +118,9 @@ impl Tasks {
             self.uncaches(file);
         }
         let device = self.wbs[wb].device;
-        let (hctx, cgroup) = (0, self.wbs[wb].cgroup as u32);
+        let cpu = self.entities[index].cpu;
+        let hctx = self.devices[device].hctx(wb, cpu);
+        let cgroup = self.wbs[wb].cgroup as u32;
         let largest = self.devices[device].largest;
         let reader = self.tasks[index].reader.as_mut().expect("a reader");
         let mut parts = Vec::new();

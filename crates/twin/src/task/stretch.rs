@@ -82,6 +82,9 @@ impl Tasks {
                 _ => again + (went - 1) * again * FURTHER / 100,
             };
             copied = (folio > 1 && fresh == went).then_some((at, went));
+            if folio > self.files[file].folio_pages {
+                self.files[file].folio_pages = folio;
+            }
             if fresh > 0 {
                 self.dirtied(file, fresh);
             }

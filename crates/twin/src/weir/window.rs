@@ -43,14 +43,17 @@ pub struct Call {
     slept: Option<(Ns, u64)>,
     /// Pages of the part that are still to be submitted.
     part: u64,
+    is_fresh: bool,
     wrote: bool,
 }
 
 impl Call {
-    /// So many pages of the part are submitted; a large folio may be more than is left of it.
-    pub fn submitted(&mut self, pages: u64) {
+    /// So many pages of the part are submitted; a large folio may be more than is left of it. True
+    /// if they are its first.
+    pub fn submits(&mut self, pages: u64) -> bool {
         self.part = self.part.saturating_sub(pages);
         self.wrote = true;
+        std::mem::take(&mut self.is_fresh)
     }
 
     /// Pages that may be submitted now.
@@ -134,7 +137,8 @@ impl Hooks {
         } else {
             (Room::Begins, part)
         };
-        call.part = if room == Room::Begins { pages } else { 0 };
+        call.is_fresh = room == Room::Begins;
+        call.part = if call.is_fresh { pages } else { 0 };
         room
     }
 
@@ -172,7 +176,10 @@ impl Hooks {
         (call.window, call.excess) = (0, 0);
         let path: Vec<usize> = self.path(self.wbs[wb].cgroup).collect();
         for at in path {
-            let bytes = self.weir.as_ref().map(|weir| weir.groups[at].writeback_bytes);
+            let bytes = self
+                .weir
+                .as_ref()
+                .map(|weir| weir.groups[at].writeback_bytes);
             let Some(bytes) = bytes.filter(|bytes| *bytes != policy::UNLIMITED) else {
                 continue;
             };
