@@ -33,8 +33,9 @@ static void wish(struct weir_group *group)
 static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
 {
 	u64 others = weir_pool.floors_given - group->floor;
-	u64 floor = min(weir_floor_effective(group->floor_wanted, pool),
-			weir_floors_room(others, pool));
+	u64 floor = weir_floor_step(group->floor,
+				    weir_floor_effective(group->floor_wanted, pool),
+				    others, pool);
 
 	if (!floor != !group->floor)
 		weir_floors_epoch++;

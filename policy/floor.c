@@ -102,14 +102,20 @@ weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool)
 }
 
 /*
- * What a floor may be beside @others, the sum of all others.  Floors are evaluated one after
- * the other: what one gets more, another may not have given up yet.
+ * What a floor that is @now may be of @effective, beside @others, the sum of all others.
+ * Floors are evaluated one after the other: what one gets more, another may not have given
+ * up yet.  None loses more than its part for that: where the limit falls, the first that is
+ * evaluated would have next to nothing, and what it reserved would be anybody's.
  */
-weir_u64 weir_floors_room(weir_u64 others, const struct weir_floor_pool *pool)
+weir_u64 weir_floor_step(weir_u64 now, weir_u64 effective, weir_u64 others,
+			 const struct weir_floor_pool *pool)
 {
 	weir_u64 cap = floors_cap(pool);
+	weir_u64 room = cap > others ? cap - others : 0;
 
-	return cap > others ? cap - others : 0;
+	if (effective <= now || room <= now)
+		return effective < now ? effective : now;
+	return effective < room ? effective : room;
 }
 
 /* Upper bound of the sum of all effective floors. */

@@ -109,7 +109,8 @@ enum weir_floor_verdict {
 
 weir_u64 weir_floor_own(const struct weir_floor_caps *caps);
 weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool);
-weir_u64 weir_floors_room(weir_u64 others, const struct weir_floor_pool *pool);
+weir_u64 weir_floor_step(weir_u64 now, weir_u64 effective, weir_u64 others,
+			 const struct weir_floor_pool *pool);
 weir_u64 weir_floors_total(const struct weir_floor_pool *pool);
 weir_u64 weir_floor_left(weir_u64 room, weir_u64 held);
 void weir_floor_cover(struct weir_floor_pass *pass,
