@@ -128,18 +128,11 @@ static const struct weir_debt ceiling_debt = {
 	.sleep = weir_ceiling_sleep,
 };
 
-/*
- * After the kernel's pass of a writer on @wb, for @pages, in its context.  Where the
- * domain was at its limit when the kernel last looked, it lets go for no other reason than
- * that its wb has next to nothing; and where ceilings were left out, for that.
- */
-void weir_ceiling_pass(struct bdi_writeback *wb, u64 pages, const struct weir_seen *seen)
+/* The current task was let past a full ceiling in a pass on @wb, for @pages. */
+void weir_ceiling_past(struct bdi_writeback *wb, u64 pages)
 {
 	struct weir_call *call;
 
-	if (!seen->uncapped && (!seen->cgroup_limits || seen->dirty < seen->thresh ||
-				seen->released))
-		return;
 	if (weir_task_urgent() || current->flags & PF_LOCAL_THROTTLE || READ_ONCE(weir_observe))
 		return;
 	call = weir_call_get();

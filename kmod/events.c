@@ -73,7 +73,7 @@ void weir_events_enter(struct weir_seen *seen)
 	raw_spin_unlock(&bucket->lock);
 }
 
-/* Count the pause that is over, if one was.  Under RCU. */
+/* Count the pause that is over, if one was. */
 static void settle(struct weir_seen *seen)
 {
 	struct weir_group *group;
@@ -86,15 +86,17 @@ static void settle(struct weir_seen *seen)
 	slept_ns = ktime_get_ns() - seen->since_ns;
 	if (seen->owners_decide)
 		seen->capped_ns += slept_ns;
+	rcu_read_lock();
 	/* again: the group may have gone while the task slept */
 	group = weir_tree_nearest(seen->css);
-	if (!group)
-		return;
-	this_cpu_inc(group->stats->by[seen->by].pauses);
-	this_cpu_add(group->stats->by[seen->by].ns, slept_ns);
+	if (group) {
+		this_cpu_inc(group->stats->by[seen->by].pauses);
+		this_cpu_add(group->stats->by[seen->by].ns, slept_ns);
+	}
+	rcu_read_unlock();
 }
 
-/* The pass returns.  Under RCU. */
+/* The pass returns. */
 void weir_events_leave(struct weir_seen *seen)
 {
 	struct bucket *bucket = bucket_of(current);

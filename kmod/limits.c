@@ -150,13 +150,16 @@ static bool is_held_enough(struct weir_group *group, struct weir_seen *seen)
 	return seen->uncapped;
 }
 
-/* Hold @limits to every ceiling on the path; returns what its position is judged by. */
+/*
+ * Hold @limits, which were @stock, to every ceiling on the path; returns what its position
+ * is judged by.
+ */
 static enum weir_judged_by hold(struct weir_limits *limits,
+				const struct weir_limits *stock,
 				struct weir_group *group,
 				struct cgroup_subsys_state *css,
 				enum weir_pass kind, struct weir_seen *seen)
 {
-	const struct weir_limits stock = *limits;
 	enum weir_judged_by by = WEIR_JUDGED_BY_KERNEL;
 
 	for (; group; group = group->parent) {
@@ -167,7 +170,7 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 			continue;
 		counts = weir_tree_counts(group);
 		ceiling = weir_group_ceiling(group);
-		freerun = weir_ceiling_freerun(ceiling, &stock);
+		freerun = weir_ceiling_freerun(ceiling, stock);
 		WRITE_ONCE(group->last_freerun, freerun);
 		if (seen)
 			seen->poll = weir_ceiling_poll(ceiling, freerun, &counts, seen->poll);
@@ -195,25 +198,24 @@ static void limits_note(struct weir_seen *seen, const struct weir_limits *limits
 	seen->cgroup_limits = true;
 }
 
-/* @limits by the ceilings on the path of @group. */
-static void cap(struct weir_limits *limits, struct weir_group *group,
-		struct cgroup_subsys_state *css, enum weir_pass kind,
-		struct weir_seen *seen)
+/* @limits, which were @stock, by the ceilings on the path of @group. */
+static void cap(struct weir_limits *limits, const struct weir_limits *stock,
+		struct weir_group *group, struct cgroup_subsys_state *css,
+		enum weir_pass kind, struct weir_seen *seen)
 {
-	const struct weir_limits stock = *limits;
 	enum weir_judged_by by;
 	bool held;
 
 	weir_tree_fresh(group, seen);
 	if (seen)
 		seen->poll = WEIR_UNLIMITED;
-	by = hold(limits, group, css, kind, seen);
+	by = hold(limits, stock, group, css, kind, seen);
 	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
 	       weir_limits_brake(limits);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(group, would_hold);
-		*limits = stock;
+		*limits = *stock;
 		by = WEIR_JUDGED_BY_KERNEL;
 	} else if (held) {
 		weir_count(group, ceiling_held);
@@ -235,8 +237,10 @@ static void amend_memcg(void *dtc, struct weir_group *group,
 	host.avail = FIELD(gdtc, avail);
 	if (weir_amend_memcg(&limits, facts, &host, FIELD(dtc, avail),
 			     seen && seen->released)) {
+		const struct weir_limits stock = limits;
+
 		if (weir_tree_capped(group))
-			cap(&limits, group, css, kind, seen);
+			cap(&limits, &stock, group, css, kind, seen);
 		else
 			limits_note(seen, &limits, WEIR_JUDGED_BY_KERNEL);
 	}
@@ -294,7 +298,7 @@ static bool amend_surveyed(void *dtc, struct bdi_writeback *wb, struct weir_seen
 		rcu_read_lock();
 		group = weir_tree_nearest(seen->css);
 		if (group)
-			cap(&limits, group, seen->css, WEIR_PASS_WRITER, seen);
+			cap(&limits, &was, group, seen->css, WEIR_PASS_WRITER, seen);
 		rcu_read_unlock();
 		put_limits(dtc, &limits, &was);
 	}

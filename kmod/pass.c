@@ -103,14 +103,12 @@ static void shorten_poll(struct weir_group *group)
 	}
 }
 
-/* After the kernel's function. */
-static void leave(struct weir_seen *seen)
+/* After the kernel's function, where the task has slept.  Under RCU. */
+static noinline void leave(struct weir_seen *seen)
 {
-	u64 slept_ns = seen->pauses ? ktime_get_ns() - seen->slept_from_ns : 0;
+	u64 slept_ns = ktime_get_ns() - seen->slept_from_ns;
 	struct weir_group *group;
 
-	if (!seen->pauses)
-		return;
 	group = weir_tree_nearest(seen->css);
 	if (!group)
 		return;
@@ -130,9 +128,7 @@ static void look_again(struct weir_seen *seen)
 	struct cgroup_subsys_state *css = seen->css;
 	struct weir_group *group;
 
-	if (!css->parent)
-		css = task_css(current, memory_cgrp_id);
-	else if (weir_tree_surveyed(seen) && !seen->capped)
+	if (css->parent && weir_tree_surveyed(seen) && !seen->capped)
 		return;
 	if (READ_ONCE(weir_observe))
 		return;
@@ -141,11 +137,15 @@ static void look_again(struct weir_seen *seen)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause, seen->poll);
 		return;
 	}
+	rcu_read_lock();
+	if (!css->parent)
+		css = task_css(current, memory_cgrp_id);
 	group = weir_tree_nearest(css);
-	if (!weir_tree_capped(group))
-		return;
-	weir_tree_fresh(group, seen);
-	shorten_poll(group);
+	if (weir_tree_capped(group)) {
+		weir_tree_fresh(group, seen);
+		shorten_poll(group);
+	}
+	rcu_read_unlock();
 }
 
 /* What ceilings that owners have set have held the current task's call for, by now. */
@@ -165,16 +165,17 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 
 	weir_events_enter(seen);
 	ret = weir_kernel_pass(wb, pages_dirtied, flags);
-	rcu_read_lock();
 	weir_events_leave(seen);
 	if (!ret)
 		weir_ceiling_pass(wb, pages_dirtied, seen);
 	note_capped(seen);
-	if (!seen->unwatched) {
+	if (!seen->unwatched && seen->pauses) {
+		rcu_read_lock();
 		leave(seen);
-		look_again(seen);
+		rcu_read_unlock();
 	}
-	rcu_read_unlock();
+	if (!seen->unwatched)
+		look_again(seen);
 	/* the kernel let it go by the room of the host, which is not its own */
 	if (seen->released)
 		current->nr_dirtied_pause = min_t(u64, current->nr_dirtied_pause,

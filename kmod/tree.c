@@ -126,15 +126,6 @@ void weir_tree_leave(struct weir_group *group)
 	tree_tell(group, &nothing, true);
 }
 
-/* The pages of the subtree, the cgroup itself included. */
-struct weir_counts weir_tree_counts(struct weir_group *group)
-{
-	return (struct weir_counts) {
-		.dirty = weir_subtree_pages(READ_ONCE(group->subtree.dirty)),
-		.writeback = weir_subtree_pages(READ_ONCE(group->subtree.writeback)),
-	};
-}
-
 /* Of the subtree's pages, what counts against the group's floor: what floors inside have no room for. */
 u64 weir_tree_claim(const struct weir_group *group)
 {

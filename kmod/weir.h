@@ -414,9 +414,17 @@ void weir_tree_fresh(struct weir_group *group, struct weir_seen *seen);
 void weir_tree_inherit(struct weir_group *group, u32 *cost);
 void weir_tree_review(struct weir_group *group);
 void weir_tree_leave(struct weir_group *group);
-struct weir_counts weir_tree_counts(struct weir_group *group);
 u64 weir_tree_claim(const struct weir_group *group);
 struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_seen *seen);
+
+/* The pages of the subtree, the cgroup itself included. */
+static inline struct weir_counts weir_tree_counts(const struct weir_group *group)
+{
+	return (struct weir_counts) {
+		.dirty = weir_subtree_pages(READ_ONCE(group->subtree.dirty)),
+		.writeback = weir_subtree_pages(READ_ONCE(group->subtree.writeback)),
+	};
+}
 
 /* Does that still hold? */
 static inline bool weir_tree_surveyed(const struct weir_seen *seen)
@@ -637,7 +645,20 @@ static inline void weir_bandwidth_exit(void) { }
  * others may wait for.  One pause of the kernel's, 200 ms, may be added.
  */
 #define WEIR_CALL_CAPPED_MOST_MS	300ULL
-void weir_ceiling_pass(struct bdi_writeback *wb, u64 pages, const struct weir_seen *seen);
+void weir_ceiling_past(struct bdi_writeback *wb, u64 pages);
+
+/*
+ * After the kernel's pass of a writer.  Where the domain was at its limit when the kernel
+ * last looked, it lets go for no other reason than that its wb has next to nothing; and
+ * where ceilings were left out, for that.
+ */
+static inline void weir_ceiling_pass(struct bdi_writeback *wb, u64 pages,
+				     const struct weir_seen *seen)
+{
+	if (seen->uncapped || (seen->cgroup_limits && seen->dirty >= seen->thresh &&
+			       !seen->released))
+		weir_ceiling_past(wb, pages);
+}
 
 /* pass.c: the writer's pass, left out for a floor and timed for all others */
 int weir_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,

@@ -29,6 +29,12 @@ WEIR_ARITH weir_u64 weir_add(weir_u64 a, weir_u64 b)
 	return a + b < a ? WEIR_UNLIMITED : a + b;
 }
 
+/* A sum as a count: racing updates can make it briefly negative. */
+WEIR_ARITH weir_u64 weir_subtree_pages(weir_s64 sum)
+{
+	return sum > 0 ? (weir_u64)sum : 0;
+}
+
 /* Whole pages in @bytes: rounded down, a knob never grants a page it did not name. */
 WEIR_ARITH weir_u64 weir_bytes_to_pages(weir_u64 bytes)
 {

@@ -253,7 +253,6 @@ struct weir_subtree {
 	weir_s64 beyond;	/* of the claims, what the parent was told */
 };
 
-weir_u64 weir_subtree_pages(weir_s64 sum);
 struct weir_tally weir_subtree_change(const struct weir_counts *told,
 				      const struct weir_counts *own);
 weir_u64 weir_subtree_add(struct weir_subtree *subtree, struct weir_tally *change,

@@ -20,12 +20,6 @@
  */
 #include "policy.h"
 
-/* A sum as a count: racing updates can make it briefly negative. */
-weir_u64 weir_subtree_pages(weir_s64 sum)
-{
-	return sum > 0 ? (weir_u64)sum : 0;
-}
-
 /* What a cgroup that told its path @told is to tell it when it holds @own. */
 struct weir_tally weir_subtree_change(const struct weir_counts *told,
 				      const struct weir_counts *own)
