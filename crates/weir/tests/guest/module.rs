@@ -307,7 +307,7 @@ fn a_reservation_of_cpu_is_not_held_by_weight() {
     passes("debian:6.12", "deadline.sh", &options, &[]);
 }
 
-/// At most 1.12 times its limit; 1.35 in the first seconds of five floods, as without floors.
+/// At most 1.12 times its limit; 1.17 in the first seconds of five floods.
 #[test]
 #[ignore = "two minutes: make proof"]
 fn the_host_peaks_near_its_limit() {
