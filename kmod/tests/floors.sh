@@ -37,10 +37,13 @@ sleep 1
 mkdir ../a ../a/1 ../a/2 ../a/3 ../a/4 ../a/5 ../a/6 ../a/7 ../a/8 2>/dev/null
 echo "+memory" >../a/cgroup.subtree_control
 within() {
-	local i sum most_seen=0
+	local i sum again most_seen=0
 	for i in 1 2 3 4 5 6 7 8; do
 		echo $((limit / 5)) >../a/$i/memory.dirty_min
 		sum=$(floors ../a/[1-8] [0-9]*)
+		# a beat between two files adds what one had to what another got
+		again=$(floors ../a/[1-8] [0-9]*)
+		[ "$sum" -le "$again" ] || sum=$again
 		[ "$sum" -le $most_seen ] || most_seen=$sum
 	done
 	echo "at most $most_seen of $cap after a write"
