@@ -115,6 +115,11 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 
 /* A ceiling that has held a call for as long as it may holds no call for so long. */
 #define OVERRUN_JIFFIES	(10 * HZ)
+/*
+ * Pages until the next look of a call whose ceiling is left out: a pass for each, as a ceiling
+ * of two pages has it, takes a call of 2 GiB seconds longer.
+ */
+#define UNCAPPED_POLL	32ULL
 
 /*
  * Has the writer's call slept for as long as @group's ceiling, which an unprivileged owner
@@ -172,11 +177,13 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 		ceiling = weir_group_ceiling(group);
 		freerun = weir_ceiling_freerun(ceiling, stock);
 		WRITE_ONCE(group->last_freerun, freerun);
+		if (READ_ONCE(group->owners_ceilings) && seen &&
+		    is_held_enough(group, seen)) {
+			seen->poll = min_t(u64, seen->poll, UNCAPPED_POLL);
+			continue;
+		}
 		if (seen)
 			seen->poll = weir_ceiling_poll(ceiling, freerun, &counts, seen->poll);
-		if (READ_ONCE(group->owners_ceilings) && seen &&
-		    is_held_enough(group, seen))
-			continue;
 		if (weir_ceiling_amend(limits, ceiling, &counts, kind)) {
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
