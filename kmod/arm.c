@@ -18,7 +18,7 @@ void weir_beat_start(void)
 /* A knob was set after weir_arm() said it could be. */
 void weir_beat_now(void)
 {
-	if (!weir_acting() && !READ_ONCE(weir_beat.stopping))
+	if (!(weir_acting() && weir_flushers_acting()) && !READ_ONCE(weir_beat.stopping))
 		mod_delayed_work(weir_beat.queue, &weir_beat.work, 0);
 }
 

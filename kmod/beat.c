@@ -117,9 +117,11 @@ static void rest(void)
 
 static void beat(struct work_struct *work)
 {
-	bool needed = weir_needed();
+	bool needed = weir_needed(), flushers = weir_flushers_any();
 
 	weir_flushers_sweep();
+	if (flushers && !weir_fault_stalls())
+		weir_flushers_prove();
 	if (READ_ONCE(weir_beat.asked))
 		WRITE_ONCE(weir_beat.asked,
 			   time_before(jiffies, READ_ONCE(weir_beat.asked_last) +
@@ -136,7 +138,7 @@ static void beat(struct work_struct *work)
 	if (READ_ONCE(weir_beat.stopping))
 		return;
 	/* not queue_: a group that was made meanwhile has queued it for later */
-	if (needed)
+	if (needed || flushers)
 		mod_delayed_work(weir_beat.queue, to_delayed_work(work), BEAT_JIFFIES);
 	else if (READ_ONCE(weir_group_count))
 		queue_delayed_work(weir_beat.queue, to_delayed_work(work),
@@ -176,5 +178,8 @@ u64 weir_beat_age_ms(void)
 /* Is anything set, and were hooks seen working of late? */
 bool weir_in_effect(void)
 {
-	return weir_needed() && weir_acting();
+	bool needed = weir_needed(), flushers = weir_flushers_any();
+
+	return (needed || flushers) && (!needed || weir_acting()) &&
+	       (!flushers || weir_flushers_acting());
 }

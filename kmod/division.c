@@ -58,44 +58,7 @@ struct weir_division {
 	unsigned long noted;		/* jiffies: the budget */
 };
 
-static struct weir_siblings root;
-static u32 weighted;			/* cgroups with a weight of their own; weir_lock */
 static u64 round;			/* of setting hweights */
-
-bool weir_weights_any(void)
-{
-	return READ_ONCE(weighted);
-}
-
-static struct weir_siblings *siblings_of(struct weir_group *group)
-{
-	return group->parent ? &group->parent->below : &root;
-}
-
-/* A cgroup's weight is another.  The caller holds weir_lock. */
-void weir_weight_change(struct weir_group *group, u32 weight)
-{
-	struct weir_siblings *siblings = siblings_of(group);
-	int change = (weight != WEIR_WEIGHT_DEFAULT) - (group->weight != WEIR_WEIGHT_DEFAULT);
-
-	WRITE_ONCE(group->weight, weight);
-	WRITE_ONCE(siblings->weighted, siblings->weighted + change);
-	WRITE_ONCE(weighted, weighted + change);
-}
-
-/* The topmost division that @group is in, or NULL.  Under RCU. */
-static const struct weir_siblings *scope_of(struct weir_group *group)
-{
-	const struct weir_siblings *scope = NULL;
-
-	if (READ_ONCE(root.weighted))
-		return &root;
-	while ((group = group->parent)) {
-		if (READ_ONCE(group->below.weighted))
-			scope = &group->below;
-	}
-	return scope;
-}
 
 /* One that is stuck in its filesystem for long does not: others would wait for it. */
 static bool competes(const struct weir_flusher *flusher)
@@ -163,7 +126,7 @@ static struct weir_contender *get_contender(struct weir_division *division,
 /* The child of the division's cgroup on the path of @group. */
 static struct weir_group *child_of(struct weir_group *group, const struct weir_siblings *scope)
 {
-	while (siblings_of(group) != scope && group->parent)
+	while (weir_siblings_of(group) != scope && group->parent)
 		group = group->parent;
 	return group;
 }
@@ -244,8 +207,8 @@ static void add_path(struct weir_group *group, const struct weir_siblings *scope
 	bool first = add_child(&group->below, WEIR_WEIGHT_DEFAULT);
 
 	for (; first; group = group->parent) {
-		first = add_child(siblings_of(group), group->weight);
-		if (siblings_of(group) == scope || !group->parent)
+		first = add_child(weir_siblings_of(group), group->weight);
+		if (weir_siblings_of(group) == scope || !group->parent)
 			break;
 	}
 }
@@ -256,8 +219,8 @@ static u32 hweight_of(struct weir_group *group, const struct weir_siblings *scop
 	u32 hweight = weir_hweight(WEIR_HWEIGHT_ONE, WEIR_WEIGHT_DEFAULT, group->below.weight);
 
 	for (; group; group = group->parent) {
-		hweight = weir_hweight(hweight, group->weight, siblings_of(group)->weight);
-		if (siblings_of(group) == scope)
+		hweight = weir_hweight(hweight, group->weight, weir_siblings_of(group)->weight);
+		if (weir_siblings_of(group) == scope)
 			break;
 	}
 	return hweight;
@@ -340,7 +303,7 @@ bool weir_division_enter(struct weir_flusher *flusher)
 
 	rcu_read_lock();
 	group = weir_flusher_group(flusher);
-	scope = group ? scope_of(group) : NULL;
+	scope = group ? weir_division_scope(group) : NULL;
 	if (flusher->division &&
 	    (flusher->division->scope != scope ||
 	     flusher->contender->group != child_of(group, scope)))

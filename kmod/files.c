@@ -211,7 +211,7 @@ static ssize_t write_knob(struct kernfs_open_file *of, char *text, size_t len,
 		return err;
 	err = knob_set(of, knob, value, avail);
 	spin_unlock(&weir_lock);
-	if (!err && value != weir_knob_unset(knob) && !is_of_flushers(knob))
+	if (!err && value != weir_knob_unset(knob))
 		weir_beat_now();
 	return err ?: len;
 }

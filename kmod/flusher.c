@@ -31,14 +31,12 @@
 #include "weir.h"
 #include "flusher.h"
 #include <linux/blkdev.h>
-#include <linux/hash.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/writeback.h>
 
 #define HELD_MOST	64
-#define BUCKETS_BITS	5
 
 /* A call of weir_flusher_write(). */
 struct flush_call {
@@ -47,30 +45,12 @@ struct flush_call {
 	u64 part;		/* 0: nothing bounds it */
 	u64 written;		/* pages, by all whose writeback counts, when looked at */
 	bool by_weight;		/* the excess is */
+	bool would_wait;	/* if it were not observed alone */
 	u64 window_ns;		/* held so far, by a window */
 	u64 weight_ns;
 };
 
-unsigned int weir_window_count;		/* cgroups with a window; weir_lock */
-
-static struct hlist_head flushers[1 << BUCKETS_BITS];
-DEFINE_SPINLOCK(weir_flushers_lock);
 static atomic_t held;
-
-/* A window was set or cleared.  Under weir_lock. */
-void weir_window_change(struct weir_group *group, u64 bytes)
-{
-	int change = (bytes != WEIR_UNLIMITED) - (group->writeback_bytes != WEIR_UNLIMITED);
-
-	WRITE_ONCE(group->writeback_bytes, bytes);
-	WRITE_ONCE(weir_window_count, weir_window_count + change);
-}
-
-/* Is anything set that holds flushers? */
-bool weir_flushers_any(void)
-{
-	return READ_ONCE(weir_window_count) || weir_weights_any();
-}
 
 /*
  * Is this the kernel's own writeback, that nobody waits for?  The flusher's background,
@@ -81,33 +61,7 @@ static bool may_hold(const struct writeback_control *wbc)
 	return wbc->range_cyclic && wbc->sync_mode == WB_SYNC_NONE &&
 	       current->flags & PF_WQ_WORKER && !(current->flags & PF_MEMALLOC) &&
 	       wbc->wb && wbc->wb->memcg_css->parent && !READ_ONCE(weir_leaving) &&
-	       !READ_ONCE(weir_observe) && !weir_current_rescues();
-}
-
-struct hlist_head *weir_flushers_on(const struct backing_dev_info *bdi)
-{
-	return &flushers[hash_ptr(bdi, BUCKETS_BITS)];
-}
-
-void weir_flusher_look(struct weir_flusher *flusher)
-{
-	flusher->in_flight = wb_stat_sum(flusher->wb, WB_WRITEBACK);
-	flusher->written = wb_stat_sum(flusher->wb, WB_WRITTEN);
-	flusher->looked = jiffies;
-}
-
-/*
- * The record of a flusher's cgroup, or of its nearest ancestor with one; not deeper than
- * WEIR_FLUSHER_LEVELS.  Under RCU.
- */
-struct weir_group *weir_flusher_group(const struct weir_flusher *flusher)
-{
-	struct cgroup_subsys_state *css = flusher->wb->memcg_css;
-	struct cgroup *above = cgroup_ancestor(css->cgroup, WEIR_FLUSHER_LEVELS);
-
-	if (above && above != css->cgroup)
-		css = rcu_dereference(above->subsys[memory_cgrp_id]);
-	return css ? weir_group_nearest(css) : NULL;
+	       !weir_current_rescues();
 }
 
 static void drop(struct weir_flusher *flusher)
@@ -308,6 +262,10 @@ static long wait_for_room(struct flush_call *call, long left,
 
 	look(call);
 	while (call->excess) {
+		if (READ_ONCE(weir_observe)) {
+			call->would_wait = true;
+			return left;
+		}
 		/* sync and the like come next; reclaim's work is not broken off for them */
 		if (!list_empty(&wb->work_list))
 			return wbc->for_background || wbc->for_kupdate ? 0 : left;
@@ -329,10 +287,12 @@ static void count_held(struct flush_call *call)
 {
 	struct weir_group *group;
 
-	if (!call->window_ns && !call->weight_ns)
+	if (!call->window_ns && !call->weight_ns && !call->would_wait)
 		return;
 	rcu_read_lock();
 	group = weir_flusher_group(call->flusher);
+	if (group && call->would_wait)
+		weir_count(group, would_wait);
 	if (group && call->window_ns) {
 		weir_count(group, window_held);
 		this_cpu_add(group->stats->window_held_ns, call->window_ns);
@@ -391,12 +351,40 @@ static bool is_bound(struct bdi_writeback *wb)
 	return bound;
 }
 
+static struct task_struct *prover;
+
+/*
+ * Does the hook work?  Calls do_writepages() for no page, which then returns at once; -ENODATA
+ * if that did not come by here: kernel.ftrace_enabled is 0.  Only the beat does.
+ */
+int weir_flushers_prove(void)
+{
+	struct writeback_control wbc = { .nr_to_write = 0 };
+	int err = weir_writepages_hook();
+
+	if (err)
+		return err;
+	WRITE_ONCE(prover, current);
+	weir_call_writepages(NULL, &wbc);
+	if (READ_ONCE(prover)) {
+		WRITE_ONCE(prover, NULL);
+		return -ENODATA;
+	}
+	/* 0 is never */
+	WRITE_ONCE(weir_flushers_proven, jiffies ?: 1);
+	return 0;
+}
+
 /* In the place of do_writepages(). */
 int weir_flusher_write(struct address_space *mapping, struct writeback_control *wbc)
 {
 	struct weir_flusher *flusher = NULL;
 	int ret;
 
+	if (READ_ONCE(prover) == current) {
+		WRITE_ONCE(prover, NULL);
+		return 0;
+	}
 	if (weir_flushers_any() && may_hold(wbc) && is_bound(wbc->wb))
 		flusher = enter(wbc->wb);
 	if (!flusher)
@@ -415,9 +403,9 @@ void weir_flushers_sweep(void)
 	struct hlist_node *next;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(flushers); i++) {
+	for (i = 0; i < ARRAY_SIZE(weir_flushers); i++) {
 		spin_lock(&weir_flushers_lock);
-		hlist_for_each_entry_safe(flusher, next, &flushers[i], node) {
+		hlist_for_each_entry_safe(flusher, next, &weir_flushers[i], node) {
 			if (!flusher->inside)
 				weir_flusher_look(flusher);
 			drop_ended(flusher);
@@ -433,8 +421,8 @@ void weir_flushers_end(void)
 	struct hlist_node *next;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(flushers); i++) {
-		hlist_for_each_entry_safe(flusher, next, &flushers[i], node)
+	for (i = 0; i < ARRAY_SIZE(weir_flushers); i++) {
+		hlist_for_each_entry_safe(flusher, next, &weir_flushers[i], node)
 			drop(flusher);
 	}
 }

@@ -37,7 +37,13 @@ struct weir_flusher {
 /* Windows and weights that lie deeper have no effect: each look walks up the path. */
 #define WEIR_FLUSHER_LEVELS	32
 
+/* flushers.c */
+#define WEIR_FLUSHERS_BITS	5
+
 extern spinlock_t weir_flushers_lock;
+extern struct hlist_head weir_flushers[1 << WEIR_FLUSHERS_BITS];	/* by device */
+struct weir_siblings *weir_siblings_of(struct weir_group *group);
+const struct weir_siblings *weir_division_scope(struct weir_group *group);
 struct weir_group *weir_flusher_group(const struct weir_flusher *flusher);
 struct hlist_head *weir_flushers_on(const struct backing_dev_info *bdi);
 void weir_flusher_look(struct weir_flusher *flusher);

@@ -76,6 +76,7 @@ DEFINE_STATIC_CALL(weir_rest_of_pass, no_pass);
 DEFINE_STATIC_CALL(weir_rest_of_limits, no_limits);
 DEFINE_STATIC_CALL(weir_rest_of_sync, no_sync);
 DEFINE_STATIC_CALL(weir_rest_of_writepages, no_writepages);
+DEFINE_STATIC_CALL(weir_writepages, no_writepages);
 WEIR_DEFINE_BEHIND(pass);
 WEIR_DEFINE_BEHIND(sync);
 WEIR_DEFINE_BEHIND(writepages);
@@ -97,6 +98,12 @@ int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags)
 {
 	return static_call(weir_rest_of_pass)(wb, pages_dirtied, flags);
+}
+
+/* As the kernel itself calls it: by the hook, if there is one and it works. */
+int weir_call_writepages(struct address_space *mapping, struct writeback_control *wbc)
+{
+	return static_call(weir_writepages)(mapping, wbc);
 }
 
 int weir_kernel_writepages(struct address_space *mapping, struct writeback_control *wbc)
@@ -221,6 +228,9 @@ int weir_hooks_find(const unsigned long *at, const struct weir_wrappers *wrapper
 		static_call_update(weir_rest_of_sync,
 				   (int (*)(struct address_space *))(hooks[HOOK_SYNC].site +
 								     MCOUNT_INSN_SIZE));
+	static_call_update(weir_writepages,
+			   (int (*)(struct address_space *,
+				    struct writeback_control *))at[WEIR_FUNCTION_WRITEPAGES]);
 	if (hooks[HOOK_WRITEPAGES].site)
 		static_call_update(weir_rest_of_writepages,
 				   (int (*)(struct address_space *,

@@ -24,3 +24,4 @@ struct weir_pool weir_pool;
 u64 weir_floors_epoch = 1;
 bool weir_proven;
 unsigned long weir_last_beat;
+unsigned long weir_flushers_proven;

@@ -32,7 +32,7 @@ static const char *state(void)
 {
 	if (weir_off)
 		return "off";
-	if (!weir_needed())
+	if (!weir_needed() && !weir_flushers_any())
 		return "idle";
 	if (!weir_in_effect())
 		return "blind";
@@ -54,7 +54,7 @@ static ssize_t name##_show(struct kobject *kobj,			\
 static struct kobj_attribute name##_attr = __ATTR_RO(name)
 
 NUMBER(groups, READ_ONCE(weir_group_count));
-NUMBER(hooked, weir_hooks_armed());
+NUMBER(hooked, weir_hooks_armed() || weir_writepages_hooked());
 NUMBER(missed, weir_passes_unseen());
 NUMBER(misfit, weir_hooks_misfit());
 NUMBER(beat_age_ms, weir_beat_age_ms());

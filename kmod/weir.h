@@ -38,6 +38,7 @@ extern struct weir_pool weir_pool;
 extern u64 weir_floors_epoch;	/* changes as floors come and go; weir_lock */
 extern bool weir_proven;
 extern unsigned long weir_last_beat;	/* jiffies */
+extern unsigned long weir_flushers_proven;	/* jiffies */
 
 /* Nobody can say that weir is in effect once ten beats are missed. */
 #define WEIR_STALE_JIFFIES	msecs_to_jiffies(10 * WEIR_BEAT_MS)
@@ -47,6 +48,14 @@ static inline bool weir_acting(void)
 {
 	return READ_ONCE(weir_proven) &&
 	       time_before(jiffies, READ_ONCE(weir_last_beat) + WEIR_STALE_JIFFIES);
+}
+
+/* The same of what holds flushers. */
+static inline bool weir_flushers_acting(void)
+{
+	unsigned long proven = READ_ONCE(weir_flushers_proven);
+
+	return proven && time_before(jiffies, proven + WEIR_STALE_JIFFIES);
 }
 
 /* symbols.c: functions the kernel does not export, called directly */
@@ -89,6 +98,7 @@ bool weir_hooks_armed(void);
 u64 weir_hooks_misfit(void);
 int weir_kernel_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 		     unsigned int flags);
+int weir_call_writepages(struct address_space *mapping, struct writeback_control *wbc);
 int weir_kernel_writepages(struct address_space *mapping, struct writeback_control *wbc);
 
 /* wrapper.c: what is called instead of them */
@@ -556,7 +566,9 @@ static inline bool weir_drain_bounds_sync(void) { return false; }
 
 /* flusher.c, division.c: flushers submit in parts, by windows and weights */
 #ifdef WEIR_FLUSHER
+extern unsigned int weir_window_count;	/* cgroups with a window; weir_lock */
 bool weir_flushers_any(void);
+int weir_flushers_prove(void);
 void weir_window_change(struct weir_group *group, u64 bytes);
 int weir_flusher_write(struct address_space *mapping, struct writeback_control *wbc);
 void weir_flushers_sweep(void);
@@ -566,6 +578,7 @@ void weir_weight_change(struct weir_group *group, u32 weight);
 u32 weir_weight_portion(const struct weir_group *group);
 #else
 static inline bool weir_flushers_any(void) { return false; }
+static inline int weir_flushers_prove(void) { return 0; }
 static inline void weir_window_change(struct weir_group *group, u64 bytes) { }
 static inline void weir_flushers_sweep(void) { }
 static inline void weir_flushers_end(void) { }
