@@ -11,7 +11,8 @@
  *
  * policy/division.c says in which order flushers of a division submit.  A flusher competes
  * from its first call of do_writepages() until it has made none for COMPETES_JIFFIES: it
- * writes an inode and waits for a journal in between.  One alone is not held.
+ * writes an inode and waits for a journal in between.  One that is inside a filesystem for
+ * STUCK_JIFFIES does not.  One alone is not held.
  *
  * hweights are set anew when one begins or ceases to compete, and every RENEW_JIFFIES, as
  * weights may have changed: a walk over the flushers of the division, and up each one's
@@ -227,7 +228,7 @@ static u32 hweight_of(struct weir_group *group, const struct weir_siblings *scop
 }
 
 /* Charge what was submitted for the wb since, by its flusher or by an fsync. */
-static void charge(struct weir_flusher *flusher)
+static void charge_submitted(struct weir_flusher *flusher)
 {
 	u64 submitted = flusher->written + flusher->in_flight;
 	u64 pages = submitted - flusher->charged;
@@ -360,7 +361,7 @@ bool weir_division_look(struct weir_flusher *flusher, struct weir_turn_wait *tur
 	for_each_member(member, division) {
 		if (member != flusher && member->looked != jiffies)
 			weir_flusher_look(member);
-		charge(member);
+		charge_submitted(member);
 		in_flight += member->in_flight;
 	}
 	note_budget(division);

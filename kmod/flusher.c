@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * memory.writeback_bytes: a cgroup's flushers submit no more than a window at once.
+ * memory.writeback_bytes and memory.dirty_weight: flushers submit in parts.
  *
- * Without it a flusher fills the disk's queue, and an fsync, a read or an umount of a
- * neighbour stands behind seconds of it.  policy/window.c says what a window holds.
+ * A flusher fills the disk's queue, and an fsync, a read or an umount of a neighbour
+ * stands behind seconds of it.  policy/window.c says what a window holds, policy/division.c in
+ * which order flushers of competing cgroups go.  Without the one a neighbour's fsync takes
+ * seconds; without the other what a cgroup gets of a disk follows the number of its flushers.
  *
- * weir_window_write() runs in the place of do_writepages(), in a flusher that writes an
+ * weir_flusher_write() runs in the place of do_writepages(), in a flusher that writes an
  * inode: it calls the filesystem for a part of the pages at a time, and sleeps before a
- * part for which no window on the path has room.  Only the kernel's own background,
- * periodic and reclaim writeback is held: what sync, fsync, umount and the like ask for
- * has another form and is not (may_hold()).
+ * part for which there is no room.  Only the kernel's own background, periodic and reclaim
+ * writeback is held: what sync, fsync, umount and the like ask for has another form and is
+ * not (may_hold()).
  *
  * The flusher holds I_SYNC of the inode and s_umount of its filesystem, shared, while it
  * sleeps, as it does on stock in the disk's queue.  unlink of the inode, umount, remount
  * and freeze wait for those.  So
  *   - a call ends after WEIR_WINDOW_CALL_MOST_MS, with what it has written, as if its
  *     slice were used up: the flusher lets go of both before it comes again;
- *   - one that got no room until then writes a part all the same, so that a tenant's own
- *     window cannot keep a page dirty for ever, and a device that hangs holds a flusher in
- *     its queue, as on stock, and not here;
+ *   - one that a window gave no room until then writes a part all the same, so that a
+ *     tenant's own cannot keep a page dirty for ever, and a device that hangs holds a flusher
+ *     in its queue, as on stock, and not here;
  *   - a call ends at once when other work waits for the flusher, such as a sync's.
  *
- * What flushers of one subtree have in flight on a device is summed over those that a
- * window is about (flushers), each of which keeps its wb.  A flusher that has ended
- * leaves pages in flight: it stays in the list until they are written.
+ * Flushers that a knob is about are listed, each with its wb.  One that has ended leaves
+ * pages in flight: it stays in the list until they are written, and while it is ahead
+ * of others by weight.
  *
  * The rescuer of the workqueue never waits here, and no more than HELD_MOST flushers do at
  * a time: they are workers of one queue with 256 on each node, and others need some.
@@ -44,13 +46,14 @@ struct flush_call {
 	u64 excess;		/* pages that are to be written before a part may be submitted */
 	u64 part;		/* 0: nothing bounds it */
 	u64 written;		/* pages, by all whose writeback counts, when looked at */
+	bool has_window;	/* there is one on the path */
 	bool by_weight;		/* the excess is */
 	bool would_wait;	/* if it were not observed alone */
 	u64 window_ns;		/* held so far, by a window */
 	u64 weight_ns;
 };
 
-static atomic_t held;
+static atomic_t flushers_held;
 
 /*
  * Is this the kernel's own writeback, that nobody waits for?  The flusher's background,
@@ -64,7 +67,7 @@ static bool may_hold(const struct writeback_control *wbc)
 	       !weir_current_rescues();
 }
 
-static void drop(struct weir_flusher *flusher)
+static void flusher_drop(struct weir_flusher *flusher)
 {
 	weir_division_leave(flusher);
 	hlist_del(&flusher->node);
@@ -73,16 +76,16 @@ static void drop(struct weir_flusher *flusher)
 }
 
 /* Forget a flusher that has ended, and of which nothing is in flight.  True if it was. */
-static bool drop_ended(struct weir_flusher *flusher)
+static bool flusher_drop_ended(struct weir_flusher *flusher)
 {
 	if (flusher->inside || flusher->in_flight || weir_division_needs(flusher))
 		return false;
-	drop(flusher);
+	flusher_drop(flusher);
 	return true;
 }
 
 /* The flusher of @wb, listed, or NULL without memory for it.  Nothing waits. */
-static struct weir_flusher *enter(struct bdi_writeback *wb)
+static struct weir_flusher *flusher_enter(struct bdi_writeback *wb)
 {
 	struct weir_flusher *flusher, *made = NULL;
 
@@ -104,8 +107,11 @@ static struct weir_flusher *enter(struct bdi_writeback *wb)
 			kfree(made);
 			made = NULL;
 		}
-		if (made)
+		if (made) {
 			made->wb = wb;
+			weir_flusher_look(made);
+			made->listed_at = made->written;
+		}
 	} while (made);
 	return NULL;
 
@@ -120,13 +126,13 @@ found:
 	return flusher;
 }
 
-static void leave(struct weir_flusher *flusher)
+static void flusher_leave(struct weir_flusher *flusher)
 {
 	spin_lock(&weir_flushers_lock);
 	flusher->inside = false;
 	flusher->asked = jiffies;
 	weir_flusher_look(flusher);
-	drop_ended(flusher);
+	flusher_drop_ended(flusher);
 	spin_unlock(&weir_flushers_lock);
 }
 
@@ -144,42 +150,45 @@ static void sum_below(struct cgroup_subsys_state *css, const struct weir_flusher
 		/* its own flusher does, each time it looks */
 		if (flusher != own && flusher->looked != jiffies) {
 			weir_flusher_look(flusher);
-			if (drop_ended(flusher))
+			if (flusher_drop_ended(flusher))
 				continue;
 		}
 		*in_flight += flusher->in_flight;
-		*written += flusher->written;
+		*written += flusher->written - flusher->listed_at;
 	}
 }
 
-/* The windows on the path: the one with the least room counts.  Under RCU. */
+/* The windows on the path: the one with the least room counts, and the least part. */
 static void look_at_windows(struct flush_call *call, struct weir_group *group)
 {
 	for (; group; group = group->parent) {
 		u64 bytes = READ_ONCE(group->writeback_bytes);
-		u64 in_flight = 0, written = 0, window, excess;
+		u64 in_flight = 0, written = 0, window, excess, part;
 
 		if (bytes == WEIR_UNLIMITED)
 			continue;
 		window = weir_bytes_to_pages(bytes);
 		sum_below(group->css, call->flusher, &in_flight, &written);
 		excess = weir_window_excess(window, in_flight);
-		if (call->part && excess < call->excess)
+		part = weir_window_part(window);
+		call->part = call->part ? min(call->part, part) : part;
+		if (call->has_window && excess < call->excess)
 			continue;
+		call->has_window = true;
 		call->excess = excess;
-		call->part = weir_window_part(window);
 		call->written = written;
 	}
 }
 
 /* Look whether there is room for a part, and for how large a one. */
-static void look(struct flush_call *call)
+static void look_for_room(struct flush_call *call)
 {
 	struct weir_flusher *flusher = call->flusher;
 	struct weir_turn_wait turn;
 
 	call->excess = 0;
 	call->part = 0;
+	call->has_window = false;
 	call->by_weight = false;
 	rcu_read_lock();
 	spin_lock(&weir_flushers_lock);
@@ -237,15 +246,15 @@ static bool wait_once(struct flush_call *call)
 	struct weir_window_rate *rate = &call->flusher->rate;
 	bool by_weight = call->by_weight;
 
-	if (atomic_inc_return(&held) > HELD_MOST) {
-		atomic_dec(&held);
+	if (atomic_inc_return(&flushers_held) > HELD_MOST) {
+		atomic_dec(&flushers_held);
 		return false;
 	}
 	weir_window_sleep(weir_window_sleep_ns(call->excess, rate));
-	atomic_dec(&held);
+	atomic_dec(&flushers_held);
 	slept_ns = ktime_get_ns() - began_ns;
 	*(by_weight ? &call->weight_ns : &call->window_ns) += slept_ns;
-	look(call);
+	look_for_room(call);
 	/* sums of two windows are not to be compared */
 	if (call->part && call->by_weight == by_weight && call->written >= written)
 		weir_window_rate_note(rate, call->written - written, slept_ns, call->part);
@@ -260,7 +269,7 @@ static long wait_for_room(struct flush_call *call, long left,
 {
 	struct bdi_writeback *wb = call->flusher->wb;
 
-	look(call);
+	look_for_room(call);
 	while (call->excess) {
 		if (READ_ONCE(weir_observe)) {
 			call->would_wait = true;
@@ -337,16 +346,16 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 /* Is the flusher of @wb to be held by a window or a weight? */
 static bool is_bound(struct bdi_writeback *wb)
 {
-	struct weir_group *group;
+	struct weir_group *group, *nearest;
 	bool bound;
 
 	rcu_read_lock();
-	group = weir_group_nearest(wb->memcg_css);
-	if (weir_weights_any() && (!group || group->css != wb->memcg_css))
-		group = weir_group_make_in_pass(wb->memcg_css);
-	bound = group && weir_weights_any();
-	for (; group && !bound; group = group->parent)
+	nearest = weir_group_nearest(wb->memcg_css);
+	bound = weir_weights_any();
+	for (group = nearest; group && !bound; group = group->parent)
 		bound = READ_ONCE(group->writeback_bytes) != WEIR_UNLIMITED;
+	if (bound && (!nearest || nearest->css != wb->memcg_css))
+		bound = weir_group_make_in_pass(wb->memcg_css);
 	rcu_read_unlock();
 	return bound;
 }
@@ -386,12 +395,12 @@ int weir_flusher_write(struct address_space *mapping, struct writeback_control *
 		return 0;
 	}
 	if (weir_flushers_any() && may_hold(wbc) && is_bound(wbc->wb))
-		flusher = enter(wbc->wb);
+		flusher = flusher_enter(wbc->wb);
 	if (!flusher)
 		return weir_kernel_writepages(mapping, wbc);
 	this_cpu_inc(weir_flushing);
 	ret = write_in_parts(mapping, wbc, flusher);
-	leave(flusher);
+	flusher_leave(flusher);
 	this_cpu_dec(weir_flushing);
 	return ret;
 }
@@ -408,7 +417,7 @@ void weir_flushers_sweep(void)
 		hlist_for_each_entry_safe(flusher, next, &weir_flushers[i], node) {
 			if (!flusher->inside)
 				weir_flusher_look(flusher);
-			drop_ended(flusher);
+			flusher_drop_ended(flusher);
 		}
 		spin_unlock(&weir_flushers_lock);
 	}
@@ -423,6 +432,6 @@ void weir_flushers_end(void)
 
 	for (i = 0; i < ARRAY_SIZE(weir_flushers); i++) {
 		hlist_for_each_entry_safe(flusher, next, &weir_flushers[i], node)
-			drop(flusher);
+			flusher_drop(flusher);
 	}
 }

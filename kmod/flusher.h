@@ -22,6 +22,7 @@ struct weir_flusher {
 	bool inside;			/* a call is under way */
 	u64 in_flight;			/* pages under writeback, when looked at */
 	u64 written;			/* pages, since the wb was made */
+	u64 listed_at;			/* of these, when it was listed */
 	unsigned long looked;		/* jiffies */
 	struct weir_window_rate rate;
 	/* where weights divide the device */

@@ -38,7 +38,7 @@ declare -A wants=(
 	[hierarchy]="--disk e=1G,ext4,32M/s"
 	[behaviour]="--cpus 1 --package util-linux"
 	[sleeping-writer]="--append slub_debug=FZPU --disk u=96M,none,1M/s
-		-- 2 cgroup controller task module astray/cgroup astray/controller astray/task astray/module"
+		-- 2 cgroup controller task module"
 	[stacked]="--cpus 1 --package nfs-kernel-server --package nfs-common --package fuse-overlayfs --driver ext4 --driver nfsd --driver nfsv4"
 )
 declare -A speed=([contract]=8M/s [sleeping-writer]=1M/s)

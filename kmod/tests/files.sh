@@ -16,7 +16,7 @@ chown -R 1000:1000 d
 first() {
 	su user -s /bin/sh -c "echo -n '$2' >/sys/fs/cgroup/a/d/$1" 2>&1
 }
-for write in dirty_bytes=64K dirty_ratio=32 dirty_bandwidth=64K dirty_weight=200; do
+for write in dirty_bytes=64K dirty_ratio=32 dirty_bandwidth=64K dirty_weight=200 writeback_bytes=64K; do
 	file=${write%=*}
 	value=$(cat d/memory.$file)
 	ok "an owner may not set the first knob of all, $file" sh -c \
@@ -29,13 +29,15 @@ echo 1 >/sys/module/weir/parameters/tenants_arm
 ok "with tenants_arm it may" first memory.dirty_bytes 4M
 ok "which hooks" is "$(hooks) $(cat d/memory.dirty_bytes)" "2 4194304"
 echo 0 >/sys/module/weir/parameters/tenants_arm
-ok "and once hooked, without it" first memory.dirty_weight 200
+ok "and once hooked, without it" first memory.dirty_ratio 32
+ok "but not the first that needs another function" sh -c \
+	"su user -s /bin/sh -c 'echo 64K >d/memory.writeback_bytes' 2>&1 | grep -q 'not permitted'"
 rmdir d
 echo -memory >cgroup.subtree_control
 rmmod weir
 insmod /weir.ko || exit 1
 
-for file in dirty_min dirty_bytes dirty_ratio dirty_bandwidth dirty_weight dirty_stat; do
+for file in dirty_min dirty_bytes dirty_ratio dirty_bandwidth dirty_weight writeback_bytes dirty_stat; do
 	ok "memory.$file is in a cgroup" test -f memory.$file
 	ok "memory.$file is not in the root cgroup" test ! -e ../memory.$file
 done

@@ -41,7 +41,7 @@ ok "drain_seconds: the default is taken" \
 
 # who writes what is refused has each knob evaluated anew ten times a second at most
 cd /sys/kernel/tracing || exit 1
-echo p:rounds weir_weights_round >kprobe_events
+echo p:rounds weir_floors_evaluate >kprobe_events
 echo 1 >events/kprobes/rounds/enable
 begun_cs=$(awk '{ print $1 * 100 }' /proc/uptime)
 refused=0

@@ -8,9 +8,6 @@
 #   device      the disk that it writes to, with its backing_dev_info
 #   module      weir: rmmod, then insmod
 # Of writers that sleep in weir's own waits, at their return to user mode:
-# astray/KIND: the same of a writer that dirties "u", but ends its passes on "d".  It waits for its
-# weight on "u", whose wb nothing holds meanwhile.  Its cgroup's parent has a weight of 1 there,
-# beside a writer with 10,000.
 # paced/KIND: the same of a writer that waits for the bandwidth of its cgroup's parent, the least
 # there is.  It stays below that when its own cgroup goes.
 # past/KIND: the same of a writer that waits for its parent's full ceiling, among thirty that do,
@@ -25,15 +22,11 @@
 # dirtied in between.  A writer that outlives the removal must then pause at least three times more.
 # What it does to freed memory is for the kernel to report: boot with slub_debug=FZPU, or KASAN.
 #
-# Every second round gives the writer's cgroup a weight of 1 beside a writer with 10,000, so that
-# it sleeps in weir's own wait at times; the last lines say how often.
-#
 # Wants a disk "d" with ext4 and an empty one, "u", of 1 MB/s each.
 . /tap.sh
 rounds=${1:-2}
 [ $# -eq 0 ] || shift
 kinds=${*:-cgroup controller task device module
-	astray/cgroup astray/controller astray/task astray/device astray/module
 	paced/cgroup paced/controller paced/task paced/device paced/module
 	past/cgroup past/controller past/task past/device past/module}
 root=/sys/fs/cgroup
@@ -74,18 +67,6 @@ settle_down() { # PID
 start() { # CGROUP FILE
 	sh -c 'echo 0 >"$0/cgroup.procs" && exec dd if=/dev/zero of="$1" bs=64k count=20000 conv=notrunc' \
 		"$root/$1" "$2" 2>/dev/null &
-}
-
-start_astray() { # CGROUP FILE FILE
-	sh -c 'echo 0 >"$0/cgroup.procs" && exec awk -v slow="$1" -v idle="$2" "$3"' \
-		"$root/$1" "$2" "$3" 'BEGIN {
-			page = sprintf("%4096s", "")
-			for (i = 0; ; i = (i + 1) % 92) {
-				file = i < 28 ? slow : idle
-				printf "%s", page >file
-				fflush(file)
-			}
-		}' 2>/dev/null &
 }
 
 # A PCI disk that is pulled, and comes back: slow, as a writer whose disk is clean is let go.
@@ -153,39 +134,27 @@ round() {
 		echo 1M >$root/p/memory.dirty_bytes
 		elsewhere=p/w
 		before_it=30
-	elif [ "$3" ]; then
-		echo 1 >$root/p/memory.dirty_weight
-		echo 10000 >$root/keep/memory.dirty_weight
-	elif [ $(($2 % 2)) -eq 0 ]; then
-		echo 600M >$root/p/v/memory.dirty_bytes
 	else
-		echo 1 >$root/p/v/memory.dirty_weight
-		echo 10000 >$root/p/w/memory.dirty_weight
+		echo 600M >$root/p/v/memory.dirty_bytes
 	fi
 	case $1$3 in
-	device* | *astray) disk_on && place=/mnt/gone || return 2 ;;
+	device*) disk_on && place=/mnt/gone || return 2 ;;
 	esac
 	dd if=/dev/zero of=/mnt/d/fill bs=1M count=$fill 2>/dev/null
-	if [ "$3" = astray ]; then
-		start keep $place/w
-		beside=$!
-		start_astray p/v $place/v /mnt/d/v
-	else
-		beside=
-		if [ "$3" = past ]; then
-			in_cgroup keep dd if=/dev/zero of=$place/v bs=4k count=1 2>/dev/null
-			for i in $(seq $before_it); do
-				in_cgroup keep dd if=/dev/zero of=/mnt/d/w$i bs=4k count=1 2>/dev/null
-			done
-		fi
-		# before it in the line of a bandwidth, or at a ceiling, for a longer wait
+	beside=
+	if [ "$3" = past ]; then
+		in_cgroup keep dd if=/dev/zero of=$place/v bs=4k count=1 2>/dev/null
 		for i in $(seq $before_it); do
-			start p/w /mnt/d/w$i
-			beside="$beside $!"
+			in_cgroup keep dd if=/dev/zero of=/mnt/d/w$i bs=4k count=1 2>/dev/null
 		done
-		[ $before_it -eq 1 ] || sleep 1
-		start p/v $place/v
 	fi
+	# before it in the line of a bandwidth, or at a ceiling, for a longer wait
+	for i in $(seq $before_it); do
+		start p/w /mnt/d/w$i
+		beside="$beside $!"
+	done
+	[ $before_it -eq 1 ] || sleep 1
+	start p/v $place/v
 	writer=$!
 	usleep 200000
 	limits 2097152
@@ -228,7 +197,6 @@ round() {
 	rm -f /mnt/d/fill /mnt/d/w* /mnt/d/v
 	case $1$3 in
 	device*) disk_cleared || result=2 ;;
-	*astray) umount /mnt/gone || result=2 ;;
 	esac
 	for group in p/v p/w p; do
 		[ ! -d $root/$group ] || soon rmdir $root/$group || result=2

@@ -19,6 +19,7 @@
 #   MECHANISM
 #   bandwidth   memory.dirty_bandwidth of 64K
 #   weight      1 beside a competitor with 10000, both the tenant's
+#   window      memory.writeback_bytes of 64K, the least
 #   ceiling     memory.dirty_bytes of two pages
 #   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
 # "nfs" and "fuse": the tenant is on such a filesystem on top of disk "d", its FUSE daemon in a
@@ -40,7 +41,7 @@ count=1
 locks= mechanisms= on_top=
 for word; do
 	case $word in
-	bandwidth | weight | ceiling | drain) mechanisms="$mechanisms $word" ;;
+	bandwidth | weight | window | ceiling | drain) mechanisms="$mechanisms $word" ;;
 	many) count=100 ;;
 	nfs | fuse) on_top=$word ;;
 	[0-9]*) mib=$word ;;
@@ -48,7 +49,7 @@ for word; do
 	esac
 done
 locks=${locks:-rename unlink getdents readlog append uring mmap freeze sync suspend}
-mechanisms=${mechanisms:-bandwidth weight ceiling drain}
+mechanisms=${mechanisms:-bandwidth weight window ceiling drain}
 
 as_tenant() {
 	su tenant -s /bin/sh -c "$1"
@@ -60,6 +61,7 @@ set_knob() {
 	bandwidth) as_tenant "echo 64K >$root/u/t/memory.dirty_bandwidth" ;;
 	weight) as_tenant "for i in a b daemon; do echo 1 >$root/u/t/\$i/memory.dirty_weight; done;
 		echo 10000 >$root/u/t/rival/memory.dirty_weight" ;;
+	window) as_tenant "echo 64K >$root/u/t/memory.writeback_bytes" ;;
 	ceiling) as_tenant "echo 8K >$root/u/t/memory.dirty_bytes" ;;
 	drain)
 		echo 1 >/sys/module/weir/parameters/drain_tighten
@@ -71,6 +73,7 @@ reset_knob() {
 	case $1 in
 	bandwidth) echo max >$root/u/t/memory.dirty_bandwidth ;;
 	weight) for i in a b daemon rival; do echo 100 >$root/u/t/$i/memory.dirty_weight; done ;;
+	window) echo max >$root/u/t/memory.writeback_bytes ;;
 	ceiling) echo max >$root/u/t/memory.dirty_bytes ;;
 	drain)
 		echo 0 >/sys/module/weir/parameters/drain_seconds
@@ -83,6 +86,7 @@ torment() {
 	case $1 in
 	bandwidth) echo memory.dirty_bandwidth 64K max ;;
 	weight) echo a/memory.dirty_weight 1 100 ;;
+	window) echo memory.writeback_bytes 64K max ;;
 	ceiling) echo memory.dirty_bytes 8K max ;;
 	esac
 }
@@ -90,7 +94,7 @@ torment() {
 # What the host has while a mechanism is tried, with its knob and without.
 set_host() { # MECHANISM
 	case $1 in
-	weight | drain) limits 16777216 ;;
+	weight | window | drain) limits 16777216 ;;
 	*) limits 268435456 ;;
 	esac
 }

@@ -92,6 +92,7 @@ on_each_kernel! {
     knobs_hold_where_they_should: "filesystems.sh", &["--disk", EXT4, "--disk", "x=1G,xfs,32M/s",
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     shares_follow_weights: "weight.sh", &["--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
+    flushers_keep_to_windows: "window.sh", &["--cpus", "1", "--memory", "1G", "--disk", "d=2G,ext4,16M/s"], &[];
     the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
     ceilings_bound_subtrees: "hierarchy.sh", &["--disk", "d=1G,xfs,32M/s",
         "--disk", "e=1G,ext4,32M/s"], &[];
@@ -103,7 +104,6 @@ on_each_kernel! {
     |
     a_floor_of_all_memory_kills_nobody: "oom.sh", &["--cpus", "1", "--disk", EXT4], &[];
     the_beat_waits_for_no_tenant: "starved.sh", &["--cpus", "1", "--package", "util-linux"], &[];
-    waits_for_weights_end: "weight-wait.sh", &["--cpus", "1", "--package", "util-linux", "--disk", "d=1G,ext4,6M/s"], &[];
     syncs_end_in_time: "sync.sh", &["--append", "slub_debug=FZPU", "--cpus", "1", "--package", "e2fsprogs", "--disk", "d=1G,ext4,8M/s",
         "--disk", "x=512M,xfs,32M/s", "--disk", "s=256M"], &[];
 }
@@ -294,19 +294,6 @@ fn ten_thousand_floors_hold_no_lock_for_long() {
     counted("debian:6.12", "floors.sh", &options, &["10000"]);
 }
 
-#[test]
-#[ignore = "a minute: make proof"]
-fn a_reservation_of_cpu_is_not_held_by_weight() {
-    let options = [
-        "--count-instructions",
-        "--package",
-        "util-linux",
-        "--disk",
-        "d=1G,ext4,8M/s",
-    ];
-    passes("debian:6.12", "deadline.sh", &options, &[]);
-}
-
 /// At most 1.12 times its limit; 1.17 in the first seconds of five floods.
 #[test]
 #[ignore = "two minutes: make proof"]
@@ -431,7 +418,7 @@ fn the_core_alone_is_a_module() {
     let mut options = vec!["--disk", EXT4];
     for left_out in [
         "WEIR_BANDWIDTH=n",
-        "WEIR_WEIGHT=n",
+        "WEIR_FLUSHER=n",
         "WEIR_DRAIN=n",
         "WEIR_TIERS=n",
     ] {
