@@ -194,11 +194,26 @@ pub enum Event {
         /// Observe mode: the queue stays as it is.
         observing: bool,
     },
-    /// A cgroup has a ceiling for an objective's sake, which follows.
+    /// What flushers of others may have under writeback for the sake of a cgroup has changed.
+    Window {
+        /// Index of the objective in the policy file, from 0.
+        objective: usize,
+        /// What was measured, and what it should not exceed.
+        measured: String,
+        /// What each of the others may have, in KiB; none: as much as it likes.
+        each_kib: Option<u64>,
+        /// How many others there are.
+        others: usize,
+        /// Observe mode: the window is printed and not set.
+        observing: bool,
+    },
+    /// A cgroup has a ceiling or a window for an objective's sake, which follows.
     Ceiling {
         /// Path of the cgroup.
         cgroup: String,
-        /// The ceiling that it begins with, in KiB.
+        /// Name of the file that has it.
+        limit: &'static str,
+        /// What it begins with, in KiB.
         to_kib: u64,
     },
     /// Objectives cannot be kept, or not as they should be.
@@ -429,9 +444,31 @@ impl fmt::Display for Event {
                     disk.escape_debug()
                 )
             }
-            Event::Ceiling { cgroup, to_kib } => write!(
+            Event::Window {
+                objective,
+                measured,
+                each_kib,
+                others,
+                observing,
+            } => {
+                let may = if *observing {
+                    "would be allowed"
+                } else {
+                    "may have"
+                };
+                let each = each_kib.map_or("any number of".into(), |kib| format!("{kib} KiB of"));
+                write!(
+                    f,
+                    "objective {objective}: {measured}: each of {others} others {may} {each} pages under writeback"
+                )
+            }
+            Event::Ceiling {
+                cgroup,
+                limit,
+                to_kib,
+            } => write!(
                 f,
-                "{}: memory.dirty_bytes = {to_kib} KiB and following, was max (for an objective)",
+                "{}: {limit} = {to_kib} KiB and following, was max (for an objective)",
                 cgroup.escape_debug()
             ),
             Event::Objective { why } => write!(f, "error: objectives: {why}"),

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objectives: keeps the waits of a cgroup within a bound, by ceilings (`memory.dirty_bytes`) on
-//! others, as few and as high as do. `policy/objective.c` decides how many dirty pages they may
-//! hold.
+//! Objectives: keeps the waits of a cgroup within a bound, by windows (`memory.writeback_bytes`) on
+//! others, as wide as do; and by ceilings (`memory.dirty_bytes`) where the least window does not.
+//! `policy/narrow.c` decides what they may have under writeback, `policy/objective.c` how many dirty
+//! pages they may hold.
 //!
 //! ```text
-//! probes on vfs_fsync_range() ─┐
+//! probes on vfs_fsync_range() ─┐      ┌► policy::narrow ────► memory.writeback_bytes of the others
 //! io.pressure, memory.pressure ┴► value ─► policy::objective ─► memory.dirty_bytes of the others
-//! memory.dirty_stat, io.stat of the others ─────┘
+//! memory.stat, io.stat of the others ─┴─────────┘
 //! ```
 //!
-//! Once a second. While the bound is kept and no ceiling set, only fsyncs or the cgroup's
-//! pressure are looked at, not the others.
+//! Once a second. While the bound is kept and no limit set, only fsyncs or the cgroup's pressure are
+//! looked at, not the others.
 //!
 //! On a host that allows no module, [`crate::stock`] is asked: first to narrow the queues of disks
 //! (`queues`), and for ceilings, which it keeps by `memory.high`, where that does not do.
 //!
-//! Only a ceiling of `max` is ever replaced; one that another program writes meanwhile is left to
+//! Only a limit of `max` is ever replaced; one that another program writes meanwhile is left to
 //! that program. What is set is noted in a file first ([`crate::saved`]), so that the next agent
 //! puts it back if this one is killed.
 
+mod applied;
 mod holders;
 mod keeper;
 mod measure;
 mod queues;
 pub mod settings;
 mod status;
+mod windows;
 
 use crate::asked::Asked;
 use crate::controller::Controller;
@@ -44,12 +47,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The file that notes what is set, in the agent's directory of state.
-const FILE: &str = "objective.json";
-/// What others are limited by.
-fn limit() -> &'static str {
-    Knob::DirtyBytes.file()
-}
+/// What others are limited by, and the file that notes what is set, in the agent's directory of
+/// state.
+const LIMITS: [(Knob, &str); 2] = [
+    (Knob::DirtyBytes, "objective.json"),
+    (Knob::WritebackBytes, "objective-windows.json"),
+];
 
 /// The part of the agent that keeps objectives.
 pub struct Objectives {
@@ -60,7 +63,7 @@ pub struct Objectives {
     /// Whether the module is done without, and where ceilings are asked for then.
     stock: (Rc<RefCell<stock::Settings>>, Asked),
     used_stock: bool,
-    state: PathBuf,
+    directory: PathBuf,
     journal: Journal,
     running: Option<Running>,
     status: Arc<Mutex<Status>>,
@@ -75,13 +78,14 @@ impl Objectives {
         directory: &Path,
         journal: Journal,
     ) -> Objectives {
-        let state = directory.join(FILE);
-        let failed = match SavedLimits::open(&state, limit()) {
-            Ok(saved) => limits::take_over(saved, &tree, &journal),
-            Err(why) => vec![format!("{why:#}")],
-        };
-        for why in failed {
-            journal.say(&Event::Objective { why });
+        for limit in LIMITS {
+            let failed = match saved(directory, limit) {
+                Ok(saved) => limits::take_over(saved, &tree, &journal),
+                Err(why) => vec![format!("{why:#}")],
+            };
+            for why in failed {
+                journal.say(&Event::Objective { why });
+            }
         }
         Objectives {
             tree,
@@ -89,7 +93,7 @@ impl Objectives {
             used: Vec::new(),
             stock,
             used_stock: false,
-            state,
+            directory: directory.into(),
             journal,
             running: None,
             status: Arc::default(),
@@ -100,7 +104,10 @@ impl Objectives {
         let keeper = Keeper::new(
             self.tree.clone(),
             &self.used,
-            SavedLimits::open(&self.state, limit())?,
+            (
+                saved(&self.directory, LIMITS[0])?,
+                saved(&self.directory, LIMITS[1])?,
+            ),
             self.used_stock.then(|| self.stock.1.clone()),
             self.journal.clone(),
             Arc::clone(&self.status),
@@ -109,6 +116,10 @@ impl Objectives {
             keeper.run(ended)
         })?)
     }
+}
+
+fn saved(directory: &Path, (knob, file): (Knob, &str)) -> anyhow::Result<SavedLimits> {
+    SavedLimits::open(&directory.join(file), knob.file())
 }
 
 impl Controller for Objectives {

@@ -3,6 +3,7 @@
  * How the C compiler lays out each struct that crosses into Rust: its size,
  * then the offset of every member in the order of its header.  layout.rs compares.
  */
+#include "narrow.h"
 #include "needs.h"
 #include "objective.h"
 #include "reclaim.h"
@@ -75,6 +76,21 @@ const weir_u64 weir_layout_bandwidth_constants[] = {
 const weir_u64 weir_layout_window_rate[] = {
 	sizeof(struct weir_window_rate),
 	AT(weir_window_rate, pages), AT(weir_window_rate, ns),
+};
+
+const weir_u64 weir_layout_narrow[] = {
+	sizeof(struct weir_narrow),
+	AT(weir_narrow, window), AT(weir_narrow, wall), AT(weir_narrow, set_ms),
+	AT(weir_narrow, held_ms), AT(weir_narrow, used_ms), AT(weir_narrow, calm_ms),
+	AT(weir_narrow, idle_ms), AT(weir_narrow, vain_ms), AT(weir_narrow, rest_ms),
+};
+
+const weir_u64 weir_layout_narrow_look[] = {
+	sizeof(struct weir_narrow_look),
+	AT(weir_narrow_look, value), AT(weir_narrow_look, bound), AT(weir_narrow_look, wait_us),
+	AT(weir_narrow_look, in_flight), AT(weir_narrow_look, written),
+	AT(weir_narrow_look, least), AT(weir_narrow_look, elapsed_ms),
+	AT(weir_narrow_look, measured), AT(weir_narrow_look, frozen),
 };
 
 const weir_u64 weir_layout_window_constants[] = {

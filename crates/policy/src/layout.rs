@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bandwidth, bill, btf, ceiling, drain, floor, names, needs, objective, parse, pass,
-    pause, reclaim, recorded, reserve, share, subtree, tier, weight, window,
+    arrears, bandwidth, bill, btf, ceiling, drain, floor, names, narrow, needs, objective, parse,
+    pass, pause, reclaim, recorded, reserve, share, subtree, tier, weight, window,
 };
 use std::mem::{offset_of, size_of};
 
@@ -24,6 +24,8 @@ mod c {
         pub static weir_layout_bandwidth_constants: [u64; 3];
         pub static weir_layout_window_rate: [u64; 3];
         pub static weir_layout_window_constants: [u64; 2];
+        pub static weir_layout_narrow: [u64; 10];
+        pub static weir_layout_narrow_look: [u64; 10];
         pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
@@ -372,6 +374,36 @@ fn the_bandwidths_constants_agree_with_the_header() {
         bandwidth::PART_LINGERS_MS,
     ];
     assert_eq!(from_c, from_rust);
+}
+
+#[test]
+fn what_an_objective_narrows_by_agrees_with_the_header() {
+    assert_layout!(
+        weir_layout_narrow,
+        narrow::Narrow,
+        window,
+        wall,
+        set_ms,
+        held_ms,
+        used_ms,
+        calm_ms,
+        idle_ms,
+        vain_ms,
+        rest_ms
+    );
+    assert_layout!(
+        weir_layout_narrow_look,
+        narrow::Look,
+        value,
+        bound,
+        wait_us,
+        in_flight,
+        written,
+        least,
+        elapsed_ms,
+        measured,
+        frozen
+    );
 }
 
 #[test]

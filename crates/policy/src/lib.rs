@@ -24,6 +24,7 @@ pub mod floor;
 #[cfg(test)]
 mod layout;
 pub mod names;
+pub mod narrow;
 pub mod needs;
 pub mod objective;
 pub mod parse;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The thread: measures once a second, and sets ceilings as the policy says.
+//! The thread: measures once a second, and sets windows and ceilings as the policies say.
 
+use super::applied::Applied;
 use super::holders;
 use super::measure::Measure;
 use super::queues::{Measured, Queues};
 use super::settings::{Bound, Settings};
 use super::status::Status;
+use super::windows::{self, Windows};
 use crate::asked::Asked;
 use crate::disk_queue;
 use crate::held;
 use crate::journal::{Event, Journal};
-use crate::limits::{self, Found, Mode, Refused};
+use crate::limits::{Found, Mode};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
 use anyhow::{Context, Result};
@@ -20,7 +22,7 @@ use observe::read::host;
 use observe::syncs::{Sync, Syncs};
 use policy::UNLIMITED;
 use policy::objective::{Look, Objective};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -29,8 +31,6 @@ use std::time::{Duration, Instant};
 
 /// Time between two steps.
 const STEP: Duration = Duration::from_secs(1);
-/// A ceiling that would change by less than this part stays.
-const CHANGE: u64 = 8;
 const PAGE_KIB: u64 = 4;
 
 /// A cgroup that may be limited, while an objective is at stake.
@@ -48,8 +48,10 @@ struct Kept {
     index: usize,
     settings: Settings,
     objective: Objective,
-    /// Where there is no module: disks whose queues are narrowed before that.
+    /// What is narrowed before there are ceilings: disks' queues where there is no module.
     queues: Queues,
+    /// Windows where there is one.
+    windows: Windows,
     measure: Measure,
     /// Cgroups whose pressure is measured.
     measured: Vec<Place>,
@@ -62,22 +64,13 @@ struct Kept {
     level: u64,
 }
 
-/// A ceiling that was set.
-struct Ceiling {
-    place: Place,
-    pages: u64,
-}
-
 /// The thread's state.
 pub struct Keeper {
     tree: Tree,
     syncs: Option<Syncs>,
     kept: Vec<Kept>,
-    /// All that are set, by inode.
-    ceilings: BTreeMap<u64, Ceiling>,
-    /// Cgroups whose ceiling is another program's.
-    foreign: BTreeSet<u64>,
-    saved: SavedLimits,
+    ceilings: Applied,
+    windows: Applied,
     /// Who sets ceilings where there is no module.
     asked: Option<Asked>,
     journal: Journal,
@@ -94,7 +87,7 @@ impl Keeper {
     pub fn new(
         tree: Tree,
         settings: &[Settings],
-        saved: SavedLimits,
+        (ceilings, windows): (SavedLimits, SavedLimits),
         asked: Option<Asked>,
         journal: Journal,
         status: Arc<Mutex<Status>>,
@@ -112,9 +105,8 @@ impl Keeper {
             tree,
             syncs: syncs.context("fsyncs cannot be seen")?,
             kept,
-            ceilings: BTreeMap::new(),
-            foreign: BTreeSet::new(),
-            saved,
+            ceilings: Applied::new(ceilings, asked.clone(), journal.clone()),
+            windows: Applied::new(windows, None, journal.clone()),
             asked,
             journal,
             status,
@@ -131,9 +123,7 @@ impl Keeper {
             }
             self.tell();
         }
-        for (_, ceiling) in std::mem::take(&mut self.ceilings) {
-            self.release(&ceiling);
-        }
+        self.set(BTreeMap::new(), BTreeMap::new());
         if let Some(asked) = &self.asked {
             asked.narrow(BTreeMap::new());
         }
@@ -186,8 +176,9 @@ impl Keeper {
             .filter(its)
             .for_each(|sync| of.measure.ended(sync));
         let under_way: Vec<Sync> = syncs.1.iter().filter(its).cloned().collect();
-        let window_ms = of.objective.window_ms().min(of.queues.window_ms());
-        let since_ns = now_ns.saturating_sub(window_ms * 1_000_000);
+        let narrowed_ms = of.queues.window_ms().min(of.windows.since_ms());
+        let since_ms = of.objective.window_ms().min(narrowed_ms);
+        let since_ns = now_ns.saturating_sub(since_ms * 1_000_000);
         let directories: Vec<PathBuf> = match settings.bound {
             Bound::Fsync { .. } => Vec::new(),
             Bound::Pressure { .. } => {
@@ -205,8 +196,10 @@ impl Keeper {
             .value(settings, since_ns, now_ns, &under_way, &directories);
         let bound = settings.bound.value();
         let is_broken = of.value.is_some_and(|value| value > bound);
-        if !is_broken && of.objective.budget == UNLIMITED && !of.queues.are_narrowed() {
+        let is_narrowed = of.queues.are_narrowed() || of.windows.are_set();
+        if !is_broken && of.objective.budget == UNLIMITED && !is_narrowed {
             of.queues.pause();
+            of.windows.pause();
             of.forget_holders();
             return;
         }
@@ -246,10 +239,19 @@ impl Keeper {
         }
     }
 
-    /// Narrows queues of disks where there is no module; whether ceilings have to do the rest.
+    /// Narrows queues of disks, or windows where there is the module; whether ceilings have to do
+    /// the rest.
     fn narrow(&self, of: &mut Kept, ms: u64, places: &[Place], measured: &[Place]) -> bool {
+        match self.asked {
+            Some(_) => self.narrow_queues(of, ms, places, measured),
+            None => self.narrow_windows(of, ms, places),
+        }
+    }
+
+    /// Narrows queues of disks; whether ceilings have to do the rest.
+    fn narrow_queues(&self, of: &mut Kept, ms: u64, places: &[Place], measured: &[Place]) -> bool {
         let bound = of.settings.bound;
-        if self.asked.is_none() || !matches!(bound, Bound::Fsync { .. }) {
+        if !matches!(bound, Bound::Fsync { .. }) {
             return true;
         }
         let root = Path::new("/");
@@ -272,24 +274,49 @@ impl Keeper {
         of.queues.are_in_vain()
     }
 
+    /// Narrows what others have under writeback, if that may help; whether ceilings have to do the
+    /// rest.
+    fn narrow_windows(&self, of: &mut Kept, ms: u64, places: &[Place]) -> bool {
+        let bound = of.settings.bound;
+        let Some(wait_us) = bound.wait_us() else {
+            return true;
+        };
+        let is_on = of.settings.mode == Mode::On;
+        let measured = windows::Measured {
+            value: of.value,
+            bound: bound.value(),
+            wait_us,
+            ms,
+            frozen: of.objective.budget != UNLIMITED,
+            is_on,
+        };
+        let stack = host::stack(Path::new("/"));
+        if of.windows.look(places, &self.windows, &stack, &measured) {
+            self.journal.say(&Event::Window {
+                objective: of.index,
+                measured: of.describe(),
+                each_kib: of.windows.each().map(|pages| pages * PAGE_KIB),
+                others: of.windows.len(),
+                observing: !is_on,
+            });
+        }
+        of.windows.are_spent()
+    }
+
     /// Counts what others hold; pages of it that were written in a second.
     fn measure_holders(&mut self, of: &mut Kept, places: Vec<Place>, elapsed_ms: u64) -> u64 {
-        let limit = self.saved.limit();
+        let limit = self.ceilings.file();
         let mut before = std::mem::take(&mut of.holders);
         let (mut written, mut missing) = (0, 0);
         let stack = host::stack(Path::new("/"));
         for place in places {
-            let ceiling = self.ceilings.get(&place.inode);
-            let expected = ceiling.map(|ceiling| ceiling.pages);
-            let found = match self.asked {
-                Some(_) => Found::Own,
-                None => limits::look(limit, &place.directory, expected),
-            };
+            let has_ceiling = self.ceilings.has(&place);
+            let found = self.ceilings.look(&place);
             missing += u64::from(found == Found::Gone && place.is_there());
-            if found != Found::Own && ceiling.is_none() {
+            if found != Found::Own && !has_ceiling {
                 continue;
             }
-            let counts = ceiling.is_some() && self.asked.is_none();
+            let counts = has_ceiling && self.asked.is_none();
             let Some(held) = held::held(&place.directory, counts) else {
                 continue;
             };
@@ -312,36 +339,6 @@ impl Keeper {
         written * 1_000 / elapsed_ms.max(1)
     }
 
-    /// Sets each cgroup's ceiling, and each disk's queue, to the least of what objectives allow.
-    fn apply(&mut self) {
-        if let Some(asked) = &self.asked {
-            asked.narrow(self.queues());
-        }
-        let mut wanted: BTreeMap<u64, (Place, u64)> = BTreeMap::new();
-        for of in self.kept.iter().filter(|of| of.settings.mode == Mode::On) {
-            for (inode, holder) in of.holders.iter().filter(|_| of.level != UNLIMITED) {
-                let entry = wanted
-                    .entry(*inode)
-                    .or_insert_with(|| (holder.place.clone(), of.level));
-                entry.1 = entry.1.min(of.level);
-            }
-        }
-        let unwanted: Vec<u64> = self
-            .ceilings
-            .keys()
-            .filter(|inode| !wanted.contains_key(inode))
-            .copied()
-            .collect();
-        for inode in unwanted {
-            if let Some(ceiling) = self.ceilings.remove(&inode) {
-                self.release(&ceiling);
-            }
-        }
-        for (inode, (place, pages)) in wanted {
-            self.set(inode, place, pages);
-        }
-    }
-
     /// Pages that disks may have in flight, by name.
     fn queues(&self) -> BTreeMap<String, u64> {
         let mut least: BTreeMap<String, u64> = BTreeMap::new();
@@ -354,54 +351,35 @@ impl Keeper {
         least
     }
 
-    fn set(&mut self, inode: u64, place: Place, pages: u64) {
-        let before = self.ceilings.get(&inode).map(|ceiling| ceiling.pages);
-        if before.is_some_and(|before| before.abs_diff(pages) <= before / CHANGE) {
-            return;
+    /// Sets each cgroup's ceiling and window, and each disk's queue, to the least of what objectives
+    /// allow.
+    fn apply(&mut self) {
+        if let Some(asked) = &self.asked {
+            asked.narrow(self.queues());
         }
-        let (cgroup, limit) = (place.path.clone(), self.saved.limit());
-        let done = match &self.asked {
-            Some(asked) => {
-                asked.ask(&place, Some(pages));
-                Ok(())
-            }
-            None => limits::set(&mut self.saved, &place, before, pages),
+        let mut ceilings = BTreeMap::new();
+        let mut windows = BTreeMap::new();
+        let lower = |wanted: &mut BTreeMap<u64, (Place, u64)>, place: &Place, pages: u64| {
+            let entry = wanted.entry(place.inode);
+            let entry = entry.or_insert_with(|| (place.clone(), pages));
+            entry.1 = entry.1.min(pages);
         };
-        match done {
-            Ok(()) => {
-                self.foreign.remove(&inode);
-                self.ceilings.insert(inode, Ceiling { place, pages });
-                if before.is_none() {
-                    self.journal.say(&Event::Ceiling {
-                        cgroup,
-                        to_kib: pages * PAGE_KIB,
-                    });
-                }
+        for of in self.kept.iter().filter(|of| of.settings.mode == Mode::On) {
+            for holder in of.holders.values().filter(|_| of.level != UNLIMITED) {
+                lower(&mut ceilings, &holder.place, of.level);
             }
-            Err(Refused::Found(Found::Foreign(value))) => {
-                self.ceilings.remove(&inode);
-                if self.foreign.insert(inode) {
-                    self.journal.say(&Event::LimitLeft {
-                        cgroup,
-                        limit,
-                        value,
-                    });
-                }
+            for (place, pages) in of.windows.wanted() {
+                lower(&mut windows, place, pages);
             }
-            Err(Refused::Found(_)) => {
-                self.ceilings.remove(&inode);
-            }
-            Err(Refused::Failed(why)) => self.complain(&format!("{cgroup}: {why:#}")),
         }
+        self.set(ceilings, windows);
     }
 
-    /// Puts a cgroup's ceiling back.
-    fn release(&mut self, ceiling: &Ceiling) {
-        if let Some(asked) = &self.asked {
-            return asked.ask(&ceiling.place, None);
-        }
-        let (place, pages) = (&ceiling.place, ceiling.pages);
-        if let Err(why) = limits::put_back(&mut self.saved, place, pages, &self.journal) {
+    /// Sets these and no others.
+    fn set(&mut self, ceilings: BTreeMap<u64, (Place, u64)>, windows: BTreeMap<u64, (Place, u64)>) {
+        let mut failed = self.windows.apply(windows);
+        failed.extend(self.ceilings.apply(ceilings));
+        for why in failed {
             self.complain(&why);
         }
     }
@@ -423,12 +401,10 @@ impl Keeper {
                 bound.value(),
             )
         });
-        let ceilings = self.ceilings.values();
         let status = Status {
             values: values.collect(),
-            ceilings: ceilings
-                .map(|ceiling| (ceiling.place.path.clone(), ceiling.pages))
-                .collect(),
+            ceilings: self.ceilings.all(),
+            windows: self.windows.all(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
@@ -441,6 +417,7 @@ impl Kept {
             settings,
             objective: Objective::default(),
             queues: Queues::default(),
+            windows: Windows::default(),
             measure: Measure::default(),
             measured: Vec::new(),
             holders: BTreeMap::new(),

@@ -75,6 +75,15 @@ impl Bound {
         }
     }
 
+    /// A wait at a disk that it allows, in microseconds; none if what is under writeback does not
+    /// make it longer.
+    pub fn wait_us(&self) -> Option<u64> {
+        match self {
+            Bound::Fsync { ns, .. } => Some(ns / 1_000),
+            Bound::Pressure { file, .. } => (*file == IO).then_some(PRESSURE_US),
+        }
+    }
+
     /// A measured value and the bound, for people.
     pub fn describe(&self, value: u64) -> String {
         let name = self.name();
@@ -87,6 +96,8 @@ impl Bound {
     }
 }
 
+/// Pressure says in what part of the time there are waits, not how long they may be.
+const PRESSURE_US: u64 = 100_000;
 const IO: &str = "io.pressure";
 const MEMORY: &str = "memory.pressure";
 

@@ -13,6 +13,8 @@ pub struct Status {
     pub values: Vec<(String, Option<u64>, u64)>,
     /// Ceilings in pages, by cgroup.
     pub ceilings: BTreeMap<String, u64>,
+    /// Windows in pages, by cgroup.
+    pub windows: BTreeMap<String, u64>,
 }
 
 impl Status {
@@ -33,9 +35,19 @@ impl Status {
             "memory.dirty_bytes that the agent has set to keep objectives.",
         )
         .bytes();
-        for (cgroup, pages) in &self.ceilings {
-            ceilings.add(&[("cgroup", &Arc::from(cgroup.as_str()))], pages * PAGE);
+        let mut windows = Family::gauge(
+            "weir_agent_objective_window",
+            "memory.writeback_bytes that the agent has set to keep objectives.",
+        )
+        .bytes();
+        for (family, limits) in [
+            (&mut ceilings, &self.ceilings),
+            (&mut windows, &self.windows),
+        ] {
+            for (cgroup, pages) in limits {
+                family.add(&[("cgroup", &Arc::from(cgroup.as_str()))], pages * PAGE);
+            }
         }
-        Arc::from([part, ceilings])
+        Arc::from([part, ceilings, windows])
     }
 }

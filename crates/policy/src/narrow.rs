@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How much others may have under writeback at once while a cgroup's waits stay within a bound: see
+//! `policy/narrow.c`.
+
+use crate::UNLIMITED;
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_narrow_step(narrow: *mut Narrow, look: *const Look);
+        pub fn weir_narrow_is_spent(narrow: *const Narrow, look: *const Look) -> i32;
+        pub fn weir_narrow_since_ms(narrow: *const Narrow) -> u64;
+    }
+}
+
+/// What is kept between two looks, in pages and milliseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// What all limited cgroups may have under writeback together, [`UNLIMITED`] if none is limited.
+    pub window: u64,
+    /// The least window that broke the bound, [`UNLIMITED`] if none did.
+    pub wall: u64,
+    /// The window was last changed so long ago.
+    pub set_ms: u64,
+    /// It has been in effect for so long.
+    pub held_ms: u64,
+    /// It has been filled for so long.
+    pub used_ms: u64,
+    /// Measured since the bound was last broken.
+    pub calm_ms: u64,
+    /// Since anything was last measured that counts.
+    pub idle_ms: u64,
+    /// The least window is in force and does not keep the bound, for so long.
+    pub vain_ms: u64,
+    /// There is no window for so long, as it did not help.
+    pub rest_ms: u64,
+}
+
+impl Default for Narrow {
+    fn default() -> Narrow {
+        Narrow {
+            window: UNLIMITED,
+            wall: UNLIMITED,
+            set_ms: 0,
+            held_ms: 0,
+            used_ms: 0,
+            calm_ms: 0,
+            idle_ms: 0,
+            vain_ms: 0,
+            rest_ms: 0,
+        }
+    }
+}
+
+/// A look at the cgroup, and at those that may be limited for it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Measured since the window has been in effect.
+    pub value: u64,
+    /// What `value` should not exceed, in its unit.
+    pub bound: u64,
+    /// A wait that the bound allows, in microseconds.
+    pub wait_us: u64,
+    /// Pages under writeback, of those that may be limited.
+    pub in_flight: u64,
+    /// Of them, written in a second.
+    pub written: u64,
+    /// No window is below.
+    pub least: u64,
+    /// Since the look before.
+    pub elapsed_ms: u64,
+    /// Not 0 if there is a value.
+    pub measured: u32,
+    /// Not 0 if other limits are in force, too, which are relaxed first.
+    pub frozen: u32,
+}
+
+impl Narrow {
+    /// What the look changes.
+    pub fn step(&mut self, look: &Look) {
+        // SAFETY: both pointers are valid for the call.
+        unsafe { c::weir_narrow_step(self, look) }
+    }
+
+    /// Whether a narrower window can do nothing more for the bound.
+    pub fn is_spent(&self, look: &Look) -> bool {
+        // SAFETY: both pointers are valid for the call.
+        unsafe { c::weir_narrow_is_spent(self, look) != 0 }
+    }
+
+    /// Waits that began longer ago than so many milliseconds do not count.
+    pub fn since_ms(&self) -> u64 {
+        // SAFETY: the pointer is valid for the call.
+        unsafe { c::weir_narrow_since_ms(self) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PAGES_MAX;
+    use proptest::prelude::*;
+
+    const LEAST: u64 = 16;
+
+    /// A disk that writes `rate` pages a second for a flood, with as many as its queue takes in
+    /// flight; a wait is `waits` times as long as the disk takes for them, and `beside_ms` more.
+    #[derive(Clone, Copy, Debug)]
+    struct Disk {
+        rate: u64,
+        queue: u64,
+        waits: u64,
+        beside_ms: u64,
+    }
+
+    /// The disk of the example.
+    const SLOW: Disk = Disk {
+        rate: 4_096,
+        queue: 2_048,
+        waits: 2,
+        beside_ms: 1,
+    };
+
+    impl Disk {
+        /// Milliseconds of a wait under a window.
+        fn wait_ms(&self, window: u64) -> u64 {
+            self.waits * window.min(self.queue) * 1_000 / self.rate + self.beside_ms
+        }
+
+        fn look(&self, narrow: &Narrow, bound_ms: u64, in_flight: u64) -> Look {
+            Look {
+                value: self.wait_ms(in_flight) * 1_000_000,
+                bound: bound_ms * 1_000_000,
+                wait_us: bound_ms * 1_000,
+                in_flight,
+                written: self.rate,
+                least: LEAST,
+                elapsed_ms: 1_000,
+                measured: u32::from(narrow.since_ms() > 0),
+                frozen: 0,
+            }
+        }
+
+        /// So many seconds of a flood; the waits, in milliseconds.
+        fn run(&self, narrow: &mut Narrow, bound_ms: u64, seconds: u64) -> Vec<u64> {
+            let mut in_flight = self.queue;
+            let mut second = |_| {
+                narrow.step(&self.look(narrow, bound_ms, in_flight));
+                // A queue empties by what the disk writes, whatever the window is.
+                let window = narrow.window.min(self.queue);
+                in_flight = in_flight.saturating_sub(self.rate).max(window);
+                self.wait_ms(in_flight)
+            };
+            (0..seconds).map(&mut second).collect()
+        }
+    }
+
+    /// A second in which the wait is `ms`, with the window in effect.
+    fn second(narrow: &mut Narrow, ms: u64, bound_ms: u64) {
+        let in_flight = narrow.window.min(SLOW.queue);
+        narrow.step(&Look {
+            value: ms * 1_000_000,
+            ..SLOW.look(narrow, bound_ms, in_flight)
+        });
+    }
+
+    #[test]
+    fn worked_example() {
+        let mut narrow = Narrow::default();
+        let waits = SLOW.run(&mut narrow, 30, 3);
+        assert_eq!(narrow.window, 45);
+        assert_eq!(waits[2], 22);
+        let before = narrow.window;
+        SLOW.run(&mut narrow, 30, 60);
+        assert_eq!(narrow.window, before, "in the band");
+        let mut narrow = Narrow {
+            window: 45,
+            held_ms: SETTLED_MS,
+            ..Narrow::default()
+        };
+        second(&mut narrow, 40, 30);
+        assert_eq!((narrow.wall, narrow.window), (45, 24));
+    }
+
+    /// Time after which a window is judged, in milliseconds.
+    const SETTLED_MS: u64 = 2_000;
+
+    #[test]
+    fn a_break_that_is_not_theirs_sets_no_window() {
+        let mut narrow = Narrow::default();
+        let look = Look {
+            written: 0,
+            ..SLOW.look(&narrow, 30, SLOW.queue)
+        };
+        narrow.step(&look);
+        assert_eq!(narrow, Narrow::default());
+        assert!(narrow.is_spent(&look), "ceilings may help");
+    }
+
+    #[test]
+    fn a_window_grows_below_the_wall_and_only_while_it_is_filled() {
+        let mut narrow = Narrow::default();
+        SLOW.run(&mut narrow, 30, 3);
+        let window = narrow.window;
+        let quiet = |narrow: &mut Narrow, written| {
+            narrow.step(&Look {
+                value: 1_000_000,
+                written,
+                ..SLOW.look(narrow, 30, 0)
+            });
+        };
+        for _ in 0..30 {
+            quiet(&mut narrow, 3);
+        }
+        assert_eq!(narrow.window, window, "short waits say nothing");
+        narrow.wall = 64;
+        for _ in 0..30 {
+            quiet(&mut narrow, 4_096);
+        }
+        assert_eq!(narrow.window, 48, "three quarters of the wall");
+        for _ in 0..300 {
+            quiet(&mut narrow, 4_096);
+        }
+        assert!(narrow.wall > 64 && narrow.window > 48, "{narrow:?}");
+    }
+
+    #[test]
+    fn the_least_window_is_spent_and_ends_if_it_was_in_vain() {
+        let mut narrow = Narrow::default();
+        let mut is_spent = Vec::new();
+        for _ in 0..10 {
+            second(&mut narrow, 900, 30);
+            let look = Look {
+                value: 900_000_000,
+                ..SLOW.look(&narrow, 30, narrow.window)
+            };
+            is_spent.push(narrow.is_spent(&look));
+        }
+        assert_eq!(narrow.window, LEAST);
+        assert!(!is_spent[0] && is_spent[9], "{is_spent:?}");
+        for _ in 0..600 {
+            second(&mut narrow, 900, 30);
+        }
+        assert_eq!(narrow.window, UNLIMITED);
+        second(&mut narrow, 900, 30);
+        assert_eq!(narrow.window, UNLIMITED, "it rests");
+        for _ in 0..600 {
+            second(&mut narrow, 900, 30);
+        }
+        assert_ne!(narrow.window, UNLIMITED);
+    }
+
+    #[test]
+    fn a_window_stays_while_ceilings_are_in_force() {
+        let mut narrow = Narrow {
+            window: LEAST,
+            ..Narrow::default()
+        };
+        for _ in 0..60 {
+            narrow.step(&Look {
+                value: 1,
+                frozen: 1,
+                ..SLOW.look(&narrow, 30, LEAST)
+            });
+        }
+        assert_eq!(narrow.window, LEAST);
+        second(&mut narrow, 1, 30);
+        assert!(narrow.window > LEAST);
+    }
+
+    #[test]
+    fn a_cgroup_that_waits_for_nothing_frees_the_others() {
+        let mut narrow = Narrow::default();
+        SLOW.run(&mut narrow, 30, 5);
+        for _ in 0..61 {
+            narrow.step(&Look {
+                measured: 0,
+                ..SLOW.look(&narrow, 30, narrow.window)
+            });
+        }
+        assert_eq!(narrow.window, UNLIMITED);
+    }
+
+    proptest! {
+        /// The bound is kept from the tenth second on, if the least window keeps it; and the window is
+        /// not narrower than a third of what keeps it.
+        #[test]
+        fn a_disk_settles(
+            rate in 500u64..500_000, queue in 64u64..100_000, waits in 1u64..5, bound_ms in 5u64..1_000,
+        ) {
+            let disk = Disk { rate, queue, waits, beside_ms: 0 };
+            prop_assume!(disk.wait_ms(queue) > bound_ms && disk.wait_ms(LEAST) * 5 / 4 < bound_ms);
+            prop_assume!(queue < 4 * rate);
+            let mut narrow = Narrow::default();
+            let found = disk.run(&mut narrow, bound_ms, 120);
+            for wait in &found[15..] {
+                prop_assert!(*wait <= bound_ms, "{narrow:?} {found:?}");
+            }
+            let keeps = bound_ms * rate / 1_000 / waits;
+            prop_assert!(narrow.window >= (keeps / 3).max(LEAST), "{narrow:?}, {keeps} keep it");
+        }
+
+        /// For any numbers: no window is below the least, falls to less than a quarter or grows by more
+        /// than one.
+        #[test]
+        fn any_look(state in any::<[u64; 9]>(), of in any::<[u64; 7]>(), flags in any::<[bool; 2]>()) {
+            let before = Narrow {
+                window: state[0], wall: state[1], set_ms: state[2], held_ms: state[3], used_ms: state[4],
+                calm_ms: state[5], idle_ms: state[6], vain_ms: state[7], rest_ms: state[8],
+            };
+            let look = Look {
+                value: of[0], bound: of[1], wait_us: of[2], in_flight: of[3], written: of[4], least: of[5],
+                elapsed_ms: of[6], measured: flags[0].into(), frozen: flags[1].into(),
+            };
+            let mut after = before;
+            after.step(&look);
+            let least = look.least.min(PAGES_MAX);
+            if after.window != before.window && after.window != UNLIMITED && before.window != UNLIMITED {
+                if after.window < before.window {
+                    prop_assert!(after.window >= (before.window.min(PAGES_MAX) / 4).max(least));
+                } else {
+                    prop_assert!(after.window <= before.window + before.window / 4 + 1);
+                }
+            }
+        }
+    }
+}

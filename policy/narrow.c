@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Windows for an objective: what others have under writeback is what an fsync or a
+ * read stands behind, so that is bounded first, and their dirty pages only if it does
+ * not do.
+ *
+ * Model.  A wait at a disk is about as long as the disk takes for what is in flight,
+ * twice that for an fsync on a filesystem with a journal, which waits for its data and
+ * then for the commit.  So the first window is a good guess:
+ *
+ *   window = 3/8 x rate x the wait that the bound allows
+ *
+ * Strategy.  A window is judged once it is in effect: what was in flight before it was
+ * set is written, and for four seconds after it was set at the most, since what a window
+ * does not hold, as the others' own fsyncs, is counted, too.  Only waits that began
+ * after that count.
+ *   broken	the window was too wide: it is noted as the wall, and cut to what would
+ *		have made 3/4 of the bound, if waits are as long as what is in flight; to
+ *		no less than a quarter at a time.  By more than twice the bound: after a
+ *		second, else after two
+ *   5/8 of the bound or less, for five seconds in which it was filled: a quarter more,
+ *		up to 3/4 of the wall
+ *   between, or the window is not filled: nothing changes
+ * After five minutes measured without a break the wall is a quarter wider.  After a
+ * minute in which nothing was measured there is no window.
+ *
+ * The least window may not do: waits are for something else then, as for the journal
+ * that has to write the others' pages first.  So it is spent, and ceilings begin
+ * (objective.c).  It stays as it is while they are in force, so that they are given back
+ * first.  After ten minutes with the least window and a broken bound there is none for
+ * ten minutes.
+ *
+ * Example.  A flood on a disk that writes 4,096 pages a second, bound 30 ms.  fsync takes
+ * 1,000 ms: the window is 45 pages.  Two seconds later the 2,048 that were in the disk's
+ * queue are written, and fsync takes 23 ms: in the band, nothing changes.  Had it taken
+ * 40, the wall were 45 and the window 24.
+ */
+#include "narrow.h"
+
+/* What was in flight before the window is written by then, or will not be held by it. */
+#define LATE_MS		4000ULL
+#define SETTLE_MS	2000ULL
+/* A bound that is broken by more than this many times is broken for sure. */
+#define FAR		2ULL
+#define FAR_MS		1000ULL
+/* No cut leaves less than this part. */
+#define DEEPEST		4ULL
+#define ROOM_MS		5000ULL
+#define FORGET_MS	300000ULL
+#define IDLE_MS		60000ULL
+#define VAIN_MS		600000ULL
+#define VALUES_MS	10000ULL
+#define US_PER_S	1000000ULL
+/* The first window is no more than the disk writes in this time. */
+#define WAIT_US_MOST	US_PER_S
+
+static weir_u64 most(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a : b;
+}
+
+static void set(struct weir_narrow *narrow, weir_u64 window)
+{
+	narrow->window = window;
+	narrow->set_ms = 0;
+	narrow->held_ms = 0;
+	narrow->used_ms = 0;
+}
+
+static weir_u64 below_wall(const struct weir_narrow *narrow)
+{
+	if (narrow->wall == WEIR_UNLIMITED)
+		return WEIR_UNLIMITED;
+	return weir_share(narrow->wall, 3, 4);
+}
+
+/* The first window. */
+static void begin(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	weir_u64 window = weir_share(look->written,
+				     weir_least(look->wait_us, WAIT_US_MOST), US_PER_S);
+
+	/* They write nothing, so the break is not theirs. */
+	if (!look->written)
+		return;
+	window = weir_least(weir_share(window, 3, 8), below_wall(narrow));
+	set(narrow, most(window, weir_saturate(look->least)));
+	narrow->vain_ms = 0;
+	narrow->idle_ms = 0;
+}
+
+static void cut(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	weir_u64 before = weir_saturate(narrow->window);
+	weir_u64 window = weir_share(weir_share(before, 3, 4), look->bound,
+				     most(look->value, 1));
+
+	window = most(window, before / DEEPEST);
+	window = most(window, weir_saturate(look->least));
+	narrow->wall = before;
+	if (window < before)
+		set(narrow, window);
+}
+
+static void grow(struct weir_narrow *narrow)
+{
+	weir_u64 window = weir_saturate(narrow->window);
+
+	window = weir_least(window + window / 4 + 1, below_wall(narrow));
+	if (window > narrow->window)
+		set(narrow, weir_saturate(window));
+}
+
+/* Do those that may be limited fill the window at least once a second? */
+static int is_filled(const struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	return weir_saturate(look->written) >= weir_saturate(narrow->window);
+}
+
+static int is_broken(const struct weir_narrow_look *look)
+{
+	return look->measured && look->value > look->bound;
+}
+
+/* How long has the window been in effect, and been filled? */
+static void count(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	weir_u64 window = weir_saturate(narrow->window);
+	weir_u64 in_flight = weir_saturate(look->in_flight);
+	int late;
+
+	narrow->set_ms = weir_saturate(weir_add(narrow->set_ms, look->elapsed_ms));
+	late = in_flight > window + window / 2 && narrow->set_ms < LATE_MS;
+	narrow->held_ms = late ? 0 :
+		weir_saturate(weir_add(narrow->held_ms, look->elapsed_ms));
+	narrow->used_ms = late || !is_filled(narrow, look) ? 0 :
+		weir_saturate(weir_add(narrow->used_ms, look->elapsed_ms));
+	narrow->idle_ms = look->measured || late ? 0 :
+		weir_saturate(weir_add(narrow->idle_ms, look->elapsed_ms));
+}
+
+/* How long has the bound been kept?  A wall that is old is forgotten. */
+static void count_calm(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	if (is_broken(look))
+		narrow->calm_ms = 0;
+	else if (look->measured)
+		narrow->calm_ms = weir_saturate(weir_add(narrow->calm_ms, look->elapsed_ms));
+	if (narrow->wall == WEIR_UNLIMITED || narrow->calm_ms < FORGET_MS)
+		return;
+	narrow->wall = weir_saturate(narrow->wall);
+	narrow->wall = weir_saturate(narrow->wall + narrow->wall / 4 + 1);
+	narrow->calm_ms = 0;
+}
+
+/* Windows are of no use: none for a while, and true. */
+static int rests(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	if (weir_narrow_is_spent(narrow, look))
+		narrow->vain_ms = weir_saturate(weir_add(narrow->vain_ms, look->elapsed_ms));
+	else if (narrow->calm_ms >= SETTLE_MS)
+		narrow->vain_ms = 0;
+	if (narrow->vain_ms >= VAIN_MS) {
+		set(narrow, WEIR_UNLIMITED);
+		narrow->vain_ms = 0;
+		narrow->rest_ms = VAIN_MS;
+		return 1;
+	}
+	if (narrow->idle_ms >= IDLE_MS) {
+		set(narrow, WEIR_UNLIMITED);
+		narrow->idle_ms = 0;
+		return 1;
+	}
+	return 0;
+}
+
+/* What the look at @narrow's cgroup changes. */
+void weir_narrow_step(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	int broken = is_broken(look);
+	int far = broken && look->value / FAR > look->bound;
+	int room = look->measured && look->value <= weir_share(look->bound, 5, 8);
+
+	count_calm(narrow, look);
+	if (narrow->window == WEIR_UNLIMITED) {
+		narrow->rest_ms -= weir_least(narrow->rest_ms, look->elapsed_ms);
+		if (broken && !narrow->rest_ms)
+			begin(narrow, look);
+		return;
+	}
+	count(narrow, look);
+	if (rests(narrow, look) || look->frozen)
+		return;
+	if (broken && is_filled(narrow, look) && narrow->held_ms >= (far ? FAR_MS : SETTLE_MS))
+		cut(narrow, look);
+	else if (room && weir_least(narrow->held_ms, narrow->used_ms) >= ROOM_MS)
+		grow(narrow);
+}
+
+/* Can a narrower window do nothing more for the bound?  Then something else has to. */
+int weir_narrow_is_spent(const struct weir_narrow *narrow,
+			 const struct weir_narrow_look *look)
+{
+	int is_least = weir_saturate(narrow->window) <= weir_saturate(look->least);
+
+	if (narrow->window == WEIR_UNLIMITED)
+		return narrow->rest_ms || !look->written;
+	return is_broken(look) && narrow->held_ms >= SETTLE_MS &&
+	       (is_least || !is_filled(narrow, look));
+}
+
+/* Waits that began longer ago do not count. */
+weir_u64 weir_narrow_since_ms(const struct weir_narrow *narrow)
+{
+	if (narrow->window == WEIR_UNLIMITED)
+		return VALUES_MS;
+	return weir_least(narrow->held_ms, VALUES_MS);
+}
