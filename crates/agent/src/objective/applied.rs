@@ -31,7 +31,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// None yet.
+    /// Nothing is set yet; `asked` is where limits are asked for without the module.
     pub fn new(saved: SavedLimits, asked: Option<Asked>, journal: Journal) -> Applied {
         Applied {
             saved,

@@ -36,7 +36,7 @@ fn healthy() -> tempfile::TempDir {
         ("proc/sys/kernel/ftrace_enabled", "1\n"),
         (
             "sys/kernel/tracing/available_filter_functions",
-            "a\nbalance_dirty_pages\ndomain_dirty_limits\n",
+            "a\nbalance_dirty_pages\ndomain_dirty_limits\ndo_writepages\n",
         ),
         ("proc/sys/kernel/modules_disabled", "0\n"),
         (
@@ -125,7 +125,7 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
     );
     broken(
         "sys/kernel/tracing/available_filter_functions",
-        Some("a\ndomain_dirty_limits\n"),
+        Some("a\ndomain_dirty_limits\ndo_writepages\n"),
         Fail,
         "balance_dirty_pages cannot be traced",
         "boot another kernel, docs/support.md has tested ones, and report this one with its configuration",

@@ -48,6 +48,11 @@ const COLUMNS: [(Column, &str, usize, u8); 11] = [
     (Column::Stall, "STALLED BY", 10, 1),
 ];
 
+/// Columns beyond these are shown where paths have more room than they need.
+const USUAL: u8 = 6;
+/// Characters of that.
+const PATH_ROOM: usize = 24;
+
 impl Column {
     /// In the order of the table.
     pub const ALL: [Column; 11] = {
@@ -69,7 +74,8 @@ impl Column {
     pub fn that_fit(width: Option<usize>) -> Vec<Column> {
         let needs = |most: u8| -> usize {
             let kept = COLUMNS.iter().filter(|column| column.3 <= most);
-            kept.map(|column| column.2 + 1).sum::<usize>() - 1
+            let room = if most > USUAL { PATH_ROOM } else { 0 };
+            kept.map(|column| column.2 + 1).sum::<usize>() - 1 + room
         };
         let most = (0..=7u8)
             .rev()

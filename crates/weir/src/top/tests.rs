@@ -150,6 +150,17 @@ q quit  <> sort  r reverse  / filter  a all  d devices  +- pace  h hold  ? help
 }
 
 #[test]
+fn a_wide_one_shows_how_long_flushers_were_held() {
+    let mut interval = interval();
+    interval.cgroups[4].window_held_seconds_per_second = Some(0.875);
+    let text = shown(&view(), Some(&interval), 100, 12);
+    let row = text.lines().find(|line| line.starts_with("/noisy"));
+    assert!(text.contains("OUT/s HELD% THROT%"), "{text}");
+    assert!(row.is_some_and(|row| row.contains(" 87.5 ")), "{text}");
+    assert!(!shown(&view(), Some(&interval), 99, 12).contains("HELD%"));
+}
+
+#[test]
 fn a_narrow_one_leaves_out_what_says_least() {
     let wanted = "\
 CGROUP       DIRTY  IN/s OUT/s THROT% STALLED BY
@@ -214,6 +225,8 @@ fn what_programs_read_is_one_line_with_units_in_the_names() {
 fn keys_sort_and_reverse() {
     let mut view = view();
     assert_eq!(names(&view), ["/", "/db.slice", "/db.slice/db", "/noisy"]);
+    press(&mut view, KeyCode::Char('<'));
+    assert_eq!(view.sort, Column::Held);
     press(&mut view, KeyCode::Char('<'));
     assert_eq!(view.sort, Column::Out);
     assert_eq!(names(&view)[..2], ["/", "/noisy"]);

@@ -96,6 +96,26 @@ fn the_agent_keeps_an_objective_on_the_oldest_kernel() {
     the_agent_keeps_an_objective_on("debian:6.1");
 }
 
+/// 30 ms beside a flood, on a disk that writes as on stock Linux.
+fn a_window_keeps_an_objective_on(filesystem: &str) {
+    let options = format!(
+        "--kernel debian:6.12 --cpus 1 --memory 1G --disk d=2G,{filesystem},16M/s --timeout 60m"
+    );
+    passes("objective-window.sh", &options, &[]);
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn a_window_keeps_an_objective_on_ext4() {
+    a_window_keeps_an_objective_on("ext4");
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn a_window_keeps_an_objective_on_xfs() {
+    a_window_keeps_an_objective_on("xfs");
+}
+
 /// The service of a script beside a copy, on a disk of 16 MB/s.
 fn an_objective_keeps(script: &str, options: &str) {
     let beside = format!("{ROOT}/crates/weir/tests/guest/beside.sh:/beside.sh");

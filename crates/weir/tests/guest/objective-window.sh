@@ -28,16 +28,17 @@ milliseconds() {
 	awk '{ printf "%d", $1 * 1000 }' /proc/uptime
 }
 
-# etcd NAME: for so many seconds; sets p99_us, iops and disk, in bytes a second
+# etcd NAME [SECONDS]: sets p99_us, iops and disk, in bytes a second
 etcd() {
+	for=${2:-$seconds}
 	rm -f /mnt/d/etcd*
 	before=$(written) began=$(milliseconds)
 	in_cgroup etcd fio --name=etcd --directory=/mnt/d --rw=write --bs=4k --size=16m --rate_iops=20 --fdatasync=1 \
-		--time_based --runtime="$seconds" --output-format=json --output=/tmp/etcd.json >/dev/null 2>&1
+		--time_based --runtime="$for" --output-format=json --output=/tmp/etcd.json >/dev/null 2>&1
 	disk=$((($(written) - before) / ($(milliseconds) - began) * 1000))
 	# the first 99th percentile after "sync" is of fdatasync
-	p99_us=$(awk '/"sync" : {/ { s = 1 } s && /"99.000000"/ { gsub(/[^0-9]/, "", $3); print int($3 / 1000); exit }' /tmp/etcd.json)
-	iops=$(awk '/"write" : {/ { w = 1 } w && /"iops" / { gsub(/,/, ""); print int($3 * 1000); exit }' /tmp/etcd.json)
+	p99_us=$(awk '/"sync" :/ { s = 1 } s && /"99.000000"/ { gsub(/[^0-9]/, "", $3); print int($3 / 1000); exit }' /tmp/etcd.json)
+	iops=$(awk '/"write" :/ { w = 1 } w && /"iops" / { gsub(/,/, ""); print int($3 * 1000); exit }' /tmp/etcd.json)
 	echo "# $1: fdatasync p99 $p99_us us, $iops thousandths a second, disk $disk bytes a second"
 }
 windowed() {
@@ -57,7 +58,7 @@ printf '[[objective]]\ncgroup = "/etcd"\nlimit = ["/flood"]\nfsync_p99 = "%sms"\
 weir agent --listen none --policy /tmp/agent.toml >/tmp/log 2>&1 &
 agent=$!
 flood
-etcd "while the agent looks for a window"
+etcd "the first seconds, in which the agent finds a window" 5
 ok "the flood has a window" windowed
 etcd "an objective of $bound ms"
 echo "# the window: $(cat flood/memory.writeback_bytes), the ceiling: $(cat flood/memory.dirty_bytes)"

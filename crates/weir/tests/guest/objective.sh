@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# weir agent keeps an objective on a real kernel: a neighbour's flood gets a ceiling for the sake of an
-# fsync writer, which is put back, survives SIGKILL, and yields to another program's.
+# weir agent keeps an objective on a real kernel: a neighbour's flood gets a window for the sake of an
+# fsync writer, which is put back, survives SIGKILL, and yields to another program's; then it gets a
+# ceiling.
 . /tap.sh
 cd /sys/fs/cgroup || exit 1
 mkdir db flood calm
@@ -24,14 +25,17 @@ agent() {
 says() { # WORDS
 	grep -qF -- "$1" /tmp/log || { cat /tmp/log; return 1; }
 }
-limited() {
-	[ "$(cat flood/memory.dirty_bytes)" != max ]
+limited() { # FILE
+	[ "$(cat "flood/$1")" != max ]
 }
 free() {
-	is "$(cat flood/memory.dirty_bytes)" max
+	is "$(cat flood/memory.writeback_bytes)" max && is "$(cat flood/memory.dirty_bytes)" max
 }
 holds() { # FILE VALUE
 	is "$(cat "$1")" "$2"
+}
+limited_only() { # by a window
+	limited memory.writeback_bytes && is "$(cat flood/memory.dirty_bytes)" max
 }
 small() { # the flood holds less than 8 MiB
 	[ "$(stat flood dirty)" -lt 8388608 ]
@@ -46,38 +50,37 @@ job flood --rw=randwrite --size=96m --norandommap=1
 ok "observing it says what it would set" soon says "each of 2 others would be allowed"
 ok "and sets nothing" free
 policy "$fsync" on
-ok "then it limits the flood" soon limited
-ok "which comes to hold little" soon small
-ok "and says so" soon says "/flood: memory.dirty_bytes = "
-ok "what is set is noted" grep -q '"cgroup":"/flood"' /run/weir/objective.json
+ok "then it limits the flood" soon limited memory.writeback_bytes
+ok "and says so" soon says "/flood: memory.writeback_bytes = "
+ok "what is set is noted" grep -q '"cgroup":"/flood"' /run/weir/objective-windows.json
+ok "the flood keeps its dirty pages" limited_only
 
 kill -KILL $agent
 wait $agent 2>/dev/null
-ok "killed it leaves the ceiling" limited
+ok "killed it leaves the window" limited memory.writeback_bytes
 policy "$fsync" off
 agent
 ok "the next one puts it back" soon free
-ok "and says so" soon says "/flood: memory.dirty_bytes = max as before"
-ok "and notes that" soon holds /run/weir/objective.json '{"version":1,"entries":[]}'
+ok "and says so" soon says "/flood: memory.writeback_bytes = max as before"
+ok "and notes that" soon holds /run/weir/objective-windows.json '{"version":1,"entries":[]}'
 
-echo 500M >flood/memory.dirty_bytes
 policy "$fsync" on
-sleep 5
-ok "a value of another program stays" holds flood/memory.dirty_bytes 524288000
-echo max >flood/memory.dirty_bytes
-ok "without one it is limited" soon limited
-echo 500M >flood/memory.dirty_bytes
+ok "it is limited again" soon limited memory.writeback_bytes
+echo 500M >flood/memory.writeback_bytes
+ok "beside a window of another program it gets a ceiling" soon limited memory.dirty_bytes
+ok "and comes to hold little" soon small
 kill $agent
 ok "the agent ends cleanly" wait $agent
-ok "and leaves a value that came meanwhile" holds flood/memory.dirty_bytes 524288000
-ok "and puts the others back" holds calm/memory.dirty_bytes max
+ok "and leaves a value that came meanwhile" holds flood/memory.writeback_bytes 524288000
+ok "and puts the others back" holds calm/memory.writeback_bytes max
+ok "the ceiling, too" holds flood/memory.dirty_bytes max
 ok "its probes are gone" is "$(grep -c weir_ /sys/kernel/tracing/kprobe_events)" 0
 
-echo max >flood/memory.dirty_bytes
+echo max >flood/memory.writeback_bytes
 policy 'io_pressure = "10%"' on
 agent
-ok "pressure is an objective, too" soon limited
+ok "pressure is an objective, too" soon limited memory.writeback_bytes
 kill $agent
 ok "it ends cleanly" wait $agent
-ok "and puts the ceiling back" free
+ok "and puts the limits back" free
 finish
