@@ -13,13 +13,12 @@
  * Strategy.  A window is judged once it is in effect: what was in flight before it was
  * set is written, and for four seconds after it was set at the most, since what a window
  * does not hold, as the others' own fsyncs, is counted, too.  Only waits that began
- * after that count.
+ * after that count, for two seconds at least: one long wait is no percentile.
  *   broken	the window was too wide: it is noted as the wall, and cut to what would
  *		have made 3/4 of the bound, if waits are as long as what is in flight; to
- *		no less than a quarter at a time.  By more than twice the bound: after a
- *		second, else after two
- *   5/8 of the bound or less, for five seconds in which it was filled: a quarter more,
- *		up to 3/4 of the wall
+ *		no less than a quarter at a time
+ *   5/8 of the bound or less, for five seconds in which it was filled: a quarter more, or
+ *		twice as much at a quarter of the bound; up to 3/4 of the wall
  *   between, or the window is not filled: nothing changes
  * After five minutes measured without a break the wall is a quarter wider.  After a
  * minute in which nothing was measured there is no window.
@@ -40,9 +39,6 @@
 /* What was in flight before the window is written by then, or will not be held by it. */
 #define LATE_MS		4000ULL
 #define SETTLE_MS	2000ULL
-/* A bound that is broken by more than this many times is broken for sure. */
-#define FAR		2ULL
-#define FAR_MS		1000ULL
 /* No cut leaves less than this part. */
 #define DEEPEST		4ULL
 #define ROOM_MS		5000ULL
@@ -102,11 +98,12 @@ static void cut(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 		set(narrow, window);
 }
 
-static void grow(struct weir_narrow *narrow)
+static void grow(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 window = weir_saturate(narrow->window);
+	weir_u64 more = look->value <= look->bound / 4 ? window : window / 4 + 1;
 
-	window = weir_least(window + window / 4 + 1, below_wall(narrow));
+	window = weir_least(window + more, below_wall(narrow));
 	if (window > narrow->window)
 		set(narrow, weir_saturate(window));
 }
@@ -178,7 +175,6 @@ static int rests(struct weir_narrow *narrow, const struct weir_narrow_look *look
 void weir_narrow_step(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	int broken = is_broken(look);
-	int far = broken && look->value / FAR > look->bound;
 	int room = look->measured && look->value <= weir_share(look->bound, 5, 8);
 
 	count_calm(narrow, look);
@@ -191,10 +187,10 @@ void weir_narrow_step(struct weir_narrow *narrow, const struct weir_narrow_look 
 	count(narrow, look);
 	if (rests(narrow, look) || look->frozen)
 		return;
-	if (broken && is_filled(narrow, look) && narrow->held_ms >= (far ? FAR_MS : SETTLE_MS))
+	if (broken && is_filled(narrow, look) && narrow->held_ms >= SETTLE_MS)
 		cut(narrow, look);
 	else if (room && weir_least(narrow->held_ms, narrow->used_ms) >= ROOM_MS)
-		grow(narrow);
+		grow(narrow, look);
 }
 
 /* Can a narrower window do nothing more for the bound?  Then something else has to. */

@@ -58,7 +58,7 @@ stretches() {
 		copy
 		bench "$bound, while the agent looks for a limit"
 		bench "an objective of $bound"
-		echo "# the copy's ceiling at the end: $(cat copy/memory.dirty_bytes)"
+		echo "# the copy at the end: window $(cat copy/memory.writeback_bytes), ceiling $(cat copy/memory.dirty_bytes)"
 		sed 's/^/# /' /tmp/agent.log
 		no_copy
 		kill $agent

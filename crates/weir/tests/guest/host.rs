@@ -79,6 +79,13 @@ fn the_agent_keeps_a_ceiling_in_seconds() {
     passes("seconds.sh", options, &[]);
 }
 
+#[test]
+#[ignore = "minutes: make proof"]
+fn the_agent_keeps_a_window_in_milliseconds() {
+    let options = "--cpus 1 --memory 1G --disk d=3G,ext4,16M/s --timeout 60m";
+    passes("window-time.sh", options, &[]);
+}
+
 fn the_agent_keeps_an_objective_on(kernel: &str) {
     let options = "--cpus 1 --memory 768M --disk d=512M,ext4,4M/s --timeout 60m";
     passes("objective.sh", &format!("--kernel {kernel} {options}"), &[]);
