@@ -170,3 +170,130 @@ impl Windows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Journal;
+    use crate::saved_limits::SavedLimits;
+    use crate::tree::Tree;
+    use knobs::Knob;
+    use std::fs;
+
+    /// Cgroups with files, and what objectives have set there.
+    struct Bench {
+        dir: tempfile::TempDir,
+        applied: Applied,
+        windows: Windows,
+    }
+
+    impl Bench {
+        fn new(paths: &[&str]) -> Bench {
+            let dir = tempfile::tempdir().expect("made");
+            for path in paths {
+                fs::create_dir_all(dir.path().join("cgroups").join(path)).expect("made");
+            }
+            let file = Knob::WritebackBytes.file();
+            let saved = SavedLimits::open(&dir.path().join("state"), file).expect("empty");
+            let journal = Journal::new(std::io::sink(), false);
+            Bench {
+                dir,
+                applied: Applied::new(saved, None, journal),
+                windows: Windows::default(),
+            }
+        }
+
+        fn write(&self, path: &str, file: &str, text: &str) {
+            let file = self.dir.path().join("cgroups").join(path).join(file);
+            fs::write(file, text).expect("written");
+        }
+
+        /// What the cgroup has written so far, in MiB; half of what a second takes is in flight.
+        fn has_written(&self, path: &str, mib: u64) {
+            self.write(path, "io.stat", &format!("8:0 wbytes={}\n", mib << 20));
+            self.write(
+                path,
+                "memory.stat",
+                "file_dirty 0\nfile_writeback 8388608\n",
+            );
+        }
+
+        fn window(&self, path: &str) -> String {
+            let file = Knob::WritebackBytes.file();
+            let file = self.dir.path().join("cgroups").join(path).join(file);
+            fs::read_to_string(file).expect("read").trim().to_string()
+        }
+
+        /// A second with waits of so many milliseconds, where 32 are allowed.
+        fn second(&mut self, ms: u64, is_on: bool) -> bool {
+            let tree = Tree::at(&self.dir.path().join("cgroups")).expect("a hierarchy");
+            let mut places = Vec::new();
+            tree.walk(tree.root(), |place| {
+                places.extend((!place.is_root()).then(|| place.clone()));
+                true
+            });
+            let measured = Measured {
+                value: Some(ms * 1_000_000),
+                bound: 32_000_000,
+                wait_us: 32_000,
+                ms: 1_000,
+                frozen: false,
+                is_on,
+            };
+            let changed = self
+                .windows
+                .look(&places, &self.applied, &Stack::default(), &measured);
+            let wanted = self.windows.wanted();
+            let wanted = wanted.map(|(place, pages)| (place.inode, (place.clone(), pages)));
+            let failed = self.applied.apply(match is_on {
+                true => wanted.collect(),
+                false => BTreeMap::new(),
+            });
+            assert_eq!(failed, Vec::<String>::new());
+            changed
+        }
+    }
+
+    #[test]
+    fn cgroups_that_write_share_what_may_be_in_flight() {
+        let mut bench = Bench::new(&["a", "b", "calm", "own"]);
+        for path in ["a", "b", "calm", "own"] {
+            bench.has_written(path, 0);
+            bench.write(path, Knob::WritebackBytes.file(), "max\n");
+        }
+        bench.write("own", Knob::WritebackBytes.file(), "131072\n");
+        assert!(!bench.second(1_000, true), "nothing to compare with");
+        assert!(!bench.windows.are_spent());
+        bench.has_written("a", 8);
+        bench.has_written("b", 8);
+        bench.has_written("own", 8);
+        assert!(bench.second(1_000, true));
+        // 3/8 of 32 ms of 16 MiB a second, for two that write.
+        assert_eq!(bench.window("a"), (24 * PAGE).to_string());
+        assert_eq!(bench.window("calm"), bench.window("b"));
+        assert_eq!(bench.window("own"), "131072", "another program's");
+        assert_eq!((bench.windows.len(), bench.windows.each()), (3, Some(24)));
+    }
+
+    #[test]
+    fn a_module_without_windows_leaves_it_to_ceilings() {
+        let mut bench = Bench::new(&["a"]);
+        bench.has_written("a", 0);
+        assert!(!bench.second(1_000, true));
+        assert!(bench.windows.are_spent());
+    }
+
+    #[test]
+    fn a_window_that_is_only_observed_is_said_once() {
+        let mut bench = Bench::new(&["a"]);
+        bench.write("a", Knob::WritebackBytes.file(), "max\n");
+        let said = (0..10).filter(|second| {
+            bench.has_written("a", 16 * second);
+            bench.second(1_000, false)
+        });
+        assert_eq!(said.count(), 1);
+        assert_eq!(bench.window("a"), "max");
+        assert!(bench.second(1, false), "and that it would be given back");
+        assert!(!bench.windows.are_set());
+    }
+}
