@@ -15,6 +15,7 @@ use super::remedy::{Remedy, can_have_weir, echo, loaded_first};
 use crate::model::host::{Device, Queue};
 use crate::model::observation::Observation;
 use crate::model::text::size;
+use knobs::Knob;
 use policy::objective;
 
 /// The wait to be reached, in milliseconds. Disks lose some of their rate for less.
@@ -22,8 +23,6 @@ const WAIT_MS: u64 = 20;
 /// Less does not keep a disk at work.
 const LEAST: u64 = 64 << 10;
 const PAGE_KIB: u64 = 4;
-/// weir's file, in bytes.
-const WINDOW: &str = "memory.writeback_bytes";
 /// Of the time; a disk busy for less is not full of a flood's writes.
 const BUSY: f64 = 0.6;
 
@@ -51,14 +50,15 @@ pub fn remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>) -> V
     let rate = (device.written as f64 / seen.seconds.max(1.0)) as u64;
     let bytes = (rate * WAIT_MS / 2 / 1_000).max(LEAST);
     let window = can_have_weir(seen).then(|| {
-        let file = cgroup_file(flood, WINDOW);
+        let window = Knob::WritebackBytes.file();
+        let file = cgroup_file(flood, window);
         let value = format!("{}K", bytes / (PAGE_KIB << 10) * PAGE_KIB);
         let effect = format!(
             "{flood} has no more than that in flight, and as many dirty pages as now: what waits behind it waits for \
              about {}; less is sooner, until the disk writes less",
             milliseconds(bytes, rate)
         );
-        loaded_first(seen, echo(WINDOW, &value, &file, effect))
+        loaded_first(seen, echo(window, &value, &file, effect))
     });
     let disks = seen.stack().down(&device.bdi).into_iter();
     let disks = disks.filter_map(|bdi| self::device(seen, &bdi));
