@@ -32,6 +32,9 @@ const FILES: &[&str] = &[
     "pids.max",
 ];
 
+/// How weir's own files begin: a misspelt one of these is told which there are.
+const KNOBS: [&str; 3] = ["memory.dirty_", "memory.toptier_", "memory.writeback_"];
+
 /// Keys whose values are checked one by one.
 const OTHERS: [&str; 2] = ["copies", "io.max"];
 
@@ -48,7 +51,7 @@ pub(super) fn cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> 
         for (file, value) in table.entries("a table of cgroup files").unwrap_or_default() {
             if file == "copies" {
                 cgroup.copies = copies(&value);
-            } else if file.starts_with("memory.dirty_") || file.starts_with("memory.toptier_") {
+            } else if KNOBS.iter().any(|of| file.starts_with(of)) {
                 if let Some(text) = knob(file, &value) {
                     cgroup.knobs.insert(file.into(), text);
                 }
