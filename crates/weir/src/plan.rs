@@ -28,7 +28,8 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// A knob to search, with or without a range, as in victim/memory.dirty_min=1M..16M or
-    /// drain_seconds; can be repeated. Without it, the knobs that the scenario sets
+    /// drain_seconds; can be repeated. Without it, the knobs that the scenario sets, or if it sets none
+    /// and expects something of fsync or of reads, windows and then ceilings for those who write beside
     #[arg(long, value_name = "KNOB[=A..B]")]
     knob: Vec<String>,
     /// Plan for a host that allows no module: try knobs as the agent keeps them in stock mode, and

@@ -293,6 +293,72 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
 }
 
 #[test]
+fn a_plan_for_fsync_is_a_window_before_it_is_a_ceiling() {
+    let scenario = r#"
+title = "fsync beside a flood"
+[host]
+memory = "1G"
+cpus = 1
+sysctl = { "vm.dirty_bytes" = "64M", "vm.dirty_background_bytes" = "32M" }
+[[disk]]
+name = "d"
+write_bandwidth = "16M/s"
+filesystem = "ext4"
+[cgroup.db]
+[cgroup.flood]
+[[job]]
+name = "db"
+cgroup = "db"
+fio = { rw = "write", bs = "4k", rate = "80k", size = "16M", fdatasync = 1, overwrite = 0, fallocate = "none" }
+[[job]]
+name = "flood"
+cgroup = "flood"
+fio = { rw = "write", bs = "64k", size = "500M", overwrite = 0, fallocate = "none" }
+[[phase]]
+name = "p"
+jobs = ["flood", "db"]
+duration = "10s"
+delay = { db = "2s" }
+[[expect]]
+metric = "weir.p.db.sync_p99_ns"
+at_most = "60ms"
+"#;
+    let dir = tempfile::tempdir().expect("made");
+    let file = dir.path().join("fsync.toml");
+    std::fs::write(&file, scenario).expect("written");
+    let plan = |more: &[&str]| weir().arg("plan").args(more).arg(&file).assert();
+    let json: serde_json::Value =
+        serde_json::from_slice(&plan(&["--json"]).code(0).get_output().stdout).expect("JSON");
+    let knobs = json["knobs"].as_array().expect("knobs");
+    let names: Vec<_> = knobs.iter().map(|knob| &knob["knob"]).collect();
+    assert_eq!(
+        names,
+        ["flood/memory.writeback_bytes", "flood/memory.dirty_bytes"]
+    );
+    assert_eq!(knobs[1]["value"], "max", "{json}");
+    let value = knobs[0]["value"].as_str().expect("a value");
+    assert!(knobs[0]["too_weak"].is_string(), "{json}");
+    let command = format!("echo {value} > /sys/fs/cgroup/flood/memory.writeback_bytes");
+    assert_eq!(
+        json["commands"].as_array().expect("commands")[1..],
+        [command]
+    );
+    plan(&["--stock", "--knob", "flood/memory.writeback_bytes"])
+        .code(2)
+        .stderr(contains("without the module there is no window"));
+
+    // A sweep takes it as any other key.
+    let set = "cgroup.flood.\"memory.writeback_bytes\"=64K,8M";
+    let sweep = weir()
+        .args(["sweep", "--json", "--set", set])
+        .arg(&file)
+        .assert();
+    let json: serde_json::Value = serde_json::from_slice(&sweep.get_output().stdout).expect("JSON");
+    let verdicts: Vec<_> = (0..2).map(|run| &json["runs"][run]["verdict"]).collect();
+    assert_eq!(verdicts, ["pass", "fail"]);
+}
+
+#[test]
 fn a_plan_without_the_module_is_a_policy_and_what_it_keeps() {
     let plan = |scenario: &str, more: &[&str]| {
         let mut command = weir();

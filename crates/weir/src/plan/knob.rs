@@ -8,11 +8,14 @@ use knobs::Knob as File;
 use policy::drain::SECONDS_MAX;
 use policy::floor::Pool;
 use policy::{PAGE_SHIFT, UNLIMITED};
-use scenario::model::{Cgroup, Scenario};
+use scenario::metric::Name;
+use scenario::model::{Cgroup, Job, Scenario};
 
 const DRAIN: &str = "drain_seconds";
 /// The host's limit, which stands for seconds of drain without the module.
 const LIMIT: &str = "vm.dirty_bytes";
+/// Of windows where no range is given: a queue of 32 requests is not much more on a fast disk.
+const WINDOW_WIDEST: u64 = 32 << 20;
 const CGROUPS: &str = "/sys/fs/cgroup";
 const PARAMETERS: &str = "/sys/module/weir/parameters";
 
@@ -56,6 +59,9 @@ impl Knob {
             None => (None, name),
         };
         let knob = File::by_file(file).filter(|knob| File::DIRTY.contains(knob));
+        if stock && knob == Some(File::WritebackBytes) {
+            bail!("--knob {text}: without the module there is no window");
+        }
         let kind = match (knob, &cgroup) {
             (Some(knob), Some(_)) => Kind::File(knob),
             (None, None) if file == DRAIN && !stock => Kind::Seconds,
@@ -108,7 +114,8 @@ impl Knob {
         })
     }
 
-    /// The knobs that a scenario itself sets, as `parse` takes them.
+    /// The knobs that a scenario itself sets, or else those that may do, as `parse` takes them: what
+    /// is tried first comes first.
     pub fn of(scenario: &Scenario, stock: bool) -> Vec<String> {
         let cgroups = scenario.cgroups.iter().flat_map(|(path, cgroup)| {
             let files = cgroup.knobs.keys();
@@ -116,7 +123,22 @@ impl Knob {
         });
         let host = scenario.host.weir.contains_key(DRAIN);
         let host = host.then(|| if stock { LIMIT } else { DRAIN }.to_owned());
-        cgroups.chain(host).collect()
+        let mut knobs: Vec<String> = cgroups.chain(host).collect();
+        let waits = waits_behind_writers(scenario);
+        if knobs.is_empty() {
+            let files = [File::WritebackBytes, File::DirtyBytes].map(File::file);
+            let writers = writers_beside(scenario, &waits);
+            let each = |file| writers.iter().map(move |path| format!("{path}/{file}"));
+            knobs = files.into_iter().flat_map(each).collect();
+        }
+        let is_window = |knob: &String| knob.ends_with(File::WritebackBytes.file());
+        if stock {
+            knobs.retain(|knob| !is_window(knob));
+        } else if !waits.is_empty() {
+            // A ceiling takes its dirty pages from a writer, a window nothing.
+            knobs.sort_by_key(|knob| !is_window(knob));
+        }
+        knobs
     }
 
     /// Sets it in `scenario`, or takes it out of there if it is to be off.
@@ -148,7 +170,7 @@ impl Knob {
     pub fn text(&self, step: u64) -> String {
         let value = self.scale.value(step);
         match self.kind {
-            Kind::File(File::DirtyBytes) if step == 0 => "max".into(),
+            Kind::File(File::DirtyBytes | File::WritebackBytes) if step == 0 => "max".into(),
             _ if self.kind.is_bytes() && value > 0 && value % (1 << 20) == 0 => {
                 format!("{}M", value >> 20)
             }
@@ -172,7 +194,8 @@ impl Kind {
     fn is_bytes(self) -> bool {
         matches!(
             self,
-            Kind::File(File::DirtyMin | File::DirtyBytes) | Kind::Limit { .. }
+            Kind::File(File::DirtyMin | File::DirtyBytes | File::WritebackBytes)
+                | Kind::Limit { .. }
         )
     }
 
@@ -212,6 +235,8 @@ impl Kind {
                 (round(most / 256), round(most))
             }
             Kind::File(File::DirtyBytes) => (round(limit), round(limit / 256)),
+            // More than the largest disk queues hold, down to the least that there is.
+            Kind::File(File::WritebackBytes) => (WINDOW_WIDEST, least),
             Kind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
             Kind::File(knob) => (knob.range().1, least),
             Kind::Seconds => (1, 120),
@@ -279,12 +304,50 @@ impl Kind {
         match self {
             Kind::File(File::DirtyMin) => "1M..16M",
             Kind::File(File::DirtyBytes) => "64M..1M",
+            Kind::File(File::WritebackBytes) => "16M..64K",
             Kind::File(File::DirtyWeight) => "125..1000",
             Kind::File(_) => "50..1",
             Kind::Seconds => "1..60",
             Kind::Limit { .. } => "64M..512M",
         }
     }
+}
+
+/// Jobs whose calls of fsync, or reads, a scenario expects something of.
+fn waits_behind_writers(scenario: &Scenario) -> Vec<&Job> {
+    let expected = |job: &&Job| {
+        let mut metrics = scenario.expects.iter().map(|expect| &expect.metric);
+        metrics.any(|metric| {
+            Name::split(metric).is_some_and(|name| {
+                let reads = is(job, "read") && name.metric.starts_with("clat_");
+                name.subject == job.name && (reads || name.metric.starts_with("sync_"))
+            })
+        })
+    };
+    scenario.jobs.iter().filter(expected).collect()
+}
+
+/// Cgroups of other jobs that write to the same disks and do not sync.
+fn writers_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
+    let mut cgroups: Vec<&str> = Vec::new();
+    for job in &scenario.jobs {
+        let syncs = ["fsync", "fdatasync"].map(|option| job.fio.contains_key(option));
+        let beside = waits
+            .iter()
+            .any(|other| other.disk == job.disk && other.cgroup != job.cgroup);
+        let Some(cgroup) = &job.cgroup else { continue };
+        if is(job, "write") && beside && syncs == [false; 2] && !cgroups.contains(&cgroup.as_str())
+        {
+            cgroups.push(cgroup);
+        }
+    }
+    cgroups
+}
+
+/// Whether a fio job's pattern is `way` or the same at random.
+fn is(job: &Job, way: &str) -> bool {
+    let pattern = job.fio.get("rw").or_else(|| job.fio.get("readwrite"));
+    pattern.is_some_and(|pattern| pattern.trim_start_matches("rand") == way)
 }
 
 /// What an operator types to have what arm `weir` of `scenario` has.
