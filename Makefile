@@ -40,6 +40,8 @@ TWIN := dirty-knobs bandwidth io-psi io-psi-scarce no-knob rate-based-10dd floor
 COMPARED := dirty-knobs io-psi no-knob rate-based-10dd floor-sustained ceiling-ratio weight ceiling
 # Calls of fsync, which the twin was not fitted to.
 COMPARED += $(addprefix fsync/,ext4-append ext4-overwrite xfs-append xfs-overwrite alone)
+# Windows on a flood.
+COMPARED += $(addprefix window/,two-floods subtree later-ext4 later-xfs)
 TWIN_GUESTS ?= 5
 # What is made for guests that count instructions.
 COUNTED := io-psi fsync bounded-sync

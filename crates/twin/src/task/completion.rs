@@ -9,7 +9,7 @@ use crate::sim::Event;
 /// Of so many times that a reader is woken together with a flusher, or a task that writes, it runs
 /// first in one, and finds all slots taken again in the others. Who runs first is the scheduler's;
 /// this was chosen so that reads beside a flood without a window wait as in guests
-/// (docs/experiments/0047-windows-on-the-twin.md).
+/// (docs/experiments/0048-windows-on-the-twin.md).
 const READER_WINS: u64 = 4;
 
 impl Tasks {

@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 const WAKE: Ns = 20_000;
 /// CPU time of a part under a window besides its bios: what flushers of guests that count
 /// instructions need more than without a window, 0.4 to 0.55 % of a CPU for 124 parts a second of
-/// appends on xfs and 248 of overwrites on ext4 (docs/experiments/0047-windows-on-the-twin.md).
+/// appends on xfs and 248 of overwrites on ext4 (docs/experiments/0048-windows-on-the-twin.md).
 const PART: Ns = 25_000;
 /// CPU time of giving blocks to a bio's pages on ext4: there 248 parts of appends need 2.1 %.
 const BLOCKS: Ns = 60_000;
