@@ -44,7 +44,7 @@ pub struct Group {
     pub toptier_ratio: u32,
     /// `memory.dirty_bandwidth`, as written and as it holds.
     pub bandwidth_bytes: u64,
-    /// `memory.writeback_bytes`.
+    /// `memory.writeback_bytes`, the window.
     pub writeback_bytes: u64,
     bound: u64,
     level: Level,
