@@ -17,7 +17,7 @@ mod page;
 
 use policy::names;
 use policy::parse::{self, Error};
-use policy::{bandwidth, ceiling, weight, window};
+use policy::{bandwidth, ceiling, division, window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
@@ -130,7 +130,7 @@ impl Knob {
             Knob::DirtyBytes => (ceiling::CEILING_MIN * pages.bytes(), parse::BYTES_MAX),
             Knob::DirtyRatio | Knob::ToptierRatio => (0, 100),
             Knob::DirtyBandwidth => (bandwidth::BANDWIDTH_MIN, parse::BYTES_MAX),
-            Knob::DirtyWeight => (weight::WEIGHT_MIN.into(), weight::WEIGHT_MAX.into()),
+            Knob::DirtyWeight => (division::WEIGHT_MIN.into(), division::WEIGHT_MAX.into()),
             Knob::WritebackBytes => (window::WINDOW_MIN, parse::BYTES_MAX),
         }
     }

@@ -6,22 +6,18 @@
 //! where the edges are, and the fuzzer, which has no idea and finds others. What the fuzzer keeps
 //! in `fuzz/corpus` is replayed by `cargo test`, with no fuzzer needed.
 
-use crate::arrears::Arrears;
-use crate::bill::Bill;
 use crate::ceiling::{self, CEILING_MIN, Ceiling, Counts, Limits, Memory};
 use crate::credit::Credit;
+use crate::division::{self, Budget, HWEIGHT_ONE, WEIGHT_MAX, WEIGHT_MIN};
 use crate::drain::{self, Beat, Drain, PERCENT_OF_DIRTYABLE};
 use crate::floor::{Caps, Cover, FLOORS_PERCENT_OF_LIMIT, FloorPass, Pool, Verdict};
 use crate::parse::{self, BYTES_MAX, Error};
 use crate::pass::{Facts, Pass};
 use crate::pause::{self, By, JudgedBy};
-use crate::recorded::{AHEAD_MOST, Look};
 use crate::reserve::{self, Host};
-use crate::share;
 use crate::subtree::{Subtree, Tally};
 use crate::tier::{BY_CAPACITY, Group, Room, Settings, Tiers};
-use crate::weight::{self, HWEIGHT_ONE, ROUND_MS, Turn, WEIGHT_MAX, WEIGHT_MIN};
-use crate::{PAGES_MAX, UNLIMITED, arith};
+use crate::{PAGES_MAX, UNLIMITED, arith, window};
 use arbitrary::{Arbitrary, Unstructured};
 use floors::*;
 use limits::*;
@@ -117,32 +113,27 @@ pub enum Case {
         weights: Vec<u16>,
         parent: u32,
     },
-    WbRate {
-        wb_rate: u64,
-        written: u64,
-        elapsed_ms: u64,
-    },
-    Turn {
-        turn: Turn,
-        due_ns: u64,
-        now_ns: u64,
+    Order {
+        vtime: u64,
+        least: u64,
         pages: u64,
-        stock_poll: u64,
+        hweight: u32,
+        budget: u64,
     },
-    Arrears(Vec<(u8, u16)>),
-    Bill {
-        turn: Turn,
-        steps: Vec<(u16, i16, u8)>,
+    Budget {
+        budget: Budget,
+        notes: Vec<(u64, u64, u64)>,
+        in_flight: u64,
+    },
+    Fairness {
+        weights: [u8; 2],
+        pages_per_ms: u16,
+        turns: u64,
     },
     Budgets {
         tiers: Tiers,
         ratio: u32,
         limit: u64,
-    },
-    Contest {
-        members: Vec<(u64, u32)>,
-        asleep_us: u64,
-        slept_ago_ms: u64,
     },
     Plan {
         tiers: Tiers,
@@ -259,32 +250,23 @@ impl Case {
                 );
             }
             Case::Hweights { weights, parent } => check_hweights(weights, *parent),
-            &Case::WbRate {
-                wb_rate,
-                written,
-                elapsed_ms,
-            } => {
-                let next = weight::wb_rate(wb_rate, written, elapsed_ms);
-                assert!(next <= PAGES_MAX, "saturated");
-                assert!(
-                    written == 0 || elapsed_ms > ROUND_MS || next > 0,
-                    "work begun is seen"
-                );
-            }
-            Case::Turn {
-                turn,
-                due_ns,
-                now_ns,
+            &Case::Order {
+                vtime,
+                least,
                 pages,
-                stock_poll,
-            } => check_turn(turn, *due_ns, *now_ns, *pages, *stock_poll),
-            Case::Bill { turn, steps } => check_bill(turn, steps),
-            Case::Arrears(steps) => check_arrears(steps),
-            Case::Contest {
-                members,
-                asleep_us,
-                slept_ago_ms,
-            } => check_contest(members, *asleep_us, *slept_ago_ms),
+                hweight,
+                budget,
+            } => check_order(vtime, least, pages, hweight, budget),
+            Case::Budget {
+                budget,
+                notes,
+                in_flight,
+            } => check_budget(*budget, notes, *in_flight),
+            &Case::Fairness {
+                weights,
+                pages_per_ms,
+                turns,
+            } => check_fairness(weights, pages_per_ms, turns),
             Case::Budgets {
                 tiers,
                 ratio,

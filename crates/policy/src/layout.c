@@ -45,12 +45,6 @@ const weir_u64 weir_layout_floor_cover[] = {
 	AT(weir_floor_cover, foreign),
 };
 
-const weir_u64 weir_layout_arrears[] = {
-	sizeof(struct weir_arrears),
-	AT(weir_arrears, ahead), AT(weir_arrears, passed), AT(weir_arrears, strayed),
-	AT(weir_arrears, unpaid),
-};
-
 const weir_u64 weir_layout_bandwidth[] = {
 	sizeof(struct weir_bandwidth),
 	AT(weir_bandwidth, charged), AT(weir_bandwidth, paid),
@@ -71,6 +65,13 @@ const weir_u64 weir_layout_bandwidth_hold[] = {
 const weir_u64 weir_layout_bandwidth_constants[] = {
 	WEIR_BANDWIDTH_MIN, WEIR_BANDWIDTH_OWED_MOST_MS,
 	WEIR_BANDWIDTH_PART_LINGERS_MS,
+};
+
+const weir_u64 weir_layout_budget[] = {
+	sizeof(struct weir_budget),
+	AT(weir_budget, pages), AT(weir_budget, written),
+	AT(weir_budget, of_device), AT(weir_budget, since_ns),
+	AT(weir_budget, shared),
 };
 
 const weir_u64 weir_layout_window_rate[] = {
@@ -95,13 +96,6 @@ const weir_u64 weir_layout_narrow_look[] = {
 
 const weir_u64 weir_layout_window_constants[] = {
 	WEIR_WINDOW_MIN, WEIR_WINDOW_CALL_MOST_MS,
-};
-
-const weir_u64 weir_layout_bill[] = {
-	sizeof(struct weir_bill),
-	AT(weir_bill, recorded), AT(weir_bill, due_ns), AT(weir_bill, cost_ns),
-	AT(weir_bill, written), AT(weir_bill, queued), AT(weir_bill, cleaned),
-	AT(weir_bill, dirtied), AT(weir_bill, arrears),
 };
 
 const weir_u64 weir_layout_recorded[] = {
@@ -194,26 +188,6 @@ const weir_u64 weir_layout_pause[] = {
 	AT(weir_pause_facts, judged_by),
 };
 
-const weir_u64 weir_layout_turn[] = {
-	sizeof(struct weir_turn),
-	AT(weir_turn, hweight), AT(weir_turn, nested), AT(weir_turn, behind),
-	AT(weir_turn, wb_rate), AT(weir_turn, queued),
-	AT(weir_turn, host_dirty), AT(weir_turn, host_thresh),
-	AT(weir_turn, host_bg_thresh),
-};
-
-const weir_u64 weir_layout_contender[] = {
-	sizeof(struct weir_contender),
-	AT(weir_contender, nested), AT(weir_contender, slept_ago_ms),
-	AT(weir_contender, asleep_us),
-};
-
-const weir_u64 weir_layout_standing[] = {
-	sizeof(struct weir_standing),
-	AT(weir_standing, got), AT(weir_standing, hweight),
-	AT(weir_standing, behind),
-};
-
 const weir_u64 weir_layout_tiers[] = {
 	sizeof(struct weir_tiers),
 	AT(weir_tiers, capacity), AT(weir_tiers, count), AT(weir_tiers, ratio),
@@ -266,10 +240,8 @@ const weir_u64 weir_layout_tier_constants[] = {
 /* Enumerators and constants that are repeated in Rust. */
 const weir_u64 weir_layout_weight_constants[] = {
 	WEIR_WEIGHT_MIN, WEIR_WEIGHT_MAX, WEIR_WEIGHT_DEFAULT, WEIR_HWEIGHT_ONE,
-	WEIR_HWEIGHT_SHOWN,
-	WEIR_ROUND_MS, WEIR_WAIT_MIN_MS, WEIR_DEBT_ROUNDS,
-	WEIR_WAIT_MOST_MS, WEIR_AHEAD_MOST, WEIR_COMPETES_MS,
-	WEIR_BEAT_MS, WEIR_RECOUNT_MS, WEIR_DRAIN_LOOK_MS, WEIR_FORGET_MS,
+	WEIR_HWEIGHT_SHOWN, WEIR_AHEAD_MOST,
+	WEIR_BEAT_MS, WEIR_RECOUNT_MS, WEIR_DRAIN_LOOK_MS, WEIR_STEP_MS,
 };
 
 const weir_u64 weir_layout_constants[] = {

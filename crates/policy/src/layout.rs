@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    arrears, bandwidth, bill, btf, ceiling, drain, floor, names, narrow, needs, objective, parse,
-    pass, pause, reclaim, recorded, reserve, share, subtree, tier, weight, window,
+    bandwidth, btf, ceiling, division, drain, floor, names, narrow, needs, objective, parse, pass,
+    pause, reclaim, recorded, reserve, subtree, tier, window,
 };
 use std::mem::{offset_of, size_of};
 
@@ -18,15 +18,14 @@ mod c {
         pub static weir_layout_floor_pool: [u64; 3];
         pub static weir_layout_floor_pass: [u64; 11];
         pub static weir_layout_floor_cover: [u64; 6];
-        pub static weir_layout_arrears: [u64; 5];
         pub static weir_layout_bandwidth: [u64; 6];
         pub static weir_layout_bandwidth_hold: [u64; 10];
         pub static weir_layout_bandwidth_constants: [u64; 3];
+        pub static weir_layout_budget: [u64; 6];
         pub static weir_layout_window_rate: [u64; 3];
         pub static weir_layout_window_constants: [u64; 2];
         pub static weir_layout_narrow: [u64; 10];
         pub static weir_layout_narrow_look: [u64; 10];
-        pub static weir_layout_bill: [u64; 9];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
         pub static weir_layout_ceiling: [u64; 3];
@@ -48,10 +47,7 @@ mod c {
         pub static weir_layout_tier_move: [u64; 5];
         pub static weir_layout_tier_work: [u64; 10];
         pub static weir_layout_tier_constants: [u64; 16];
-        pub static weir_layout_turn: [u64; 9];
-        pub static weir_layout_contender: [u64; 4];
-        pub static weir_layout_standing: [u64; 4];
-        pub static weir_layout_weight_constants: [u64; 15];
+        pub static weir_layout_weight_constants: [u64; 10];
         pub static weir_layout_objective: [u64; 20];
         pub static weir_layout_queue: [u64; 3];
         pub static weir_layout_objective_look: [u64; 9];
@@ -207,26 +203,6 @@ fn structs_agree_with_the_header() {
         ]
     );
     assert_layout!(
-        weir_layout_turn,
-        weight::Turn,
-        hweight,
-        nested,
-        behind,
-        wb_rate,
-        queued,
-        host_dirty,
-        host_thresh,
-        host_bg_thresh
-    );
-    assert_layout!(
-        weir_layout_arrears,
-        arrears::Arrears,
-        ahead,
-        passed,
-        strayed,
-        unpaid
-    );
-    assert_layout!(
         weir_layout_bandwidth,
         bandwidth::Level,
         charged,
@@ -249,16 +225,13 @@ fn structs_agree_with_the_header() {
         least
     );
     assert_layout!(
-        weir_layout_bill,
-        bill::Bill,
-        recorded,
-        due_ns,
-        cost_ns,
+        weir_layout_budget,
+        division::Budget,
+        pages,
         written,
-        queued,
-        cleaned,
-        dirtied,
-        arrears
+        of_device,
+        since_ns,
+        shared
     );
     assert_layout!(weir_layout_recorded, recorded::Recorded, pages, ended_ns);
     assert_layout!(
@@ -272,14 +245,6 @@ fn structs_agree_with_the_header() {
         unreported,
         first
     );
-    assert_layout!(
-        weir_layout_contender,
-        share::Contender,
-        nested,
-        slept_ago_ms,
-        asleep_us
-    );
-    assert_layout!(weir_layout_standing, share::Standing, got, hweight, behind);
     assert_layout!(
         weir_layout_objective,
         objective::Objective,
@@ -345,21 +310,16 @@ fn constants_of_weights_agree_with_the_header() {
     // SAFETY: an immutable array of this length, defined in layout.c.
     let from_c = unsafe { c::weir_layout_weight_constants };
     let from_rust = [
-        weight::WEIGHT_MIN.into(),
-        weight::WEIGHT_MAX.into(),
-        weight::WEIGHT_DEFAULT.into(),
-        weight::HWEIGHT_ONE.into(),
-        weight::HWEIGHT_SHOWN.into(),
-        weight::ROUND_MS,
-        weight::WAIT_MIN_MS,
-        weight::DEBT_ROUNDS,
-        weight::WAIT_MOST_MS,
+        division::WEIGHT_MIN.into(),
+        division::WEIGHT_MAX.into(),
+        division::WEIGHT_DEFAULT.into(),
+        division::HWEIGHT_ONE.into(),
+        division::HWEIGHT_SHOWN.into(),
         recorded::AHEAD_MOST,
-        share::COMPETES_MS,
         names::BEAT_MS,
         names::RECOUNT_MS,
         names::DRAIN_LOOK_MS,
-        names::FORGET_MS,
+        names::STEP_MS,
     ];
     assert_eq!(from_c, from_rust);
 }

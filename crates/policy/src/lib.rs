@@ -11,14 +11,13 @@
 
 pub mod amend;
 pub mod arith;
-pub mod arrears;
 pub mod bandwidth;
-pub mod bill;
 pub mod btf;
 pub mod ceiling;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
 pub mod credit;
+pub mod division;
 pub mod drain;
 pub mod floor;
 #[cfg(test)]
@@ -33,10 +32,8 @@ pub mod pause;
 pub mod reclaim;
 pub mod recorded;
 pub mod reserve;
-pub mod share;
 pub mod subtree;
 pub mod tier;
-pub mod weight;
 pub mod window;
 
 /// log2 of the bytes of a page: the unit that the C files count in when a program calls them. A kernel's

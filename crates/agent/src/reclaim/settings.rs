@@ -12,8 +12,8 @@ use crate::globs::{self, matches};
 use crate::limits::Mode;
 use config::reader::Table;
 use glob::Pattern;
+use policy::division::{WEIGHT_MAX, WEIGHT_MIN};
 use policy::reclaim::WEIGHT;
-use policy::weight::{WEIGHT_MAX, WEIGHT_MIN};
 
 /// Keys of the section.
 pub const KEYS: &[&str] = &["mode", "exempt", "weights"];

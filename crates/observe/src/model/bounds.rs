@@ -14,7 +14,7 @@ use super::host::{Device, Host, PAGE, Pressure, Writeback};
 use super::observation::{Flushers, Progress};
 use super::reclaim::Vmscan;
 use knobs::Knob;
-use policy::weight::HWEIGHT_SHOWN;
+use policy::division::HWEIGHT_SHOWN;
 
 /// A size, or what goes to a device in a second or in all: sixteen times the memory that x86-64 can
 /// have.

@@ -53,13 +53,10 @@ prop_compose! {
         -> Cover { Cover { floor, claim, by_folio, in_wb, foreign } }
 }
 prop_compose! {
-    fn turn()(hweight in prop_oneof![0..=HWEIGHT_ONE, any::<u32>()], nested in truth(), behind in 0..2u32, wb_rate in pages(), queued in pages(),
-              host_dirty in pages(), host_thresh in pages(), host_bg_thresh in pages())
-        -> Turn {
-        Turn { hweight, nested, behind, wb_rate, queued, host_dirty, host_thresh, host_bg_thresh }
-    }
+    fn budget()(pages in pages(), written in pages(), of_device in pages(), since_ns in pages(),
+                shared in truth())
+        -> Budget { Budget { pages, written, of_device, since_ns, shared } }
 }
-
 prop_compose! {
     fn drain()(rate in pages(), seen_ms in pages(), in_flight in pages(), silent_ms in pages(),
                calm_ms in pages(), dirtyable in pages(), limit in pages())
@@ -86,24 +83,18 @@ proptest! {
     }
 
     #[test]
-    fn wb_rates(wb_rate in pages(), written in pages(), elapsed_ms in pages()) {
-        Case::WbRate { wb_rate, written, elapsed_ms }.check();
+    fn orders(vtime in pages(), least in pages(), pages in pages(), hweight in prop_oneof![0..=HWEIGHT_ONE, any::<u32>()], budget in pages()) {
+        Case::Order { vtime, least, pages, hweight, budget }.check();
     }
 
     #[test]
-    fn contests(members in vec((pages(), 1..=HWEIGHT_ONE), 1..20), asleep_us in 0..400_000u64, slept_ago_ms in 0..4_000u64) {
-        Case::Contest { members, asleep_us, slept_ago_ms }.check();
+    fn budgets_of_divisions(budget in prop_oneof![Just(Budget::default()), budget()], notes in vec((pages(), pages(), pages()), 0..20), in_flight in pages()) {
+        Case::Budget { budget, notes, in_flight }.check();
     }
 
     #[test]
-    fn turns(turn in turn(), now_ns in any::<u64>(), ahead_ns in 0..3_000_000_000u64, pages in pages(), stock_poll in pages()) {
-        let due_ns = now_ns.saturating_add(ahead_ns);
-        Case::Turn { turn, due_ns, now_ns, pages, stock_poll }.check();
-    }
-
-    #[test]
-    fn bills(turn in turn(), steps in vec((any::<u16>(), -100..100i16, any::<u8>()), 1..60)) {
-        Case::Bill { turn, steps }.check();
+    fn fairness(weights in any::<[u8; 2]>(), pages_per_ms in any::<u16>(), turns in any::<u64>()) {
+        Case::Fairness { weights, pages_per_ms, turns }.check();
     }
 
     #[test]

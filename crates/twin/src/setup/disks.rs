@@ -9,7 +9,7 @@ use crate::sim::clock::SECOND;
 use crate::sim::random::Random;
 use crate::task::fio::Work;
 use crate::writeback::flusher::cost_of_1024;
-use policy::weight::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
+use policy::division::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use scenario::io_max::io_max;
 use scenario::model::{Disk, Filesystem, Reclaim, Scenario};
 use std::collections::BTreeMap;

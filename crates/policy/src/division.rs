@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The weight, `memory.dirty_weight`: the order in which flushers of competing cgroups submit. See
+//! `policy/division.c`. Pages and nanoseconds.
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub safe fn weir_hweight(hweight: u32, weight: u32, siblings: u64) -> u32;
+        pub safe fn weir_weight_shown(hweight: u32) -> u32;
+        pub safe fn weir_division_charge(vtime: u64, pages: u64, hweight: u32) -> u64;
+        pub safe fn weir_division_join(vtime: u64, least: u64, budget: u64) -> u64;
+        pub safe fn weir_division_lead(vtime: u64, least: u64, ahead: u64) -> u64;
+        pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
+        pub fn weir_budget_ahead(budget: *const Budget) -> u64;
+        pub fn weir_budget_excess(budget: *const Budget, in_flight: u64) -> u64;
+    }
+}
+
+/// The least weight.
+pub const WEIGHT_MIN: u32 = 1;
+/// The greatest weight.
+pub const WEIGHT_MAX: u32 = 10_000;
+/// The weight of a cgroup that was given none.
+pub const WEIGHT_DEFAULT: u32 = 100;
+/// The whole device, as a hweight.
+pub const HWEIGHT_ONE: u32 = 1 << 20;
+/// The whole device, as [`shown`] has it.
+pub const HWEIGHT_SHOWN: u32 = 10_000;
+
+/// Of a parent's `hweight`, the part of a child with `weight` where the weights of all children
+/// that compete add up to `siblings`; at least 1.
+pub fn hweight(hweight: u32, weight: u32, siblings: u64) -> u32 {
+    c::weir_hweight(hweight, weight, siblings)
+}
+
+/// A hweight as people read it, rounded to the nearest of [`HWEIGHT_SHOWN`] parts.
+pub fn shown(hweight: u32) -> u32 {
+    c::weir_weight_shown(hweight)
+}
+
+/// Virtual time at `vtime` after `pages` more were submitted for `hweight`.
+pub fn charge(vtime: u64, pages: u64, hweight: u32) -> u64 {
+    c::weir_division_charge(vtime, pages, hweight)
+}
+
+/// Virtual time of a flusher that competes again, where the others' least is `least`; it had
+/// `vtime`, 0 for none.
+pub fn join(vtime: u64, least: u64, budget: u64) -> u64 {
+    c::weir_division_join(vtime, least, budget)
+}
+
+/// Pages that others are to submit before a flusher with `vtime` may go on, where the others' least
+/// is `least` and it may be `ahead` of that; 0 if it may.
+pub fn lead(vtime: u64, least: u64, ahead: u64) -> u64 {
+    c::weir_division_lead(vtime, least, ahead)
+}
+
+/// What a division's flushers may have in flight.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
+pub struct Budget {
+    /// In flight at most, of all of them.
+    pub pages: u64,
+    /// Written by the division, when last noted.
+    pub written: u64,
+    /// Written by all of the device, when last noted.
+    pub of_device: u64,
+    /// When that was; 0: never.
+    pub since_ns: u64,
+    /// C truth value: others write much to the device.
+    pub shared: u32,
+}
+
+impl Budget {
+    /// Notes what the division and all of the device have written by `now_ns`.
+    pub fn note(&mut self, written: u64, of_device: u64, now_ns: u64) {
+        // SAFETY: `self` is a valid struct of the C layout.
+        unsafe { c::weir_budget_note(self, written, of_device, now_ns) }
+    }
+
+    /// Pages that one flusher may be ahead of the others, and submit at a time.
+    pub fn ahead(&self) -> u64 {
+        // SAFETY: `self` is a valid struct of the C layout.
+        unsafe { c::weir_budget_ahead(self) }
+    }
+
+    /// Pages to be written before another part may be, with `in_flight` of the division's.
+    pub fn excess(&self, in_flight: u64) -> u64 {
+        // SAFETY: `self` is a valid struct of the C layout.
+        unsafe { c::weir_budget_excess(self, in_flight) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window;
+
+    const MS: u64 = 1_000_000;
+
+    /// A device that writes 4 pages a millisecond, of which the division has `own` percent.
+    fn budget(own: u64) -> Budget {
+        let mut budget = Budget::default();
+        budget.note(0, 0, 1);
+        budget.note(10 * own, 1_000, 1 + 250 * MS);
+        budget
+    }
+
+    /// The example at the top of `division.c`.
+    #[test]
+    fn worked_example() {
+        let budget = budget(100);
+        assert_eq!((budget.pages, budget.ahead()), (100, 50));
+        let part = window::part(2 * budget.ahead());
+        assert_eq!(part, 25);
+        let [first, second] = [300, 100].map(|weight| hweight(HWEIGHT_ONE, weight, 400));
+        assert_eq!([charge(0, part, first), charge(0, part, second)], [33, 100]);
+        let waits = |submitted| lead(100, charge(0, submitted, first), budget.ahead()) > 0;
+        assert!(waits(0) && waits(25) && !waits(50));
+    }
+
+    #[test]
+    fn what_is_in_flight_has_a_bound_unless_others_write_much() {
+        let alone = budget(75);
+        assert_eq!([75, 76, 100].map(|pages| alone.excess(pages)), [0, 1, 25]);
+        let shared = budget(74);
+        assert_eq!((shared.excess(1 << 20), shared.ahead()), (0, 1_024));
+    }
+
+    #[test]
+    fn a_budget_follows_the_device_and_falls_slowly() {
+        let mut budget = budget(100);
+        budget.note(1_001, 1_001, 1 + 499 * MS);
+        assert_eq!(budget.pages, 100, "a quarter of a second at the least");
+        budget.note(1_001, 1_001, 1 + 500 * MS);
+        assert_eq!(budget.pages, 88);
+        budget.note(21_001, 21_001, 1 + 750 * MS);
+        assert_eq!(budget.pages, 2_000);
+        for beat in 4..100 {
+            budget.note(21_001, 21_001, 1 + beat * 250 * MS);
+        }
+        assert_eq!(budget.pages, 64);
+    }
+
+    #[test]
+    fn who_comes_back_is_not_far_behind() {
+        assert_eq!(join(1_000, 5_000, 100), 4_600);
+        assert_eq!(join(4_700, 5_000, 100), 4_700);
+        assert_eq!(join(6_000, 5_000, 100), 6_000, "what it had ahead it keeps");
+        assert_eq!(join(0, 5_000, 100), 5_000, "new");
+    }
+}
