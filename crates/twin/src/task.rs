@@ -69,7 +69,7 @@ enum State {
     Writing(bool),
     /// Asleep in the throttle.
     Throttled,
-    /// Waits, at the end of an operation, for what it owes by bandwidth and weight.
+    /// Waits, at the end of an operation, for what it owes by bandwidth.
     Owing,
     /// Sleeps for what its cgroup holds above `memory.high`.
     OverHigh,

@@ -4,22 +4,22 @@
 //!
 //! Decisions are `policy/`'s, by the very C code that is in the module; here is only what the
 //! module's own code does in the kernel: which counts it hands in; in pass.rs what it does to a
-//! pass, in beat.rs what it does by the clock, in weight.rs who waits for whom, in bandwidth.rs for
-//! what a cgroup may dirty in a second, in window.rs for what its flushers submit. Sums over
-//! subtrees are exact here; the module's are up to a beat old.
+//! pass, in beat.rs what it does by the clock, in bandwidth.rs what a cgroup may dirty in a second,
+//! in window.rs what its flushers submit, in division.rs in which order. Sums over subtrees are
+//! exact here; the module's are up to a beat old.
 
 mod bandwidth;
 mod beat;
+mod division;
 mod pass;
 mod stat;
-mod weight;
 mod window;
 
 pub use window::{Call, Room};
 
 use crate::jbd2::Jbd2;
 use crate::mm::zone::Reclaimed;
-use crate::sim::clock::Ns;
+use crate::sim::clock::{Ns, Ticks};
 use policy::amend;
 use policy::bandwidth::Level;
 use policy::ceiling::{Ceiling, Counts, Limits};
@@ -28,6 +28,7 @@ use policy::floor::{Cover, FloorPass};
 use policy::pass::Pass;
 use policy::pause::JudgedBy;
 use policy::subtree::Subtree;
+use std::collections::BTreeMap;
 
 /// What the module knows of one cgroup.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Group {
     told: Counts,
     subtree: Subtree,
     freerun: u64,
+    /// Its part of what is divided where it competes, and since when.
+    hweight: Option<(u32, Ticks)>,
 }
 
 impl Default for Group {
@@ -69,7 +72,7 @@ impl Default for Group {
                 bytes: policy::UNLIMITED,
                 ratio_percent: 0,
             },
-            weight: policy::weight::WEIGHT_DEFAULT,
+            weight: policy::division::WEIGHT_DEFAULT,
             toptier_ratio: policy::tier::BY_CAPACITY,
             bandwidth_bytes: policy::UNLIMITED,
             writeback_bytes: policy::UNLIMITED,
@@ -84,6 +87,7 @@ impl Default for Group {
             told: Counts::default(),
             subtree: Subtree::default(),
             freerun: 0,
+            hweight: None,
         }
     }
 }
@@ -96,7 +100,7 @@ impl Group {
     fn has_knob(&self) -> bool {
         self.floor_bytes > 0
             || self.has_ceiling()
-            || self.weight != policy::weight::WEIGHT_DEFAULT
+            || self.weight != policy::division::WEIGHT_DEFAULT
             || self.bandwidth_bytes != policy::UNLIMITED
             || self.writeback_bytes != policy::UNLIMITED
     }
@@ -113,8 +117,11 @@ pub struct Weir {
     pub tighten: bool,
     drain: Drain,
     drain_seen: Option<(Ns, u64, Reclaimed)>,
-    weights: weight::Weights,
-    /// By number of the writeback, and how many of them sleep in a window.
+    /// By cgroup: a child of it has a weight other than the default.
+    divided: Vec<bool>,
+    /// By disk and the cgroup that divides it.
+    divisions: BTreeMap<(usize, usize), division::Division>,
+    /// By number of the writeback, and how many of them are held.
     flushers: Vec<window::Flusher>,
     held: u32,
     /// What a cgroup's domain was judged by in the last pass.

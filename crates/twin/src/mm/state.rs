@@ -306,8 +306,6 @@ pub struct Dirtier {
     pub pace: Hold,
     /// By bandwidth, what it waits for when its operation is over.
     pub owed_pace: Option<Hold>,
-    /// By weight, until when it waits then.
-    pub owed_until: Option<Ns>,
     /// The end of the step of that before.
     pub held_since: Ns,
     /// Its pass began below a floor.
@@ -330,7 +328,6 @@ impl Dirtier {
             unreported: 0,
             pace: Hold::default(),
             owed_pace: None,
-            owed_until: None,
             held_since: 0,
             below_floor: false,
             paused: None,
@@ -339,7 +336,7 @@ impl Dirtier {
 
     /// Whether it waits when its operation is over.
     pub fn owes(&self) -> bool {
-        self.owed_pace.is_some() || self.owed_until.is_some()
+        self.owed_pace.is_some()
     }
 
     /// A free-running pass has ended.

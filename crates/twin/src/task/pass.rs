@@ -7,7 +7,7 @@ use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
 use crate::sim::clock::{HZ, wake_at};
 use crate::writeback::throttle::Passed;
-use policy::weight::ROUND_MS;
+use policy::names::STEP_MS;
 
 impl Tasks {
     /// Enters the throttle.
@@ -26,7 +26,6 @@ impl Tasks {
                 }
                 return Passed::Go;
             }
-            self.writeback.weir_holds(dirtier);
         }
         self.looks_again(index)
     }
@@ -65,8 +64,7 @@ impl Tasks {
         if pauses > 0 {
             self.writeback.weir_counts_pauses(dirtier, pauses, time);
         }
-        let asleep = if pauses > 0 { time.max(1) } else { 0 };
-        self.writeback.weir_shortens(dirtier, asleep, most);
+        self.writeback.weir_shortens(dirtier, most);
     }
 
     /// An operation is over: waits for what the task owes, if anything, before it returns.
@@ -81,14 +79,12 @@ impl Tasks {
         self.waited_step(index)
     }
 
-    /// A step of that wait has ended: another, as long as the longest debt, or the task returns.
+    /// A step of that wait has ended: another, or the task returns.
     pub(super) fn waited_step(&mut self, index: usize) -> Passed {
         let now = self.now;
         let dirtier = &mut self.tasks[index].dirtier;
-        let due_ms = (self.writeback.weir_still_paces(dirtier))
-            .max(self.writeback.weir_still_holds(dirtier));
+        let due_ms = self.writeback.weir_still_paces(dirtier);
         if due_ms == 0 {
-            (dirtier.owed_pace, dirtier.owed_until) = (None, None);
             return Passed::Go;
         }
         self.task_does(index, PsiFlags::Iowait);
@@ -96,7 +92,7 @@ impl Tasks {
         task.state = State::Owing;
         task.is_cold = true;
         task.dirtier.held_since = now;
-        let until = wake_at(now, (due_ms.min(ROUND_MS) * HZ).div_ceil(1000));
+        let until = wake_at(now, (due_ms.min(STEP_MS) * HZ).div_ceil(1000));
         self.schedule_timer(until, Event::Task(index as u32));
         Passed::Sleep
     }

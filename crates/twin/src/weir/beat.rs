@@ -38,6 +38,9 @@ impl Hooks {
             }
         }
         self.weir_takes_bounds();
+        if let Some(weir) = &mut self.weir {
+            weir.takes_weights(&self.jbd2.cgroups);
+        }
         self.weir_evaluates();
     }
 
@@ -50,6 +53,7 @@ impl Hooks {
 
     /// Does one beat, as the module every 200 ms.
     pub fn weir_beats(&mut self) {
+        self.weir_sweeps();
         self.weir_evaluates();
         self.schedule_after(BEAT, Event::Beat);
     }
@@ -83,7 +87,6 @@ impl Hooks {
             weir.groups[*index].floor = pool.effective(own);
         }
         known.iter().for_each(|index| self.weir_tells(*index));
-        self.weir_ends_round();
     }
 
     fn weir_drains(&mut self, thresh: u64, bg_thresh: u64) {

@@ -5,7 +5,6 @@
 use super::{Hooks, Weir};
 use crate::mm::Dirtier;
 use crate::mm::domain::Dtc;
-use crate::sim::clock::Ns;
 use policy::amend;
 use policy::ceiling::{self, Limits};
 use policy::drain;
@@ -36,7 +35,9 @@ impl Hooks {
         {
             Some(group) if group.known => group.stats.passes += 1,
             _ => {
-                self.weir_meets(index);
+                if self.weir.as_ref().is_some_and(Weir::weighs) {
+                    self.weir_meets(index);
+                }
                 return false;
             }
         }
@@ -141,9 +142,9 @@ impl Hooks {
         }
     }
 
-    /// After a pass, in which the task was `asleep` for so long: under a ceiling, a weight or a
-    /// bandwidth it looks again sooner, and after `most` pages if a floor has let it go.
-    pub fn weir_shortens(&mut self, task: &mut Dirtier, asleep: Ns, most: Option<u64>) {
+    /// After a pass: under a ceiling or a bandwidth the task looks again sooner, and after `most`
+    /// pages if a floor has let it go.
+    pub fn weir_shortens(&mut self, task: &mut Dirtier, most: Option<u64>) {
         let cgroup = self.wbs[task.wb as usize].cgroup;
         let mut allowed = task.nr_dirtied_pause.min(most.unwrap_or(policy::UNLIMITED));
         for (at, ceiling, counts) in self.ceilings(cgroup) {
@@ -151,7 +152,6 @@ impl Hooks {
             allowed = ceiling::poll(ceiling, freerun, &counts, allowed);
         }
         task.nr_dirtied_pause = allowed;
-        self.weir_leaves(task, asleep);
         task.nr_dirtied_pause = task.pace.poll(task.nr_dirtied_pause);
     }
 }

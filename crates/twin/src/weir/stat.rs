@@ -4,10 +4,10 @@
 use super::{Group, Hooks};
 use crate::mm::Dirtier;
 use crate::mm::domain::{Dtc, PAGE};
-use crate::sim::clock::Ns;
+use crate::sim::clock::{HZ, Ns};
 use policy::UNLIMITED;
+use policy::division;
 use policy::pause::{BY_COUNT, Facts};
-use policy::weight;
 use std::collections::BTreeMap;
 
 /// What the module counts of a cgroup.
@@ -28,9 +28,8 @@ pub(super) struct Stats {
     pub throttled_ns: Ns,
     /// Pauses, and time in them, by who decided them.
     pub by: [(u64, Ns); BY_COUNT],
-    /// Passes held by the weight.
+    /// Calls of the cgroup's flushers that a weight held, and for how long.
     pub weight_held: u64,
-    /// Time in them.
     pub weight_held_ns: Ns,
     /// Passes that waited for what the cgroup may dirty in a second, and for how long.
     pub bandwidth_held: u64,
@@ -94,13 +93,15 @@ impl Hooks {
         stat
     }
 
-    /// The largest part of a disk that a cgroup is due by weight, as it is shown.
+    /// A cgroup's part of what is divided where it competes, as it is shown; 0 if it does not.
     fn weight_portion(&self, cgroup: usize) -> u64 {
-        let weir = self.weir.iter();
-        let accounts = weir.flat_map(|weir| weir.weights.hweights());
-        let own = accounts.filter(|(wb, _)| self.wbs[*wb].cgroup == cgroup);
-        let hweight = own.map(|(_, hweight)| hweight).max().unwrap_or(0);
-        weight::shown(hweight).into()
+        let now = self.tick();
+        let hweight = self
+            .weir
+            .as_ref()
+            .and_then(|weir| weir.groups[cgroup].hweight);
+        let lately = hweight.filter(|(_, set)| now <= set + 2 * HZ);
+        lately.map_or(0, |(hweight, _)| division::shown(hweight).into())
     }
 
     pub(super) fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {

@@ -1,44 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The window: what `kmod/window.c` does around `policy/window.c`.
+//! Flushers that are held: what `kmod/flusher.c` does around `policy/window.c`. Whom a weight holds
+//! says division.rs.
 //!
 //! A call is the turn of a file. Before each part of it all windows on the path of the flusher's
 //! cgroup are looked at, each against what the listed flushers of its subtree have in flight on the
-//! disk. A flusher is listed from its first call until nothing of it is in flight after one.
-//! Others' figures are looked at once a tick, its own each time.
+//! disk, and then its division. A flusher is listed from its first call until nothing of it is in
+//! flight after one and its division needs it no more. Others' figures are looked at once a tick,
+//! its own each time.
 //!
 //! Example. A window of 64 pages over two flushers. The one has 30 pages in flight, the other 20.
 //! Two pages too many are in flight for a part of 16, so both sleep until those are written.
 
 use super::Hooks;
+use super::division::Member;
 use crate::sim::clock::{MS, Ns, Ticks};
 use policy::window::{self, CALL_MOST_MS, Rate};
 
 /// Flushers that sleep in it at a time, at most.
 const HELD_MOST: u32 = 64;
 
-/// A flusher that windows are about.
+/// A flusher that windows or weights are about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flusher {
-    is_listed: bool,
+    pub is_listed: bool,
     /// In a call.
-    is_inside: bool,
-    in_flight: u64,
+    pub is_inside: bool,
+    pub in_flight: u64,
     /// Pages since it was made.
-    written: u64,
-    looked: Ticks,
+    pub written: u64,
+    pub looked: Ticks,
+    /// When it last wanted to submit.
+    pub asked: Option<Ticks>,
     rate: Rate,
+    /// Where weights divide the disk.
+    pub member: Member,
 }
 
-/// A file's turn under a window.
+/// A file's turn of a flusher that may be held.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call {
-    /// Of the path, the window with the least room, in pages; 0 if there is none any more.
-    window: u64,
-    /// Pages in flight that are too many for a part.
+    /// Pages that may be submitted at a time; 0 if nothing bounds it.
+    most: u64,
+    /// Pages that are to be written before.
     excess: u64,
-    /// By the flushers of that window.
+    /// By all whose writeback counts.
     written: u64,
-    held: Ns,
+    /// The excess is by weight.
+    is_by_weight: bool,
+    /// Held so far, by a window.
+    window_held: Ns,
+    weight_held: Ns,
     /// When its sleep began, and what was written by then.
     slept: Option<(Ns, u64)>,
     /// Pages of the part that are still to be submitted.
@@ -74,33 +85,65 @@ pub enum Room {
 }
 
 impl Hooks {
-    /// A file's turn begins: its call, if there is a window on the path of `wb`.
+    /// A file's turn begins: its call, if a window on the path of `wb` or a weight may hold it.
     pub fn weir_window_begins(&mut self, wb: usize) -> Option<Call> {
+        let cgroup = self.wbs[wb].cgroup;
         let weir = self.weir.as_ref()?;
         let windowed = |at: usize| weir.groups[at].writeback_bytes != policy::UNLIMITED;
-        if !self.path(self.wbs[wb].cgroup).any(windowed) {
+        let is_weighed = cgroup != 0 && weir.weighs();
+        if !is_weighed && !self.path(cgroup).any(windowed) {
             return None;
         }
-        let flusher = self.weir_flusher(wb)?;
-        (flusher.is_listed, flusher.is_inside) = (true, true);
+        if is_weighed {
+            self.weir_meets(cgroup);
+        }
+        self.weir_flusher(wb)?.is_listed = true;
+        self.weir_division_enters(wb);
+        self.weir_flusher(wb)?.is_inside = true;
         Some(Call::default())
     }
 
     /// The turn is over.
     pub fn weir_window_ends(&mut self, wb: usize, call: &Call) {
+        let now = self.tick();
         self.weir_looks_at(wb);
         let Some(flusher) = self.weir_flusher(wb) else {
             return;
         };
         flusher.is_inside = false;
-        if flusher.in_flight == 0 {
+        flusher.asked = Some(now);
+        self.weir_drops_ended(wb);
+        let cgroup = self.wbs[wb].cgroup;
+        let Some(weir) = &mut self.weir else { return };
+        let stats = &mut weir.groups[cgroup].stats;
+        stats.window_held += u64::from(call.window_held > 0);
+        stats.window_held_ns += call.window_held;
+        stats.weight_held += u64::from(call.weight_held > 0);
+        stats.weight_held_ns += call.weight_held;
+    }
+
+    /// Forgets a flusher that has ended and of which nothing is in flight. True if it did.
+    fn weir_drops_ended(&mut self, wb: usize) -> bool {
+        let ended = |flusher: &mut Flusher| !flusher.is_inside && flusher.in_flight == 0;
+        if !self.weir_flusher(wb).is_some_and(ended) || self.weir_division_needs(wb) {
+            return false;
+        }
+        self.weir_division_leaves(wb);
+        if let Some(flusher) = self.weir_flusher(wb) {
             *flusher = Flusher::default();
         }
-        let cgroup = self.wbs[wb].cgroup;
-        if let (true, Some(weir)) = (call.held > 0, &mut self.weir) {
-            let stats = &mut weir.groups[cgroup].stats;
-            stats.window_held += 1;
-            stats.window_held_ns += call.held;
+        true
+    }
+
+    /// Forgets those that have ended, as the module at each beat.
+    pub(super) fn weir_sweeps(&mut self) {
+        let listed = self.weir.as_ref().map_or(0, |weir| weir.flushers.len());
+        for wb in 0..listed {
+            let flusher = self.weir.as_ref().map(|weir| weir.flushers[wb]);
+            if flusher.is_some_and(|flusher| flusher.is_listed && !flusher.is_inside) {
+                self.weir_looks_at(wb);
+                self.weir_drops_ended(wb);
+            }
         }
     }
 
@@ -115,24 +158,22 @@ impl Hooks {
     ) -> Room {
         match call.slept.take() {
             Some((since, written)) => self.weir_wakes(wb, call, since, written),
-            None => {
-                self.weir_looks(wb, call);
-            }
+            None => self.weir_looks(wb, call),
         }
-        let part = match call.window {
+        let part = match call.most {
             0 => left,
-            window => left.min(window::part(window)),
+            most => left.min(most),
         };
         let (room, pages) = if call.excess == 0 {
             (Room::Begins, part)
         } else if let Some(verdict) = others_wait {
             (verdict, left)
-        } else if call.held < CALL_MOST_MS * MS {
+        } else if call.window_held + call.weight_held < CALL_MOST_MS * MS {
             match self.weir_sleeps(wb, call) {
                 Some(time) => (Room::Sleeps(time), 0),
                 None => (Room::Begins, left),
             }
-        } else if call.wrote {
+        } else if call.wrote || call.is_by_weight {
             (Room::Ends, 0)
         } else {
             (Room::Begins, part)
@@ -155,25 +196,47 @@ impl Hooks {
     }
 
     fn weir_wakes(&mut self, wb: usize, call: &mut Call, since: Ns, written: u64) {
-        let slept = self.now - since;
-        call.held += slept;
+        let (slept, by_weight) = (self.now - since, call.is_by_weight);
+        match by_weight {
+            true => call.weight_held += slept,
+            false => call.window_held += slept,
+        }
         if let Some(weir) = &mut self.weir {
             weir.held -= 1;
         }
-        if self.weir_looks(wb, call) {
-            let pages = call.written.saturating_sub(written);
-            let part = window::part(call.window);
+        self.weir_looks(wb, call);
+        // Sums of two windows are not to be compared.
+        if call.most > 0 && call.is_by_weight == by_weight && call.written >= written {
             if let Some(flusher) = self.weir_flusher(wb) {
-                flusher.rate.note(pages, slept, part);
+                flusher.rate.note(call.written - written, slept, call.most);
             }
         }
     }
 
-    /// Looks which window on the path has the least room; false if there is none.
-    fn weir_looks(&mut self, wb: usize, call: &mut Call) -> bool {
+    /// Looks whether there is room for a part, and for how large a one.
+    fn weir_looks(&mut self, wb: usize, call: &mut Call) {
+        let now = self.tick();
         self.weir_looks_at(wb);
-        let mut any = false;
-        (call.window, call.excess) = (0, 0);
+        if let Some(flusher) = self.weir_flusher(wb) {
+            flusher.asked = Some(now);
+        }
+        (call.most, call.excess, call.is_by_weight) = (0, 0, false);
+        self.weir_looks_at_windows(wb, call);
+        let Some(wait) = self.weir_division_looks(wb) else {
+            return;
+        };
+        if call.most == 0 || wait.excess > call.excess {
+            (call.excess, call.written) = (wait.excess, wait.written);
+            call.is_by_weight = true;
+        }
+        call.most = match call.most {
+            0 => wait.part,
+            most => most.min(wait.part),
+        };
+    }
+
+    /// The windows on the path: the one with the least room counts.
+    fn weir_looks_at_windows(&mut self, wb: usize, call: &mut Call) {
         let path: Vec<usize> = self.path(self.wbs[wb].cgroup).collect();
         for at in path {
             let bytes = self
@@ -186,13 +249,12 @@ impl Hooks {
             let window = policy::arith::bytes_to_pages(bytes);
             let (in_flight, written) = self.weir_in_flight_below(at, wb);
             let excess = window::excess(window, in_flight);
-            if any && excess < call.excess {
+            if call.most > 0 && excess < call.excess {
                 continue;
             }
-            any = true;
-            (call.window, call.excess, call.written) = (window, excess, written);
+            (call.excess, call.written) = (excess, written);
+            call.most = window::part(window);
         }
-        any
     }
 
     /// What the listed flushers at or below a cgroup have in flight on the disk of `own`, and have
@@ -212,10 +274,7 @@ impl Hooks {
             }
             if wb != own && flusher.looked != now {
                 flusher = self.weir_looks_at(wb);
-                if flusher.in_flight == 0 && !flusher.is_inside {
-                    if let Some(forgotten) = self.weir_flusher(wb) {
-                        *forgotten = Flusher::default();
-                    }
+                if self.weir_drops_ended(wb) {
                     continue;
                 }
             }
@@ -225,7 +284,7 @@ impl Hooks {
         (in_flight, written)
     }
 
-    fn weir_flusher(&mut self, wb: usize) -> Option<&mut Flusher> {
+    pub(super) fn weir_flusher(&mut self, wb: usize) -> Option<&mut Flusher> {
         let flushers = &mut self.weir.as_mut()?.flushers;
         if flushers.len() <= wb {
             flushers.resize(wb + 1, Flusher::default());
@@ -233,7 +292,7 @@ impl Hooks {
         flushers.get_mut(wb)
     }
 
-    fn weir_looks_at(&mut self, wb: usize) -> Flusher {
+    pub(super) fn weir_looks_at(&mut self, wb: usize) -> Flusher {
         let (now, counts) = (self.tick(), self.wbs[wb].counts);
         let Some(flusher) = self.weir_flusher(wb) else {
             return Flusher::default();

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The weight: what `kmod/division.c` does around `policy/division.c`.
+//!
+//! A cgroup of which a child has a weight other than the default is a division; where they lie in
+//! each other the topmost counts. Its flushers on a disk submit in the order of their virtual
+//! times, of which each flusher has one and each child of the division's cgroup. A flusher competes
+//! from its first call until it has asked for no room for 20 ms; one alone is not held.
+//!
+//! The module makes the group of a cgroup that has none when its flusher first asks; so does this.
+
+use super::{Hooks, Weir};
+use crate::mm::Cgroup;
+use crate::sim::clock::{HZ, Ticks};
+use policy::division::{self, Budget, HWEIGHT_ONE, WEIGHT_DEFAULT};
+use policy::window;
+
+/// Inside no call, it competes for so long after one.
+const COMPETES: Ticks = HZ * 20 / 1000;
+/// Stuck inside a call it competes no longer.
+const STUCK: Ticks = HZ;
+/// What all of the disk has written is summed up no more often.
+const NOTE: Ticks = HZ.div_ceil(4);
+/// hweights are set anew at least as often.
+const RENEW: Ticks = HZ * 20 / 1000;
+
+/// What a flusher is in a division.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Member {
+    /// The division's cgroup, and the child of that which it is below.
+    place: Option<(usize, usize)>,
+    vtime: u64,
+    /// Pages submitted that `vtime` has.
+    charged: u64,
+    /// Pages written that the division's count has.
+    counted: u64,
+    hweight: u32,
+}
+
+/// A child of the division's cgroup, with one virtual time for all below it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contender {
+    cgroup: usize,
+    users: u32,
+    competing: u32,
+    vtime: u64,
+    hweight: u32,
+}
+
+/// A disk that a cgroup divides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Division {
+    contenders: Vec<Contender>,
+    /// A flusher has begun to compete, or ceased.
+    is_stale: bool,
+    renewed: Ticks,
+    competing: u32,
+    /// Pages, by all flushers in it.
+    written: u64,
+    budget: Budget,
+    noted: Ticks,
+}
+
+impl Division {
+    fn contender(&mut self, cgroup: usize) -> &mut Contender {
+        let at = self.contenders.iter().position(|one| one.cgroup == cgroup);
+        let at = at.unwrap_or_else(|| {
+            self.contenders.push(Contender {
+                cgroup,
+                ..Contender::default()
+            });
+            self.contenders.len() - 1
+        });
+        &mut self.contenders[at]
+    }
+
+    /// The virtual time of a child, and the least of the others that compete; its own if there is
+    /// none.
+    fn standing(&self, cgroup: usize) -> (u64, u64) {
+        let own = self.contenders.iter().find(|one| one.cgroup == cgroup);
+        let vtime = own.map_or(0, |one| one.vtime);
+        let others = self.contenders.iter();
+        let least = others
+            .filter(|one| one.cgroup != cgroup && one.competing > 0)
+            .map(|one| one.vtime)
+            .min();
+        (vtime, least.unwrap_or(vtime))
+    }
+}
+
+/// How long a flusher is to wait.
+pub(super) struct TurnWait {
+    /// Pages that are to be written before.
+    pub excess: u64,
+    /// Pages that may be submitted then.
+    pub part: u64,
+    /// Written by all that compete.
+    pub written: u64,
+}
+
+impl Weir {
+    /// Whether any cgroup divides anything.
+    pub(super) fn weighs(&self) -> bool {
+        self.divided.contains(&true)
+    }
+
+    /// Weights may have been written.
+    pub(super) fn takes_weights(&mut self, cgroups: &[Cgroup]) {
+        self.divided = vec![false; self.groups.len()];
+        for (group, cgroup) in self.groups.iter().zip(cgroups) {
+            if let (true, Some(parent)) = (group.weight != WEIGHT_DEFAULT, cgroup.parent) {
+                self.divided[parent] = true;
+            }
+        }
+    }
+
+    /// Of the topmost division that a cgroup is in: that one, and its child on the path.
+    fn place(&self, cgroups: &[Cgroup], cgroup: usize) -> Option<(usize, usize)> {
+        std::iter::successors(Some(cgroup), |at| cgroups[*at].parent)
+            .filter_map(|at| Some((cgroups[at].parent?, at)))
+            .filter(|(parent, _)| self.divided.get(*parent).is_some_and(|divided| *divided))
+            .last()
+    }
+
+    fn competes(&self, wb: usize, now: Ticks) -> bool {
+        let flusher = &self.flushers[wb];
+        let lasts = if flusher.is_inside { STUCK } else { COMPETES };
+        flusher.asked.is_some_and(|asked| now < asked + lasts)
+    }
+
+    /// Listed flushers in the division of `device` by `scope`.
+    fn members(&self, devices: impl Fn(usize) -> usize, device: usize, scope: usize) -> Vec<usize> {
+        let is_in = |wb: &usize| {
+            let place = self.flushers[*wb].member.place;
+            place.is_some_and(|(of, _)| of == scope) && devices(*wb) == device
+        };
+        (0..self.flushers.len()).filter(is_in).collect()
+    }
+
+    /// The least virtual time of `members` but `own` that are below the same child and compete;
+    /// its own if there is none.
+    fn least_vtime(&self, members: &[usize], own: usize, now: Ticks) -> u64 {
+        let of = |wb: usize| &self.flushers[wb].member;
+        let others = members
+            .iter()
+            .copied()
+            .filter(|wb| *wb != own && of(*wb).place == of(own).place && self.competes(*wb, now));
+        let least = others.map(|wb| of(wb).vtime).min();
+        least.unwrap_or(of(own).vtime)
+    }
+
+    /// Sets hweights anew, of `members` that compete.
+    fn renews(
+        &mut self,
+        key: (usize, usize),
+        members: &[usize],
+        cgroups: &[Cgroup],
+        home: impl Fn(usize) -> usize,
+        now: Ticks,
+    ) {
+        let scope = key.1;
+        let compete: Vec<usize> = (members.iter().copied())
+            .filter(|wb| self.competes(*wb, now))
+            .collect();
+        // What competes below each cgroup.
+        let mut below = vec![0u64; cgroups.len()];
+        for wb in &compete {
+            // Its own tasks are like one more child.
+            let mut weight = WEIGHT_DEFAULT;
+            let mut at = home(*wb);
+            loop {
+                below[at] += u64::from(weight);
+                if below[at] > u64::from(weight) || at == scope {
+                    break;
+                }
+                weight = self.groups[at].weight;
+                at = cgroups[at].parent.unwrap_or(scope);
+            }
+        }
+        let division = self.divisions.entry(key).or_default();
+        division.is_stale = false;
+        division.renewed = now;
+        division.competing = compete.len() as u32;
+        for one in &mut division.contenders {
+            one.competing = 0;
+        }
+        for wb in compete {
+            let mut at = home(wb);
+            let mut hweight = division::hweight(HWEIGHT_ONE, WEIGHT_DEFAULT, below[at]);
+            while let Some(parent) = cgroups[at].parent.filter(|_| at != scope) {
+                hweight = division::hweight(hweight, self.groups[at].weight, below[parent]);
+                at = parent;
+            }
+            self.groups[home(wb)].hweight = Some((hweight, now));
+            let member = &mut self.flushers[wb].member;
+            member.hweight = hweight;
+            if let Some((_, child)) = member.place {
+                let one = division.contender(child);
+                one.competing += 1;
+                let weight = self.groups[child].weight;
+                one.hweight = division::hweight(HWEIGHT_ONE, weight, below[scope]);
+            }
+        }
+    }
+
+    /// Charges what was submitted for the wb since, by its flusher or by an fsync.
+    fn charges(&mut self, key: (usize, usize), wb: usize) {
+        let flusher = &mut self.flushers[wb];
+        let submitted = flusher.written + flusher.in_flight;
+        let member = &mut flusher.member;
+        let (Some(division), Some((_, child))) = (self.divisions.get_mut(&key), member.place)
+        else {
+            return;
+        };
+        division.written += flusher.written - member.counted;
+        member.counted = flusher.written;
+        let pages = submitted.saturating_sub(member.charged);
+        if pages == 0 {
+            return;
+        }
+        member.charged = submitted;
+        member.vtime = division::charge(member.vtime, pages, member.hweight);
+        let one = division.contender(child);
+        one.vtime = division::charge(one.vtime, pages, one.hweight);
+    }
+}
+
+impl Hooks {
+    /// A cgroup without a group gets one, and all above it.
+    pub(super) fn weir_meets(&mut self, cgroup: usize) {
+        let Some(weir) = &mut self.weir else { return };
+        let mut next = cgroup;
+        while next != 0 && !std::mem::replace(&mut weir.groups[next].known, true) {
+            next = self.jbd2.cgroups[next].parent.unwrap_or(0);
+        }
+    }
+
+    /// The division that a flusher is in, and its members.
+    fn weir_division(&self, wb: usize) -> Option<((usize, usize), Vec<usize>)> {
+        let weir = self.weir.as_ref()?;
+        let (scope, _) = weir.flushers.get(wb)?.member.place?;
+        let device = self.wbs[wb].device;
+        let members = weir.members(|wb| self.wbs[wb].device, device, scope);
+        Some(((device, scope), members))
+    }
+
+    /// A flusher begins a call: is there a division that it is in?
+    pub(super) fn weir_division_enters(&mut self, wb: usize) {
+        let (now, cgroup, device) = (self.tick(), self.wbs[wb].cgroup, self.wbs[wb].device);
+        let Some(weir) = &self.weir else { return };
+        let place = weir.place(&self.cgroups, cgroup);
+        let was = weir.flushers[wb].member.place;
+        let competed = was.is_some() && was == place && weir.competes(wb, now);
+        if was.is_some() && was != place {
+            self.weir_division_leaves(wb);
+        }
+        let Some((scope, child)) = place else { return };
+        if was != place {
+            let Some(weir) = &mut self.weir else { return };
+            let division = weir.divisions.entry((device, scope)).or_default();
+            division.contender(child).users += 1;
+            weir.flushers[wb].member = Member {
+                place,
+                ..Member::default()
+            };
+        }
+        if !competed {
+            self.weir_begins_to_compete(wb, child);
+        }
+    }
+
+    /// It competes from now on, and has not of late: it is not far behind.
+    fn weir_begins_to_compete(&mut self, wb: usize, child: usize) {
+        let now = self.tick();
+        let flusher = self.weir_looks_at(wb);
+        let Some((key, members)) = self.weir_division(wb) else {
+            return;
+        };
+        let Some(weir) = &mut self.weir else { return };
+        let least = weir.least_vtime(&members, wb, now);
+        let division = weir.divisions.entry(key).or_default();
+        division.is_stale = true;
+        let budget = division.budget.pages;
+        let member = &mut weir.flushers[wb].member;
+        member.charged = flusher.written + flusher.in_flight;
+        member.counted = flusher.written;
+        member.vtime = division::join(member.vtime, least, budget);
+        let (vtime, least) = division.standing(child);
+        let one = division.contender(child);
+        if one.competing == 0 {
+            one.vtime = division::join(vtime, least, budget);
+        }
+    }
+
+    /// Whether what is kept of a flusher with nothing in flight is of use still: it may be ahead.
+    pub(super) fn weir_division_needs(&self, wb: usize) -> bool {
+        let now = self.tick();
+        let (Some(weir), Some((key, members))) = (&self.weir, self.weir_division(wb)) else {
+            return false;
+        };
+        let member = &weir.flushers[wb].member;
+        let is_ahead = || {
+            let (_, child) = member.place?;
+            let (vtime, least) = weir.divisions.get(&key)?.standing(child);
+            Some(vtime > least)
+        };
+        weir.competes(wb, now)
+            || member.vtime > weir.least_vtime(&members, wb, now)
+            || is_ahead().unwrap_or(false)
+    }
+
+    /// A flusher is forgotten, or its division is another.
+    pub(super) fn weir_division_leaves(&mut self, wb: usize) {
+        let device = self.wbs[wb].device;
+        let Some(weir) = &mut self.weir else { return };
+        let Some((scope, child)) = std::mem::take(&mut weir.flushers[wb].member).place else {
+            return;
+        };
+        let division = weir.divisions.entry((device, scope)).or_default();
+        division.is_stale = true;
+        division.contender(child).users -= 1;
+        division.contenders.retain(|one| one.users > 0);
+        if division.contenders.is_empty() {
+            weir.divisions.remove(&(device, scope));
+        }
+    }
+
+    /// How long until a flusher, which has just looked, may submit? None if it is alone.
+    pub(super) fn weir_division_looks(&mut self, wb: usize) -> Option<TurnWait> {
+        let (now_ns, now) = (self.now, self.tick());
+        let (key, members) = self.weir_division(wb)?;
+        let (wbs, cgroups) = (&self.jbd2.wbs, &self.jbd2.cgroups);
+        let weir = self.weir.as_mut()?;
+        let division = weir.divisions.entry(key).or_default();
+        if division.is_stale || now >= division.renewed + RENEW {
+            weir.renews(key, &members, cgroups, |wb| wbs[wb].cgroup, now);
+        }
+        let mut in_flight = 0;
+        for member in &members {
+            let looked = self.weir.as_ref()?.flushers[*member].looked;
+            if *member != wb && looked != now {
+                self.weir_looks_at(*member);
+            }
+            let weir = self.weir.as_mut()?;
+            weir.charges(key, *member);
+            in_flight += weir.flushers[*member].in_flight;
+        }
+        let of_device = self.jbd2.wbs.iter().filter(|wb| wb.device == key.0);
+        let of_device = of_device.map(|wb| wb.counts.written).sum();
+        let weir = self.weir.as_mut()?;
+        let least = weir.least_vtime(&members, wb, now);
+        let division = weir.divisions.get_mut(&key)?;
+        if division.budget.since_ns == 0 || now >= division.noted + NOTE {
+            division.budget.note(division.written, of_device, now_ns);
+            division.noted = now;
+        }
+        if division.competing < 2 {
+            return None;
+        }
+        let ahead = division.budget.ahead();
+        let member = &weir.flushers[wb].member;
+        let (vtime, of_others) = division.standing(member.place?.1);
+        Some(TurnWait {
+            part: window::part(2 * ahead),
+            written: division.written,
+            excess: (division.budget.excess(in_flight))
+                .max(division::lead(member.vtime, least, ahead))
+                .max(division::lead(vtime, of_others, ahead)),
+        })
+    }
+}
