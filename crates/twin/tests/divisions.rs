@@ -23,7 +23,7 @@ struct Outcome {
     shares: Vec<f64>,
     /// How often each was held.
     held: Vec<f64>,
-    /// Of the disk, in percent.
+    /// How much of the disk's bandwidth was used, in percent.
     used: f64,
 }
 

@@ -31,7 +31,8 @@ pub(super) fn check_hweights(weights: &[u16], parent: u32) {
     }
 }
 
-/// Who is least waits for no other's pages, and nobody for more than its lead.
+/// The flusher with the least virtual time waits for no pages of others, and no flusher for more
+/// than its lead.
 pub(super) fn check_order(vtime: u64, least: u64, pages: u64, hweight: u32, budget: u64) {
     // Sums of pages that no device writes in centuries.
     let (vtime, least, budget) = (vtime >> 2, least >> 2, budget.min(PAGES_MAX));
