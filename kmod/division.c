@@ -28,7 +28,7 @@
 #include <linux/slab.h>
 
 #define COMPETES_JIFFIES	msecs_to_jiffies(20)
-#define STUCK_JIFFIES		HZ
+#define STUCK_JIFFIES		(2 * HZ)
 #define NOTE_JIFFIES		msecs_to_jiffies(250)
 #define RENEW_JIFFIES		msecs_to_jiffies(20)
 
@@ -282,8 +282,11 @@ static void renew(struct weir_division *division)
 /* It competes from now on, and has not of late: it is not far behind. */
 static void begin_to_compete(struct weir_flusher *flusher)
 {
-	u64 budget = flusher->division->budget.pages;
+	/* as much as it may be ahead, at the least */
+	u64 budget = 2 * weir_budget_ahead(&flusher->division->budget);
 
+	/* else another that looks first would not count it */
+	flusher->asked = jiffies;
 	weir_flusher_look(flusher);
 	flusher->charged = flusher->written + flusher->in_flight;
 	flusher->counted = flusher->written;

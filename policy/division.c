@@ -18,7 +18,7 @@
  *
  * Where others than these have a part of the device's writeback, what is in flight decides how
  * much these get of it: then the budget does not bound it, and only the order is kept, by
- * parts as large as stock's.
+ * parts of 1 MiB.
  *
  * Who had nothing to write comes back no further behind than four budgets: what others were
  * lent meanwhile is not owed.  hweights of those that compete add up to 1, so virtual time
@@ -37,8 +37,8 @@
 #define BUDGET_OTHERS		4
 /* In pages. */
 #define BUDGET_LEAST		((256ULL << 10) >> WEIR_PAGE_SHIFT)
-/* What a flusher of Linux submits at a time, or more. */
-#define BUDGET_SHARED_AHEAD	((4ULL << 20) >> WEIR_PAGE_SHIFT)
+/* As large a request as most disks take. */
+#define BUDGET_SHARED_AHEAD	((1ULL << 20) >> WEIR_PAGE_SHIFT)
 
 /*
  * One level of the hierarchy: of a parent's @hweight, the part of a child with

@@ -97,7 +97,7 @@ pub(super) fn check_fairness(weights: [u8; 2], pages_per_ms: u16, turns: u64) {
     let all = 100 * (part + budget.ahead()) * u64::from(HWEIGHT_ONE) / least;
     let mut steps = 0u32;
     while submitted[0] + submitted[1] < all {
-        let first = (turns >> (steps % 64) & 1) as usize;
+        let first = ((turns >> (steps % 64)) & 1) as usize;
         let may = |at: usize| division::lead(vtimes[at], vtimes[1 - at], budget.ahead()) == 0;
         let at = if may(first) { first } else { 1 - first };
         assert!(may(at), "one of them is the least");
