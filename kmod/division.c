@@ -48,7 +48,7 @@ struct weir_contender {
 /* A device that a division divides.  Under weir_flushers_lock. */
 struct weir_division {
 	const struct backing_dev_info *bdi;
-	const struct weir_siblings *scope;
+	const struct weir_siblings *scope;	/* to be compared alone: it may be gone */
 	struct list_head contenders;
 	u32 users;			/* flushers */
 	bool stale;			/* one has begun to compete, or ceased */
@@ -249,7 +249,7 @@ static void renew(struct weir_division *division)
 {
 	struct weir_contender *contender;
 	struct weir_flusher *member;
-	struct weir_group *group;
+	struct weir_group *group, *child;
 
 	division->stale = false;
 	division->renewed = jiffies;
@@ -272,10 +272,10 @@ static void renew(struct weir_division *division)
 		member->hweight = hweight_of(group, division->scope);
 		WRITE_ONCE(group->hweight, member->hweight);
 		WRITE_ONCE(group->hweight_set, jiffies);
-		member->contender->hweight =
-			weir_hweight(WEIR_HWEIGHT_ONE,
-				     child_of(group, division->scope)->weight,
-				     division->scope->weight);
+		/* not the division's scope: its cgroup's record may be gone */
+		child = child_of(group, division->scope);
+		member->contender->hweight = weir_hweight(WEIR_HWEIGHT_ONE, child->weight,
+							  weir_siblings_of(child)->weight);
 	}
 }
 
