@@ -40,6 +40,7 @@ struct weir_contender {
 	const struct weir_group *group;	/* to be compared alone: it may be gone */
 	u32 users;			/* flushers */
 	u32 competing;			/* of these, when renewed */
+	u64 least;			/* vtime of these, when renewed */
 	u64 vtime;
 	u32 hweight;
 	struct list_head node;
@@ -54,6 +55,7 @@ struct weir_division {
 	bool stale;			/* one has begun to compete, or ceased */
 	unsigned long renewed;		/* jiffies */
 	u32 competing;
+	u64 least;			/* vtime of contenders that compete, when renewed */
 	u64 written;			/* pages, by all */
 	struct weir_budget budget;
 	unsigned long noted;		/* jiffies: the budget */
@@ -254,15 +256,21 @@ static void renew(struct weir_division *division)
 	division->stale = false;
 	division->renewed = jiffies;
 	division->competing = 0;
+	division->least = WEIR_UNLIMITED;
 	round++;
-	list_for_each_entry(contender, &division->contenders, node)
+	list_for_each_entry(contender, &division->contenders, node) {
 		contender->competing = 0;
+		contender->least = WEIR_UNLIMITED;
+	}
 	for_each_member(member, division) {
 		group = weir_flusher_group(member);
 		if (!group || !competes(member))
 			continue;
 		division->competing++;
-		member->contender->competing++;
+		contender = member->contender;
+		contender->competing++;
+		contender->least = min(contender->least, member->vtime);
+		division->least = min(division->least, contender->vtime);
 		add_path(group, division->scope);
 	}
 	for_each_member(member, division) {
@@ -319,13 +327,22 @@ bool weir_division_enter(struct weir_flusher *flusher)
 	return flusher->division;
 }
 
-/* Is what is kept of a flusher with nothing in flight of use still?  It may be ahead. */
+/*
+ * Is what is kept of a flusher with nothing in flight of use still?  It may be ahead.  Each
+ * flusher in the list is asked about in turn, so this walks over none: what was least when
+ * hweights were renewed is no more than it is now.  None competes where none has looked.
+ */
 bool weir_division_needs(const struct weir_flusher *flusher)
 {
-	if (!flusher->division)
+	const struct weir_division *division = flusher->division;
+
+	if (!division)
 		return false;
-	return competes(flusher) || flusher->vtime > least_vtime(flusher) ||
-	       flusher->contender->vtime > least_contender(flusher);
+	if (competes(flusher))
+		return true;
+	return time_before(jiffies, division->renewed + STUCK_JIFFIES) &&
+	       (flusher->vtime > flusher->contender->least ||
+		flusher->contender->vtime > division->least);
 }
 
 /* A flusher is forgotten. */
