@@ -165,6 +165,36 @@ fn a_write_that_fails_harms_nothing() {
     counted("debian:6.12", "writes.sh", POISON, &["8"]);
 }
 
+/// What a flusher stands on goes while it is held, and a disk that can be pulled keeps time by no
+/// counted instruction: `LOSSES` in `proof.rs` says more.
+const FLUSHER_GONE: &[&str] = &[
+    "--append",
+    "slub_debug=FZPU",
+    "--package",
+    "dmsetup",
+    "--driver",
+    "dm_mod",
+    "--disk",
+    "d=1G,ext4",
+    "--disk",
+    "u=96M,none,2M/s",
+];
+
+#[test]
+fn a_held_flusher_may_lose_what_it_stands_on() {
+    let options = [FLUSHER_GONE, SINGLE].concat();
+    counted("debian:6.12", "flusher-gone.sh", &options, &["1"]);
+}
+
+#[test]
+#[ignore = "five minutes: make proof"]
+fn twenty_held_flushers_may_lose_what_they_stand_on() {
+    let options = [FLUSHER_GONE, SINGLE, &["--timeout", "60m"]].concat();
+    counted("debian:6.12", "flusher-gone.sh", &options, &["20"]);
+    let disks = ["20", "window/device", "weight/device"];
+    passes("debian:6.12", "flusher-gone.sh", &options, &disks);
+}
+
 #[test]
 #[ignore = "a minute: make proof"]
 fn a_write_that_fails_harms_nothing_on_6_1() {
