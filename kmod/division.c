@@ -28,7 +28,12 @@
 #include <linux/slab.h>
 
 #define COMPETES_JIFFIES	msecs_to_jiffies(20)
-#define STUCK_JIFFIES		(2 * HZ)
+#define STUCK_JIFFIES		(10 * HZ)
+/* 1 MiB: what one that is alone submits at a time. */
+#define ALONE_PART		((1ULL << 20) >> PAGE_SHIFT)
+/* No room for so long is slow, and so long it stays. */
+#define NO_ROOM_JIFFIES		msecs_to_jiffies(300)
+#define SLOW_JIFFIES		(10 * HZ)
 #define NOTE_JIFFIES		msecs_to_jiffies(250)
 #define RENEW_JIFFIES		msecs_to_jiffies(20)
 
@@ -40,6 +45,9 @@ struct weir_contender {
 	const struct weir_group *group;	/* to be compared alone: it may be gone */
 	u32 users;			/* flushers */
 	u32 competing;			/* of these, when renewed */
+	u64 in_flight;			/* pages of these, at the last look */
+	unsigned long had_room;		/* jiffies: in its part of the budget */
+	unsigned long slow;		/* jiffies: when it last had none for long; 0: never */
 	u64 least;			/* vtime of these, when renewed */
 	u64 vtime;
 	u32 hweight;
@@ -63,7 +71,10 @@ struct weir_division {
 
 static u64 round;			/* of setting hweights */
 
-/* One that is stuck in its filesystem for long does not: others would wait for it. */
+/*
+ * One that is stuck in its filesystem for long does not: others would wait for it.  A part
+ * stands in a slow disk's queue for seconds.
+ */
 static bool competes(const struct weir_flusher *flusher)
 {
 	return time_before(jiffies, flusher->asked + (flusher->inside ? STUCK_JIFFIES :
@@ -121,6 +132,7 @@ static struct weir_contender *get_contender(struct weir_division *division,
 	contender = kzalloc(sizeof(*contender), GFP_NOWAIT | __GFP_NOWARN);
 	if (contender) {
 		contender->group = group;
+		contender->hweight = WEIR_HWEIGHT_ONE;
 		list_add(&contender->node, &division->contenders);
 	}
 	return contender;
@@ -153,6 +165,7 @@ static bool put_into(struct weir_flusher *flusher, struct weir_group *group,
 	division->users++;
 	flusher->contender = contender;
 	flusher->division = division;
+	flusher->hweight = WEIR_HWEIGHT_ONE;
 	flusher->vtime = 0;
 	return true;
 }
@@ -179,17 +192,44 @@ static u64 least_vtime(const struct weir_flusher *own)
 	return least == WEIR_UNLIMITED ? own->vtime : least;
 }
 
+/*
+ * What it has in flight is not written, as io.max holds it or its device does: others do not
+ * wait for it to submit more.
+ */
+static bool is_slow(const struct weir_contender *contender)
+{
+	return contender->slow && time_before(jiffies, contender->slow + SLOW_JIFFIES);
+}
+
+/* Does a contender have room in its part of the budget?  Notes since when it has not. */
+static u64 excess_of(const struct weir_division *division, struct weir_contender *contender)
+{
+	u64 excess = weir_budget_excess(&division->budget, contender->hweight,
+					contender->in_flight);
+
+	if (!excess || !contender->had_room)
+		contender->had_room = jiffies ?: 1;
+	else if (time_after(jiffies, contender->had_room + NO_ROOM_JIFFIES))
+		contender->slow = jiffies ?: 1;
+	return excess;
+}
+
 /* The same of the division's children. */
-static u64 least_contender(const struct weir_flusher *own)
+static u64 least_beside(const struct weir_division *division, const struct weir_contender *own)
 {
 	u64 least = WEIR_UNLIMITED;
 	struct weir_contender *contender;
 
-	list_for_each_entry(contender, &own->division->contenders, node) {
-		if (contender != own->contender && contender->competing)
+	list_for_each_entry(contender, &division->contenders, node) {
+		if (contender != own && contender->competing && !is_slow(contender))
 			least = min(least, contender->vtime);
 	}
-	return least == WEIR_UNLIMITED ? own->contender->vtime : least;
+	return least == WEIR_UNLIMITED ? own->vtime : least;
+}
+
+static u64 least_contender(const struct weir_flusher *own)
+{
+	return least_beside(own->division, own->contender);
 }
 
 /* Enter @weight among the children of a cgroup; true if it is the first of them. */
@@ -367,30 +407,50 @@ static void note_budget(struct weir_division *division)
 	division->noted = jiffies;
 }
 
-/* How long until @flusher, which has just looked, may submit?  False if it is alone. */
+/* How long until @flusher, which has just looked, may submit?  False if it is in no division. */
 bool weir_division_look(struct weir_flusher *flusher, struct weir_turn_wait *turn)
 {
 	struct weir_division *division = flusher->division;
-	u64 in_flight = 0, ahead;
+	struct weir_contender *contender;
 	struct weir_flusher *member;
+	u64 ahead;
 
 	if (!division)
 		return false;
-	if (division->stale || time_after_eq(jiffies, division->renewed + RENEW_JIFFIES))
-		renew(division);
 	for_each_member(member, division) {
 		if (member != flusher && member->looked != jiffies)
 			weir_flusher_look(member);
 		charge_submitted(member);
-		in_flight += member->in_flight;
 	}
+	/* after that: what was submitted before another began is charged by what it had then */
+	if (division->stale || time_after_eq(jiffies, division->renewed + RENEW_JIFFIES))
+		renew(division);
+	list_for_each_entry(contender, &division->contenders, node)
+		contender->in_flight = 0;
+	for_each_member(member, division)
+		member->contender->in_flight += member->in_flight;
 	note_budget(division);
-	if (division->competing < 2)
-		return false;
+	turn->written = division->written;
+	if (division->competing < 2) {
+		/* not held, but it looks again soon whether another has come */
+		turn->excess = 0;
+		turn->part = ALONE_PART;
+		return true;
+	}
 	ahead = weir_budget_ahead(&division->budget);
 	turn->part = weir_window_part(2 * ahead);
-	turn->written = division->written;
-	turn->excess = max3(weir_budget_excess(&division->budget, in_flight),
+	list_for_each_entry(contender, &division->contenders, node) {
+		if (!contender->competing)
+			continue;
+		excess_of(division, contender);
+		/* others owe it nothing for what they submit meanwhile */
+		if (is_slow(contender))
+			contender->vtime =
+				weir_division_join(contender->vtime ?: 1,
+						   least_beside(division, contender),
+						   2 * ahead);
+	}
+	turn->excess = max3(excess_of(division, flusher->contender),
 			    weir_division_lead(flusher->vtime, least_vtime(flusher), ahead),
 			    weir_division_lead(flusher->contender->vtime,
 					       least_contender(flusher), ahead));

@@ -18,7 +18,7 @@
  * and freeze wait for those.  So
  *   - a call ends after WEIR_WINDOW_CALL_MOST_MS, with what it has written, as if its
  *     slice were used up: the flusher lets go of both before it comes again;
- *   - one that a window gave no room until then writes a part all the same, so that a
+ *   - one that a window gave no room for a second writes a part all the same, so that a
  *     tenant's own cannot keep a page dirty for ever, and a device that hangs holds a flusher
  *     in its queue, as on stock, and not here;
  *   - a call ends at once when other work waits for the flusher, such as a sync's.
@@ -38,7 +38,9 @@
 #include <linux/slab.h>
 #include <linux/writeback.h>
 
-#define HELD_MOST	64
+/* A part is written in so long, though there is no room.  Many flushers may share a window. */
+#define FORCE_JIFFIES	HZ
+#define HELD_MOST	192
 
 /* A call of weir_flusher_write(). */
 struct flush_call {
@@ -281,8 +283,9 @@ static long wait_for_room(struct flush_call *call, long left,
 		if (READ_ONCE(weir_leaving))
 			return left;
 		if (held_enough(call)) {
-			/* others do go on, so its turn comes */
-			if (wrote || call->by_weight)
+			/* by weight others do go on, so its turn comes */
+			if (wrote || call->by_weight ||
+			    time_before(jiffies, call->flusher->submitted + FORCE_JIFFIES))
 				return 0;
 			break;
 		}
@@ -333,6 +336,7 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 		if (part < left)
 			send_part();
 		wrote = true;
+		flusher->submitted = jiffies;
 		left -= part - wbc->nr_to_write;
 		/* nothing more is dirty */
 		if (ret || wbc->nr_to_write > 0)

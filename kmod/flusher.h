@@ -33,6 +33,7 @@ struct weir_flusher {
 	u64 counted;			/* pages written that the division's rate has */
 	u32 hweight;
 	unsigned long asked;		/* jiffies: when it last wanted to submit */
+	unsigned long submitted;	/* jiffies: when it last did */
 };
 
 /* Windows and weights that lie deeper have no effect: each look walks up the path. */

@@ -12,7 +12,7 @@
  *   virtual time += pages submitted / hweight
  *
  * A flusher submits a part as long as it is no more than half of the budget ahead of the
- * one that is furthest behind, and less than the budget is in flight for all of them:
+ * one that is furthest behind, and less than its part of the budget is in flight for it:
  *
  *   budget = what the device wrote in 25 ms, of late; 256 KiB at the least
  *
@@ -123,8 +123,15 @@ weir_u64 weir_budget_ahead(const struct weir_budget *budget)
 	return budget->pages / 2;
 }
 
-/* Pages that are to be written before another part may be, with @in_flight of the division's. */
-weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u64 in_flight)
+/*
+ * Pages that are to be written before a child of the division with @hweight may submit
+ * another part, with @in_flight of its own: it has its part of the budget.
+ */
+weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
+			    weir_u64 in_flight)
 {
-	return budget->shared ? 0 : weir_window_excess(budget->pages, in_flight);
+	if (budget->shared)
+		return 0;
+	return weir_window_excess(weir_share(budget->pages, hweight, WEIR_HWEIGHT_ONE),
+				  in_flight);
 }

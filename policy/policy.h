@@ -380,7 +380,8 @@ struct weir_budget {
 void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_device,
 		      weir_u64 now_ns);
 weir_u64 weir_budget_ahead(const struct weir_budget *budget);
-weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u64 in_flight);
+weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
+			    weir_u64 in_flight);
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
 
