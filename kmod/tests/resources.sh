@@ -51,7 +51,7 @@ echo "# charged: $before bytes before, $after after 200 knobs"
 ok "their memory is charged to the pod" between $((before + 200 * 512)) "$after" $((before + 200 * 16384))
 
 # as many as its limit has room for
-echo $(($(cat pod/memory.current) + 262144)) >pod/memory.max
+echo $(($(cat pod/memory.current) + 131072)) >pod/memory.max
 set_all() {
 	made=0
 	refused=0
@@ -66,7 +66,7 @@ set_all() {
 	done
 }
 set_all
-echo "# room of 256 KiB: $made made, $refused refused"
+echo "# room of 128 KiB: $made made, $refused refused"
 ok "a limit on the pod bounds them" between 1 $refused "$many"
 ok "with ENOMEM" grep -q "Cannot allocate memory" /tmp/error
 ok "what was refused left no record" between 0 "$(groups)" $((202 + made))

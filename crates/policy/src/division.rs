@@ -12,7 +12,7 @@ mod c {
         pub safe fn weir_division_lead(vtime: u64, least: u64, ahead: u64) -> u64;
         pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
         pub fn weir_budget_ahead(budget: *const Budget) -> u64;
-        pub fn weir_budget_excess(budget: *const Budget, in_flight: u64) -> u64;
+        pub fn weir_budget_excess(budget: *const Budget, hweight: u32, in_flight: u64) -> u64;
     }
 }
 
@@ -85,10 +85,11 @@ impl Budget {
         unsafe { c::weir_budget_ahead(self) }
     }
 
-    /// Pages to be written before another part may be, with `in_flight` of the division's.
-    pub fn excess(&self, in_flight: u64) -> u64 {
+    /// Pages to be written before a child of the division with `hweight` may submit another part,
+    /// with `in_flight` of its own.
+    pub fn excess(&self, hweight: u32, in_flight: u64) -> u64 {
         // SAFETY: `self` is a valid struct of the C layout.
-        unsafe { c::weir_budget_excess(self, in_flight) }
+        unsafe { c::weir_budget_excess(self, hweight, in_flight) }
     }
 }
 
@@ -123,9 +124,14 @@ mod tests {
     #[test]
     fn what_is_in_flight_has_a_bound_unless_others_write_much() {
         let alone = budget(75);
-        assert_eq!([75, 76, 100].map(|pages| alone.excess(pages)), [0, 1, 25]);
+        let excess = |pages| alone.excess(HWEIGHT_ONE, pages);
+        assert_eq!([75, 76, 100].map(excess), [0, 1, 25]);
+        assert_eq!(alone.excess(HWEIGHT_ONE / 2, 50), 16);
         let shared = budget(74);
-        assert_eq!((shared.excess(1 << 20), shared.ahead()), (0, 1_024));
+        assert_eq!(
+            (shared.excess(HWEIGHT_ONE, 1 << 20), shared.ahead()),
+            (0, 256)
+        );
     }
 
     #[test]

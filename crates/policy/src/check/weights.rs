@@ -71,8 +71,8 @@ pub(super) fn check_budget(mut budget: Budget, notes: &[(u64, u64, u64)], in_fli
         assert!(before.since_ns > 0 || budget.shared == 0);
     }
     assert!(budget.ahead() >= budget.pages / 2);
-    assert_eq!(budget.excess(0), 0);
-    let excess = budget.excess(in_flight);
+    assert_eq!(budget.excess(HWEIGHT_ONE, 0), 0);
+    let excess = budget.excess(HWEIGHT_ONE, in_flight);
     assert!(excess <= in_flight);
     assert!(
         budget.shared == 0 || excess == 0,

@@ -334,7 +334,6 @@ impl Hooks {
         if division.is_stale || now >= division.renewed + RENEW {
             weir.renews(key, &members, cgroups, |wb| wbs[wb].cgroup, now);
         }
-        let mut in_flight = 0;
         for member in &members {
             let looked = self.weir.as_ref()?.flushers[*member].looked;
             if *member != wb && looked != now {
@@ -342,7 +341,6 @@ impl Hooks {
             }
             let weir = self.weir.as_mut()?;
             weir.charges(key, *member);
-            in_flight += weir.flushers[*member].in_flight;
         }
         let of_device = self.jbd2.wbs.iter().filter(|wb| wb.device == key.0);
         let of_device = of_device.map(|wb| wb.counts.written).sum();
@@ -358,11 +356,17 @@ impl Hooks {
         }
         let ahead = division.budget.ahead();
         let member = &weir.flushers[wb].member;
-        let (vtime, of_others) = division.standing(member.place?.1);
+        let place = member.place?.1;
+        let (vtime, of_others) = division.standing(place);
+        let own = division.contenders.iter().find(|one| one.cgroup == place);
+        let hweight = own.map_or(HWEIGHT_ONE, |one| one.hweight);
+        let beside = members.iter().map(|at| &weir.flushers[*at]);
+        let beside = beside.filter(|other| other.member.place.is_some_and(|at| at.1 == place));
+        let in_flight = beside.map(|other| other.in_flight).sum();
         Some(TurnWait {
             part: window::part(2 * ahead),
             written: division.written,
-            excess: (division.budget.excess(in_flight))
+            excess: (division.budget.excess(hweight, in_flight))
                 .max(division::lead(member.vtime, least, ahead))
                 .max(division::lead(vtime, of_others, ahead)),
         })
