@@ -145,6 +145,16 @@ struct Flow {
     came: f64,
 }
 
+impl Flow {
+    /// Takes out what is written by now: `part` of what there was is still dirty. Without it a
+    /// cgroup that wrote a file once would have made the pages that another dirties there later.
+    fn keep(&mut self, part: f64) {
+        let own = self.dirtied.min(self.came).max(0.0);
+        self.dirtied -= own * (1.0 - part);
+        self.came *= part;
+    }
+}
+
 /// After so many seconds a byte counts a third.
 const FLOWS: f64 = 20.0;
 /// The same of what was written: it is counted when it is sent to the disk, which may have it in its
@@ -182,6 +192,16 @@ impl Flows {
         });
         for (path, came) in came.into_iter().filter(|(_, came)| *came != 0.0) {
             self.flows.entry(path).or_default().came += came;
+        }
+        let held = own(seen, |cgroup| {
+            Some((cgroup.dirty + cgroup.writeback) as f64)
+        });
+        let written = own(seen, |cgroup| Some(cgroup.written(&stack) as f64));
+        for (path, written) in written.into_iter().filter(|(_, bytes)| *bytes > 0.0) {
+            if let Some(flow) = self.flows.get_mut(&path) {
+                let held = held.get(&path).map_or(0.0, |bytes| bytes.max(0.0));
+                flow.keep(held / (held + written));
+            }
         }
         let fade = (-seen.seconds / QUEUED).exp();
         self.written.values_mut().for_each(|bytes| *bytes *= fade);

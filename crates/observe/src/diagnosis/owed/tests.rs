@@ -182,6 +182,46 @@ fn pages_that_are_charged_to_another_are_owed_by_who_dirties_them() {
 }
 
 #[test]
+fn who_wrote_a_file_once_owes_nothing_for_who_overwrites_it() {
+    let io = |mib: u64| {
+        let io = Io {
+            written: mib * MIB,
+            ..Io::default()
+        };
+        [("254:0".to_string(), io)].into()
+    };
+    let homes = [(1, "noisy"), (2, "victim"), (3, "owner")];
+    let mut flows = Flows::default();
+    // The owner makes 64 MiB, which are written at once.
+    let made = Cgroup {
+        io: io(64),
+        ..cgroup("owner", 12, 0)
+    };
+    let first = seen(&[made], &homes, vec![pause(3, 12, 6144, 8000, 64 << 8)]);
+    flows.note(&first);
+    // Another overwrites 25 MiB of them, of which 4 are written.
+    let overwritten = Cgroup {
+        io: io(4),
+        grown: Some(25 << 20),
+        ..cgroup("owner", 12, 25)
+    };
+    let cgroups = [
+        overwritten,
+        cgroup("victim", 11, 3),
+        cgroup("noisy", 10, 0),
+    ];
+    let stalls = vec![
+        pause(1, 10, 6144, 8000, 29 << 8),
+        pause(2, 11, 6144, 8000, 32),
+    ];
+    let later = seen(&cgroups, &homes, stalls);
+    flows.note(&later);
+    let owed = owed(&later, &flows);
+    assert_eq!(ms(&owed, "/victim", "/noisy"), 100);
+    assert_eq!(ms(&owed, "/victim", "/owner"), 0);
+}
+
+#[test]
 fn a_limit_of_its_own_is_owed_by_those_below_it() {
     let mut small = cgroup("small", 8, 3);
     (small.max, small.current) = (Some(48 * MIB), 40 * MIB);
