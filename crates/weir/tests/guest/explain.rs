@@ -202,7 +202,7 @@ fn owed(kernel: &str, module: bool, seconds: u32, shapes: &[&str]) {
 
 #[test]
 fn the_agent_bills_a_neighbour_and_who_overwrites_anothers_file() {
-    owed("debian:6.12", false, 15, &["host", "shared"]);
+    owed("debian:6.12", false, 25, &["host", "shared"]);
 }
 
 macro_rules! all_bills {
