@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The policy as a controller: its file, who keeps the knobs, and when they look.
 
+use crate::assist::settings as assist;
 use crate::controller::Controller;
 use crate::family::Family;
 use crate::journal::{Event, Journal};
@@ -42,6 +43,8 @@ pub struct Others {
     pub tier: Rc<RefCell<tier::Settings>>,
     /// Its section of allocators.
     pub reclaim: Rc<RefCell<reclaim::Settings>>,
+    /// Its section of assistants of flushers.
+    pub assist: Rc<RefCell<assist::Settings>>,
     /// Its section of stock mode.
     pub stock: Rc<RefCell<stock::Settings>>,
     /// All of it, for the part that keeps rules without the module.
@@ -56,6 +59,7 @@ impl Others {
         Others {
             tier: Rc::new(RefCell::new(rules.tier.clone())),
             reclaim: Rc::new(RefCell::new(rules.reclaim.clone())),
+            assist: Rc::new(RefCell::new(rules.assist.clone())),
             stock: Rc::new(RefCell::new(rules.stock.clone())),
             rules: Rc::new(RefCell::new(rules.clone())),
             objectives: Rc::new(RefCell::new(rules.objectives.clone())),
@@ -65,6 +69,7 @@ impl Others {
     fn follow(&self, rules: &Rules) {
         *self.tier.borrow_mut() = rules.tier.clone();
         *self.reclaim.borrow_mut() = rules.reclaim.clone();
+        *self.assist.borrow_mut() = rules.assist.clone();
         *self.stock.borrow_mut() = rules.stock.clone();
         *self.rules.borrow_mut() = rules.clone();
         *self.objectives.borrow_mut() = rules.objectives.clone();

@@ -136,6 +136,18 @@ pub enum Event {
     },
     /// No allocation has to reclaim any more, and no limit is set.
     ReclaimEnds,
+    /// So many threads start writeback beside a device's flushers now.
+    Assisted {
+        /// As in `253:0`.
+        device: String,
+        /// 0 when the flushers are alone again.
+        threads: u64,
+    },
+    /// Writeback cannot be started.
+    Assist {
+        /// Why it cannot.
+        why: String,
+    },
     /// A cgroup that allocates beyond its share has a limit now, which follows its part.
     Limited {
         /// Path of the cgroup.
@@ -384,6 +396,19 @@ impl fmt::Display for Event {
                 "reclaim: has the kernel reclaim what is idle on the host, {mib} MiB at a time"
             ),
             Event::ReclaimEnds => f.write_str("reclaim: no allocation waits any more"),
+            Event::Assisted { device, threads: 0 } => {
+                write!(f, "assist: {device}: its flushers are alone again")
+            }
+            Event::Assisted { device, threads } => write!(
+                f,
+                "assist: {device}: {threads} {} writeback, as one flusher cannot feed it",
+                if *threads == 1 {
+                    "thread starts"
+                } else {
+                    "threads start"
+                }
+            ),
+            Event::Assist { why } => write!(f, "error: assist: {why}"),
             Event::Limited { cgroup, to_mib } => write!(
                 f,
                 "{}: memory.high = {to_mib} MiB and following, was max (allocates beyond its share)",

@@ -9,6 +9,7 @@
 //! PSI trigger, usage, pgsteal ─► reclaim ─► memory.high          a thread of its own
 //! fsyncs, pressure ─► objective ─► memory.dirty_bytes of others  a thread of its own
 //! rules, memory.stat ─► stock ─► memory.high, io.max, queue/*    a thread of its own, no module
+//! flushers, memory.stat ─► assist ─► sync_file_range()           threads of their own
 //! stalls, and who caused them ─► owed ─► counters                a thread of its own
 //! cgroup files, /proc, /sys/kernel/weir ─► metrics ─► http      threads of their own
 //! ```
@@ -16,11 +17,13 @@
 //! A further part that looks and acts is another [`controller::Controller`].
 
 mod asked;
+pub mod assist;
 pub mod containers;
 pub mod controller;
 mod disk_queue;
 mod enforcer;
 mod family;
+mod flushers;
 pub mod globs;
 mod held;
 mod http;

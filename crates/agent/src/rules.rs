@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The policy file: which cgroups get which knobs. Its sections `[requests]`, `[tier]`, `[reclaim]`,
-//! `[stock]` and `[[objective]]` have explanations of their own.
+//! `[assist]`, `[stock]` and `[[objective]]` have explanations of their own.
 //!
 //! ```toml
 //! [[rule]]                                    # every container that Docker starts
@@ -24,6 +24,7 @@
 //! in a directory of a user other than root (a delegated subtree), unless it says `delegated =
 //! true`.
 
+use crate::assist::settings as assist;
 use crate::globs::{matches, patterns};
 use crate::objective::settings as objective;
 use crate::reclaim::settings as reclaim;
@@ -48,6 +49,8 @@ pub struct Rules {
     pub tier: Settings,
     /// Whether, and how, allocators are limited.
     pub reclaim: reclaim::Settings,
+    /// Whether threads start writeback beside flushers.
+    pub assist: assist::Settings,
     /// Whether, and how, rules are kept without the module.
     pub stock: stock::Settings,
     /// Bounds on waits, and who may be limited for them.
@@ -87,11 +90,20 @@ impl Rules {
         reader::read(
             file,
             text,
-            &["rule", "requests", "tier", "reclaim", "stock", "objective"],
+            &[
+                "rule",
+                "requests",
+                "tier",
+                "reclaim",
+                "assist",
+                "stock",
+                "objective",
+            ],
             |root| {
                 let requests = root.optional("requests");
                 let tier = root.optional("tier");
                 let reclaim = root.optional("reclaim");
+                let assist = root.optional("assist");
                 let stock = root.optional("stock");
                 let objectives = root.tables("objective", objective::KEYS);
                 Rules {
@@ -107,6 +119,9 @@ impl Rules {
                     reclaim: reclaim
                         .and_then(|reclaim| reclaim.table(reclaim::KEYS))
                         .map_or_else(Default::default, |table| reclaim::Settings::read(&table)),
+                    assist: assist
+                        .and_then(|assist| assist.table(assist::KEYS))
+                        .map_or_else(Default::default, |table| assist::Settings::read(&table)),
                     stock: stock
                         .and_then(|stock| stock.table(stock::KEYS))
                         .map_or_else(Default::default, |table| stock::Settings::read(&table)),

@@ -4,6 +4,7 @@
 //! but what it published last.
 
 use crate::asked::Asked;
+use crate::assist::Assistants;
 use crate::controller::Controller;
 use crate::enforcer::{Enforcer, Others};
 use crate::http;
@@ -120,6 +121,12 @@ fn go_on(
         directory,
         journal.clone(),
     );
+    let assistants = Assistants::new(
+        &options.root,
+        tree.clone(),
+        Rc::clone(&others.assist),
+        journal.clone(),
+    );
     let asked = Asked::default();
     let objectives = Objectives::new(
         tree.clone(),
@@ -145,6 +152,7 @@ fn go_on(
         Box::new(enforcer),
         Box::new(tiers),
         Box::new(reclaim),
+        Box::new(assistants),
         Box::new(objectives),
         Box::new(stock),
         Box::new(stalls),

@@ -136,7 +136,7 @@ impl Controller for Stock {
 }
 
 /// The number with this key in a flat-keyed file.
-fn stat(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn stat(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     value?.trim().parse().ok()

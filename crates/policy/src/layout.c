@@ -3,6 +3,7 @@
  * How the C compiler lays out each struct that crosses into Rust: its size,
  * then the offset of every member in the order of its header.  layout.rs compares.
  */
+#include "assist.h"
 #include "narrow.h"
 #include "needs.h"
 #include "objective.h"
@@ -319,4 +320,17 @@ const weir_u64 weir_layout_need[] = {
 	AT(weir_need, kind), AT(weir_need, fit), AT(weir_need, name),
 	AT(weir_need, of), AT(weir_need, size_bytes),
 	AT(weir_need, wanted_bytes),
+};
+
+const weir_u64 weir_layout_assist[] = {
+	sizeof(struct weir_assist),
+	AT(weir_assist, threads), AT(weir_assist, bound_ms), AT(weir_assist, idle_ms),
+	AT(weir_assist, rest_ms), AT(weir_assist, rested_ms),
+};
+
+const weir_u64 weir_layout_assist_look[] = {
+	sizeof(struct weir_assist_look),
+	AT(weir_assist_look, elapsed_ms), AT(weir_assist_look, flusher_ran),
+	AT(weir_assist_look, flusher_waited), AT(weir_assist_look, ran),
+	AT(weir_assist_look, most),
 };

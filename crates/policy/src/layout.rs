@@ -3,13 +3,15 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    bandwidth, btf, ceiling, division, drain, floor, names, narrow, needs, objective, parse, pass,
-    pause, reclaim, recorded, reserve, subtree, tier, window,
+    assist, bandwidth, btf, ceiling, division, drain, floor, names, narrow, needs, objective,
+    parse, pass, pause, reclaim, recorded, reserve, subtree, tier, window,
 };
 use std::mem::{offset_of, size_of};
 
 mod c {
     unsafe extern "C" {
+        pub static weir_layout_assist: [u64; 6];
+        pub static weir_layout_assist_look: [u64; 6];
         pub static weir_layout_btf: [u64; 7];
         pub static weir_layout_function: [u64; 4];
         pub static weir_layout_need: [u64; 7];
@@ -363,6 +365,28 @@ fn what_an_objective_narrows_by_agrees_with_the_header() {
         elapsed_ms,
         measured,
         frozen
+    );
+}
+
+#[test]
+fn what_assistants_are_decided_by_agrees_with_the_header() {
+    assert_layout!(
+        weir_layout_assist,
+        assist::Assist,
+        threads,
+        bound_ms,
+        idle_ms,
+        rest_ms,
+        rested_ms
+    );
+    assert_layout!(
+        weir_layout_assist_look,
+        assist::Look,
+        elapsed_ms,
+        flusher_ran,
+        flusher_waited,
+        ran,
+        most
     );
 }
 

@@ -11,6 +11,7 @@
 
 pub mod amend;
 pub mod arith;
+pub mod assist;
 pub mod bandwidth;
 pub mod btf;
 pub mod ceiling;

@@ -123,7 +123,7 @@ agent.toml:6: key `rule[1].cgroup[1]`: `/a/***` is not a glob: wildcards are eit
 agent.toml:7: key `rule[1].sets`: unknown key, did you mean `set`? known: cgroup, delegated, set
 agent.toml:9: key `rule[2].cgroup`: no glob in the list: the rule would match nothing
 agent.toml:10: key `rule[2].set.\"memory.dirty_weight\"`: is an array, but must be a string or a number
-agent.toml:11: key `rules`: unknown key, did you mean `rule`? known: objective, reclaim, requests, rule, stock, tier";
+agent.toml:11: key `rules`: unknown key, did you mean `rule`? known: assist, objective, reclaim, requests, rule, stock, tier";
     assert_eq!(refused(text), expected, "\n{}", refused(text));
 }
 

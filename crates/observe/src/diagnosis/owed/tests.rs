@@ -205,11 +205,7 @@ fn who_wrote_a_file_once_owes_nothing_for_who_overwrites_it() {
         grown: Some(25 << 20),
         ..cgroup("owner", 12, 25)
     };
-    let cgroups = [
-        overwritten,
-        cgroup("victim", 11, 3),
-        cgroup("noisy", 10, 0),
-    ];
+    let cgroups = [overwritten, cgroup("victim", 11, 3), cgroup("noisy", 10, 0)];
     let stalls = vec![
         pause(1, 10, 6144, 8000, 29 << 8),
         pause(2, 11, 6144, 8000, 32),

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How many threads start writeback beside a flusher that cannot feed its disk: see
+//! `policy/assist.c`.
+
+mod c {
+    use super::*;
+    unsafe extern "C" {
+        pub fn weir_assist_step(assist: *mut Assist, look: *const Look);
+    }
+}
+
+/// What is kept between two looks at a device, in milliseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assist {
+    /// Threads that start writeback now.
+    pub threads: u64,
+    /// The flusher and all assistants have run for so long, and none waited.
+    pub bound_ms: u64,
+    /// Assistants have mostly waited, or found nothing to write, for so long.
+    pub idle_ms: u64,
+    /// No further thread begins for so long.
+    pub rest_ms: u64,
+    /// The length of the last rest.
+    pub rested_ms: u64,
+}
+
+/// What was seen of a device's flushers since the look before.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Since the look before, in milliseconds.
+    pub elapsed_ms: u64,
+    /// Permille of looks at which a flusher was on a CPU, or in line for one.
+    pub flusher_ran: u64,
+    /// Permille of looks at which one waited for the disk, the journal or memory.
+    pub flusher_waited: u64,
+    /// Permille of the time of all assistants that they were on a CPU.
+    pub ran: u64,
+    /// Threads that may be had at most.
+    pub most: u64,
+}
+
+impl Assist {
+    /// Takes in a look; [`Assist::threads`] is what is wanted from now on.
+    pub fn step(&mut self, look: &Look) {
+        // SAFETY: both pointers are valid for the call.
+        unsafe { c::weir_assist_step(self, look) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Look = Look {
+        elapsed_ms: 1_000,
+        flusher_ran: 1_000,
+        flusher_waited: 0,
+        ran: 1_000,
+        most: 4,
+    };
+
+    /// A disk that takes `disk` of what a CPU submits in a second: whoever submits waits for the rest.
+    fn seconds(assist: &mut Assist, disk: f64, seconds: u64) -> Vec<u64> {
+        let mut second = |_| {
+            let submitters = (assist.threads + 1) as f64;
+            let ran = (disk / submitters).min(1.0) * 1_000.0;
+            assist.step(&Look {
+                flusher_ran: ran as u64,
+                flusher_waited: 1_000 - ran as u64,
+                ran: ran as u64,
+                ..SECOND
+            });
+            assist.threads
+        };
+        (0..seconds).map(&mut second).collect()
+    }
+
+    #[test]
+    fn worked_example() {
+        let mut assist = Assist::default();
+        assert_eq!(
+            seconds(&mut assist, 2.5, 8),
+            [0, 0, 1, 1, 1, 2, 2, 2],
+            "one more after three seconds"
+        );
+        assert!(seconds(&mut assist, 2.5, 100).iter().all(|n| *n == 2));
+    }
+
+    #[test]
+    fn a_disk_that_one_flusher_feeds_has_none() {
+        let mut assist = Assist::default();
+        assert_eq!(seconds(&mut assist, 0.8, 60), [0; 60]);
+    }
+
+    #[test]
+    fn it_ends_with_what_there_is_to_write_and_rests_longer_each_time() {
+        let mut assist = Assist::default();
+        seconds(&mut assist, 2.5, 8);
+        let nothing = Look {
+            flusher_ran: 0,
+            ran: 0,
+            ..SECOND
+        };
+        for _ in 0..4 {
+            assist.step(&nothing);
+        }
+        assert_eq!((assist.threads, assist.rest_ms), (0, 20_000));
+        assert_eq!(seconds(&mut assist, 9.0, 25)[19..21], [1, 1], "rested");
+    }
+
+    #[test]
+    fn fewer_that_may_be_had_count_at_once() {
+        let mut assist = Assist::default();
+        seconds(&mut assist, 9.0, 20);
+        assert_eq!(assist.threads, 4);
+        assist.step(&Look { most: 1, ..SECOND });
+        assert_eq!(assist.threads, 1);
+    }
+
+    proptest! {
+        /// For any numbers: never more than may be had, and by one at a time.
+        #[test]
+        fn any_look(state in any::<[u64; 5]>(), of in any::<[u64; 5]>()) {
+            let mut assist = Assist {
+                threads: state[0], bound_ms: state[1], idle_ms: state[2], rest_ms: state[3],
+                rested_ms: state[4],
+            };
+            let before = assist.threads.min(of[4]);
+            assist.step(&Look {
+                elapsed_ms: of[0], flusher_ran: of[1], flusher_waited: of[2], ran: of[3], most: of[4],
+            });
+            prop_assert!(assist.threads <= of[4]);
+            prop_assert!(assist.threads.abs_diff(before) <= 1);
+        }
+    }
+}
