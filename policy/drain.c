@@ -48,7 +48,9 @@
  *   - kswapd works while dirtyable memory shrinks: something other than page
  *     cache is growing.  kswapd alone is no sign: a host whose memory is full
  *     of page cache has it turn over clean pages all day
- *   - tasks stall on memory (PSI "some") for 5 % of the time
+ *   - tasks stall on memory (PSI "some") for 20 % of the time.  One of 96 that fill page
+ *     cache faster than kswapd turns it over stalls for 5 to 9 %, with little dirty and all
+ *     that kswapd looks at taken (docs/experiments/0050-seconds-found-by-looking.md)
  *
  * Example.  Dirtyable 77 GB, background 7.7, limit 15.5, so freerun 11.6 GB; the
  * flusher completes 578 MB/s.  T = 30: freerun 17.3, limit 2 x 17.3 - 7.7 = 27.0
@@ -63,6 +65,7 @@
 #define SILENT_MS	60000ULL
 /* Dirtyable memory is compared with itself about this long ago. */
 #define TREND_MS	2000ULL
+#define STALL_PERCENT	20
 
 /* @from moved towards @to by num / den of the way. */
 static weir_u64 towards(weir_u64 from, weir_u64 to, weir_u64 num, weir_u64 den)
@@ -144,7 +147,7 @@ static int scarce(struct weir_drain *drain, const struct weir_drain_beat *beat)
 
 	drain->dirtyable = now >= before ? now :
 		towards(before, now, beat->elapsed_ms, TREND_MS);
-	if (beat->direct_scanned || beat->memory_stall_percent >= 5)
+	if (beat->direct_scanned || beat->memory_stall_percent >= STALL_PERCENT)
 		return 1;
 	if (!beat->kswapd_scanned)
 		return 0;

@@ -462,7 +462,7 @@ mod tests {
                 ..full()
             },
             Beat {
-                memory_stall_percent: 5,
+                memory_stall_percent: 20,
                 ..full()
             },
             Beat {
@@ -491,6 +491,12 @@ mod tests {
             ..full()
         };
         assert_eq!(after(100, lifted(), turnover).limit, lifted().limit);
+        // One of many tasks stalls for some of the time then.
+        let stalls = Beat {
+            memory_stall_percent: 9,
+            ..turnover
+        };
+        assert_eq!(after(100, lifted(), stalls).limit, lifted().limit);
     }
 
     /// With little room most of what is dirty is in writeback, and the rest below background.

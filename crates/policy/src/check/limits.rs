@@ -156,7 +156,7 @@ pub(super) fn check_drain(mut drain: Drain, beat: &Beat) {
     if beat.tighten == 0 {
         assert!(new >= thresh, "never below the kernel's own");
     }
-    let scarce = beat.direct_scanned > 0 || beat.memory_stall_percent >= 5;
+    let scarce = beat.direct_scanned > 0 || beat.memory_stall_percent >= 20;
     if beat.seconds == 0 || scarce {
         assert!(new <= thresh.max(withdrawn), "withdrawn");
     }

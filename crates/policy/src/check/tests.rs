@@ -66,7 +66,7 @@ prop_compose! {
     fn beat()(limits in limits(), seconds in 0..100u64, elapsed_ms in prop_oneof![Just(200), pages()],
               dirtyable in pages(), writeback in pages(), written in pages(),
               kswapd in (pages(), pages()), direct_scanned in prop_oneof![Just(0), pages()],
-              memory_stall_percent in 0..8u32, tighten in truth())
+              memory_stall_percent in 15..25u32, tighten in truth())
         -> Beat {
         Beat { seconds, elapsed_ms, thresh: limits.thresh, bg_thresh: limits.bg_thresh, dirtyable,
                dirty: limits.dirty, writeback, written, kswapd_scanned: kswapd.0,
