@@ -4,6 +4,7 @@
  * then the offset of every member in the order of its header.  layout.rs compares.
  */
 #include "assist.h"
+#include "headroom.h"
 #include "narrow.h"
 #include "needs.h"
 #include "objective.h"
@@ -85,6 +86,18 @@ const weir_u64 weir_layout_narrow[] = {
 	AT(weir_narrow, window), AT(weir_narrow, wall), AT(weir_narrow, set_ms),
 	AT(weir_narrow, held_ms), AT(weir_narrow, used_ms), AT(weir_narrow, calm_ms),
 	AT(weir_narrow, idle_ms), AT(weir_narrow, vain_ms), AT(weir_narrow, rest_ms),
+};
+
+const weir_u64 weir_layout_headroom[] = {
+	sizeof(struct weir_headroom),
+	AT(weir_headroom, seen_ms), AT(weir_headroom, ran), AT(weir_headroom, waited),
+	AT(weir_headroom, rest_ms), AT(weir_headroom, seconds),
+};
+
+const weir_u64 weir_layout_headroom_look[] = {
+	sizeof(struct weir_headroom_look),
+	AT(weir_headroom_look, available), AT(weir_headroom_look, ran),
+	AT(weir_headroom_look, waited),
 };
 
 const weir_u64 weir_layout_narrow_look[] = {

@@ -3,8 +3,8 @@
 //! every size, offset and constant, and each must equal rustc's.
 
 use crate::{
-    assist, bandwidth, btf, ceiling, division, drain, floor, names, narrow, needs, objective,
-    parse, pass, pause, reclaim, recorded, reserve, subtree, tier, window,
+    assist, bandwidth, btf, ceiling, division, drain, floor, headroom, names, narrow, needs,
+    objective, parse, pass, pause, reclaim, recorded, reserve, subtree, tier, window,
 };
 use std::mem::{offset_of, size_of};
 
@@ -28,6 +28,8 @@ mod c {
         pub static weir_layout_window_constants: [u64; 2];
         pub static weir_layout_narrow: [u64; 10];
         pub static weir_layout_narrow_look: [u64; 10];
+        pub static weir_layout_headroom: [u64; 6];
+        pub static weir_layout_headroom_look: [u64; 4];
         pub static weir_layout_look: [u64; 8];
         pub static weir_layout_recorded: [u64; 3];
         pub static weir_layout_ceiling: [u64; 3];
@@ -387,6 +389,26 @@ fn what_assistants_are_decided_by_agrees_with_the_header() {
         flusher_waited,
         ran,
         most
+    );
+}
+
+#[test]
+fn headroom_agrees_with_the_header() {
+    assert_layout!(
+        weir_layout_headroom,
+        headroom::Headroom,
+        seen_ms,
+        ran,
+        waited,
+        rest_ms,
+        seconds
+    );
+    assert_layout!(
+        weir_layout_headroom_look,
+        headroom::Look,
+        available,
+        ran,
+        waited
     );
 }
 

@@ -21,6 +21,7 @@ pub mod credit;
 pub mod division;
 pub mod drain;
 pub mod floor;
+pub mod headroom;
 #[cfg(test)]
 mod layout;
 pub mod names;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel that a scenario runs on: its controllers, the module's parameters, commands.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use scenario::measured::Cpu;
 use scenario::model::Cgroup;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,10 @@ pub fn enable(directory: &Path, controllers: &BTreeSet<String>) -> Result<()> {
 /// Writes the module's parameters.
 pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in parameters {
+        ensure!(
+            value != "auto",
+            "{name} = \"auto\" is what the agent finds by looking: only the twin has it (`--on twin`)"
+        );
         let file = Path::new("/sys/module/weir/parameters").join(name);
         std::fs::write(&file, value)
             .with_context(|| format!("writing `{value}` to {}", file.display()))?;

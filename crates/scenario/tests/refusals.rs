@@ -248,7 +248,7 @@ fn wrong_units() {
     check(
         "[[disk]]",
         "weir = { drain_seconds = \"30s\" }\n[[disk]]",
-        r#"t.toml:6: key `host.weir.drain_seconds`: `30s` is not what `drain_seconds` takes: whole seconds, 0 (off) to 3600"#,
+        r#"t.toml:6: key `host.weir.drain_seconds`: `30s` is not what `drain_seconds` takes: whole seconds, 0 (off) to 3600, or `auto` on the twin"#,
     );
     check(
         "[[disk]]",

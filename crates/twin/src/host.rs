@@ -81,7 +81,10 @@ impl Host {
             Event::Refresh => tasks.flushes_stats(),
             Event::Pressure => tasks.psi_averages(),
             Event::Kswapd => tasks.kswapd_goes_on(),
-            Event::Beat => tasks.weir_beats(),
+            Event::Beat => {
+                tasks.weir_looks_at_flushers();
+                tasks.weir_beats();
+            }
             Event::Recount => tasks.weir_recounts(),
             Event::Sample => self.probe.sample(tasks),
             Event::Sampled => self.probe.sampled(tasks),

@@ -25,6 +25,7 @@ use policy::bandwidth::Level;
 use policy::ceiling::{Ceiling, Counts, Limits};
 use policy::drain::{self, Drain};
 use policy::floor::{Cover, FloorPass};
+use policy::headroom::{Headroom, Look};
 use policy::pass::Pass;
 use policy::pause::JudgedBy;
 use policy::subtree::Subtree;
@@ -113,6 +114,10 @@ pub struct Weir {
     pub groups: Vec<Group>,
     /// The parameter `drain_seconds`.
     pub seconds: u64,
+    /// The agent's `drain_seconds = "auto"` finds them.
+    pub headroom: Option<Headroom>,
+    /// What flushers are doing, for that.
+    pub look: Look,
     /// The parameter `drain_tighten`.
     pub tighten: bool,
     drain: Drain,

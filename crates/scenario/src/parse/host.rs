@@ -195,11 +195,11 @@ fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
     match name {
         "drain_seconds" => {
             let text = value.scalar()?;
-            if text.parse::<u64>().is_ok_and(|n| n <= DRAIN_SECONDS_MAX) {
+            if text == "auto" || text.parse::<u64>().is_ok_and(|n| n <= DRAIN_SECONDS_MAX) {
                 return Some(text);
             }
             value.complain(format!(
-                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {DRAIN_SECONDS_MAX}"
+                "`{text}` is not what `drain_seconds` takes: whole seconds, 0 (off) to {DRAIN_SECONDS_MAX}, or `auto` on the twin"
             ));
         }
         "tiers" => {

@@ -62,6 +62,10 @@ impl HostConfig {
             let text = scenario.host.weir.get(name);
             text.and_then(|text| text.parse().ok()).unwrap_or(0)
         };
+        let seconds = scenario.host.weir.get("drain_seconds");
+        weir.headroom = seconds
+            .filter(|text| *text == "auto")
+            .map(|_| policy::headroom::Headroom::default());
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
         for (number, disk) in scenario.disks.iter().enumerate() {
             let mut random = tasks.random.clone();

@@ -10,6 +10,7 @@ use crate::sim::clock::{MS, Ns};
 use policy::ceiling::{Counts, Memory};
 use policy::drain::Beat;
 use policy::floor::{Caps, Pool};
+use policy::headroom::Look;
 use policy::names::{BEAT_MS, DRAIN_LOOK_MS, RECOUNT_MS};
 use policy::subtree::Tally;
 
@@ -93,7 +94,7 @@ impl Hooks {
         let (now, counts, dirtyable) = (self.now, self.counts, self.dirtyable());
         let (reclaimed, stalled) = (self.zone.reclaimed, self.psi.memory_percent());
         let Some(weir) = &mut self.weir else { return };
-        if weir.seconds == 0 && weir.drain.limit == 0 {
+        if weir.seconds == 0 && weir.headroom.is_none() && weir.drain.limit == 0 {
             return;
         }
         let seen = (now, counts.written, reclaimed);
@@ -110,7 +111,7 @@ impl Hooks {
             reclaimed.pgscan_direct - before.pgscan_direct,
         );
         let before = weir.limit(thresh);
-        weir.drain.step(&Beat {
+        let mut beat = Beat {
             seconds: weir.seconds,
             elapsed_ms: (now - then) / MS,
             thresh,
@@ -124,7 +125,15 @@ impl Hooks {
             direct_scanned,
             memory_stall_percent: stalled,
             tighten: u32::from(weir.tighten),
-        });
+        };
+        if let Some(headroom) = &mut weir.headroom {
+            let look = Look {
+                available: dirtyable,
+                ..weir.look
+            };
+            beat.seconds = headroom.step(&weir.drain, &beat, &look);
+        }
+        weir.drain.step(&beat);
         weir.stock = thresh;
         let after = weir.limit(thresh);
         if after < before {

@@ -178,6 +178,18 @@ impl Writeback {
         self.schedule_after(after, event);
     }
 
+    /// Notes what flushers are doing at this moment, as the agent's look at `/proc` does.
+    pub fn weir_looks_at_flushers(&mut self) {
+        let is_any = |doing| {
+            let mut flushers = self.flushers.iter();
+            u32::from(flushers.any(|flusher| flusher.thread.doing == doing))
+        };
+        let (ran, waited) = (is_any(PsiFlags::Running), is_any(PsiFlags::Iowait));
+        if let Some(weir) = &mut self.weir {
+            (weir.look.ran, weir.look.waited) = (ran, waited);
+        }
+    }
+
     fn flusher_does(&mut self, wb: usize, doing: PsiFlags) {
         let now = self.now;
         let flusher = &mut self.flushers[wb];
