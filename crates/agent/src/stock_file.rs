@@ -20,6 +20,10 @@ pub enum Setting {
     /// `vm.dirty_bytes` and `vm.dirty_ratio`, or the `_background_` ones: writing one clears the
     /// other, so they are one setting, `bytes N` or `ratio N`. The part before `_bytes`.
     Level(String),
+    /// `max_ratio` of a device in percent, to the fourth place from Linux 6.2 on, where it has
+    /// `max_ratio_fine` as well: who writes whole percent there loses what `max_bytes` was set to. Its
+    /// path below the root.
+    Percent(String),
     /// A file of the host that holds a number; its path below the root.
     File(String),
 }
@@ -30,7 +34,7 @@ impl Setting {
         match self {
             Setting::High | Setting::Wbps(_) => Some("max"),
             Setting::Weight => Some("100"),
-            Setting::Level(_) | Setting::File(_) => None,
+            Setting::Level(_) | Setting::Percent(_) | Setting::File(_) => None,
         }
     }
 
@@ -69,6 +73,10 @@ impl Setting {
                     text(&format!("proc/sys/{name}_ratio"))?
                 ))
             }
+            Setting::Percent(name) => match text(&format!("{name}_fine")) {
+                Ok(fine) => Ok(percent(&fine).unwrap_or(fine)),
+                Err(_) => text(name),
+            },
             Setting::File(name) => text(name),
         }
     }
@@ -86,6 +94,10 @@ impl Setting {
                 let (kind, number) = value.split_once(' ').unwrap_or(("bytes", value));
                 (format!("proc/sys/{name}_{kind}"), number.to_owned())
             }
+            Setting::Percent(name) => match parts(value) {
+                Some(parts) => (format!("{name}_fine"), parts.to_string()),
+                None => (name.clone(), value.to_owned()),
+            },
             Setting::File(name) => (name.clone(), value.to_owned()),
         };
         // Not made: a directory that is no cgroup's would get one. Without waiting, kernels that can
@@ -106,9 +118,27 @@ impl fmt::Display for Setting {
             Setting::Weight => f.write_str("io.weight"),
             Setting::Wbps(device) => write!(f, "io.max {device} wbps"),
             Setting::Level(name) => f.write_str(&name.replace('/', ".")),
-            Setting::File(name) => write!(f, "/{name}"),
+            Setting::Percent(name) | Setting::File(name) => write!(f, "/{name}"),
         }
     }
+}
+
+/// Parts of a percent that `max_ratio_fine` counts in.
+const PARTS: u64 = 10_000;
+
+/// Of so many parts; whole percent without a point.
+fn percent(fine: &str) -> Option<String> {
+    let fine: u64 = fine.parse().ok()?;
+    Some(match fine % PARTS {
+        0 => (fine / PARTS).to_string(),
+        rest => format!("{}.{rest:04}", fine / PARTS),
+    })
+}
+
+/// The parts of a percentage with a point.
+fn parts(percent: &str) -> Option<u64> {
+    let (whole, rest) = percent.split_once('.')?;
+    Some(whole.parse::<u64>().ok()? * PARTS + rest.parse::<u64>().ok()?)
 }
 
 #[cfg(test)]
@@ -148,6 +178,30 @@ mod tests {
         level.write(dir.path(), "ratio 15").expect("written");
         let ratio = fs::read_to_string(dir.path().join("proc/sys/vm/dirty_ratio"));
         assert_eq!(ratio.expect("read"), "15\n");
+    }
+
+    /// As of Linux 6.2, with `max_bytes` 524288 of a host's 64 MiB.
+    #[test]
+    fn a_part_of_a_percent_comes_back_as_it_was() {
+        let ratio = Setting::Percent("bdi/max_ratio".into());
+        let dir = file("memory.high", "max\n");
+        fs::create_dir_all(dir.path().join("bdi")).expect("made");
+        let write = |name: &str, text: &str| {
+            fs::write(dir.path().join("bdi").join(name), text).expect("written");
+        };
+        let says =
+            |name: &str| fs::read_to_string(dir.path().join("bdi").join(name)).expect("read");
+        write("max_ratio", "0\n");
+        assert_eq!(ratio.read(dir.path()).expect("read"), "0", "before 6.2");
+        write("max_ratio_fine", "7812\n");
+        let found = ratio.read(dir.path()).expect("read");
+        assert_eq!(found, "0.7812");
+        ratio.write(dir.path(), "10").expect("written");
+        assert_eq!(says("max_ratio"), "10\n");
+        write("max_ratio_fine", "100000\n");
+        assert_eq!(ratio.read(dir.path()).expect("read"), "10");
+        ratio.write(dir.path(), &found).expect("written");
+        assert_eq!(says("max_ratio_fine"), "7812\n");
     }
 
     #[test]

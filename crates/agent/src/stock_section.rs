@@ -30,7 +30,8 @@ const SYSCTLS: [&str; 4] = [
     "vm.dirty_background_ratio",
 ];
 const TIMES: [&str; 2] = ["vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs"];
-const BDI: [&str; 2] = ["max_ratio", "strict_limit"];
+const RATIO: &str = "max_ratio";
+const BDI: [&str; 2] = [RATIO, "strict_limit"];
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -123,7 +124,11 @@ fn devices(value: &Value) -> Vec<(Setting, String)> {
             let each = BDI.iter().filter_map(|name| {
                 let number = table.optional(name)?.unsigned("a number")?;
                 let file = format!("sys/class/bdi/{device}/{name}");
-                Some((Setting::File(file), number.to_string()))
+                let setting = match *name {
+                    RATIO => Setting::Percent(file),
+                    _ => Setting::File(file),
+                };
+                Some((setting, number.to_string()))
             });
             each.collect()
         });
@@ -165,7 +170,10 @@ mod tests {
             (level("dirty"), "bytes 1048576"),
             (level("dirty_background"), "ratio 5"),
             (file("proc/sys/vm/dirty_expire_centisecs"), "500"),
-            (file("sys/class/bdi/8:16/max_ratio"), "10"),
+            (
+                Setting::Percent("sys/class/bdi/8:16/max_ratio".into()),
+                "10",
+            ),
             (file("sys/class/bdi/8:16/strict_limit"), "1"),
         ];
         let expected = expected.map(|(setting, value)| (setting, value.to_owned()));
