@@ -254,6 +254,15 @@ pub enum Event {
         /// What was written.
         to: String,
     },
+    /// A limit had been reset to the file's default, and was set again.
+    StockSetAgain {
+        /// Path of the cgroup.
+        at: String,
+        /// The file, or its part.
+        setting: String,
+        /// What was written again.
+        to: String,
+    },
     /// It would be set if that were not only observed.
     StockWouldSet {
         /// Path of the cgroup, or `host`.
@@ -509,6 +518,11 @@ impl fmt::Display for Event {
                 "{}: {setting} = {to}, was {} (for want of the module)",
                 at.escape_debug(),
                 from.escape_debug()
+            ),
+            Event::StockSetAgain { at, setting, to } => write!(
+                f,
+                "{}: {setting} = {to} again: it was reset to its default, as systemd does",
+                at.escape_debug()
             ),
             Event::StockWouldSet {
                 at,

@@ -367,6 +367,7 @@ impl Keeper {
                     from,
                     to,
                 },
+                Change::Again(to) => Event::StockSetAgain { at, setting, to },
                 Change::PutBack(to) => Event::StockPutBack { at, setting, to },
                 Change::Left(value) => Event::StockLeft { at, setting, value },
                 Change::Failed(why) => Event::Stock {

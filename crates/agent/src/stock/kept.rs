@@ -3,7 +3,8 @@
 //! is noted in a file below /run before it is written, so that the next agent knows what a killed one
 //! left.
 //!
-//! A cgroup's file is set only while it holds its default. A host's file always holds something: the
+//! A cgroup's file is set only while it holds its default. One that is put back to it meanwhile is set
+//! again: systemd writes `max` at each `set-property`, from 262 on at each `daemon-reload`. A host's file always holds something: the
 //! first value that is wanted replaces it, and what another program writes then stays.
 
 use crate::saved_file;
@@ -35,6 +36,8 @@ struct Entry {
 pub enum Change {
     /// It was set, from what to what.
     Set(String, String),
+    /// It was set to what was found, not by the agent, and is set again: to what.
+    Again(String),
     /// It is again what was found.
     PutBack(String),
     /// It holds another program's value, which stays.
@@ -95,6 +98,7 @@ impl Kept {
     pub fn bring(&mut self, wanted: &BTreeMap<Key, String>) -> Result<Vec<(Key, Change)>> {
         let mut changes = Vec::new();
         let mut writes: Vec<(Key, String, String)> = Vec::new();
+        let mut again = BTreeSet::new();
         let before = self.entries.clone();
         for (key, value) in wanted {
             let Some(inode) = inode(key) else { continue };
@@ -103,6 +107,7 @@ impl Kept {
             };
             let own = self.entries.get(key).filter(|of| of.inode == inode);
             let is_free = match own {
+                Some(_) if key.1.unset() == Some(now.as_str()) => again.insert(key.clone()),
                 Some(entry) => entry.written.contains(&now),
                 None => key
                     .1
@@ -139,6 +144,8 @@ impl Kept {
                     let was_foreign = self.foreign.remove(&key);
                     if is_new || was_foreign {
                         changes.push((key, Change::Set(now, value)));
+                    } else if again.contains(&key) {
+                        changes.push((key, Change::Again(value)));
                     }
                 }
                 Err(why) => {
@@ -307,6 +314,29 @@ mod tests {
             (machine.says(&high), machine.says(&ratio)),
             ("max".into(), "50".into())
         );
+    }
+
+    /// As by systemd 262 at each daemon-reload, after the limit has followed what the cgroup holds.
+    #[test]
+    fn a_cgroups_default_in_place_of_the_limit_is_no_other_programs_value() {
+        let machine = Machine::new();
+        let high = machine.high();
+        let mut kept = machine.kept();
+        kept.bring(&wanted(&[(&high, "8192")])).expect("set");
+        high.1.write(&high.0, "max").expect("written");
+        let changes = kept.bring(&wanted(&[(&high, "8192")])).expect("set");
+        assert_eq!(changes, [(high.clone(), Change::Again("8192".into()))]);
+        for value in ["12288", "16384"] {
+            kept.bring(&wanted(&[(&high, value)])).expect("set");
+        }
+        high.1.write(&high.0, "max").expect("written");
+        let changes = kept.bring(&wanted(&[(&high, "16384")])).expect("set");
+        assert_eq!(changes, [(high.clone(), Change::Again("16384".into()))]);
+        assert_eq!(machine.says(&high), "16384");
+        let changes = kept.bring(&wanted(&[(&high, "16384")])).expect("set");
+        assert_eq!(changes, [], "told once a reset");
+        kept.bring(&BTreeMap::new()).expect("put back");
+        assert_eq!(machine.says(&high), "max");
     }
 
     #[test]
