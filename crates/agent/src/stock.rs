@@ -5,6 +5,7 @@
 //! rules, units, labels ─► members: ceilings, floors, bandwidths, weights ─► translate ─► memory.high, io.max, io.weight
 //! objectives ─► ceilings that they ask for ────────────────────┘
 //! [stock] ─► vm.dirty_*, max_ratio and strict_limit of devices
+//! flushers, drain, memory ─► lift: drain_seconds ─► vm.dirty_bytes
 //! memory.stat, fifty times a second ─► the kernel's counts are fresh, and memory.high follows
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 mod keeper;
 mod kept;
+pub mod lift;
 mod members;
 mod status;
 pub mod translate;

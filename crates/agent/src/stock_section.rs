@@ -8,20 +8,23 @@
 //! limit = ["/batch.slice/*"]         # who leaves room for floors
 //! rules = "/run/weir/pods.toml"      # more rules, if there; weir-nri writes them
 //! sysctl = { "vm.dirty_bytes" = "192M", "vm.dirty_background_bytes" = "16M" }
+//! drain_seconds = "auto"             # or 30: writers run free for what disks write in that time
 //! bdi = { "8:16" = { max_ratio = 10, strict_limit = 1 } }
 //! ```
 
 use crate::globs::{self, matches};
 use crate::limits::Mode;
+use crate::stock::lift::Seconds;
 use crate::stock_file::Setting;
 use config::reader::{Table, Value};
 use config::units;
 use glob::Pattern;
+use policy::drain::SECONDS_MAX;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Keys of the section.
-pub const KEYS: &[&str] = &["mode", "limit", "rules", "sysctl", "bdi"];
+pub const KEYS: &[&str] = &["mode", "limit", "rules", "sysctl", "drain_seconds", "bdi"];
 
 const SYSCTLS: [&str; 4] = [
     "vm.dirty_bytes",
@@ -42,6 +45,8 @@ pub struct Settings {
     limit: Vec<Pattern>,
     /// Where more rules are.
     pub rules: Option<PathBuf>,
+    /// How long writers run free, beyond the host's own limit.
+    pub drain: Option<Seconds>,
     /// Files of the host.
     pub host: BTreeMap<Setting, String>,
 }
@@ -57,11 +62,15 @@ impl Settings {
             .optional("rules")
             .and_then(|value| value.string("the path of a file"));
         let sysctl = table.optional("sysctl").map(|value| sysctls(&value));
+        let drain = table
+            .optional("drain_seconds")
+            .and_then(|value| seconds(&value));
         let bdi = table.optional("bdi").map(|value| devices(&value));
         Settings {
             mode: mode.unwrap_or(Mode::On),
             limit: limit.map_or_else(Vec::new, |value| globs::patterns(&value)),
             rules: rules.map(PathBuf::from),
+            drain,
             host: sysctl.into_iter().chain(bdi).flatten().collect(),
         }
     }
@@ -75,6 +84,23 @@ impl Settings {
     pub fn may_limit(&self, path: &str) -> bool {
         self.limit.iter().any(|glob| matches(glob, path))
     }
+}
+
+fn seconds(value: &Value) -> Option<Seconds> {
+    let text = value.scalar()?;
+    let seconds = match text.as_str() {
+        "auto" => Some(Seconds::Auto),
+        text => text.parse().ok().map(Seconds::Given),
+    };
+    let is_known =
+        |of: &Seconds| !matches!(of, Seconds::Given(n) if !(1..=SECONDS_MAX).contains(n));
+    let seconds = seconds.filter(is_known);
+    if seconds.is_none() {
+        value.complain(format!(
+            "expected `\"auto\"`, or whole seconds of 1 to {SECONDS_MAX}"
+        ));
+    }
+    seconds
 }
 
 fn sysctls(value: &Value) -> Vec<(Setting, String)> {
@@ -191,6 +217,8 @@ mod tests {
             ("sysctl = { \"vm.dirty_ratio\" = 101 }", "expected 1 to 100"),
             ("bdi = { \"sda\" = { max_ratio = 1 } }", "as in `8:16`"),
             ("bdi = { \"8:0\" = { min_ratio = 1 } }", "min_ratio"),
+            ("drain_seconds = 0", "expected `\"auto\"`, or whole seconds"),
+            ("drain_seconds = \"30s\"", "whole seconds of 1 to 3600"),
             ("limits = [\"/a\"]", "did you mean `limit`"),
         ] {
             let why = read(&format!("[stock]\n{line}\n")).expect_err(line);

@@ -2,6 +2,7 @@
 //! The thread: finds cgroups, reads what they hold, and has settings follow.
 
 use super::kept::{Change, Kept, Key};
+use super::lift::{self, Lift};
 use super::members::{self, Member};
 use super::stat;
 use super::status::Status;
@@ -63,6 +64,7 @@ pub struct Keeper {
     watch: Option<Watch>,
     members: Vec<Member>,
     seconds: Seconds,
+    lift: Lift,
     scanned: Option<Instant>,
     /// What was wanted in the last step.
     wanted: BTreeMap<Key, String>,
@@ -95,6 +97,7 @@ impl Keeper {
             watch: Watch::new().ok(),
             members: Vec::new(),
             seconds: Seconds::default(),
+            lift: Lift::default(),
             scanned: None,
             wanted: BTreeMap::new(),
             told: BTreeSet::new(),
@@ -186,6 +189,8 @@ impl Keeper {
         for (setting, value) in &self.rules.stock.host {
             wanted.insert((self.root.clone(), setting.clone()), value.clone());
         }
+        let lifted = self.lift(&wanted)?;
+        wanted.extend(lifted);
         let queues = self.queues();
         for (file, value) in queues.values().flatten() {
             wanted.insert((self.root.clone(), file.clone()), value.to_string());
@@ -209,15 +214,8 @@ impl Keeper {
                 continue;
             };
             let key = (place.directory.clone(), Setting::High);
-            let before = self
-                .wanted
-                .get(&key)
-                .and_then(|value| value.parse::<u64>().ok());
-            let before = before.map(|bytes| bytes / PAGE);
-            let pages = match before {
-                Some(before) if before.abs_diff(pages) <= before / CHANGE => before,
-                _ => pages,
-            };
+            let before = self.wanted.get(&key);
+            let pages = steadied(before.map(String::as_str), pages);
             wanted.insert(key, PageSize::running().limit_bytes(pages).to_string());
         }
         self.wanted = wanted;
@@ -235,12 +233,46 @@ impl Keeper {
             (true, false) => ASKED,
             (true, true) => REST,
         };
+        let step = match self.rules.stock.drain {
+            Some(_) => step.min(lift::BEAT),
+            None => step,
+        };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Status {
             settings: self.kept.len() as u64,
             ceilings: kept,
             queues: self.in_flight(&queues),
+            limit: self
+                .lift
+                .limit()
+                .filter(|_| self.rules.stock.drain.is_some()),
+            drain: self.lift.rate(),
         };
         Ok(step)
+    }
+
+    /// The host's limit by its seconds of drain, if that is to be another than `wanted` or the
+    /// kernel has.
+    fn lift(&mut self, wanted: &BTreeMap<Key, String>) -> Result<Option<(Key, String)>> {
+        let Some(seconds) = self.rules.stock.drain else {
+            return Ok(None);
+        };
+        let key = (self.root.clone(), Setting::Level("vm/dirty".into()));
+        let own = match (wanted.get(&key), self.kept.found(&key)) {
+            (Some(value), _) => value.clone(),
+            (None, Some(found)) => found.to_owned(),
+            (None, None) => key.1.read(&key.0).context("cannot read vm.dirty_ratio")?,
+        };
+        self.lift.step(&self.root, seconds, &own)?;
+        let limit = self.lift.limit().map(|pages| {
+            let before = self
+                .wanted
+                .get(&key)
+                .and_then(|of| of.strip_prefix("bytes "));
+            let pages = steadied(before, pages);
+            let bytes = PageSize::running().limit_bytes(pages);
+            (key, format!("bytes {bytes}"))
+        });
+        Ok(limit)
     }
 
     fn scan(&mut self) {
@@ -408,6 +440,15 @@ impl Keeper {
             self.journal.say(&Event::Stock { why: why.into() });
             self.said = Some(why.into());
         }
+    }
+}
+
+/// A limit in pages, or what it was in bytes if that is hardly another.
+fn steadied(before: Option<&str>, pages: u64) -> u64 {
+    let before = before.and_then(|bytes| bytes.parse::<u64>().ok());
+    match before.map(|bytes| bytes / PAGE) {
+        Some(before) if before.abs_diff(pages) <= before / CHANGE => before,
+        _ => pages,
     }
 }
 

@@ -15,6 +15,10 @@ pub struct Status {
     pub ceilings: BTreeMap<String, u64>,
     /// What disks may have in flight, by name, in KiB.
     pub queues: BTreeMap<String, u64>,
+    /// The host's limit by its seconds of drain, in pages; none while it is the kernel's own.
+    pub limit: Option<u64>,
+    /// What the host drains in a second, in pages; 0 if that is not known.
+    pub drain: u64,
 }
 
 impl Status {
@@ -36,7 +40,22 @@ impl Status {
         for (disk, kib) in &self.queues {
             queues.add(&[("disk", &Arc::from(disk.as_str()))], kib << 10);
         }
+        let mut limit = Family::gauge(
+            "weir_agent_stock_limit",
+            "Dirty pages of the host that vm.dirty_bytes allows for drain_seconds; none while nothing is lifted.",
+        )
+        .bytes();
+        if let Some(pages) = self.limit {
+            limit.add(&[], pages * PAGE);
+        }
         Arc::from([
+            limit,
+            Family::gauge(
+                "weir_agent_stock_drain",
+                "What disks write in a second while there is enough to write, as drain_seconds measures it.",
+            )
+            .bytes()
+            .with(self.drain * PAGE),
             Family::gauge(
                 "weir_agent_stock_settings",
                 "Files of the stock kernel that the agent has set, for want of the module.",
