@@ -59,6 +59,19 @@ fn the_agent_keeps_rules_without_the_module() {
 
 #[test]
 #[ignore = "minutes: make proof"]
+fn the_agent_lifts_the_hosts_limit_without_the_module() {
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        let options = format!(
+            "--kernel {kernel} --no-module --cpus 1 --memory 1G --package dmsetup \
+             --package e2fsprogs --driver dm_mod --driver ext4 --kbuild {ROOT}/crates/lab/disk \
+             --disk s=1G --disk d=1G,ext4,16M/s --timeout 25m"
+        );
+        passes("drain-auto.sh", &options, &[]);
+    }
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
 fn the_agent_narrows_a_disks_queue_without_the_module() {
     let options = "--no-module --cpus 1 --memory 1G --disk d=4G,ext4,16M/s";
     passes("queue.sh", &format!("{options} --timeout 30m"), &[]);
