@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir plan`: the weakest knobs with which a scenario shows what it must, on the twin.
 
+mod candidate;
 mod knob;
 mod search;
 mod stock;
@@ -17,6 +18,7 @@ use scenario::executor;
 use scenario::model::{Arm, Scenario};
 use search::{Point, Scale, Search, Trial};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,9 +29,10 @@ use std::process::ExitCode;
 /// be tried.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A knob to search, with or without a range, as in victim/memory.dirty_min=1M..16M or
-    /// drain_seconds; can be repeated. Without it, the knobs that the scenario sets, or if it sets none
-    /// and expects something of fsync or of reads, windows and then ceilings for those who write beside
+    /// A knob to search, with or without a range, as in victim/memory.dirty_min=1M..16M,
+    /// drain_seconds or batch/memory.high; can be repeated. Without it, the knobs that the scenario
+    /// sets; if it sets none, or these do not do, those that act on what it expects: windows and
+    /// ceilings of writers beside, floors
     #[arg(long, value_name = "KNOB[=A..B]")]
     knob: Vec<String>,
     /// Plan for a host that allows no module: try knobs as the agent keeps them in stock mode, and
@@ -60,9 +63,29 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         blamed(refused, &args.scenario)
     })?;
     let limit = levels.limit << policy::PAGE_SHIFT;
-    let search = |mode: Mode, named: &[String]| {
-        let knobs = knobs(named, mode, &scenario, limit)?;
-        Plan::search(&scenario, knobs, mode, args.seed)
+    let search = |mode: Mode, named: &[String]| -> Result<Plan> {
+        let try_knobs = |named: &[String]| {
+            let knobs = knobs(named, mode, &scenario, limit)?;
+            Plan::search(&scenario, knobs, mode, args.seed)
+        };
+        let own = candidate::own(&scenario, mode == Mode::Stock);
+        let first = try_knobs(if named.is_empty() { &own } else { named })?;
+        let mut more = candidate::acting(&scenario, mode == Mode::Stock);
+        more.retain(|knob| !own.contains(knob) && !is_set_by_phase(knob, &scenario));
+        if first.report.verdict == Verdict::Pass || !named.is_empty() || more.is_empty() {
+            return Ok(first);
+        }
+        // What the scenario does not set comes last: a plan of its own knobs alone is nearer to it.
+        let mut second = try_knobs(&[own, more].concat())?;
+        second.runs += first.runs;
+        Ok(if second.misses() < first.misses() {
+            second
+        } else {
+            Plan {
+                runs: second.runs,
+                ..first
+            }
+        })
     };
     let plan = match args.stock {
         true => search(Mode::Stock, &args.knob)?,
@@ -88,13 +111,20 @@ enum Mode {
     Stock,
 }
 
+/// A phase writes it whatever the plan, so that there is nothing to search.
+fn is_set_by_phase(knob: &str, scenario: &Scenario) -> bool {
+    let Some((path, file)) = knob.rsplit_once('/') else {
+        return false;
+    };
+    let mut sets = scenario
+        .phases
+        .iter()
+        .filter_map(|phase| phase.set.get(path));
+    sets.any(|knobs| knobs.contains_key(file))
+}
+
 fn knobs(named: &[String], mode: Mode, scenario: &Scenario, limit: u64) -> Result<Vec<Knob>> {
     let stock = mode == Mode::Stock;
-    let named = if named.is_empty() {
-        Knob::of(scenario, stock)
-    } else {
-        named.to_vec()
-    };
     if named.is_empty() {
         bail!(
             "the scenario sets no knob: say which to search, as in `--knob CGROUP/memory.dirty_min` or `--knob drain_seconds`"
@@ -130,6 +160,8 @@ struct Plan {
     weaker: Vec<Option<(u64, Vec<Judged>)>>,
     /// For each expectation that is not met: the nearest any trial came to it, if one came nearer.
     nearest: Vec<(Judged, Point)>,
+    /// Why no plan is found: what no value moves, and what may do.
+    reasons: Vec<String>,
 }
 
 impl Plan {
@@ -159,7 +191,8 @@ impl Plan {
             in_parallel(points, trial)?.into_iter().collect()
         };
         let scales: Vec<Scale> = knobs.iter().map(|knob| knob.scale).collect();
-        let mut search = Search::new(&scales, &measure);
+        let hopeless = |tried: &BTreeMap<Point, Trial<Report>>| !unmoved(tried).is_empty();
+        let mut search = Search::new(&scales, &measure, &hopeless);
         let point = search.run()?;
         bar.finish_and_clear();
         let report = search.tried()[&point].what.clone();
@@ -178,10 +211,15 @@ impl Plan {
                 (miss(best) < miss(judged)).then(|| (best.clone(), point.clone()))
             });
         let found = at(&point);
+        let reasons = match report.verdict {
+            Verdict::Pass => Vec::new(),
+            _ => reasons(search.tried(), &knobs, mode),
+        };
         Ok(Plan {
             mode,
+            reasons,
             commands: match mode {
-                Mode::Module => knob::commands(&found),
+                Mode::Module => knob::commands(&found, scenario),
                 Mode::Stock => stock::policy(&found, scenario),
             },
             weaker: weaker.collect(),
@@ -199,7 +237,12 @@ impl Plan {
         if self.mode == Mode::Stock {
             lines.push("Arm weir is the agent here, without the module.".into());
         }
-        if self.report.verdict == Verdict::Pass {
+        if self.nothing_needed() {
+            lines.push(format!(
+                "Nothing is needed: stock meets what is expected, in {} runs.",
+                self.runs
+            ));
+        } else if self.report.verdict == Verdict::Pass {
             let what = match self.mode {
                 Mode::Module => "The weakest found",
                 Mode::Stock => "The weakest policy of the agent",
@@ -222,8 +265,26 @@ impl Plan {
                     self.values(point)
                 )
             }));
+            lines.extend(
+                self.knobs
+                    .iter()
+                    .map(|knob| format!("Searched: {} {}", knob.name(), knob.searched())),
+            );
+            lines.extend(self.reasons.iter().cloned());
         }
         lines.join("\n") + "\n"
+    }
+
+    /// By how much it misses what is expected.
+    fn misses(&self) -> f64 {
+        self.report.expects.iter().map(miss).sum()
+    }
+
+    /// Everything is met with all knobs off, and the scenario sets no others.
+    fn nothing_needed(&self) -> bool {
+        self.report.verdict == Verdict::Pass
+            && self.point.iter().all(|step| *step == 0)
+            && !knob::sets_knobs(&self.scenario)
     }
 
     /// Why a knob is where it is.
@@ -262,6 +323,8 @@ impl Plan {
                 json!({
                     "knob": knob.name(),
                     "value": value(knob, self.point[index]),
+                    "from": value(knob, 1),
+                    "to": value(knob, knob.scale.last()),
                     "too_weak": self.weaker[index].as_ref().filter(|(_, unmet)| !unmet.is_empty()).map(|(step, _)| value(knob, *step)),
                 })
             })
@@ -272,18 +335,85 @@ impl Plan {
             .map(|(judged, point)| json!({"text": judged.text, "observed": judged.observed, "with": self.values(point)}))
             .collect();
         let commands = match self.report.verdict {
-            Verdict::Pass => self.commands.clone(),
+            Verdict::Pass if !self.nothing_needed() => self.commands.clone(),
             _ => Vec::new(),
         };
         json!({
             "verdict": self.report.verdict.name(),
+            "nothing_needed": self.nothing_needed(),
             "runs": self.runs,
             "knobs": knobs,
             "commands": commands,
             "expect": report::json(&self.report)["expect"],
             "nearest": nearest,
+            "reasons": self.reasons,
         })
     }
+}
+
+/// A figure that all values move by less than this part of what is missing yet is given up.
+const MOVED: f64 = 0.1;
+
+/// Expectations that no trial met, and whose figures no trial moved towards it: the least and the
+/// most of each.
+fn unmoved(tried: &BTreeMap<Point, Trial<Report>>) -> Vec<(Judged, f64, f64)> {
+    let Some(first) = tried.values().next() else {
+        return Vec::new();
+    };
+    let range = |(index, judged): (usize, &Judged)| {
+        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut missing = f64::INFINITY;
+        for trial in tried.values() {
+            let other = &trial.what.expects[index];
+            let observed = other.observed.filter(|_| other.verdict != Verdict::Pass)?;
+            (least, most) = (least.min(observed), most.max(observed));
+            missing = missing.min((observed - other.bound?).abs());
+        }
+        (most - least <= MOVED * missing).then(|| (judged.clone(), least, most))
+    };
+    let expects = first.what.expects.iter().enumerate();
+    expects.filter_map(range).collect()
+}
+
+fn of_stock(judged: &Judged) -> bool {
+    scenario::metric::Name::split(&judged.metric).is_some_and(|name| name.arm == Arm::Stock)
+}
+
+/// Why there is no plan, as far as the trials tell.
+fn reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mode) -> Vec<String> {
+    let names: Vec<String> = knobs.iter().map(Knob::name).collect();
+    let names = names.join(", ");
+    let unmoved = unmoved(tried);
+    let reason = |(judged, least, most): &(Judged, f64, f64)| {
+        let metric = &judged.metric;
+        if of_stock(judged) {
+            return format!("{metric} is of arm stock, which no plan changes");
+        }
+        let unit = scenario::metric::Unit::of(metric);
+        let (least, most) = (report::value(*least, unit), report::value(*most, unit));
+        let figure = match least == most {
+            true => least,
+            false => format!("{least} to {most}"),
+        };
+        format!("{metric} is {figure} with all values tried of {names}: given up")
+    };
+    let mut lines: Vec<String> = unmoved.iter().map(reason).collect();
+    let syncs = |judged: &Judged| {
+        let metric = judged.metric.rsplit('.').next().unwrap_or_default();
+        judged.verdict != Verdict::Pass && !of_stock(judged) && metric.starts_with("sync_")
+    };
+    let missed = tried
+        .values()
+        .all(|trial| trial.what.expects.iter().any(syncs));
+    if missed && !knobs.iter().any(Knob::is_window) {
+        let window =
+            "What fsync waits for in the disk's queue no dirty limit changes; a window does: ";
+        lines.push(match mode {
+            Mode::Module => format!("{window}`--knob CGROUP/memory.writeback_bytes`"),
+            Mode::Stock => format!("{window}memory.writeback_bytes, with the module"),
+        });
+    }
+    lines
 }
 
 /// By which part of what is wanted an expectation is missed: 0 if met, at most 1.

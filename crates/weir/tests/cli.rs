@@ -277,7 +277,7 @@ fn a_plan_is_the_weakest_that_will_do_and_says_what_was_too_weak() {
             "other/memory.dirty_min",
             "no cgroup `other`; it has: noisy, victim",
         ),
-        ("victim/memory.high", "write CGROUP/FILE"),
+        ("victim/memory.low", "write CGROUP/FILE"),
         (
             "victim/memory.dirty_min=4M",
             "is not a range, as in 1M..16M",
@@ -356,6 +356,109 @@ at_most = "60ms"
     let json: serde_json::Value = serde_json::from_slice(&sweep.get_output().stdout).expect("JSON");
     let verdicts: Vec<_> = (0..2).map(|run| &json["runs"][run]["verdict"]).collect();
     assert_eq!(verdicts, ["pass", "fail"]);
+}
+
+/// A database that syncs, or a writer in bursts, beside a flood, on a host of `gigabytes`.
+fn host_of(gigabytes: u64, victim: &str, expects: &str) -> tempfile::NamedTempFile {
+    scenario(&format!(
+        r#"
+title = "a flood beside"
+[host]
+memory = "{gigabytes}G"
+cpus = 8
+[[disk]]
+name = "d"
+write_bandwidth = "100M/s"
+filesystem = "ext4"
+[cgroup.victim]
+[cgroup.flood]
+[[job]]
+name = "victim"
+cgroup = "victim"
+fio = {{ rw = "write", bs = "4k", {victim} }}
+[[job]]
+name = "flood"
+cgroup = "flood"
+fio = {{ rw = "write", bs = "128k", size = "60g", numjobs = 2, rate = "85m" }}
+[[phase]]
+name = "p"
+jobs = ["victim", "flood"]
+duration = "30s"
+delay = {{ victim = "5s" }}
+{expects}"#
+    ))
+}
+
+#[test]
+fn a_plan_is_found_on_hosts_of_any_size() {
+    let syncs = "size = \"64m\", fdatasync = 1, thinktime = \"20ms\"";
+    let soon = "[[expect]]\nmetric = \"weir.p.victim.sync_p99_ns\"\nat_most = \"100ms\"\n";
+    let bursts = "size = \"512m\", thinktime = \"300ms\", thinktime_blocks = 4096";
+    let goes_on =
+        "[[expect]]\nmetric = \"weir.p.cgroup/flood.dirty_max_bytes\"\nat_most = \"12M\"\n";
+    for gigabytes in [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048] {
+        for (victim, expects) in [(syncs, soon), (bursts, goes_on)] {
+            let file = host_of(gigabytes, victim, expects);
+            let plan = |more: &[&str]| weir().arg("plan").args(more).arg(file.path()).assert();
+            let output = plan(&[]).code(0);
+            let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+            assert!(text.contains("/flood/memory."), "{gigabytes} GB: {text}");
+            // A sweep finds ceilings of some megabytes: the plan has to look there, too.
+            if [64, 2048].contains(&gigabytes) {
+                plan(&["--knob", "flood/memory.dirty_bytes"]).code(0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_says_why_there_is_none() {
+    let syncs = "size = \"64m\", fdatasync = 1, thinktime = \"20ms\"";
+    let soon = "[[expect]]\nmetric = \"weir.p.victim.sync_p99_ns\"\nat_most = \"1us\"\n";
+    let file = host_of(64, syncs, soon);
+    let plan = |more: &[&str]| weir().arg("plan").args(more).arg(file.path()).assert();
+    plan(&["--knob", "flood/memory.dirty_ratio"])
+        .code(1)
+        .stdout(contains(
+            "Searched: flood/memory.dirty_ratio 100 to 1, the least there is; memory.dirty_bytes goes lower",
+        ));
+    plan(&["--knob", "victim/memory.dirty_min"])
+        .code(1)
+        .stdout(contains("of 5 runs"))
+        .stdout(contains(
+            "with all values tried of victim/memory.dirty_min: given up",
+        ))
+        .stdout(contains(
+            "What fsync waits for in the disk's queue no dirty limit changes; a window does: \
+             `--knob CGROUP/memory.writeback_bytes`",
+        ));
+    plan(&["--knob", "flood/memory.dirty_bytes"])
+        .code(1)
+        .stdout(contains(
+            "M to 1M, what the disk writes in a hundredth of a second",
+        ));
+}
+
+#[test]
+fn a_plan_may_be_none_or_a_limit_of_stock_kernels() {
+    let syncs = "size = \"64m\", fdatasync = 1, thinktime = \"20ms\"";
+    let late = "[[expect]]\nmetric = \"weir.p.victim.sync_p99_ns\"\nat_most = \"10s\"\n";
+    let file = host_of(64, syncs, late);
+    let text = weir().arg("plan").arg(file.path()).assert().code(0);
+    text.stdout(contains(
+        "Nothing is needed: stock meets what is expected, in 2 runs.",
+    ))
+    .stdout(contains("weir load").not());
+    let small =
+        "[[expect]]\nmetric = \"weir.p.cgroup/flood.dirty_max_bytes\"\nat_most = \"512M\"\n";
+    let file = host_of(64, syncs, small);
+    let mut high = weir();
+    high.args(["plan", "--knob", "flood/memory.high"])
+        .arg(file.path());
+    high.assert()
+        .code(0)
+        .stdout(contains("M > /sys/fs/cgroup/flood/memory.high"))
+        .stdout(contains("weir load").not());
 }
 
 #[test]

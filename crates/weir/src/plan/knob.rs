@@ -8,14 +8,20 @@ use knobs::Knob as File;
 use policy::drain::SECONDS_MAX;
 use policy::floor::Pool;
 use policy::{PAGE_SHIFT, UNLIMITED};
-use scenario::metric::Name;
-use scenario::model::{Cgroup, Job, Scenario};
+use scenario::model::{Cgroup, Disk, Job, Scenario};
 
-const DRAIN: &str = "drain_seconds";
+pub const DRAIN: &str = "drain_seconds";
 /// The host's limit, which stands for seconds of drain without the module.
-const LIMIT: &str = "vm.dirty_bytes";
+pub const LIMIT: &str = "vm.dirty_bytes";
 /// Of windows where no range is given: a queue of 32 requests is not much more on a fast disk.
 const WINDOW_WIDEST: u64 = 32 << 20;
+/// A ceiling of what a disk writes in this part of a second is the tightest that is tried: a writer
+/// that may hold less waits for single requests.
+const TIGHTEST: u64 = 100;
+/// The least `memory.high` and `memory.max` that are tried: processes themselves need some.
+const MEMORY_LEAST: u64 = 16 << 20;
+/// Files of stock kernels that are searched, too.
+const MEMORY: [&str; 2] = ["memory.high", "memory.max"];
 const CGROUPS: &str = "/sys/fs/cgroup";
 const PARAMETERS: &str = "/sys/module/weir/parameters";
 
@@ -25,7 +31,15 @@ enum Kind {
     /// One of a cgroup's files about dirty pages.
     File(File),
     /// Seconds of drain, the host's.
-    Seconds,
+    Seconds {
+        /// They lower the limit, so that fewer are stronger.
+        tighten: bool,
+    },
+    /// `memory.high` or `memory.max`, which stock kernels have.
+    Memory {
+        /// What it is without a plan, in bytes.
+        is: u64,
+    },
     /// The host's limit, to be raised or lowered from what it is.
     Limit {
         /// What it is without a plan, in bytes.
@@ -35,7 +49,20 @@ enum Kind {
     },
 }
 
-/// One of weir's files, and what may be written into it.
+/// What ranges follow where none is given.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    /// The host's dirty limit, in bytes.
+    limit: u64,
+    /// What the slowest disk concerned writes, in bytes per second.
+    rate: u64,
+    /// The host's memory, in bytes.
+    memory: u64,
+    /// Cgroups that the knob is written to.
+    copies: u64,
+}
+
+/// A file, and what may be written into it.
 #[derive(Clone, Debug)]
 pub struct Knob {
     /// `None` for the host's.
@@ -44,6 +71,8 @@ pub struct Knob {
     kind: Kind,
     /// Values to search, weakest first.
     pub scale: Scale,
+    /// What the strongest value is, for people; empty if the range was given.
+    end: &'static str,
 }
 
 impl Knob {
@@ -64,16 +93,22 @@ impl Knob {
         }
         let kind = match (knob, &cgroup) {
             (Some(knob), Some(_)) => Kind::File(knob),
-            (None, None) if file == DRAIN && !stock => Kind::Seconds,
+            (None, None) if file == DRAIN && !stock => Kind::Seconds {
+                tighten: tightens(scenario),
+            },
+            (None, Some(path)) if MEMORY.contains(&file) => Kind::Memory {
+                is: memory_limit(scenario, path, file),
+            },
             (None, None) if file == LIMIT && stock => Kind::Limit {
                 is: limit,
                 raise: !scenario.host.weir.contains_key("drain_tighten"),
             },
             _ => bail!(
-                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {}; files: {}",
+                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {}; files: {}, {}",
                 File::DirtyMin.file(),
                 if stock { LIMIT } else { DRAIN },
-                File::DIRTY.map(File::file).join(", ")
+                File::DIRTY.map(File::file).join(", "),
+                MEMORY.join(", ")
             ),
         };
         let settings = match &cgroup {
@@ -95,11 +130,20 @@ impl Knob {
                 );
             }
         }
+        let extent = Extent {
+            limit,
+            rate: rate(scenario, cgroup.as_deref()),
+            memory: scenario.host.memory_bytes,
+            copies: settings
+                .and_then(|cgroup| cgroup.copies)
+                .unwrap_or(1)
+                .into(),
+        };
         let (weakest, strongest) = match range {
             Some(range) => kind
                 .range(range)
                 .map_err(|why| anyhow!("--knob {text}: {why}"))?,
-            None => kind.usual(limit, settings.and_then(|cgroup| cgroup.copies)),
+            None => kind.usual(&extent),
         };
         Ok(Knob {
             cgroup,
@@ -111,34 +155,26 @@ impl Knob {
                 strongest,
                 unit: kind.unit(weakest.min(strongest)),
             },
+            end: match range {
+                Some(_) => "",
+                None => kind.end(&extent, strongest),
+            },
         })
     }
 
-    /// The knobs that a scenario itself sets, or else those that may do, as `parse` takes them: what
-    /// is tried first comes first.
-    pub fn of(scenario: &Scenario, stock: bool) -> Vec<String> {
-        let cgroups = scenario.cgroups.iter().flat_map(|(path, cgroup)| {
-            let files = cgroup.knobs.keys();
-            files.map(move |file| format!("{path}/{file}"))
-        });
-        let host = scenario.host.weir.contains_key(DRAIN);
-        let host = host.then(|| if stock { LIMIT } else { DRAIN }.to_owned());
-        let mut knobs: Vec<String> = cgroups.chain(host).collect();
-        let waits = waits_behind_writers(scenario);
-        if knobs.is_empty() {
-            let files = [File::WritebackBytes, File::DirtyBytes].map(File::file);
-            let writers = writers_beside(scenario, &waits);
-            let each = |file| writers.iter().map(move |path| format!("{path}/{file}"));
-            knobs = files.into_iter().flat_map(each).collect();
-        }
-        let is_window = |knob: &String| knob.ends_with(File::WritebackBytes.file());
-        if stock {
-            knobs.retain(|knob| !is_window(knob));
-        } else if !waits.is_empty() {
-            // A ceiling takes its dirty pages from a writer, a window nothing.
-            knobs.sort_by_key(|knob| !is_window(knob));
-        }
-        knobs
+    /// Whether it is what flushers may have under writeback.
+    pub fn is_window(&self) -> bool {
+        self.kind == Kind::File(File::WritebackBytes)
+    }
+
+    /// Which values are searched, and why none beyond.
+    pub fn searched(&self) -> String {
+        let last = self.scale.last();
+        let end = match self.end {
+            "" => String::new(),
+            end => format!(", {end}"),
+        };
+        format!("{} to {}{end}", self.text(1), self.text(last))
     }
 
     /// Sets it in `scenario`, or takes it out of there if it is to be off.
@@ -148,6 +184,16 @@ impl Knob {
                 let sysctl = &mut scenario.host.sysctl;
                 sysctl.remove("vm.dirty_ratio");
                 sysctl.insert(LIMIT.into(), self.scale.value(step).to_string());
+            }
+            return;
+        }
+        if let Kind::Memory { .. } = self.kind {
+            let cgroup = self
+                .cgroup
+                .as_ref()
+                .and_then(|path| scenario.cgroups.get_mut(path));
+            if let Some(cgroup) = cgroup.filter(|_| step > 0) {
+                cgroup.files.insert(self.file.clone(), self.text(step));
             }
             return;
         }
@@ -170,7 +216,7 @@ impl Knob {
     pub fn text(&self, step: u64) -> String {
         let value = self.scale.value(step);
         match self.kind {
-            Kind::File(File::DirtyBytes | File::WritebackBytes) if step == 0 => "max".into(),
+            _ if value == UNLIMITED => "max".into(),
             _ if self.kind.is_bytes() && value > 0 && value % (1 << 20) == 0 => {
                 format!("{}M", value >> 20)
             }
@@ -194,16 +240,18 @@ impl Kind {
     fn is_bytes(self) -> bool {
         matches!(
             self,
-            Kind::File(File::DirtyMin | File::DirtyBytes | File::WritebackBytes)
-                | Kind::Limit { .. }
+            Kind::File(
+                File::DirtyMin | File::DirtyBytes | File::DirtyBandwidth | File::WritebackBytes
+            ) | Kind::Limit { .. }
+                | Kind::Memory { .. }
         )
     }
 
     fn off(self) -> u64 {
         match self {
             Kind::File(knob) => knob.default(),
-            Kind::Seconds => 0,
-            Kind::Limit { is, .. } => is,
+            Kind::Seconds { .. } => 0,
+            Kind::Limit { is, .. } | Kind::Memory { is } => is,
         }
     }
 
@@ -212,14 +260,16 @@ impl Kind {
         match self {
             Kind::File(File::DirtyMin) => File::DirtyBytes.range().0,
             Kind::File(knob) => knob.range().0.max(1),
-            Kind::Seconds => 1,
+            Kind::Seconds { .. } => 1,
             Kind::Limit { .. } => 1 << 20,
+            Kind::Memory { .. } => MEMORY_LEAST,
         }
     }
 
-    /// Where nothing is said: what makes a difference, on a host with such a limit.
-    fn usual(self, limit: u64, copies: Option<u32>) -> (u64, u64) {
-        let limit = limit.max(1 << 20);
+    /// Where nothing is said: what makes a difference, on a host with such a limit and such disks.
+    fn usual(self, host: &Extent) -> (u64, u64) {
+        let limit = host.limit.max(1 << 20);
+        let tightest = host.rate / TIGHTEST;
         let least = self.least();
         let round = |bytes: u64| {
             let unit = self.unit(bytes);
@@ -231,17 +281,45 @@ impl Kind {
                     wanted_total: UNLIMITED,
                     host_thresh: limit >> PAGE_SHIFT,
                 };
-                let most = (pool.total() << PAGE_SHIFT) / u64::from(copies.unwrap_or(1));
-                (round(most / 256), round(most))
+                let most = (pool.total() << PAGE_SHIFT) / host.copies;
+                // On a host of any size a floor may be small.
+                let weakest = (most / 256).min(tightest.max(1 << 20));
+                (round(weakest), round(most))
             }
-            Kind::File(File::DirtyBytes) => (round(limit), round(limit / 256)),
+            Kind::File(File::DirtyBytes) => (round(limit), round(tightest.min(limit / 256))),
+            Kind::File(File::DirtyBandwidth) => (round(host.rate), round(host.rate / 256)),
             // More than the largest disk queues hold, down to the least that there is.
             Kind::File(File::WritebackBytes) => (WINDOW_WIDEST, least),
             Kind::File(File::DirtyWeight) => (125, File::DirtyWeight.range().1),
             Kind::File(knob) => (knob.range().1, least),
-            Kind::Seconds => (1, 120),
+            Kind::Seconds { tighten: true } => (120, 1),
+            Kind::Seconds { .. } => (1, 120),
             Kind::Limit { raise: true, .. } => (round(limit + limit / 4), round(limit * 16)),
-            Kind::Limit { .. } => (round(limit - limit / 8), round(limit / 64)),
+            Kind::Limit { .. } => (
+                round(limit - limit / 8),
+                round(tightest.max(1 << 20).min(limit / 64)),
+            ),
+            Kind::Memory { is } => (round(is.min(host.memory) / 2), least),
+        }
+    }
+
+    /// What the strongest of the usual values is.
+    fn end(self, host: &Extent, strongest: u64) -> &'static str {
+        let ceils = matches!(
+            self,
+            Kind::File(File::DirtyBytes) | Kind::Limit { raise: false, .. }
+        );
+        match self {
+            Kind::File(File::DirtyRatio) => "the least there is; memory.dirty_bytes goes lower",
+            _ if strongest == self.least() => "the least there is",
+            _ if ceils && strongest <= host.rate / TIGHTEST => {
+                "what the disk writes in a hundredth of a second"
+            }
+            Kind::File(File::DirtyBytes) => "a 256th of the host's limit",
+            Kind::File(File::DirtyBandwidth) => "a 256th of what the disk writes",
+            Kind::File(File::DirtyMin) => "all that the host gives to floors",
+            Kind::Limit { raise: false, .. } => "a 64th of the host's limit",
+            _ => "",
         }
     }
 
@@ -259,8 +337,8 @@ impl Kind {
     fn value(self, text: &str) -> Result<u64, String> {
         let number = match self {
             Kind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
-            Kind::Limit { .. } => config::units::size(text)?,
-            Kind::Seconds => text
+            Kind::Limit { .. } | Kind::Memory { .. } => config::units::size(text)?,
+            Kind::Seconds { .. } => text
                 .parse()
                 .ok()
                 .filter(|seconds| *seconds <= SECONDS_MAX)
@@ -285,7 +363,9 @@ impl Kind {
             .ok_or_else(|| format!("`{text}` is not a range, as in {}", self.example()))?;
         let (one, other) = (self.value(one)?, self.value(other)?);
         Ok(match self {
-            Kind::File(File::DirtyMin) | Kind::Seconds => (one.min(other), one.max(other)),
+            Kind::File(File::DirtyMin) | Kind::Seconds { tighten: false } => {
+                (one.min(other), one.max(other))
+            }
             // Either way; the end that is nearer to what there is is weaker.
             Kind::Limit { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
             Kind::Limit { .. } => (one, other),
@@ -296,7 +376,9 @@ impl Kind {
                 (other, one)
             }
             Kind::File(File::DirtyWeight) => (one, other),
-            Kind::File(_) => (one.max(other), one.min(other)),
+            Kind::File(_) | Kind::Seconds { .. } | Kind::Memory { .. } => {
+                (one.max(other), one.min(other))
+            }
         })
     }
 
@@ -306,53 +388,57 @@ impl Kind {
             Kind::File(File::DirtyBytes) => "64M..1M",
             Kind::File(File::WritebackBytes) => "16M..64K",
             Kind::File(File::DirtyWeight) => "125..1000",
+            Kind::File(File::DirtyBandwidth) => "64M..1M",
             Kind::File(_) => "50..1",
-            Kind::Seconds => "1..60",
+            Kind::Seconds { .. } => "1..60",
+            Kind::Memory { .. } => "4G..256M",
             Kind::Limit { .. } => "64M..512M",
         }
     }
 }
 
-/// Jobs whose calls of fsync, or reads, a scenario expects something of.
-fn waits_behind_writers(scenario: &Scenario) -> Vec<&Job> {
-    let expected = |job: &&Job| {
-        let mut metrics = scenario.expects.iter().map(|expect| &expect.metric);
-        metrics.any(|metric| {
-            Name::split(metric).is_some_and(|name| {
-                let reads = is(job, "read") && name.metric.starts_with("clat_");
-                name.subject == job.name && (reads || name.metric.starts_with("sync_"))
-            })
-        })
-    };
-    scenario.jobs.iter().filter(expected).collect()
+/// Whether seconds of drain lower the host's limit.
+fn tightens(scenario: &Scenario) -> bool {
+    let text = scenario.host.weir.get("drain_tighten");
+    text.is_some_and(|text| text.parse() != Ok(0))
 }
 
-/// Cgroups of other jobs that write to the same disks and do not sync.
-fn writers_beside<'a>(scenario: &'a Scenario, waits: &[&Job]) -> Vec<&'a str> {
-    let mut cgroups: Vec<&str> = Vec::new();
-    for job in &scenario.jobs {
-        let syncs = ["fsync", "fdatasync"].map(|option| job.fio.contains_key(option));
-        let beside = waits
-            .iter()
-            .any(|other| other.disk == job.disk && other.cgroup != job.cgroup);
-        let Some(cgroup) = &job.cgroup else { continue };
-        if is(job, "write") && beside && syncs == [false; 2] && !cgroups.contains(&cgroup.as_str())
-        {
-            cgroups.push(cgroup);
+/// `memory.high` or `memory.max` of a cgroup, as the scenario has it.
+fn memory_limit(scenario: &Scenario, path: &str, file: &str) -> u64 {
+    let files = scenario.cgroups.get(path).map(|cgroup| &cgroup.files);
+    let text = files.and_then(|files| files.get(file));
+    let bytes = text.and_then(|text| policy::parse::bytes(text.as_bytes()).ok());
+    bytes.unwrap_or(UNLIMITED)
+}
+
+/// What the slowest disk writes that jobs at or below `cgroup` have files on; of all disks if none
+/// has any, or for the whole host.
+fn rate(scenario: &Scenario, cgroup: Option<&str>) -> u64 {
+    let is_within = |job: &&Job| match (cgroup, &job.cgroup) {
+        (None, _) => true,
+        (Some(path), Some(home)) => {
+            let below = home.strip_prefix(path);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
+        (Some(_), None) => false,
+    };
+    let used = |name: &str| {
+        let mut jobs = scenario.jobs.iter().filter(is_within);
+        jobs.any(|job| job.disk == name)
+    };
+    let of = |disk: &Disk| disk.write_bandwidth.or(scenario.twin.disk_bandwidth);
+    let own = scenario.disks.iter().filter(|disk| used(&disk.name));
+    let slowest = own.filter_map(of).min();
+    let slowest = slowest.or_else(|| scenario.disks.iter().filter_map(of).min());
+    slowest.unwrap_or(UNLIMITED)
+}
+
+/// What an operator types to have what arm `weir` of `scenario` has; `before` is as the file has it.
+pub fn commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
+    let mut lines = Vec::new();
+    if sets_knobs(scenario) {
+        lines.push("weir load".to_owned());
     }
-    cgroups
-}
-
-/// Whether a fio job's pattern is `way` or the same at random.
-fn is(job: &Job, way: &str) -> bool {
-    let pattern = job.fio.get("rw").or_else(|| job.fio.get("readwrite"));
-    pattern.is_some_and(|pattern| pattern.trim_start_matches("rand") == way)
-}
-
-/// What an operator types to have what arm `weir` of `scenario` has.
-pub fn commands(scenario: &Scenario) -> Vec<String> {
-    let mut lines = vec!["weir load".to_owned()];
     // tighten says how seconds are meant
     let host = scenario.host.weir.iter().rev();
     lines.extend(host.map(|(name, value)| format!("echo {value} > {PARAMETERS}/{name}")));
@@ -360,8 +446,25 @@ pub fn commands(scenario: &Scenario) -> Vec<String> {
         for (file, value) in &cgroup.knobs {
             lines.push(write(path, cgroup, file, value));
         }
+        let was = before.cgroups.get(path).map(|cgroup| &cgroup.files);
+        for (file, value) in &cgroup.files {
+            if was.and_then(|files| files.get(file)) != Some(value) {
+                lines.push(write(path, cgroup, file, value));
+            }
+        }
     }
     lines
+}
+
+/// Whether the scenario needs the module.
+pub fn sets_knobs(scenario: &Scenario) -> bool {
+    let mut phases = scenario.phases.iter();
+    !scenario.host.weir.is_empty()
+        || scenario
+            .cgroups
+            .values()
+            .any(|cgroup| !cgroup.knobs.is_empty())
+        || phases.any(|phase| !phase.set.is_empty())
 }
 
 fn write(path: &str, cgroup: &Cgroup, file: &str, value: &str) -> String {

@@ -3,12 +3,16 @@
 //!
 //! Each knob has a *scale* of steps: 0 is off, 1 the weakest value, the last the strongest. A
 //! *point* is a step for each knob, and a trial says by how much it misses; 0 is what is looked
-//! for. Two parts, both one knob at a time, in the order given:
+//! for. Four parts, all but the first one knob at a time, in the order given:
 //!
+//! - *probe*: try everything off, each knob at its strongest, and all together at their weakest,
+//!   middle and strongest. If the caller finds in these that nothing can help, that is all.
 //! - *climb*: try a knob off and on rungs that double, the others as they are; keep what misses
 //!   least, of equals the weakest. Go on with the next knob, around and around, until nothing is
 //!   missed or a whole round brings nothing. From everything off, and if that gets stuck, from the
 //!   middle of all scales: two knobs may only help together.
+//! - *refine*: if something is missed still, try three values each between the rung of each knob
+//!   that misses least and its neighbours: what is looked for may be less than an octave wide.
 //! - *ease*: take a knob as weak as it can be: off, or else down the rungs while nothing is missed,
 //!   and then by bisection between the last that will do and the first that will not, to a
 //!   sixteenth. Around, until no knob can be made weaker.
@@ -16,9 +20,9 @@
 //! So what is found is a place from which no knob can go back alone, not the best of all places. It
 //! is the same every time, and takes some ten trials for each knob and round.
 //!
-//! Example. A floor of 1 MiB to 16 MiB that is enough from 5 MiB on. Climb tries 0, 1, 2, 4, 8, 16
-//! and keeps 8; ease tries 4, which will not do, then 6 and 5, which will: 5 MiB, and 4 was too
-//! little.
+//! Example. A floor of 1 MiB to 16 MiB that is enough from 5 MiB on. Probe tries 0, 1, 4 and 16, climb
+//! 2 and 8, too, and keeps 8; ease finds that 4 will not do, and tries 6 and 5, which will: 5 MiB,
+//! and 4 was too little.
 
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -51,7 +55,8 @@ impl Scale {
         }
     }
 
-    fn last(&self) -> u64 {
+    /// The strongest step.
+    pub fn last(&self) -> u64 {
         1 + self.weakest.abs_diff(self.strongest).div_ceil(self.unit)
     }
 
@@ -73,6 +78,24 @@ impl Scale {
         rungs
     }
 
+    /// Three steps each between a rung and its neighbours.
+    fn around(&self, rung: u64) -> Vec<u64> {
+        let rungs = self.rungs();
+        let at = rungs.partition_point(|step| *step < rung);
+        let below = rungs[..at].last().filter(|step| **step > 0);
+        let above = rungs.get(at + 1).filter(|_| rung > 0);
+        let quarters = |from: u64, to: u64| (1..4).map(move |part| from + (to - from) * part / 4);
+        let below = below.map(|step| quarters(*step, rung));
+        let above = above.map(|step| quarters(rung, *step));
+        let steps = below
+            .into_iter()
+            .flatten()
+            .chain(above.into_iter().flatten());
+        let mut steps: Vec<u64> = steps.filter(|step| !rungs.contains(step)).collect();
+        steps.dedup();
+        steps
+    }
+
     /// Whether a step in between would tell more than a sixteenth.
     fn tells(&self, weaker: u64, stronger: u64) -> bool {
         let (less, more) = (self.value(weaker), self.value(stronger));
@@ -92,19 +115,28 @@ pub struct Trial<T> {
 /// Tries several points at once.
 pub type Measure<'a, T> = dyn Fn(&[Point]) -> Result<Vec<Trial<T>>> + 'a;
 
+/// Whether, by these trials, no values can help.
+pub type Hopeless<'a, T> = dyn Fn(&BTreeMap<Point, Trial<T>>) -> bool + 'a;
+
 /// What has been tried.
 pub struct Search<'a, T> {
     scales: &'a [Scale],
     measure: &'a Measure<'a, T>,
+    hopeless: &'a Hopeless<'a, T>,
     tried: BTreeMap<Point, Trial<T>>,
 }
 
 impl<'a, T> Search<'a, T> {
     /// A search over `scales`.
-    pub fn new(scales: &'a [Scale], measure: &'a Measure<'a, T>) -> Search<'a, T> {
+    pub fn new(
+        scales: &'a [Scale],
+        measure: &'a Measure<'a, T>,
+        hopeless: &'a Hopeless<'a, T>,
+    ) -> Search<'a, T> {
         Search {
             scales,
             measure,
+            hopeless,
             tried: BTreeMap::new(),
         }
     }
@@ -112,6 +144,13 @@ impl<'a, T> Search<'a, T> {
     /// The weakest settings found with which nothing is missed, or those that miss least.
     pub fn run(&mut self) -> Result<Point> {
         let off = vec![0; self.scales.len()];
+        if self.miss(&off)? == 0.0 {
+            return Ok(off);
+        }
+        self.probe(&off)?;
+        if (self.hopeless)(&self.tried) {
+            return Ok(self.least());
+        }
         let mut best = self.climb(off)?;
         if self.miss(&best)? > 0.0 && self.scales.len() > 1 {
             let middle = self.scales.iter().map(|scale| {
@@ -124,9 +163,53 @@ impl<'a, T> Search<'a, T> {
             }
         }
         if self.miss(&best)? > 0.0 {
+            best = self.refine(best)?;
+        }
+        if self.miss(&best)? > 0.0 {
             return Ok(best);
         }
         self.ease(best)
+    }
+
+    fn probe(&mut self, off: &Point) -> Result<()> {
+        let strongest = |knob: usize| with(off, knob, self.scales[knob].last());
+        let mut points: Vec<Point> = (0..self.scales.len()).map(strongest).collect();
+        let all = |part: fn(&[u64]) -> u64| {
+            let rungs = self.scales.iter().map(|scale| part(&scale.rungs()));
+            rungs.collect::<Point>()
+        };
+        points.push(all(|rungs| rungs[1]));
+        points.push(all(|rungs| rungs[rungs.len() / 2]));
+        points.push(all(|rungs| rungs[rungs.len() - 1]));
+        points.dedup();
+        self.try_all(&points)
+    }
+
+    /// The point that misses least; of equals the weakest.
+    fn least(&self) -> Point {
+        let by_miss = |a: &(&Point, &Trial<T>), b: &(&Point, &Trial<T>)| {
+            let sum = |point: &Point| point.iter().sum::<u64>();
+            a.1.miss.total_cmp(&b.1.miss).then(sum(a.0).cmp(&sum(b.0)))
+        };
+        let least = self.tried.iter().min_by(by_miss);
+        least.map_or_else(Point::new, |(point, _)| point.clone())
+    }
+
+    fn refine(&mut self, from: Point) -> Result<Point> {
+        let mut at = from;
+        for knob in 0..self.scales.len() {
+            let between = self.scales[knob].around(at[knob]);
+            let points: Vec<Point> = between.iter().map(|step| with(&at, knob, *step)).collect();
+            self.try_all(&points)?;
+            let mut least = self.miss(&at)?;
+            for point in points {
+                let miss = self.tried[&point].miss;
+                if miss < least {
+                    (at, least) = (point, miss);
+                }
+            }
+        }
+        Ok(at)
     }
 
     /// Everything that was tried, in an order of its own.
@@ -135,11 +218,13 @@ impl<'a, T> Search<'a, T> {
     }
 
     fn try_all(&mut self, points: &[Point]) -> Result<()> {
-        let fresh: Vec<Point> = points
+        let mut fresh: Vec<Point> = points
             .iter()
             .filter(|point| !self.tried.contains_key(*point))
             .cloned()
             .collect();
+        fresh.sort();
+        fresh.dedup();
         let trials = (self.measure)(&fresh)?;
         self.tried.extend(fresh.into_iter().zip(trials));
         Ok(())
@@ -256,9 +341,49 @@ mod tests {
             };
             Ok(points.iter().map(trial).collect())
         };
-        let mut search = Search::new(scales, &measure);
+        let mut search = Search::new(scales, &measure, &|_| false);
         let point = search.run().expect("nothing fails");
         (values(&point), search.tried().len())
+    }
+
+    #[test]
+    fn what_nothing_moves_is_given_up_after_a_few_trials() {
+        let wide = Scale {
+            off: 0,
+            weakest: 1,
+            strongest: 1 << 20,
+            unit: 1,
+        };
+        let measure = |points: &[Point]| {
+            let trial = |_| Trial {
+                miss: 0.5,
+                what: (),
+            };
+            Ok(points.iter().map(trial).collect())
+        };
+        let same = |tried: &BTreeMap<Point, Trial<()>>| tried.values().all(|of| of.miss == 0.5);
+        let scales = [wide, wide];
+        let mut search = Search::new(&scales, &measure, &same);
+        assert_eq!(search.run().expect("nothing fails"), [0, 0]);
+        assert_eq!(search.tried().len(), 6);
+    }
+
+    #[test]
+    fn what_is_narrower_than_an_octave_is_found() {
+        let ceiling = Scale {
+            off: u64::MAX,
+            weakest: 1 << 20,
+            strongest: 16,
+            unit: 16,
+        };
+        // 5000 to 6000: between the rungs 4096 and 8192.
+        let narrow = |v: &[u64]| match v[0] {
+            ..5000 => 0.1,
+            5000..=6000 => 0.0,
+            _ => 1.0 - 6000.0 / v[0] as f64,
+        };
+        let (values, _) = find(&[ceiling], narrow);
+        assert!((5000..=6000).contains(&values[0]), "{values:?}");
     }
 
     #[test]
