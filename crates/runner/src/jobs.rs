@@ -70,6 +70,8 @@ pub fn delay_ms(job: &Job, phase: &Phase) -> u64 {
 pub struct Running {
     /// The job's name.
     pub name: String,
+    /// The cgroup that it runs in; `None` is the root.
+    pub cgroup: Option<String>,
     child: Child,
     result: PathBuf,
     errors: PathBuf,
@@ -194,6 +196,7 @@ fn spawn(job: &Job, phase: &Phase, site: &Site, more: &[String]) -> Result<Runni
         .with_context(|| format!("job {}: cannot start fio", job.name))?;
     Ok(Running {
         name: job.name.clone(),
+        cgroup: job.cgroup.clone(),
         child,
         result,
         errors,
@@ -219,6 +222,7 @@ fn syncs(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> 
         .with_context(|| format!("job {}: cannot start {}", job.name, sync::PROGRAM))?;
     Ok(Running {
         name: job.name.clone(),
+        cgroup: job.cgroup.clone(),
         child,
         result,
         errors,

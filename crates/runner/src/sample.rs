@@ -165,6 +165,7 @@ impl Watch {
             disks: disks.collect(),
             io_stalls,
             oom_kills: oom_kills.collect(),
+            killed: Vec::new(),
             cgroup_pressure: cgroup_pressure.collect(),
             pressure: Pressure {
                 io_some_ns: after.pressure.io_some_ns - self.before.pressure.io_some_ns,

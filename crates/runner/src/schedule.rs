@@ -65,7 +65,7 @@ impl<'a> Schedule<'a> {
             while let Some(job) = self.due()? {
                 self.begin(job)?;
             }
-            self.order()?;
+            self.order();
             if self.waiting.is_empty() && self.busy()?.is_empty() {
                 break;
             }
@@ -96,13 +96,21 @@ impl<'a> Schedule<'a> {
         Ok(names)
     }
 
-    /// What the jobs say of themselves.
+    /// What the jobs say of themselves; that one was killed for memory is a result, too.
     pub fn results(self, result: &mut PhaseResult) -> Result<()> {
         for job in self.running {
-            result.jobs.insert(job.name.clone(), job.result()?);
+            let (name, cgroup) = (job.name.clone(), job.cgroup.clone());
+            match job.result() {
+                Ok(value) => drop(result.jobs.insert(name, value)),
+                Err(why) => note_killed(result, name, cgroup.as_deref(), why)?,
+            }
         }
         for job in self.memory {
-            result.memory.insert(job.name.clone(), job.result()?);
+            let (name, cgroup) = (job.name.clone(), job.cgroup.clone());
+            match job.result() {
+                Ok(value) => drop(result.memory.insert(name, value)),
+                Err(why) => note_killed(result, name, cgroup.as_deref(), why)?,
+            }
         }
         Ok(())
     }
@@ -154,15 +162,15 @@ impl<'a> Schedule<'a> {
     }
 
     /// Tells the jobs that read memory what time it is.
-    fn order(&mut self) -> Result<()> {
+    fn order(&mut self) {
         if self.memory.is_empty() || !self.waiting.is_empty() {
-            return Ok(());
+            return;
         }
         let duration = Duration::from_millis(self.phase.duration_ms);
         if self.marked.is_none() && self.last_start.elapsed() >= duration / 2 {
             self.marked = Some(Instant::now());
             for job in &mut self.memory {
-                job.mark()?;
+                job.mark();
             }
         }
         if self.stopped.is_none() && self.last_start.elapsed() >= duration {
@@ -171,7 +179,6 @@ impl<'a> Schedule<'a> {
                 job.stop();
             }
         }
-        Ok(())
     }
 
     /// How much later than its delay a job begins now.
@@ -188,5 +195,56 @@ impl<'a> Schedule<'a> {
             (None, _) if self.stopped.is_none() => self.late + SLACK,
             (None, _) => self.late + PATIENCE,
         }
+    }
+}
+
+/// Notes a job without a result as killed, if the kernel has killed tasks of its cgroup for memory in
+/// this phase, or of the host if it is in none.
+///
+/// # Errors
+/// The kernel has killed none: `why` there is no result.
+fn note_killed(
+    result: &mut PhaseResult,
+    name: String,
+    cgroup: Option<&str>,
+    why: anyhow::Error,
+) -> Result<()> {
+    let kills = match cgroup {
+        Some(path) => result.oom_kills.get(path),
+        None => result.events.get("oom_kill"),
+    };
+    if kills.is_none_or(|kills| *kills == 0) {
+        return Err(why);
+    }
+    result.killed.push(name);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_is_a_result_where_the_kernel_has_killed_for_memory() {
+        let mut result = PhaseResult::default();
+        result.oom_kills.insert("pod".into(), 1);
+        result.oom_kills.insert("other".into(), 0);
+        let mut note = |name: &str, cgroup| {
+            note_killed(
+                &mut result,
+                name.into(),
+                cgroup,
+                anyhow::anyhow!("signal 9"),
+            )
+            .is_ok()
+        };
+        assert!(note("a", Some("pod")));
+        assert!(!note("b", Some("other")));
+        assert!(!note("c", Some("unknown")));
+        assert!(!note("d", None));
+        assert_eq!(result.killed, ["a"]);
+        result.events.insert("oom_kill".into(), 1);
+        let in_root = note_killed(&mut result, "d".into(), None, anyhow::anyhow!("signal 9"));
+        assert!(in_root.is_ok());
     }
 }

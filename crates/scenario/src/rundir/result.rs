@@ -26,6 +26,9 @@ pub struct PhaseResult {
     /// By cgroup path: tasks killed for memory over the phase.
     #[serde(default)]
     pub oom_kills: BTreeMap<String, u64>,
+    /// Jobs that have no result, because the kernel killed a process of theirs for memory.
+    #[serde(default)]
+    pub killed: Vec<String>,
     /// By cgroup path, of I/O only.
     #[serde(default)]
     pub cgroup_pressure: BTreeMap<String, Pressure>,
