@@ -6,17 +6,32 @@ use scenario::metric::Unit;
 
 /// `10.8 (9.14..12.0)`, `526 (401..640) ms`; without the range for a single run.
 pub(crate) fn summary(summary: &Summary, unit: Unit) -> String {
-    let (scale, suffix) = scale(summary.median.max(summary.max / 10.0), unit);
-    let value = digits(summary.median / scale);
     if summary.n == 1 {
-        return format!("{value}{suffix}");
+        return value(summary.median, unit);
     }
-    let (min, max) = (digits(summary.min / scale), digits(summary.max / scale));
-    format!("{value} ({min}..{max}){suffix}")
+    let finite = [summary.median, summary.max / 10.0, summary.min];
+    let largest = finite.into_iter().filter(|value| value.is_finite());
+    let (scale, suffix) = scale(largest.fold(0.0, f64::max), unit);
+    let [median, min, max] = [summary.median, summary.min, summary.max].map(|value| {
+        if value.is_finite() {
+            digits(value / scale)
+        } else {
+            NEVER.into()
+        }
+    });
+    format!("{median} ({min}..{max}){suffix}")
 }
+
+/// A time after which something had not happened yet, within a range.
+const NEVER: &str = "never";
+/// The same alone.
+const NOT_SETTLED: &str = "not settled";
 
 /// A figure as reports show it: `0.48 ms`.
 pub fn value(value: f64, unit: Unit) -> String {
+    if !value.is_finite() {
+        return NOT_SETTLED.into();
+    }
     let (scale, suffix) = scale(value, unit);
     format!("{}{suffix}", digits(value / scale))
 }
@@ -28,6 +43,9 @@ pub(crate) fn bytes(bytes: u64) -> String {
 
 /// Two values in one unit, precisely enough to see which is larger: `124.9, bound 123.8`.
 pub(crate) fn against(observed: f64, bound: f64, unit: Unit) -> String {
+    if !observed.is_finite() || !bound.is_finite() {
+        return format!("{}, bound {}", value(observed, unit), value(bound, unit));
+    }
     let (scale, suffix) = scale(observed.abs().max(bound.abs()), unit);
     format!(
         "{}, bound {}{suffix}",
@@ -168,6 +186,18 @@ mod tests {
         assert_eq!(summary(&three, Unit::Nanoseconds), "526 (401..1640) ms");
         let one = Summary { n: 1, ..three };
         assert_eq!(summary(&one, Unit::Nanoseconds), "526 ms");
+        let never = Summary {
+            max: f64::INFINITY,
+            n: 3,
+            ..one
+        };
+        assert_eq!(summary(&never, Unit::Nanoseconds), "526 (401..never) ms");
+        let never = Summary {
+            median: f64::INFINITY,
+            n: 1,
+            ..never
+        };
+        assert_eq!(summary(&never, Unit::Nanoseconds), "not settled");
     }
 
     #[test]

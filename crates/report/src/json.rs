@@ -3,6 +3,13 @@
 
 use crate::Report;
 use serde_json::{Map, Value, json};
+use std::time::SystemTime;
+
+/// Today's date in UTC, as in `2026-11-28`. No time of day: two runs on the twin print the same.
+pub fn today() -> String {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    now.split('T').next().unwrap_or_default().to_owned()
+}
 
 /// `{"verdict", "metrics": {NAME: {"median","min","max","n","unit"}}, "expect":
 /// [{"text","verdict","observed"}]}`. `observed` is null where nothing was measured.

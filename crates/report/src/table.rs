@@ -2,9 +2,9 @@
 //! The report for people: one table, stock beside weir, for the terminal and for Markdown; then
 //! each expectation with what was observed and what it was held against.
 //!
-//! A row is a measure of a phase. Jobs come first, then cgroups, then the host. A job that ran in
-//! an earlier phase also gets its share of that phase's IOPS, because "contended / solo" is what
-//! the reader came for. With many phases only what an expectation is about is shown, so that the
+//! A row is a measure of a phase. Jobs come first, then cgroups, then the host. A job that ran with
+//! fewer others in an earlier phase also gets its share of that phase's IOPS, because "contended /
+//! solo" is what the reader came for. With many phases only what an expectation is about is shown, so that the
 //! answer is not buried.
 
 use crate::{Judged, Report, Summary, Verdict, format};
@@ -23,6 +23,7 @@ const JOB: &[(&str, &str)] = &[
     ("clat_p99_ns", "p99"),
     ("clat_max_ns", "worst"),
     ("bw_bytes", "written"),
+    ("bw_bytes", READ),
     ("ops_per_sec", "reads/s"),
     ("hot_low_pct", "hot, low tier"),
     ("map_p50_ns", "mapping p50"),
@@ -30,6 +31,17 @@ const JOB: &[(&str, &str)] = &[
     ("fault_worst_ns", "worst fault"),
     ("touch_bw", "touched"),
 ];
+/// The same of a job that waits for fsync, which is what it is about: its writes end in memory.
+const SYNCING: &[(&str, &str)] = &[
+    ("iops", "IOPS"),
+    ("sync_p99_ns", "fsync p99"),
+    ("sync_max_ns", "fsync worst"),
+    ("clat_p99_ns", "write p99"),
+    ("clat_max_ns", "write worst"),
+    ("bw_bytes", "written"),
+];
+/// What a job that only reads has in place of what was written.
+const READ: &str = "read";
 /// Measures of a cgroup, as shown.
 const CGROUP: &[(&str, &str)] = &[
     ("dirty_max_bytes", "dirty max"),
@@ -37,6 +49,7 @@ const CGROUP: &[(&str, &str)] = &[
     ("lowtier_bytes", "low tier"),
     ("budget_error_pct", "budget error"),
     ("settle_ns", "time to settle"),
+    (KILLS, "OOM kills"),
 ];
 /// Measures of the host, as shown.
 const HOST: &[(&str, &str)] = &[
@@ -45,7 +58,12 @@ const HOST: &[(&str, &str)] = &[
     ("io_full_pct", "IO full"),
     ("ops_per_sec", "reads/s"),
     ("migrated_bytes_per_min", "moved/min"),
+    (KILLS, "OOM kills"),
 ];
+/// Shown where there were any.
+const KILLS: &str = "oom_kills";
+/// Of the host, where it has disks.
+const OF_DISKS: [&str; 3] = ["dirty_max_bytes", "disk_bw_bytes", "io_full_pct"];
 
 /// One line of the table: a figure per arm, and weir's divided by stock's.
 struct Row {
@@ -221,25 +239,64 @@ fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
                 if judged_only && !report.expects.iter().any(of_it) {
                     continue;
                 }
-                rows.extend(row(report, phase, &path, format!("{shown} {label}"), arms));
-                if *metric == "iops" {
+                let is_zero = |arm: &Arm| {
+                    let figure = report.metrics.get(&format!("{}.{path}", arm.name()));
+                    figure.is_none_or(|figure| figure.max == 0.0)
+                };
+                let of_disks = subject == "host" && OF_DISKS.contains(metric);
+                if *metric == KILLS && arms.iter().all(is_zero)
+                    || of_disks && scenario.disks.is_empty()
+                {
+                    continue;
+                }
+                let found = row(report, phase, &path, format!("{shown} {label}"), arms);
+                let has_iops = found.is_some() && *metric == "iops";
+                rows.extend(found);
+                if has_iops {
                     rows.extend(share(report, scenario, index, subject, arms));
                 }
             }
         };
         for job in &phase.jobs {
-            add(job, job, JOB);
+            add(job, job, &measures(report, scenario, phase, job));
         }
         for cgroup in scenario.cgroups.keys() {
             let used =
                 |job: &Job| phase.jobs.contains(&job.name) && job.cgroup.as_ref() == Some(cgroup);
             if scenario.jobs.iter().any(used) {
-                add(&format!("cgroup/{cgroup}"), &format!("{cgroup}'s"), CGROUP);
+                let s = if cgroup.ends_with('s') { "" } else { "s" };
+                add(
+                    &format!("cgroup/{cgroup}"),
+                    &format!("{cgroup}'{s}"),
+                    CGROUP,
+                );
             }
         }
         add("host", "host", HOST);
     }
     rows
+}
+
+/// What is shown of a job: that of fsync if it called it.
+fn measures(
+    report: &Report,
+    scenario: &Scenario,
+    phase: &Phase,
+    job: &str,
+) -> Vec<(&'static str, &'static str)> {
+    let syncs = |arm: &Arm| {
+        let name = format!("{}.{}.{job}.sync_p99_ns", arm.name(), phase.name);
+        report.metrics.contains_key(&name)
+    };
+    if Arm::ALL.iter().any(syncs) {
+        return SYNCING.to_vec();
+    }
+    let job = scenario.jobs.iter().find(|other| other.name == job);
+    let rw = job.and_then(|job| job.fio.get("rw").or_else(|| job.fio.get("readwrite")));
+    let reads = rw.is_some_and(|rw| rw == "read" || rw == "randread");
+    let other = if reads { "written" } else { READ };
+    let measures = JOB.iter().filter(|(_, label)| *label != other);
+    measures.copied().collect()
 }
 
 /// The figures of `PHASE.SUBJECT.METRIC`, if any arm has one.
@@ -266,7 +323,8 @@ fn row(report: &Report, phase: &Phase, path: &str, measure: String, arms: &[Arm]
     })
 }
 
-/// A job's IOPS as a share of those in the first phase it ran in.
+/// A job's IOPS as a share of those in its baseline: an earlier phase of which this one has all jobs,
+/// and more.
 fn share(
     report: &Report,
     scenario: &Scenario,
@@ -275,9 +333,12 @@ fn share(
     arms: &[Arm],
 ) -> Option<Row> {
     let phase = &scenario.phases[index];
-    let first = scenario.phases[..index]
-        .iter()
-        .find(|p| p.jobs.iter().any(|j| j == job))?;
+    let is_baseline = |other: &&Phase| {
+        other.jobs.iter().any(|name| name == job)
+            && other.jobs.iter().all(|name| phase.jobs.contains(name))
+            && other.jobs.len() < phase.jobs.len()
+    };
+    let first = scenario.phases[..index].iter().find(is_baseline)?;
     let median = |arm: &Arm, phase: &str| {
         report
             .metrics

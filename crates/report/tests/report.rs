@@ -295,6 +295,73 @@ fn where_memory_lies_is_shown() {
     assert_eq!(rows, wanted, "\n{got}");
 }
 
+/// Rows of the terminal's table, with one space between cells.
+fn rows(runs: &[Run], scenario: &Scenario) -> Vec<String> {
+    let got = report::terminal(&Report::new(scenario, &Arm::ALL, runs), scenario, false);
+    got.lines()
+        .skip_while(|line| !line.starts_with("phase"))
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+#[test]
+fn who_waits_for_fsync_is_shown_by_that_and_shares_are_of_baselines_only() {
+    let text = include_str!("one-noisy-writer.toml");
+    let phases =
+        "[[phase]]\nname = \"again\"\njobs = [\"noisy\", \"victim\"]\nduration = \"30s\"\n";
+    let text = format!("{text}\n{phases}");
+    let scenario = scenario::parse("a", "a.toml", &text).expect("valid");
+    let arm = |arm| {
+        run(
+            arm,
+            &[
+                ("solo.victim.iops", 125.0),
+                ("contended.victim.iops", 25.0),
+                ("contended.victim.sync_p99_ns", 1.35e9),
+                ("contended.victim.sync_max_ns", 2e9),
+                ("contended.victim.clat_p99_ns", 1400.0),
+                ("contended.noisy.iops", 5.0),
+                ("contended.cgroup/noisy.oom_kills", 0.0),
+                ("again.noisy.iops", 10.0),
+                ("again.cgroup/noisy.oom_kills", 2.0),
+            ],
+        )
+    };
+    let got = rows(&[arm(Arm::Stock), arm(Arm::Weir)], &scenario);
+    let wanted = [
+        "solo victim IOPS 125 125 1.00x",
+        "contended noisy IOPS 5.00 5.00 1.00x",
+        "victim IOPS 25.0 25.0 1.00x",
+        "victim IOPS/solo 20.0 % 20.0 % 1.00x",
+        "victim fsync p99 1.35 s 1.35 s 1.00x",
+        "victim fsync worst 2.00 s 2.00 s 1.00x",
+        "victim write p99 1.40 us 1.40 us 1.00x",
+        "again noisy IOPS 10.0 10.0 1.00x",
+        "noisy's OOM kills 2.00 2.00 1.00x",
+    ];
+    assert_eq!(got, wanted, "{got:#?}");
+}
+
+#[test]
+fn a_host_without_disks_has_no_rows_of_disks_and_never_is_not_settled() {
+    let text = include_str!("../../../scenarios/tier-limits.toml");
+    let tiers = scenario::parse("tier-limits", "tier-limits.toml", text).expect("valid");
+    let figures = [
+        ("all.cgroup/victim.settle_ns", f64::INFINITY),
+        ("all.host.disk_bw_bytes", 0.0),
+        ("all.host.dirty_max_bytes", 0.0),
+        ("all.host.io_full_pct", 0.0),
+    ];
+    let got = rows(&[run(Arm::Stock, &[]), run(Arm::Weir, &figures)], &tiers);
+    assert_eq!(got, ["all victim's time to settle - not settled -"]);
+    let report = Report::new(&tiers, &[Arm::Weir], &[run(Arm::Weir, &figures)]);
+    let json = report::json(&report);
+    let settled = &json["metrics"]["weir.all.cgroup/victim.settle_ns"];
+    assert_eq!(settled["median"], serde_json::Value::Null);
+}
+
 #[test]
 fn nothing_finished() {
     let mut run = stock(1.0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `weir compare`: how far is the twin from the lab?
 
-use crate::run::{blamed, in_lab};
+use crate::run::{blamed, clock, in_lab};
 use crate::twin::Twin;
 use crate::{counted, output};
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,7 +9,8 @@ use comfy_table::{CellAlignment, Table};
 use report::Report;
 use scenario::executor::{Executor, Request};
 use scenario::metric::Unit;
-use scenario::model::{Arm, Scenario};
+use scenario::model::{Arm, Expect, Scenario};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,10 +23,10 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Take the lab's figures from the report.json of an earlier `weir run --out DIR`, in the lab or
-    /// on a host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "repeat", "out"])]
+    /// on a host; one of another scenario, kernel or clock is refused
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["repeat", "out"])]
     lab: Option<PathBuf>,
-    /// As for `weir run`
+    /// As for `weir run`; figures of --lab must be of its series
     #[arg(long, default_value = "debian:6.12")]
     kernel: String,
     /// Guests per arm; the twin runs once
@@ -105,7 +106,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counted::machine(&mut scenario);
     }
     // Figures are compared, not judged: what only the twin measures is no reason to refuse.
-    scenario.expects.clear();
+    let expects = std::mem::take(&mut scenario.expects);
     // First, because it refuses at once what it cannot run.
     let request = Request {
         scenario: &scenario,
@@ -118,10 +119,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let twin = twin.map_err(|error| blamed(error, &args.scenario))?;
     let twin = Report::new(&scenario, &Arm::ALL, &twin);
     let lab = match &args.lab {
-        Some(path) => earlier(path)?,
+        Some(path) => earlier(path, args, &scenario)?,
         None => from_guests(args, &request)?,
     };
-    let pairs = pairs(&scenario, lab, &twin);
+    let pairs = pairs(&scenario, &expects, lab, &twin);
     if pairs.is_empty() {
         bail!(
             "no figure of the lab's has a name that the twin's figures have: give --lab a report of the same scenario"
@@ -178,8 +179,55 @@ fn from_guests(args: &Args, request: &Request) -> Result<BTreeMap<String, Lab>> 
     Ok(figures.collect())
 }
 
+/// Refuses a report of another scenario, kernel or clock; one without these, of an earlier weir, is
+/// taken as it is.
+fn fits(run: &Value, args: &Args, scenario: &Scenario) -> Result<()> {
+    let is_other = |key: &str, wanted: &str| {
+        let of_report = run[key].as_str().filter(|has| *has != wanted);
+        of_report.map(str::to_owned)
+    };
+    if let Some(name) = is_other("scenario", &scenario.name) {
+        bail!("is of the scenario `{name}`, not of `{}`", scenario.name);
+    }
+    let wanted = clock(args.count_instructions);
+    if let Some(other) = is_other("clock", wanted) {
+        let how = match args.count_instructions {
+            true => "leave out",
+            false => "add",
+        };
+        bail!(
+            "is of a clock that counts {other}, and the twin's would count {wanted}: {how} --count-instructions"
+        );
+    }
+    // debian:6.12:cloud or debian:6.12.9+deb13-amd64; a path names no series.
+    let Some(series) = args.kernel.strip_prefix("debian:") else {
+        return Ok(());
+    };
+    let series: String = {
+        let mut parts = series.split([':', '.', '+', '-']);
+        [parts.next(), parts.next()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(".")
+    };
+    let is_of = |kernel: &str| {
+        let release = kernel.rsplit(' ').next().unwrap_or_default();
+        let rest = release.strip_prefix(&series);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let kernels = run["kernels"].as_array().into_iter().flatten();
+    let other = kernels
+        .filter_map(Value::as_str)
+        .find(|kernel| !is_of(kernel));
+    if let Some(other) = other {
+        bail!("is of Linux {other}, not of {series}: give its series by --kernel");
+    }
+    Ok(())
+}
+
 /// Figures of a report.json.
-fn earlier(path: &Path) -> Result<BTreeMap<String, Lab>> {
+fn earlier(path: &Path, args: &Args, scenario: &Scenario) -> Result<BTreeMap<String, Lab>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the report {}", path.display()))?;
     let wrong = || {
@@ -188,14 +236,17 @@ fn earlier(path: &Path) -> Result<BTreeMap<String, Lab>> {
             path.display()
         )
     };
-    let value: serde_json::Value =
+    let value: Value =
         serde_json::from_str(&text).map_err(|why| anyhow!("{}: {why}", path.display()))?;
+    fits(&value["run"], args, scenario).map_err(|why| anyhow!("{} {why}", path.display()))?;
     let metrics = value["metrics"].as_object().ok_or_else(wrong)?;
-    let figure = |value: &serde_json::Value| {
+    // What never came is null.
+    let number = |value: &Value| value.as_f64().or(value.is_null().then_some(f64::INFINITY));
+    let figure = |value: &Value| {
         Some(Lab {
-            median: value["median"].as_f64()?,
-            min: value["min"].as_f64()?,
-            max: value["max"].as_f64()?,
+            median: number(value.get("median")?)?,
+            min: number(value.get("min")?)?,
+            max: number(value.get("max")?)?,
             n: value["n"].as_u64()?,
         })
     };
@@ -205,7 +256,13 @@ fn earlier(path: &Path) -> Result<BTreeMap<String, Lab>> {
         .collect()
 }
 
-fn pairs(scenario: &Scenario, mut lab: BTreeMap<String, Lab>, twin: &Report) -> Vec<Pair> {
+/// Figures that both have: of each job and the host, and what an expectation names.
+fn pairs(
+    scenario: &Scenario,
+    expects: &[Expect],
+    mut lab: BTreeMap<String, Lab>,
+    twin: &Report,
+) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for phase in &scenario.phases {
         let jobs = phase
@@ -220,6 +277,15 @@ fn pairs(scenario: &Scenario, mut lab: BTreeMap<String, Lab>, twin: &Report) -> 
                     let twin = twin.median;
                     pairs.push(Pair { name, lab, twin });
                 }
+            }
+        }
+    }
+    for expect in expects {
+        let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);
+        for name in [&expect.metric].into_iter().chain(of_bound) {
+            if let (Some(lab), Some(twin)) = (lab.remove(name), twin.metrics.get(name)) {
+                let (name, twin) = (name.clone(), twin.median);
+                pairs.push(Pair { name, lab, twin });
             }
         }
     }
@@ -257,8 +323,8 @@ fn table(pairs: &[Pair], markdown: bool) -> Table {
     table
 }
 
-fn json(pairs: &[Pair]) -> serde_json::Value {
-    let figures: serde_json::Map<String, serde_json::Value> = pairs
+fn json(pairs: &[Pair]) -> Value {
+    let figures: serde_json::Map<String, Value> = pairs
         .iter()
         .map(|pair| {
             let lab = &pair.lab;

@@ -129,7 +129,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ran => ran.map_err(|error| blamed(error, path))?,
     };
     let report = Report::new(&scenario, &arms, &runs);
-    let json = || format!("{:#}\n", report::json(&report));
+    let json = || {
+        let mut json = report::json(&report);
+        json["run"] = serde_json::json!({
+            "scenario": scenario.name,
+            "place": args.on.name(),
+            "kernels": report.kernels,
+            "clock": clock(args.count_instructions),
+            "seed": (args.on == Place::Twin).then_some(args.seed),
+            "version": env!("CARGO_PKG_VERSION"),
+            "date": report::today(),
+        });
+        format!("{json:#}\n")
+    };
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
         keep(&out.join("report.json"), &json())?;
@@ -146,6 +158,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         output::print(report::terminal(&report, &scenario, colour()))?;
     }
     Ok(ExitCode::from(report.verdict.exit_status()))
+}
+
+/// What the clock of a run counts, as reports name it.
+pub fn clock(count_instructions: bool) -> &'static str {
+    match count_instructions {
+        true => "instructions",
+        false => "time",
+    }
 }
 
 /// Options that only a host has, anywhere else; and those that it has not.

@@ -139,7 +139,7 @@ fn panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> {
             .iter()
             .map(|(settings, report)| {
                 let figure = report.metrics.get(name).map(|summary| summary.median);
-                (settings.to_vec(), figure)
+                (settings.to_vec(), figure.filter(|value| value.is_finite()))
             })
             .collect(),
     };

@@ -36,7 +36,9 @@ pub fn keep(
         recording.finish(end(scenario, phase))?;
         kept.keep(&Said::PhaseEnd(Box::new(result(phase))))?;
     }
+    // JSON has no number for what never came.
     let figures = outcome.metrics.iter();
+    let figures = figures.filter(|(_, figure)| figure.value.is_finite());
     kept.keep(&Said::Figures {
         figures: figures
             .map(|(name, figure)| (name.clone(), figure.value))

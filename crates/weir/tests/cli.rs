@@ -165,9 +165,65 @@ fn what_is_compared_with_itself_is_near() {
     compare("dirty-knobs")
         .code(0)
         .stdout(contains("34 of 34 figures are near"));
-    compare("floor-sustained")
-        .code(2)
-        .stderr(contains("has a name that the twin's figures have"));
+    let refuses = |scenario: &str, more: &[&str], why: &str| {
+        let mut command = weir();
+        command
+            .args(["compare", "--lab"])
+            .arg(file.path())
+            .args(more);
+        let refused = command.arg(shipped(scenario)).assert().code(2);
+        refused.stderr(contains(why));
+    };
+    refuses(
+        "floor-sustained",
+        &[],
+        "is of the scenario `dirty-knobs`, not of",
+    );
+    refuses(
+        "dirty-knobs",
+        &["--count-instructions"],
+        "is of a clock that counts time, and the twin's would count instructions",
+    );
+    refuses(
+        "dirty-knobs",
+        &["--kernel", "debian:6.1"],
+        "is of Linux twin of 6.12, not of 6.1",
+    );
+}
+
+#[test]
+fn figures_that_an_expectation_names_are_compared() {
+    let text = std::fs::read_to_string(shipped("dirty-knobs")).expect("readable");
+    let names = ["disk/slow.queue_depth", "cgroup/noisy.disk_bw_bytes"];
+    let expects = names
+        .map(|name| format!("\n[[expect]]\nmetric = \"weir.contended.{name}\"\nat_least = 0\n"));
+    let file = scenario(&(text + &expects.concat()));
+    let dir = tempfile::tempdir().expect("made");
+    let mut run = weir();
+    run.args(["run", "--on", "twin", "--out"]).arg(dir.path());
+    run.arg(file.path()).assert();
+    let report = dir.path().join("report.json");
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&report).expect("kept")).expect("JSON");
+    for (key, wanted) in [
+        ("place", "twin"),
+        ("clock", "time"),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert_eq!(json["run"][key], wanted);
+    }
+    assert_eq!(json["run"]["seed"], 1);
+    assert_eq!(json["run"]["kernels"][0], "twin of 6.12");
+    assert_eq!(json["run"]["date"].as_str().map(str::len), Some(10));
+    let mut compare = weir();
+    compare
+        .args(["compare", "--lab"])
+        .arg(report)
+        .arg(file.path());
+    let compared = compare.assert().code(0);
+    names
+        .iter()
+        .fold(compared, |compared, name| compared.stdout(contains(*name)));
 }
 
 #[test]

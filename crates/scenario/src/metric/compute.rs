@@ -131,7 +131,8 @@ pub(super) fn late(
     median(counted.filter_map(value))
 }
 
-/// From the last job's start until the cgroup is near its budget and stays there, in nanoseconds.
+/// From the last job's start until the cgroup is near its budget and stays there, in nanoseconds;
+/// infinite if it is not near in the end.
 pub(super) fn settled(of: &Measured, cgroup: &Cgroup) -> Option<f64> {
     let tiers = of.tiers.as_ref()?;
     let since = |at: &&Place| (tiers.last_start_ns..=tiers.end_ns).contains(&at.at_ns);
@@ -147,7 +148,7 @@ pub(super) fn settled(of: &Measured, cgroup: &Cgroup) -> Option<f64> {
         // Near from the first look on: it was so when the job began.
         Some((at, _)) if *at == first => tiers.last_start_ns,
         Some((at, _)) => *at,
-        None => tiers.end_ns,
+        None => return Some(f64::INFINITY),
     };
     Some((from - tiers.last_start_ns) as f64)
 }

@@ -115,7 +115,7 @@ pub(super) const ROWS: &[Metric] = &[
          memory in another")
         .of_tiers().of_weir(),
     cgroup("settle_ns", Nanoseconds, settled,
-        "from the start of the last job until budget_error_pct is 2 or less and stays so")
+        "from the start of the last job until budget_error_pct is 2 or less and stays so; null if never")
         .of_tiers().of_weir(),
 ];
 

@@ -39,7 +39,8 @@ impl Latencies {
         self.longest
     }
 
-    /// What so many of a thousand are not longer than; `None` if there were none.
+    /// What so many of a thousand are not longer than; `None` if there were none. A bucket's middle may
+    /// lie above the longest.
     pub fn per_mille(&self, part: u64) -> Option<Ns> {
         let wanted = (self.total * part).div_ceil(1000).max(1);
         let mut seen = 0;
@@ -47,7 +48,7 @@ impl Latencies {
             seen += count;
             seen >= wanted
         });
-        found.map(middle)
+        found.map(|bucket| middle(bucket).min(self.longest))
     }
 }
 
@@ -99,5 +100,12 @@ mod tests {
         assert_eq!(latencies.per_mille(500), Some(100));
         assert!(latencies.per_mille(990).is_some_and(|ns| ns > 900_000));
         assert_eq!((latencies.total(), latencies.longest()), (100, 1_000_000));
+        let mut alike = Latencies::default();
+        alike.add(39_100, 100);
+        assert_eq!(
+            alike.per_mille(990),
+            Some(39_100),
+            "no longer than the longest"
+        );
     }
 }
