@@ -23,7 +23,8 @@
  *              the two disagree, the ceiling must not let pass what stock
  *              would hold
  *   dom_limit  the domain's smoothed limit is pulled down to thresh: it decays
- *              by 1/32 in 200 ms and would widen the ceiling meanwhile
+ *              by 1/32 in 200 ms and would widen the ceiling meanwhile; under
+ *              a full ceiling, too, where the kernel's own count is tighter
  * An ancestor's ceiling bounds its subtree, and has no domain in this pass: the
  * one domain there is, the writer's own, is put where the subtree is under the
  * ancestor's ceiling.  thresh is the least of all limits on the path, and dirty
@@ -145,13 +146,14 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 	weir_u64 stock = limits->thresh;
 	weir_u64 limit = weir_ceiling_limit(ceiling);
 	weir_u64 thresh = limit < stock ? limit : stock;
-	weir_u64 before, here;
+	weir_u64 before, here, used;
 	int decides;
 
 	if (kind == WEIR_PASS_READER || ceiling == WEIR_UNLIMITED)
 		return 0;
 	before = same_position(limits->dirty, stock, thresh);
-	here = same_position(counted(counts, kind, limit), limit, thresh);
+	used = counted(counts, kind, limit);
+	here = same_position(used, limit, thresh);
 	decides = here > before;
 	if (thresh < stock) {
 		limits->bg_thresh = weir_share(thresh, limits->bg_thresh, stock);
@@ -160,7 +162,7 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 	}
 	limits->thresh = thresh;
 	limits->dirty = decides ? here : before;
-	if ((decides || thresh < stock) && limits->dom_limit > thresh)
+	if ((decides || used >= limit || thresh < stock) && limits->dom_limit > thresh)
 		limits->dom_limit = thresh;
 	return decides;
 }

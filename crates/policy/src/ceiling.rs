@@ -227,6 +227,24 @@ mod tests {
         assert_eq!(limits, STOCK, "the kernel's own position is tighter");
     }
 
+    /// Counts two seconds old of a cgroup in `memory.max`, whose limit shrinks as it fills: above that,
+    /// and below the smoothed one, which lags.
+    #[test]
+    fn a_full_ceiling_leaves_no_room_below_a_smoothed_limit() {
+        let stock = Limits {
+            thresh: 2_228,
+            bg_thresh: 1_113,
+            dirty: 2_559,
+            dom_limit: 2_865,
+        };
+        let mut limits = stock;
+        assert!(!limits.amend(6_144, &counts(5_748), Pass::Writer));
+        assert_eq!(limits.dom_limit, 2_228, "the ceiling's limit is 4,608");
+        let mut limits = stock;
+        assert!(!limits.amend(6_144, &counts(4_607), Pass::Writer));
+        assert_eq!(limits, stock);
+    }
+
     #[test]
     fn the_stricter_knob_wins() {
         let pages = |bytes, ratio_percent, avail| {
