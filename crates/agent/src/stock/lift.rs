@@ -9,6 +9,7 @@
 //! the memory that can be dirty, which the background level tells, if that is in percent.
 
 use super::stat;
+use crate::flushers::Flushers;
 use anyhow::{Context, Result};
 use knobs::{PAGE, PageSize};
 use policy::drain::{Beat, Drain};
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Between two beats.
 pub const BEAT: Duration = Duration::from_millis(BEAT_MS);
-/// Kernel threads are listed this often, of which the kernel makes and ends some each minute.
-const LIST_EVERY: Duration = Duration::from_secs(1);
 
 /// How many seconds of drain writers run free for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +86,14 @@ impl Lift {
             Seconds::Given(seconds) => seconds,
             Seconds::Auto => {
                 let is_busy = beat.dirty + beat.writeback > beat.bg_thresh;
-                let (ran, waited) = if is_busy {
-                    self.flushers.look(root, now)
-                } else {
-                    (false, false)
+                let doing = match is_busy {
+                    true => self.flushers.look(root, now),
+                    false => BTreeMap::new(),
                 };
                 let look = Look {
                     available: available(root)?,
-                    ran: u32::from(ran),
-                    waited: u32::from(waited),
+                    ran: u32::from(doing.values().any(|of| of.ran)),
+                    waited: u32::from(doing.values().any(|of| of.waited)),
                 };
                 self.headroom.step(&self.drain, &beat, &look)
             }
@@ -190,68 +188,6 @@ fn stalled(root: &Path) -> u32 {
         .next()
         .and_then(|percent| percent.parse().ok())
         .unwrap_or(0)
-}
-
-/// The kernel's threads that write back, among those that do work of all kinds.
-#[derive(Default)]
-struct Flushers {
-    /// By number: whether it is a worker that is bound to no CPU.
-    threads: BTreeMap<u32, bool>,
-    listed: Option<Instant>,
-}
-
-impl Flushers {
-    /// Whether one runs or is about to, and whether one waits.
-    fn look(&mut self, root: &Path, now: Instant) -> (bool, bool) {
-        if self.listed.is_none_or(|then| now - then >= LIST_EVERY) {
-            self.list(root);
-            self.listed = Some(now);
-        }
-        let (mut ran, mut waited) = (false, false);
-        for (thread, _) in self.threads.iter().filter(|(_, is_worker)| **is_worker) {
-            let own = |file| fs::read_to_string(root.join(format!("proc/{thread}/{file}")));
-            // Its name says what it works on, and after a `-` what it last worked on.
-            if !own("comm").is_ok_and(|name| name.contains("+flush-")) {
-                continue;
-            }
-            let stat = own("stat").unwrap_or_default();
-            match stat
-                .rsplit_once(") ")
-                .and_then(|(_, rest)| rest.chars().next())
-            {
-                Some('R') => ran = true,
-                Some('D') => waited = true,
-                _ => {}
-            }
-        }
-        (ran, waited)
-    }
-
-    /// Finds workers among the children of kthreadd, or in all of `/proc` on kernels that list no
-    /// children. What was no worker is not looked at again.
-    fn list(&mut self, root: &Path) {
-        let children = fs::read_to_string(root.join("proc/2/task/2/children"));
-        let numbers: Vec<u32> = match children {
-            Ok(text) => text.split_whitespace().flat_map(str::parse).collect(),
-            Err(_) => fs::read_dir(root.join("proc"))
-                .into_iter()
-                .flatten()
-                .flatten()
-                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-                .collect(),
-        };
-        let before = std::mem::take(&mut self.threads);
-        self.threads = numbers
-            .into_iter()
-            .map(|number| {
-                let is_worker = before.get(&number).copied().unwrap_or_else(|| {
-                    let name = fs::read_to_string(root.join(format!("proc/{number}/comm")));
-                    name.is_ok_and(|name| name.starts_with("kworker/u"))
-                });
-                (number, is_worker)
-            })
-            .collect();
-    }
 }
 
 #[cfg(test)]
