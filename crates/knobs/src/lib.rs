@@ -24,6 +24,7 @@ use std::sync::LazyLock;
 
 pub use page::{PAGE, PageSize};
 pub use policy::UNLIMITED;
+pub use policy::assist::THREADS_MAX as ASSIST_THREADS_MAX;
 pub use policy::drain::SECONDS_MAX as DRAIN_SECONDS_MAX;
 pub use policy::names::{Kind, StatKey, Unit};
 

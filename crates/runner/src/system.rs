@@ -40,6 +40,10 @@ pub fn enable(directory: &Path, controllers: &BTreeSet<String>) -> Result<()> {
 pub fn write_parameters(parameters: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in parameters {
         ensure!(
+            name != "assist",
+            "assist = {value} is the agent's: only the twin has it (`--on twin`)"
+        );
+        ensure!(
             value != "auto",
             "{name} = \"auto\" is what the agent finds by looking: only the twin has it (`--on twin`)"
         );

@@ -83,6 +83,7 @@ impl Host {
             Event::Kswapd => tasks.kswapd_goes_on(),
             Event::Beat => {
                 tasks.weir_looks_at_flushers();
+                tasks.weir_assists();
                 tasks.weir_beats();
             }
             Event::Recount => tasks.weir_recounts(),

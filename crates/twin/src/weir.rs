@@ -8,6 +8,7 @@
 //! in window.rs what its flushers submit, in division.rs in which order. Sums over subtrees are
 //! exact here; the module's are up to a beat old.
 
+pub mod assist;
 mod bandwidth;
 mod beat;
 mod division;
@@ -118,6 +119,8 @@ pub struct Weir {
     pub headroom: Option<Headroom>,
     /// What flushers are doing, for that.
     pub look: Look,
+    /// The agent's `[assist]`.
+    pub assistants: assist::Assistants,
     /// The parameter `drain_tighten`.
     pub tighten: bool,
     drain: Drain,

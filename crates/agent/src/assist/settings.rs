@@ -10,13 +10,12 @@
 use crate::globs::{self, matches};
 use config::reader::Table;
 use glob::Pattern;
+use policy::assist::THREADS_MAX;
 
 /// Keys of the section.
 pub const KEYS: &[&str] = &["cpus", "exempt"];
 /// Threads without another number.
 const CPUS: u64 = 1;
-/// More threads than that would only wait for the same disk.
-const CPUS_MOST: u64 = 64;
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,8 +31,8 @@ impl Settings {
     pub fn read(table: &Table) -> Settings {
         let cpus = table.optional("cpus").and_then(|value| {
             let cpus = value.unsigned("a number of CPUs, as in `2`")?;
-            if cpus > CPUS_MOST {
-                value.complain(format!("`{cpus}`: expected 0 to {CPUS_MOST}"));
+            if cpus > THREADS_MAX {
+                value.complain(format!("`{cpus}`: expected 0 to {THREADS_MAX}"));
             }
             Some(cpus)
         });

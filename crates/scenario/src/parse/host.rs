@@ -6,7 +6,7 @@ use crate::model::{Disk, Filesystem, Host, Reclaim, Tier, Twin};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
-use knobs::DRAIN_SECONDS_MAX;
+use knobs::{ASSIST_THREADS_MAX, DRAIN_SECONDS_MAX};
 use std::collections::BTreeMap;
 
 /// Smaller guests do not boot a distribution kernel with its initramfs.
@@ -191,7 +191,13 @@ pub(super) fn twin(root: &Table) -> Twin {
 
 /// A parameter of the module that a scenario may set, as it will be written.
 fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
-    let known = ["drain_seconds", "drain_tighten", "tiers", "tier_ratio"];
+    let known = [
+        "drain_seconds",
+        "drain_tighten",
+        "tiers",
+        "tier_ratio",
+        "assist",
+    ];
     match name {
         "drain_seconds" => {
             let text = value.scalar()?;
@@ -216,6 +222,15 @@ fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
             }
             value.complain(format!(
                 "`{text}` is not what `tier_ratio` takes: a percentage, 1 to 100, or 0 (by capacity)"
+            ));
+        }
+        "assist" => {
+            let text = value.scalar()?;
+            if text.parse::<u64>().is_ok_and(|n| n <= ASSIST_THREADS_MAX) {
+                return Some(text);
+            }
+            value.complain(format!(
+                "`{text}` is not what `assist` takes: threads that start writeback, 0 to {ASSIST_THREADS_MAX}"
             ));
         }
         "drain_tighten" => return value.boolean().map(|on| u8::from(on).to_string()),

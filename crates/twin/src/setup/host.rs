@@ -66,6 +66,7 @@ impl HostConfig {
         weir.headroom = seconds
             .filter(|text| *text == "auto")
             .map(|_| policy::headroom::Headroom::default());
+        weir.assistants.most = option("assist");
         (weir.seconds, weir.tighten) = (option("drain_seconds"), option("drain_tighten") != 0);
         for (number, disk) in scenario.disks.iter().enumerate() {
             let mut random = tasks.random.clone();

@@ -122,6 +122,11 @@ impl Flusher {
         }
     }
 
+    /// Whether it runs, waits for the disk or sleeps.
+    pub fn doing(&self) -> PsiFlags {
+        self.thread.doing
+    }
+
     /// Pages marked as in flight that are not in line yet.
     #[cfg(any(test, debug_assertions))]
     pub fn in_hand(&self) -> u64 {
@@ -431,7 +436,12 @@ impl Writeback {
             cost += BLOCKS;
         }
         let device = &self.hooks.devices[device];
-        cost += (pages * self.hooks.machine.flush_1024).div_ceil(1024) + device.submit_cost(pages);
+        let page_cost =
+            (pages * self.hooks.machine.flush_1024).div_ceil(1024) + device.submit_cost(pages);
+        cost += match &self.hooks.weir {
+            Some(weir) => weir.assistants.share(self.hooks.wbs[wb].device, page_cost),
+            None => page_cost,
+        };
         flusher.used += cost;
         self.in_flight(index as usize, start, pages);
         Some(cost)

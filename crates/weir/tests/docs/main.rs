@@ -275,6 +275,7 @@ fn every_toml_block_is_accepted() {
             let is_policy = [
                 "[[rule]]",
                 "[tier]\n",
+                "[assist]\n",
                 "[reclaim]\n",
                 "[stock]\n",
                 "[[objective]]",

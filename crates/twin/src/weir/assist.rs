@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Assistants of flushers (`[assist]` of the agent): threads that submit beside a flusher, as many as
+//! `policy/assist.c` says.
+//!
+//! An assistant has a CPU of its own and submits what the flusher would, so a device's flushers and
+//! assistants are modelled as flushers whose pages take less CPU time: with one flusher and two
+//! assistants a third. They run and wait for the disk's queue as those do. Left out: which files they
+//! find, and their calls for files with nothing to write.
+
+use crate::sched::psi::PsiFlags;
+use crate::sim::clock::Ns;
+use crate::writeback::Writeback;
+use policy::assist::{Assist, Look};
+use policy::names::BEAT_MS;
+
+/// Looks at flushers in one step, a beat each; the agent's steps take a second, too.
+const LOOKS: u64 = 1_000 / BEAT_MS;
+
+/// All that the agent has.
+#[derive(Clone, Debug, Default)]
+pub struct Assistants {
+    /// Threads that may be had, `[assist] cpus`.
+    pub most: u64,
+    looks: u64,
+    /// By number of the device.
+    devices: Vec<Device>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Device {
+    assist: Assist,
+    /// Looks of this step that found a flusher running, and waiting for the disk.
+    ran: u64,
+    waited: u64,
+    /// Flushers that were at work at the last look.
+    flushers: u64,
+}
+
+impl Assistants {
+    /// What a flusher's CPU time for pages comes to.
+    pub fn share(&self, device: usize, cost: Ns) -> Ns {
+        let Some(device) = self.devices.get(device) else {
+            return cost;
+        };
+        let flushers = device.flushers.max(1);
+        cost * flushers / (flushers + device.assist.threads)
+    }
+
+    fn step(&mut self) {
+        self.looks = 0;
+        let all: u64 = self
+            .devices
+            .iter()
+            .map(|device| device.assist.threads)
+            .sum();
+        let mut left = self.most.saturating_sub(all);
+        for device in &mut self.devices {
+            let before = device.assist.threads;
+            let (ran, waited) = (
+                std::mem::take(&mut device.ran) * 1_000 / LOOKS,
+                std::mem::take(&mut device.waited) * 1_000 / LOOKS,
+            );
+            device.assist.step(&Look {
+                elapsed_ms: LOOKS * BEAT_MS,
+                flusher_ran: ran,
+                flusher_waited: waited,
+                ran,
+                most: before + left,
+            });
+            left = (left + before).saturating_sub(device.assist.threads);
+        }
+    }
+}
+
+impl Writeback {
+    /// Looks at flushers, as the agent does between two beats; decides once a second.
+    pub fn weir_assists(&mut self) {
+        let devices = self.devices.len();
+        let mut seen = vec![(false, false, 0); devices];
+        for (wb, flusher) in self.flushers.iter().enumerate() {
+            let of = &mut seen[self.wbs[wb].device];
+            match flusher.doing() {
+                PsiFlags::Running => of.0 = true,
+                PsiFlags::Iowait => of.1 = true,
+                _ => continue,
+            }
+            of.2 += 1;
+        }
+        let Some(assistants) = self.weir.as_mut().map(|weir| &mut weir.assistants) else {
+            return;
+        };
+        if assistants.most == 0 {
+            return;
+        }
+        assistants.devices.resize(devices, Device::default());
+        for (device, (ran, waited, flushers)) in assistants.devices.iter_mut().zip(seen) {
+            device.ran += u64::from(ran);
+            device.waited += u64::from(waited);
+            device.flushers = flushers;
+        }
+        assistants.looks += 1;
+        if assistants.looks == LOOKS {
+            assistants.step();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::clock::MS;
+
+    #[test]
+    fn flushers_and_assistants_share_the_work() {
+        let mut assistants = Assistants {
+            most: 2,
+            devices: vec![Device::default()],
+            ..Assistants::default()
+        };
+        assert_eq!(assistants.share(0, 9 * MS), 9 * MS);
+        for _ in 0..6 {
+            assistants.devices[0].ran = LOOKS;
+            assistants.step();
+        }
+        assert_eq!(assistants.share(0, 9 * MS), 3 * MS, "two are all there are");
+        assistants.devices[0].flushers = 2;
+        assert_eq!(assistants.share(0, 8 * MS), 4 * MS, "two and two");
+        assert_eq!(assistants.share(1, 9 * MS), 9 * MS, "another device");
+    }
+}
