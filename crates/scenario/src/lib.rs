@@ -17,9 +17,10 @@
 //! [`parse`] is the language, one function per section; [`expect`] the little expression language
 //! of expectations; [`measured`] what a run measures and [`metric`] the figures that come of it;
 //! [`rundir`] what a run leaves in a directory; [`fio`] the option names fio knows;
-//! [`io_max`] a cgroup file that names disks; [`executor`] what runs a scenario, and [`place`] which
-//! keys are honoured where.
+//! [`io_max`] a cgroup file that names disks; [`executor`] what runs a scenario, [`place`] which
+//! keys are honoured where, and [`effect`] which do nothing.
 
+pub mod effect;
 pub mod executor;
 pub mod expect;
 pub mod fio;

@@ -157,9 +157,9 @@ impl Probe {
             phase.progress.push((now, progress.collect()));
         }
         if phase.processes.is_empty() {
-            let home = |wb: u32| tasks.cgroups[tasks.wbs[wb as usize].cgroup].path.clone();
+            let home = |cgroup: u32| tasks.cgroups[cgroup as usize].path.clone();
             let of = |(index, task): (usize, &crate::task::Task)| {
-                (index as u32, task.job(), home(task.dirtier.wb))
+                (index as u32, task.job(), home(task.dirtier.home))
             };
             phase.processes = running().map(of).collect();
             let paths = tasks.cgroups.iter().map(|cgroup| cgroup.path.clone());

@@ -17,7 +17,7 @@ use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
 use scenario::measured::stat;
 use scenario::metric::{Figures, metrics};
-use scenario::model::{Arm, Phase, Scenario};
+use scenario::model::{Arm, Filesystem, Phase, Scenario};
 use std::collections::BTreeMap;
 
 /// A process whose write has not returned this long after its time is taken for stuck, as in the
@@ -130,8 +130,10 @@ struct Span {
     /// Where pages are kept one by one.
     vmstat: Option<Vmstat>,
     flushers: Ns,
-    /// By cgroup: pages written for it and those below.
+    /// By cgroup: pages that its flushers and those below have written.
     cleaned: Vec<u64>,
+    /// By cgroup: tasks killed in it and those below.
+    kills: Vec<u64>,
     /// `memory.dirty_stat` by cgroup.
     stats: Vec<BTreeMap<&'static str, u64>>,
 }
@@ -148,7 +150,6 @@ impl Span {
         let tasks = &mut host.tasks;
         let now = tasks.now;
         tasks.psi.average(now);
-        let cgroups = tasks.cgroups.iter();
         Span {
             elapsed: now,
             written: tasks.devices.iter().map(|device| device.written).collect(),
@@ -161,7 +162,8 @@ impl Span {
             reclaimed: tasks.zone.reclaimed,
             vmstat: tasks.node.as_ref().map(|node| node.vmstat),
             flushers: tasks.flushers_cpu_time(),
-            cleaned: cgroups.map(|cgroup| cgroup.subtree.written).collect(),
+            cleaned: tasks.cleaned(),
+            kills: tasks.cgroups.iter().map(|cgroup| cgroup.kills).collect(),
             stats: (0..tasks.cgroups.len())
                 .map(|cgroup| tasks.dirty_stat(cgroup))
                 .collect(),
@@ -181,6 +183,7 @@ impl Span {
                 .map(|(now, then)| now.since(&then)),
             flushers: self.flushers - before.flushers,
             cleaned: each(&self.cleaned, &before.cleaned, |now, then| now - then),
+            kills: each(&self.kills, &before.kills, |now, then| now - then),
             stats: each(&self.stats, &before.stats, |now, then| stat(then, now)),
         }
     }
@@ -226,14 +229,20 @@ fn run_phase(
             runtime: 0,
             each: vec![0; processes as usize],
             mapped: Mapped::default(),
+            killed: false,
         });
         for number in 0..processes as usize {
             let wb = config.writeback(tasks, scenario, index, number as u32);
             let home = setup::home(tasks, scenario, job, number as u32);
             let device = tasks.wbs[wb].device;
             let journal = &mut tasks.journals[device];
-            let mut new = File::new(wb, journal.new_inode(), pages);
+            let mut new = File::new(wb, home, journal.new_inode(), pages);
             new.large_folios = journal.has_large_folios();
+            new.has_buffers(match scenario.disks[device].filesystem {
+                Filesystem::Ext4 => 1,
+                Filesystem::Vfat => 8,
+                _ => 0,
+            });
             if grows && journal.maps_at_writeback() {
                 new.mapped = Some(Pages::new(pages));
             }

@@ -59,6 +59,8 @@ pub struct Job {
     pub each: Vec<u64>,
     /// What they mapped.
     pub mapped: Mapped,
+    /// A process was killed for memory.
+    pub killed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,7 @@ impl Tasks {
             held: 0,
             vain: 0,
             charged: 0,
-            dirtier: Dirtier::new(index, wb),
+            dirtier: Dirtier::new(index, wb, home),
             state: State::Idle,
             pass_began: 0,
             pauses: 0,

@@ -64,7 +64,7 @@ impl Writeback {
     /// `pages` of a file have become dirty.
     pub fn dirtied(&mut self, file: usize, pages: u64) {
         let wb = self.files[file].wb as usize;
-        self.count(wb, |counts| {
+        self.count(file, |counts| {
             counts.dirty += pages;
             counts.dirtied += pages;
         });
@@ -110,7 +110,7 @@ impl Writeback {
         if pages == 0 {
             return;
         }
-        self.count(owner, |counts| {
+        self.count(file, |counts| {
             counts.writeback -= pages;
             counts.written += pages;
         });
@@ -147,7 +147,7 @@ impl Writeback {
                 let wb = self.wb(0, device);
                 // Written when files were made, and part of what the disk is known to complete.
                 self.completed(wb, MADE.len() as u64);
-                self.files.push(File::new(wb, 0, METADATA));
+                self.files.push(File::new(wb, 0, 0, METADATA));
                 let bdev = self.files.len() - 1;
                 self.journals[device].bdev = Some(bdev);
                 bdev
@@ -161,6 +161,20 @@ impl Writeback {
                 self.dirtied(bdev, fresh);
             }
         }
+    }
+
+    /// By cgroup, pages that were ever written by its flushers and those below, as `io.stat` has it:
+    /// without cgroup writeback all are the root's.
+    pub fn cleaned(&self) -> Vec<u64> {
+        let mut pages = vec![0; self.cgroups.len()];
+        for wb in &self.wbs {
+            let mut next = Some(wb.cgroup);
+            while let Some(at) = next {
+                pages[at] += wb.counts.written;
+                next = self.cgroups[at].parent;
+            }
+        }
+        pages
     }
 
     /// Measures a writeback's bandwidth, some time after it was last at work.

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// Prints every problem as FILE:LINE: key: what is wrong and what would be right. With --on it also
 /// refuses every key that this place cannot honour; for a host, as this machine is. Exit status: 0
-/// valid, 1 refused.
+/// valid, 1 refused. Knobs that do nothing on a job's filesystem are noted; the scenario is valid.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Also refuse keys that this place cannot honour
@@ -42,7 +42,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .as_ref()
             .err()
             .map_or(&[][..], |problems| &problems.0);
-        output::json(&serde_json::json!({"valid": result.is_ok(), "problems": problems}))?;
+        let notes = match &result {
+            Ok(scenario) => notes(args, scenario)?.0,
+            Err(_) => Vec::new(),
+        };
+        output::json(&serde_json::json!({
+            "valid": result.is_ok(), "problems": problems, "notes": notes
+        }))?;
         return Ok(ExitCode::from(u8::from(result.is_err())));
     }
     match result {
@@ -52,6 +58,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 "{}: valid: {jobs} jobs, {phases} phases, {expects} expectations",
                 args.scenario.display()
             ))?;
+            for note in notes(args, &s)?.0 {
+                output::note(format_args!("{note}"));
+            }
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => {
@@ -59,6 +68,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// Keys that do nothing, with their lines.
+fn notes(args: &Args, scenario: &Scenario) -> Result<Problems, Problems> {
+    executor::problems(&args.scenario, scenario::effect::without_effect(scenario))
 }
 
 /// The scenario, if its agent would take its policy.

@@ -18,6 +18,8 @@ const WAKE_NS: u64 = 3_700;
 /// A look at /proc/vmstat and at two cgroups: 341 us in arm stock, 472 in arm weir (the sampling
 /// thread's schedstat).
 const LOOK_NS: u64 = 400_000;
+/// A page that reclaim looks at takes 2,480 instructions (`crates/weir/tests/guest/scan.sh`).
+const SCAN_NS: u64 = 2_480;
 /// From a job's start to its first write, the same for 1 and 64 threads.
 const START_NS: u64 = 280_000_000;
 /// A flusher takes 2.2 us a page (1.9 to 2.4 in eight phases of `ceiling-ratio`).
@@ -36,6 +38,7 @@ pub fn machine(scenario: &mut Scenario) {
     twin.refill_ns = Some(REFILL_NS);
     twin.wake_ns = Some(WAKE_NS);
     twin.look_ns = Some(LOOK_NS);
+    twin.scan_ns = Some(SCAN_NS);
     twin.start_ns = Some(START_NS);
     twin.flusher_bandwidth = Some(FLUSHER_BANDWIDTH);
 }

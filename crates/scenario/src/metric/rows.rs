@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Metric] = &[
     cgroup("disk_bw_bytes", Bandwidth, |of, cgroup| Some(of.per_second(cgroup.written?)),
         "written to disks for it, by io.stat"),
     cgroup("oom_kills", Count, |_, cgroup| Some(cgroup.oom_kills? as f64),
-        "tasks of it killed for memory, by memory.events").of_kernels(),
+        "tasks of it killed for memory, by memory.events"),
     cgroup("io_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_full_ns)), FULL),
     cgroup("io_some_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_some_ns)), SOME),
     cgroup("mem_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.mem_full_ns?)),

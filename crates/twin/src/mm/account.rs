@@ -6,12 +6,19 @@
 use super::domain::Dtc;
 use super::{Counts, Mm};
 
+/// Pages of cache among `pages` that are charged, if the kernel charges `beside` bytes with each.
+fn with_cache(pages: u64, beside: u64) -> u64 {
+    let page = super::domain::PAGE;
+    (u128::from(pages) * u128::from(page) / u128::from(page + beside)) as u64
+}
+
 impl Mm {
-    /// Applies `change` to all that count a page of `wb`.
-    pub fn count(&mut self, wb: usize, change: impl Fn(&mut Counts)) {
+    /// Applies `change` to all that count a page of a file.
+    pub fn count(&mut self, file: usize, change: impl Fn(&mut Counts)) {
+        let (wb, memcg) = (self.files[file].wb as usize, self.files[file].memcg);
         change(&mut self.counts);
         change(&mut self.wbs[wb].counts);
-        let mut next = Some(self.wbs[wb].cgroup);
+        let mut next = Some(memcg as usize);
         if let Some(own) = next {
             change(&mut self.cgroups[own].counts);
         }
@@ -28,7 +35,7 @@ impl Mm {
             node.writeback_begins(file, start, pages);
         }
         let wb = self.files[file].wb as usize;
-        self.count(wb, |counts| {
+        self.count(file, |counts| {
             counts.dirty -= pages;
             counts.writeback += pages;
         });
@@ -40,9 +47,8 @@ impl Mm {
 
     /// All dirty pages of a file are forgotten.
     pub fn drop_file(&mut self, file: usize) {
-        let wb = self.files[file].wb as usize;
         let pages = self.files[file].pages.drop_all();
-        self.count(wb, |counts| {
+        self.count(file, |counts| {
             counts.dirty -= pages;
             counts.dropped += pages;
         });
@@ -107,13 +113,44 @@ impl Mm {
             .adapt(wb.counts.dirtied, wb.counts.written, now, &views);
     }
 
+    /// Page cache of a cgroup, and of those above it, grows by `more` pages and shrinks by `less`.
+    pub fn charges(&mut self, memcg: usize, more: u64, less: u64) {
+        self.cgroups[memcg].file = self.cgroups[memcg].file + more - less;
+        let mut next = Some(memcg);
+        while let Some(at) = next {
+            let cgroup = &mut self.cgroups[at];
+            cgroup.subtree_file = cgroup.subtree_file + more - less;
+            next = cgroup.parent;
+        }
+    }
+
+    /// Pages that `memory.max` from its cgroup up lets a file have more, those that are clean given up
+    /// for them; and the cgroup whose limit it is, if there is one.
+    pub fn chargeable(&self, file: usize) -> (u64, usize) {
+        let mut least = (u64::MAX, 0);
+        let (mut next, beside) = (self.files[file].memcg as usize, self.files[file].beside);
+        while let Some(parent) = self.cgroups[next].parent {
+            let cgroup = &self.cgroups[next];
+            if cgroup.max != u64::MAX {
+                let most = with_cache(
+                    cgroup.max.saturating_sub(cgroup.kept + cgroup.anonymous),
+                    beside,
+                );
+                let room = most.saturating_sub(cgroup.subtree.held());
+                least = least.min((room, next));
+            }
+            next = parent;
+        }
+        least
+    }
+
     /// What `memory.max` and `memory.high` from a cgroup up still leave it.
     pub fn headroom(&self, cgroup: usize) -> u64 {
         let mut least = u64::MAX;
         let mut next = cgroup;
         while let Some(parent) = self.cgroups[next].parent {
             let cgroup = &self.cgroups[next];
-            let used = cgroup.file + cgroup.anonymous;
+            let used = cgroup.subtree_file + cgroup.anonymous + cgroup.kept;
             least = policy::ceiling::headroom(least, cgroup.max.min(cgroup.high), used);
             next = parent;
         }

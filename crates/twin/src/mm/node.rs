@@ -420,7 +420,8 @@ impl Mm {
         let file = &mut self.files[file];
         file.cache.clear(index, 1);
         file.cached -= 1;
-        self.cgroups[self.wbs[file.wb as usize].cgroup].file -= 1;
+        let memcg = file.memcg as usize;
+        self.charges(memcg, 0, 1);
         self.zone.cache -= 1;
         self.zone.free += 1;
     }

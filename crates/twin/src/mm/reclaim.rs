@@ -58,9 +58,8 @@ impl Mm {
                 line.put_back(run);
             }
         }
-        let cgroup = &mut self.cgroups[index];
-        cgroup.lruvec = line;
-        cgroup.file -= look.taken;
+        self.cgroups[index].lruvec = line;
+        self.charges(index, 0, look.taken);
         self.zone.cache -= look.taken;
         self.zone.free += look.taken;
         look

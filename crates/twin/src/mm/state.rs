@@ -53,6 +53,8 @@ pub struct Cgroup {
     pub flushed: Counts,
     /// Pages of page cache charged to it.
     pub file: u64,
+    /// The same of it and its descendants.
+    pub subtree_file: u64,
     /// The same in the order it came.
     pub lruvec: Lru,
     /// Memory that is its tasks' own, and those of cgroups below it.
@@ -61,6 +63,10 @@ pub struct Cgroup {
     pub flushed_file: u64,
     /// In pages, `u64::MAX` without one; `memory.max`.
     pub max: u64,
+    /// Of `max`, what processes and the kernel take besides page cache.
+    pub kept: u64,
+    /// Tasks that were killed in it and its descendants.
+    pub kills: u64,
     /// `memory.high` in pages.
     pub high: u64,
     /// `memory.min` in pages.
@@ -83,10 +89,13 @@ impl Cgroup {
             subtree: Counts::default(),
             flushed: Counts::default(),
             file: 0,
+            subtree_file: 0,
             lruvec: Lru::default(),
             anonymous: 0,
             flushed_file: 0,
             max: u64::MAX,
+            kept: 0,
+            kills: 0,
             high: u64::MAX,
             min: 0,
             low: 0,
@@ -145,6 +154,11 @@ impl Wb {
     }
 }
 
+/// Bytes of a page's part of a node of the xarray.
+const XARRAY: u64 = 576 / 64;
+/// Bytes of a buffer head, one for each block of a page where the filesystem has such.
+const BUFFER_HEAD: u64 = 104;
+
 /// The largest folio has as many pages as a huge page.
 const MAX_PAGECACHE_ORDER: u32 = 9;
 
@@ -153,6 +167,10 @@ const MAX_PAGECACHE_ORDER: u32 = 9;
 pub struct File {
     /// Index of the owning writeback.
     pub wb: u32,
+    /// The cgroup that its pages are charged to. Without cgroup writeback it is not that of `wb`.
+    pub memcg: u32,
+    /// Bytes that are charged with each of its pages.
+    pub beside: u64,
     /// What is dirty.
     pub pages: Pages,
     /// Pages in flight.
@@ -199,9 +217,11 @@ pub struct File {
 
 impl File {
     /// One of `pages` pages, none of which is in the cache, with its inode in `block`.
-    pub fn new(wb: usize, block: u32, pages: u64) -> File {
+    pub fn new(wb: usize, memcg: usize, block: u32, pages: u64) -> File {
         File {
             wb: wb as u32,
+            memcg: memcg as u32,
+            beside: XARRAY,
             pages: Pages::new(pages),
             in_flight: 0,
             unended: 0,
@@ -224,6 +244,11 @@ impl File {
             failed: false,
             synced_by: None,
         }
+    }
+
+    /// Its pages are divided into so many buffers: one on ext4, one for 512 bytes on vfat.
+    pub fn has_buffers(&mut self, blocks: u64) {
+        self.beside = XARRAY + blocks * BUFFER_HEAD;
     }
 
     /// Pages of the folio that `left` pages from `at` on are written to, or their first ones: as
@@ -290,6 +315,8 @@ pub struct Dirtier {
     pub pid: u32,
     /// Whose throttle it passes.
     pub wb: u32,
+    /// Its cgroup, whose bandwidth it is bound by. Without cgroup writeback it is not that of `wb`.
+    pub home: u32,
     /// Pages dirtied since its last pass.
     pub nr_dirtied: u64,
     /// Pages after which it passes again.
@@ -316,10 +343,11 @@ pub struct Dirtier {
 
 impl Dirtier {
     /// A task that has dirtied nothing.
-    pub fn new(pid: usize, wb: u32) -> Dirtier {
+    pub fn new(pid: usize, wb: u32, home: usize) -> Dirtier {
         Dirtier {
             pid: pid as u32,
             wb,
+            home: home as u32,
             nr_dirtied: 0,
             nr_dirtied_pause: DIRTY_POLL_THRESH,
             dirty_paused_when: 0,
@@ -376,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_last_folio_of_a_part_is_written_whole() {
-        let mut file = File::new(0, 0, 256);
+        let mut file = File::new(0, 0, 0, 256);
         assert_eq!(file.whole_folios(0, 160, 16), 16, "folios of a page");
         file.folio_pages = 32;
         assert_eq!(file.whole_folios(0, 160, 16), 32);
@@ -387,7 +415,7 @@ mod tests {
 
     #[test]
     fn what_is_being_copied_is_not_found() {
-        let mut file = File::new(0, 0, 256);
+        let mut file = File::new(0, 0, 0, 256);
         assert_eq!(file.found(0, 160, 5), 160);
         file.copied = Some((128, 10));
         assert_eq!(file.found(0, 160, 5), 128);

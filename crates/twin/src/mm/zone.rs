@@ -211,7 +211,7 @@ impl Mm {
             self.caches_one_by_one(file, start, pages);
             return 0;
         }
-        let index = self.wbs[self.files[file].wb as usize].cgroup;
+        let index = self.files[file].memcg as usize;
         let (cached, cgroup) = (&mut self.files[file], &mut self.cgroups[index]);
         if cached.cached == cached.cache.size() {
             return 0;
@@ -226,13 +226,18 @@ impl Mm {
             .cache
             .set_and_tell(start, pages, self.zone.free, tell);
         cached.cached += more;
-        cgroup.file += more;
         self.zone.free -= more;
         self.zone.cache += more;
-        let most = cgroup.max.min(cgroup.high);
-        if cgroup.file > most {
-            let over = cgroup.file - most;
-            self.takes_from(index, over);
+        self.charges(index, more, 0);
+        let mut at = index;
+        while let Some(parent) = self.cgroups[at].parent {
+            let cgroup = &self.cgroups[at];
+            let most = cgroup.max.saturating_sub(cgroup.kept).min(cgroup.high);
+            if cgroup.subtree_file > most {
+                let over = cgroup.subtree_file - most;
+                self.takes_from(index, over);
+            }
+            at = parent;
         }
         self.may_wake_kswapd();
         more
@@ -249,12 +254,13 @@ impl Mm {
             .cache
             .set_and_tell(start, pages, self.zone.free, tell);
         cached.cached += more;
-        self.cgroups[self.wbs[cached.wb as usize].cgroup].file += more;
+        let memcg = cached.memcg as usize;
         self.zone.free -= more;
         self.zone.cache += more;
         for (start, pages) in came {
             node.file_comes(file, start, pages);
         }
+        self.charges(memcg, more, 0);
         self.may_wake_kswapd();
     }
 
@@ -268,7 +274,8 @@ impl Mm {
         file.cache.drop_all();
         // What stands in the line is of a life before.
         file.invalidate_seq = file.invalidate_seq.wrapping_add(1);
-        self.cgroups[self.wbs[file.wb as usize].cgroup].file -= cached;
+        let memcg = file.memcg as usize;
+        self.charges(memcg, 0, cached);
         self.zone.cache -= cached;
         self.zone.free += cached;
     }
@@ -303,9 +310,11 @@ impl Mm {
         let mut cached = vec![0; self.cgroups.len()];
         for file in &self.files {
             assert_eq!(file.cached, file.cache.dirty(), "the count of cached pages");
-            cached[self.wbs[file.wb as usize].cgroup] += file.cached;
+            cached[file.memcg as usize] += file.cached;
         }
         assert_eq!(cached.iter().sum::<u64>(), self.zone.cache);
+        let root = self.cgroups.first().map_or(0, |root| root.subtree_file);
+        assert_eq!(root, self.zone.cache, "the root's subtree is the host");
         for (cgroup, cached) in self.cgroups.iter().zip(cached) {
             let lives = |file: u32| self.files[file as usize].invalidate_seq;
             assert_eq!(cgroup.file, cached, "cached pages of {}", cgroup.path);

@@ -53,7 +53,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
             held: bytes(&probe.samples.cgroups[index]),
             pressure: Some(pressure(span.pressure[cgroup.pressure as usize])),
             written: Some(span.cleaned[index] * PAGE),
-            oom_kills: None,
+            oom_kills: Some(span.kills[index]),
             stat: span.stats[index].clone(),
             places: match has_tiers {
                 true => places(host, index, budget),
@@ -67,8 +67,10 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
     Measured {
         phase: phase.name.clone(),
         elapsed_ns: span.elapsed,
+        // A fio that was killed says nothing.
         jobs: jobs
             .into_iter()
+            .filter(|(_, done)| !done.killed)
             .map(|(job, done)| (job.name.clone(), job_of(done)))
             .collect(),
         allocating: mapping

@@ -42,7 +42,8 @@ impl Tasks {
             return;
         }
         let left = self.files[file].cache.size() - at;
-        let pages = AHEAD.min(left).min(self.zone.at_once());
+        let (chargeable, _) = self.chargeable(file);
+        let pages = AHEAD.min(left).min(self.zone.at_once()).min(chargeable);
         if pages == 0 {
             return self.reclaims(index);
         }

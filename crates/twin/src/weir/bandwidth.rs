@@ -36,7 +36,7 @@ impl Hooks {
     /// A task reports what it has dirtied: charges it to the bounds on its path.
     pub fn weir_charges(&mut self, task: &mut Dirtier) {
         task.pace = Hold::of(std::mem::take(&mut task.unreported));
-        let cgroup = self.wbs[task.wb as usize].cgroup;
+        let cgroup = task.home as usize;
         if !self.is_bounded(cgroup) {
             return;
         }
@@ -71,7 +71,7 @@ impl Hooks {
         if !task.pace.holds() {
             return;
         }
-        if let (None, Some(group)) = (task.owed_pace, self.counts(task)) {
+        if let (None, Some(group)) = (task.owed_pace, self.counts_home(task)) {
             group.stats.bandwidth_held += 1;
         }
         task.owed_pace = Some(task.pace);
@@ -97,20 +97,20 @@ impl Hooks {
     pub fn weir_still_paces(&mut self, task: &mut Dirtier) -> u64 {
         let Some(owed) = task.owed_pace else { return 0 };
         let (now, slept) = (self.now, self.now - task.held_since);
-        if let Some(group) = self.counts(task) {
+        if let Some(group) = self.counts_home(task) {
             group.stats.bandwidth_held_ns += slept;
         }
-        let due_ms = self.due_ms(task.wb as usize, &owed, now);
+        let due_ms = self.due_ms(task.home as usize, &owed, now);
         if due_ms == 0 {
             task.owed_pace = None;
         }
         due_ms
     }
 
-    /// For how long tasks of the cgroup of `wb` are still to wait for what `owed` says.
-    fn due_ms(&mut self, wb: usize, owed: &Hold, now: Ns) -> u64 {
+    /// For how long tasks of a cgroup are still to wait for what `owed` says.
+    fn due_ms(&mut self, cgroup: usize, owed: &Hold, now: Ns) -> u64 {
         let (at, parents) = (owed.number as usize, self.parents());
-        let path: Vec<usize> = self.path(self.wbs[wb].cgroup).collect();
+        let path: Vec<usize> = self.path(cgroup).collect();
         let place = path.iter().position(|of| *of == at).unwrap_or(0);
         let below = path[place.saturating_sub(1)];
         let Some(weir) = &mut self.weir else { return 0 };

@@ -143,12 +143,6 @@ impl Hooks {
 
     /// Dirtyable memory of a subtree, the base of `memory.dirty_ratio`.
     fn subtree_dirtyable(&self, cgroup: usize) -> u64 {
-        let inside = |mut index: usize| {
-            while index > cgroup {
-                index = self.cgroups[index].parent.unwrap_or(0);
-            }
-            index == cgroup
-        };
         let has_ratio = self
             .weir
             .as_ref()
@@ -156,11 +150,8 @@ impl Hooks {
         if !has_ratio {
             return 0;
         }
-        let file = (cgroup..self.cgroups.len())
-            .filter(|index| inside(*index))
-            .map(|index| self.cgroups[index].file);
         Memory {
-            file: file.sum(),
+            file: self.cgroups[cgroup].subtree_file,
             dirty: self.cgroups[cgroup].subtree.held(),
             headroom: self.headroom(cgroup),
             host_avail: self.dirtyable(),

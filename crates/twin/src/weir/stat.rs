@@ -104,8 +104,17 @@ impl Hooks {
         lately.map_or(0, |(hweight, _)| division::shown(hweight).into())
     }
 
+    /// The record of the cgroup whose pages a task's passes are about.
     pub(super) fn counts(&mut self, task: &Dirtier) -> Option<&mut Group> {
-        let cgroup = self.wbs[task.wb as usize].cgroup;
+        self.record(self.wbs[task.wb as usize].cgroup)
+    }
+
+    /// The record of the cgroup that a task is in.
+    pub(super) fn counts_home(&mut self, task: &Dirtier) -> Option<&mut Group> {
+        self.record(task.home as usize)
+    }
+
+    fn record(&mut self, cgroup: usize) -> Option<&mut Group> {
         let group = self.weir.as_mut()?.groups.get_mut(cgroup)?;
         group.known.then_some(group)
     }

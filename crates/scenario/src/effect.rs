@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Knobs that cannot act on what a job writes, because of the filesystem it writes to: nothing is wrong
+//! with such a scenario, but its author should know.
+
+use crate::executor::Refusal;
+use crate::model::{Filesystem, Job, Scenario};
+use knobs::Knob;
+
+/// Knobs that go by who owns a page's writeback.
+const BY_WRITEBACK: [Knob; 5] = [
+    Knob::DirtyMin,
+    Knob::DirtyBytes,
+    Knob::DirtyRatio,
+    Knob::DirtyWeight,
+    Knob::WritebackBytes,
+];
+
+impl Filesystem {
+    /// Whether pages are written back for the cgroup that owns them. If not, all writeback of a disk is
+    /// the root's, and so are the limits that writers meet.
+    pub fn has_cgroup_writeback(self) -> bool {
+        match self {
+            Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Btrfs => true,
+            Filesystem::Vfat | Filesystem::Swap => false,
+        }
+    }
+
+    /// Its name in scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Filesystem::Ext4 => "ext4",
+            Filesystem::Xfs => "xfs",
+            Filesystem::Btrfs => "btrfs",
+            Filesystem::Vfat => "vfat",
+            Filesystem::Swap => "swap",
+        }
+    }
+}
+
+/// Keys of knobs that do nothing for a job, and why.
+pub fn without_effect(scenario: &Scenario) -> Vec<Refusal> {
+    let mut notes = Vec::new();
+    for key in &scenario.keys {
+        let (path, file) = match key.path.as_slice() {
+            [table, path, file] if table == "cgroup" => (path, file),
+            [table, set, path, file] if table == "phase" && set == "set" => (path, file),
+            _ => continue,
+        };
+        let knob = Knob::by_file(file).filter(|knob| BY_WRITEBACK.contains(knob));
+        if knob.is_none() {
+            continue;
+        }
+        notes.extend(scenario.jobs.iter().filter_map(|job| {
+            let filesystem = outside(scenario, job, path)?;
+            let what = format!(
+                "does nothing for what job `{}` writes: {} has no cgroup writeback; {} acts there",
+                job.name,
+                filesystem.name(),
+                Knob::DirtyBandwidth.file()
+            );
+            Some(Refusal::new(&*key.text, what))
+        }));
+    }
+    notes
+}
+
+/// The filesystem without cgroup writeback that a job at or below `path` writes to.
+fn outside(scenario: &Scenario, job: &Job, path: &str) -> Option<Filesystem> {
+    let below = job.cgroup.as_ref()?.strip_prefix(path)?;
+    let rw = job.fio.get("rw").or_else(|| job.fio.get("readwrite"))?;
+    let writes = rw.contains("write") || rw.contains("rw");
+    let is_inside = below.is_empty() || below.starts_with('/');
+    let disk = scenario.disks.iter().find(|disk| disk.name == job.disk)?;
+    let filesystem = Some(disk.filesystem).filter(|of| !of.has_cgroup_writeback());
+    filesystem.filter(|_| is_inside && writes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_by_writeback_do_nothing_on_vfat() {
+        let text = r#"
+            title = "t"
+            [host]
+            memory = "1G"
+            cpus = 1
+            [[disk]]
+            name = "stick"
+            filesystem = "vfat"
+            [[disk]]
+            name = "d"
+            filesystem = "ext4"
+            [cgroup.pod]
+            "memory.dirty_bytes" = "8M"
+            "memory.dirty_bandwidth" = "2M"
+            [cgroup."pod/inner"]
+            [cgroup.other]
+            "memory.dirty_min" = "8M"
+            [[job]]
+            name = "copies"
+            cgroup = "pod/inner"
+            disk = "stick"
+            fio = { rw = "write", size = "1M" }
+            [[job]]
+            name = "writes"
+            cgroup = "other"
+            disk = "d"
+            fio = { rw = "write", size = "1M" }
+            [[job]]
+            name = "reads"
+            cgroup = "other"
+            disk = "stick"
+            fio = { rw = "randread", size = "1M" }
+            [[phase]]
+            name = "p"
+            jobs = ["copies", "writes", "reads"]
+            duration = "1s"
+            set = { "pod" = { "memory.writeback_bytes" = "1M" } }
+        "#;
+        let scenario = crate::parse("t", "t.toml", text).expect("a scenario");
+        let notes: Vec<(String, bool)> = without_effect(&scenario)
+            .into_iter()
+            .map(|note| {
+                (
+                    note.key,
+                    note.what.contains("job `copies` writes: vfat has no"),
+                )
+            })
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                ("cgroup.pod.\"memory.dirty_bytes\"".to_owned(), true),
+                (
+                    "phase[0].set.pod.\"memory.writeback_bytes\"".to_owned(),
+                    true
+                )
+            ]
+        );
+    }
+}
