@@ -25,9 +25,10 @@ mod work;
 use anyhow::{Context, Result, anyhow};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, fork};
-use protocol::{CONFIG_PATH, Event, GuestConfig, MODULE_PATH, Work};
+use protocol::{CONFIG_PATH, Event, GuestConfig, MODULE_PATH, OUT, Work};
 use runner::klog::{self, Log};
 use runner::{Channel, Machine};
+use std::path::Path;
 use std::process::Command;
 
 /// True if this process is the first one of a guest: process 1, started by a kernel as `/init`
@@ -109,9 +110,17 @@ fn work(channel: &Channel) -> Result<()> {
         channel,
     };
     match &config.work {
-        Work::Script { args, env } => {
+        Work::Script { args, env, out } => {
             machine.prepared()?;
-            script::run(args, env, channel)
+            system::bring_up_loopback();
+            if *out {
+                system::make_dir(OUT)?;
+            }
+            script::run(args, env, channel)?;
+            match out {
+                true => script::send_files(Path::new(OUT), channel),
+                false => Ok(()),
+            }
         }
         Work::Scenario {
             scenario,

@@ -3,7 +3,7 @@
 //! initramfs, [`Event`]s come out as JSON lines on the second serial port.
 
 use scenario::model::{Arm, Filesystem, Scenario};
-pub use scenario::rundir::Event;
+pub use scenario::rundir::{Event, OUT};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -75,6 +75,9 @@ pub enum Work {
         args: Vec<String>,
         /// Its environment, besides `PATH` and `HOME`.
         env: BTreeMap<String, String>,
+        /// What it leaves in [`OUT`] is sent.
+        #[serde(default)]
+        out: bool,
     },
     /// Run the phases of a scenario.
     Scenario {
@@ -110,6 +113,7 @@ mod tests {
             work: Work::Script {
                 args: vec!["a b".into(), "\"\n".into()],
                 env: BTreeMap::from([("X".into(), "é".into())]),
+                out: true,
             },
         };
         let text = serde_json::to_string(&config).expect("JSON");

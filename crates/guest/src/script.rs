@@ -4,10 +4,16 @@
 use crate::protocol::{Event, SCRIPT_PATH};
 use anyhow::{Context, Result};
 use runner::Channel;
+use scenario::rundir::encode_part;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// Bytes of a file in one event.
+const PART: usize = 32 << 10;
 
 /// Runs the script; stdout and stderr share one pipe, so that their lines keep their order.
 pub fn run(args: &[String], env: &BTreeMap<String, String>, channel: &Channel) -> Result<()> {
@@ -52,4 +58,62 @@ pub fn run(args: &[String], env: &BTreeMap<String, String>, channel: &Channel) -
         .unwrap_or(255);
     channel.send(&Event::Exit { status });
     Ok(())
+}
+
+/// Sends all files in `folder` and below. Links are not followed, devices and pipes left out.
+pub fn send_files(folder: &Path, channel: &Channel) -> Result<()> {
+    for (path, name) in files(folder, "")? {
+        let mut file = File::open(&path).with_context(|| format!("{}", path.display()))?;
+        let mut part = vec![0; PART];
+        loop {
+            let read = file
+                .read(&mut part)
+                .with_context(|| format!("{}", path.display()))?;
+            channel.send(&Event::File {
+                path: name.clone(),
+                base64: encode_part(&part[..read]),
+            });
+            if read == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The files in `folder` and below, each with its path below `name`.
+fn files(folder: &Path, name: &str) -> Result<Vec<(std::path::PathBuf, String)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
+        let entry = entry?;
+        let below = format!("{name}{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            all.extend(files(&entry.path(), &format!("{below}/"))?);
+        } else if kind.is_file() {
+            all.push((entry.path(), below));
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_below_folders_and_links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::write(root.path().join("a/b/deep"), "x").unwrap();
+        fs::write(root.path().join("top"), "").unwrap();
+        std::os::unix::fs::symlink("/etc", root.path().join("link")).unwrap();
+        let names: Vec<String> = files(root.path(), "")
+            .unwrap()
+            .into_iter()
+            .map(|(_, name)| name)
+            .collect();
+        assert_eq!(names, ["a/b/deep", "top"]);
+    }
 }

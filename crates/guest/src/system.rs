@@ -51,7 +51,7 @@ pub fn mount_all() -> Result<()> {
 }
 
 /// Directories under /proc and /sys exist already and cannot be made.
-fn make_dir(path: &str) -> Result<()> {
+pub fn make_dir(path: &str) -> Result<()> {
     if Path::new(path).is_dir() {
         return Ok(());
     }
@@ -65,6 +65,16 @@ pub fn load_modules(names: &[String]) -> Result<()> {
             .with_context(|| format!("loading the kernel module {name}"))?;
     }
     Ok(())
+}
+
+/// Brings `lo` up, which programs of scripts talk over. A kernel without a network has none.
+pub fn bring_up_loopback() {
+    if !Path::new("/sys/class/net/lo").exists() {
+        return;
+    }
+    if let Err(error) = run(Command::new("ip").args(["link", "set", "lo", "up"])) {
+        eprintln!("weir guest: bringing lo up: {error:#}");
+    }
 }
 
 /// Ends the machine at once, without writing dirty pages back.

@@ -9,12 +9,15 @@ use crate::prepare::{Base, Contents, work};
 use crate::qemu::{self, FailedBoot, Machine};
 use crate::verdict::Witness;
 use crate::{Error, module};
-use anyhow::Context;
-use guest::protocol::{Event, GuestDisk, Work};
+use anyhow::{Context, ensure};
+use guest::protocol::{Event, GuestDisk, OUT, Work};
 use scenario::executor::Outcome;
 use scenario::model::{Filesystem, Tier};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use scenario::rundir::decode_part;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A disk for a script.
@@ -74,6 +77,8 @@ pub struct ScriptRequest {
     pub modules: Vec<PathBuf>,
     /// The binary that becomes the guest's process 1; the running one if `None`.
     pub init: Option<PathBuf>,
+    /// Folder for what the script leaves in [`OUT`].
+    pub out: Option<PathBuf>,
     /// Where kernels and the like are kept.
     pub cache: Cache,
 }
@@ -103,6 +108,11 @@ pub enum Said<'a> {
 
 struct Listener<'a> {
     witness: Witness,
+    out: Option<&'a Path>,
+    /// Files that were begun.
+    begun: BTreeSet<String>,
+    /// The first file that could not be kept.
+    failure: Option<anyhow::Error>,
     on_said: &'a mut dyn FnMut(Said<'_>),
 }
 
@@ -111,12 +121,43 @@ impl qemu::Listener for Listener<'_> {
         if let Event::Line { text } = &event {
             (self.on_said)(Said::Line(text));
         }
+        if let (Event::File { path, base64 }, Some(out)) = (&event, self.out) {
+            let is_new = self.begun.insert(path.clone());
+            if let Err(error) = keep(out, path, base64, is_new) {
+                self.failure.get_or_insert(error);
+            }
+            return;
+        }
         self.witness.note(&event);
     }
 
     fn failed_boot(&mut self, failed: &FailedBoot) {
         (self.on_said)(Said::FailedBoot(failed));
     }
+}
+
+/// Keeps a part of a guest's file. What a guest says is not trusted to name a place.
+fn keep(out: &Path, path: &str, base64: &str, is_new: bool) -> anyhow::Result<()> {
+    let below = Path::new(path);
+    let is_plain = below
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    ensure!(
+        is_plain && !path.is_empty(),
+        "`{path}` is no place below {OUT}"
+    );
+    let part = decode_part(base64)?;
+    let file = out.join(below);
+    let why = || format!("keeping {}", file.display());
+    fs::create_dir_all(file.parent().unwrap_or(out)).with_context(why)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(is_new)
+        .append(!is_new)
+        .open(&file)
+        .with_context(why)?;
+    Ok(file.write_all(&part)?)
 }
 
 /// Boots a guest, runs the script in it and hands its output over line by line.
@@ -159,6 +200,7 @@ pub fn exec(
         work: Work::Script {
             args: request.args.clone(),
             env: request.env.clone(),
+            out: request.out.is_some(),
         },
         script: Some(script),
         module,
@@ -197,10 +239,18 @@ pub fn exec(
     let start = Instant::now();
     let mut listener = Listener {
         witness: Witness::default(),
+        out: request.out.as_deref(),
+        begun: BTreeSet::new(),
+        failure: None,
         on_said,
     };
     let end = qemu::boot(machine, request.limit, &mut listener)?;
-    let witness = listener.witness;
+    let Listener {
+        witness, failure, ..
+    } = listener;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
     let mut outcome = witness.outcome(&end, &log);
     if outcome == Outcome::Done && witness.status.is_none() {
         outcome = Outcome::Inconclusive(format!("the script did not end; see {}", log.display()));
@@ -212,4 +262,26 @@ pub fn exec(
         log,
         seconds: start.elapsed().as_secs_f64(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::rundir::encode_part;
+
+    #[test]
+    fn files_are_kept_below_the_folder_and_nowhere_else() {
+        let out = tempfile::tempdir().expect("made");
+        let part = |path: &str, text: &str, is_new| {
+            keep(out.path(), path, &encode_part(text.as_bytes()), is_new)
+        };
+        part("a/b", "old and long", true).expect("kept");
+        part("a/b", "new", true).expect("kept");
+        part("a/b", "er", false).expect("kept");
+        let kept = fs::read_to_string(out.path().join("a/b")).expect("there");
+        assert_eq!(kept, "newer");
+        for path in ["../x", "/etc/x", "a/../../x", ""] {
+            assert!(part(path, "", true).is_err(), "{path}");
+        }
+    }
 }

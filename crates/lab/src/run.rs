@@ -85,6 +85,13 @@ impl Executor for Lab {
 fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>> {
     let cache = &place.cache;
     let spec: KernelSpec = place.kernel.parse()?;
+    // Before anything is fetched.
+    let tree = match request.arms.contains(&Arm::Weir) {
+        true => Some(source_tree().context(
+            "weir's source tree is needed to build weir.ko for the guest: run from inside it, or with `--arm stock`, `--on twin` or `--on host`",
+        )?),
+        false => None,
+    };
     let lock = cache.lock()?;
     let (kernel, weir, disks, emulator) = std::thread::scope(|scope| {
         // It comes through an apt root of its own, so beside the rest.
@@ -95,12 +102,9 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
         progress.preparing(&format!("the kernel {}", place.kernel));
         let kernel = Kernel::get(cache, &spec)?;
         let mut weir = None;
-        if request.arms.contains(&Arm::Weir) {
+        if let Some(tree) = &tree {
             progress.preparing(&format!("weir.ko for {}", kernel.release));
-            let tree = source_tree().context(
-                "weir's source tree is needed to build weir.ko for the guest: run from inside it",
-            )?;
-            weir = Some(module::module_for(cache, &kernel, &tree, &[])?);
+            weir = Some(module::module_for(cache, &kernel, tree, &[])?);
         }
         progress.preparing("the guest's programs");
         crate::userland::archive(cache, kernel.arch)?;

@@ -8,7 +8,7 @@ mod kept;
 mod measured;
 mod result;
 
-pub use event::{About, BEAT_MS, Event};
+pub use event::{About, BEAT_MS, Event, OUT, decode_part, encode_part};
 pub use kept::Kept;
 pub use result::{
     Allocations, BeforeAfter, DiskBytes, MemoryReport, PhaseResult, Pressure, Series, TierSamples,

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// Run a shell script in a guest that boots a stock kernel
 ///
-/// The guest has busybox, fio, mkfs.* and weir, and /weir.ko if weir's source tree has a module.
+/// The guest has busybox, fio, mkfs.* and weir, and /weir.ko, which `weir load` finds, if weir's
+/// source tree has a module.
 /// Output comes line by line. Exit status: the script's own; 125 if the guest failed (its kernel
 /// warned, for example), 126 if it hung or died, 2 if it could not be run.
 #[derive(clap::Args, Debug)]
@@ -59,6 +60,9 @@ pub struct Args {
     /// More kernel command line
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     append: String,
+    /// Keep the files that the script leaves in the guest's folder /out here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Set an environment variable of the script
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -109,6 +113,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         make: args.make,
         modules: args.modules,
         init: None,
+        out: args.out,
         cache: Cache::discover()?,
     };
     boot(&request)
@@ -140,6 +145,7 @@ pub fn text(kernel: &str, script: &str) -> Result<ExitCode> {
         make: Vec::new(),
         modules: Vec::new(),
         init: None,
+        out: None,
         cache: Cache::discover()?,
     })
 }

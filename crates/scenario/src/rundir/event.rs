@@ -7,12 +7,31 @@ use super::PhaseResult;
 use crate::executor::Request;
 use crate::model::Arm;
 use crate::place::Place;
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A run says [`Event::Beat`] this often, in milliseconds.
 pub const BEAT_MS: u64 = 5_000;
+
+/// Folder of a guest whose files `weir exec --out` keeps.
+pub const OUT: &str = "/out";
+
+/// Bytes as events hold them, which are lines of text.
+pub fn encode_part(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// The bytes that [`encode_part`] was given.
+///
+/// # Errors
+/// The text is no such encoding.
+pub fn decode_part(base64: &str) -> Result<Vec<u8>> {
+    STANDARD.decode(base64).context("a part of a file")
+}
 
 /// Scenario, arm and repeat of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,6 +115,14 @@ pub enum Event {
     Recording {
         /// The phase's name.
         phase: String,
+        /// Bytes of the file.
+        base64: String,
+    },
+    /// A part of a file that a script has left in [`OUT`]; they come in their order. A first one,
+    /// which may be empty, makes the file.
+    File {
+        /// Its path below that folder.
+        path: String,
         /// Bytes of the file.
         base64: String,
     },

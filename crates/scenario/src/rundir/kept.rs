@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writes what is kept of a run.
 
-use super::{About, Event, PhaseResult, RESULTS};
+use super::{About, Event, PhaseResult, RESULTS, decode_part};
 use anyhow::{Context, Result};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -45,11 +43,11 @@ impl Kept {
     /// # Errors
     /// A file cannot be written.
     pub fn keep(&mut self, event: &Event) -> Result<()> {
-        if matches!(event, Event::Beat) {
+        if matches!(event, Event::Beat | Event::File { .. }) {
             return Ok(());
         }
         if let Event::Recording { phase, base64 } = event {
-            let part = STANDARD.decode(base64).context("a part of a recording")?;
+            let part = decode_part(base64)?;
             let path = self.directory.join(format!("{phase}.weir"));
             let mut file = OpenOptions::new().create(true).append(true).open(path)?;
             return Ok(file.write_all(&part)?);

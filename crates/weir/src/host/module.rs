@@ -94,7 +94,7 @@ pub fn load(args: &LoadArgs) -> Result<ExitCode> {
     }
     let path = match &args.module {
         Some(path) => path.clone(),
-        None => system.installed_module().with_context(|| {
+        None => system.installed_module().or_else(|| system.module_of_guest()).with_context(|| {
             format!(
                 "there is no weir.ko for Linux {0} in /lib/modules/{0}/updates: install weir-dkms and this kernel's headers, or run `make install` in weir's source tree; `weir doctor` says whether this kernel can have one; --module names another",
                 system.release

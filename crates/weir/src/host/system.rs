@@ -2,6 +2,7 @@
 //! The machine as its files show it. Everything is read below one root directory, so that a test
 //! can lay out a machine that has something wrong with it.
 
+use guest::protocol::{CONFIG_PATH, MODULE_PATH};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,13 @@ impl System {
         }
     }
 
+    /// In a guest of the lab, the module that was built for its kernel.
+    pub fn module_of_guest(&self) -> Option<PathBuf> {
+        let module = self.path(MODULE_PATH.trim_start_matches('/'));
+        let is_guest = self.has(CONFIG_PATH.trim_start_matches('/'));
+        Some(module).filter(|module| is_guest && module.is_file())
+    }
+
     /// The module that was installed for the running kernel, compressed or not.
     pub fn installed_module(&self) -> Option<PathBuf> {
         let updates = self.path(format!("lib/modules/{}/updates", self.release));
@@ -87,5 +95,21 @@ impl System {
             })
             .map(|name| updates.join(name.trim_start_matches('/')))
             .find(|path| path.is_file())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_has_its_module_at_the_root() {
+        let root = tempfile::tempdir().expect("made");
+        let system = System::at(root.path(), "6.12");
+        fs::write(root.path().join("weir.ko"), "").expect("written");
+        assert_eq!(system.module_of_guest(), None, "a host's is any file");
+        fs::write(root.path().join("guest.json"), "{}").expect("written");
+        let module = system.module_of_guest();
+        assert_eq!(module, Some(root.path().join("weir.ko")));
     }
 }
