@@ -45,6 +45,7 @@ mod saved_limits;
 pub mod saved_values;
 mod seconds;
 pub mod setting;
+mod slow_file;
 mod standing;
 mod step;
 pub mod stock;

@@ -14,7 +14,7 @@
 
 mod keeper;
 mod kept;
-pub mod lift;
+mod lift;
 mod members;
 mod status;
 pub mod translate;

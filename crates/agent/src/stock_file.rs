@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files of a stock kernel that are set for want of weir's own, each read and written as one word.
 
+use crate::slow_file;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Write};
@@ -77,7 +78,16 @@ impl Setting {
                 Ok(fine) => Ok(percent(&fine).unwrap_or(fine)),
                 Err(_) => text(name),
             },
-            Setting::File(name) => text(name),
+            Setting::File(name) => match slow_file::disk(name) {
+                Some(disk) => {
+                    let file = directory.join(name);
+                    let text = move || fs::read_to_string(file);
+                    Ok(slow_file::patiently(directory, disk, text)?
+                        .trim()
+                        .to_owned())
+                }
+                None => text(name),
+            },
         }
     }
 
@@ -100,15 +110,24 @@ impl Setting {
             },
             Setting::File(name) => (name.clone(), value.to_owned()),
         };
-        // Not made: a directory that is no cgroup's would get one. Without waiting, kernels that can
-        // leave reclaim to the cgroup's own tasks.
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .truncate(true)
-            .custom_flags(nix::libc::O_NONBLOCK)
-            .open(directory.join(name))?;
-        file.write_all(format!("{text}\n").as_bytes())
+        let file = directory.join(&name);
+        match slow_file::disk(&name) {
+            Some(disk) => slow_file::patiently(directory, disk, move || replace(&file, &text)),
+            None => replace(&file, &text),
+        }
     }
+}
+
+/// Writes to a file that is there.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    // Not made: a directory that is no cgroup's would get one. Without waiting, kernels that can
+    // leave reclaim to the cgroup's own tasks.
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(file)?;
+    file.write_all(format!("{text}\n").as_bytes())
 }
 
 impl fmt::Display for Setting {

@@ -14,7 +14,6 @@
 
 use crate::globs::{self, matches};
 use crate::limits::Mode;
-use crate::stock::lift::Seconds;
 use crate::stock_file::Setting;
 use config::reader::{Table, Value};
 use config::units;
@@ -35,6 +34,15 @@ const SYSCTLS: [&str; 4] = [
 const TIMES: [&str; 2] = ["vm.dirty_expire_centisecs", "vm.dirty_writeback_centisecs"];
 const RATIO: &str = "max_ratio";
 const BDI: [&str; 2] = [RATIO, "strict_limit"];
+
+/// How many seconds of drain writers run free for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seconds {
+    /// As many as help, none where none do.
+    Auto,
+    /// So many.
+    Given(u64),
+}
 
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]

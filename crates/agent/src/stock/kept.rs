@@ -13,6 +13,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -149,7 +150,8 @@ impl Kept {
                     }
                 }
                 Err(why) => {
-                    if is_new {
+                    // A write that waits for its disk may be done yet: it is to be put back then.
+                    if is_new && why.kind() != ErrorKind::TimedOut {
                         self.entries.remove(&key);
                     }
                     if self.foreign.insert(key.clone()) {
@@ -177,9 +179,14 @@ impl Kept {
     fn put_back(&mut self, key: &Key) -> Option<Change> {
         let entry = self.entries.get(key)?;
         let is_there = inode(key).is_some_and(|inode| inode == entry.inode);
-        let Some(now) = is_there.then(|| key.1.read(&key.0).ok()).flatten() else {
-            self.entries.remove(key);
-            return None;
+        let now = match is_there.then(|| key.1.read(&key.0)) {
+            Some(Ok(now)) => now,
+            // The next look, or the next agent, puts it back.
+            Some(Err(why)) if why.kind() == ErrorKind::TimedOut => return None,
+            _ => {
+                self.entries.remove(key);
+                return None;
+            }
         };
         if now == entry.found {
             self.entries.remove(key);
@@ -337,6 +344,35 @@ mod tests {
         assert_eq!(changes, [], "told once a reset");
         kept.bring(&BTreeMap::new()).expect("put back");
         assert_eq!(machine.says(&high), "max");
+    }
+
+    /// Its file is a pipe here, which waits for a writer as a queue's waits for its disk.
+    #[test]
+    fn a_disk_that_hangs_is_left_for_later_and_holds_up_no_other_setting() {
+        let machine = Machine::new();
+        let dir = machine.0.path().join("sys/block/sda/queue");
+        fs::create_dir_all(&dir).expect("made");
+        let (pipe, file) = (dir.join("nr_requests"), "sys/block/sda/queue/nr_requests");
+        let queue = (machine.0.path().into(), Setting::File(file.into()));
+        let ratio = machine.ratio();
+        let both = wanted(&[(&queue, "4"), (&ratio, "10")]);
+        fs::write(&pipe, "64\n").expect("written");
+        let mut kept = machine.kept();
+        kept.bring(&both).expect("set");
+        fs::remove_file(&pipe).expect("removed");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        // The disk hangs: the other setting is put back, and this one is still noted.
+        kept.bring(&BTreeMap::new()).expect("looked");
+        assert_eq!((machine.says(&ratio), kept.len()), ("100".into(), 1));
+        assert_eq!(machine.kept().len(), 1, "for the next agent");
+        let answers = fs::OpenOptions::new().read(true).write(true).open(&pipe);
+        std::io::Write::write_all(&mut answers.expect("open"), b"4\n").expect("written");
+        fs::remove_file(&pipe).expect("removed");
+        fs::write(&pipe, "4\n").expect("written");
+        while kept.len() > 0 {
+            kept.bring(&BTreeMap::new()).expect("looked");
+        }
+        assert_eq!(machine.says(&queue), "64");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 use super::stat;
 use crate::flushers::Flushers;
+use crate::stock_section::Seconds;
 use anyhow::{Context, Result};
 use knobs::{PAGE, PageSize};
 use policy::drain::{Beat, Drain};
@@ -22,15 +23,6 @@ use std::time::{Duration, Instant};
 
 /// Between two beats.
 pub const BEAT: Duration = Duration::from_millis(BEAT_MS);
-
-/// How many seconds of drain writers run free for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seconds {
-    /// As many as help, none where none do.
-    Auto,
-    /// So many.
-    Given(u64),
-}
 
 /// What has been seen of the host, from beat to beat.
 #[derive(Default)]
