@@ -17,6 +17,12 @@ if ! [ -x "$programs/usr/bin/promtool" ]; then
 		{ echo "metrics.sh: apt has no prometheus: is the list of packages there (apt-get update)?" >&2; exit 1; }
 	mkdir -p "$programs"
 	dpkg-deb -x "$downloads"/prometheus_*.deb "$programs"
+	# From Debian 13 on promtool is a package of its own.
+	if ! [ -x "$programs/usr/bin/promtool" ]; then
+		(cd "$downloads" && apt-get download -qq promtool) ||
+			{ echo "metrics.sh: apt has no promtool" >&2; exit 1; }
+		dpkg-deb -x "$downloads"/promtool_*.deb "$programs"
+	fi
 fi
 "$programs/usr/bin/prometheus" --version >&2
 (cd prometheus && "$programs/usr/bin/promtool" check rules weir.rules.yaml &&

@@ -9,8 +9,10 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A metric with all its samples.
 #[derive(Clone, Debug)]
@@ -19,6 +21,7 @@ pub struct Family {
     help: &'static str,
     unit: Option<Unit>,
     kind: Kind,
+    begins_at_zero: bool,
     samples: Vec<Sample>,
 }
 
@@ -61,6 +64,23 @@ impl From<bool> for Value {
     }
 }
 
+/// Values of a series' labels.
+type SeriesName = Vec<Arc<str>>;
+
+/// When series that begin at zero were first shown, by the family's name.
+#[derive(Debug, Default)]
+pub struct Newborn(BTreeMap<&'static str, BTreeMap<SeriesName, Instant>>);
+
+impl Newborn {
+    /// A scrape at `now` shows these families: what it shows first, and others showed less than
+    /// `hold` ago, is 0 in it.
+    pub fn hold_at_zero(&mut self, families: &mut [Family], now: Instant, hold: Duration) {
+        for family in families.iter_mut().filter(|family| family.begins_at_zero) {
+            family.hold_new_at_zero(self.0.entry(family.name).or_default(), now, hold);
+        }
+    }
+}
+
 impl Family {
     fn new(kind: Kind, name: &'static str, help: &'static str) -> Family {
         Family {
@@ -68,6 +88,7 @@ impl Family {
             help,
             unit: None,
             kind,
+            begins_at_zero: false,
             samples: Vec::new(),
         }
     }
@@ -95,6 +116,41 @@ impl Family {
         Family {
             unit: Some(Unit::Seconds),
             ..self
+        }
+    }
+
+    /// Marks a counter whose series appear with a value, which no `rate()` would see: scrapes show
+    /// each at 0 first.
+    pub fn beginning_at_zero(self) -> Family {
+        Family {
+            begins_at_zero: true,
+            ..self
+        }
+    }
+
+    /// Puts 0 in place of values of series that no scrape has shown for `hold`; `first` is when each
+    /// was first shown.
+    fn hold_new_at_zero(
+        &mut self,
+        first: &mut BTreeMap<SeriesName, Instant>,
+        now: Instant,
+        hold: Duration,
+    ) {
+        if !self.begins_at_zero {
+            return;
+        }
+        let before = std::mem::take(first);
+        for sample in &mut self.samples {
+            let name: SeriesName = sample
+                .labels
+                .iter()
+                .map(|(_, text)| Arc::clone(text))
+                .collect();
+            let since = before.get(&name).copied().unwrap_or(now);
+            first.insert(name, since);
+            if now.duration_since(since) < hold {
+                sample.value = Value::Real(0.0);
+            }
         }
     }
 
@@ -270,5 +326,39 @@ weir_scans_total 3
 ";
         let text = open_metrics(families()).expect("written");
         assert_eq!(plain_text(&text), expected);
+    }
+
+    #[test]
+    fn a_series_is_shown_at_zero_first() {
+        let mut newborn = Newborn::default();
+        let began = Instant::now();
+        let hold = Duration::from_secs(15);
+        let mut scrape = |after: u64, victims: &[(&str, f64)]| {
+            let mut family = Family::counter("stall", "Lost.")
+                .seconds()
+                .beginning_at_zero();
+            for (victim, lost) in victims {
+                family.add(&[("victim", &Arc::from(*victim))], *lost);
+            }
+            let mut families = [family, Family::counter("x", "Others.").with(7)];
+            newborn.hold_at_zero(&mut families, began + Duration::from_secs(after), hold);
+            let text = open_metrics(families.to_vec()).expect("written");
+            assert!(text.contains("x_total 7"), "{text}");
+            let lines = text.lines().filter(|line| line.starts_with("stall_"));
+            lines
+                .map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(scrape(0, &[("/a", 1.5)]), ["0.0"]);
+        assert_eq!(
+            scrape(14, &[("/a", 2.5)]),
+            ["0.0"],
+            "another scraper's first"
+        );
+        assert_eq!(scrape(15, &[("/a", 2.5), ("/b", 9.0)]), ["2.5", "0.0"]);
+        assert_eq!(scrape(30, &[("/a", 3.0), ("/b", 9.0)]), ["3.0", "9.0"]);
+        // Given up, and there again.
+        assert_eq!(scrape(45, &[("/b", 9.0)]), ["9.0"]);
+        assert_eq!(scrape(60, &[("/a", 1.0), ("/b", 9.0)]), ["0.0", "9.0"]);
     }
 }

@@ -14,7 +14,7 @@ mod host;
 mod module;
 mod own;
 
-use crate::family::{Family, open_metrics, plain_text};
+use crate::family::{Family, Newborn, open_metrics, plain_text};
 use crate::http::{Request, Response, wants_open_metrics};
 use crate::tree::{Place, Tree};
 use glob::Pattern;
@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// A scrape younger than this is handed out again.
 const FRESH: Duration = Duration::from_secs(1);
+/// A series that begins at zero is shown so for this long, for a second scraper of the host.
+const AT_ZERO: Duration = Duration::from_secs(15);
 
 /// Selects the cgroups that have metrics.
 #[derive(Clone, Debug)]
@@ -54,6 +56,7 @@ pub struct Exporter {
     shown: Shown,
     published: Mutex<Published>,
     last: Mutex<Option<(Instant, String)>>,
+    newborn: Mutex<Newborn>,
     own: own::Own,
     answered: AtomicU64,
     refused: AtomicU64,
@@ -68,6 +71,7 @@ impl Exporter {
             shown,
             published: Mutex::default(),
             last: Mutex::default(),
+            newborn: Mutex::default(),
             own: own::Own::default(),
             answered: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -128,6 +132,8 @@ impl Exporter {
         }
         let began = Instant::now();
         let mut families = self.gather();
+        let mut newborn = self.newborn.lock().unwrap_or_else(PoisonError::into_inner);
+        newborn.hold_at_zero(&mut families, began, AT_ZERO);
         self.own.note_scrape(began.elapsed());
         families.extend(self.own.families());
         let requests = [("answered", &self.answered), ("refused", &self.refused)];

@@ -150,7 +150,8 @@ impl Account {
             "weir_stall",
             "Time that tasks of the victim lost because of the culprit, to a limit.",
         )
-        .seconds();
+        .seconds()
+        .beginning_at_zero();
         for (key, series) in &self.series {
             let texts: [Arc<str>; 4] = [
                 key.victim.as_str().into(),

@@ -26,6 +26,12 @@ writes() {
 scrape() { # FILE
 	sleep 1.5 # one within a second of another gets the same
 	wget -q -O "$1" http://127.0.0.1:9759/metrics
+	# a series that is shown for the first time is at 0 for 15 s
+	for again in 1 2 3 4; do
+		grep -q '^weir_stall_seconds_total.* 0\.0$' "$1" || break
+		sleep 16
+		wget -q -O "$1" http://127.0.0.1:9759/metrics
+	done
 }
 
 # psi FILE: microseconds of the victim's tasks
