@@ -40,6 +40,9 @@ struct Table {
     held: Family,
     waits: Family,
     waited: Family,
+    bandwidth: Family,
+    bandwidth_waits: Family,
+    bandwidth_waited: Family,
     window: Family,
     window_waits: Family,
     window_waited: Family,
@@ -119,6 +122,20 @@ impl Table {
                 "Time waited for the weight, all tasks.",
             )
             .seconds(),
+            bandwidth: gauge(
+                "weir_cgroup_bandwidth",
+                "What it may dirty in a second, as it was written.",
+            )
+            .bytes(),
+            bandwidth_waits: counter(
+                "weir_cgroup_bandwidth_waits",
+                "Passes that waited for a bandwidth, its own or one above.",
+            ),
+            bandwidth_waited: counter(
+                "weir_cgroup_bandwidth_waited",
+                "Time waited for a bandwidth, all tasks.",
+            )
+            .seconds(),
             window: gauge(
                 "weir_cgroup_window",
                 "What its flushers may have under writeback on a device, as it was written.",
@@ -172,8 +189,8 @@ impl Table {
     fn add_knobs(&mut self, directory: &Path, path: &Arc<str>, seen: &Cgroup) {
         let labels = [(CGROUP, path)];
         let floor = seen.dirty_min.filter(|floor| *floor > 0);
-        let divides = seen.weight.is_some() || seen.window.is_some();
-        if floor.is_none() && !divides && seen.ceilings.is_empty() {
+        let paces = seen.weight.is_some() || seen.window.is_some() || seen.bandwidth.is_some();
+        if floor.is_none() && !paces && seen.ceilings.is_empty() {
             return;
         }
         if let Some(floor) = floor {
@@ -181,6 +198,9 @@ impl Table {
         }
         if let Some(weight) = seen.weight {
             self.weight.add(&labels, weight);
+        }
+        if let Some(bandwidth) = seen.bandwidth {
+            self.bandwidth.add(&labels, bandwidth);
         }
         if let Some(window) = seen.window {
             self.window.add(&labels, window);
@@ -201,6 +221,7 @@ impl Table {
             (&mut self.admitted, "nr_floor_admitted"),
             (&mut self.held, "nr_ceiling_held"),
             (&mut self.waits, "nr_weight_held"),
+            (&mut self.bandwidth_waits, "nr_bandwidth_held"),
             (&mut self.window_waits, "nr_writeback_held"),
         ] {
             if let Some(value) = value(key) {
@@ -209,6 +230,7 @@ impl Table {
         }
         for (family, key) in [
             (&mut self.waited, "weight_held_usec"),
+            (&mut self.bandwidth_waited, "bandwidth_held_usec"),
             (&mut self.window_waited, "writeback_held_usec"),
         ] {
             if let Some(waited) = value(key) {
@@ -255,6 +277,9 @@ impl Table {
             self.held,
             self.waits,
             self.waited,
+            self.bandwidth,
+            self.bandwidth_waits,
+            self.bandwidth_waited,
             self.window,
             self.window_waits,
             self.window_waited,

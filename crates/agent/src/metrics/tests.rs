@@ -5,7 +5,7 @@ use std::fs;
 const STAT: &str = "in_effect 1\ndirty 4096\nfloor 8388608\nfloor_unused 4096\nceiling max\nnr_passes 10\n\
     nr_floor_admitted 7\nnr_ceiling_held 0\nnr_weight_held 2\nweight_held_usec 1500000\n\
     nr_throttled_by_host 3\nthrottled_by_host_usec 250000\nnr_throttled_by_ceiling 0\nthrottled_by_ceiling_usec 0\nnr_would_admit 5\n\
-    nr_writeback_held 4\nwriteback_held_usec 500000\n";
+    nr_bandwidth_held 6\nbandwidth_held_usec 750000\nnr_writeback_held 4\nwriteback_held_usec 500000\n";
 
 struct Bench(tempfile::TempDir);
 
@@ -72,6 +72,9 @@ fn cgroups_are_shown_in_base_units() {
     bench.cgroup("batch");
     bench.write("batch/memory.writeback_bytes", "262144\n");
     bench.write("batch/memory.dirty_stat", STAT);
+    bench.cgroup("sync");
+    bench.write("sync/memory.dirty_bandwidth", "2097152\n");
+    bench.write("sync/memory.dirty_stat", STAT);
     bench.write("web/memory.dirty_min", "0\n");
     bench.write("web/memory.writeback_bytes", "max\n");
     bench.write("web/memory.dirty_weight", "100\n");
@@ -89,13 +92,16 @@ fn cgroups_are_shown_in_base_units() {
         "weir_cgroup_throttled_seconds_total{cgroup=\"/db.service\",by=\"host\"} 0.25",
         "weir_cgroup_weight_waited_seconds_total{cgroup=\"/db.service\"} 1.5",
         "weir_cgroup_observed_passes_total{cgroup=\"/db.service\",knob=\"floor\"} 5",
+        "weir_cgroup_bandwidth_bytes{cgroup=\"/sync\"} 2097152",
+        "weir_cgroup_bandwidth_waits_total{cgroup=\"/sync\"} 6",
+        "weir_cgroup_bandwidth_waited_seconds_total{cgroup=\"/sync\"} 0.75",
         "weir_cgroup_window_bytes{cgroup=\"/batch\"} 262144",
         "weir_cgroup_window_waits_total{cgroup=\"/batch\"} 4",
         "weir_cgroup_window_waited_seconds_total{cgroup=\"/batch\"} 0.5",
         "# UNIT weir_cgroup_throttled_seconds seconds",
         "weir_host_dirty_bytes 20480",
         "weir_host_dirty_limit_bytes 28672",
-        "weir_cgroups_shown 4",
+        "weir_cgroups_shown 5",
         "weir_cgroups_left_out 0",
         "weir_module_state{state=\"not_loaded\"} 1",
         "# EOF",

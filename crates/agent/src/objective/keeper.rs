@@ -6,7 +6,7 @@ use super::holders;
 use super::measure::Measure;
 use super::queues::{Measured, Queues};
 use super::settings::{Bound, Settings};
-use super::status::Status;
+use super::status::{Status, Value};
 use super::windows::{self, Windows};
 use crate::asked::Asked;
 use crate::disk_queue;
@@ -395,11 +395,12 @@ impl Keeper {
     fn tell(&self) {
         let values = self.kept.iter().map(|of| {
             let bound = of.settings.bound;
-            (
-                format!("{} {}", of.index, bound.name()),
-                of.value,
-                bound.value(),
-            )
+            Value {
+                objective: format!("{} {}", of.index, bound.name()),
+                cgroups: of.settings.measured(),
+                measured: of.value,
+                bound: bound.value(),
+            }
         });
         let status = Status {
             values: values.collect(),

@@ -117,6 +117,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The globs of the cgroups whose waits are measured, as the policy file has them.
+    pub fn measured(&self) -> String {
+        let globs: Vec<&str> = self.cgroups.iter().map(Pattern::as_str).collect();
+        globs.join(" ")
+    }
+
     /// Reads a table; what is wrong is noted with it.
     pub fn read(table: &Table) -> Option<Settings> {
         let cgroups = table

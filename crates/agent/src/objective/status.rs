@@ -9,12 +9,25 @@ use std::sync::Arc;
 /// What the last step measured and set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// By objective: its name, what was measured and what it should not exceed, in its unit.
-    pub values: Vec<(String, Option<u64>, u64)>,
+    /// By objective.
+    pub values: Vec<Value>,
     /// Ceilings in pages, by cgroup.
     pub ceilings: BTreeMap<String, u64>,
     /// Windows in pages, by cgroup.
     pub windows: BTreeMap<String, u64>,
+}
+
+/// An objective's bound, and what was measured, in its unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Its number in the policy file, and what is measured.
+    pub objective: String,
+    /// Globs of the cgroups whose waits are measured.
+    pub cgroups: String,
+    /// The last that was; none before.
+    pub measured: Option<u64>,
+    /// What it should not exceed.
+    pub bound: u64,
 }
 
 impl Status {
@@ -24,10 +37,13 @@ impl Status {
             "weir_agent_objective_part",
             "What was measured of an objective, as a part of its bound: above 1 it is not kept.",
         );
-        for (name, value, bound) in &self.values {
-            if let Some(value) = value {
-                let part_of = *value as f64 / (*bound).max(1) as f64;
-                part.add(&[("objective", &Arc::from(name.as_str()))], part_of);
+        for of in &self.values {
+            if let Some(measured) = of.measured {
+                let labels: [(_, &Arc<str>); 2] = [
+                    ("objective", &of.objective.as_str().into()),
+                    ("cgroup", &of.cgroups.as_str().into()),
+                ];
+                part.add(&labels, measured as f64 / of.bound.max(1) as f64);
             }
         }
         let mut ceilings = Family::gauge(
@@ -49,5 +65,29 @@ impl Status {
             }
         }
         Arc::from([part, ceilings, windows])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::open_metrics;
+
+    #[test]
+    fn an_objective_is_told_with_its_cgroups() {
+        let value = |objective: &str, measured| Value {
+            objective: objective.into(),
+            cgroups: "/db /web-*".into(),
+            measured,
+            bound: 50_000_000,
+        };
+        let status = Status {
+            values: vec![value("1 fsync_p99", Some(75_000_000)), value("2 x", None)],
+            ..Status::default()
+        };
+        let text = open_metrics(status.families().to_vec()).expect("written");
+        let line =
+            "weir_agent_objective_part{objective=\"1 fsync_p99\",cgroup=\"/db /web-*\"} 1.5\n";
+        assert!(text.contains(line) && !text.contains("2 x"), "{text}");
     }
 }

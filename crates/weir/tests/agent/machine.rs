@@ -129,6 +129,7 @@ fn dirty_stat(now: u64, slept: u64) -> String {
     let mut text = format!(
         "in_effect 1\ndirty 4194304\nwriteback 1048576\nfloor 16777216\nfloor_unused 8388608\nceiling 67108864\n\
          nr_passes {passes}\nnr_floor_admitted {now}\nnr_ceiling_held {now}\nnr_weight_held {now}\nweight_held_usec {slept}\n\
+         nr_bandwidth_held {now}\nbandwidth_held_usec {slept}\n\
          nr_writeback_held {now}\nwriteback_held_usec {slept}\n",
         passes = 4 * now
     );
