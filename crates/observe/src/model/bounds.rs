@@ -73,7 +73,9 @@ impl Plausible for Event {
                 | What::SyncBegan
                 | What::SyncEnded
                 | What::JournalBegan
-                | What::JournalEnded => true,
+                | What::JournalEnded
+                | What::Forked(_)
+                | What::Moved(..) => true,
             }
     }
 }
@@ -154,9 +156,13 @@ impl Plausible for Host {
             dirtyable,
             memory,
             free,
+            swap,
         } = *self;
-        all([dirty_bytes, background_bytes, memory, free], MOST_BYTES)
-            && all([dirty_ratio, background_ratio], 100)
+        let swap = swap.unwrap_or(0);
+        all(
+            [dirty_bytes, background_bytes, memory, free, swap],
+            MOST_BYTES,
+        ) && all([dirty_ratio, background_ratio], 100)
             && pages([dirtyable])
     }
 }
@@ -174,6 +180,7 @@ impl Plausible for Device {
             bdi: _,
             min_ratio,
             max_ratio,
+            max_fine,
             strict: _,
             filesystem: _,
             mounted_at: _,
@@ -187,6 +194,7 @@ impl Plausible for Device {
         } = self;
         let queue = queue.unwrap_or_default();
         all([*min_ratio, *max_ratio], 100)
+            && max_fine.is_none_or(|fine| fine <= 1_000_000)
             && counted([*busy_ms])
             && all([*written, *read], MOST_BYTES)
             && all([queue.requests, queue.kib], MOST_BYTES >> 10)

@@ -181,9 +181,12 @@ pub(crate) fn path_up(path: &str) -> impl Iterator<Item = &str> {
 /// Stands for the path of a cgroup that only its directory's inode is known of, as in `inode:75`.
 pub(crate) const INODE: &str = "inode:";
 
+/// Stands for the path of a cgroup that is not known: of a task that has ended, or of a file's.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 /// A cgroup's path for people.
 pub(crate) fn shown(path: &str) -> String {
-    if path.starts_with(INODE) {
+    if path.starts_with(INODE) || path == UNKNOWN {
         path.into()
     } else {
         format!("/{path}")

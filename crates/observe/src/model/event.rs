@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the return probe that a live look places, without its group.
 pub const WOKE: &str = "throttle_woke";
 
-/// Names of the probes on `vfs_fsync_range()`, without their group.
+/// Names of the probes on what fsync, syncfs and umount go through, without their group.
 pub const SYNC_BEGAN: &str = "sync_began";
 /// The return probe's.
 pub const SYNC_ENDED: &str = "sync_ended";
@@ -60,10 +60,15 @@ pub enum What {
     SyncBegan,
     /// `ext4:ext4_sync_file_exit`, or a probe of weir's: fsync ends.
     SyncEnded,
-    /// A probe of weir's: a wait for the journal begins. Never recorded.
+    /// A probe of weir's: a wait for the journal begins.
     JournalBegan,
     /// A probe of weir's: it ends.
     JournalEnded,
+    /// `sched:sched_process_fork`: the task made this one. Never recorded.
+    Forked(u32),
+    /// `cgroup:cgroup_attach_task`: that task was moved to the cgroup v2 with this inode. Never
+    /// recorded.
+    Moved(u32, u64),
 }
 
 /// Fields of `writeback:balance_dirty_pages`; pages of 4 KiB, milliseconds, KiB/s.

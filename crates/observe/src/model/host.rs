@@ -25,6 +25,9 @@ pub struct Host {
     /// Free bytes of it, `MemFree`.
     #[serde(default)]
     pub free: u64,
+    /// Bytes of swap, used or not; nothing in recordings of older versions.
+    #[serde(default)]
+    pub swap: Option<u64>,
 }
 
 /// Running totals of `/proc/pressure/*`, in microseconds.
@@ -49,6 +52,9 @@ pub struct Device {
     pub min_ratio: u64,
     /// Greatest share, in percent of the limit.
     pub max_ratio: u64,
+    /// The same in millionths, from Linux 6.2 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_fine: Option<u64>,
     /// Whether it is kept to its share even when the host is far below its limit; nothing where the
     /// kernel does not tell.
     pub strict: Option<bool>,
@@ -74,6 +80,21 @@ pub struct Device {
     /// What debugfs says, where it says it of all cgroups.
     #[serde(default)]
     pub writeback: Option<Writeback>,
+}
+
+impl Device {
+    /// Its greatest share, in millionths of the limit.
+    pub fn max_share(&self) -> u64 {
+        self.max_fine.unwrap_or(self.max_ratio * 10_000)
+    }
+
+    /// As people call it: `nvme0n1 (259:0)`; its number where it is no disk.
+    pub fn name(&self) -> String {
+        match &self.disk {
+            Some(disk) => format!("{disk} ({})", self.bdi),
+            None => self.bdi.clone(),
+        }
+    }
 }
 
 /// How much a disk has in flight at most: so many requests of that size.

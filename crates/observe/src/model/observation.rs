@@ -48,6 +48,11 @@ pub struct Observation {
     pub devices: Vec<Device>,
     /// Cgroup path to what its tasks slept for, from looking at them now and then.
     pub waits: BTreeMap<String, Waits>,
+    /// The same, of looks that fell inside of what events reported, which `waits` is without then;
+    /// nothing where these are not told apart.
+    pub within: Option<BTreeMap<String, Waits>>,
+    /// Tasks that serve a FUSE filesystem, of those that stalled.
+    pub fuse_daemons: BTreeSet<u32>,
     /// Task to its cgroup's path.
     pub homes: BTreeMap<u32, String>,
     /// Looks at flushers.
@@ -89,8 +94,15 @@ impl Observation {
 
     /// What a trace alone tells.
     pub fn of(trace: Trace) -> Observation {
-        let first = trace.events.first().map_or(0, |event| event.ns);
-        let last = trace.events.last().map_or(0, |event| event.ns);
+        // A sleep that ends with its event began before it, and a pause lasts beyond its own.
+        let stalls = stall::all(&trace);
+        let begins = trace.events.iter().take(1).map(|event| event.ns);
+        let first = begins.chain(stalls.iter().map(|stall| stall.ns)).min();
+        let ends = stalls
+            .iter()
+            .map(|stall| stall.ns.saturating_add(stall.length_ns()));
+        let ends = ends.chain(trace.events.last().map(|event| event.ns));
+        let (first, last) = (first.unwrap_or(0), ends.max().unwrap_or(0));
         let mut rates: BTreeMap<(String, u64), Rate> = BTreeMap::new();
         let mut limits = Vec::new();
         for event in &trace.events {
@@ -104,7 +116,7 @@ impl Observation {
         }
         Observation {
             seconds: (last - first) as f64 / 1e9,
-            stalls: stall::all(&trace),
+            stalls,
             names: trace.names,
             seen: trace.seen,
             lost: trace.lost,
@@ -131,6 +143,12 @@ impl Observation {
     /// A cgroup by its directory's inode.
     pub fn cgroup_of(&self, inode: u64) -> Option<&Cgroup> {
         self.cgroups.iter().find(|cgroup| cgroup.inode == inode)
+    }
+
+    /// A device as people call it, by its number.
+    pub fn device_name(&self, bdi: &str) -> String {
+        let device = self.devices.iter().find(|device| device.bdi == bdi);
+        device.map_or_else(|| bdi.into(), Device::name)
     }
 
     /// A cgroup by its path.

@@ -91,9 +91,15 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
         let task = tasks.entry(event.task).or_default();
         match &event.what {
             What::Pause(pause) => {
-                if let Some(before) = task.paused.take().filter(|_| ends_are_seen || switches) {
-                    // It was back without having slept.
-                    stalls[before].slept_ns = Some(0);
+                if let Some(before) = task.paused.take() {
+                    if ends_are_seen || switches {
+                        // It was back without having slept.
+                        stalls[before].slept_ns = Some(0);
+                    } else {
+                        // It was back by now, whatever was announced.
+                        let passed = event.ns.saturating_sub(stalls[before].ns);
+                        shorten(&mut stalls[before], passed);
+                    }
                 }
                 let near = |ns: u64| event.ns.saturating_sub(ns) < SAME_PASS_NS;
                 let by = task
@@ -181,12 +187,24 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
             }
             What::JournalBegan => {}
             What::JournalEnded => span(task.journal_since.take(), event, Kind::Sync, &mut stalls),
-            What::SwitchedOut(_) | What::SwitchedIn | What::Rate(_) => {}
+            What::SwitchedOut(_)
+            | What::SwitchedIn
+            | What::Rate(_)
+            | What::Forked(_)
+            | What::Moved(..) => {}
         }
     }
     still_asleep(trace, &tasks, ends_are_seen || switches, &mut stalls);
     stalls.sort_by_key(|stall| stall.ns);
     stalls
+}
+
+/// Leaves of an announced pause what had passed when the task looked again.
+fn shorten(stall: &mut Stall, passed_ns: u64) {
+    if let Kind::Throttle(throttled) = &mut stall.kind {
+        let passed = i64::try_from(passed_ns.div_ceil(1_000_000)).unwrap_or(i64::MAX);
+        throttled.pause.pause_ms = throttled.pause.pause_ms.min(passed);
+    }
 }
 
 /// Whether a task that sleeps in reclaim that has no beginning is kswapd. A live look does not know
@@ -364,7 +382,8 @@ mod tests {
         // Without anything that shows the end, only the announcement is known.
         let stalls = all(&trace(&events[..2], &[]));
         assert_eq!(lengths(&stalls), [None, None]);
-        assert_eq!(stalls[0].length_ns(), 100_000_000);
+        assert_eq!(stalls[1].length_ns(), 100_000_000);
+        assert_eq!(stalls[0].length_ns(), 1_000_000, "it was back by then");
     }
 
     #[test]

@@ -23,8 +23,6 @@ pub type Waits = BTreeMap<Wait, f64>;
 pub enum Wait {
     /// The throttle, `balance_dirty_pages()`.
     Throttle,
-    /// Its cgroup's weight, in weir's module.
-    Weight,
     /// What its cgroup may dirty a second, in weir's module.
     Bandwidth,
     /// A full ceiling of its cgroup, in weir's module.
@@ -39,21 +37,48 @@ pub enum Wait {
     Fault,
     /// The filesystem's journal or log.
     Journal,
-    /// fsync and the like: its data being written.
+    /// fsync and the like: its data being written. So do close, rename, truncate and copy-up.
     Sync,
+    /// All dirty pages of a filesystem: umount, syncfs, sync, mount, freeze.
+    Flush,
+    /// The daemon of a FUSE filesystem, interruptibly.
+    Fuse,
     /// A read from a disk.
     Read,
     /// A write to a disk that is not writeback: direct I/O, a full queue.
     Write,
     /// A lock that another task holds.
     Lock,
-    /// Something else, uninterruptibly.
+    /// Something else, uninterruptibly. Recordings of older modules have waits for a weight.
+    #[serde(alias = "weight")]
     Other,
+}
+
+impl Wait {
+    /// In words, after "waits for".
+    pub fn words(self) -> &'static str {
+        match self {
+            Wait::Throttle => "the throttle",
+            Wait::Bandwidth => "what its cgroup may dirty a second",
+            Wait::Ceiling => "room below a ceiling",
+            Wait::Reclaim => "memory to be reclaimed",
+            Wait::OverHigh => "its cgroup to come below memory.high",
+            Wait::Queue => "room in a disk's queue",
+            Wait::Fault => "page faults that read",
+            Wait::Journal => "the journal",
+            Wait::Sync => "fsync",
+            Wait::Flush => "the writeback of a filesystem",
+            Wait::Fuse => "the daemon of a FUSE filesystem",
+            Wait::Read => "reads from a disk",
+            Wait::Write => "direct writes to a disk",
+            Wait::Lock => "a lock",
+            Wait::Other => "something else",
+        }
+    }
 }
 
 /// Functions, or how they begin, that say enough.
 const FUNCTIONS: &[(Wait, &[&str])] = &[
-    (Wait::Weight, &["weir_weight_"]),
     (Wait::Bandwidth, &["weir_bandwidth_"]),
     (Wait::Ceiling, &["weir_ceiling_"]),
     (
@@ -93,6 +118,49 @@ const FUNCTIONS: &[(Wait, &[&str])] = &[
             "wait_for_commit",
         ],
     ),
+    (
+        Wait::Flush,
+        &[
+            "wb_wait_for_completion",
+            "sync_inodes_sb",
+            "wait_sb_inodes",
+            "sync_filesystem",
+            "writeback_inodes_sb",
+            "try_to_writeback_inodes_sb",
+        ],
+    ),
+    // One file that is closed, removed or renamed while it is written.
+    (
+        Wait::Sync,
+        &["inode_wait_for_writeback", "__inode_wait_for_writeback"],
+    ),
+    (Wait::Fuse, &["request_wait_answer"]),
+];
+
+/// Functions that do not sleep themselves and say enough where one that does was called by them.
+const CALLERS: &[(Wait, &[&str])] = &[
+    (
+        Wait::Sync,
+        &[
+            "__filemap_fdatawait_range",
+            "filemap_fdatawait",
+            "file_write_and_wait_range",
+            "file_fdatawait_range",
+            "folio_wait_writeback",
+            "vfs_fsync",
+            "do_fsync",
+        ],
+    ),
+    (
+        Wait::Read,
+        &[
+            "filemap_get_pages",
+            "filemap_update_page",
+            "filemap_read",
+            "iomap_dio_read",
+        ],
+    ),
+    (Wait::Fault, &["filemap_fault", "do_swap_page"]),
 ];
 
 /// Of a disk's queue: no free tag, or too much under way already.
@@ -125,16 +193,58 @@ const SYNCS: &[i64] = &[
     // Writes what is dirty first.
     libc::SYS_umount2,
 ];
+/// Calls that change a file or its name: in them, a wait for a page is for one that is written. close
+/// writes back on NFS and FUSE, an open for writing copies a file up on overlayfs.
+const CHANGES: &[i64] = &[
+    libc::SYS_close,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_linkat,
+    libc::SYS_truncate,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fchmodat,
+    libc::SYS_fchownat,
+    libc::SYS_copy_file_range,
+    libc::SYS_mount,
+    libc::SYS_ioctl,
+    libc::SYS_exit_group,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+];
 /// What is no system call.
 const FAULT: i64 = -1;
 
+/// What tasks wait for in a function, or in what it calls, if its name says so.
+pub fn of_function(function: &str) -> Option<Wait> {
+    let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
+    let mut known = FUNCTIONS
+        .iter()
+        .chain(CALLERS)
+        .filter(|(_, names)| begins(names));
+    known.next().map(|(wait, _)| *wait)
+}
+
+/// By the functions of a stack, the innermost first; with the one that tells it.
+pub fn of_stack<'a>(frames: &[&'a str]) -> (Wait, Option<&'a str>) {
+    let mut known = frames
+        .iter()
+        .filter_map(|frame| Some((of_function(frame)?, Some(*frame))));
+    known.next().unwrap_or((Wait::Other, None))
+}
+
 /// From the texts of `wchan` and `syscall`.
 pub fn classify(wchan: &str, syscall: &str) -> Wait {
-    let known = FUNCTIONS
-        .iter()
-        .find(|(_, names)| names.iter().any(|name| wchan.starts_with(name)));
-    if let Some((kind, _)) = known {
-        return *kind;
+    if let Some(kind) = of_function(wchan) {
+        return kind;
     }
     // What sleeps in these themselves waits for the inode's lock: the lock's functions do not
     // count.
@@ -154,6 +264,7 @@ pub fn classify(wchan: &str, syscall: &str) -> Wait {
         // Writing into a page that is just being written.
         number if WRITES.contains(&number) && wchan.starts_with("folio_wait") => Wait::Sync,
         number if WRITES.contains(&number) => Wait::Write,
+        number if CHANGES.contains(&number) && wchan.starts_with("folio_wait") => Wait::Sync,
         _ => Wait::Other,
     }
 }
@@ -166,12 +277,17 @@ mod tests {
     fn functions_and_calls_of_real_kernels() {
         for (wchan, syscall, kind) in [
             ("balance_dirty_pages", "1 0x3 0x7f 0x1000", Wait::Throttle),
-            ("weir_weight_sleep", "1 0x3 0x7f 0x1000", Wait::Weight),
             ("weir_bandwidth_sleep", "-1 0x7f 0x1000", Wait::Bandwidth),
             ("weir_ceiling_sleep", "-1 0x7f 0x1000", Wait::Ceiling),
             ("jbd2_log_wait_commit", "74 0x3", Wait::Journal),
             ("folio_wait_bit_common", "74 0x3", Wait::Sync),
-            ("wb_wait_for_completion", "166 0x3", Wait::Sync),
+            ("wb_wait_for_completion", "166 0x3", Wait::Flush),
+            ("wb_wait_for_completion", "231 0x0", Wait::Flush),
+            ("folio_wait_bit_common", "166 0x3", Wait::Sync),
+            ("folio_wait_bit_common", "257 0x3", Wait::Sync),
+            ("folio_wait_bit_common", "82 0x3", Wait::Sync),
+            ("folio_wait_bit_common", "3 0x3", Wait::Sync),
+            ("request_wait_answer", "1 0x3", Wait::Fuse),
             ("folio_wait_bit_common", "0 0x3", Wait::Read),
             ("folio_wait_bit_common", "1 0x3", Wait::Sync),
             ("blk_io_schedule", "17 0x3", Wait::Read),

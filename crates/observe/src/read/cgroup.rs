@@ -98,6 +98,25 @@ fn walk(top: &Path, directory: &Path, want: Want, found: &mut Vec<Cgroup>) {
     }
 }
 
+/// The path of the cgroup with this inode.
+pub fn path_of(root: &Path, inode: u64) -> Option<String> {
+    let top = root.join(ROOT.trim_start_matches('/'));
+    let mut left = vec![top.clone()];
+    while let Some(directory) = left.pop() {
+        let metadata = fs::metadata(&directory).ok();
+        if metadata.is_some_and(|metadata| metadata.ino() == inode) {
+            let path = directory.strip_prefix(&top).ok()?;
+            return Some(path.to_string_lossy().into_owned());
+        }
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(entry.path());
+            }
+        }
+    }
+    None
+}
+
 /// A directory without directories: two links are its own.
 fn is_leaf(metadata: &Metadata) -> bool {
     metadata.nlink() == 2

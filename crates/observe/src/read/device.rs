@@ -57,6 +57,9 @@ pub fn devices(root: &Path) -> Vec<Device> {
             let mut device = Device {
                 min_ratio: number(&entry.path().join("min_ratio")),
                 max_ratio: number(&entry.path().join("max_ratio")),
+                max_fine: fs::read_to_string(entry.path().join("max_ratio_fine"))
+                    .ok()
+                    .and_then(|text| text.trim().parse().ok()),
                 strict: strict(&entry.path()),
                 filesystem,
                 mounted_at,

@@ -7,6 +7,7 @@
 mod dat;
 pub(crate) mod decode;
 mod format;
+mod hint;
 mod ring;
 mod text;
 

@@ -10,7 +10,6 @@ use crate::model::event::{
 };
 use crate::model::reclaim::{Reason, Slept};
 use knobs::PageSize;
-use std::collections::BTreeMap;
 
 /// Named fields of one record.
 pub trait Fields {
@@ -34,6 +33,8 @@ pub const KNOWN: &[&str] = &[
     "ext4/ext4_sync_file_enter",
     "ext4/ext4_sync_file_exit",
     "sched/sched_switch",
+    "sched/sched_process_fork",
+    "cgroup/cgroup_attach_task",
     "weir/dirty_pause",
 ];
 
@@ -87,6 +88,18 @@ pub fn decode(
         JOURNAL_BEGAN => What::JournalBegan,
         JOURNAL_ENDED => What::JournalEnded,
         WOKE => What::Woke,
+        "sched_process_fork" => match u32::try_from(count(fields, &["child_pid"])?) {
+            Ok(child) => What::Forked(child),
+            Err(_) => return Ok(()),
+        },
+        // Of cgroup v1's hierarchies as well, which have other numbers.
+        "cgroup_attach_task" => {
+            let moved = u32::try_from(count(fields, &["pid"])?);
+            match (moved, count(fields, &["dst_root"])?) {
+                (Ok(task), 0) => What::Moved(task, count(fields, &["dst_id"])?),
+                _ => return Ok(()),
+            }
+        }
         "sched_switch" => {
             let id = |name| Ok(u32::try_from(count(fields, &[name])?).unwrap_or(0));
             // A record has the state as bits, 0 for running; text as a letter, R for running.
@@ -161,15 +174,4 @@ fn count(fields: &dyn Fields, names: &[&'static str]) -> Result<u64, Lacks> {
         .find_map(|name| fields.number(name))
         .map(|n| u64::try_from(n).unwrap_or(0))
         .ok_or(Lacks(names[0]))
-}
-
-/// Fields as text prints them, `name=value`.
-impl Fields for BTreeMap<&str, &str> {
-    fn number(&self, name: &str) -> Option<i64> {
-        self.get(name)?.parse().ok()
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.get(name).map(|text| text.to_string())
-    }
 }
