@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Looks at the running kernel.
 
+mod covered;
+mod homes;
 pub mod live;
 pub mod losses;
 pub mod syncs;

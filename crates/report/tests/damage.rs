@@ -33,6 +33,7 @@ fn recording() -> String {
         limits: seen.limits.split_off(seen.limits.len() - 5),
         pressure: seen.pressure.split_off(seen.pressure.len() - 12),
         progress: seen.progress.split_off(seen.progress.len() - 5),
+        ..Samples::default()
     };
     file.round(&mut seen.events, &mut samples).expect("written");
     file.finish(seen).expect("written");

@@ -64,6 +64,7 @@ fn samples(phase: &Watched) -> Samples {
         limits: phase.levels.clone(),
         pressure: Vec::new(),
         progress: progress.collect(),
+        ..Samples::default()
     }
 }
 

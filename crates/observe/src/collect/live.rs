@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A look at the running kernel for some time.
 
-use super::tasks::{self, Tasks};
+use super::covered::Covered;
+use super::homes::Homes;
+use super::tasks::{self, Asleep, Tasks};
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{ROOT, subtract};
 use crate::model::host::{self as devices_of, Host};
 use crate::model::observation::Observation;
 use crate::model::target::Target;
 use crate::model::trace::Trace;
+use crate::model::wait::{Wait, Waits};
 use crate::read::cgroup::Want;
 use crate::read::recording::{Recording, Samples};
 use crate::read::{cgroup, host};
 use anyhow::{Context, Result, bail};
 use nix::time::{ClockId, clock_gettime};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +29,9 @@ const RECORDED_ROUND: Duration = Duration::from_millis(400);
 /// More events than these are not kept in memory: the look ends early then.
 const MOST_EVENTS: usize = 4_000_000;
 
+/// Tasks that are asked whether they serve a FUSE filesystem.
+const MOST_DAEMONS: usize = 500;
+
 /// Whom a cgroup's path, absolute or below the root, or a process's id names.
 ///
 /// # Errors
@@ -33,7 +40,13 @@ pub fn find(text: &str) -> Result<Target> {
     cgroup::mounted(Path::new("/"))?;
     if let Ok(process) = text.parse() {
         let home = tasks::home_of(Path::new("/"), process)
-            .with_context(|| format!("there is no process {process}"))?;
+            .with_context(|| match Path::new("/proc").join(text).exists() {
+                true => format!(
+                    "process {process} is in a cgroup outside of what is mounted at {ROOT}: this is another cgroup \
+                     namespace; run weir in the machine's, with `nsenter -t 1 -C -m weir explain {process}`"
+                ),
+                false => format!("there is no process {process}"),
+            })?;
         return Ok(Target::Process(process, home));
     }
     let below = below(text);
@@ -100,20 +113,29 @@ pub fn look(
 ) -> Result<Observation> {
     let here = Path::new("/");
     cgroup::mounted(here)?;
-    let mut tracing = Tracefs::start(Path::new("/sys/kernel"), look.buffer)?;
+    let mut tracing = Tracefs::waits(Path::new("/sys/kernel"), look.buffer)?;
     let mut trace = Trace::default();
     let mut blind = tracing
         .blind
         .iter()
         .map(|why| format!("when pauses end cannot be seen ({why}): times are the announced ones"))
         .collect::<Vec<_>>();
+    blind.extend(tracing.blind_to_syncs.iter().map(|why| {
+        format!("fsync is seen of ext4 alone ({why}): of others it is estimated from looks")
+    }));
     let process = match target {
         Target::Process(process, _) => Some(*process),
         Target::Host | Target::Cgroup(_) => None,
     };
-    let mut watched = Tasks::new(&directory(target), process);
     let time = look.time;
     let before = (cgroup::all(here, Want::ALL), host::devices(here));
+    let is_fuse = |kind: &String| kind.starts_with("fuse") || kind == "virtiofs";
+    let has_fuse = before
+        .1
+        .iter()
+        .any(|device| device.filesystem.as_ref().is_some_and(is_fuse));
+    let mut watched = Tasks::new(&directory(target), process, has_fuse);
+    let mut told = Told::new(here);
     let scanned = host::vmscan(here);
     let mut samples = Samples::default();
     let round = match recording {
@@ -124,18 +146,24 @@ pub fn look(
     let begin = now_ns();
     // Reading all for the first time took a while, in which tasks were paused, too.
     tracing.poll(&mut trace)?;
+    told.note(&mut trace);
     trace.seen.extend(tracing.enabled.iter().cloned());
     trace.begin(begin);
+    told.noted = trace.events.len();
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        watched.look();
+        let asleep = watched.look();
         samples.limits.push((now_ns(), host::limits(here)));
         tracing.poll(&mut trace)?;
+        told.note(&mut trace);
+        told.divide(asleep);
         if let Some(recording) = recording.as_deref_mut() {
             samples.pressure.push((now_ns(), host::pressure(here)));
             let born = watched.born().into_iter();
             samples.progress.extend(born.filter(|(ns, _)| *ns > begin));
             samples.progress.push((now_ns(), watched.progress()));
+            samples.tasks.extend(watched.newly_found());
             recording.round(&mut trace.events, &mut samples)?;
+            told.noted = 0;
             if recording.is_full() {
                 blind.push("ended early: a longer recording could not be read".into());
                 break;
@@ -154,6 +182,7 @@ pub fn look(
     let seconds = start.elapsed().as_secs_f64();
     let end = (now_ns(), host::limits(here));
     tracing.finish(&mut trace)?;
+    told.note(&mut trace);
     trace.end(end);
     if let Some(recording) = recording {
         recording.round(&mut trace.events, &mut samples)?;
@@ -164,6 +193,26 @@ pub fn look(
     blind.extend(gone(here, target));
     let state = std::fs::read_to_string("/sys/kernel/weir/state").ok();
     trace.names = watched.names();
+    let mut homes = watched.homes;
+    // Of a process only its own tasks are.
+    if process.is_none() {
+        homes.extend(told.asked);
+    }
+    let fuse_waits = |waits: &BTreeMap<String, Waits>| {
+        waits.values().any(|waits| waits.contains_key(&Wait::Fuse))
+    };
+    let has_clients = fuse_waits(&told.waits);
+    let seen = Observation::of(trace);
+    let stalled: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
+    let serving = stalled.into_iter().take(MOST_DAEMONS);
+    let serving = serving.filter(|task| has_clients && tasks::serves_fuse(*task));
+    let fuse_daemons: BTreeSet<u32> = serving.collect();
+    let mut names = seen.names.clone();
+    for daemon in &fuse_daemons {
+        names
+            .entry(*daemon)
+            .or_insert_with(|| tasks::name(*daemon).unwrap_or_default());
+    }
     Ok(Observation {
         is_live: true,
         seconds,
@@ -171,15 +220,71 @@ pub fn look(
         host: Some(Host::read(here)),
         cgroups,
         devices,
-        waits: watched.waits,
-        homes: watched.homes,
+        waits: told.waits,
+        within: Some(told.within),
+        fuse_daemons,
+        names,
+        homes,
         flushers: watched.flushers,
         vmscan: Some(host::vmscan(here).since(scanned)),
         weir: state.map(|state| state.trim().to_string()),
         drain_seconds: host::drain_seconds(here),
         blind,
-        ..Observation::of(trace)
+        ..seen
     })
+}
+
+/// Which sleeps events tell of, and of which cgroups' tasks.
+struct Told {
+    homes: Homes,
+    covered: Covered,
+    /// Events that were taken note of.
+    noted: usize,
+    asked: BTreeMap<u32, String>,
+    waits: BTreeMap<String, Waits>,
+    within: BTreeMap<String, Waits>,
+}
+
+impl Told {
+    fn new(root: &Path) -> Told {
+        Told {
+            homes: Homes::new(root),
+            covered: Covered::default(),
+            noted: 0,
+            asked: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            within: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note of new events, and asks for the cgroups of their tasks.
+    fn note(&mut self, trace: &mut Trace) {
+        let mut new = trace.events.split_off(self.noted.min(trace.events.len()));
+        self.homes.note(&mut new);
+        self.covered.note(&new);
+        let now = now_ns();
+        for event in new.iter().filter(|event| event.task > 0) {
+            if let Some(home) = self.homes.ask(event.task, now) {
+                self.asked.insert(event.task, home);
+            }
+        }
+        trace.events.append(&mut new);
+        self.noted = trace.events.len();
+    }
+
+    /// Divides looks by whether they fell inside of what events tell.
+    fn divide(&mut self, asleep: Vec<Asleep>) {
+        for found in asleep {
+            let waits = match self.covered.has(found.task, found.ns) {
+                true => &mut self.within,
+                false => &mut self.waits,
+            };
+            let waits = waits.entry(found.home).or_default();
+            *waits.entry(found.wait).or_default() += found.seconds;
+        }
+        self.covered
+            .retain(|task| Path::new("/proc").join(task.to_string()).exists());
+    }
 }
 
 /// Says so if it is not there any more.

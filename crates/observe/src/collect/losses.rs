@@ -10,12 +10,11 @@
 //! takes 60 ms, so that is done once a minute at most; three cgroups take 1 ms, so they are read
 //! every 2 s, the shortest stretch.
 //!
-//! A task's cgroup is asked for when it is first seen to stall, half a second late at most. Of one
-//! that has ended by then, the throttle's event has the cgroup; of its fsync and reclaim it is not
-//! known.
+//! A task's cgroup is asked for when it is first seen to stall, half a second late at most. One that has
+//! ended by then was in its maker's, unless it was moved (`homes`).
 
+use super::homes::Homes;
 use super::live::now_ns;
-use super::tasks::home_of;
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{self as cgroups_of, Cgroup, parent, path_up};
 use crate::model::event::{Event, Limits, What};
@@ -27,7 +26,7 @@ use crate::read::cgroup::{self, Want};
 use crate::read::host;
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,9 +46,6 @@ const FAR: u32 = 1000;
 const BUFFER: u64 = 256 << 10;
 /// Events kept in one stretch.
 const MOST_EVENTS: usize = 200_000;
-/// Tasks whose cgroup is kept in mind; and for how long, in nanoseconds.
-const MOST_TASKS: usize = 20_000;
-const KNOWN_NS: u64 = 10_000_000_000;
 /// So much of what the host holds is explained well enough, in percent.
 const EXPLAINED: u64 = 95;
 /// Of what the host holds, one that holds less than a part of this is not looked at again.
@@ -80,7 +76,7 @@ pub struct Losses {
     limits: Vec<(u64, Limits)>,
     since_ns: u64,
     due_ns: u64,
-    homes: HashMap<u32, (u64, Option<String>)>,
+    homes: Homes,
     /// Paths of those that held pages, or stalled, of late; with all above them.
     known: BTreeSet<String>,
     before: BTreeMap<u64, Cgroup>,
@@ -123,7 +119,11 @@ impl Losses {
         let tracing = Tracefs::waits(Path::new("/sys/kernel"), BUFFER)?;
         let now = now_ns();
         let mut losses = Losses {
-            blind: tracing.blind.clone(),
+            blind: tracing
+                .blind
+                .clone()
+                .or_else(|| tracing.blind_to_syncs.clone()),
+            homes: Homes::new(&root),
             root,
             tracing,
             missed: 0,
@@ -131,7 +131,6 @@ impl Losses {
             limits: Vec::new(),
             since_ns: now,
             due_ns: now,
-            homes: HashMap::new(),
             known: BTreeSet::new(),
             before: BTreeMap::new(),
             devices: Vec::new(),
@@ -181,6 +180,9 @@ impl Losses {
     fn round(&mut self) -> Result<()> {
         let had = self.trace.events.len();
         self.tracing.poll(&mut self.trace)?;
+        let mut new = self.trace.events.split_off(had);
+        self.homes.note(&mut new);
+        self.trace.events.append(&mut new);
         if self.trace.events.len() == had {
             return Ok(());
         }
@@ -203,17 +205,8 @@ impl Losses {
 
     /// Where the tasks are of which there are events since `from`.
     fn ask_homes(&mut self, from: usize, now: u64) {
-        if self.homes.len() > MOST_TASKS {
-            self.homes.clear();
-        }
         for event in &self.trace.events[from..] {
-            let known = self.homes.get(&event.task);
-            if known.is_none_or(|(at, _)| now.saturating_sub(*at) > KNOWN_NS) {
-                // One that has ended since is where it was.
-                let home = home_of(&self.root, event.task)
-                    .or_else(|| known.and_then(|(_, home)| home.clone()));
-                self.homes.insert(event.task, (now, home));
-            }
+            self.homes.ask(event.task, now);
         }
     }
 
@@ -245,7 +238,7 @@ impl Losses {
         let tasks: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
         seen.homes = tasks
             .into_iter()
-            .filter_map(|task| Some((task, self.homes.get(&task)?.1.clone()?)))
+            .filter_map(|task| Some((task, self.homes.known(task)?)))
             .collect();
         seen
     }
@@ -272,9 +265,10 @@ impl Losses {
     /// Those that matter; all, if these do not explain what the host holds.
     fn read(&mut self, now: u64, stalling: &Stalling) -> Vec<Cgroup> {
         let homes = stalling.tasks.iter();
-        let homes = homes.filter_map(|task| self.homes.get(task)?.1.as_deref());
+        let homes: BTreeSet<String> = homes.filter_map(|task| self.homes.known(*task)).collect();
         let stalled: BTreeSet<String> = homes
-            .flat_map(path_up)
+            .iter()
+            .flat_map(|home| path_up(home))
             .chain([""])
             .map(str::to_string)
             .collect();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How long each fsync of the running kernel takes, and of which cgroup it is.
 //!
-//! A task's cgroup is asked for when its first fsync is read, which the agent does once a second: a
-//! process that ends sooner is not seen. Tasks rarely change cgroups, so it is asked for again only
-//! now and then.
+//! A task's cgroup is asked for when its first fsync is read, which the agent does once a second. One
+//! that has ended by then was in its maker's, unless it was moved. Tasks rarely change cgroups, so it
+//! is asked for again only now and then.
 
+use super::homes::Homes;
 use super::live::now_ns;
-use super::tasks::home_of;
 use super::tracefs::Tracefs;
 use crate::model::event::{Event, What};
 use crate::model::trace::Trace;
@@ -14,12 +14,9 @@ use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Bytes of the kernel's buffer for each CPU: some 10,000 records, of 100 ms.
 const BUFFER: u64 = 512 << 10;
-/// What is known of tasks is forgotten after that.
-const KNOWN: Duration = Duration::from_secs(10);
 
 /// An fsync; nanoseconds on the kernel's monotonic clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +33,7 @@ pub struct Sync {
 pub struct Syncs {
     tracing: Tracefs,
     spans: Spans,
-    homes: HashMap<u32, Option<String>>,
-    asked: Instant,
+    homes: Homes,
 }
 
 /// Calls of fsync under way, by task.
@@ -76,8 +72,7 @@ impl Syncs {
         let mut syncs = Syncs {
             tracing: Tracefs::syncs(Path::new("/sys/kernel"), BUFFER)?,
             spans: Spans::default(),
-            homes: HashMap::new(),
-            asked: Instant::now(),
+            homes: Homes::new(Path::new("/")),
         };
         ensure!(
             syncs.sees_its_own()?,
@@ -102,12 +97,9 @@ impl Syncs {
     /// # Errors
     /// The kernel's buffers cannot be read.
     pub fn ended(&mut self) -> Result<Vec<Sync>> {
-        if self.asked.elapsed() > KNOWN {
-            self.homes.clear();
-            self.asked = Instant::now();
-        }
         let mut trace = Trace::default();
         self.tracing.poll(&mut trace)?;
+        self.homes.note(&mut trace.events);
         let ended = self.spans.ended(trace.events).into_iter();
         let homes = &mut self.homes;
         Ok(ended
@@ -131,12 +123,10 @@ impl Syncs {
     }
 }
 
-fn made(homes: &mut HashMap<u32, Option<String>>, task: u32, began: u64, end: u64) -> Option<Sync> {
-    let home = homes
-        .entry(task)
-        .or_insert_with(|| home_of(Path::new("/"), task));
+fn made(homes: &mut Homes, task: u32, began: u64, end: u64) -> Option<Sync> {
+    let home = homes.ask(task, now_ns())?;
     Some(Sync {
-        cgroup: format!("/{}", home.as_ref()?),
+        cgroup: format!("/{home}"),
         began_ns: began,
         took_ns: end.saturating_sub(began),
     })

@@ -6,13 +6,15 @@
 //! 20 looked at every 100 ms: each is seen every 2 s, and a sleep that is seen counts 2 s. For the
 //! same reason only what may have changed is read when they are listed anew.
 
+use super::live::now_ns;
 use crate::model::cgroup::ROOT;
 use crate::model::observation::{Flushers, Progress};
-use crate::model::wait::{Wait, Waits, classify};
+use crate::model::wait::{Wait, classify};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Looks in a round.
@@ -44,6 +46,20 @@ impl Kind {
     }
 }
 
+/// A task that was found asleep.
+pub struct Asleep {
+    /// Id of the task.
+    pub task: u32,
+    /// When, on the clock of events.
+    pub ns: u64,
+    /// Its cgroup's path.
+    pub home: String,
+    /// What it waits for.
+    pub wait: Wait,
+    /// The time that this look stands for.
+    pub seconds: f64,
+}
+
 /// Who is looked at, and what was found.
 pub struct Tasks {
     cgroup: PathBuf,
@@ -56,8 +72,8 @@ pub struct Tasks {
     last: Option<Instant>,
     in_root: BTreeMap<u32, Kind>,
     workers: Vec<u32>,
-    /// Cgroup path to what its tasks slept for.
-    pub waits: BTreeMap<String, Waits>,
+    has_fuse: bool,
+    new: BTreeMap<u32, (String, String)>,
     /// Task to the cgroup it was last seen in, relative to the root's directory.
     pub homes: BTreeMap<u32, String>,
     names: BTreeMap<u32, String>,
@@ -67,7 +83,7 @@ pub struct Tasks {
 
 impl Tasks {
     /// To look at the tasks at and below this cgroup's directory, or at one process of it.
-    pub fn new(cgroup: &Path, only: Option<u32>) -> Tasks {
+    pub fn new(cgroup: &Path, only: Option<u32>, has_fuse: bool) -> Tasks {
         Tasks {
             cgroup: cgroup.into(),
             only,
@@ -79,7 +95,8 @@ impl Tasks {
             last: None,
             in_root: BTreeMap::new(),
             workers: Vec::new(),
-            waits: BTreeMap::new(),
+            has_fuse,
+            new: BTreeMap::new(),
             homes: BTreeMap::new(),
             names: BTreeMap::new(),
             flushers: Flushers::default(),
@@ -91,8 +108,14 @@ impl Tasks {
         self.names.clone()
     }
 
-    /// Looks once at the next tasks in turn.
-    pub fn look(&mut self) {
+    /// Names and cgroups of tasks that are new since this was last asked.
+    pub fn newly_found(&mut self) -> BTreeMap<u32, (String, String)> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Looks once at the next tasks in turn; what those that sleep wait for.
+    pub fn look(&mut self) -> Vec<Asleep> {
+        let mut found = Vec::new();
         if self.listed.is_none_or(|at| at.elapsed() >= LIST_EVERY) {
             self.list();
             self.listed = Some(Instant::now());
@@ -105,16 +128,21 @@ impl Tasks {
         for _ in 0..looks {
             self.next = (self.next + 1) % self.tasks.len();
             let task = self.tasks[self.next];
-            if let Some(wait) = waits_for(task) {
-                let home = self.homes.get(&task).cloned().unwrap_or_default();
-                *self.waits.entry(home).or_default().entry(wait).or_default() += weight;
+            if let Some(wait) = waits_for(task, self.has_fuse) {
+                found.push(Asleep {
+                    task,
+                    ns: now_ns(),
+                    home: self.homes.get(&task).cloned().unwrap_or_default(),
+                    wait,
+                    seconds: weight,
+                });
             }
         }
         for worker in &self.workers {
             self.flushers.looks += 1;
             match state(*worker) {
                 Some('R') => self.flushers.ran += 1,
-                Some('D') => match waits_for(*worker) {
+                Some('D') => match waits_for(*worker, false) {
                     Some(Wait::Journal) => self.flushers.in_journal += 1,
                     Some(Wait::Reclaim) => self.flushers.in_reclaim += 1,
                     _ => {}
@@ -123,6 +151,7 @@ impl Tasks {
                 Some(_) => {}
             }
         }
+        found
     }
 
     /// When the tasks began that are new since this was last asked, and that they had dirtied
@@ -187,7 +216,9 @@ impl Tasks {
             self.homes.insert(task, home.into());
         }
         if let Entry::Vacant(unknown) = self.names.entry(task) {
-            unknown.insert(name(task).unwrap_or_default());
+            let name = name(task).unwrap_or_default();
+            self.new.insert(task, (name.clone(), home.into()));
+            unknown.insert(name);
             let begin = began(task).map(|ns| (ns, Progress::from([(task, 0)])));
             self.born.extend(begin);
         }
@@ -200,7 +231,8 @@ fn threads(directory: &Path) -> Vec<u32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-fn name(task: u32) -> Option<String> {
+/// What a task is called.
+pub fn name(task: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{task}/comm")).ok()?;
     Some(name.trim().to_string())
 }
@@ -211,11 +243,69 @@ pub fn relative(directory: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The cgroup of a task, below where they are mounted on the machine with this root directory.
+/// The cgroup of a task, below where they are mounted on the machine with this root directory; none
+/// of one that is outside of what is mounted there.
 pub fn home_of(root: &Path, task: u32) -> Option<String> {
     let text = fs::read_to_string(root.join(format!("proc/{task}/cgroup"))).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(path.to_string())
+    static NAMESPACE: OnceLock<String> = OnceLock::new();
+    let namespace = match root == Path::new("/") {
+        true => NAMESPACE.get_or_init(namespace),
+        false => "",
+    };
+    below(namespace, path)
+}
+
+/// A path as a cgroup namespace with this root shows it, from the root of all: `../db` in
+/// `machine/x` is `machine/db`.
+fn below(namespace: &str, path: &str) -> Option<String> {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let mut parts: Vec<&str> = namespace
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        match part {
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The root of this process's cgroup namespace, below where cgroups are mounted: not the empty path
+/// if the machine's are mounted in a namespace. It shows in where this process is.
+fn namespace() -> String {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let shown = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let Some(shown) = shown.filter(|shown| !shown.starts_with("..")) else {
+        return String::new();
+    };
+    let is_in = |path: &str| {
+        let file = Path::new(ROOT).join(path).join("cgroup.procs");
+        let own = std::process::id().to_string();
+        fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line == own))
+    };
+    // The usual case takes one file.
+    if is_in(shown) {
+        return String::new();
+    }
+    let mut left = vec![PathBuf::from(ROOT)];
+    while let Some(directory) = left.pop() {
+        let path = relative(&directory);
+        if is_in(&path) {
+            let above = path.strip_suffix(shown).unwrap_or("");
+            return above.trim_end_matches('/').into();
+        }
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(entry.path());
+            }
+        }
+    }
+    String::new()
 }
 
 fn ids(directory: &Path) -> Vec<u32> {
@@ -254,11 +344,50 @@ fn state(task: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-fn waits_for(task: u32) -> Option<Wait> {
-    if state(task)? != 'D' {
+/// Of tasks that sleep uninterruptibly, and of those that wait for a FUSE filesystem's daemon.
+fn waits_for(task: u32, has_fuse: bool) -> Option<Wait> {
+    let state = state(task)?;
+    if state != 'D' && !(has_fuse && state == 'S') {
         return None;
     }
     // A task that is gone or awake by now waits for nothing.
     let wchan = own(task, "wchan").filter(|wchan| wchan != "0")?;
+    if state == 'S' {
+        return Some(classify(&wchan, "")).filter(|wait| *wait == Wait::Fuse);
+    }
     Some(classify(&wchan, &own(task, "syscall").unwrap_or_default()))
+}
+
+/// Whether a task serves a FUSE filesystem: it has the kernel's end of one open.
+pub fn serves_fuse(task: u32) -> bool {
+    let files = fs::read_dir(format!("/proc/{task}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
+    links.any(|link| link == Path::new("/dev/fuse"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_cgroup_namespace_are_resolved() {
+        for (namespace, path, wanted) in [
+            ("", "a/b", Some("a/b")),
+            ("", "", Some("")),
+            ("a/b", "", Some("a/b")),
+            ("a/c", "../b", Some("a/b")),
+            ("c", "../a/b", Some("a/b")),
+            ("", "../a/b", None),
+            ("", "a/z (deleted)", Some("a/z")),
+        ] {
+            assert_eq!(
+                below(namespace, path).as_deref(),
+                wanted,
+                "{path} in {namespace}"
+            );
+        }
+    }
 }

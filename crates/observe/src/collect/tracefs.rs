@@ -38,18 +38,30 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What each fsync goes through: msync, O_SYNC writes and io_uring call the first; fsync and
 /// fdatasync do as well, unless the compiler has made it part of their own functions, as it has on
 /// 6.1. One that goes through two of them is seen as the inner one.
-const SYNCING: [&str; 5] = [
+const SYNCING: [&str; 6] = [
     "vfs_fsync_range",
+    // A copy-up of overlayfs, the flush of a loop device.
+    "vfs_fsync",
     "__x64_sys_fsync",
     "__x64_sys_fdatasync",
     "__arm64_sys_fsync",
     "__arm64_sys_fdatasync",
+];
+/// What umount, syncfs, freezing, remounting and sync go through. The first may be a part of the
+/// second.
+const FLUSHING: [&str; 4] = [
+    "sync_filesystem",
+    "__x64_sys_syncfs",
+    "__arm64_sys_syncfs",
+    "ksys_sync",
 ];
 /// Where a task that does not sync waits for ext4's journal: for the transaction that is being
 /// committed, and for room in the log.
 const JOURNAL: [&str; 2] = ["wait_transaction_locked", "__jbd2_log_wait_for_space"];
 /// What probes on fsync stand for.
 const EXT4_SYNCS: [&str; 2] = ["ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit"];
+/// Which task made another, and which were moved: of those that end before they are asked for.
+const ORIGINS: [&str; 2] = ["sched/sched_process_fork", "cgroup/cgroup_attach_task"];
 /// weir's own event, which comes and goes with its module.
 const DECIDED: &str = "weir/dirty_pause";
 /// Events that are asked for only of files: they come with every pass or switch, not with every
@@ -70,6 +82,8 @@ pub struct Tracefs {
     pub enabled: Vec<String>,
     /// Why the end of pauses cannot be seen, if so.
     pub blind: Option<String>,
+    /// Why waits for fsync are not seen of every filesystem, if so.
+    pub blind_to_syncs: Option<String>,
 }
 
 impl Tracefs {
@@ -85,23 +99,24 @@ impl Tracefs {
         Ok(tracing)
     }
 
-    /// The same, with each fsync of any filesystem and each wait for ext4's journal, as far as the
-    /// kernel takes probes on them: `blind` says so if not. Beside another instance of the same
-    /// process.
+    /// The same, with each fsync, umount and syncfs of any filesystem and each wait for ext4's journal,
+    /// as far as the kernel takes probes on them: `blind_to_syncs` says so if not. Beside another
+    /// instance of the same process.
     ///
     /// # Errors
     /// As for [`Tracefs::start`].
     pub fn waits(kernel: &Path, buffer: u64) -> Result<Tracefs> {
         let mut tracing = Tracefs::make(kernel, "w")?;
         tracing.set_up(buffer)?;
+        let syncing = [&SYNCING[..], &FLUSHING].concat();
         let placed = tracing
-            .probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)
-            .and_then(|()| tracing.probe("p", SYNC_BEGAN, &SYNCING));
+            .probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &syncing)
+            .and_then(|()| tracing.probe("p", SYNC_BEGAN, &syncing));
         match placed {
             Ok(()) => EXT4_SYNCS
                 .iter()
                 .try_for_each(|event| tracing.disable(event))?,
-            Err(why) => tracing.blind = Some(format!("{why:#}")),
+            Err(why) => tracing.blind_to_syncs = Some(format!("{why:#}")),
         }
         // Without ext4, or with these inlined, there is nothing to wait in.
         let _ = tracing
@@ -143,6 +158,13 @@ impl Tracefs {
         // The return probe first: misses are counted of the first line of ours.
         tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)?;
         tracing.probe("p", SYNC_BEGAN, &SYNCING)?;
+        for event in ORIGINS
+            .iter()
+            .filter(|event| tracing.has(event))
+            .collect::<Vec<_>>()
+        {
+            tracing.enable(event)?;
+        }
         tracing.write("tracing_on", "1")?;
         Ok(tracing)
     }
@@ -184,6 +206,7 @@ impl Tracefs {
             probes: Vec::new(),
             enabled: Vec::new(),
             blind: None,
+            blind_to_syncs: None,
         })
     }
 

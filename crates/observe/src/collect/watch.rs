@@ -10,8 +10,8 @@
 //! seconds; until then the throttle goes by older sums. Slices of two seconds and more so change
 //! little of what they show.
 
+use super::homes::Homes;
 use super::live::{Look, now_ns};
-use super::tasks;
 use super::tracefs::Tracefs;
 use crate::model::cgroup::{self as cgroups_of, Cgroup};
 use crate::model::event::Limits;
@@ -42,6 +42,7 @@ const WANT: Want = Want {
 pub struct Watch {
     root: PathBuf,
     tracing: Option<Tracefs>,
+    homes: Homes,
     missed: u64,
     trace: Trace,
     limits: Vec<(u64, Limits)>,
@@ -77,6 +78,7 @@ impl Watch {
         Ok(Watch {
             root: root.into(),
             tracing,
+            homes: Homes::new(root),
             missed: 0,
             trace: Trace::default(),
             limits: vec![(now_ns(), host::limits(root))],
@@ -94,7 +96,15 @@ impl Watch {
     pub fn round(&mut self) -> Result<()> {
         self.limits.push((now_ns(), host::limits(&self.root)));
         if let Some(tracing) = &mut self.tracing {
+            let had = self.trace.events.len();
             tracing.poll(&mut self.trace)?;
+            let mut new = self.trace.events.split_off(had);
+            self.homes.note(&mut new);
+            let tasks: BTreeSet<u32> = new.iter().map(|event| event.task).collect();
+            for task in tasks.into_iter().take(MOST_TASKS) {
+                self.homes.ask(task, now_ns());
+            }
+            self.trace.events.append(&mut new);
             let surplus = self.trace.events.len().saturating_sub(MOST_EVENTS);
             self.trace.events.truncate(MOST_EVENTS);
             self.trace.lost += surplus as u64;
@@ -151,9 +161,10 @@ impl Watch {
         trace
     }
 
-    fn homes(&self, seen: &Observation) -> BTreeMap<u32, String> {
+    fn homes(&mut self, seen: &Observation) -> BTreeMap<u32, String> {
         let tasks: BTreeSet<u32> = seen.stalls.iter().map(|stall| stall.task).collect();
-        let home = |task: u32| Some((task, tasks::home_of(&self.root, task)?));
+        let homes = &mut self.homes;
+        let home = |task: u32| Some((task, homes.ask(task, now_ns())?));
         tasks
             .into_iter()
             .take(MOST_TASKS)

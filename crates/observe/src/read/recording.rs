@@ -11,6 +11,7 @@
 //! {"limits":[81200000000,{"dirty":7300,...}]}                   every 0.4 s
 //! {"pressure":[81200000000,{"io_some":912000,...}]}             every 0.4 s
 //! {"progress":[81200000000,{"412":1048576,...}]}                every 0.4 s, of some tasks
+//! {"tasks":{"412":["fio","db"],...}}                            names and cgroups of new tasks
 //! {"state":{...}}                                               settings, cgroups, devices: at the end
 //! ```
 //!
@@ -63,6 +64,7 @@ enum Line {
     Limits((u64, Limits)),
     Pressure((u64, Pressure)),
     Progress((u64, Progress)),
+    Tasks(BTreeMap<u32, (String, String)>),
     State(Box<State>),
 }
 
@@ -87,6 +89,10 @@ struct State {
     cgroups: Vec<Cgroup>,
     devices: Vec<Device>,
     waits: BTreeMap<String, Waits>,
+    #[serde(default)]
+    within: Option<BTreeMap<String, Waits>>,
+    #[serde(default)]
+    fuse_daemons: BTreeSet<u32>,
     homes: BTreeMap<u32, String>,
     flushers: Flushers,
     #[serde(default)]
@@ -99,7 +105,7 @@ impl Plausible for Line {
     fn is_plausible(&self) -> bool {
         match self {
             // Packed.
-            Line::Throttle(_) => true,
+            Line::Throttle(_) | Line::Tasks(_) => true,
             Line::Event(event) => event.is_plausible(),
             Line::Limits(sample) => sample.is_plausible(),
             Line::Pressure(sample) => sample.is_plausible(),
@@ -121,6 +127,7 @@ impl Plausible for State {
             && self
                 .waits
                 .values()
+                .chain(self.within.iter().flat_map(|within| within.values()))
                 .flat_map(|waits| waits.values())
                 .all(|slept| bounds::seconds(*slept))
     }
@@ -139,6 +146,8 @@ pub struct Samples {
     pub pressure: Vec<(u64, Pressure)>,
     /// How far some tasks have come.
     pub progress: Vec<(u64, Progress)>,
+    /// Names and cgroups of tasks that are new.
+    pub tasks: BTreeMap<u32, (String, String)>,
 }
 
 /// A file being written.
@@ -218,6 +227,9 @@ impl Recording {
         for sample in samples.progress.drain(..) {
             self.line(&Line::Progress(sample))?;
         }
+        if !samples.tasks.is_empty() {
+            self.line(&Line::Tasks(std::mem::take(&mut samples.tasks)))?;
+        }
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.out
                 .flush()
@@ -259,6 +271,8 @@ impl Recording {
             cgroups: seen.cgroups,
             devices: seen.devices,
             waits: seen.waits,
+            within: seen.within,
+            fuse_daemons: seen.fuse_daemons,
             homes: seen.homes,
             flushers: seen.flushers,
             vmscan: seen.vmscan,

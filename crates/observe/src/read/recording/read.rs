@@ -61,6 +61,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
             Ok(Line::Limits(sample)) => samples.limits.push(sample),
             Ok(Line::Pressure(sample)) => samples.pressure.push(sample),
             Ok(Line::Progress(sample)) => samples.progress.push(sample),
+            Ok(Line::Tasks(tasks)) => samples.tasks.extend(tasks),
             Ok(Line::State(end)) => state = Some(end),
             // A newer weir may write other kinds of lines and of events.
             Err(why) => damaged += u64::from(!why.to_string().starts_with("unknown variant")),
@@ -98,6 +99,8 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         cgroups: state.cgroups,
         devices: state.devices,
         waits: state.waits,
+        within: state.within,
+        fuse_daemons: state.fuse_daemons,
         homes: state.homes,
         flushers: state.flushers,
         vmscan: state.vmscan,
@@ -115,7 +118,13 @@ fn cut(mut trace: Trace, samples: Samples) -> Observation {
         .seen
         .extend(["balance_dirty_pages", "global_dirty_state"].map(str::to_string));
     trace.seen.extend(woke.then(|| WOKE.to_string()));
+    let tasks = samples.tasks.into_iter();
+    let (names, homes): (Vec<_>, Vec<_>) = tasks
+        .map(|(task, (name, home))| ((task, name), (task, home)))
+        .unzip();
+    trace.names.extend(names);
     let mut seen = Observation {
+        homes: homes.into_iter().collect(),
         limits: samples.limits,
         pressure: samples.pressure,
         progress: samples.progress,

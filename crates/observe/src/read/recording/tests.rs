@@ -28,6 +28,7 @@ fn recorded() -> (tempfile::TempDir, Vec<u8>) {
         limits: vec![(1, limits)],
         pressure: vec![(1, Pressure::default())],
         progress: vec![(1, Progress::from([(4, 4096)]))],
+        tasks: BTreeMap::from([(4, ("fio".into(), "db".into()))]),
     };
     recording.flushed = Instant::now() - FLUSH_EVERY;
     recording.round(&mut events, &mut samples).expect("written");
@@ -69,6 +70,8 @@ fn a_cut_one_is_used_up_to_its_last_block() {
     // From the only sample to the last event: no task slept longer than that.
     assert_eq!(seen.seconds, 0.109999999);
     assert!(seen.blind[0].contains("has no end"), "{:?}", seen.blind);
+    // Names and cgroups came with the events.
+    assert_eq!((seen.name_of(4), seen.homes[&4].as_str()), ("fio", "db"));
     for end in 0..bytes.len() {
         let _ = read(&bytes[..end]);
     }
