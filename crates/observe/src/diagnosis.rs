@@ -4,9 +4,9 @@
 //! A verdict is made for a group of tasks (a cgroup, a process, all tasks of a cgroup) in four
 //! steps:
 //!
-//! 1. add up what they lost, by kind: in the throttle, for a weight, a bandwidth or a full ceiling,
-//!    in reclaim, for fsync and the journal, other sleeps. The kind with the most time is what stalled them; under 1 % of the
-//!    time nothing did;
+//! 1. add up what they lost, by kind: in the throttle, for a bandwidth or a full ceiling, in reclaim,
+//!    for fsync and the journal, for a FUSE daemon, other sleeps. The kind with the most time is
+//!    what stalled them; under 1 % of the time nothing did;
 //! 2. for the throttle, say of each pause which domain decided ([`domain`]); the domain with the
 //!    most time is the cause, unless `io.max` keeps the pages from being written (`io_max`);
 //! 3. derive that domain's limit with the numbers put in (`limit`), find who holds the pages
@@ -38,8 +38,9 @@ mod queue;
 mod reclaim;
 mod remedy;
 mod stock;
+mod sync;
+mod unchanged;
 mod verdict;
-mod weight;
 
 pub use domain::Domain;
 pub use killed::Killed;
@@ -47,18 +48,23 @@ pub use levels::Level;
 pub use reclaim::{Part, Split};
 pub use remedy::Remedy;
 pub use stock::Stock;
-pub use verdict::{Cause, Diagnosis, Holder, Lost, Verdict};
+pub use unchanged::{Unchanged, Why};
+pub use verdict::{Cause, Diagnosis, Holder, Lost, TaskLost, Verdict};
 
 use crate::model::cgroup::shown;
-use crate::model::event::WOKE;
+use crate::model::event::{SYNC_BEGAN, WOKE};
 use crate::model::observation::Observation;
+use crate::model::stall::Stall;
 use crate::model::target::Target;
+use crate::model::wait::Wait;
 use group::Group;
-pub(crate) use group::throttled_by_cgroup;
+pub(crate) use group::{home, throttled_by_cgroup};
 use std::collections::BTreeMap;
 
 /// Less than this part of the time is no stall.
 const STALLED: f64 = 0.01;
+/// Said of the host's dirty pages, and replaced where a daemon stands for its clients.
+const OWN: &str = "most of them are its own";
 /// Cgroups with a verdict of their own when none was named.
 const MOST_VERDICTS: usize = 5;
 
@@ -73,7 +79,6 @@ pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) ->
         .iter()
         .map(|group| verdict(seen, group))
         .collect();
-    verdicts.sort_by(|a, b| b.lost.seconds.total_cmp(&a.lost.seconds));
     if verdicts
         .iter()
         .any(|verdict| verdict.cause != Cause::Nothing)
@@ -82,13 +87,59 @@ pub(crate) fn diagnose_most(seen: &Observation, target: &Target, most: usize) ->
     } else {
         verdicts.truncate(1);
     }
+    note_purpose(seen, &mut verdicts);
+    verdicts.sort_by(|a, b| {
+        let lost = b.lost.seconds.total_cmp(&a.lost.seconds);
+        a.is_on_purpose.cmp(&b.is_on_purpose).then(lost)
+    });
     verdicts.truncate(most);
+    for verdict in &mut verdicts {
+        let told = verdict.unchanged.take();
+        verdict.unchanged = unchanged::unchanged(seen, verdict).map(|other| told.unwrap_or(other));
+    }
     Diagnosis {
         seconds: seen.seconds,
         verdicts,
         killed: killed::killed(seen, target),
         lost_events: seen.lost,
         notes: notes(seen, target),
+    }
+}
+
+/// Of several cgroups that stall, one that others wait for is held for their sake, and so is one below
+/// a ceiling: it comes last, and is not told how to get free.
+fn note_purpose(seen: &Observation, verdicts: &mut [Verdict]) {
+    let blamed: Vec<(String, String)> = verdicts
+        .iter()
+        .filter_map(|verdict| Some((verdict.culprit.clone()?, verdict.cgroup.clone())))
+        .filter(|(culprit, victim)| culprit != victim)
+        .collect();
+    let is_alone = verdicts.len() == 1;
+    for verdict in verdicts {
+        let is_throttle = matches!(
+            verdict.cause,
+            Cause::HostLimit | Cause::CgroupLimit | Cause::IoMax | Cause::Bandwidth
+        );
+        let victim = blamed.iter().find(|(culprit, victim)| {
+            *culprit == verdict.cgroup && verdict.culprit.as_ref() != Some(victim)
+        });
+        let own = seen.cgroup_at(verdict.cgroup.trim_start_matches('/'));
+        let has_bound = own.is_some_and(|cgroup| match verdict.cause {
+            Cause::CgroupLimit => !cgroup.ceilings.is_empty(),
+            Cause::Bandwidth => cgroup.bandwidth.is_some(),
+            _ => false,
+        });
+        if !is_throttle || !(victim.is_some() || has_bound && !is_alone) {
+            continue;
+        }
+        verdict.is_on_purpose = true;
+        verdict.held_for = victim.map(|(_, victim)| victim.clone());
+        verdict.remedies.clear();
+        verdict.stock = None;
+        verdict.because += &match &verdict.held_for {
+            Some(victim) => format!("; {victim} waits for it, so it is held on purpose"),
+            None => "; that was set, so it is held on purpose".into(),
+        };
     }
 }
 
@@ -140,6 +191,7 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
         culprit: None,
         device: device.clone(),
         lost: group.lost(kind, seen.seconds),
+        tasks: group.tasks(seen, kind),
         seconds_by_kind: by_kind,
         seconds_by_domain: decided.clone(),
         levels: Vec::new(),
@@ -149,30 +201,27 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
         drain: drain::drain(seen, device.as_deref()),
         next: String::new(),
         remedies: Vec::new(),
+        unchanged: None,
+        is_on_purpose: false,
+        held_for: None,
+        waits_for: None,
         stock: None,
         io_pressure_seconds: seen
             .cgroup_at(&group.path)
             .map(|cgroup| cgroup.io_pressure as f64 / 1e6),
     };
+    if most <= 0.0 && !seen.is_live && !shows_waits(seen) {
+        verdict.cause = Cause::CannotTell;
+        verdict.because =
+            "the file has no event that shows a wait, so it does not tell whether any task stalled"
+                .into();
+        return verdict;
+    }
     if most < STALLED * seen.seconds {
         return verdict;
     }
     match kind {
         "throttle" => throttled(seen, group, &decided, &mut verdict),
-        "weight" => {
-            let beside = weight::beside(seen, &group.path);
-            verdict.cause = Cause::Weight;
-            verdict.culprit = beside.as_ref().and_then(|beside| beside.culprit());
-            verdict.because = match &verdict.culprit {
-                Some(culprit) => format!(
-                    "its writers wait for their turn beside {culprit}, by memory.dirty_weight"
-                ),
-                None => "its writers wait for their turn: they dirty more than its portion, by memory.dirty_weight".into(),
-            };
-            verdict.limit = beside.iter().map(weight::Beside::sentence).collect();
-            verdict.next = "each writer waits until what its cgroup dirtied is paid for; no writer waits while the host is below its background level, nor below a floor".into();
-            verdict.remedies = weight::remedies(seen, group, beside.as_ref());
-        }
         "bandwidth" => bandwidth::judge(seen, group, &mut verdict),
         // Its own wait, which no event tells of.
         "ceiling" => {
@@ -184,38 +233,81 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
             throttled(seen, group, &[(domain, most)].into(), &mut verdict);
         }
         "reclaim" => reclaim::judge(seen, group, &mut verdict),
-        "fsync" => {
-            verdict.cause = Cause::FsyncOrJournal;
-            verdict.culprit = owed::most_of_syncs(seen, &group.path);
-            verdict.because = match &verdict.culprit {
-                Some(culprit) => {
-                    format!("its tasks wait for fsync or the journal, behind what {culprit} writes")
-                }
-                None => "its tasks wait for fsync or the journal".into(),
-            };
-            verdict.next = "a commit of the journal waits for all data ordered before it; no dirty limit shortens a wait under way".into();
-            let device = verdict.device.as_deref();
-            verdict.remedies = queue::remedies(seen, verdict.culprit.as_deref(), device);
-        }
-        other => {
-            let is_read = other.starts_with("reads");
-            let held = io_max::reads(seen, &group.path).filter(|_| is_read);
-            verdict.cause = Cause::NotWriteback;
-            verdict.culprit = held.as_ref().map(|held| shown(&held.path));
-            verdict.because = format!("its tasks wait for {other}, which is not writeback");
-            verdict.limit = held.iter().map(io_max::HeldBack::sentence).collect();
-            verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
-            verdict.next = "no dirty limit changes this".into();
-            let device = verdict.device.as_deref();
-            let flood = queue::flood(seen, &group.path, device);
-            if let Some(flood) = flood.filter(|_| is_read && held.is_none()) {
-                verdict.because = format!("its tasks wait for {other}, behind what {flood} writes");
-                verdict.remedies = queue::remedies(seen, Some(&flood), device);
-                verdict.culprit = Some(flood);
-            }
-        }
+        "fsync" => sync::judge(seen, group, &mut verdict),
+        "fuse" => fuse(seen, &mut verdict),
+        other => beside_writeback(seen, group, other, &mut verdict),
     }
     verdict
+}
+
+/// Whether a file has events, or samples, that show what tasks wait for.
+fn shows_waits(seen: &Observation) -> bool {
+    let waits = [
+        "balance_dirty_pages",
+        "throttled",
+        "reclaim_begin",
+        "sync_file_enter",
+    ];
+    let has = |name: &String| name == SYNC_BEGAN || waits.iter().any(|wait| name.ends_with(wait));
+    !seen.stalls.is_empty() || !seen.waits.is_empty() || seen.seen.iter().any(has)
+}
+
+/// Tasks that wait for what is no limit: the disk, a lock.
+fn beside_writeback(seen: &Observation, group: &Group, what: &str, verdict: &mut Verdict) {
+    let waits = [Wait::Read, Wait::Write, Wait::Lock, Wait::Other];
+    verdict.waits_for = waits.into_iter().find(|wait| wait.words() == what);
+    let is_read = what.starts_with("reads");
+    let is_of_disk = is_read || verdict.waits_for == Some(Wait::Write);
+    let held = io_max::reads(seen, &group.path).filter(|_| is_read);
+    verdict.cause = Cause::NotWriteback;
+    verdict.culprit = held.as_ref().map(|held| shown(&held.path));
+    verdict.because = format!("its tasks wait for {what}, which is not writeback");
+    verdict.limit = held.iter().map(io_max::HeldBack::sentence).collect();
+    verdict.remedies = held.iter().flat_map(remedy::io_max).collect();
+    verdict.next = "no dirty limit changes this".into();
+    let device = verdict.device.as_deref();
+    let flood = queue::flood(seen, &group.path, device);
+    if let Some(flood) = flood.filter(|_| is_of_disk && held.is_none()) {
+        verdict.because = format!("its tasks wait for {what}, behind what {flood} writes");
+        verdict.remedies = queue::remedies(seen, Some(&flood), device);
+        verdict.culprit = Some(flood);
+    }
+}
+
+/// Tasks that wait for a FUSE filesystem's daemon: whatever that waits for is what holds them.
+fn fuse(seen: &Observation, verdict: &mut Verdict) {
+    let serves = |stall: &&Stall| seen.fuse_daemons.contains(&stall.task);
+    let mut daemon = Group::of(String::new());
+    daemon.stalls = seen.stalls.iter().filter(serves).collect();
+    if let Some(stall) = daemon.stalls.first() {
+        daemon.path = group::home(seen, stall);
+    }
+    let found = self::verdict(seen, &daemon);
+    let (lost, kinds) = (verdict.lost.clone(), verdict.seconds_by_kind.clone());
+    let cgroup = verdict.cgroup.clone();
+    if found.cause == Cause::Nothing {
+        verdict.cause = Cause::NotWriteback;
+        verdict.waits_for = Some(Wait::Fuse);
+        verdict.because =
+            "its tasks wait for the daemon of a FUSE filesystem, which does not wait itself".into();
+        verdict.next = "no dirty limit changes this".into();
+        return;
+    }
+    let of = found.tasks.first().map_or_else(String::new, |task| {
+        format!(", {} ({})", task.name, task.task)
+    });
+    let because = found
+        .because
+        .replace(OWN, &format!("{} has most of them", found.cgroup));
+    *verdict = Verdict {
+        because: format!(
+            "its tasks wait for the daemon of a FUSE filesystem{of}, and for that: {because}"
+        ),
+        cgroup,
+        lost,
+        seconds_by_kind: kinds,
+        ..found
+    };
 }
 
 fn throttled(
@@ -235,8 +327,8 @@ fn throttled(
         .limit
         .extend(limit::floors(seen, &group.domain_path(seen)));
     verdict.next = drain::next(seen, group, &derived);
-    let holds = verdict.holders.first().map(|holder| holder.cgroup.clone());
-    let top = owed::most_of_host(seen).or_else(|| holds.clone());
+    let blame = holders::of_host(seen, group, &verdict.holders);
+    let top = blame.culprit.clone();
     if let Some(held) = io_max::writes(seen, group, top.as_deref()) {
         verdict.cause = Cause::IoMax;
         verdict.culprit = Some(shown(&held.path));
@@ -254,14 +346,13 @@ fn throttled(
         verdict.stock = Some(stock::io_max());
         return;
     }
-    let top_holds = top == holds;
     let (cause, culprit, because) = match domain {
         Domain::Host => {
             let because = match &top {
-                Some(top) if *top == verdict.cgroup => "the host is at its limit of dirty pages, and most of them are its own".into(),
-                Some(top) if top_holds => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
+                Some(top) if *top == verdict.cgroup => format!("the host is at its limit of dirty pages, and {OWN}"),
+                Some(top) if blame.holds => format!("the host is at its limit of dirty pages, and {top} holds most of them"),
                 Some(top) => format!("the host is at its limit of dirty pages, and {top} dirties most of them"),
-                None => "the host is at its limit of dirty pages".into(),
+                None => format!("the host is at its limit of dirty pages; {}", blame.sentence(&verdict.cgroup)),
             };
             (Cause::HostLimit, top.clone(), because)
         }
@@ -285,16 +376,26 @@ fn throttled(
     verdict.cause = cause;
     verdict.culprit = culprit;
     verdict.because = because;
-    verdict.remedies = remedy::throttle(seen, group, domain, &derived, top.as_deref());
+    verdict.remedies = remedy::throttle(seen, group, domain, &derived, &blame);
     verdict.stock = stock::stock(seen, group, domain, &derived, &verdict.holders);
     let bound = drain::bound(seen, verdict.device.as_deref());
-    let split = flushers::remedy(seen, bound, verdict.device.as_deref(), top.as_deref());
+    let most = blame.most.as_deref();
+    let split = flushers::remedy(
+        seen,
+        bound,
+        verdict.device.as_deref(),
+        top.as_deref().or(most),
+    );
     verdict.remedies.extend(split);
     // What lifts the host's limit lifts a cgroup's share of it.
     let lifts = matches!(domain, Domain::Host | Domain::Cgroup);
     if lifts && seen.is_live && remedy::can_have_weir(seen) {
         match headroom::seconds(seen, bound) {
-            Ok(remedy) => verdict.remedies.insert(0, remedy),
+            Ok(remedy) => {
+                verdict.remedies.insert(0, remedy);
+                let remedies = std::mem::take(&mut verdict.remedies);
+                verdict.remedies = remedy::stock_first(seen, remedies);
+            }
             Err(why) => verdict.drain += &format!("; drain_seconds would not help: {why}"),
         }
     }

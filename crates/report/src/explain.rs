@@ -7,6 +7,8 @@ use observe::diagnosis::{Cause, Diagnosis, Killed, Lost, Remedy, Verdict};
 
 /// Columns of the text.
 const WIDTH: usize = 96;
+/// Tasks that are taken to be there all the time.
+const MOST_AT_ONCE: usize = 8;
 /// Indent of lines below a label.
 const INDENT: &str = "            ";
 
@@ -77,11 +79,23 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
         "  ",
     );
     text += &line("lost", &lost(&verdict.lost, seconds));
+    let known = verdict.tasks.iter().filter(|task| task.name != "?");
+    let tasks = known.map(|task| {
+        let seconds = digits(task.seconds);
+        format!("{} ({}) {seconds} s", task.name, task.task)
+    });
+    let tasks = tasks.collect::<Vec<_>>().join(", ");
+    if !tasks.is_empty() {
+        text += &line("tasks", &tasks);
+    }
     if let Some(reclaim) = &verdict.reclaim {
         text += &line("went to", &reclaim.sentence());
         let taken = reclaim.taken.iter();
         let taken = taken.map(|taken| format!("{} {}", taken.cgroup, bytes(taken.bytes)));
-        text += &line("taken by", &taken.collect::<Vec<_>>().join(", "));
+        let taken = taken.collect::<Vec<_>>().join(", ");
+        if !taken.is_empty() {
+            text += &line("taken by", &taken);
+        }
     }
     for (at, sentence) in verdict.limit.iter().enumerate() {
         text += &line(if at == 0 { "limit" } else { "" }, sentence);
@@ -115,11 +129,9 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
     for (at, remedy) in verdict.remedies.iter().enumerate() {
         text += &command(if at == 0 { "to change" } else { "or" }, remedy);
     }
-    if verdict.remedies.is_empty() {
-        text += &line(
-            "to change",
-            "no knob of the kernel's or of weir's changes this",
-        );
+    if let Some(unchanged) = &verdict.unchanged {
+        text += &line("to change", &unchanged.sentence());
+        text += &format!("{INDENT}{}\n", unchanged.command);
     }
     if let Some(stock) = &verdict.stock {
         text += &line("stock", &stock.because);
@@ -164,9 +176,14 @@ fn lost(lost: &Lost, seconds: f64) -> String {
         tasks => format!("{tasks} tasks"),
     };
     let total = if lost.measured == "slept" {
-        let share = digits(lost.share * 100.0);
+        let (share, some) = (digits(lost.share * 100.0), digits(lost.some * 100.0));
+        // Most of many tasks live for a part of the time only.
+        let of = match lost.tasks {
+            0..=MOST_AT_ONCE => format!("{share} % of the wall time of {tasks}"),
+            _ => format!("by {tasks}, at least one of them for {some} % of the time"),
+        };
         format!(
-            "{} s slept in {} s, {share} % of the wall time of {tasks}",
+            "{} s slept in {} s, {of}",
             digits(lost.seconds),
             digits(seconds)
         )

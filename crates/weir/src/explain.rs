@@ -9,7 +9,7 @@ use observe::Target;
 use observe::diagnosis::{Cause, Diagnosis, diagnose};
 use observe::live::{self, Look};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ pub struct Args {
     time: u64,
     /// Explain a recording of weir record instead, or a trace: trace.dat, or text of ftrace,
     /// trace-cmd report or perf script
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "time"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "time")]
     from: Option<PathBuf>,
     /// One JSON object instead of text
     #[arg(long)]
@@ -50,7 +50,7 @@ pub fn window(text: &str) -> Result<u64, String> {
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (seen, target) = match &args.from {
-        Some(file) => (Observation::open(file)?, Target::Host),
+        Some(file) => read(file, args.target.as_deref())?,
         None => watch(args)?,
     };
     let diagnosis = diagnose(&seen, &target);
@@ -60,6 +60,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::print(report::explanation(&diagnosis))?;
     }
     Ok(ExitCode::from(status(&diagnosis)))
+}
+
+/// A file, and whom of it.
+fn read(file: &Path, whom: Option<&str>) -> Result<(Observation, Target)> {
+    let mut seen = Observation::open(file)?;
+    let target = match whom {
+        Some(whom) => seen
+            .find(whom)
+            .with_context(|| format!("in {}", file.display()))?,
+        None => Target::Host,
+    };
+    seen.keep(&target);
+    Ok((seen, target))
 }
 
 fn watch(args: &Args) -> Result<(Observation, Target)> {

@@ -786,10 +786,45 @@ fn explain_refuses_what_is_no_trace() {
         .code(2)
         .stderr(contains("cannot read /no/such/file"));
     weir()
-        .args(["explain", "db", "--from", "x"])
+        .args(["explain", "--for", "1s", "--from", "x"])
         .assert()
         .code(2)
         .stderr(contains("cannot be used with"));
+}
+
+#[test]
+fn explain_takes_one_cgroup_or_task_of_a_file() {
+    let line = |task: u32, ns: &str| {
+        format!(
+            "fio-{task} [000] ..... {ns}: balance_dirty_pages: bdi 8:0: limit=8192 setpoint=7168 dirty=8000 \
+             bdi_setpoint=7000 bdi_dirty=7900 dirty_ratelimit=40 task_ratelimit=0 dirtied=32 dirtied_pause=32 \
+             paused=0 pause=200 period=200 think=0 cgroup_ino={task}\n"
+        )
+    };
+    let file = tempfile::NamedTempFile::new().expect("made");
+    let limits = "fio-70 [000] ..... 0.999999: global_dirty_state: dirty=7000 writeback=1000 bg_thresh=4096 \
+                  thresh=8192 limit=8192 dirtied=1 written=1\n";
+    let text = limits.to_string() + &line(70, "1.000000") + &line(71, "1.100000");
+    std::fs::write(file.path(), text).expect("written");
+    for (whom, wanted, not) in [
+        ("71", "fio (71)", "fio (70)"),
+        ("inode:70", "fio (70)", "fio (71)"),
+    ] {
+        let mut command = weir();
+        command.args(["explain", "--from"]).arg(file.path());
+        command
+            .arg(whom)
+            .assert()
+            .code(0)
+            .stdout(contains(wanted).and(contains(not).not()));
+    }
+    let mut command = weir();
+    command
+        .args(["explain", "--from"])
+        .arg(file.path())
+        .arg("/db");
+    let said = contains("there is no cgroup /db").and(contains("it has inode:70, inode:71"));
+    command.assert().code(2).stdout("").stderr(said);
 }
 
 #[test]

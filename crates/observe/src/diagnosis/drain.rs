@@ -91,7 +91,7 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
     let rate = device.map_or_else(String::new, |device| {
         format!(
             "; {} wrote {}/s, busy {:.0} % of the time",
-            device.bdi,
+            device.name(),
             size((device.written as f64 / seen.seconds) as u64),
             busy.min(1.0) * 100.0
         )

@@ -51,7 +51,7 @@ pub fn remedy(
              the writers of {top} over {count:.0} cgroups, for up to {}/s. One process cannot be split. systemd: a unit for \
              each process, or `systemd-run --scope`; Kubernetes: {count:.0} containers or pods",
             size(rate as u64),
-            device.bdi,
+            device.name(),
             (1.0 - busy) * 100.0,
             size((rate / busy.max(1.0 / MOST)) as u64)
         ),

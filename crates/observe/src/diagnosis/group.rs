@@ -4,7 +4,8 @@
 use super::Lost;
 use super::domain::{self, Domain};
 use super::limit;
-use crate::model::cgroup::INODE;
+use super::verdict::TaskLost;
+use crate::model::cgroup::{INODE, UNKNOWN};
 use crate::model::observation::Observation;
 use crate::model::stall::{Kind, Stall, Throttled};
 use crate::model::target::Target;
@@ -18,11 +19,15 @@ pub struct Group<'a> {
     pub path: String,
     /// Stalls that events reported.
     pub stalls: Vec<&'a Stall>,
-    /// What looking found.
+    /// What looking found: outside of what events reported, where that is told apart.
     pub waits: Waits,
+    /// What looking found inside of what events reported.
+    pub within: Waits,
+    /// Whether these are told apart.
+    is_apart: bool,
     /// Its tasks need again what was evicted of it.
     pub refaults: bool,
-    /// Seconds for which the module held its tasks, and how often, as it counted, by kind: `weight`,
+    /// Seconds for which the module held its tasks, and how often, as it counted, by kind:
     /// `bandwidth`.
     pub held: BTreeMap<&'static str, (f64, usize)>,
 }
@@ -41,13 +46,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
         groups: &'m mut BTreeMap<String, Group<'a>>,
         path: String,
     ) -> &'m mut Group<'a> {
-        let new = Group {
-            path: path.clone(),
-            stalls: Vec::new(),
-            waits: Waits::new(),
-            refaults: false,
-            held: BTreeMap::new(),
-        };
+        let new = Group::of(path.clone());
         groups.entry(path).or_insert(new)
     }
     if let Some(path) = match target {
@@ -70,6 +69,14 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
             }
         }
     }
+    for (home, waits) in seen.within.iter().flatten() {
+        if let Some(path) = key(home.clone(), None) {
+            let group = entry(&mut groups, path);
+            for (wait, seconds) in waits {
+                *group.within.entry(*wait).or_default() += seconds;
+            }
+        }
+    }
     for cgroup in &seen.cgroups {
         // The module does not count by task.
         let is_process = matches!(target, Target::Process(..));
@@ -77,17 +84,13 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
         let (Some(stat), Some(path)) = (cgroup.stat, path) else {
             continue;
         };
-        for (kind, count, usec) in [
-            ("weight", stat.weight_held, stat.weight_held_usec),
-            ("bandwidth", stat.bandwidth_held, stat.bandwidth_held_usec),
-        ] {
-            if count > 0 {
-                let group = entry(&mut groups, path.clone());
-                let held = group.held.entry(kind).or_default();
-                held.0 += usec as f64 / 1e6;
-                let count = usize::try_from(count).unwrap_or(usize::MAX);
-                held.1 = held.1.saturating_add(count);
-            }
+        // Flushers that are held by a weight or a window are no tasks of the cgroup.
+        if stat.bandwidth_held > 0 {
+            let group = entry(&mut groups, path);
+            let held = group.held.entry("bandwidth").or_default();
+            held.0 += stat.bandwidth_held_usec as f64 / 1e6;
+            let count = usize::try_from(stat.bandwidth_held).unwrap_or(usize::MAX);
+            held.1 = held.1.saturating_add(count);
         }
     }
     if groups.is_empty() {
@@ -95,6 +98,7 @@ pub fn groups<'a>(seen: &'a Observation, target: &Target) -> Vec<Group<'a>> {
     }
     for (path, group) in &mut groups {
         let cgroup = seen.cgroup_at(path);
+        group.is_apart = seen.within.is_some();
         group.refaults = cgroup.is_some_and(|cgroup| cgroup.refaulted > 0);
     }
     groups.into_values().collect()
@@ -110,7 +114,7 @@ pub fn home(seen: &Observation, stall: &Stall) -> String {
             Some(cgroup) => cgroup.path.clone(),
             None => format!("{INODE}{}", throttled.pause.cgroup),
         },
-        Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => String::new(),
+        Kind::Reclaim(_) | Kind::Kswapd(_) | Kind::Sync => UNKNOWN.into(),
     }
 }
 
@@ -146,24 +150,63 @@ const OVER_HIGH: &str = "over memory.high";
 /// The same, of a cgroup whose pages were evicted before.
 const FAULTS: &str = "page faults that read";
 
+/// Tasks of a group that are named.
+const MOST_TASKS: usize = 3;
+
 fn kind_of_wait(wait: Wait) -> &'static str {
     match wait {
         Wait::Throttle => "throttle",
-        Wait::Weight => "weight",
         Wait::Bandwidth => "bandwidth",
         Wait::Ceiling => "ceiling",
         Wait::Reclaim | Wait::Queue => "reclaim",
         Wait::OverHigh => OVER_HIGH,
         Wait::Fault => FAULTS,
-        Wait::Journal | Wait::Sync => "fsync",
-        Wait::Read => "reads from a disk",
-        Wait::Write => "direct writes to a disk",
-        Wait::Lock => "a lock",
-        Wait::Other => "something else",
+        Wait::Journal | Wait::Sync | Wait::Flush => "fsync",
+        Wait::Fuse => "fuse",
+        Wait::Read | Wait::Write | Wait::Lock | Wait::Other => wait.words(),
     }
 }
 
 impl<'a> Group<'a> {
+    /// Without any tasks.
+    pub fn of(path: String) -> Group<'a> {
+        Group {
+            path,
+            stalls: Vec::new(),
+            waits: Waits::new(),
+            within: Waits::new(),
+            is_apart: false,
+            refaults: false,
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Seconds that looking found, wherever.
+    pub fn looked(&self, wait: Wait) -> f64 {
+        let of = |waits: &Waits| waits.get(&wait).copied().unwrap_or(0.0);
+        of(&self.waits) + of(&self.within)
+    }
+
+    /// The tasks that lost most to one kind.
+    pub fn tasks(&self, seen: &Observation, kind: &str) -> Vec<TaskLost> {
+        let mut lost: BTreeMap<u32, f64> = BTreeMap::new();
+        for stall in self.stalls.iter().filter(|stall| kind_of(stall) == kind) {
+            *lost.entry(stall.task).or_default() += stall.length_ns() as f64 / 1e9;
+        }
+        let mut lost: Vec<TaskLost> = lost
+            .into_iter()
+            .filter(|(_, seconds)| *seconds > 0.0)
+            .map(|(task, seconds)| TaskLost {
+                task,
+                name: seen.name_of(task).into(),
+                seconds,
+            })
+            .collect();
+        lost.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        lost.truncate(MOST_TASKS);
+        lost
+    }
+
     /// Pauses in the throttle.
     pub fn pauses(&self) -> impl Iterator<Item = (&'a Stall, &'a Throttled)> {
         self.stalls.iter().filter_map(|stall| match &stall.kind {
@@ -172,9 +215,10 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Events are exact; what looking found counts where there were none, or where it is more: not
-    /// every filesystem's fsync has events, and no journal's waits do; and the module counts a wait
-    /// when it has ended.
+    /// Events are exact. What looking found outside of them is more of the same, or of another kind;
+    /// what it found inside is the same sleep once more. Of old recordings, which do not tell these
+    /// apart, what looking found counts where there were no events, or where it is more. So it does of
+    /// what the module counts, which it does when a wait has ended.
     pub fn seconds_by_kind(&self) -> BTreeMap<&'static str, f64> {
         let mut exact: BTreeMap<&'static str, f64> = BTreeMap::new();
         for stall in &self.stalls {
@@ -188,7 +232,10 @@ impl<'a> Group<'a> {
         for (kind, seconds) in looked {
             let exact = exact.entry(kind).or_default();
             let is_settled = matches!(kind, "throttle" | "reclaim") && *exact > 0.0;
-            if !is_settled {
+            let is_counted = matches!(kind, "bandwidth" | "ceiling");
+            if self.is_apart && !is_settled && !is_counted {
+                *exact += seconds;
+            } else if !is_settled {
                 *exact = exact.max(seconds);
             }
         }
@@ -267,7 +314,13 @@ impl<'a> Group<'a> {
                 ..Lost::default()
             };
         }
-        if stalls.is_empty() || exact < total {
+        // A few looks beside events do not take away how often and how long they were.
+        let is_mostly_looks = if self.is_apart {
+            exact * 2.0 < total
+        } else {
+            exact < total
+        };
+        if stalls.is_empty() || is_mostly_looks {
             return Lost {
                 seconds: total,
                 measured: "looks",
@@ -288,10 +341,15 @@ impl<'a> Group<'a> {
         let tasks: BTreeSet<u32> = stalls.iter().map(|stall| stall.task).collect();
         let measured = stalls.iter().all(|stall| stall.slept_ns.is_some());
         Lost {
-            seconds: exact,
+            seconds: total,
             tasks: tasks.len(),
             share: if seconds > 0.0 {
-                exact / (seconds * tasks.len() as f64)
+                (total / (seconds * tasks.len() as f64)).min(1.0)
+            } else {
+                0.0
+            },
+            some: if seconds > 0.0 {
+                (union(&stalls) / seconds).min(1.0)
             } else {
                 0.0
             },
@@ -302,6 +360,17 @@ impl<'a> Group<'a> {
             measured: if measured { "slept" } else { "announced" },
         }
     }
+}
+
+/// Seconds in which at least one of these was under way; they are in order.
+fn union(stalls: &[&&Stall]) -> f64 {
+    let (mut all, mut until) = (0, 0);
+    for stall in stalls {
+        let end = stall.ns.saturating_add(stall.length_ns());
+        all += end.saturating_sub(stall.ns.max(until));
+        until = until.max(end);
+    }
+    all as f64 / 1e9
 }
 
 fn most_frequent<T: Ord>(of: impl Iterator<Item = T>) -> Option<T> {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who holds the dirty pages.
 
-use super::MOST_VERDICTS;
+use super::group::{Group, home};
 use super::verdict::Holder;
+use super::{MOST_VERDICTS, limit, owed};
 use crate::model::cgroup::Cgroup;
 use crate::model::cgroup::{INODE, parent, shown};
 use crate::model::host::PAGE;
 use crate::model::observation::Observation;
 use crate::model::stall::Kind;
+use crate::model::text::size;
 use std::collections::BTreeMap;
 
 /// Who holds the host's dirty pages, most first; descendants count for themselves. A trace, or a
@@ -19,6 +21,81 @@ pub fn holders(seen: &Observation) -> Vec<Holder> {
         by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback)
     } else {
         most_first(held_by_events(seen))
+    }
+}
+
+/// Who is to blame for the host's dirty pages.
+pub struct Blame {
+    /// The cgroup that holds or dirties more than half of them; none if none does, or that is not
+    /// known.
+    pub culprit: Option<String>,
+    /// It holds them itself.
+    pub holds: bool,
+    /// The cgroup that holds most of them, if fewer.
+    pub most: Option<String>,
+    /// What it holds, and the host, in bytes.
+    held: (u64, u64),
+    /// Cgroups that were not throttled are seen as well.
+    is_complete: bool,
+}
+
+impl Blame {
+    /// Why no cgroup is named.
+    pub fn sentence(&self, cgroup: &str) -> String {
+        let (held, all) = (size(self.held.0), size(self.held.1));
+        match &self.most {
+            None => "which cgroup holds them is not shown".into(),
+            Some(most) if self.is_complete => {
+                format!("no cgroup holds half of them: {most} holds most, {held} of {all}")
+            }
+            Some(most) => {
+                let whose = if most == cgroup { "it" } else { most };
+                format!("which cgroup holds them is not shown: {whose} holds {held} of {all}")
+            }
+        }
+    }
+}
+
+/// Finds it, for tasks that wait for the host's limit.
+pub fn of_host(seen: &Observation, group: &Group, holders: &[Holder]) -> Blame {
+    let last = group
+        .pauses()
+        .last()
+        .map(|(_, throttled)| throttled.pause.dirty * PAGE);
+    let all = limit::median_held(seen).or(last).unwrap_or(0);
+    let holds = holders.first();
+    let is_majority = |bytes: u64| bytes.saturating_mul(2) > all;
+    let has_majority = holds.filter(|holder| is_majority(holder.bytes));
+    // Pages of one cgroup's file that another dirties. What the root holds is another matter: a FUSE
+    // daemon's there, for one, which its clients do not dirty.
+    let dirties = owed::most_of_host(seen)
+        .filter(|path| seen.is_live && has_majority.is_none_or(|holder| holder.cgroup != *path));
+    let is_of_fuse = |bdi: &str| {
+        let device = seen.devices.iter().find(|device| device.bdi == bdi);
+        let kind = device.and_then(|device| device.filesystem.as_deref());
+        kind.is_some_and(|kind| kind.starts_with("fuse"))
+    };
+    let is_a_writer = |path: &str| {
+        seen.stalls.iter().any(|stall| match &stall.kind {
+            Kind::Throttle(throttled) => {
+                shown(&home(seen, stall)) == path && !is_of_fuse(&throttled.pause.bdi)
+            }
+            _ => false,
+        })
+    };
+    let own = |path: &str| {
+        let held = by_cgroup(seen, |cgroup| cgroup.dirty + cgroup.writeback);
+        held.iter()
+            .find(|holder| holder.cgroup == path)
+            .map_or(0, |holder| holder.bytes)
+    };
+    let dirties = dirties.filter(|path| is_majority(own(path)) || is_a_writer(path));
+    Blame {
+        holds: dirties.is_none(),
+        culprit: dirties.or_else(|| has_majority.map(|holder| holder.cgroup.clone())),
+        most: holds.map(|holder| holder.cgroup.clone()),
+        held: (holds.map_or(0, |holder| holder.bytes), all),
+        is_complete: seen.is_live,
     }
 }
 

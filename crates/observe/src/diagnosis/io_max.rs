@@ -17,6 +17,8 @@ pub struct HeldBack {
     pub path: String,
     /// The device's number, as in `254:0`.
     pub device: String,
+    /// Bytes a second, if it is such a limit.
+    pub bytes: Option<u64>,
     /// The limit in words, as in `1.0 MiB/s`.
     pub limit: String,
     /// The line of its `io.max`.
@@ -46,6 +48,7 @@ impl HeldBack {
             Some(HeldBack {
                 path: path.clone(),
                 device: device.clone(),
+                bytes: key.ends_with("bps").then_some(limit),
                 limit: if key.ends_with("bps") {
                     format!("{}/s", size(limit))
                 } else {
@@ -62,6 +65,9 @@ const AT_LIMIT: f64 = 0.7;
 
 /// A disk that is busy for less of the time than this rests.
 const IDLE: f64 = 0.05;
+
+/// A disk that is busy for less of the time than this is not what an fsync waits for.
+const HALF: f64 = 0.5;
 
 /// Looks for `io.max` on the path of the stalled cgroup and of who holds most pages: one that what
 /// is written comes up to. Only the holder's matters for what the host or a cgroup above holds.
@@ -94,6 +100,22 @@ fn to(seen: &Observation, cgroup: &Cgroup, device: &str) -> Option<HeldBack> {
 fn rests(seen: &Observation, device: &str) -> bool {
     let found = seen.devices.iter().find(|found| found.bdi == device);
     found.is_some_and(|found| (found.busy_ms as f64) < IDLE * 1000.0 * seen.seconds)
+}
+
+/// Of another cgroup, that what it writes to this device comes up to while the disk has time left: the
+/// journal waits for its pages.
+pub fn of_others(seen: &Observation, path: &str, bdi: Option<&str>) -> Option<HeldBack> {
+    let devices = seen.stack().down(bdi?);
+    let is_above = |other: &str| path_up(path).any(|path| path == other);
+    let others = seen.cgroups.iter().filter(|cgroup| !is_above(&cgroup.path));
+    let has_time = |device: &&String| {
+        let found = seen.devices.iter().find(|found| found.bdi == **device);
+        found.is_some_and(|found| (found.busy_ms as f64) < HALF * 1000.0 * seen.seconds)
+    };
+    let devices: Vec<&String> = devices.iter().filter(has_time).collect();
+    others
+        .filter_map(|cgroup| devices.iter().find_map(|device| to(seen, cgroup, device)))
+        .next()
 }
 
 /// The same for reads, of any device.

@@ -13,7 +13,7 @@
 use super::domain::Domain;
 use super::group::Group;
 use crate::model::cgroup::{Cgroup, path_up, shown};
-use crate::model::host::PAGE;
+use crate::model::host::{Device, PAGE};
 use crate::model::observation::Observation;
 use crate::model::stall::Throttled;
 use crate::model::text::size;
@@ -324,6 +324,11 @@ pub fn floors(seen: &Observation, path: &str) -> Vec<String> {
     sentences
 }
 
+/// The most that a device may hold of the host's limit.
+fn share(host: u64, device: &Device) -> u64 {
+    (u128::from(host) * u128::from(device.max_share()) / 1_000_000) as u64
+}
+
 fn of_device(seen: &Observation, group: &Group) -> Derived {
     let bdi = group.device().unwrap_or_default();
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
@@ -343,12 +348,14 @@ fn of_device(seen: &Observation, group: &Group) -> Derived {
     Derived {
         sentences: vec![
             format!(
-                "{bdi} ({}) {strict}",
+                "{} ({}) {strict}",
+                device.name(),
                 device.filesystem.as_deref().unwrap_or("not mounted")
             ),
             format!(
-                "its share is at most max_ratio {} % of the host's {}, at least min_ratio {} %; in between what it wrote of late, against other devices",
-                device.max_ratio,
+                "its share is at most {}, max_ratio {} % of the host's {}, at least min_ratio {} %; in between what it wrote of late, against other devices",
+                size(share(host, device)),
+                device.max_share() as f64 / 1e4,
                 size(host),
                 device.min_ratio
             ),
@@ -358,7 +365,7 @@ fn of_device(seen: &Observation, group: &Group) -> Derived {
                 size(throttled.pause.bdi_dirty * PAGE)
             ),
         ],
-        limit: Some(host * device.max_ratio / 100),
+        limit: Some(share(host, device)),
         freerun: None,
         binding: None,
     }

@@ -11,7 +11,7 @@
 
 use super::command::cgroup_file;
 use super::holders::by_cgroup;
-use super::remedy::{Remedy, can_have_weir, echo, loaded_first};
+use super::remedy::{Remedy, can_have_weir, echo, loaded_first, stock_first};
 use crate::model::host::{Device, Queue};
 use crate::model::observation::Observation;
 use crate::model::text::size;
@@ -49,7 +49,15 @@ pub fn remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>) -> V
     };
     let rate = (device.written as f64 / seen.seconds.max(1.0)) as u64;
     let bytes = (rate * WAIT_MS / 2 / 1_000).max(LEAST);
-    let window = can_have_weir(seen).then(|| {
+    // One that is as narrow already is halved, if that leaves enough.
+    let now = seen
+        .cgroup_at(flood.trim_start_matches('/'))
+        .and_then(|cgroup| cgroup.window);
+    let bytes = match now {
+        Some(now) if now <= bytes => now / 2,
+        _ => bytes,
+    };
+    let window = (can_have_weir(seen) && flood != "/" && bytes >= LEAST).then(|| {
         let window = Knob::WritebackBytes.file();
         let file = cgroup_file(flood, window);
         let value = format!("{}K", bytes / (PAGE_KIB << 10) * PAGE_KIB);
@@ -63,7 +71,7 @@ pub fn remedies(seen: &Observation, flood: Option<&str>, bdi: Option<&str>) -> V
     let disks = seen.stack().down(&device.bdi).into_iter();
     let disks = disks.filter_map(|bdi| self::device(seen, &bdi));
     let queues = disks.filter_map(|disk| queue(disk.disk.as_deref()?, &disk.queue?, bytes, rate));
-    window.into_iter().chain(queues).collect()
+    stock_first(seen, window.into_iter().chain(queues).collect())
 }
 
 fn device<'a>(seen: &'a Observation, bdi: &str) -> Option<&'a Device> {

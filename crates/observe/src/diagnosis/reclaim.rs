@@ -13,6 +13,7 @@
 use super::group::Group;
 use super::limit::{self, Binding};
 use super::remedy::{self, Remedy};
+use super::unchanged::{Unchanged, Why};
 use super::verdict::{Cause, Holder, Verdict};
 use super::{holders, killed};
 use crate::diagnosis::command::cgroup_file;
@@ -24,6 +25,9 @@ use crate::model::text::size;
 use crate::model::wait::Wait;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// In percent: a cgroup with so much memory that is no page cache has next to nothing to reclaim.
+const MOSTLY: u64 = 80;
 
 /// What a task did or waited for in reclaim, or because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,7 +128,7 @@ impl Split {
                 &mut others
             }) += scanned;
         }
-        let waited = |wait: Wait| group.waits.get(&wait).copied().unwrap_or(0.0);
+        let waited = |wait: Wait| group.looked(wait);
         // In a page fault the queue is met by reclaim, or by what is read back: with spans, no more
         // than they have.
         let queued = match others + own {
@@ -208,6 +212,10 @@ pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
     let is_told = seen.vmscan.is_some();
     match binding.filter(|_| own * 2.0 > all || !is_told) {
         Some(binding) => for_limit(seen, &binding, verdict),
+        None if own * 2.0 > all => {
+            verdict.because = "its tasks reclaim memory for a limit of their cgroup or of one above, memory.max or memory.high; which cgroup is not shown".into();
+            verdict.next = "each allocation goes on reclaiming until memory is free".into();
+        }
         None => for_host(seen, group, &split, verdict),
     }
     verdict.reclaim = Some(split);
@@ -224,12 +232,33 @@ fn for_limit(seen: &Observation, binding: &Binding, verdict: &mut Verdict) {
     verdict.next = "each allocation goes on reclaiming until memory is free".into();
     let holder = seen.cgroup_at(&binding.path);
     let is_full_of_dirty = |cgroup: &&Cgroup| 2 * (cgroup.dirty + cgroup.writeback) > cgroup.file;
-    verdict.remedies = holder
+    let raised = match unreclaimable(seen, binding) {
+        Some(remedy) => vec![remedy],
+        None => remedy::reclaim(seen, Some(binding)),
+    };
+    let ceiling = holder
         .filter(is_full_of_dirty)
-        .and_then(|cgroup| killed::ceiling(seen, cgroup))
-        .into_iter()
-        .chain(remedy::reclaim(seen, Some(binding)))
-        .collect();
+        .and_then(|cgroup| killed::ceiling(seen, cgroup));
+    let all = ceiling.into_iter().chain(raised);
+    verdict.remedies = remedy::stock_first(seen, all.collect());
+}
+
+/// Of what cannot be reclaimed any `memory.high` is too little, however large, once it has grown.
+fn unreclaimable(seen: &Observation, binding: &Binding) -> Option<Remedy> {
+    let cgroup = seen.cgroup_at(&binding.path)?;
+    let is_without_swap = seen.host.as_ref()?.swap == Some(0);
+    let anonymous = cgroup.current.saturating_sub(cgroup.file);
+    let is_mostly = anonymous > cgroup.current / 100 * MOSTLY;
+    if binding.file != "memory.high" || !is_without_swap || !is_mostly {
+        return None;
+    }
+    let file = cgroup_file(&binding.path, binding.file);
+    let effect = format!(
+        "{} of it are no page cache, and without swap nothing of that can be reclaimed: twice the limit stalls it again when \
+         it has grown; memory.max bounds it, by a kill",
+        size(anonymous)
+    );
+    Some(remedy::echo(binding.file, "max", &file, effect))
 }
 
 fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verdict) {
@@ -248,6 +277,18 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
     }
     verdict.culprit = most.map(|most| most.cgroup.clone());
     verdict.because = match most {
+        None if is_dirty(split) => {
+            let command = match seen.is_live {
+                true => "weir top",
+                false => "weir explain",
+            };
+            verdict.unchanged = Some(Unchanged {
+                why: Why::NotShown,
+                because: "a ceiling, memory.dirty_bytes, for the cgroup that holds most dirty pages; this names it".into(),
+                command: command.into(),
+            });
+            "its tasks reclaim memory and meet dirty pages; which cgroup holds them is not shown, a ceiling for that one helps".into()
+        }
         None => "its tasks reclaim memory, because the host is short of it".into(),
         Some(most) if most.cgroup == verdict.cgroup => {
             verdict.next += "; only more memory or swap, or a smaller working set, changes that";
@@ -268,10 +309,12 @@ fn for_host(seen: &Observation, group: &Group, split: &Split, verdict: &mut Verd
 /// memory. False if that cgroup or its ceiling is not known.
 fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
     let holder = holders::holders(seen).into_iter().next();
-    let bound = holder
+    let all = limit::median_held(seen).unwrap_or(0);
+    let holder = holder.filter(|most| most.bytes.saturating_mul(2) > all);
+    let bounds = holder
         .as_ref()
-        .and_then(|most| remedy::bound(seen, &most.cgroup));
-    let (Some(most), Some(bound)) = (holder, bound) else {
+        .map_or_else(Vec::new, |most| remedy::bounds(seen, &most.cgroup));
+    let Some(most) = holder.filter(|_| !bounds.is_empty()) else {
         return false;
     };
     verdict.because = format!(
@@ -280,7 +323,7 @@ fn meets_dirty(seen: &Observation, verdict: &mut Verdict) -> bool {
         size(most.bytes)
     );
     verdict.culprit = Some(most.cgroup);
-    verdict.remedies.insert(0, bound);
+    verdict.remedies.splice(0..0, bounds);
     true
 }
 

@@ -10,6 +10,7 @@
 use super::command::cgroup_file;
 use super::domain::Domain;
 use super::group::Group;
+use super::holders::Blame;
 use super::io_max::HeldBack;
 use super::limit::{Binding, Derived};
 use crate::model::cgroup::{path_up, shown};
@@ -56,18 +57,22 @@ pub fn throttle(
     group: &Group,
     domain: Domain,
     derived: &Derived,
-    top: Option<&str>,
+    blame: &Blame,
 ) -> Vec<Remedy> {
     let mut remedies = Vec::new();
+    let top = blame.culprit.as_deref();
     match domain {
         // A floor does not help the cgroup that fills the limit: it would fill that too.
         Domain::Host if top == Some(shown(&group.path).as_str()) => {
             remedies.extend(raise_limit(seen, 2.0));
-            remedies.extend(top.and_then(|top| bound(seen, top)));
+            remedies.extend(top.into_iter().flat_map(|top| bounds(seen, top)));
         }
         Domain::Host => {
             remedies.extend(floor(seen, group));
-            remedies.extend(top.and_then(|top| bound(seen, top)));
+            let own = shown(&group.path);
+            let most = blame.most.as_deref().filter(|most| *most != own);
+            let most = top.or(most.filter(|_| seen.is_live));
+            remedies.extend(most.into_iter().flat_map(|most| bounds(seen, most)));
             remedies.extend(raise_limit(seen, 2.0));
         }
         Domain::Cgroup => {
@@ -104,7 +109,17 @@ pub fn throttle(
         Domain::Device => remedies.extend(device(seen, group)),
         Domain::Unknown => {}
     }
-    remedies
+    stock_first(seen, remedies)
+}
+
+/// On a host without the module, what it has already comes first.
+pub(super) fn stock_first(seen: &Observation, remedies: Vec<Remedy>) -> Vec<Remedy> {
+    if !seen.is_live || seen.weir.is_some() || seen.weir_is_installed {
+        return remedies;
+    }
+    let is_weirs = |remedy: &Remedy| remedy.command.starts_with(LOAD);
+    let (weirs, stock): (Vec<_>, Vec<_>) = remedies.into_iter().partition(is_weirs);
+    stock.into_iter().chain(weirs).collect()
 }
 
 /// What the cgroup would have dirty if it were let.
@@ -117,17 +132,24 @@ pub(super) fn wanted(seen: &Observation, group: &Group) -> u64 {
     ((rate * 120.0) as u64).max(16 * MIB)
 }
 
-/// Whether weir's module is there, or can be loaded.
+/// Whether weir's module can be had: it is not there and off.
 pub(super) fn can_have_weir(seen: &Observation) -> bool {
-    // A file does not say; its reader knows.
-    let can_have = !seen.is_live || seen.weir.is_some() || seen.weir_is_installed;
-    can_have && seen.weir.as_deref() != Some("off")
+    seen.weir.as_deref() != Some("off")
 }
 
-/// The same remedy, after loading the module where that is to be done.
+/// What loads the module.
+const LOAD: &str = "weir load && ";
+
+/// The same remedy, after loading the module where that is to be done. A file does not say; its reader
+/// knows.
 pub(super) fn loaded_first(seen: &Observation, mut remedy: Remedy) -> Remedy {
     if seen.is_live && seen.weir.is_none() {
-        remedy.command = format!("weir load && {}", remedy.command);
+        remedy.command = format!("{LOAD}{}", remedy.command);
+        if !seen.weir_is_installed {
+            remedy.effect += "; needs weir's module, which is not installed for this kernel";
+        }
+    } else if !seen.is_live && seen.weir.is_none() {
+        remedy.effect += "; needs weir's module";
     }
     remedy
 }
@@ -198,32 +220,48 @@ pub(super) fn stock_bound(seen: &Observation, top: &str) -> Option<u64> {
 }
 
 /// The part of what could be dirty that may be.
-fn part_dirty(seen: &Observation) -> Option<f64> {
+pub(super) fn part_dirty(seen: &Observation) -> Option<f64> {
     let (host, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
     Some(limits.thresh as f64 / host.dirtyable.max(1) as f64)
 }
 
-/// Keeps the holder of the pages below the level at which all writers are held.
-pub(super) fn bound(seen: &Observation, top: &str) -> Option<Remedy> {
-    let (_, (_, limits)) = (seen.host.as_ref()?, seen.limits.last()?);
-    if top == "/" {
+/// Keeps the holder of the pages below the level at which all writers are held: by weir, and by the
+/// kernel's own file, which costs it page cache.
+pub(super) fn bounds(seen: &Observation, top: &str) -> Vec<Remedy> {
+    let Some((_, limits)) = seen.limits.last() else {
+        return Vec::new();
+    };
+    let bytes = (limits.freerun() * PAGE / 2).max(MIB);
+    let effect = format!(
+        "{top} is held at {} of dirty pages, before the host is; others write on",
+        size(bytes)
+    );
+    let high = stock_bound(seen, top).filter(|_| seen.weir.is_none());
+    let high = high.and_then(|bytes| high_of(seen, top, bytes));
+    let both = ceiling(seen, top, bytes, effect).into_iter().chain(high);
+    stock_first(seen, both.collect())
+}
+
+/// A ceiling of dirty pages, unless there is a lower one; not for the root.
+pub(super) fn ceiling(seen: &Observation, top: &str, bytes: u64, effect: String) -> Option<Remedy> {
+    let own = seen.cgroup_at(top.trim_start_matches('/'));
+    let now = own
+        .and_then(|cgroup| cgroup.stat)
+        .and_then(|stat| stat.ceiling);
+    let set = own.into_iter().flat_map(|cgroup| &cgroup.ceilings);
+    let set = set.filter_map(|line| line.rsplit_once("bytes = ")?.1.parse::<u64>().ok());
+    let lowest = now.into_iter().chain(set).min();
+    if !can_have_weir(seen) || top == "/" || lowest.is_some_and(|lowest| lowest <= bytes) {
         return None;
     }
-    let freerun = limits.freerun() * PAGE;
-    if seen.weir.as_deref().is_some_and(|state| state != "off") {
-        let bytes = (freerun / 2).max(MIB);
-        let file = cgroup_file(top, Knob::DirtyBytes.file());
-        return Some(echo(
-            Knob::DirtyBytes.file(),
-            &mib(bytes),
-            &file,
-            format!(
-                "{top} is held at {} of dirty pages, before the host is; others write on",
-                size(bytes)
-            ),
-        ));
-    }
-    let (bytes, part) = (stock_bound(seen, top)?, part_dirty(seen)?);
+    let file = cgroup_file(top, Knob::DirtyBytes.file());
+    let remedy = echo(Knob::DirtyBytes.file(), &mib(bytes), &file, effect);
+    Some(loaded_first(seen, remedy))
+}
+
+/// `memory.high` of so many bytes.
+pub(super) fn high_of(seen: &Observation, top: &str, bytes: u64) -> Option<Remedy> {
+    let part = part_dirty(seen)?;
     let file = cgroup_file(top, "memory.high");
     Some(echo(
         "memory.high",
@@ -283,7 +321,7 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
         return Vec::new();
     };
     let Some(device) = seen.devices.iter().find(|device| device.bdi == bdi) else {
-        return Vec::new();
+        return device_of_file(&bdi);
     };
     let mut remedies = Vec::new();
     // FUSE asks for strictness itself, and older kernels have no file for it.
@@ -300,7 +338,7 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
             "the device is held only when the host is at its limit".into(),
         ));
     }
-    if device.max_ratio < 100 {
+    if device.max_share() < 1_000_000 {
         let file = format!("/sys/class/bdi/{bdi}/max_ratio");
         remedies.push(echo(
             "max_ratio",
@@ -308,7 +346,7 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
             &file,
             format!(
                 "the device may hold as much as it writes of all, instead of {} %",
-                device.max_ratio
+                device.max_share() as f64 / 1e4
             ),
         ));
     } else {
@@ -321,6 +359,27 @@ fn device(seen: &Observation, group: &Group) -> Vec<Remedy> {
         ));
     }
     remedies
+}
+
+/// For a device that only its number is known of: one without a disk is FUSE's, or a network's, and
+/// asks for strictness itself.
+fn device_of_file(bdi: &str) -> Vec<Remedy> {
+    let has_disk = !bdi.starts_with("0:");
+    let strict = has_disk.then(|| {
+        echo(
+            "strict_limit",
+            "0",
+            &format!("/sys/class/bdi/{bdi}/strict_limit"),
+            "the device is held only when the host is at its limit".into(),
+        )
+    });
+    let ratio = echo(
+        "max_ratio",
+        "100",
+        &format!("/sys/class/bdi/{bdi}/max_ratio"),
+        "the device may hold as much as it writes of all; FUSE begins with 1 %".into(),
+    );
+    strict.into_iter().chain([ratio]).collect()
 }
 
 /// For what may not be written or read faster.

@@ -7,6 +7,8 @@ use super::levels::Level;
 use super::reclaim::Split;
 use super::remedy::Remedy;
 use super::stock::Stock;
+use super::unchanged::Unchanged;
+use crate::model::wait::Wait;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,8 +26,6 @@ pub enum Cause {
     DeviceLimit,
     /// A limit on writing, `io.max`, behind writeback.
     IoMax,
-    /// The cgroup's weight, set through weir: it is beyond its portion of the device.
-    Weight,
     /// What the cgroup, or one above it, may dirty a second, set through weir.
     Bandwidth,
     /// fsync, or the filesystem's journal.
@@ -70,7 +70,10 @@ pub struct Verdict {
     pub device: Option<String>,
     /// Time lost in what stalled it.
     pub lost: Lost,
-    /// Seconds by kind: throttle, weight, bandwidth, ceiling, reclaim, fsync, other.
+    /// Those of its tasks that lost most of it, most first; those that were seen only now and then are
+    /// left out.
+    pub tasks: Vec<TaskLost>,
+    /// Seconds by kind: throttle, bandwidth, ceiling, reclaim, fsync, FUSE, other.
     pub seconds_by_kind: BTreeMap<&'static str, f64>,
     /// Throttled seconds by the domain that decided.
     pub seconds_by_domain: BTreeMap<Domain, f64>,
@@ -88,6 +91,16 @@ pub struct Verdict {
     pub next: String,
     /// What changes it, best first.
     pub remedies: Vec<Remedy>,
+    /// Why there is none, if so, and where to look.
+    pub unchanged: Option<Unchanged>,
+    /// It is what others wait for, or below a ceiling, so it is held on purpose.
+    pub is_on_purpose: bool,
+    /// The cgroup that waits for it, if one does.
+    #[serde(skip)]
+    pub held_for: Option<String>,
+    /// What its tasks wait for, where that is no limit.
+    #[serde(skip)]
+    pub waits_for: Option<Wait>,
     /// Whether the kernel's own knobs suffice; absent if that cannot be told.
     pub stock: Option<Stock>,
     /// `io.pressure` of the cgroup, some, seconds; absent if unknown.
@@ -103,6 +116,8 @@ pub struct Lost {
     pub tasks: usize,
     /// Of the wall time of these tasks.
     pub share: f64,
+    /// Part of the time looked at in which at least one of them lost it; 0 where that is estimated.
+    pub some: f64,
     /// Times; nothing where it is estimated from looks.
     pub count: Option<usize>,
     /// Median length in milliseconds.
@@ -114,6 +129,17 @@ pub struct Lost {
     /// `slept`: measured from beginning to end; `announced`: what the throttle said it would be;
     /// `counted`: by weir's module; `looks`: estimated from looking now and then.
     pub measured: &'static str,
+}
+
+/// A task that lost time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskLost {
+    /// Id of the task.
+    pub task: u32,
+    /// What it is called; `?` if that is not known.
+    pub name: String,
+    /// Seconds that it lost.
+    pub seconds: f64,
 }
 
 /// Who holds dirty pages.

@@ -2,10 +2,14 @@
 //! Observations from files of any kind.
 
 use super::recording;
+use crate::diagnosis::home;
+use crate::model::cgroup::{ROOT, UNKNOWN, shown};
 use crate::model::observation::Observation;
+use crate::model::target::Target;
 use crate::model::text::size;
 use crate::model::trace::Trace;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
@@ -13,6 +17,9 @@ use std::path::Path;
 
 /// A file larger than this is refused: it is not read piece by piece.
 pub(crate) const LARGEST: u64 = 2 << 30;
+
+/// Cgroups that are named where another was asked for.
+const MOST_TOLD: usize = 8;
 
 impl Observation {
     /// From a file: a recording, `trace.dat`, or text of ftrace, trace-cmd or perf.
@@ -27,6 +34,50 @@ impl Observation {
             Trace::read(&bytes).map(Observation::of)
         };
         seen.with_context(|| format!("{} cannot be used", path.display()))
+    }
+
+    /// Whom a cgroup's path, `inode:N` or a task's id names, of those that a file has.
+    ///
+    /// # Errors
+    /// It has none such; the message names those it has.
+    pub fn find(&self, text: &str) -> Result<Target> {
+        if let Ok(task) = text.parse() {
+            ensure!(
+                self.stalls.iter().any(|stall| stall.task == task)
+                    || self.names.contains_key(&task),
+                "there is no task {task}"
+            );
+            let mut own = self.stalls.iter().filter(|stall| stall.task == task);
+            let known = self.homes.get(&task).cloned();
+            let home = known.or_else(|| own.next().map(|stall| home(self, stall)));
+            return Ok(Target::Process(
+                task,
+                home.unwrap_or_else(|| UNKNOWN.into()),
+            ));
+        }
+        let path = text.strip_prefix(ROOT).unwrap_or(text).trim_matches('/');
+        let stalls = self.stalls.iter().map(|stall| home(self, stall));
+        let cgroups = self.cgroups.iter().map(|cgroup| cgroup.path.clone());
+        let has: BTreeSet<String> = stalls.chain(cgroups).collect();
+        let is_below =
+            |of: &String| path.is_empty() || of == path || of.starts_with(&format!("{path}/"));
+        if !has.iter().any(is_below) {
+            let shown: Vec<String> = has.iter().take(MOST_TOLD).map(|path| shown(path)).collect();
+            bail!(
+                "there is no cgroup /{path}; traces have cgroups by inode (`ls -di {ROOT}/{path}`, then `inode:NUMBER`); \
+                 it has {}",
+                shown.join(", ")
+            );
+        }
+        Ok(Target::Cgroup(path.into()))
+    }
+
+    /// Leaves out stalls of tasks other than the one that is asked for.
+    pub fn keep(&mut self, target: &Target) {
+        if let Target::Process(task, home) = target {
+            self.stalls.retain(|stall| stall.task == *task);
+            self.homes.insert(*task, home.clone());
+        }
     }
 }
 

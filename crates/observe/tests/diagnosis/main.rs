@@ -2,6 +2,7 @@
 //! Each cause, from numbers like those of the staged stalls in guests.
 
 mod drain;
+mod first;
 mod limits;
 mod targets;
 mod waits;

@@ -205,7 +205,6 @@ fn stalled_by(cgroup: &str, stall: &StallRow) -> String {
         Cause::AncestorLimit => "above",
         Cause::DeviceLimit => "device",
         Cause::IoMax => "io.max",
-        Cause::Weight => "weight",
         Cause::Bandwidth => "bandwidth",
         Cause::FsyncOrJournal => "fsync",
         Cause::Reclaim => "reclaim",

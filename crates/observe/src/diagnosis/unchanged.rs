@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Why no command is given that changes a stall: nothing does, or this source does not show what
+//! would. Each with a command that leads further.
+
+use super::command::cgroup_file;
+use super::verdict::{Cause, Verdict};
+use crate::model::cgroup::{INODE, UNKNOWN};
+use crate::model::observation::Observation;
+use crate::model::wait::Wait;
+use serde::Serialize;
+
+/// What records all that a file has to have.
+const RECORD: &str =
+    "trace-cmd record -e balance_dirty_pages -e global_dirty_state -e sched_switch sleep 30";
+
+/// Which of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// It is known what they wait for, and no setting shortens that.
+    NothingHelps,
+    /// What would help is not in what was looked at.
+    NotShown,
+}
+
+/// Why there is no remedy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unchanged {
+    /// Which of the two it is.
+    pub why: Why,
+    /// The reason, in words.
+    pub because: String,
+    /// What to type to see more.
+    pub command: String,
+}
+
+impl Unchanged {
+    /// In a sentence.
+    pub fn sentence(&self) -> String {
+        match self.why {
+            Why::NothingHelps => format!("known: nothing helps: {}", self.because),
+            Why::NotShown => format!("this source does not show which: {}", self.because),
+        }
+    }
+}
+
+fn of(why: Why, because: &str, command: impl Into<String>) -> Unchanged {
+    Unchanged {
+        why,
+        because: because.into(),
+        command: command.into(),
+    }
+}
+
+/// For a verdict without remedies.
+pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
+    let is_left = verdict.remedies.is_empty() && verdict.cause != Cause::Nothing;
+    if !is_left {
+        return None;
+    }
+    let path = verdict.cgroup.trim_start_matches('/');
+    let is_known = path != UNKNOWN && !path.starts_with(INODE);
+    Some(match verdict.cause {
+        _ if verdict.is_on_purpose => of(
+            Why::NothingHelps,
+            "it is held on purpose, and what frees it stalls the others again",
+            format!("weir explain {}", verdict.held_for.as_deref().unwrap_or("")).trim_end(),
+        ),
+        Cause::CannotTell => of(
+            Why::NotShown,
+            "the events that tell the limit are missing",
+            RECORD,
+        ),
+        Cause::Reclaim if path == UNKNOWN => of(
+            Why::NotShown,
+            "a file does not have the cgroups of tasks; it is memory.max or memory.high of theirs",
+            format!(
+                "cat /proc/{}/cgroup && weir explain {0}",
+                verdict.tasks.first().map_or(1, |task| task.task)
+            ),
+        ),
+        _ if !seen.is_live => of(
+            Why::NotShown,
+            "a file has the events only; run this on the host while it stalls",
+            match is_known {
+                true => format!("weir explain {}", super::command::quoted(&verdict.cgroup)),
+                false => "weir explain".into(),
+            },
+        ),
+        Cause::FsyncOrJournal if verdict.device.is_none() => of(
+            Why::NotShown,
+            "no disk was busy meanwhile: a network filesystem's server, or a device without statistics",
+            "weir top",
+        ),
+        Cause::FsyncOrJournal => of(
+            Why::NothingHelps,
+            "nothing else writes to the disk: what is synced takes as long as the disk takes to write it",
+            "weir top",
+        ),
+        Cause::NotWriteback
+            if verdict.waits_for == Some(Wait::Read) || verdict.waits_for == Some(Wait::Write) =>
+        {
+            of(
+                Why::NothingHelps,
+                "no other cgroup fills the disk: it takes as long as it takes",
+                "weir top",
+            )
+        }
+        Cause::NotWriteback => of(
+            Why::NotShown,
+            "it is no wait for writeback; the stacks of its tasks tell what it is",
+            format!(
+                "for task in $(cat {}); do cat /proc/$task/comm /proc/$task/stack; done",
+                cgroup_file(path, "cgroup.threads")
+            ),
+        ),
+        Cause::Reclaim => of(
+            Why::NothingHelps,
+            "only more memory or swap, or a smaller working set, changes that",
+            "free -m",
+        ),
+        _ => of(
+            Why::NothingHelps,
+            "the limit is as far up as it can be",
+            "weir top",
+        ),
+    })
+}
