@@ -49,6 +49,6 @@ mod writeback;
 mod xlog;
 
 pub use probe::Watched;
-pub use run::{Outcome, run, run_and_watch};
+pub use run::{Outcome, Watch, run, run_and_watch};
 pub use setup::{Levels, Refusal, levels};
 pub use trace::{inode, task_id};

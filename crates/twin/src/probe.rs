@@ -61,6 +61,11 @@ pub struct Probe {
 const LOOKS: usize = 10;
 
 impl Probe {
+    /// Records the run from now on, but for passes through the throttle.
+    pub fn samples_only(&mut self) {
+        self.watched = Some(Vec::new());
+    }
+
     /// Records the run from now on.
     pub fn watches(&mut self, tasks: &mut Tasks) {
         self.watched = Some(Vec::new());

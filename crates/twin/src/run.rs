@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 /// A process whose write has not returned this long after its time is taken for stuck, as in the
 /// lab.
 const SLACK: Ns = 5 * SECOND;
+/// Events between two reports of how far a run is.
+const TELL: u64 = 1 << 14;
 /// How long writing everything back may take.
 const PATIENCE: Ns = 3600 * SECOND;
 
@@ -44,10 +46,22 @@ pub struct Outcome {
 /// # Errors
 /// Everything in the scenario that the twin does not model, by key.
 pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refusal>> {
-    run_and_watch(scenario, arm, seed, false)
+    run_and_watch(scenario, arm, seed, Watch::Nothing, &mut |_, _| {})
 }
 
-/// Runs one arm of a scenario, watched or not: it comes to the same.
+/// What is kept of a run besides its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing.
+    Nothing,
+    /// Levels and progress, a few times a second.
+    Samples,
+    /// These, and each pass through the throttle: 300 bytes of memory for each.
+    Passes,
+}
+
+/// Runs one arm of a scenario, watched or not: it comes to the same. `tell` is told now and then in
+/// which phase it is, and how much time was simulated.
 ///
 /// # Errors
 /// As for [`run`].
@@ -55,12 +69,15 @@ pub fn run_and_watch(
     scenario: &Scenario,
     arm: Arm,
     seed: u64,
-    watch: bool,
+    watch: Watch,
+    tell: &mut dyn FnMut(&str, Ns),
 ) -> Result<Outcome, Vec<Refusal>> {
     let config = setup::configure(scenario)?;
     let mut host = config.host(scenario, arm, seed);
-    if watch {
-        host.probe.watches(&mut host.tasks);
+    match watch {
+        Watch::Nothing => {}
+        Watch::Samples => host.probe.samples_only(),
+        Watch::Passes => host.probe.watches(&mut host.tasks),
     }
     let begin = host.tasks.now;
     lay_out(&mut host, &config, scenario);
@@ -80,7 +97,8 @@ pub fn run_and_watch(
         }
         host.tasks.weir_starts();
         host.probe.begins_phase(&phase.name, &mut host.tasks);
-        let span = run_phase(&mut host, &config, scenario, phase, &mut files);
+        let mut tell = |now: Ns| tell(&phase.name, now - begin);
+        let span = run_phase(&mut host, &config, scenario, phase, &mut files, &mut tell);
         let measured = measure::phase(&host, &span, scenario, phase);
         figures.append(&mut metrics(arm, &measured));
     }
@@ -196,6 +214,7 @@ fn run_phase(
     scenario: &Scenario,
     phase: &Phase,
     files: &mut BTreeMap<(usize, usize), usize>,
+    tell: &mut dyn FnMut(Ns),
 ) -> Span {
     let tasks = &mut host.tasks;
     let start = tasks.now;
@@ -261,7 +280,13 @@ fn run_phase(
     tasks.wakes_preempt = tasks.jobs.iter().any(|job| job.work.sync.is_some());
     host.probe.starts_sampling(tasks);
     let before = Span::now(host);
-    while host.tasks.busy > 0 && host.step(nominal + SLACK) {}
+    let mut steps = 0;
+    while host.tasks.busy > 0 && host.step(nominal + SLACK) {
+        steps += 1;
+        if steps % TELL == 0 {
+            tell(host.tasks.now);
+        }
+    }
     let span = Span::now(host).since(&before);
     host.probe.stops_sampling();
     let counted = host.tasks.now.saturating_sub(counts_from);

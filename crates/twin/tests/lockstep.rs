@@ -42,8 +42,14 @@ duration = "40s"
 /// order and none in the same.
 #[test]
 fn who_slept_last_wakes_first() {
-    let outcome = twin::run_and_watch(&guest("xfs"), Arm::Stock, 1, true)
-        .unwrap_or_else(|refusals| panic!("{refusals:?}"));
+    let outcome = twin::run_and_watch(
+        &guest("xfs"),
+        Arm::Stock,
+        1,
+        twin::Watch::Passes,
+        &mut |_, _| {},
+    )
+    .unwrap_or_else(|refusals| panic!("{refusals:?}"));
     let all = &outcome.watched[0];
     let tick = |at: u64| at / 4_000_000;
     let mut since = HashMap::new();

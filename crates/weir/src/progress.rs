@@ -23,6 +23,15 @@ pub fn shown(request: &Request) -> Box<dyn Progress> {
     }
 }
 
+/// The same of a twin's runs: nothing but on a terminal, as most are over at once.
+pub fn shown_of_twin(request: &Request) -> Box<dyn Progress> {
+    if std::io::stderr().is_terminal() {
+        Box::new(Spinners::new(request.arms, request.repeat))
+    } else {
+        Box::new(())
+    }
+}
+
 /// Plain lines, for logs and pipes.
 struct Lines {
     repeat: u32,

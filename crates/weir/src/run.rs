@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let ran = match args.on {
         Place::Lab => in_lab(&args.kernel, args.count_instructions, &request),
-        Place::Twin => Twin { seed: args.seed }.run(&request, &()),
+        Place::Twin => Twin { seed: args.seed }.run(&request, &*progress::shown_of_twin(&request)),
         Place::Host => here::on_host(&args.disks, args.module.as_deref(), args.yes, &request),
     };
     let runs = match ran {

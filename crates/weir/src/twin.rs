@@ -12,7 +12,11 @@ use scenario::place::{self, Place};
 use scenario::rundir::About;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use twin::Watch;
 
+/// Between two reports of how far a run is.
+const TELL: Duration = Duration::from_millis(500);
 /// What stands for `uname -r`.
 const KERNEL: &str = "twin of 6.12";
 
@@ -33,7 +37,7 @@ impl Executor for Twin {
         refused
     }
 
-    fn run(&self, request: &Request, _: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
+    fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
         let refused = self.check(request.scenario);
         if !refused.is_empty() {
             return Err(executor::Error::Refused(refused));
@@ -41,21 +45,42 @@ impl Executor for Twin {
         let wanted: Vec<(Arm, u32)> = (0..request.repeat)
             .flat_map(|repeat| request.arms.iter().map(move |arm| (*arm, repeat)))
             .collect();
-        let record = request.out.filter(|_| request.record);
+        let watch = match (request.out, request.record) {
+            (None, _) => Watch::Nothing,
+            (Some(_), false) => Watch::Samples,
+            (Some(_), true) => Watch::Passes,
+        };
+        let nominal = runner::jobs::phase_times(request.scenario).unwrap_or_default();
+        let nominal = nominal.iter().sum::<Duration>().as_secs_f64();
         let results = in_parallel(&wanted, |(arm, repeat)| {
             let seed = self.seed.wrapping_add(u64::from(*repeat));
-            twin::run_and_watch(request.scenario, *arm, seed, record.is_some())
+            let began = Instant::now();
+            let mut told = began;
+            let mut tell = |phase: &str, done: u64| {
+                if told.elapsed() < TELL {
+                    return;
+                }
+                told = Instant::now();
+                let done = done as f64 / 1e9;
+                let what = format!("{phase}, {done:.0} of {nominal:.0} s");
+                let rate = done / began.elapsed().as_secs_f64();
+                let left = Duration::try_from_secs_f64((nominal - done).max(0.0) / rate);
+                progress.stage(*arm, *repeat, &what, left.unwrap_or_default());
+            };
+            twin::run_and_watch(request.scenario, *arm, seed, watch, &mut tell)
         })?;
         let (mut runs, mut events) = (Vec::new(), 0);
         for ((arm, repeat), result) in wanted.into_iter().zip(results) {
             let outcome = result.map_err(|why| executor::Error::Refused(of_model(why)))?;
             events += outcome.events;
-            if let Some(out) = record {
+            if let Some(out) = request.out {
                 let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
                 let about = About::now(request, arm, repeat, Place::Twin);
-                twin_record::keep(&directory, about, KERNEL, request.scenario, &outcome)?;
+                twin_record::keep(&directory, about, KERNEL, request, &outcome)?;
             }
-            runs.push(from_twin(arm, repeat, outcome));
+            let run = from_twin(arm, repeat, outcome);
+            progress.finished(&run);
+            runs.push(run);
         }
         note_cost(events)?;
         Ok(runs)

@@ -8,13 +8,14 @@ use observe::cgroup::Cgroup;
 use observe::event::{Event, WOKE, What};
 use observe::host::{Device, PAGE};
 use observe::recording::{Recording, Samples};
+use scenario::executor::Request;
 use scenario::model::Scenario;
 use scenario::rundir::{About, Event as Said, Kept, PhaseResult, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use twin::{Outcome, Watched, inode, task_id};
 
-/// Keeps what was watched in `directory`.
+/// Keeps what was watched in `directory`, and recordings if `request` asks for them.
 ///
 /// # Errors
 /// It cannot be written.
@@ -22,7 +23,7 @@ pub fn keep(
     directory: &Path,
     about: About,
     kernel: &str,
-    scenario: &Scenario,
+    request: &Request,
     outcome: &Outcome,
 ) -> Result<()> {
     let mut kept = Kept::create(directory, about)?;
@@ -30,10 +31,12 @@ pub fn keep(
         release: kernel.into(),
     })?;
     for phase in &outcome.watched {
-        let file = directory.join(format!("{}.weir", phase.phase));
-        let mut recording = Recording::create(&file, kernel)?;
-        recording.round(&mut events(phase), &mut samples(phase))?;
-        recording.finish(end(scenario, phase))?;
+        if request.record {
+            let file = directory.join(format!("{}.weir", phase.phase));
+            let mut recording = Recording::create(&file, kernel)?;
+            recording.round(&mut events(phase), &mut samples(phase))?;
+            recording.finish(end(request.scenario, phase))?;
+        }
         kept.keep(&Said::PhaseEnd(Box::new(result(phase))))?;
     }
     // JSON has no number for what never came.
@@ -119,7 +122,18 @@ fn end(scenario: &Scenario, phase: &Watched) -> Observation {
 }
 
 fn result(phase: &Watched) -> PhaseResult {
-    let mut samples = BTreeMap::new();
+    let levels = || phase.levels.iter();
+    let of = |value: fn(&observe::event::Limits) -> u64| -> Vec<u64> {
+        levels().map(|(_, limits)| value(limits) * PAGE).collect()
+    };
+    let host = Series {
+        at_ns: levels().map(|(at, _)| at - phase.span.0).collect(),
+        dirty_bytes: of(|limits| limits.dirty + limits.writeback),
+        writeback_bytes: of(|limits| limits.writeback),
+        limit_bytes: of(|limits| limits.thresh),
+        background_bytes: of(|limits| limits.background),
+    };
+    let mut samples = BTreeMap::from([("host".to_owned(), host)]);
     for (path, series) in &phase.cgroups {
         if path.is_empty() {
             continue;

@@ -192,6 +192,29 @@ fn what_is_compared_with_itself_is_near() {
 }
 
 #[test]
+fn what_a_twin_keeps_is_drawn() {
+    let dir = tempfile::tempdir().expect("made");
+    for record in [false, true] {
+        let out = dir.path().join(record.to_string());
+        let mut run = weir();
+        run.args(["run", "--on", "twin", "--out"]).arg(&out);
+        run.args(record.then_some("--record"));
+        run.arg(shipped("dirty-knobs")).assert().code(0);
+        let recording = out.join("weir-1/contended.weir");
+        assert_eq!(recording.exists(), record, "passes are kept if asked for");
+        let page = dir.path().join("page.html");
+        let mut report = weir();
+        report.arg("report").arg(out.join("weir-1")).arg("--html");
+        report.arg(&page).assert().code(0);
+        let page = std::fs::read_to_string(page).expect("a page");
+        assert!(
+            page.contains("<svg") && page.contains("contended"),
+            "{record}"
+        );
+    }
+}
+
+#[test]
 fn figures_that_an_expectation_names_are_compared() {
     let text = std::fs::read_to_string(shipped("dirty-knobs")).expect("readable");
     let names = ["disk/slow.queue_depth", "cgroup/noisy.disk_bw_bytes"];
