@@ -46,7 +46,8 @@ TWIN_GUESTS ?= 5
 # What is made for guests that count instructions.
 COUNTED := io-psi fsync bounded-sync
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
-MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
+SHARE_DIR := $(DESTDIR)$(PREFIX)/share
+MAN_DIR := $(SHARE_DIR)/man/man1
 MODULE_DIR := $(DESTDIR)/lib/modules/$(KRELEASE)/updates
 
 help: ## say what can be done here
@@ -236,13 +237,18 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 install-command: build
 	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
 	install -D -m 644 docs/weir.1 $(MAN_DIR)/weir.1
+	tools/man.sh $(MAN_DIR)
+	install -D -m 644 packaging/completions/weir.bash $(SHARE_DIR)/bash-completion/completions/weir
+	install -D -m 644 packaging/completions/_weir $(SHARE_DIR)/zsh/vendor-completions/_weir
+	install -D -m 644 packaging/completions/weir.fish $(SHARE_DIR)/fish/vendor_completions.d/weir.fish
 
 install: install-command kmod ## install command, man page and module (PREFIX, DESTDIR, KDIR)
 	install -D -m 644 kmod/weir.ko $(MODULE_DIR)/weir.ko
 	$(if $(DESTDIR),,depmod $(KRELEASE))
 
 uninstall: ## remove what install put in place
-	rm -f $(BIN_DIR)/weir $(MAN_DIR)/weir.1 $(MODULE_DIR)/weir.ko
+	rm -f $(BIN_DIR)/weir $(MAN_DIR)/weir.1 $(MAN_DIR)/weir-*.1 $(MODULE_DIR)/weir.ko
+	rm -f $(SHARE_DIR)/bash-completion/completions/weir $(SHARE_DIR)/zsh/vendor-completions/_weir $(SHARE_DIR)/fish/vendor_completions.d/weir.fish
 	$(if $(DESTDIR),,depmod $(KRELEASE))
 
 clean: ## remove what was built; the lab's downloads in .cache stay

@@ -52,7 +52,7 @@ pub fn run(scenario: &Scenario, arm: Arm, seed: u64) -> Result<Outcome, Vec<Refu
 /// What is kept of a run besides its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Nothing.
+    /// Figures alone are kept.
     Nothing,
     /// Levels and progress, a few times a second.
     Samples,

@@ -4,6 +4,7 @@
 mod agent;
 mod check;
 mod compare;
+mod completions;
 mod counted;
 mod exec;
 mod explain;
@@ -22,7 +23,7 @@ mod top;
 mod twin;
 mod twin_record;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use config::problem::Problems;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -50,6 +51,7 @@ enum Cli {
     Agent(Box<agent::Args>),
     Exec(Box<exec::Args>),
     Kernels(kernels::Args),
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Cli::Agent(args) => agent::run(*args),
         Cli::Exec(args) => exec::run(*args),
         Cli::Kernels(args) => kernels::run(&args),
+        Cli::Completions(args) => completions::run(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {

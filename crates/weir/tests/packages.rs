@@ -54,3 +54,74 @@ fn no_dependency_asks_for_a_newer_rust_than_debian_has() {
     assert!(said > 100, "only {said} of {} say so", packages.len());
     assert_eq!(newer, Vec::<String>::new());
 }
+
+fn weir(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(args)
+        .output()
+        .expect("runs");
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Names of weir's commands, by its help.
+fn commands() -> Vec<String> {
+    let help = weir(&["--help"]);
+    let list = help.split("Commands:\n").nth(1).expect("a list");
+    let lines = list.split("\n\n").next().into_iter().flat_map(str::lines);
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    let names = names.filter(|name| *name != "help");
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_shell_completes_each_command() {
+    for (shell, file) in [
+        ("bash", "weir.bash"),
+        ("zsh", "_weir"),
+        ("fish", "weir.fish"),
+    ] {
+        let script = weir(&["completions", shell]);
+        for command in commands() {
+            assert!(script.contains(&command), "{shell}: {command}");
+        }
+        let loads = read(&format!("packaging/completions/{file}"));
+        assert!(
+            loads.contains(&format!("weir completions {shell}")),
+            "{file}"
+        );
+        assert!(read("Makefile").contains(&format!("packaging/completions/{file}")));
+    }
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_weir"));
+    let path = format!(
+        "{}:{}",
+        binary.parent().expect("a folder").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let typed = "source packaging/completions/weir.bash
+        COMP_WORDS=(weir plan --kn) COMP_CWORD=2; _weir weir --kn plan; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash")
+        .args(["-c", typed])
+        .env("PATH", path)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .expect("bash runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "--knob\n");
+}
+
+#[test]
+fn each_command_has_a_man_page() {
+    let directory = tempfile::tempdir().expect("made");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/man.sh");
+    let made = Command::new(script).arg(directory.path()).status();
+    assert!(made.expect("runs").success());
+    let pages = std::fs::read_dir(directory.path()).expect("there").count();
+    assert_eq!(pages, commands().len());
+    for command in commands() {
+        let page = directory.path().join(format!("weir-{command}.1"));
+        let text = std::fs::read_to_string(page).unwrap_or_else(|why| panic!("{command}: {why}"));
+        let head = format!(".TH WEIR-{} 1", command.to_uppercase());
+        assert!(text.starts_with(&head), "{command}: {text:.60}");
+        assert!(text.contains(".SH DESCRIPTION\n") && text.ends_with(".BR weir (1)\n"));
+    }
+}

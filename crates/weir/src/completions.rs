@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `weir completions`: what a shell completes after `weir`.
+
+use crate::output;
+use anyhow::Result;
+use clap::Command;
+use clap_complete::{Shell, generate};
+use std::process::ExitCode;
+
+/// Print what a shell completes: bash, zsh or fish
+///
+/// The package installs files that load it. Without the package: `source <(weir completions bash)`,
+/// or `weir completions fish | source`. Exit status: 0.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+/// Runs the subcommand; `command` is the whole of weir.
+pub fn run(args: &Args, mut command: Command) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    generate(args.shell, &mut command, "weir", &mut script);
+    output::print(String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
+}
