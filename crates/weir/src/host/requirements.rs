@@ -77,7 +77,7 @@ pub(super) fn unknown(
 
 /// Looks for all of them.
 pub(super) fn examine(system: &System) -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         root(system),
         cgroup2(system),
         controllers(system),
@@ -92,7 +92,24 @@ pub(super) fn examine(system: &System) -> Vec<Check> {
         signatures(system),
         installed(system),
         switched_off(system),
-    ]
+    ];
+    checks.extend(damon(system));
+    checks
+}
+
+/// Only where something is to be said: the kernel itself holds what tiers would tell heat by.
+fn damon(system: &System) -> Option<Check> {
+    const ENABLED: &str = "sys/module/damon_stat/parameters/enabled";
+    match system.read(ENABLED) {
+        Content::Text(text) if text.trim() == "Y" => Some(Check {
+            remedy: format!("echo N >/{ENABLED}"),
+            ..ok(
+                "damon",
+                "damon_stat holds it: tiers move pages without telling cold from hot",
+            )
+        }),
+        _ => None,
+    }
 }
 
 fn root(system: &System) -> Check {

@@ -52,6 +52,25 @@ fn healthy() -> tempfile::TempDir {
     dir
 }
 
+/// As on Debian's 7.3 from boot on.
+#[test]
+fn that_the_kernel_itself_holds_damon_is_said_and_no_failure() {
+    let dir = healthy();
+    let enabled = "sys/module/damon_stat/parameters/enabled";
+    write(dir.path(), enabled, "Y\n");
+    let checks = examine(&System::at(dir.path(), RELEASE));
+    assert_eq!(sum_up(&checks), Verdict::Ok);
+    let said = text(RELEASE, &checks);
+    assert!(
+        said.contains("ok    damon           damon_stat holds it"),
+        "{said}"
+    );
+    assert!(said.contains(&format!("-> echo N >/{enabled}")), "{said}");
+    write(dir.path(), enabled, "N\n");
+    let checks = examine(&System::at(dir.path(), RELEASE));
+    assert!(!text(RELEASE, &checks).contains("damon"));
+}
+
 #[test]
 fn a_healthy_machine_passes() {
     let dir = healthy();

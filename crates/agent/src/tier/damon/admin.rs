@@ -16,6 +16,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const DIRECTORY: &str = "sys/kernel/mm/damon/admin/kdamonds";
+/// Parts of the kernel that hold DAMON while they are on: `state = on` is refused then. Debian's 7.3
+/// has `damon_stat` on from boot.
+const HOLDERS: [&str; 3] = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
 
 /// What was claimed. The boot tells kdamonds of the running kernel from those of an earlier one.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
@@ -29,6 +32,8 @@ pub struct Admin {
     directory: PathBuf,
     note: PathBuf,
     boot: String,
+    /// Says `Y` while the part of the kernel of this name holds DAMON.
+    holders: Vec<(&'static str, PathBuf)>,
 }
 
 impl Admin {
@@ -44,8 +49,13 @@ impl Admin {
             ));
         }
         let boot = host.text("proc/sys/kernel/random/boot_id");
+        let holders = HOLDERS.map(|name| {
+            let file = format!("sys/module/{name}/parameters/enabled");
+            (name, host.path(&file))
+        });
         let admin = Admin {
             directory,
+            holders: holders.into(),
             note: state.join("damon.json"),
             boot: boot.ok_or("the kernel does not tell its boot_id")?,
         };
@@ -84,6 +94,13 @@ impl Admin {
     }
 
     fn unclaimed(&self) -> Result<(), String> {
+        for (name, enabled) in &self.holders {
+            if fs::read_to_string(enabled).is_ok_and(|text| text.trim() == "Y") {
+                return Err(format!(
+                    "the kernel's {name} holds DAMON (to free it: echo N >/sys/module/{name}/parameters/enabled)"
+                ));
+            }
+        }
         match self.number()? {
             0 => Ok(()),
             _ => Err("another program has set up DAMON (/sys/kernel/mm/damon/admin)".into()),
@@ -231,6 +248,20 @@ mod tests {
         let why = machine.admin().err().expect("somebody else's");
         assert!(why.contains("another program"), "{why}");
         assert_eq!(machine.text(&nr), "1\n");
+    }
+
+    /// As on Debian's 7.3 from boot on, with `nr_kdamonds` 0.
+    #[test]
+    fn what_the_kernel_itself_holds_is_not_claimed() {
+        let machine = Machine::new();
+        let enabled = "sys/module/damon_stat/parameters/enabled";
+        machine.write(enabled, "Y\n");
+        let why = machine.admin().err().expect("held");
+        assert!(why.contains("the kernel's damon_stat holds DAMON"), "{why}");
+        machine.write(enabled, "N\n");
+        let admin = machine.admin().expect("free");
+        machine.write(enabled, "Y\n");
+        assert!(admin.claim(1).is_err(), "since then");
     }
 
     #[test]
