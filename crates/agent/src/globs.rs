@@ -43,6 +43,9 @@ pub fn pattern(text: &str) -> Result<Pattern, String> {
     if !text.starts_with('/') {
         return never("say the path from the root of the hierarchy, as in `/system.slice/*`");
     }
+    if text == "/sys/fs/cgroup" || text.starts_with("/sys/fs/cgroup/") {
+        return never("leave out /sys/fs/cgroup, as in `/system.slice/*`");
+    }
     if text == "/" {
         return never("the root cgroup has none of these files");
     }

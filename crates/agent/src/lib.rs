@@ -35,6 +35,7 @@ pub mod metrics;
 pub mod objective;
 mod owed;
 mod policy_file;
+pub mod preview;
 pub mod reclaim;
 pub mod reconciler;
 pub mod requests;

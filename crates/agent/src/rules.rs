@@ -57,11 +57,17 @@ pub struct Rules {
     pub objectives: Vec<objective::Settings>,
 }
 
+/// Which knobs some cgroups are to have.
 #[derive(Clone, Debug, PartialEq)]
-struct Rule {
-    cgroups: Vec<Pattern>,
-    delegated: bool,
-    set: BTreeMap<Knob, Setting>,
+pub struct Rule {
+    /// Its line in the policy file.
+    pub line: usize,
+    /// Cgroups that it is for.
+    pub cgroups: Vec<Pattern>,
+    /// Whether it is for delegated ones, too.
+    pub delegated: bool,
+    /// What they get.
+    pub set: BTreeMap<Knob, Setting>,
 }
 
 impl Rules {
@@ -134,6 +140,11 @@ impl Rules {
         )
     }
 
+    /// The rules, as the file has them.
+    pub fn each(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
     /// How many rules there are.
     pub fn len(&self) -> usize {
         self.rules.len()
@@ -175,6 +186,7 @@ fn rule(table: &Table) -> Rule {
         .and_then(|value| knobs(table.line(), &value))
         .unwrap_or_default();
     Rule {
+        line: table.line(),
         cgroups,
         delegated: delegated.unwrap_or(false),
         set,

@@ -5,8 +5,11 @@ use crate::output;
 use agent::globs;
 use agent::journal::Journal;
 use agent::metrics::Shown;
+use agent::preview::{Preview, preview};
 use agent::rules::Rules;
+use agent::tree::Tree;
 use anyhow::Result;
+use observe::read::cgroup;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,9 +25,12 @@ pub struct Args {
     /// The policy file; without one, nothing is set, and what an earlier run set is put back
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Check a policy file and end
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "max_stalls", "scan_every", "state", "root"])]
+    /// Check a policy file, say which cgroups of this host it means, and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "max_stalls", "scan_every", "state"])]
     check: Option<PathBuf>,
+    /// With --check, say what would be written here; for [stock], `mode = "observe"` does
+    #[arg(long, requires = "check")]
+    dry_run: bool,
     /// Where to show metrics, or `none`
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9759", value_parser = listen)]
     listen: Listen,
@@ -66,7 +72,7 @@ fn listen(text: &str) -> Result<Listen, String> {
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(file) = &args.check {
-        return check(file, args.json);
+        return check(file, &args);
     }
     let only = args
         .show
@@ -95,24 +101,73 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-fn check(file: &Path, json: bool) -> Result<ExitCode> {
+fn check(file: &Path, args: &Args) -> Result<ExitCode> {
     let checked = Rules::load(file);
     let status = ExitCode::from(u8::from(checked.is_err()));
-    if json {
+    let tree = cgroup::mounted(&args.root).ok();
+    let tree = tree.and_then(|directory| Tree::at(&directory).ok());
+    let mut seen = checked
+        .as_ref()
+        .map(|rules| preview(rules, tree.as_ref()))
+        .unwrap_or_default();
+    if !args.dry_run {
+        seen.writes.clear();
+    }
+    if args.json {
         let problems = checked
             .as_ref()
             .err()
             .map_or(&[][..], |problems| &problems.0);
-        output::json(&serde_json::json!({"valid": checked.is_ok(), "problems": problems}))?;
+        let mut report = serde_json::json!({"valid": checked.is_ok(), "problems": problems});
+        if let (Some(report), serde_json::Value::Object(seen)) =
+            (report.as_object_mut(), serde_json::to_value(&seen)?)
+        {
+            report.extend(seen);
+        }
+        output::json(&report)?;
         return Ok(status);
     }
     match checked {
-        Ok(rules) => {
-            let (file, number) = (file.display(), rules.len());
-            let s = if number == 1 { "" } else { "s" };
-            output::line(format_args!("{file}: valid: {number} rule{s}"))?;
-        }
+        Ok(rules) => tell(file, &rules, &seen)?,
         Err(problems) => output::note(problems),
     }
     Ok(status)
+}
+
+fn tell(file: &Path, rules: &Rules, seen: &Preview) -> Result<()> {
+    let count = |number: usize, noun: &str| {
+        let s = if number == 1 { "" } else { "s" };
+        format!("{number} {noun}{s}")
+    };
+    let mut parts = count(rules.len(), "rule");
+    if !rules.objectives.is_empty() {
+        parts += &format!(", {}", count(rules.objectives.len(), "objective"));
+    }
+    output::line(format_args!("{}: valid: {parts}", file.display()))?;
+    for of in &seen.matched {
+        let mut found = count(of.cgroups, "cgroup");
+        if of.delegated > 0 {
+            found += &format!(", {} passed over as delegated", of.delegated);
+        }
+        if let Some(limited) = of.limited {
+            found += &format!(", may limit {limited}");
+        }
+        let globs = of.globs.escape_debug();
+        output::line(format_args!("  {}: {globs}: {found}", of.by))?;
+    }
+    for write in &seen.writes {
+        let (cgroup, is) = (write.cgroup.escape_debug(), write.is.as_deref());
+        let is = is.map_or_else(
+            || "and the file is not there: load the module".into(),
+            |text| format!("is {}", text.escape_debug()),
+        );
+        output::line(format_args!(
+            "  {cgroup}: {} = {}, {is}",
+            write.file, write.to
+        ))?;
+    }
+    for warning in &seen.warnings {
+        output::note(format_args!("{}: warning: {warning}", file.display()));
+    }
+    Ok(())
 }

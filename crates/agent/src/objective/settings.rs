@@ -123,6 +123,11 @@ impl Settings {
         globs.join(" ")
     }
 
+    /// The globs of the cgroups that may be limited.
+    pub fn limits(&self) -> &[Pattern] {
+        &self.limit
+    }
+
     /// Reads a table; what is wrong is noted with it.
     pub fn read(table: &Table) -> Option<Settings> {
         let cgroups = table

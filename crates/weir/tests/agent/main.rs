@@ -140,6 +140,22 @@ fn a_policy_is_checked_without_running() {
         .assert()
         .code(0)
         .stdout(contains("agent.toml: valid: 1 rule\n"));
+    weir()
+        .args(["agent", "--dry-run", "--root"])
+        .arg(machine.root())
+        .arg("--check")
+        .arg(&policy)
+        .assert()
+        .code(0)
+        .stdout(contains(
+            ": 1 cgroup\n  /pods.slice/db.scope: memory.dirty_min = ",
+        ))
+        .stdout(contains(", is 0\n"));
+    assert_eq!(
+        floor(&machine, "pods.slice/db.scope"),
+        "0",
+        "nothing is written"
+    );
     machine.write(
         "etc/agent.toml",
         "[[rule]]\ncgroup = \"/a\"\nset = { \"memory.dirty_ratio\" = 200 }\n",
