@@ -86,8 +86,16 @@ func run() error {
 		go func() { _ = server.Serve(listener) }()
 	}
 	pause := reconnect
+	var node *os.File
+	var said error
 	for {
-		err := p.connect(ctx, *socket, *index)
+		var err error
+		if node == nil {
+			node, err = takeNode(*socket)
+		}
+		if err == nil {
+			err = p.connect(ctx, *socket, *index)
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -100,7 +108,10 @@ func run() error {
 			err = fmt.Errorf("%w: the runtime does not run, or has NRI switched off: in containerd's config.toml, "+
 				"below [plugins.\"io.containerd.nri.v1.nri\"], write `disable = false`, and restart it", err)
 		}
-		p.log.Warn("not connected, trying again", "socket", *socket, "error", err)
+		if !errors.Is(err, errSecond) || !errors.Is(said, errSecond) { // That one waits is said once.
+			p.log.Warn("not connected, trying again", "socket", *socket, "error", err)
+		}
+		said = err
 		select {
 		case <-ctx.Done():
 			return nil

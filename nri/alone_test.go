@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+)
+
+func TestOneOfTwoOnANodeWaits(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	first, err := takeNode(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := takeNode(socket); !errors.Is(err, errSecond) {
+		t.Fatalf("a second one: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := takeNode(socket)
+	if err != nil {
+		t.Fatalf("after the first has ended: %v", err)
+	}
+	again.Close()
+	if _, err := takeNode("/nowhere/nri.sock"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("no runtime: %v", err)
+	}
+}
