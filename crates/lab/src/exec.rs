@@ -249,7 +249,7 @@ pub fn exec(
         witness, failure, ..
     } = listener;
     if let Some(error) = failure {
-        return Err(error.into());
+        return Err(error);
     }
     let mut outcome = witness.outcome(&end, &log);
     if outcome == Outcome::Done && witness.status.is_none() {

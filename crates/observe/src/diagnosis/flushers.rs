@@ -48,7 +48,7 @@ pub fn remedy(
         ),
         effect: format!(
             "one flusher writes {}/s and leaves {} idle for {:.0} % of the time; there is one for each cgroup, so split \
-             the writers of {top} over {count:.0} cgroups, for up to {}/s. One process cannot be split. systemd: a unit for \
+             the writers of {top} over {count:.0} cgroups, for up to {}/s. One process cannot be split: `[assist]` in the agent's policy starts writeback beside its flusher. systemd: a unit for \
              each process, or `systemd-run --scope`; Kubernetes: {count:.0} containers or pods",
             size(rate as u64),
             device.name(),

@@ -34,7 +34,8 @@ pub fn acting(scenario: &Scenario, stock: bool) -> Vec<String> {
     let mut knobs: Vec<String> = Vec::new();
     let mut add = |path: &str, knob: File| {
         let name = format!("{path}/{}", knob.file());
-        if !knobs.contains(&name) && !(stock && knob == File::WritebackBytes) {
+        let is_here = !stock || knob != File::WritebackBytes;
+        if is_here && !knobs.contains(&name) {
             knobs.push(name);
         }
     };
