@@ -16,6 +16,7 @@ mod thin;
 
 use crate::timeline::{Timeline, fairness_in_words};
 use axis::Axis;
+pub use figures::comparison;
 use pictures::{Panel, Picture, pictures};
 pub use text::escape;
 

@@ -32,7 +32,7 @@ pub mod timeline;
 
 pub use explain::{explanation, losses};
 pub use format::value;
-pub use html::{escape, html};
+pub use html::{comparison, escape, html};
 pub use json::{json, today};
 pub use perfetto::perfetto;
 pub use sleeps::sleeps;

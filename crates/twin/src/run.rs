@@ -56,7 +56,7 @@ pub enum Watch {
     Nothing,
     /// Levels and progress, a few times a second.
     Samples,
-    /// These, and each pass through the throttle: 300 bytes of memory for each.
+    /// These, and each pass through the throttle, which takes memory.
     Passes,
 }
 

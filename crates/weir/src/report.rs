@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 /// Sum up a recording: which cgroup lost how much time to what, and why
 ///
+/// Of a run that weir run --out kept, or of two, it prints the figures, and by how much they differ.
 /// With --html it draws a recording, or a run that weir run --out kept, on one page that opens from
 /// disk; with --perfetto it writes a trace for the viewer at ui.perfetto.dev. Exit status: 0, 2 if a
 /// file cannot be used.
@@ -94,14 +95,15 @@ fn are_apart(args: &Args) -> Result<()> {
 }
 
 fn in_words(args: &Args) -> Result<ExitCode> {
-    if args.other.is_some() {
-        bail!("two runs are compared as pictures only: add --html FILE");
-    }
-    if args.file.is_dir() {
-        bail!(
-            "{} is a directory: add --html FILE or --perfetto FILE to draw it; its figures are what weir run printed",
-            args.file.display()
-        );
+    if args.other.is_some() || args.file.is_dir() {
+        if args.json {
+            bail!("--json sums up one recording: figures of runs are in their report.json");
+        }
+        let files = [Some(&args.file), args.other.as_ref()];
+        let runs = files.into_iter().flatten().map(|file| open(file));
+        let runs = runs.collect::<Result<Vec<Timeline>>>()?;
+        output::print(report::comparison(&runs.iter().collect::<Vec<_>>()))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let seen = Observation::open(&args.file)?;
     let diagnosis = diagnose(&seen, &Target::Host);

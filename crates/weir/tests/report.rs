@@ -75,6 +75,42 @@ fn two_runs_of_the_twin_are_drawn() {
 }
 
 #[test]
+fn runs_are_compared_in_words() {
+    let out = tempfile::tempdir().expect("made");
+    let scenario = format!("{ROOT}/scenarios/dirty-knobs.toml");
+    let mut run = weir();
+    run.args(["run", "--on", "twin", &scenario, "--out"]);
+    run.arg(out.path()).assert().success();
+    let directory = |arm: &str| out.path().join(arm);
+    let mut both = weir();
+    both.arg("report").arg(directory("stock-1"));
+    let both = both.arg(directory("weir-1")).assert().success();
+    let text = String::from_utf8_lossy(&both.get_output().stdout).into_owned();
+    for wanted in [
+        "  host: 2.00 GiB, 2 CPUs\n",
+        "  disks: slow: ext4, 256 KiB/s\n",
+        concat!("  weir: ", env!("CARGO_PKG_VERSION"), "\n"),
+        "difference\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let row = text
+        .lines()
+        .find(|line| line.contains("victim.iops"))
+        .expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert!(
+        cells.len() >= 5 && cells.last().is_some_and(|by| by.ends_with("x)")),
+        "{row}"
+    );
+    let mut one = weir();
+    one.arg("report").arg(directory("weir-1"));
+    one.assert()
+        .success()
+        .stdout(contains("cgroup/victim.dirty_max_bytes"));
+}
+
+#[test]
 fn what_cannot_be_drawn_is_said() {
     let out = tempfile::tempdir().expect("made");
     let page = out.path().join("page.html");
@@ -92,12 +128,12 @@ fn what_cannot_be_drawn_is_said() {
         out.path().to_str().expect("text"),
         page.to_str().expect("text"),
     );
-    fails(&[dir], "add --html FILE");
+    fails(&[dir], "is a directory without results.jsonl");
+    fails(&[&trace, &trace, "--json"], "--json sums up one recording");
     fails(
         &[dir, "--html", html],
         "is a directory without results.jsonl",
     );
-    fails(&[&trace, &trace], "two runs are compared as pictures only");
     fails(
         &[&trace, "--json", "--html", html],
         "ask for one of them at a time",

@@ -2,13 +2,15 @@
 //! What runs came to, side by side, and by how much they differ.
 
 use super::text::escape;
-use crate::format::{ratio, value};
+use crate::format::{ratio, seen_lines, value};
+use crate::table::plain;
 use crate::timeline::Timeline;
+use comfy_table::CellAlignment;
 use scenario::metric::{Unit, table};
 use std::fmt::Write;
 
-/// Figures of all runs by phase, the difference in the last column where there are two.
-pub(super) fn figures(runs: &[&Timeline]) -> String {
+/// Names of the runs' figures by phase, with their units: each once.
+fn names<'a>(runs: &[&'a Timeline]) -> Vec<(&'a str, &'a str, Unit)> {
     let mut names: Vec<(&str, &str, Unit)> = Vec::new();
     for figure in runs.iter().flat_map(|run| &run.figures) {
         let name = (figure.phase.as_str(), figure.name.as_str(), figure.unit);
@@ -20,8 +22,58 @@ pub(super) fn figures(runs: &[&Timeline]) -> String {
     let order = |phase: &str| names.iter().position(|(other, ..)| *other == phase);
     let mut sorted = names.clone();
     sorted.sort_by_key(|(phase, name, _)| (order(phase), place(name)));
+    sorted
+}
+
+/// The same as text, for one run or two: each with its facts, then the figures that are not 0.
+pub fn comparison(runs: &[&Timeline]) -> String {
+    let mut out = String::new();
+    for run in runs {
+        let _ = writeln!(out, "{}", seen_lines(&run.name));
+        for (name, fact) in &run.facts {
+            let _ = writeln!(out, "  {name}: {}", seen_lines(fact));
+        }
+    }
+    let mut table = plain(false);
+    let columns = ["first", "second", "difference"]
+        .iter()
+        .take(match runs.len() {
+            1 => 1,
+            _ => 3,
+        });
+    let head = ["phase", "figure"].iter().chain(columns);
+    table.set_header(head.map(ToString::to_string));
+    let mut phase = "";
+    for (of, name, unit) in names(runs) {
+        let values: Vec<Option<f64>> = runs.iter().map(|run| find(run, of, name)).collect();
+        if values.iter().all(|value| value.unwrap_or(0.0) == 0.0) {
+            continue;
+        }
+        let shown = |one: &Option<f64>| one.map_or("-".into(), |one| value(one, unit));
+        let first = if of == phase {
+            String::new()
+        } else {
+            of.to_owned()
+        };
+        phase = of;
+        let mut cells = vec![first, name.to_owned()];
+        cells.extend(values.iter().map(shown));
+        if let [first, second] = values[..] {
+            let both = first.zip(second);
+            cells.push(both.map_or("-".into(), |(a, b)| difference(a, b, unit)));
+        }
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    out + "\n" + &table.trim_fmt() + "\n"
+}
+
+/// Figures of all runs by phase, the difference in the last column where there are two.
+pub(super) fn figures(runs: &[&Timeline]) -> String {
     let (mut rows, mut phase, mut nothing) = (String::new(), "", 0);
-    for (of, name, unit) in sorted {
+    for (of, name, unit) in names(runs) {
         let values: Vec<Option<f64>> = runs.iter().map(|run| find(run, of, name)).collect();
         if values.iter().all(|value| value.unwrap_or(0.0) == 0.0) {
             nothing += 1;

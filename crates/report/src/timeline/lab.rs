@@ -4,7 +4,7 @@
 //! with `--record` has a recording beside it, `PHASE.weir`, with everything else.
 
 use super::{Cgroup, Figure, Levels, Timeline, recorded};
-use crate::format::digits;
+use crate::format::{bytes, digits, value};
 use anyhow::{Context, Result, bail};
 use observe::Observation;
 use observe::bounds::MOST_BYTES;
@@ -90,6 +90,22 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
             ("run on".to_owned(), about.place.name().to_owned()),
             ("begun".to_owned(), begun),
         ]);
+        if !about.version.is_empty() {
+            facts.push(("weir".to_owned(), about.version));
+        }
+        if let Some((memory, cpus)) = about.host {
+            let cpus = format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+            facts.push(("host".to_owned(), format!("{}, {cpus}", bytes(memory))));
+        }
+        let disks = about.disks.iter().map(|(name, filesystem, rate)| {
+            let rate = rate.map(|rate| value(rate as f64, Unit::Bandwidth));
+            let rate = rate.unwrap_or_else(|| "as fast as it is".into());
+            format!("{name}: {}, {rate}", filesystem.name())
+        });
+        let disks = disks.collect::<Vec<_>>().join("; ");
+        if !disks.is_empty() {
+            facts.push(("disks".to_owned(), disks));
+        }
     }
     facts.push(("phases".into(), lengths.join(", ")));
     run.facts.splice(0..0, facts);

@@ -5,7 +5,7 @@
 
 use super::PhaseResult;
 use crate::executor::Request;
-use crate::model::Arm;
+use crate::model::{Arm, Filesystem};
 use crate::place::Place;
 use anyhow::{Context, Result};
 use base64::Engine;
@@ -48,6 +48,15 @@ pub struct About {
     pub place: Place,
     /// When it began, in seconds since 1970.
     pub begun: u64,
+    /// Version of weir that ran it; empty if an older one did.
+    #[serde(default)]
+    pub version: String,
+    /// Memory and CPUs of the scenario's host, in bytes.
+    #[serde(default)]
+    pub host: Option<(u64, u32)>,
+    /// Disks of the scenario: name, filesystem, bytes written per second.
+    #[serde(default)]
+    pub disks: Vec<(String, Filesystem, Option<u64>)>,
 }
 
 impl About {
@@ -61,6 +70,17 @@ impl About {
             repeat,
             place,
             begun: since.map_or(0, |since| since.as_secs()),
+            version: env!("CARGO_PKG_VERSION").into(),
+            host: Some((
+                request.scenario.host.memory_bytes,
+                request.scenario.host.cpus,
+            )),
+            disks: request
+                .scenario
+                .disks
+                .iter()
+                .map(|disk| (disk.name.clone(), disk.filesystem, disk.write_bandwidth))
+                .collect(),
         }
     }
 }

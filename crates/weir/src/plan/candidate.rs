@@ -34,8 +34,9 @@ pub fn acting(scenario: &Scenario, stock: bool) -> Vec<String> {
     let mut knobs: Vec<String> = Vec::new();
     let mut add = |path: &str, knob: File| {
         let name = format!("{path}/{}", knob.file());
-        let is_here = !stock || knob != File::WritebackBytes;
-        if is_here && !knobs.contains(&name) {
+        let needs_module = knob == File::WritebackBytes;
+        let is_there = !(stock && needs_module);
+        if is_there && !knobs.contains(&name) {
             knobs.push(name);
         }
     };
