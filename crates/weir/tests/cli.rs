@@ -224,7 +224,7 @@ fn figures_that_an_expectation_names_are_compared() {
     let dir = tempfile::tempdir().expect("made");
     let mut run = weir();
     run.args(["run", "--on", "twin", "--out"]).arg(dir.path());
-    run.arg(file.path()).assert();
+    run.arg(file.path()).assert().success();
     let report = dir.path().join("report.json");
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&report).expect("kept")).expect("JSON");
