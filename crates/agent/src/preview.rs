@@ -17,7 +17,7 @@ use std::fs;
 pub struct Matched {
     /// `rule at line 3` or `objective 1, fsync_p99`.
     pub by: String,
-    /// Its globs.
+    /// Globs of the rule or objective, as the policy file has them.
     pub globs: String,
     /// Cgroups that they match.
     pub cgroups: usize,
@@ -32,7 +32,7 @@ pub struct Matched {
 pub struct Write {
     /// The cgroup's path.
     pub cgroup: String,
-    /// The file.
+    /// Name of the cgroup's file.
     pub file: &'static str,
     /// What would be written.
     pub to: String,
@@ -40,7 +40,7 @@ pub struct Write {
     pub is: Option<String>,
 }
 
-/// All of it.
+/// What a policy means on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preview {
     /// Rules, then objectives.

@@ -40,7 +40,7 @@ const BDI: [&str; 2] = [RATIO, "strict_limit"];
 pub enum Seconds {
     /// As many as help, none where none do.
     Auto,
-    /// So many.
+    /// The number that the policy file gives.
     Given(u64),
 }
 

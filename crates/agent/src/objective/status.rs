@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What the last step measured and set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// By objective.
+    /// Each objective's bound, and what was measured.
     pub values: Vec<Value>,
     /// Ceilings in pages, by cgroup.
     pub ceilings: BTreeMap<String, u64>,
