@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// or `weir completions fish | source`. Exit status: 0.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The shell
+    /// Shell that the completions are for
     shell: Shell,
 }
 
