@@ -104,6 +104,32 @@ fn what_a_cgroup_may_dirty_a_second() {
     }
 }
 
+/// A database, a container's stop, a copy-up, short-lived processes and a client of FUSE.
+fn first_contact(kernel: &str, module: &[&str]) {
+    let file = |path: &str, name: &str| format!("{ROOT}/{path}:/{name}");
+    let tap = file("kmod/tests/tap.sh", "tap.sh");
+    let stacks = file("kmod/tests/stacks.sh", "stacks.sh");
+    let verdict = format!("{ROOT}/{VERDICT}");
+    let script = format!("{ROOT}/crates/weir/tests/guest/first-contact.sh");
+    let mut args = vec!["--kernel", kernel, "--memory", "1G", "--timeout", "30m"];
+    args.extend(["--disk", "d=1G,ext4,8M/s", "--package", "fuse-overlayfs"]);
+    args.extend(["--driver", "overlay", "--driver", "ext4"]);
+    args.extend(["--file", &tap, "--file", &stacks, "--file", &verdict]);
+    args.extend_from_slice(module);
+    args.extend(COUNTED);
+    args.push(&script);
+    common::passes(&args);
+}
+
+#[test]
+#[ignore = "six minutes: make stalls"]
+fn what_people_come_with() {
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        first_contact(kernel, &["--no-module"]);
+        first_contact(kernel, &["--env", "MODULE=y"]);
+    }
+}
+
 fn recorded(machine: &[&str]) {
     let options = [&["--no-module", "--package", "trace-cmd"], machine].concat();
     passes("debian:6.12", "foreign.sh", &options, &[]);
