@@ -78,7 +78,9 @@ fn paragraph(verdict: &Verdict, seconds: f64) -> String {
         "",
         "  ",
     );
-    text += &line("lost", &lost(&verdict.lost, seconds));
+    if verdict.lost.seconds > 0.0 {
+        text += &line("lost", &lost(&verdict.lost, seconds));
+    }
     let known = verdict.tasks.iter().filter(|task| task.name != "?");
     let tasks = known.map(|task| {
         let seconds = digits(task.seconds);

@@ -54,7 +54,8 @@ pub fn find(text: &str) -> Result<Target> {
     if below.split('/').any(|part| part == "..") || !directory.join("cgroup.procs").is_file() {
         bail!("there is no cgroup {below} below {ROOT}");
     }
-    Ok(Target::Cgroup(below))
+    // A threaded cgroup has no pages of its own.
+    Ok(Target::Cgroup(tasks::domain_of(Path::new("/"), below)))
 }
 
 fn directory(target: &Target) -> PathBuf {

@@ -73,6 +73,8 @@ pub struct Tasks {
     in_root: BTreeMap<u32, Kind>,
     workers: Vec<u32>,
     has_fuse: bool,
+    /// Cgroups of which it is known whose memory their tasks use.
+    domains: BTreeMap<String, String>,
     new: BTreeMap<u32, (String, String)>,
     /// Task to the cgroup it was last seen in, relative to the root's directory.
     pub homes: BTreeMap<u32, String>,
@@ -96,6 +98,7 @@ impl Tasks {
             in_root: BTreeMap::new(),
             workers: Vec::new(),
             has_fuse,
+            domains: BTreeMap::new(),
             new: BTreeMap::new(),
             homes: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -200,7 +203,12 @@ impl Tasks {
             // Kernel threads have no owner.
             let kind = self.in_root.get(&task).filter(|_| path.is_empty());
             if kind.is_none_or(|kind| *kind == Kind::Program) {
-                self.found(task, &path);
+                let domains = &mut self.domains;
+                let domain = domains
+                    .entry(path.clone())
+                    .or_insert_with(|| domain_of(Path::new("/"), path.clone()));
+                let domain = domain.clone();
+                self.found(task, &domain);
             }
         }
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -253,7 +261,21 @@ pub fn home_of(root: &Path, task: u32) -> Option<String> {
         true => NAMESPACE.get_or_init(namespace),
         false => "",
     };
-    below(namespace, path)
+    Some(domain_of(root, below(namespace, path)?))
+}
+
+/// The cgroup that has the memory of a threaded one: the first above that is not threaded. Events and
+/// files have the pages of its tasks there.
+pub fn domain_of(root: &Path, path: String) -> String {
+    let top = root.join(ROOT.trim_start_matches('/'));
+    let mut domain = path;
+    loop {
+        let kind = fs::read_to_string(top.join(&domain).join("cgroup.type"));
+        if !kind.is_ok_and(|kind| kind.trim() == "threaded") {
+            return domain;
+        }
+        domain = crate::model::cgroup::parent(&domain).unwrap_or("").into();
+    }
 }
 
 /// A path as a cgroup namespace with this root shows it, from the root of all: `../db` in
@@ -371,6 +393,24 @@ pub fn serves_fuse(task: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_of_the_cgroup_that_has_their_memory() {
+        let root = tempfile::tempdir().expect("made");
+        let at = |path: &str| root.path().join(path);
+        fs::create_dir_all(at("sys/fs/cgroup/t/th/deep")).expect("made");
+        fs::create_dir_all(at("proc/7")).expect("made");
+        for (cgroup, kind) in [
+            ("t", "domain threaded"),
+            ("t/th", "threaded"),
+            ("t/th/deep", "threaded"),
+        ] {
+            let file = at("sys/fs/cgroup").join(cgroup).join("cgroup.type");
+            fs::write(file, format!("{kind}\n")).expect("written");
+        }
+        fs::write(at("proc/7/cgroup"), "0::/t/th/deep\n").expect("written");
+        assert_eq!(home_of(root.path(), 7).as_deref(), Some("t"));
+    }
 
     #[test]
     fn paths_of_a_cgroup_namespace_are_resolved() {

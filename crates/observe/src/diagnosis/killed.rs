@@ -77,7 +77,8 @@ pub(super) fn ceiling(seen: &Observation, cgroup: &Cgroup) -> Option<Remedy> {
     let file = cgroup_file(&cgroup.path, Knob::DirtyBytes.file());
     let effect = format!(
         "if it writes faster than its disk: reclaim finds {} that are not dirty; weir agent keeps it by the rule \
-         \"memory.dirty_bytes\" = \"{CEILING}%\"",
+         \"memory.dirty_bytes\" = \"{CEILING}%\". Reclaim that waits for writeback (MGLRU of Linux 7.2 and newer) kills for \
+         this on disks only that take seconds",
         size(cgroup.max? - kib * 1024)
     );
     let set = remedy::echo(Knob::DirtyBytes.file(), &format!("{kib}K"), &file, effect);

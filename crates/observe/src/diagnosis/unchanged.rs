@@ -79,6 +79,12 @@ pub fn unchanged(seen: &Observation, verdict: &Verdict) -> Option<Unchanged> {
                 verdict.tasks.first().map_or(1, |task| task.task)
             ),
         ),
+        Cause::FsyncOrJournal if !seen.is_live => of(
+            Why::NotShown,
+            "a window, memory.writeback_bytes, for the cgroup that writes most to that disk, or the disk's nr_requests; \
+             on the host, this names both",
+            "weir explain",
+        ),
         _ if !seen.is_live => of(
             Why::NotShown,
             "a file has the events only; run this on the host while it stalls",
