@@ -11,6 +11,9 @@
  *
  *   virtual time += pages submitted / hweight
  *
+ * in 1024ths of a page: in whole pages a part of 64 KiB of nine tenths would count as 17
+ * instead of 17.8, and the other one would have 4 % less than its tenth.
+ *
  * A flusher submits a part as long as it is no more than half of the budget ahead of the
  * one that is furthest behind, and less than its part of the budget is in flight for it:
  *
@@ -22,7 +25,7 @@
  *
  * Who had nothing to write comes back no further behind than four budgets: what others were
  * lent meanwhile is not owed.  hweights of those that compete add up to 1, so virtual time
- * is in pages of the device, and a lead is the number of pages that are to be
+ * is of pages of the device, and a lead is the number of pages that are to be
  * submitted by the others.
  *
  * Example.  Weights of 300 and 100 on a disk of 16 MB/s, 4 pages a millisecond: the budget is
@@ -31,6 +34,7 @@
  */
 #include "policy.h"
 
+#define VTIME_PAGE		1024ULL
 #define BUDGET_MS		25ULL
 #define BUDGET_EPOCH_US		250000ULL
 /* Others write more than one in so many pages. */
@@ -62,7 +66,8 @@ weir_u32 weir_weight_shown(weir_u32 hweight)
 /* Virtual time at @vtime after @pages more were submitted for @hweight. */
 weir_u64 weir_division_charge(weir_u64 vtime, weir_u64 pages, weir_u32 hweight)
 {
-	return vtime + weir_saturate(pages) * WEIR_HWEIGHT_ONE / (hweight ? hweight : 1);
+	return vtime + weir_saturate(pages) * WEIR_HWEIGHT_ONE * VTIME_PAGE /
+			       (hweight ? hweight : 1);
 }
 
 /*
@@ -71,7 +76,7 @@ weir_u64 weir_division_charge(weir_u64 vtime, weir_u64 pages, weir_u32 hweight)
  */
 weir_u64 weir_division_join(weir_u64 vtime, weir_u64 least, weir_u64 budget)
 {
-	weir_u64 lent = vtime ? 4 * budget : 0;
+	weir_u64 lent = vtime ? 4 * VTIME_PAGE * budget : 0;
 
 	if (least > lent && vtime < least - lent)
 		return least - lent;
@@ -84,9 +89,9 @@ weir_u64 weir_division_join(weir_u64 vtime, weir_u64 least, weir_u64 budget)
  */
 weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
 {
-	weir_u64 may = least + ahead;
+	weir_u64 may = least + VTIME_PAGE * ahead;
 
-	return vtime > may ? vtime - may : 0;
+	return vtime > may ? (vtime - may + VTIME_PAGE - 1) / VTIME_PAGE : 0;
 }
 
 /*

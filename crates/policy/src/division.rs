@@ -38,7 +38,7 @@ pub fn shown(hweight: u32) -> u32 {
     c::weir_weight_shown(hweight)
 }
 
-/// Virtual time at `vtime` after `pages` more were submitted for `hweight`.
+/// Virtual time, in 1024ths of a page, at `vtime` after `pages` more were submitted for `hweight`.
 pub fn charge(vtime: u64, pages: u64, hweight: u32) -> u64 {
     c::weir_division_charge(vtime, pages, hweight)
 }
@@ -108,6 +108,9 @@ mod tests {
         budget
     }
 
+    /// Virtual time of a page of the device.
+    const UNIT: u64 = 1_024;
+
     /// The example at the top of `division.c`.
     #[test]
     fn worked_example() {
@@ -116,8 +119,9 @@ mod tests {
         let part = window::part(2 * budget.ahead());
         assert_eq!(part, 25);
         let [first, second] = [300, 100].map(|weight| hweight(HWEIGHT_ONE, weight, 400));
-        assert_eq!([charge(0, part, first), charge(0, part, second)], [33, 100]);
-        let waits = |submitted| lead(100, charge(0, submitted, first), budget.ahead()) > 0;
+        let vtimes = [charge(0, part, first), charge(0, part, second)];
+        assert_eq!(vtimes.map(|vtime| vtime / UNIT), [33, 100]);
+        let waits = |submitted| lead(vtimes[1], charge(0, submitted, first), budget.ahead()) > 0;
         assert!(waits(0) && waits(25) && !waits(50));
     }
 
@@ -151,9 +155,10 @@ mod tests {
 
     #[test]
     fn who_comes_back_is_not_far_behind() {
-        assert_eq!(join(1_000, 5_000, 100), 4_600);
-        assert_eq!(join(4_700, 5_000, 100), 4_700);
-        assert_eq!(join(6_000, 5_000, 100), 6_000, "what it had ahead it keeps");
-        assert_eq!(join(0, 5_000, 100), 5_000, "new");
+        let join = |vtime, least| join(vtime * UNIT, least * UNIT, 100) / UNIT;
+        assert_eq!(join(1_000, 5_000), 4_600);
+        assert_eq!(join(4_700, 5_000), 4_700);
+        assert_eq!(join(6_000, 5_000), 6_000, "what it had ahead it keeps");
+        assert_eq!(join(0, 5_000), 5_000, "new");
     }
 }

@@ -247,6 +247,18 @@ proptest! {
     }
 }
 
+/// Ratios whose virtual times are no whole numbers of pages, on disks as slow as a part is small.
+#[test]
+fn small_parts_are_divided_by_weight() {
+    for weights in [[1, 9], [9, 227], [3, 254], [1, 255]] {
+        for pages_per_ms in [0, 1, 4, 50] {
+            for turns in [0, u64::MAX, 1] {
+                super::weights::check_fairness(weights, pages_per_ms, turns);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_the_fuzzer_found_interesting() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/policy");

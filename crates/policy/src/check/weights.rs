@@ -36,24 +36,32 @@ pub(super) fn check_hweights(weights: &[u16], parent: u32) {
 pub(super) fn check_order(vtime: u64, least: u64, pages: u64, hweight: u32, budget: u64) {
     // Sums of pages that no device writes in centuries.
     let (vtime, least, budget) = (vtime >> 2, least >> 2, budget.min(PAGES_MAX));
+    // Virtual time of a page of the device.
+    let unit = division::charge(0, 1, HWEIGHT_ONE);
     let lead = division::lead(vtime, least, budget);
-    assert_eq!(lead, vtime.saturating_sub(least + budget));
+    assert_eq!(
+        lead,
+        vtime.saturating_sub(least + unit * budget).div_ceil(unit)
+    );
     assert!(lead == 0 || vtime > least, "the least waits for none");
 
     let later = division::charge(vtime, pages, hweight);
     let own = u64::from(hweight.clamp(1, HWEIGHT_ONE));
     assert!(
-        hweight > HWEIGHT_ONE || later - vtime >= pages.min(PAGES_MAX),
+        hweight > HWEIGHT_ONE || later - vtime >= unit * pages.min(PAGES_MAX),
         "a page of the device at the least"
     );
-    assert!(later - vtime <= PAGES_MAX * u64::from(HWEIGHT_ONE));
+    assert!(later - vtime <= unit * PAGES_MAX * u64::from(HWEIGHT_ONE));
     let lighter = division::charge(vtime, pages, (own / 2) as u32);
     assert!(lighter >= later, "less weight, no less virtual time");
 
     let joined = division::join(vtime, least, budget);
     assert!(joined >= vtime, "what it was ahead it keeps");
     assert!(joined <= vtime.max(least), "and is not put ahead");
-    assert!(least - joined.min(least) <= 4 * budget, "nor far behind");
+    assert!(
+        least - joined.min(least) <= 4 * unit * budget,
+        "nor far behind"
+    );
     assert!(vtime > 0 || joined >= least, "nor a new one at all");
 }
 
