@@ -9,14 +9,14 @@
  * tasks are like one more child of the default weight.  So a tenant that divides its
  * own part changes nothing outside, and one that makes a hundred cgroups has no more.
  *
- * policy/division.c says in which order flushers of a division submit.  A flusher competes
- * from its first call of do_writepages() until it has made none for COMPETES_JIFFIES: it
- * writes an inode and waits for a journal in between.  One that is inside a filesystem for
- * STUCK_JIFFIES does not.  One alone is not held.
+ * policy/division.c says in which order flushers of a division submit: first by its children,
+ * the contenders, then by flushers below one.  A flusher competes from its first call of
+ * do_writepages() until it has made none for COMPETES_JIFFIES: it writes an inode and
+ * waits for a journal in between.  One that is inside a filesystem for STUCK_JIFFIES does
+ * not.  One alone is not held.
  *
- * hweights are set anew when one begins or ceases to compete, and every RENEW_JIFFIES, as
- * weights may have changed: a walk over the flushers of the division, and up each one's
- * path until another has been there.
+ * Each branch has the sum of weights that compete right below it, changed as one begins to
+ * compete or ceases.  That one has ceased is seen by the others' looks, a few at a time.
  *
  * Example.  A (400) has children B (100) and C (300); D has 100.  B and D write to a disk:
  * A has 4/5 on behalf of B, which gets all of it, D 1/5.  When C begins to, B is left with a
@@ -25,51 +25,17 @@
  */
 #include "weir.h"
 #include "flusher.h"
-#include <linux/slab.h>
 
 #define COMPETES_JIFFIES	msecs_to_jiffies(20)
 #define STUCK_JIFFIES		(10 * HZ)
+/* That have ceased, seen by one look: more than the one that it may begin to compete for. */
+#define EXPIRE_MOST		8
 /* 1 MiB: what one that is alone submits at a time. */
 #define ALONE_PART		((1ULL << 20) >> PAGE_SHIFT)
 /* No room for so long is slow, and so long it stays. */
 #define NO_ROOM_JIFFIES		msecs_to_jiffies(300)
 #define SLOW_JIFFIES		(10 * HZ)
 #define NOTE_JIFFIES		msecs_to_jiffies(250)
-#define RENEW_JIFFIES		msecs_to_jiffies(20)
-
-/*
- * A child of the division's cgroup.  All below it have one virtual time: else who makes a new
- * cgroup for each file would have a new one, too.
- */
-struct weir_contender {
-	const struct weir_group *group;	/* to be compared alone: it may be gone */
-	u32 users;			/* flushers */
-	u32 competing;			/* of these, when renewed */
-	u64 in_flight;			/* pages of these, at the last look */
-	unsigned long had_room;		/* jiffies: in its part of the budget */
-	unsigned long slow;		/* jiffies: when it last had none for long; 0: never */
-	u64 least;			/* vtime of these, when renewed */
-	u64 vtime;
-	u32 hweight;
-	struct list_head node;
-};
-
-/* A device that a division divides.  Under weir_flushers_lock. */
-struct weir_division {
-	const struct backing_dev_info *bdi;
-	const struct weir_siblings *scope;	/* to be compared alone: it may be gone */
-	struct list_head contenders;
-	u32 users;			/* flushers */
-	bool stale;			/* one has begun to compete, or ceased */
-	unsigned long renewed;		/* jiffies */
-	u32 competing;
-	u64 least;			/* vtime of contenders that compete, when renewed */
-	u64 written;			/* pages, by all */
-	struct weir_budget budget;
-	unsigned long noted;		/* jiffies: the budget */
-};
-
-static u64 round;			/* of setting hweights */
 
 /*
  * One that is stuck in its filesystem for long does not: others would wait for it.  A part
@@ -81,130 +47,203 @@ static bool competes(const struct weir_flusher *flusher)
 							      COMPETES_JIFFIES));
 }
 
-/* Of a flusher in a division: it leaves that. */
-static void put_division(struct weir_flusher *flusher)
+static bool counts(const struct weir_flusher *flusher)
 {
-	struct weir_division *division = flusher->division;
-	struct weir_contender *contender = flusher->contender;
+	return !list_empty(&flusher->asking);
+}
 
-	flusher->division = NULL;
+static struct weir_flusher *flusher_at(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct weir_flusher, by_vtime);
+}
+
+static struct weir_branch *contender_at(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct weir_branch, node);
+}
+
+static bool flusher_less(struct rb_node *node, const struct rb_node *than)
+{
+	return rb_entry(node, struct weir_flusher, by_vtime)->vtime <
+	       rb_entry(than, struct weir_flusher, by_vtime)->vtime;
+}
+
+static bool contender_less(struct rb_node *node, const struct rb_node *than)
+{
+	return rb_entry(node, struct weir_branch, node)->vtime <
+	       rb_entry(than, struct weir_branch, node)->vtime;
+}
+
+static void unqueue_contender(struct weir_branch *contender)
+{
+	if (RB_EMPTY_NODE(&contender->node))
+		return;
+	rb_erase_cached(&contender->node, &contender->parent->contenders);
+	RB_CLEAR_NODE(&contender->node);
+}
+
+static void set_contender_vtime(struct weir_branch *contender, u64 vtime)
+{
+	bool queued = !RB_EMPTY_NODE(&contender->node);
+
+	unqueue_contender(contender);
+	contender->vtime = vtime;
+	if (queued)
+		rb_add_cached(&contender->node, &contender->parent->contenders,
+			      contender_less);
+}
+
+static void unqueue(struct weir_flusher *flusher)
+{
+	rb_erase_cached(&flusher->by_vtime, &flusher->contender->by_vtime);
+	RB_CLEAR_NODE(&flusher->by_vtime);
+}
+
+static void set_vtime(struct weir_flusher *flusher, u64 vtime)
+{
+	bool queued = !RB_EMPTY_NODE(&flusher->by_vtime);
+
+	if (queued)
+		unqueue(flusher);
+	flusher->vtime = vtime;
+	if (queued)
+		rb_add_cached(&flusher->by_vtime, &flusher->contender->by_vtime, flusher_less);
+}
+
+static u32 weight_at(const struct weir_level *at)
+{
+	const struct weir_group *group = weir_level_record(at);
+
+	return group ? READ_ONCE(group->weight) : WEIR_WEIGHT_DEFAULT;
+}
+
+/* It counts among those that compete, on all of its path.  Under RCU. */
+static void start_counting(struct weir_flusher *flusher)
+{
+	struct weir_level at = weir_flusher_level(flusher);
+	struct weir_branch *contender = flusher->contender;
+
+	if (!at.branch->own_competing++)
+		at.branch->weights += WEIR_WEIGHT_DEFAULT;
+	for (; at.branch->parent; weir_level_up(&at)) {
+		if (at.branch->competing++)
+			continue;
+		at.branch->weight = weight_at(&at);
+		at.branch->parent->weights += at.branch->weight;
+	}
+	at.branch->competing++;
+	rb_add_cached(&flusher->by_vtime, &contender->by_vtime, flusher_less);
+	if (!contender->queued++)
+		rb_add_cached(&contender->node, &contender->parent->contenders,
+			      contender_less);
+}
+
+static void stop_counting(struct weir_flusher *flusher)
+{
+	struct weir_branch *branch = flusher->branch;
+
+	if (!counts(flusher))
+		return;
+	list_del_init(&flusher->asking);
+	if (!--branch->own_competing)
+		branch->weights -= WEIR_WEIGHT_DEFAULT;
+	for (; branch->parent; branch = branch->parent) {
+		if (!--branch->competing)
+			branch->parent->weights -= branch->weight;
+	}
+	branch->competing--;
+	unqueue(flusher);
+	if (!--flusher->contender->queued)
+		unqueue_contender(flusher->contender);
+}
+
+/* Flushers that have ceased to compete cease to count. */
+void weir_division_expire(struct weir_disk *disk)
+{
+	struct list_head *lists[] = { &disk->inside, &disk->outside };
+	struct weir_flusher *flusher;
+	int i, n;
+
+	for (i = 0; i < ARRAY_SIZE(lists); i++) {
+		for (n = 0; n < EXPIRE_MOST; n++) {
+			flusher = list_first_entry_or_null(lists[i], struct weir_flusher,
+							   asking);
+			if (!flusher || competes(flusher))
+				break;
+			stop_counting(flusher);
+		}
+	}
+}
+
+/* The child of the topmost division on a flusher's path, or NULL.  Under RCU. */
+static struct weir_branch *find_contender(const struct weir_flusher *flusher)
+{
+	struct weir_level at = weir_flusher_level(flusher);
+	struct weir_branch *found = NULL, *child;
+
+	while (at.branch->parent) {
+		child = at.branch;
+		weir_level_up(&at);
+		if (child->css->cgroup->level <= WEIR_FLUSHER_LEVELS &&
+		    weir_level_divides(&at))
+			found = child;
+	}
+	return found;
+}
+
+/* A flusher is in no division any more. */
+void weir_division_leave(struct weir_flusher *flusher)
+{
+	struct weir_branch *contender = flusher->contender;
+
+	if (!contender)
+		return;
+	stop_counting(flusher);
 	flusher->contender = NULL;
 	flusher->vtime = 0;
-	division->stale = true;
-	if (!--contender->users) {
-		list_del(&contender->node);
-		kfree(contender);
-	}
-	if (!--division->users)
-		kfree(division);
+	if (--contender->members)
+		return;
+	contender->vtime = 0;
+	contender->hweight = 0;
+	contender->had_room = 0;
+	contender->slow = 0;
 }
-
-/* The device's division by @scope that a flusher there is in, or a new one; NULL: no memory. */
-static struct weir_division *get_division(const struct backing_dev_info *bdi,
-					  const struct weir_siblings *scope)
-{
-	struct weir_division *division;
-	struct weir_flusher *other;
-
-	hlist_for_each_entry(other, weir_flushers_on(bdi), node) {
-		division = other->division;
-		if (division && division->bdi == bdi && division->scope == scope)
-			return division;
-	}
-	division = kzalloc(sizeof(*division), GFP_NOWAIT | __GFP_NOWARN);
-	if (division) {
-		division->bdi = bdi;
-		division->scope = scope;
-		INIT_LIST_HEAD(&division->contenders);
-	}
-	return division;
-}
-
-static struct weir_contender *get_contender(struct weir_division *division,
-					    const struct weir_group *group)
-{
-	struct weir_contender *contender;
-
-	list_for_each_entry(contender, &division->contenders, node) {
-		if (contender->group == group)
-			return contender;
-	}
-	contender = kzalloc(sizeof(*contender), GFP_NOWAIT | __GFP_NOWARN);
-	if (contender) {
-		contender->group = group;
-		contender->hweight = WEIR_HWEIGHT_ONE;
-		list_add(&contender->node, &division->contenders);
-	}
-	return contender;
-}
-
-/* The child of the division's cgroup on the path of @group. */
-static struct weir_group *child_of(struct weir_group *group, const struct weir_siblings *scope)
-{
-	while (weir_siblings_of(group) != scope && group->parent)
-		group = group->parent;
-	return group;
-}
-
-/* Have a flusher in the division by @scope.  Under RCU; false without memory. */
-static bool put_into(struct weir_flusher *flusher, struct weir_group *group,
-		     const struct weir_siblings *scope)
-{
-	struct weir_division *division = get_division(flusher->wb->bdi, scope);
-	struct weir_contender *contender;
-
-	if (!division)
-		return false;
-	contender = get_contender(division, child_of(group, scope));
-	if (!contender) {
-		if (!division->users)
-			kfree(division);
-		return false;
-	}
-	contender->users++;
-	division->users++;
-	flusher->contender = contender;
-	flusher->division = division;
-	flusher->hweight = WEIR_HWEIGHT_ONE;
-	flusher->vtime = 0;
-	return true;
-}
-
-#define for_each_member(member, of)						\
-	hlist_for_each_entry(member, weir_flushers_on((of)->bdi), node)		\
-		if ((member)->division == (of))
 
 /*
  * The least virtual time of others below the same child of the division that compete; its own
  * of one that is alone.  Not of all: who is behind by one of the two measures could wait for
  * one who is by the other.
  */
-static u64 least_vtime(const struct weir_flusher *own)
+static u64 least_vtime(struct weir_flusher *own)
 {
-	u64 least = WEIR_UNLIMITED;
-	struct weir_flusher *member;
+	struct rb_root_cached *queue = &own->contender->by_vtime;
+	struct weir_flusher *first;
 
-	for_each_member(member, own->division) {
-		if (member != own && member->contender == own->contender &&
-		    competes(member))
-			least = min(least, member->vtime);
+	for (;;) {
+		first = flusher_at(rb_first_cached(queue));
+		if (first == own)
+			first = flusher_at(rb_next(&own->by_vtime));
+		if (!first)
+			return own->vtime;
+		if (competes(first))
+			return first->vtime;
+		stop_counting(first);
 	}
-	return least == WEIR_UNLIMITED ? own->vtime : least;
 }
 
 /*
  * What it has in flight is not written, as io.max holds it or its device does: others do not
  * wait for it to submit more.
  */
-static bool is_slow(const struct weir_contender *contender)
+static bool is_slow(const struct weir_branch *contender)
 {
 	return contender->slow && time_before(jiffies, contender->slow + SLOW_JIFFIES);
 }
 
 /* Does a contender have room in its part of the budget?  Notes since when it has not. */
-static u64 excess_of(const struct weir_division *division, struct weir_contender *contender)
+static u64 excess_of(struct weir_branch *contender)
 {
-	u64 excess = weir_budget_excess(&division->budget, contender->hweight,
+	u64 excess = weir_budget_excess(&contender->parent->budget, contender->hweight,
 					contender->in_flight);
 
 	if (!excess || !contender->had_room)
@@ -214,246 +253,205 @@ static u64 excess_of(const struct weir_division *division, struct weir_contender
 	return excess;
 }
 
-/* The same of the division's children. */
-static u64 least_beside(const struct weir_division *division, const struct weir_contender *own)
+/* The same as least_vtime(), of the division's children. */
+static u64 least_beside(struct weir_branch *own)
 {
-	u64 least = WEIR_UNLIMITED;
-	struct weir_contender *contender;
+	struct rb_root_cached *queue = &own->parent->contenders;
+	struct weir_branch *first;
 
-	list_for_each_entry(contender, &division->contenders, node) {
-		if (contender != own && contender->competing && !is_slow(contender))
-			least = min(least, contender->vtime);
-	}
-	return least == WEIR_UNLIMITED ? own->vtime : least;
-}
-
-static u64 least_contender(const struct weir_flusher *own)
-{
-	return least_beside(own->division, own->contender);
-}
-
-/* Enter @weight among the children of a cgroup; true if it is the first of them. */
-static bool add_child(struct weir_siblings *siblings, u32 weight)
-{
-	bool first = siblings->round != round;
-
-	if (first)
-		siblings->weight = 0;
-	siblings->round = round;
-	siblings->weight += weight;
-	return first;
-}
-
-/* Enter the weights on the path of a flusher, up to the division. */
-static void add_path(struct weir_group *group, const struct weir_siblings *scope)
-{
-	bool first = add_child(&group->below, WEIR_WEIGHT_DEFAULT);
-
-	for (; first; group = group->parent) {
-		first = add_child(weir_siblings_of(group), group->weight);
-		if (weir_siblings_of(group) == scope || !group->parent)
-			break;
+	for (;;) {
+		first = contender_at(rb_first_cached(queue));
+		if (first == own)
+			first = contender_at(rb_next(&own->node));
+		if (!first)
+			return own->vtime;
+		excess_of(first);
+		if (!is_slow(first))
+			return first->vtime;
+		/* until it looks itself */
+		unqueue_contender(first);
 	}
 }
 
-/* What a flusher has of its division, by the sums that add_path() made. */
-static u32 hweight_of(struct weir_group *group, const struct weir_siblings *scope)
+/* Others owe a slow one nothing for what they submit meanwhile; it is waited for again later. */
+static void queue_contender(struct weir_branch *contender, u64 budget)
 {
-	u32 hweight = weir_hweight(WEIR_HWEIGHT_ONE, WEIR_WEIGHT_DEFAULT, group->below.weight);
+	bool slow = is_slow(contender);
 
-	for (; group; group = group->parent) {
-		hweight = weir_hweight(hweight, group->weight, weir_siblings_of(group)->weight);
-		if (weir_siblings_of(group) == scope)
-			break;
-	}
-	return hweight;
-}
-
-/* Charge what was submitted for the wb since, by its flusher or by an fsync. */
-static void charge_submitted(struct weir_flusher *flusher)
-{
-	u64 submitted = flusher->written + flusher->in_flight;
-	u64 pages = submitted - flusher->charged;
-
-	flusher->division->written += flusher->written - flusher->counted;
-	flusher->counted = flusher->written;
-	/* the two counters are not read at once */
-	if ((s64)pages <= 0)
+	if (!slow && !RB_EMPTY_NODE(&contender->node))
 		return;
-	flusher->charged = submitted;
-	flusher->vtime = weir_division_charge(flusher->vtime, pages, flusher->hweight);
-	flusher->contender->vtime = weir_division_charge(flusher->contender->vtime, pages,
-							 flusher->contender->hweight);
+	set_contender_vtime(contender, weir_division_join(contender->vtime ?: 1,
+							  least_beside(contender), budget));
+	if (slow)
+		unqueue_contender(contender);
+	else
+		rb_add_cached(&contender->node, &contender->parent->contenders,
+			      contender_less);
 }
 
-/* Set hweights anew.  Under RCU. */
-static void renew(struct weir_division *division)
+/* Set hweights on the path anew: weights may have changed, and who competes.  Under RCU. */
+static void renew(struct weir_flusher *flusher)
 {
-	struct weir_contender *contender;
-	struct weir_flusher *member;
-	struct weir_group *group, *child;
+	struct weir_level at = weir_flusher_level(flusher);
+	struct weir_branch *branch, *scope = flusher->contender->parent;
+	struct weir_group *group = weir_level_record(&at);
+	u32 hweight = weir_hweight(WEIR_HWEIGHT_ONE, WEIR_WEIGHT_DEFAULT, at.branch->weights);
 
-	division->stale = false;
-	division->renewed = jiffies;
-	division->competing = 0;
-	division->least = WEIR_UNLIMITED;
-	round++;
-	list_for_each_entry(contender, &division->contenders, node) {
-		contender->competing = 0;
-		contender->least = WEIR_UNLIMITED;
+	for (; at.branch != scope; weir_level_up(&at)) {
+		branch = at.branch;
+		branch->parent->weights -= branch->weight;
+		branch->weight = weight_at(&at);
+		branch->parent->weights += branch->weight;
+		hweight = weir_hweight(hweight, branch->weight, branch->parent->weights);
 	}
-	for_each_member(member, division) {
-		group = weir_flusher_group(member);
-		if (!group || !competes(member))
-			continue;
-		division->competing++;
-		contender = member->contender;
-		contender->competing++;
-		contender->least = min(contender->least, member->vtime);
-		division->least = min(division->least, contender->vtime);
-		add_path(group, division->scope);
-	}
-	for_each_member(member, division) {
-		group = weir_flusher_group(member);
-		if (!group || !competes(member))
-			continue;
-		member->hweight = hweight_of(group, division->scope);
-		WRITE_ONCE(group->hweight, member->hweight);
-		WRITE_ONCE(group->hweight_set, jiffies);
-		/* not the division's scope: its cgroup's record may be gone */
-		child = child_of(group, division->scope);
-		member->contender->hweight = weir_hweight(WEIR_HWEIGHT_ONE, child->weight,
-							  weir_siblings_of(child)->weight);
-	}
+	flusher->hweight = hweight;
+	branch = flusher->contender;
+	branch->hweight = weir_hweight(WEIR_HWEIGHT_ONE, branch->weight, scope->weights);
+	if (!group)
+		return;
+	WRITE_ONCE(group->hweight, hweight);
+	WRITE_ONCE(group->hweight_set, jiffies);
 }
 
-/* It competes from now on, and has not of late: it is not far behind. */
-static void begin_to_compete(struct weir_flusher *flusher)
+/* It competes from now on, and has not of late: it is not far behind.  Under RCU. */
+static void begin_to_compete(struct weir_disk *disk, struct weir_flusher *flusher)
 {
+	struct weir_branch *contender = flusher->contender;
 	/* as much as it may be ahead, at the least */
-	u64 budget = 2 * weir_budget_ahead(&flusher->division->budget);
+	u64 budget = 2 * weir_budget_ahead(&contender->parent->budget);
 
-	/* else another that looks first would not count it */
-	flusher->asked = jiffies;
-	weir_flusher_look(flusher);
-	flusher->charged = flusher->written + flusher->in_flight;
-	flusher->counted = flusher->written;
+	weir_flusher_look(disk, flusher);
+	flusher->charged = flusher->written + flusher->in_flight - flusher->reserved;
 	flusher->vtime = weir_division_join(flusher->vtime, least_vtime(flusher), budget);
-	if (!flusher->contender->competing)
-		flusher->contender->vtime = weir_division_join(flusher->contender->vtime,
-							       least_contender(flusher),
-							       budget);
-	flusher->division->stale = true;
+	if (!contender->queued)
+		contender->vtime = weir_division_join(contender->vtime,
+						      least_beside(contender), budget);
+	start_counting(flusher);
+	list_add_tail(&flusher->asking, &disk->inside);
+	renew(flusher);
 }
 
 /* A flusher begins a call: is there a division that it is in? */
-bool weir_division_enter(struct weir_flusher *flusher)
+void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher)
 {
-	const struct weir_siblings *scope;
-	struct weir_group *group;
-	bool competed;
+	struct weir_branch *contender;
 
 	rcu_read_lock();
-	group = weir_flusher_group(flusher);
-	scope = group ? weir_division_scope(group) : NULL;
-	if (flusher->division &&
-	    (flusher->division->scope != scope ||
-	     flusher->contender->group != child_of(group, scope)))
-		put_division(flusher);
-	competed = flusher->division && competes(flusher);
-	if (scope && (flusher->division || put_into(flusher, group, scope)) && !competed)
-		begin_to_compete(flusher);
+	contender = find_contender(flusher);
+	if (flusher->contender != contender) {
+		weir_division_leave(flusher);
+		flusher->contender = contender;
+		if (contender)
+			contender->members++;
+	}
+	if (contender && counts(flusher) && !competes(flusher))
+		stop_counting(flusher);
+	flusher->asked = jiffies;
+	if (contender && !counts(flusher))
+		begin_to_compete(disk, flusher);
+	else if (contender)
+		list_move_tail(&flusher->asking, &disk->inside);
 	rcu_read_unlock();
-	return flusher->division;
+}
+
+/* It ends a call. */
+void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher)
+{
+	flusher->asked = jiffies;
+	if (counts(flusher))
+		list_move_tail(&flusher->asking, &disk->outside);
 }
 
 /*
- * Is what is kept of a flusher with nothing in flight of use still?  It may be ahead.  Each
- * flusher in the list is asked about in turn, so this walks over none: what was least when
- * hweights were renewed is no more than it is now.  None competes where none has looked.
+ * Is what is kept of a flusher with nothing in flight of use still?  It may be ahead of
+ * another that competes.
  */
 bool weir_division_needs(const struct weir_flusher *flusher)
 {
-	const struct weir_division *division = flusher->division;
+	struct weir_branch *contender = flusher->contender, *beside;
+	struct weir_flusher *first;
 
-	if (!division)
+	if (!contender)
 		return false;
 	if (competes(flusher))
 		return true;
-	return time_before(jiffies, division->renewed + STUCK_JIFFIES) &&
-	       (flusher->vtime > flusher->contender->least ||
-		flusher->contender->vtime > division->least);
+	first = flusher_at(rb_first_cached(&contender->by_vtime));
+	beside = contender_at(rb_first_cached(&contender->parent->contenders));
+	return (first && first->vtime < flusher->vtime) ||
+	       (beside && beside->vtime < contender->vtime);
 }
 
-/* A flusher is forgotten. */
-void weir_division_leave(struct weir_flusher *flusher)
+/* Charge what was submitted for the wb since, by its flusher or by an fsync. */
+void weir_division_count(struct weir_flusher *flusher)
 {
-	if (flusher->division)
-		put_division(flusher);
+	struct weir_branch *contender = flusher->contender;
+	u64 submitted = flusher->written + flusher->in_flight - flusher->reserved;
+	u64 pages = submitted - flusher->charged;
+
+	/* the two counters are not read at once */
+	if (!contender || (s64)pages <= 0)
+		return;
+	flusher->charged = submitted;
+	set_vtime(flusher, weir_division_charge(flusher->vtime, pages, flusher->hweight));
+	set_contender_vtime(contender, weir_division_charge(contender->vtime, pages,
+							    contender->hweight));
 }
 
 /* What all of the device has written counts, by all cgroups.  Under RCU. */
-static void note_budget(struct weir_division *division)
+static void note_budget(struct weir_disk *disk, struct weir_branch *scope,
+			const struct backing_dev_info *bdi)
 {
 	struct bdi_writeback *wb;
 	u64 written = 0;
 
-	/* a walk, so not each time */
-	if (division->budget.since_ns && time_before(jiffies, division->noted + NOTE_JIFFIES))
+	if (scope->budget.since_ns && time_before(jiffies, scope->noted + NOTE_JIFFIES))
 		return;
-	list_for_each_entry_rcu(wb, &division->bdi->wb_list, bdi_node)
-		written += wb_stat(wb, WB_WRITTEN);
-	weir_budget_note(&division->budget, division->written, written, ktime_get_ns());
-	division->noted = jiffies;
+	/* a walk, so once for all divisions that ask now */
+	if (disk->counted != jiffies) {
+		list_for_each_entry_rcu(wb, &bdi->wb_list, bdi_node)
+			written += wb_stat(wb, WB_WRITTEN);
+		disk->written = written;
+		disk->counted = jiffies;
+	}
+	weir_budget_note(&scope->budget, scope->written, disk->written, ktime_get_ns());
+	scope->noted = jiffies;
 }
 
 /* How long until @flusher, which has just looked, may submit?  False if it is in no division. */
-bool weir_division_look(struct weir_flusher *flusher, struct weir_turn_wait *turn)
+bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
+			struct weir_turn_wait *turn)
 {
-	struct weir_division *division = flusher->division;
-	struct weir_contender *contender;
-	struct weir_flusher *member;
+	struct weir_branch *contender = flusher->contender, *scope;
 	u64 ahead;
 
-	if (!division)
+	if (!contender)
 		return false;
-	for_each_member(member, division) {
-		if (member != flusher && member->looked != jiffies)
-			weir_flusher_look(member);
-		charge_submitted(member);
+	scope = contender->parent;
+	flusher->asked = jiffies;
+	if (counts(flusher)) {
+		weir_division_count(flusher);
+		list_move_tail(&flusher->asking, &disk->inside);
+		renew(flusher);
+	} else {
+		/* it was in its filesystem for long */
+		begin_to_compete(disk, flusher);
 	}
-	/* after that: what was submitted before another began is charged by what it had then */
-	if (division->stale || time_after_eq(jiffies, division->renewed + RENEW_JIFFIES))
-		renew(division);
-	list_for_each_entry(contender, &division->contenders, node)
-		contender->in_flight = 0;
-	for_each_member(member, division)
-		member->contender->in_flight += member->in_flight;
-	note_budget(division);
-	turn->written = division->written;
-	if (division->competing < 2) {
+	note_budget(disk, scope, flusher->wb->bdi);
+	turn->written = scope->written;
+	if (scope->competing < 2) {
 		/* not held, but it looks again soon whether another has come */
 		turn->excess = 0;
 		turn->part = ALONE_PART;
 		return true;
 	}
-	ahead = weir_budget_ahead(&division->budget);
+	ahead = weir_budget_ahead(&scope->budget);
 	turn->part = weir_window_part(2 * ahead);
-	list_for_each_entry(contender, &division->contenders, node) {
-		if (!contender->competing)
-			continue;
-		excess_of(division, contender);
-		/* others owe it nothing for what they submit meanwhile */
-		if (is_slow(contender))
-			contender->vtime =
-				weir_division_join(contender->vtime ?: 1,
-						   least_beside(division, contender),
-						   2 * ahead);
-	}
-	turn->excess = max3(excess_of(division, flusher->contender),
+	turn->excess = excess_of(contender);
+	queue_contender(contender, 2 * ahead);
+	turn->excess = max3(turn->excess,
 			    weir_division_lead(flusher->vtime, least_vtime(flusher), ahead),
-			    weir_division_lead(flusher->contender->vtime,
-					       least_contender(flusher), ahead));
+			    weir_division_lead(contender->vtime, least_beside(contender),
+					       ahead));
 	return true;
 }
 

@@ -27,8 +27,10 @@
  * pages in flight: it stays in the list until they are written, and while it is ahead
  * of others by weight.
  *
- * The rescuer of the workqueue never waits here, and no more than HELD_MOST flushers do at
- * a time: they are workers of one queue with 256 on each node, and others need some.
+ * The rescuer of the workqueue never waits here.  How many others do is bounded (places.c).  One
+ * beyond writes nothing and ends its work, as if all pages were locked: the kernel skips such
+ * inodes.  Its writers, or the kernel's timer, wake it again.  Nothing is written past a window
+ * by it: else a tenant would get rid of its window by many cgroups.
  */
 #include "weir.h"
 #include "flusher.h"
@@ -38,12 +40,15 @@
 #include <linux/slab.h>
 #include <linux/writeback.h>
 
-/* A part is written in so long, though there is no room.  Many flushers may share a window. */
+/* A part is written in so long below a window, though there is no room. */
 #define FORCE_JIFFIES	HZ
-#define HELD_MOST	192
+/* Others that a flusher looks at besides itself, in a look and in the beat. */
+#define REFRESH_MOST	16
+#define SWEEP_MOST	64
 
 /* A call of weir_flusher_write(). */
 struct flush_call {
+	struct weir_disk *disk;
 	struct weir_flusher *flusher;
 	u64 excess;		/* pages that are to be written before a part may be submitted */
 	u64 part;		/* 0: nothing bounds it */
@@ -51,11 +56,10 @@ struct flush_call {
 	bool has_window;	/* there is one on the path */
 	bool by_weight;		/* the excess is */
 	bool would_wait;	/* if it were not observed alone */
+	bool skipped;		/* there was no place to wait in */
 	u64 window_ns;		/* held so far, by a window */
 	u64 weight_ns;
 };
-
-static atomic_t flushers_held;
 
 /*
  * Is this the kernel's own writeback, that nobody waits for?  The flusher's background,
@@ -69,123 +73,132 @@ static bool may_hold(const struct writeback_control *wbc)
 	       !weir_current_rescues();
 }
 
-static void flusher_drop(struct weir_flusher *flusher)
+static void flusher_drop(struct weir_disk *disk, struct weir_flusher *flusher)
 {
 	weir_division_leave(flusher);
-	hlist_del(&flusher->node);
-	wb_put(flusher->wb);
-	kfree(flusher);
+	weir_flusher_remove(disk, flusher);
 }
 
-/* Forget a flusher that has ended, and of which nothing is in flight.  True if it was. */
-static bool flusher_drop_ended(struct weir_flusher *flusher)
+/* Forget a flusher that has ended, and of which nothing is in flight. */
+static void flusher_drop_ended(struct weir_disk *disk, struct weir_flusher *flusher)
 {
-	if (flusher->inside || flusher->in_flight || weir_division_needs(flusher))
-		return false;
-	flusher_drop(flusher);
-	return true;
+	if (!flusher->inside && !flusher->in_flight && !weir_division_needs(flusher))
+		flusher_drop(disk, flusher);
 }
 
-/* The flusher of @wb, listed, or NULL without memory for it.  Nothing waits. */
-static struct weir_flusher *flusher_enter(struct bdi_writeback *wb)
+/* Look at up to @most flushers that have not been looked at in this jiffy. */
+static void refresh(struct weir_disk *disk, u32 most)
 {
-	struct weir_flusher *flusher, *made = NULL;
+	struct weir_flusher *flusher;
 
-	do {
-		spin_lock(&weir_flushers_lock);
-		hlist_for_each_entry(flusher, weir_flushers_on(wb->bdi), node) {
-			if (flusher->wb == wb)
-				goto found;
-		}
-		if (made) {
-			flusher = made;
+	while (most-- && !list_empty(&disk->flushers)) {
+		flusher = list_first_entry(&disk->flushers, struct weir_flusher, listed);
+		if (flusher->looked == jiffies)
+			break;
+		weir_flusher_look(disk, flusher);
+		weir_division_count(flusher);
+		flusher_drop_ended(disk, flusher);
+	}
+	weir_division_expire(disk);
+}
+
+/* List the flusher of @wb for @call.  False without memory.  Nothing waits. */
+static bool flusher_enter(struct flush_call *call, struct bdi_writeback *wb)
+{
+	struct weir_flusher *made = NULL;
+
+	for (;;) {
+		call->disk = weir_disk_lock(wb->bdi);
+		if (!call->disk)
+			break;
+		call->flusher = weir_flusher_find(call->disk, wb);
+		if (!call->flusher && made && weir_flusher_add(call->disk, made)) {
+			call->flusher = made;
 			made = NULL;
-			hlist_add_head(&flusher->node, weir_flushers_on(wb->bdi));
-			goto found;
 		}
-		spin_unlock(&weir_flushers_lock);
+		if (call->flusher) {
+			weir_division_enter(call->disk, call->flusher);
+			call->flusher->inside = true;
+		}
+		spin_unlock(&call->disk->lock);
+		if (call->flusher || made)
+			break;
 		made = kzalloc(sizeof(*made), GFP_NOWAIT | __GFP_NOWARN);
-		if (made && !wb_tryget(wb)) {
+		if (!made)
+			break;
+		if (!wb_tryget(wb)) {
 			kfree(made);
 			made = NULL;
+			break;
 		}
-		if (made) {
-			made->wb = wb;
-			weir_flusher_look(made);
-			made->listed_at = made->written;
-		}
-	} while (made);
-	return NULL;
-
-found:
-	weir_division_enter(flusher);
-	flusher->inside = true;
-	spin_unlock(&weir_flushers_lock);
+		made->wb = wb;
+	}
 	if (made) {
 		wb_put(wb);
 		kfree(made);
 	}
-	return flusher;
+	return call->flusher;
 }
 
-static void flusher_leave(struct weir_flusher *flusher)
+static void flusher_leave(struct flush_call *call)
 {
-	spin_lock(&weir_flushers_lock);
+	struct weir_flusher *flusher = call->flusher;
+
+	spin_lock(&call->disk->lock);
 	flusher->inside = false;
-	flusher->asked = jiffies;
-	weir_flusher_look(flusher);
-	flusher_drop_ended(flusher);
-	spin_unlock(&weir_flushers_lock);
-}
-
-/* Add up what flushers at or below @css have in flight on the device of @own. */
-static void sum_below(struct cgroup_subsys_state *css, const struct weir_flusher *own,
-		      u64 *in_flight, u64 *written)
-{
-	struct weir_flusher *flusher;
-	struct hlist_node *next;
-
-	hlist_for_each_entry_safe(flusher, next, weir_flushers_on(own->wb->bdi), node) {
-		if (flusher->wb->bdi != own->wb->bdi ||
-		    !cgroup_is_descendant(flusher->wb->memcg_css->cgroup, css->cgroup))
-			continue;
-		/* its own flusher does, each time it looks */
-		if (flusher != own && flusher->looked != jiffies) {
-			weir_flusher_look(flusher);
-			if (flusher_drop_ended(flusher))
-				continue;
-		}
-		*in_flight += flusher->in_flight;
-		*written += flusher->written - flusher->listed_at;
-	}
+	weir_flusher_reserve(flusher, 0);
+	weir_flusher_look(call->disk, flusher);
+	weir_division_exit(call->disk, flusher);
+	flusher_drop_ended(call->disk, flusher);
+	spin_unlock(&call->disk->lock);
 }
 
 /* The windows on the path: the one with the least room counts, and the least part. */
-static void look_at_windows(struct flush_call *call, struct weir_group *group)
+static void look_at_windows(struct flush_call *call)
 {
-	for (; group; group = group->parent) {
-		u64 bytes = READ_ONCE(group->writeback_bytes);
-		u64 in_flight = 0, written = 0, window, excess, part;
+	struct weir_level at = weir_flusher_level(call->flusher);
+
+	for (; at.branch->parent; weir_level_up(&at)) {
+		const struct weir_group *group = weir_level_record(&at);
+		u64 bytes = group ? READ_ONCE(group->writeback_bytes) : WEIR_UNLIMITED;
+		u64 window, excess, part;
 
 		if (bytes == WEIR_UNLIMITED)
 			continue;
 		window = weir_bytes_to_pages(bytes);
-		sum_below(group->css, call->flusher, &in_flight, &written);
-		excess = weir_window_excess(window, in_flight);
+		excess = weir_window_excess(window, at.branch->in_flight);
 		part = weir_window_part(window);
 		call->part = call->part ? min(call->part, part) : part;
 		if (call->has_window && excess < call->excess)
 			continue;
 		call->has_window = true;
 		call->excess = excess;
-		call->written = written;
+		call->written = at.branch->written;
 	}
+}
+
+/* May a part go past the windows on the path?  One a second below each that has no room. */
+static bool may_force(struct flush_call *call)
+{
+	struct weir_branch *branch;
+	bool may = true;
+
+	if (time_before(jiffies, call->flusher->submitted + FORCE_JIFFIES))
+		return false;
+	spin_lock(&call->disk->lock);
+	for (branch = call->flusher->branch; branch->parent; branch = branch->parent) {
+		if (branch->forced && time_before(jiffies, branch->forced + FORCE_JIFFIES))
+			may = false;
+	}
+	for (branch = call->flusher->branch; may && branch->parent; branch = branch->parent)
+		branch->forced = jiffies ?: 1;
+	spin_unlock(&call->disk->lock);
+	return may;
 }
 
 /* Look whether there is room for a part, and for how large a one. */
 static void look_for_room(struct flush_call *call)
 {
-	struct weir_flusher *flusher = call->flusher;
 	struct weir_turn_wait turn;
 
 	call->excess = 0;
@@ -193,12 +206,13 @@ static void look_for_room(struct flush_call *call)
 	call->has_window = false;
 	call->by_weight = false;
 	rcu_read_lock();
-	spin_lock(&weir_flushers_lock);
-	weir_flusher_look(flusher);
-	flusher->asked = jiffies;
+	spin_lock(&call->disk->lock);
+	weir_flusher_reserve(call->flusher, 0);
+	weir_flusher_look(call->disk, call->flusher);
+	refresh(call->disk, REFRESH_MOST);
 	if (READ_ONCE(weir_window_count))
-		look_at_windows(call, weir_flusher_group(flusher));
-	if (weir_division_look(flusher, &turn)) {
+		look_at_windows(call);
+	if (weir_division_look(call->disk, call->flusher, &turn)) {
 		if (!call->part || turn.excess > call->excess) {
 			call->excess = turn.excess;
 			call->written = turn.written;
@@ -206,7 +220,9 @@ static void look_for_room(struct flush_call *call)
 		}
 		call->part = call->part ? min(call->part, turn.part) : turn.part;
 	}
-	spin_unlock(&weir_flushers_lock);
+	if (!call->excess)
+		weir_flusher_reserve(call->flusher, call->part);
+	spin_unlock(&call->disk->lock);
 	rcu_read_unlock();
 }
 
@@ -241,26 +257,20 @@ static bool held_enough(const struct flush_call *call)
 	return call->window_ns + call->weight_ns >= WEIR_WINDOW_CALL_MOST_MS * NSEC_PER_MSEC;
 }
 
-/* Sleep once for room.  False if too many flushers do already. */
-static bool wait_once(struct flush_call *call)
+/* Sleep once for room, and look again. */
+static void wait_once(struct flush_call *call)
 {
 	u64 written = call->written, began_ns = ktime_get_ns(), slept_ns;
 	struct weir_window_rate *rate = &call->flusher->rate;
 	bool by_weight = call->by_weight;
 
-	if (atomic_inc_return(&flushers_held) > HELD_MOST) {
-		atomic_dec(&flushers_held);
-		return false;
-	}
 	weir_window_sleep(weir_window_sleep_ns(call->excess, rate));
-	atomic_dec(&flushers_held);
 	slept_ns = ktime_get_ns() - began_ns;
 	*(by_weight ? &call->weight_ns : &call->window_ns) += slept_ns;
 	look_for_room(call);
 	/* sums of two windows are not to be compared */
 	if (call->part && call->by_weight == by_weight && call->written >= written)
 		weir_window_rate_note(rate, call->written - written, slept_ns, call->part);
-	return true;
 }
 
 /*
@@ -270,28 +280,35 @@ static long wait_for_room(struct flush_call *call, long left,
 			  const struct writeback_control *wbc, bool wrote)
 {
 	struct bdi_writeback *wb = call->flusher->wb;
+	bool placed = false;
+	long may = -1;
 
 	look_for_room(call);
-	while (call->excess) {
+	while (call->excess && may < 0) {
 		if (READ_ONCE(weir_observe)) {
 			call->would_wait = true;
-			return left;
-		}
-		/* sync and the like come next; reclaim's work is not broken off for them */
-		if (!list_empty(&wb->work_list))
-			return wbc->for_background || wbc->for_kupdate ? 0 : left;
-		if (READ_ONCE(weir_leaving))
-			return left;
-		if (held_enough(call)) {
+			may = left;
+		} else if (!list_empty(&wb->work_list)) {
+			/* sync and the like come next; reclaim's work is not broken off */
+			may = wbc->for_background || wbc->for_kupdate ? 0 : left;
+		} else if (READ_ONCE(weir_leaving)) {
+			may = left;
+		} else if (!held_enough(call) &&
+			   (placed || weir_place_take(call->flusher->branch))) {
+			placed = true;
+			wait_once(call);
+		} else if (!wrote && !call->by_weight && may_force(call)) {
 			/* by weight others do go on, so its turn comes */
-			if (wrote || call->by_weight ||
-			    time_before(jiffies, call->flusher->submitted + FORCE_JIFFIES))
-				return 0;
 			break;
+		} else {
+			call->skipped = !wrote && !held_enough(call);
+			may = 0;
 		}
-		if (!wait_once(call))
-			return left;
 	}
+	if (placed)
+		weir_place_give(call->flusher->branch);
+	if (may >= 0)
+		return may;
 	return call->part ? min_t(u64, left, call->part) : left;
 }
 
@@ -317,15 +334,18 @@ static void count_held(struct flush_call *call)
 }
 
 static int write_in_parts(struct address_space *mapping, struct writeback_control *wbc,
-			  struct weir_flusher *flusher)
+			  struct flush_call *call)
 {
-	struct flush_call call = { .flusher = flusher };
 	long left = wbc->nr_to_write, part;
 	bool wrote = false;
 	int ret = 0;
 
 	while (left > 0) {
-		part = wait_for_room(&call, left, wbc, wrote);
+		part = wait_for_room(call, left, wbc, wrote);
+		if (!part && call->skipped) {
+			wbc->pages_skipped++;
+			break;
+		}
 		if (!part) {
 			/* as if the slice were used up: the inode's turn comes again */
 			left = 0;
@@ -336,14 +356,14 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 		if (part < left)
 			send_part();
 		wrote = true;
-		flusher->submitted = jiffies;
+		call->flusher->submitted = jiffies;
 		left -= part - wbc->nr_to_write;
 		/* nothing more is dirty */
 		if (ret || wbc->nr_to_write > 0)
 			break;
 	}
 	wbc->nr_to_write = left;
-	count_held(&call);
+	count_held(call);
 	return ret;
 }
 
@@ -391,51 +411,44 @@ int weir_flushers_prove(void)
 /* In the place of do_writepages(). */
 int weir_flusher_write(struct address_space *mapping, struct writeback_control *wbc)
 {
-	struct weir_flusher *flusher = NULL;
+	struct flush_call call = { .flusher = NULL };
 	int ret;
 
 	if (READ_ONCE(prover) == current) {
 		WRITE_ONCE(prover, NULL);
 		return 0;
 	}
-	if (weir_flushers_any() && may_hold(wbc) && is_bound(wbc->wb))
-		flusher = flusher_enter(wbc->wb);
-	if (!flusher)
+	if (!weir_flushers_any() || !may_hold(wbc) || !is_bound(wbc->wb) ||
+	    !flusher_enter(&call, wbc->wb))
 		return weir_kernel_writepages(mapping, wbc);
 	this_cpu_inc(weir_flushing);
-	ret = write_in_parts(mapping, wbc, flusher);
-	flusher_leave(flusher);
+	ret = write_in_parts(mapping, wbc, &call);
+	flusher_leave(&call);
 	this_cpu_dec(weir_flushing);
 	return ret;
+}
+
+static void sweep(struct weir_disk *disk)
+{
+	refresh(disk, SWEEP_MOST);
 }
 
 /* Forget flushers that have ended: each keeps a wb, and that a cgroup and a device. */
 void weir_flushers_sweep(void)
 {
-	struct weir_flusher *flusher;
-	struct hlist_node *next;
-	int i;
+	weir_disks_visit(sweep);
+}
 
-	for (i = 0; i < ARRAY_SIZE(weir_flushers); i++) {
-		spin_lock(&weir_flushers_lock);
-		hlist_for_each_entry_safe(flusher, next, &weir_flushers[i], node) {
-			if (!flusher->inside)
-				weir_flusher_look(flusher);
-			flusher_drop_ended(flusher);
-		}
-		spin_unlock(&weir_flushers_lock);
-	}
+static void drop_all(struct weir_disk *disk)
+{
+	struct weir_flusher *flusher, *next;
+
+	list_for_each_entry_safe(flusher, next, &disk->flushers, listed)
+		flusher_drop(disk, flusher);
 }
 
 /* Nothing enters any more and nothing is inside: forget all. */
 void weir_flushers_end(void)
 {
-	struct weir_flusher *flusher;
-	struct hlist_node *next;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(weir_flushers); i++) {
-		hlist_for_each_entry_safe(flusher, next, &weir_flushers[i], node)
-			flusher_drop(flusher);
-	}
+	weir_disks_visit(drop_all);
 }

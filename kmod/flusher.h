@@ -1,54 +1,129 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flushers that a window or a weight is about, as window.c and division.c share them. */
+/* Flushers that a window or a weight is about, as flusher.c and those below it share them. */
 #ifndef WEIR_FLUSHER_H
 #define WEIR_FLUSHER_H
 
 #include <linux/list.h>
+#include <linux/rbtree.h>
 #include <linux/spinlock.h>
+#include <linux/xarray.h>
 #include "policy/policy.h"
 
+struct backing_dev_info;
 struct bdi_writeback;
-struct weir_division;
-struct weir_contender;
+struct cgroup_subsys_state;
+struct weir_group;
+
+/* Flushers that sleep at or below a cgroup, and the cgroups right below it that ask: places.c. */
+struct weir_places {
+	u32 held;
+	u32 asking, asked_before;	/* in this second, in the one before */
+	unsigned long second;		/* that asking is of */
+	unsigned long asked;		/* the second in which it last asked itself */
+};
+
+/*
+ * A cgroup at or below which there are flushers on a device; the topmost is the device's own.
+ * It is there as long as one of them is listed, whose wb holds the cgroup.
+ */
+struct weir_branch {
+	struct weir_branch *parent;	/* NULL: the device's own */
+	struct cgroup_subsys_state *css;	/* memory's */
+	u32 users;			/* flushers of its own, and branches right below */
+	struct hlist_head flushers;	/* of its own */
+	u64 in_flight;			/* pages, of all below, when each was looked at */
+	u64 written;			/* pages, by all below, since it was made */
+	unsigned long forced;		/* jiffies: a part went past its window; 0: never */
+	struct weir_places places;
+	/* division.c: flushers below that compete */
+	u32 competing;
+	u32 own_competing;		/* of these, its own */
+	u32 weight;			/* as the parent has it, while any competes */
+	u64 weights;			/* of branches right below that compete, and of its own */
+	/* as a child of a division */
+	u32 members;			/* flushers that are in it as such */
+	u32 queued;			/* of these, in by_vtime */
+	struct rb_root_cached by_vtime;	/* members that compete */
+	struct rb_node node;		/* in contenders of the parent, while it competes */
+	u64 vtime;
+	u32 hweight;
+	unsigned long had_room;		/* jiffies: in its part of the budget; 0: not asked */
+	unsigned long slow;		/* jiffies: when it last had none for long; 0: never */
+	/* as a division */
+	struct rb_root_cached contenders;
+	struct weir_budget budget;
+	unsigned long noted;		/* jiffies: the budget */
+};
 
 /*
  * The flusher of a cgroup on a device.  One work item runs it, so it makes one call of
- * do_writepages() at a time.  All is under weir_flushers_lock, but the rate, which is the
- * call's own.
+ * do_writepages() at a time.  All is under the disk's lock, but the rate and what was
+ * submitted, which are the call's own.
  */
 struct weir_flusher {
-	struct hlist_node node;		/* by device */
+	struct hlist_node node;		/* of its branch */
+	struct list_head listed;	/* of its disk */
+	struct weir_branch *branch;
 	struct bdi_writeback *wb;	/* referenced */
 	bool inside;			/* a call is under way */
-	u64 in_flight;			/* pages under writeback, when looked at */
+	u64 in_flight;			/* pages under writeback, when looked at, and reserved */
+	u64 reserved;			/* of these: it was let submit them, and may not have yet */
 	u64 written;			/* pages, since the wb was made */
-	u64 listed_at;			/* of these, when it was listed */
 	unsigned long looked;		/* jiffies */
+	unsigned long submitted;	/* jiffies: when it last did */
 	struct weir_window_rate rate;
-	/* where weights divide the device */
-	struct weir_division *division;	/* NULL: not in one */
-	struct weir_contender *contender;	/* the division's child that it is below */
+	/* division.c */
+	struct weir_branch *contender;	/* the division's child that it is below; NULL: in none */
+	struct list_head asking;	/* of its disk, while it competes */
+	struct rb_node by_vtime;	/* of its contender, while it competes */
 	u64 vtime;
 	u64 charged;			/* pages submitted that vtime has */
-	u64 counted;			/* pages written that the division's rate has */
 	u32 hweight;
 	unsigned long asked;		/* jiffies: when it last wanted to submit */
-	unsigned long submitted;	/* jiffies: when it last did */
+};
+
+/* A device with flushers. */
+struct weir_disk {
+	struct hlist_node node;
+	const struct backing_dev_info *bdi;	/* to be compared; each flusher's wb holds it */
+	spinlock_t lock;
+	struct weir_branch top;
+	struct xarray branches;		/* by the id of the cgroup's css */
+	struct list_head flushers;	/* the one looked at longest ago first */
+	/* those that compete, inside of a call and not; the one that asked longest ago first */
+	struct list_head inside, outside;
+	u64 written;			/* pages, by all of the device */
+	unsigned long counted;		/* jiffies: that; 0: never */
 };
 
 /* Windows and weights that lie deeper have no effect: each look walks up the path. */
 #define WEIR_FLUSHER_LEVELS	32
+/* Of branches: the device's, and a flusher's own below the others. */
+#define WEIR_BRANCH_LEVELS	(WEIR_FLUSHER_LEVELS + 2)
+
+/* A level of a flusher's path: its branch, and the record that it or the next above has. */
+struct weir_level {
+	struct weir_branch *branch;
+	struct weir_group *group;
+};
 
 /* flushers.c */
-#define WEIR_FLUSHERS_BITS	5
-
-extern spinlock_t weir_flushers_lock;
-extern struct hlist_head weir_flushers[1 << WEIR_FLUSHERS_BITS];	/* by device */
-struct weir_siblings *weir_siblings_of(struct weir_group *group);
-const struct weir_siblings *weir_division_scope(struct weir_group *group);
+struct weir_disk *weir_disk_lock(const struct backing_dev_info *bdi);
+void weir_disks_visit(void (*visit)(struct weir_disk *disk));
+struct weir_flusher *weir_flusher_find(struct weir_disk *disk, const struct bdi_writeback *wb);
+bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages);
 struct weir_group *weir_flusher_group(const struct weir_flusher *flusher);
-struct hlist_head *weir_flushers_on(const struct backing_dev_info *bdi);
-void weir_flusher_look(struct weir_flusher *flusher);
+struct weir_level weir_flusher_level(const struct weir_flusher *flusher);
+void weir_level_up(struct weir_level *at);
+struct weir_group *weir_level_record(const struct weir_level *at);
+bool weir_level_divides(const struct weir_level *at);
+
+/* places.c */
+bool weir_place_take(struct weir_branch *branch);
+void weir_place_give(struct weir_branch *branch);
 
 /* division.c */
 struct weir_turn_wait {
@@ -57,9 +132,13 @@ struct weir_turn_wait {
 	u64 written;		/* by all that compete */
 };
 
-bool weir_division_enter(struct weir_flusher *flusher);
-bool weir_division_needs(const struct weir_flusher *flusher);
+void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher);
 void weir_division_leave(struct weir_flusher *flusher);
-bool weir_division_look(struct weir_flusher *flusher, struct weir_turn_wait *turn);
+void weir_division_expire(struct weir_disk *disk);
+void weir_division_count(struct weir_flusher *flusher);
+bool weir_division_needs(const struct weir_flusher *flusher);
+bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
+			struct weir_turn_wait *turn);
 
 #endif

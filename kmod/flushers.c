@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Knobs that flushers are held by, and the flushers that they hold: what flusher.c and
- * division.c stand on.
+ * Knobs that flushers are held by, and the flushers that they hold: what flusher.c,
+ * places.c and division.c stand on.
+ *
+ * A device has a list of flushers and, above them, a tree of the cgroups that they are of.
+ * Each branch has the sums of all below it, so what a flusher asks about a window or a
+ * weight takes a walk up its path, however many flushers there are.  A flusher's part of the
+ * sums is as old as the last look at it.
  */
 #include "weir.h"
 #include "flusher.h"
 #include <linux/hash.h>
+#include <linux/slab.h>
+
+#define DISKS_BITS	5
 
 unsigned int weir_window_count;		/* cgroups with a window; weir_lock */
 
-static struct weir_siblings root;
+static u32 root_weighted;		/* as weir_group.weighted, of the root; weir_lock */
 static u32 weighted;			/* cgroups with a weight of their own; weir_lock */
 
-struct hlist_head weir_flushers[1 << WEIR_FLUSHERS_BITS];
-DEFINE_SPINLOCK(weir_flushers_lock);
+static struct hlist_head disks[1 << DISKS_BITS];
+static DEFINE_SPINLOCK(disks_lock);	/* taken before a disk's own */
 
 /* A window was set or cleared.  Under weir_lock. */
 void weir_window_change(struct weir_group *group, u64 bytes)
@@ -29,34 +37,15 @@ bool weir_weights_any(void)
 	return READ_ONCE(weighted);
 }
 
-struct weir_siblings *weir_siblings_of(struct weir_group *group)
-{
-	return group->parent ? &group->parent->below : &root;
-}
-
 /* A cgroup's weight is another.  The caller holds weir_lock. */
 void weir_weight_change(struct weir_group *group, u32 weight)
 {
-	struct weir_siblings *siblings = weir_siblings_of(group);
+	u32 *siblings = group->parent ? &group->parent->weighted : &root_weighted;
 	int change = (weight != WEIR_WEIGHT_DEFAULT) - (group->weight != WEIR_WEIGHT_DEFAULT);
 
 	WRITE_ONCE(group->weight, weight);
-	WRITE_ONCE(siblings->weighted, siblings->weighted + change);
+	WRITE_ONCE(*siblings, *siblings + change);
 	WRITE_ONCE(weighted, weighted + change);
-}
-
-/* The topmost division that @group is in, or NULL.  Under RCU. */
-const struct weir_siblings *weir_division_scope(struct weir_group *group)
-{
-	const struct weir_siblings *scope = NULL;
-
-	if (READ_ONCE(root.weighted))
-		return &root;
-	while ((group = group->parent)) {
-		if (READ_ONCE(group->below.weighted))
-			scope = &group->below;
-	}
-	return scope;
 }
 
 /* Is anything set that holds flushers? */
@@ -65,16 +54,222 @@ bool weir_flushers_any(void)
 	return READ_ONCE(weir_window_count) || weir_weights_any();
 }
 
-struct hlist_head *weir_flushers_on(const struct backing_dev_info *bdi)
+static void init_branch(struct weir_branch *branch)
 {
-	return &weir_flushers[hash_ptr(bdi, WEIR_FLUSHERS_BITS)];
+	INIT_HLIST_HEAD(&branch->flushers);
+	branch->by_vtime = RB_ROOT_CACHED;
+	branch->contenders = RB_ROOT_CACHED;
+	RB_CLEAR_NODE(&branch->node);
 }
 
-void weir_flusher_look(struct weir_flusher *flusher)
+static struct weir_disk *make_disk(const struct backing_dev_info *bdi)
 {
-	flusher->in_flight = wb_stat_sum(flusher->wb, WB_WRITEBACK);
+	struct weir_disk *disk = kzalloc(sizeof(*disk), GFP_NOWAIT | __GFP_NOWARN);
+
+	if (!disk)
+		return NULL;
+	disk->bdi = bdi;
+	spin_lock_init(&disk->lock);
+	init_branch(&disk->top);
+	xa_init(&disk->branches);
+	INIT_LIST_HEAD(&disk->flushers);
+	INIT_LIST_HEAD(&disk->inside);
+	INIT_LIST_HEAD(&disk->outside);
+	return disk;
+}
+
+/*
+ * The device, locked, or NULL without memory for it.  One without flushers is forgotten by
+ * weir_disks_visit(), not while it is locked.
+ */
+struct weir_disk *weir_disk_lock(const struct backing_dev_info *bdi)
+{
+	struct hlist_head *bucket = &disks[hash_ptr(bdi, DISKS_BITS)];
+	struct weir_disk *disk;
+
+	spin_lock(&disks_lock);
+	hlist_for_each_entry(disk, bucket, node) {
+		if (disk->bdi == bdi)
+			goto found;
+	}
+	disk = make_disk(bdi);
+	if (disk)
+		hlist_add_head(&disk->node, bucket);
+found:
+	if (disk)
+		spin_lock(&disk->lock);
+	spin_unlock(&disks_lock);
+	return disk;
+}
+
+/* Call @visit for each disk, locked, and forget those that have no flusher then. */
+void weir_disks_visit(void (*visit)(struct weir_disk *disk))
+{
+	struct weir_disk *disk;
+	struct hlist_node *next;
+	bool empty;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(disks); i++) {
+		spin_lock(&disks_lock);
+		hlist_for_each_entry_safe(disk, next, &disks[i], node) {
+			spin_lock(&disk->lock);
+			visit(disk);
+			empty = list_empty(&disk->flushers);
+			spin_unlock(&disk->lock);
+			if (!empty)
+				continue;
+			hlist_del(&disk->node);
+			xa_destroy(&disk->branches);
+			kfree(disk);
+		}
+		spin_unlock(&disks_lock);
+	}
+}
+
+static void put_branch(struct weir_disk *disk, struct weir_branch *branch)
+{
+	struct weir_branch *parent;
+
+	while (!--branch->users && branch->parent) {
+		parent = branch->parent;
+		xa_erase(&disk->branches, branch->css->id);
+		kfree(branch);
+		branch = parent;
+	}
+}
+
+/*
+ * The cgroup above @css that has a branch of its own, or NULL: the device's is next.  By
+ * parents, which @css holds: the controller may have been switched off and on above it.
+ */
+static struct cgroup_subsys_state *css_above(struct cgroup_subsys_state *css)
+{
+	do {
+		css = css->parent;
+	} while (css && css->cgroup->level > WEIR_FLUSHER_LEVELS);
+	return css && css->parent ? css : NULL;
+}
+
+/* The branch of @css, and one user more; NULL without memory. */
+static struct weir_branch *get_branch(struct weir_disk *disk, struct cgroup_subsys_state *css)
+{
+	struct weir_branch *first = NULL, *below = NULL, *branch;
+
+	for (; css; css = css_above(css)) {
+		branch = xa_load(&disk->branches, css->id);
+		if (branch)
+			break;
+		branch = kzalloc(sizeof(*branch), GFP_NOWAIT | __GFP_NOWARN);
+		if (!branch)
+			goto undo;
+		init_branch(branch);
+		branch->css = css;
+		branch->users = 1;
+		if (xa_err(xa_store(&disk->branches, css->id, branch,
+				    GFP_NOWAIT | __GFP_NOWARN))) {
+			kfree(branch);
+			goto undo;
+		}
+		if (below)
+			below->parent = branch;
+		else
+			first = branch;
+		below = branch;
+	}
+	if (!css)
+		branch = &disk->top;
+	branch->users++;
+	if (!below)
+		return branch;
+	below->parent = branch;
+	return first;
+
+undo:
+	/* no parent above the last */
+	while (first) {
+		branch = first->parent;
+		xa_erase(&disk->branches, first->css->id);
+		kfree(first);
+		first = branch;
+	}
+	return NULL;
+}
+
+struct weir_flusher *weir_flusher_find(struct weir_disk *disk, const struct bdi_writeback *wb)
+{
+	struct weir_branch *branch = xa_load(&disk->branches, wb->memcg_css->id);
+	struct weir_flusher *flusher;
+
+	if (!branch)
+		return NULL;
+	hlist_for_each_entry(flusher, &branch->flushers, node) {
+		if (flusher->wb == wb)
+			return flusher;
+	}
+	return NULL;
+}
+
+/* List @flusher, which has a wb and is zero but for that.  False without memory. */
+bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher)
+{
+	flusher->branch = get_branch(disk, flusher->wb->memcg_css);
+	if (!flusher->branch)
+		return false;
+	hlist_add_head(&flusher->node, &flusher->branch->flushers);
+	list_add_tail(&flusher->listed, &disk->flushers);
+	INIT_LIST_HEAD(&flusher->asking);
+	RB_CLEAR_NODE(&flusher->by_vtime);
+	/* what it wrote before counts in no sum */
 	flusher->written = wb_stat_sum(flusher->wb, WB_WRITTEN);
+	weir_flusher_look(disk, flusher);
+	return true;
+}
+
+/* Nothing of it is in flight, and it is in no division. */
+void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher)
+{
+	struct weir_branch *branch;
+
+	for (branch = flusher->branch; branch; branch = branch->parent)
+		branch->in_flight -= flusher->in_flight;
+	hlist_del(&flusher->node);
+	list_del(&flusher->listed);
+	put_branch(disk, flusher->branch);
+	wb_put(flusher->wb);
+	kfree(flusher);
+}
+
+/* Bring its part of all sums up to date. */
+void weir_flusher_look(struct weir_disk *disk, struct weir_flusher *flusher)
+{
+	u64 in_flight = wb_stat_sum(flusher->wb, WB_WRITEBACK) + flusher->reserved;
+	u64 written = wb_stat_sum(flusher->wb, WB_WRITTEN);
+	struct weir_branch *branch;
+
+	for (branch = flusher->branch; branch; branch = branch->parent) {
+		branch->in_flight += in_flight - flusher->in_flight;
+		branch->written += written - flusher->written;
+	}
+	flusher->in_flight = in_flight;
+	flusher->written = written;
 	flusher->looked = jiffies;
+	list_move_tail(&flusher->listed, &disk->flushers);
+}
+
+/*
+ * Count @pages as in flight until it has submitted them: it may wait for a journal in between,
+ * and others that look meanwhile would find the same room.
+ */
+void weir_flusher_reserve(struct weir_flusher *flusher, u64 pages)
+{
+	u64 more = pages - flusher->reserved;
+	struct weir_branch *branch;
+
+	for (branch = flusher->branch; branch; branch = branch->parent)
+		branch->in_flight += more;
+	flusher->in_flight += more;
+	flusher->reserved = pages;
 }
 
 /*
@@ -89,4 +284,37 @@ struct weir_group *weir_flusher_group(const struct weir_flusher *flusher)
 	if (above && above != css->cgroup)
 		css = rcu_dereference(above->subsys[memory_cgrp_id]);
 	return css ? weir_group_nearest(css) : NULL;
+}
+
+/* Where its path begins.  Under RCU, as all levels. */
+struct weir_level weir_flusher_level(const struct weir_flusher *flusher)
+{
+	return (struct weir_level) {
+		.branch = flusher->branch,
+		.group = weir_flusher_group(flusher),
+	};
+}
+
+/* The record of the branch's own cgroup, or NULL. */
+struct weir_group *weir_level_record(const struct weir_level *at)
+{
+	return at->group && at->group->css == at->branch->css ? at->group : NULL;
+}
+
+/* All ancestors of a cgroup with a record have one, but the root. */
+void weir_level_up(struct weir_level *at)
+{
+	if (weir_level_record(at))
+		at->group = at->group->parent;
+	at->branch = at->branch->parent;
+}
+
+/* Has a child of the branch's cgroup a weight of its own? */
+bool weir_level_divides(const struct weir_level *at)
+{
+	const struct weir_group *group = weir_level_record(at);
+
+	if (!at->branch->parent)
+		return READ_ONCE(root_weighted);
+	return group && READ_ONCE(group->weighted);
 }

@@ -207,13 +207,6 @@ struct weir_part {
 	bool gone;		/* with its cgroup: not to be listed any more */
 };
 
-/* Children of a cgroup that compete for a device: under weir_flushers_lock, but the first. */
-struct weir_siblings {
-	u32 weighted;		/* children whose weight is not the default; weir_lock */
-	u64 round;		/* that the sum is of */
-	u64 weight;
-};
-
 struct weir_group {
 	struct hlist_node node;
 	struct list_head all;			/* weir_lock */
@@ -256,7 +249,7 @@ struct weir_group {
 	u64 last_freerun;
 	u64 past_ns;			/* when its full ceiling lets the next past; under lock */
 	unsigned long woken;		/* flushers below, for that ceiling: jiffies */
-	struct weir_siblings below;
+	u32 weighted;			/* children whose weight is not the default; weir_lock */
 	u32 hweight;			/* of what is divided where it competes */
 	unsigned long hweight_set;	/* jiffies; 0: never */
 	struct weir_stats __percpu *stats;

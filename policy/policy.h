@@ -438,5 +438,6 @@ weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight);
 weir_u64 weir_window_sleep_ns(weir_u64 excess, const struct weir_window_rate *rate);
 void weir_window_rate_note(struct weir_window_rate *rate, weir_u64 pages, weir_u64 ns,
 			   weir_u64 part);
+weir_u32 weir_places_part(weir_u32 places, weir_u32 asking);
 
 #endif

@@ -89,3 +89,19 @@ void weir_window_rate_note(struct weir_window_rate *rate, weir_u64 pages, weir_u
 		rate->ns /= 2;
 	}
 }
+
+/*
+ * Of @places for flushers that sleep, what each of @asking cgroups side by side may have.  A
+ * quarter is left for one that begins to ask, and one is for each.
+ *
+ * Example.  192 on a host with one disk: 144 there, 54 for each of two tenants that ask, 40 for
+ * the one of the second's cgroups that does.
+ */
+weir_u32 weir_places_part(weir_u32 places, weir_u32 asking)
+{
+	weir_u32 part = places - places / 4;
+
+	if (asking > 1)
+		part /= asking;
+	return part ? part : 1;
+}

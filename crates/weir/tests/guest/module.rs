@@ -93,6 +93,7 @@ on_each_kernel! {
         "--disk", "b=1G,btrfs,32M/s", "--disk", "v=1G,vfat,32M/s"], &[];
     shares_follow_weights: "weight.sh", &["--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
     flushers_keep_to_windows: "window.sh", &["--cpus", "1", "--disk", "d=2G,ext4,16M/s"], &[];
+    many_flushers_keep_to_one_window: "swarm.sh", &["--cpus", "1", "--disk", "d=3G,ext4,16M/s"], &["60"];
     the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
     ceilings_bound_subtrees: "hierarchy.sh", &["--disk", "d=1G,xfs,32M/s",
         "--disk", "e=1G,ext4,32M/s"], &[];
