@@ -153,19 +153,25 @@ static void flusher_leave(struct flush_call *call)
 	spin_unlock(&call->disk->lock);
 }
 
+/* The window of the level's own cgroup, in pages, or 0.  Under RCU. */
+static u64 window_at(const struct weir_level *at)
+{
+	const struct weir_group *group = weir_level_record(at);
+	u64 bytes = group ? READ_ONCE(group->writeback_bytes) : WEIR_UNLIMITED;
+
+	return bytes == WEIR_UNLIMITED ? 0 : weir_bytes_to_pages(bytes);
+}
+
 /* The windows on the path: the one with the least room counts, and the least part. */
 static void look_at_windows(struct flush_call *call)
 {
 	struct weir_level at = weir_flusher_level(call->flusher);
 
 	for (; at.branch->parent; weir_level_up(&at)) {
-		const struct weir_group *group = weir_level_record(&at);
-		u64 bytes = group ? READ_ONCE(group->writeback_bytes) : WEIR_UNLIMITED;
-		u64 window, excess, part;
+		u64 window = window_at(&at), excess, part;
 
-		if (bytes == WEIR_UNLIMITED)
+		if (!window)
 			continue;
-		window = weir_bytes_to_pages(bytes);
 		excess = weir_window_excess(window, at.branch->in_flight);
 		part = weir_window_part(window);
 		call->part = call->part ? min(call->part, part) : part;
@@ -177,22 +183,40 @@ static void look_at_windows(struct flush_call *call)
 	}
 }
 
-/* May a part go past the windows on the path?  One a second below each that has no room. */
+static bool lacks_room(const struct weir_level *at)
+{
+	u64 window = window_at(at);
+
+	return window && weir_window_excess(window, at->branch->in_flight);
+}
+
+/*
+ * May a part go past the windows on the path?  One a second below each that has no room.  A
+ * cgroup above without a window has no say: else a tenant would take the turns of others.
+ */
 static bool may_force(struct flush_call *call)
 {
-	struct weir_branch *branch;
+	struct weir_level at;
 	bool may = true;
 
 	if (time_before(jiffies, call->flusher->submitted + FORCE_JIFFIES))
 		return false;
+	rcu_read_lock();
 	spin_lock(&call->disk->lock);
-	for (branch = call->flusher->branch; branch->parent; branch = branch->parent) {
-		if (branch->forced && time_before(jiffies, branch->forced + FORCE_JIFFIES))
+	for (at = weir_flusher_level(call->flusher); at.branch->parent; weir_level_up(&at)) {
+		if (lacks_room(&at) && at.branch->forced &&
+		    time_before(jiffies, at.branch->forced + FORCE_JIFFIES))
 			may = false;
 	}
-	for (branch = call->flusher->branch; may && branch->parent; branch = branch->parent)
-		branch->forced = jiffies ?: 1;
+	for (at = weir_flusher_level(call->flusher); may && at.branch->parent;
+	     weir_level_up(&at)) {
+		if (lacks_room(&at))
+			at.branch->forced = jiffies ?: 1;
+	}
+	if (may)
+		weir_flusher_reserve(call->flusher, call->part);
 	spin_unlock(&call->disk->lock);
+	rcu_read_unlock();
 	return may;
 }
 
