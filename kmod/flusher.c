@@ -79,10 +79,15 @@ static void flusher_drop(struct weir_disk *disk, struct weir_flusher *flusher)
 	weir_flusher_remove(disk, flusher);
 }
 
-/* Forget a flusher that has ended, and of which nothing is in flight. */
+/*
+ * Forget a flusher that has ended, and of which nothing is in flight.  One that has asked for
+ * a place stays for the rest of the second, and its branches: forgotten and made anew at
+ * each inode, a tenant would count as many that ask, and others would have one place each.
+ */
 static void flusher_drop_ended(struct weir_disk *disk, struct weir_flusher *flusher)
 {
-	if (!flusher->inside && !flusher->in_flight && !weir_division_needs(flusher))
+	if (!flusher->inside && !flusher->in_flight && !weir_division_needs(flusher) &&
+	    !weir_place_asked(flusher->branch))
 		flusher_drop(disk, flusher);
 }
 

@@ -123,6 +123,7 @@ bool weir_level_divides(const struct weir_level *at);
 
 /* places.c */
 bool weir_place_take(struct weir_branch *branch);
+bool weir_place_asked(const struct weir_branch *branch);
 void weir_place_give(struct weir_branch *branch);
 
 /* division.c */

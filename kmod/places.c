@@ -33,10 +33,16 @@ static u32 note_asking(struct weir_places *places, struct weir_places *below)
 		places->second = second;
 	}
 	if (below->asked != second) {
-		below->asked = second;
+		WRITE_ONCE(below->asked, second);
 		places->asking++;
 	}
 	return max(places->asking, places->asked_before);
+}
+
+/* Has a flusher at or below @branch asked in this second?  Made anew, it would count twice. */
+bool weir_place_asked(const struct weir_branch *branch)
+{
+	return READ_ONCE(branch->places.asked) == jiffies / HZ + 1;
 }
 
 /* May a flusher of @branch sleep?  Then weir_place_give() is to follow. */
