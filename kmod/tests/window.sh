@@ -82,7 +82,7 @@ flood flood/a flood
 sleep 6
 measure stock
 echo 128K >flood/memory.writeback_bytes
-sleep 1
+sleep 2
 measure window
 ok "a neighbour's fdatasync takes a tenth of the time" between 0 $((10 * $(field window 1))) "$(field stock 1)"
 ok "at 0.95 of the disk" between $((95 * $(field stock 2) / 100)) "$(field window 2)" $((2 * $(field stock 2)))
