@@ -22,7 +22,7 @@ if [ -z "$lines" ]; then
 	done
 	# a memcg takes half a megabyte of it
 	./weir exec --kernel debian:6.12 --cpus 8 --possible-cpus 256 --timeout 30m --count-instructions \
-		--env ONLY="floor-here ceiling-here weight-here" \
+		--env ONLY="floor-here ceiling-here" \
 		--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
 		kmod/tests/cost.sh 1 1000 >>"$lines"
 	for kernel in $series; do
@@ -169,7 +169,6 @@ END
 - **Other cgroups.** A pass finds its cgroup in a hash table, where only chains get longer. The beat
   visits cgroups below a knob in turn, within a fixed budget.
 - **Depth.** A pass looks up the record of each ancestor and compares ceilings.
-- **Weights** cost most if the writer's own cgroup competes.
 END
 } >docs/cost.md.new
 mv docs/cost.md.new docs/cost.md
