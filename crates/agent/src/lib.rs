@@ -23,6 +23,7 @@ pub mod controller;
 mod disk_queue;
 mod enforcer;
 mod family;
+mod flat_keyed;
 mod flushers;
 pub mod globs;
 mod held;

@@ -22,6 +22,7 @@ pub mod translate;
 use crate::asked::Asked;
 use crate::controller::Controller;
 use crate::family::Family;
+use crate::flat_keyed::stat;
 use crate::journal::{Event, Journal};
 use crate::requests::Requests;
 use crate::rules::Rules;
@@ -135,11 +136,4 @@ impl Controller for Stock {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.families()
     }
-}
-
-/// The number with this key in a flat-keyed file.
-pub(crate) fn stat(text: &str, key: &str) -> Option<u64> {
-    let mut lines = text.lines();
-    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    value?.trim().parse().ok()
 }

@@ -65,7 +65,7 @@ mod tests {
         most: 4,
     };
 
-    /// A disk that takes `disk` of what a CPU submits in a second: whoever submits waits for the rest.
+    /// A disk that takes `disk` times what a CPU submits in a second: submitters wait for the rest.
     fn seconds(assist: &mut Assist, disk: f64, seconds: u64) -> Vec<u64> {
         let mut second = |_| {
             let submitters = (assist.threads + 1) as f64;

@@ -8,7 +8,7 @@
 //! opened. A file with a lease is left alone, as opening it would break the lease.
 
 use super::settings::Settings;
-use crate::stock::stat;
+use crate::flat_keyed::stat;
 use crate::tree::Tree;
 use knobs::Knob;
 use nix::libc;
@@ -31,7 +31,7 @@ const MOST_FILES: usize = 4_096;
 /// A descriptor of a process that is open for writing.
 #[derive(Clone, Debug)]
 pub struct Open {
-    /// `/proc/PID/fd/N`.
+    /// The descriptor's link, `/proc/PID/fd/N`: it leads to the file wherever that was moved.
     path: PathBuf,
     /// The process's mounts of the disk.
     mounts: Arc<BTreeSet<u64>>,

@@ -157,7 +157,7 @@ fn start_part(file: &File, from: u64) -> nix::Result<()> {
     Errno::result(done).map(drop)
 }
 
-/// Of this thread.
+/// CPU time that the calling thread has used so far.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

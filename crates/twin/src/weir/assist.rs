@@ -7,9 +7,7 @@
 //! assistants a third. They run and wait for the disk's queue as those do. Left out: which files they
 //! find, and their calls for files with nothing to write.
 
-use crate::sched::psi::PsiFlags;
 use crate::sim::clock::Ns;
-use crate::writeback::Writeback;
 use policy::assist::{Assist, Look};
 use policy::names::BEAT_MS;
 
@@ -46,6 +44,24 @@ impl Assistants {
         cost * flushers / (flushers + device.assist.threads)
     }
 
+    /// Takes in what flushers of each device do, as the agent finds it between two beats: whether one
+    /// runs, whether one waits for the disk, and how many do either. Decides once a second.
+    pub fn look(&mut self, seen: &[(bool, bool, u64)]) {
+        if self.most == 0 {
+            return;
+        }
+        self.devices.resize(seen.len(), Device::default());
+        for (device, (ran, waited, flushers)) in self.devices.iter_mut().zip(seen) {
+            device.ran += u64::from(*ran);
+            device.waited += u64::from(*waited);
+            device.flushers = *flushers;
+        }
+        self.looks += 1;
+        if self.looks == LOOKS {
+            self.step();
+        }
+    }
+
     fn step(&mut self) {
         self.looks = 0;
         let all: u64 = self
@@ -68,39 +84,6 @@ impl Assistants {
                 most: before + left,
             });
             left = (left + before).saturating_sub(device.assist.threads);
-        }
-    }
-}
-
-impl Writeback {
-    /// Looks at flushers, as the agent does between two beats; decides once a second.
-    pub fn weir_assists(&mut self) {
-        let devices = self.devices.len();
-        let mut seen = vec![(false, false, 0); devices];
-        for (wb, flusher) in self.flushers.iter().enumerate() {
-            let of = &mut seen[self.wbs[wb].device];
-            match flusher.doing() {
-                PsiFlags::Running => of.0 = true,
-                PsiFlags::Iowait => of.1 = true,
-                _ => continue,
-            }
-            of.2 += 1;
-        }
-        let Some(assistants) = self.weir.as_mut().map(|weir| &mut weir.assistants) else {
-            return;
-        };
-        if assistants.most == 0 {
-            return;
-        }
-        assistants.devices.resize(devices, Device::default());
-        for (device, (ran, waited, flushers)) in assistants.devices.iter_mut().zip(seen) {
-            device.ran += u64::from(ran);
-            device.waited += u64::from(waited);
-            device.flushers = flushers;
-        }
-        assistants.looks += 1;
-        if assistants.looks == LOOKS {
-            assistants.step();
         }
     }
 }

@@ -122,11 +122,6 @@ impl Flusher {
         }
     }
 
-    /// Whether it runs, waits for the disk or sleeps.
-    pub fn doing(&self) -> PsiFlags {
-        self.thread.doing
-    }
-
     /// Pages marked as in flight that are not in line yet.
     #[cfg(any(test, debug_assertions))]
     pub fn in_hand(&self) -> u64 {
@@ -192,6 +187,23 @@ impl Writeback {
         let (ran, waited) = (is_any(PsiFlags::Running), is_any(PsiFlags::Iowait));
         if let Some(weir) = &mut self.weir {
             (weir.look.ran, weir.look.waited) = (ran, waited);
+        }
+    }
+
+    /// Has the agent's assistants look at flushers.
+    pub fn weir_assists(&mut self) {
+        let mut seen = vec![(false, false, 0); self.devices.len()];
+        for (wb, flusher) in self.flushers.iter().enumerate() {
+            let of = &mut seen[self.wbs[wb].device];
+            match flusher.thread.doing {
+                PsiFlags::Running => of.0 = true,
+                PsiFlags::Iowait => of.1 = true,
+                _ => continue,
+            }
+            of.2 += 1;
+        }
+        if let Some(weir) = &mut self.weir {
+            weir.assistants.look(&seen);
         }
     }
 

@@ -198,7 +198,8 @@ stage_shared() {
 	sync /mnt/d/shared
 	writes noisy /mnt/d/shared --rw=randwrite --size=64M --norandommap=1
 	until_held 6500
-	watch shared io.pressure /noisy writes victim /mnt/d/victim --rate=500k
+	# more than half of the disk, which is what the kernel leaves a writer of two
+	watch shared io.pressure /noisy writes victim /mnt/d/victim --rate=900k
 	end
 }
 
