@@ -5,7 +5,7 @@ use crate::tree::Place;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What other parts ask for.
+/// Limits that other parts ask for.
 #[derive(Clone, Default)]
 pub struct Asked(Arc<Mutex<All>>);
 

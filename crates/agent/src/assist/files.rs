@@ -37,7 +37,7 @@ pub struct Open {
     mounts: Arc<BTreeSet<u64>>,
 }
 
-/// What could be written, of the cgroups that hold most, most first.
+/// Files open for writing on the device, of the cgroups that hold most, most first.
 pub fn find(root: &Path, tree: &Tree, settings: &Settings, device: &str) -> Vec<Open> {
     let mut files = Vec::new();
     for process in processes(tree, settings) {
@@ -86,7 +86,7 @@ fn processes(tree: &Tree, settings: &Settings) -> Vec<u32> {
         .collect()
 }
 
-/// Whether flushers are held on purpose there, and below.
+/// True if a window holds flushers there and below on purpose.
 fn has_window(directory: &Path) -> bool {
     let text = fs::read_to_string(directory.join(Knob::WritebackBytes.file()));
     text.is_ok_and(|text| text.trim() != "max")

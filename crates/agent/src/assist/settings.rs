@@ -43,7 +43,7 @@ impl Settings {
         }
     }
 
-    /// Whether the files of the cgroup at `path` are left to the kernel.
+    /// True if the files of the cgroup at `path` are left to the kernel.
     pub fn is_exempt(&self, path: &str) -> bool {
         self.exempt.iter().any(|glob| matches(glob, path))
     }
