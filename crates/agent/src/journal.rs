@@ -301,6 +301,17 @@ pub enum Event {
     Ended,
 }
 
+/// What each of the cgroups that an objective limits may have, up to the noun.
+fn allowance(others: usize, each_kib: Option<u64>, observing: bool) -> String {
+    let may = if observing {
+        "would be allowed"
+    } else {
+        "may have"
+    };
+    let each = each_kib.map_or("any number of".into(), |kib| format!("{kib} KiB of"));
+    format!("each of {others} others {may} {each}")
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -452,16 +463,8 @@ impl fmt::Display for Event {
                 others,
                 observing,
             } => {
-                let may = if *observing {
-                    "would be allowed"
-                } else {
-                    "may have"
-                };
-                let each = each_kib.map_or("any number of".into(), |kib| format!("{kib} KiB of"));
-                write!(
-                    f,
-                    "objective {objective}: {measured}: each of {others} others {may} {each} dirty pages"
-                )
+                let each = allowance(*others, *each_kib, *observing);
+                write!(f, "objective {objective}: {measured}: {each} dirty pages")
             }
             Event::Queue {
                 objective,
@@ -485,15 +488,10 @@ impl fmt::Display for Event {
                 others,
                 observing,
             } => {
-                let may = if *observing {
-                    "would be allowed"
-                } else {
-                    "may have"
-                };
-                let each = each_kib.map_or("any number of".into(), |kib| format!("{kib} KiB of"));
+                let each = allowance(*others, *each_kib, *observing);
                 write!(
                     f,
-                    "objective {objective}: {measured}: each of {others} others {may} {each} pages under writeback"
+                    "objective {objective}: {measured}: {each} pages under writeback"
                 )
             }
             Event::Ceiling {
