@@ -42,6 +42,7 @@
 
 /* A part is written in so long below a window, though there is no room. */
 #define FORCE_JIFFIES	HZ
+#define TURN_KEPT_JIFFIES	(6 * HZ)
 /* Others that a flusher looks at besides itself, in a look and in the beat. */
 #define REFRESH_MOST	16
 #define SWEEP_MOST	64
@@ -73,6 +74,12 @@ static bool may_hold(const struct writeback_control *wbc)
 	       !weir_current_rescues();
 }
 
+/* Has it asked for a turn lately?  The kernel has a flusher look again in five seconds. */
+static bool waits_for_turn(const struct weir_flusher *flusher)
+{
+	return flusher->waits && time_before(jiffies, flusher->waited + TURN_KEPT_JIFFIES);
+}
+
 static void flusher_drop(struct weir_disk *disk, struct weir_flusher *flusher)
 {
 	weir_division_leave(flusher);
@@ -80,14 +87,15 @@ static void flusher_drop(struct weir_disk *disk, struct weir_flusher *flusher)
 }
 
 /*
- * Forget a flusher that has ended, and of which nothing is in flight.  One that has asked for
+ * Forget a flusher that has ended, and of which nothing is in flight.  One that waits for a
+ * turn past a window is still to be the first of those that do.  One that has asked for
  * a place stays for the rest of the second, and its branches: forgotten and made anew at
  * each inode, a tenant would count as many that ask, and others would have one place each.
  */
 static void flusher_drop_ended(struct weir_disk *disk, struct weir_flusher *flusher)
 {
 	if (!flusher->inside && !flusher->in_flight && !weir_division_needs(flusher) &&
-	    !weir_place_asked(flusher->branch))
+	    !weir_place_asked(flusher->branch) && !waits_for_turn(flusher))
 		flusher_drop(disk, flusher);
 }
 
@@ -195,21 +203,39 @@ static bool lacks_room(const struct weir_level *at)
 	return window && weir_window_excess(window, at->branch->in_flight);
 }
 
+/* Is @flusher the one that has waited for longest, of those below @branch? */
+static bool is_first(struct weir_branch *branch, struct weir_flusher *flusher)
+{
+	struct weir_flusher *first = branch->first;
+
+	if (!first || !waits_for_turn(first) || time_before(flusher->waits, first->waits))
+		branch->first = flusher;
+	return branch->first == flusher;
+}
+
 /*
- * May a part go past the windows on the path?  One a second below each that has no room.  A
- * cgroup above without a window has no say: else a tenant would take the turns of others.
+ * May a part go past the windows on the path?  One a second below each that has no room, of
+ * who has waited for longest: else one that io.max holds, and so fills the window, would
+ * have all turns, and its neighbours below the window none.  A cgroup above without a window
+ * has no say: else a tenant would take the turns of others.
  */
 static bool may_force(struct flush_call *call)
 {
 	struct weir_level at;
 	bool may = true;
 
-	if (time_before(jiffies, call->flusher->submitted + FORCE_JIFFIES))
-		return false;
 	rcu_read_lock();
 	spin_lock(&call->disk->lock);
+	call->flusher->waited = jiffies;
+	if (!call->flusher->waits)
+		call->flusher->waits = jiffies ?: 1;
+	if (time_before(jiffies, call->flusher->waits + FORCE_JIFFIES))
+		may = false;
 	for (at = weir_flusher_level(call->flusher); at.branch->parent; weir_level_up(&at)) {
-		if (lacks_room(&at) && at.branch->forced &&
+		if (!lacks_room(&at))
+			continue;
+		may &= is_first(at.branch, call->flusher);
+		if (at.branch->forced &&
 		    time_before(jiffies, at.branch->forced + FORCE_JIFFIES))
 			may = false;
 	}
@@ -218,8 +244,10 @@ static bool may_force(struct flush_call *call)
 		if (lacks_room(&at))
 			at.branch->forced = jiffies ?: 1;
 	}
-	if (may)
+	if (may) {
+		weir_flusher_end_wait(call->flusher);
 		weir_flusher_reserve(call->flusher, call->part);
+	}
 	spin_unlock(&call->disk->lock);
 	rcu_read_unlock();
 	return may;
@@ -249,8 +277,10 @@ static void look_for_room(struct flush_call *call)
 		}
 		call->part = call->part ? min(call->part, turn.part) : turn.part;
 	}
-	if (!call->excess)
+	if (!call->excess) {
+		weir_flusher_end_wait(call->flusher);
 		weir_flusher_reserve(call->flusher, call->part);
+	}
 	spin_unlock(&call->disk->lock);
 	rcu_read_unlock();
 }
@@ -385,7 +415,6 @@ static int write_in_parts(struct address_space *mapping, struct writeback_contro
 		if (part < left)
 			send_part();
 		wrote = true;
-		call->flusher->submitted = jiffies;
 		left -= part - wbc->nr_to_write;
 		/* nothing more is dirty */
 		if (ret || wbc->nr_to_write > 0)

@@ -34,6 +34,7 @@ struct weir_branch {
 	u64 in_flight;			/* pages, of all below, when each was looked at */
 	u64 written;			/* pages, by all below, since it was made */
 	unsigned long forced;		/* jiffies: a part went past its window; 0: never */
+	struct weir_flusher *first;	/* that waits for such a turn, for longest; or NULL */
 	struct weir_places places;
 	/* division.c: flushers below that compete */
 	u32 competing;
@@ -57,8 +58,8 @@ struct weir_branch {
 
 /*
  * The flusher of a cgroup on a device.  One work item runs it, so it makes one call of
- * do_writepages() at a time.  All is under the disk's lock, but the rate and what was
- * submitted, which are the call's own.
+ * do_writepages() at a time.  All is under the disk's lock, but the rate, which is the
+ * call's own.
  */
 struct weir_flusher {
 	struct hlist_node node;		/* of its branch */
@@ -70,7 +71,8 @@ struct weir_flusher {
 	u64 reserved;			/* of these: it was let submit them, and may not have yet */
 	u64 written;			/* pages, since the wb was made */
 	unsigned long looked;		/* jiffies */
-	unsigned long submitted;	/* jiffies: when it last did */
+	unsigned long waits;		/* jiffies: for a turn since then; 0: it does not */
+	unsigned long waited;		/* jiffies: when it last asked for a turn */
 	struct weir_window_rate rate;
 	/* division.c */
 	struct weir_branch *contender;	/* the division's child that it is below; NULL: in none */
@@ -123,6 +125,7 @@ bool weir_level_divides(const struct weir_level *at);
 
 /* places.c */
 bool weir_place_take(struct weir_branch *branch);
+void weir_flusher_end_wait(struct weir_flusher *flusher);
 bool weir_place_asked(const struct weir_branch *branch);
 void weir_place_give(struct weir_branch *branch);
 

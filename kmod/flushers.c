@@ -226,11 +226,26 @@ bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher)
 	return true;
 }
 
+/* It waits for no turn to go past a window any more. */
+void weir_flusher_end_wait(struct weir_flusher *flusher)
+{
+	struct weir_branch *branch;
+
+	if (!flusher->waits)
+		return;
+	flusher->waits = 0;
+	for (branch = flusher->branch; branch; branch = branch->parent) {
+		if (branch->first == flusher)
+			branch->first = NULL;
+	}
+}
+
 /* Nothing of it is in flight, and it is in no division. */
 void weir_flusher_remove(struct weir_disk *disk, struct weir_flusher *flusher)
 {
 	struct weir_branch *branch;
 
+	weir_flusher_end_wait(flusher);
 	for (branch = flusher->branch; branch; branch = branch->parent)
 		branch->in_flight -= flusher->in_flight;
 	hlist_del(&flusher->node);

@@ -94,6 +94,8 @@ on_each_kernel! {
     shares_follow_weights: "weight.sh", &["--cpus", "1", "--disk", "d=1G,ext4,6M/s"], &[];
     flushers_keep_to_windows: "window.sh", &["--cpus", "1", "--disk", "d=2G,ext4,16M/s"], &[];
     many_flushers_keep_to_one_window: "swarm.sh", &["--cpus", "1", "--disk", "d=3G,ext4,16M/s"], &["60"];
+    a_full_window_has_turns_for_all: "turns.sh", &["--cpus", "1", "--append", "slub_debug=FZPU",
+        "--disk", "d=2G,ext4,16M/s"], &[];
     the_dead_answer: "dead.sh", &["--cpus", "1", "--disk", "d=1G,ext4"], &[];
     ceilings_bound_subtrees: "hierarchy.sh", &["--disk", "d=1G,xfs,32M/s",
         "--disk", "e=1G,ext4,32M/s"], &[];
