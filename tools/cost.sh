@@ -25,10 +25,12 @@ if [ -z "$lines" ]; then
 		--env ONLY="floor-here ceiling-here" \
 		--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
 		kmod/tests/cost.sh 1 1000 >>"$lines"
+	./weir exec --kernel debian:6.12 --cpus 1 --memory 1G --timeout 30m --count-instructions \
+		--file kmod/tests/tap.sh:/tap.sh --disk d=1G,ext4,16M/s kmod/tests/flush-cost.sh 20 >>"$lines"
 	for kernel in $series; do
 		echo "# on $kernel" >>"$lines"
 		./weir exec --kernel "$kernel" --cpus 1 --timeout 30m --count-instructions \
-			--env ONLY="floors-elsewhere floor-here ceiling-here weight-here" \
+			--env ONLY="floors-elsewhere floor-here ceiling-here window-here weight-here" \
 			--file kmod/tests/tap.sh:/tap.sh --kbuild kmod/tests/cost --disk d=1G,ext4 \
 			kmod/tests/cost.sh 1 >>"$lines"
 	done
@@ -45,6 +47,8 @@ table() {
 		if (key == "ceilings-elsewhere") return "ceilings on others"
 		if (key == "floor-here") return "floors on the writer'\''s cgroup and others"
 		if (key == "ceiling-here") return "ceilings on the writer'\''s cgroup and others"
+		if (key == "windows-elsewhere") return "windows on others"
+		if (key == "window-here") return "windows on the writer'\''s cgroup and others"
 		if (key == "weights-elsewhere") return "weights on others"
 		if (key == "weight-here") return "weights on the writer'\''s cgroup and others"
 		if (key == "ceilings-above") return "ceilings on the writer'\''s cgroup and all above it"
@@ -96,16 +100,36 @@ table() {
 	}' "$lines"
 }
 
+# A row for each place of a window or weight: what a MiB that is written back takes.
+by_window() {
+	echo "|knob|instructions a MiB|added|"
+	echo "|---|---|---|"
+	awk '
+	function where(key) {
+		if (key == "absent") return "without weir"
+		if (key == "idle") return "no knob anywhere"
+		if (key == "window-elsewhere") return "window on another cgroup"
+		if (key == "weight-elsewhere") return "weight on another cgroup"
+		if (key == "weight-here") return "weights on both"
+		if (key == "unloaded") return "unloaded again"
+		return "window of " substr(key, 8) "iB"
+	}
+	$1 != "flush" { next }
+	{ each = $3 / $4 }
+	$2 == "absent" { base = each }
+	{ printf "|%s|%.2f M|%+.0f %%|\n", where($2), each / 1e6, 100 * (each / base - 1) }' "$lines"
+}
+
 # A row for each series: what a write and a pass take, and what is added to them.
 by_series() {
-	echo "|kernel|write|pass|no knob: write|pass|floors on others: pass|own floor: pass|own ceiling: pass|own weight: pass|"
-	echo "|---|---|---|---|---|---|---|---|---|"
+	echo "|kernel|write|pass|no knob: write|pass|floors on others: pass|own floor: pass|own ceiling: pass|own window: pass|own weight: pass|"
+	echo "|---|---|---|---|---|---|---|---|---|---|"
 	awk '
 	function row() {
 		if (kernel)
-			printf "|%s|%d|%d|%+d|%+d|%+d|%+d|%+d|%+d|\n", kernel, write["absent"], pass["absent"], \
+			printf "|%s|%d|%d|%+d|%+d|%+d|%+d|%+d|%+d|%+d|\n", kernel, write["absent"], pass["absent"], \
 				write["idle"] - write["absent"], added("idle"), added("floors-elsewhere"), \
-				added("floor-here"), added("ceiling-here"), added("weight-here")
+				added("floor-here"), added("ceiling-here"), added("window-here"), added("weight-here")
 	}
 	function added(where) { return pass[where] - pass["absent"] }
 	/^# on / { row(); kernel = $3; sub(/^debian:/, "", kernel); next }
@@ -147,6 +171,15 @@ much.
 
 END
 	table possible || worst=1
+	cat <<'END'
+
+## Windows and weights
+
+Both hold flushers, not writers: as long as nothing else is set, no pass is hooked. This is what the
+whole guest executes for each MiB of a flood that a disk of 16 MB/s writes, one CPU, within 2 %.
+
+END
+	by_window
 	cat <<'END'
 
 ## Series and architectures

@@ -79,10 +79,21 @@ for depth in 1 8; do
 		measure "$count" $depth ceiling-here
 		echo max >$here/memory.dirty_bytes
 		knobs dirty_bytes max "$count"
+		# a pass that was hooked for a floor stays so until the module goes
+		rmmod weir
+		insmod /weir.ko
+		knobs writeback_bytes 4M "$count"
+		measure "$count" $depth windows-elsewhere
+		ok "depth $depth, $count windows: a pass takes what it took" is $pass $stock_pass
+		echo 4M >$here/memory.writeback_bytes
+		measure "$count" $depth window-here
+		echo max >$here/memory.writeback_bytes
+		knobs writeback_bytes max "$count"
 		knobs dirty_weight 200 "$count"
 		measure "$count" $depth weights-elsewhere
 		echo 400 >$here/memory.dirty_weight
 		measure "$count" $depth weight-here
+		ok "depth $depth, $count weights: a pass takes what it took" is $pass $stock_pass
 		echo 100 >$here/memory.dirty_weight
 		knobs dirty_weight 100 "$count"
 	done
