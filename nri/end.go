@@ -78,6 +78,7 @@ func (p *plugin) forget(known *pod, container string) {
 	delete(known.containers, container)
 	delete(known.given, container)
 	delete(known.wishes, container)
+	delete(known.times, container)
 	delete(known.unprotected, container)
 	delete(known.updating, container)
 }

@@ -50,7 +50,7 @@ func (p *plugin) metrics() string {
 	defer p.mu.Unlock()
 	unprotected := 0
 	for _, known := range p.live {
-		if len(known.unprotected) > 0 || p.unwritten && len(known.wishes) > 0 {
+		if len(known.unprotected) > 0 || p.unwritten && len(known.wishes)+len(known.times) > 0 {
 			unprotected++
 		}
 	}

@@ -29,6 +29,8 @@ type plugin struct {
 	log    *slog.Logger
 	// stock is the file for the agent's rules on a node that allows no module; empty on others.
 	stock string
+	// times is the file for what the agent keeps on others: values in time. Empty if no agent reads one.
+	times string
 
 	// mu is held while a request is answered, never while the runtime is called.
 	mu         sync.Mutex
@@ -57,6 +59,8 @@ type pod struct {
 	given map[string]want.Values
 	// wishes are those that were allowed, for the agent, on a node that allows no module.
 	wishes map[string]want.Values
+	// times are those of what was allowed that are in time, which are the agent's on every node.
+	times map[string]want.Times
 	// unprotected are the containers that lack what was wished for, mostly as the module was not there.
 	unprotected map[string]bool
 	// updating are the containers whose update may have failed since it was answered: no message says so.
@@ -69,7 +73,7 @@ type pod struct {
 
 func newPod(s *api.PodSandbox) *pod {
 	return &pod{sandbox: s, containers: map[string]*api.Container{}, given: map[string]want.Values{},
-		wishes: map[string]want.Values{}, unprotected: map[string]bool{}, updating: map[string]bool{}}
+		wishes: map[string]want.Values{}, times: map[string]want.Times{}, unprotected: map[string]bool{}, updating: map[string]bool{}}
 }
 
 func newPlugin(config *want.Config, root cgroup.Root, log *slog.Logger) *plugin {
@@ -273,7 +277,10 @@ func (p *plugin) decide(s *api.PodSandbox, c *api.Container, limit uint64) (want
 	p.remember(s, c)
 	known := p.live[s.GetId()]
 	if !p.config.Anything(describe(s), c.GetName()) {
-		if known.wishes[own] != nil || known.wishes[c.GetId()] != nil { // A default was taken back.
+		for _, key := range []string{own, c.GetId()} { // A default may have been taken back.
+			delete(known.times, key)
+		}
+		if known.wishes[own] != nil || known.wishes[c.GetId()] != nil {
 			delete(known.wishes, own)
 			delete(known.wishes, c.GetId())
 			p.count(s, c, byFile)
@@ -348,8 +355,11 @@ func (p *plugin) allot(s *api.PodSandbox, r want.Request) error {
 	if err := p.budget.Allows(p.config, d, r); err != nil {
 		return err
 	}
-	if len(r.OfPod.Values) > 0 && at == "" {
+	if len(r.OfPod.Values)+len(r.OfPod.Times) > 0 && at == "" {
 		return fmt.Errorf("the runtime names no cgroup for the pod, so it cannot have what %spod.* asks for", want.Prefix)
+	}
+	if err := p.noteTimes(known, r); err != nil {
+		return err
 	}
 	if p.stock != "" {
 		p.budget.Note(d, r)

@@ -19,7 +19,8 @@ import (
 
 // On nodes that allow no module the plugin sets nothing. What pods are to have it writes down as
 // rules of a policy file, which the agent keeps by what a stock kernel has: what stands for a knob
-// there is decided in one place, and follows what the container does.
+// there is decided in one place, and follows what the container does. On other nodes it writes down
+// values in time, which follow what disks write.
 
 // own is the key of what a pod's own cgroup is to have, or has, among those of its containers.
 const own = ""
@@ -34,31 +35,76 @@ func (p *plugin) note(known *pod, r want.Request) {
 	p.rules()
 }
 
+// file is where rules for the agent are written down; empty if no agent reads one.
+func (p *plugin) file() string {
+	if p.stock != "" {
+		return p.stock
+	}
+	return p.times
+}
+
+// noteTimes keeps what of it is in time.
+func (p *plugin) noteTimes(known *pod, r want.Request) error {
+	for _, times := range []want.Times{r.OfContainer.Times, r.OfPod.Times} {
+		for k, time := range times {
+			if p.file() == "" {
+				return fmt.Errorf("%s of %s: the agent follows what disks write in a time, and weir-nri runs without one here: give both the same file (weir-nri -times, weir agent --pods)",
+					k.File, time)
+			}
+		}
+	}
+	had := len(known.times) > 0
+	delete(known.times, r.Container)
+	if len(r.OfContainer.Times) > 0 {
+		known.times[r.Container] = r.OfContainer.Times
+	}
+	delete(known.times, own) // Where no container is named, it has the same key.
+	if len(r.OfPod.Times) > 0 {
+		known.times[own] = r.OfPod.Times
+	}
+	if p.stock == "" && (had || len(known.times) > 0) {
+		p.rules()
+	}
+	return nil
+}
+
 var (
 	ruleInFile = regexp.MustCompile(`(?m)^cgroup = "(.*)"\nset = \{ (.*) \}$`)
 	knobInRule = regexp.MustCompile(`"([^"]*)" = "([^"]*)"`)
 )
 
+// rule is what the agent keeps in a cgroup.
+type rule struct {
+	values want.Values
+	times  want.Times
+}
+
 // kept reads, by cgroup, the rules that were written down before this process began.
-func (p *plugin) kept() map[string]want.Values {
-	rules := map[string]want.Values{}
-	if p.stock == "" {
+func (p *plugin) kept() map[string]rule {
+	rules := map[string]rule{}
+	if p.file() == "" {
 		return rules
 	}
-	text, err := os.ReadFile(p.stock)
+	text, err := os.ReadFile(p.file())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.log.Error("what the agent keeps is not known", "error", err)
 	}
-	for _, rule := range ruleInFile.FindAllStringSubmatch(string(text), -1) {
-		values := want.Values{}
-		for _, pair := range knobInRule.FindAllStringSubmatch(rule[2], -1) {
+	for _, line := range ruleInFile.FindAllStringSubmatch(string(text), -1) {
+		kept := rule{values: want.Values{}, times: want.Times{}}
+		for _, pair := range knobInRule.FindAllStringSubmatch(line[2], -1) {
 			for _, k := range knob.All {
-				if value, err := k.Parse(pair[2]); k.File == pair[1] && err == nil {
-					values[k] = value
+				setting, err := k.Set(pair[2])
+				if k.File != pair[1] || err != nil {
+					continue
+				}
+				if setting.Time != "" {
+					kept.times[k] = setting.Time
+				} else if value, err := k.Parse(pair[2]); err == nil {
+					kept.values[k] = value
 				}
 			}
 		}
-		rules[rule[1]] = values
+		rules[line[1]] = kept
 	}
 	return rules
 }
@@ -67,10 +113,10 @@ func (p *plugin) kept() map[string]want.Values {
 // container's id and `.scope` behind.
 func below(container string) string { return "/*" + container + "*" }
 
-// rules writes down what the agent is to keep, on a node that allows no module. A pod starts, and
-// counts as unprotected, while that fails: looked tries again.
+// rules writes down what the agent is to keep. A pod starts, and counts as unprotected, while that
+// fails: looked tries again.
 func (p *plugin) rules() {
-	if p.stock == "" || p.partial {
+	if p.file() == "" || p.partial {
 		return
 	}
 	err := p.writeRules()
@@ -87,33 +133,39 @@ func (p *plugin) writeRules() error {
 	for _, id := range slices.Sorted(maps.Keys(p.live)) {
 		known := p.live[id]
 		at := pathOf(known.sandbox)
-		for _, container := range slices.Sorted(maps.Keys(known.wishes)) {
-			values := known.wishes[container]
-			if len(values) == 0 || at == "" {
+		all := maps.Clone(known.wishes)
+		for container := range known.times {
+			all[container] = known.wishes[container]
+		}
+		for _, container := range slices.Sorted(maps.Keys(all)) {
+			values, times := known.wishes[container], known.times[container]
+			if len(values)+len(times) == 0 || at == "" {
 				continue
 			}
 			cgroup := at
 			if container != own {
 				cgroup += below(container)
 			}
-			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, set(values))
+			fmt.Fprintf(&text, "[[rule]]\ncgroup = %q\nset = { %s }\n", cgroup, set(values, times))
 		}
 	}
-	aside := p.stock + ".new"
-	if err := os.MkdirAll(filepath.Dir(p.stock), 0o755); err != nil {
+	aside := p.file() + ".new"
+	if err := os.MkdirAll(filepath.Dir(p.file()), 0o755); err != nil {
 		return err
 	}
 	if err := os.WriteFile(aside, []byte(text.String()), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(aside, p.stock)
+	return os.Rename(aside, p.file())
 }
 
 // set is a table of a policy file.
-func set(values want.Values) string {
+func set(values want.Values, times want.Times) string {
 	var each []string
 	for _, k := range knob.All {
-		if value, ok := values[k]; ok {
+		if time, ok := times[k]; ok {
+			each = append(each, fmt.Sprintf("%q = %q", k.File, time))
+		} else if value, ok := values[k]; ok {
 			each = append(each, fmt.Sprintf("%q = %q", k.File, k.Text(value)))
 		}
 	}

@@ -165,8 +165,13 @@ func (p *plugin) bring() {
 		if len(known.containers) > 0 {
 			continue
 		}
-		if w, err := p.wishOfPod(known.sandbox); err == nil && len(w.Values) == 0 {
-			delete(known.wishes, own) // A default was taken back.
+		if w, err := p.wishOfPod(known.sandbox); err == nil { // A default may have been taken back.
+			if len(w.Values) == 0 {
+				delete(known.wishes, own)
+			}
+			if len(w.Times) == 0 {
+				delete(known.times, own)
+			}
 		}
 		p.countPod(known, byFileOrGiven)
 	}
@@ -288,9 +293,12 @@ func (p *plugin) reserved(known *pod, key, at string, which func(file, given uin
 
 // inherit takes over what was known of a container before, or as `own` of the pod; and the rule that
 // the agent has for it.
-func (known *pod) inherit(before *pod, key string, rule want.Values) {
-	if rule != nil {
-		known.wishes[key] = rule
+func (known *pod) inherit(before *pod, key string, kept rule) {
+	if len(kept.values) > 0 {
+		known.wishes[key] = kept.values
+	}
+	if len(kept.times) > 0 {
+		known.times[key] = kept.times
 	}
 	if before == nil {
 		return
@@ -301,6 +309,9 @@ func (known *pod) inherit(before *pod, key string, rule want.Values) {
 	}
 	if wish := before.wishes[key]; wish != nil {
 		known.wishes[key] = wish
+	}
+	if times := before.times[key]; times != nil {
+		known.times[key] = times
 	}
 	if before.unprotected[key] {
 		known.unprotected[key] = true

@@ -214,18 +214,60 @@ func TestStock(t *testing.T) {
 	if len(spec.InitContainers) != 0 || len(spec.Containers) != 3 {
 		t.Errorf("%d and %d containers", len(spec.InitContainers), len(spec.Containers))
 	}
-	for name, argument := range map[string]string{"nri": "--stock=/run/weir/pods.toml", "node": "--stock"} {
-		at := slices.IndexFunc(spec.Containers, func(c core.Container) bool { return c.Name == name })
-		if !slices.Contains(spec.Containers[at].Args, argument) {
-			t.Errorf("%s: %v", name, spec.Containers[at].Args)
+	arguments := map[string][]string{"nri": {"--stock=/run/weir/pods.toml"}, "node": {"--stock"},
+		"agent": {"--pods=/run/weir/pods.toml"}}
+	for _, c := range spec.Containers {
+		for _, argument := range arguments[c.Name] {
+			if !slices.Contains(c.Args, argument) {
+				t.Errorf("%s: %v", c.Name, c.Args)
+			}
 		}
 	}
-	want := "[stock]\nrules = \"/run/weir/pods.toml\"\nlimit = [\"/batch/*\"]\n# mine\n"
+	want := "[stock]\nlimit = [\"/batch/*\"]\n# mine\n"
 	if got := found["ConfigMap/weir"].(*core.ConfigMap).Data["agent.toml"]; strings.TrimSpace(got) != strings.TrimSpace(want) {
 		t.Errorf("the agent's policy is %q", got)
 	}
 	if said, err := template("--set", "mode=stock,agent.enabled=false"); err == nil || !strings.Contains(said, "set agent.enabled") {
 		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// mounted are the node's directories that a container may write, by where it has them.
+func mounted(spec core.PodSpec, container string) map[string]string {
+	at := slices.IndexFunc(spec.Containers, func(c core.Container) bool { return c.Name == container })
+	paths := map[string]string{}
+	for _, m := range spec.Containers[at].VolumeMounts {
+		for _, v := range spec.Volumes {
+			if v.Name == m.Name && v.HostPath != nil && !m.ReadOnly {
+				paths[m.MountPath] = v.HostPath.Path
+			}
+		}
+	}
+	return paths
+}
+
+// With the module the plugin hands values in time to the agent, which has cgroups alone.
+func TestTimesGoToTheAgent(t *testing.T) {
+	const handed = "/run/weir/pods.toml"
+	for _, c := range []struct{ set, nri, agent string }{
+		{"mode=module", "--times=" + handed, "--pods=" + handed},
+		{"agent.enabled=false", "", ""},
+		{"nri.enabled=false", "", ""},
+	} {
+		defaults := `nri.config.defaults=[{"set":{"writeback-bytes":"10ms"},"pod":{"dirty-bytes":"5s"}}]`
+		spec := render(t, "--set", c.set, "--set-json", defaults).set(t).Spec.Template.Spec
+		for _, container := range spec.Containers {
+			want := map[string]string{"nri": c.nri, "agent": c.agent}[container.Name]
+			has := func(argument string) bool {
+				return strings.HasPrefix(argument, "--times") || strings.HasPrefix(argument, "--pods")
+			}
+			if at := slices.IndexFunc(container.Args, has); (at >= 0) != (want != "") || at >= 0 && container.Args[at] != want {
+				t.Errorf("%s, %s: %v", c.set, container.Name, container.Args)
+			}
+			if got := mounted(spec, container.Name); got["/host/sys"] != "" || want != "" && got["/run/weir"] != "/run/weir" {
+				t.Errorf("%s, %s mounts %v", c.set, container.Name, got)
+			}
+		}
 	}
 }
 

@@ -33,18 +33,22 @@ type Knob struct {
 	takes string
 	// Bytes says that the file holds bytes, not a rate, so that a share of the memory limit can be asked for.
 	Bytes bool
+	// most is the longest time in times, "s" or "ms", for which the file can be set to what disks write
+	// for the cgroup; 0 if it cannot.
+	most  uint64
+	times string
 }
 
 // The one list. A file that the module gains gets a line here.
 var (
 	DirtyMin    = knob(C.WEIR_KNOB_DIRTY_MIN, "bytes with optional K, M, G or T, or `max`", true)
-	DirtyBytes  = knob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true)
+	DirtyBytes  = knob(C.WEIR_KNOB_DIRTY_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", ceilingMin), true).inTime(3600, "s")
 	DirtyRatio  = knob(C.WEIR_KNOB_DIRTY_RATIO, "a whole number from 0 (off) to 100", false)
 	DirtyWeight = knob(C.WEIR_KNOB_DIRTY_WEIGHT, fmt.Sprintf("a whole number from %d to %d", C.WEIR_WEIGHT_MIN, C.WEIR_WEIGHT_MAX), false)
 
 	DirtyBandwidth = knob(C.WEIR_KNOB_DIRTY_BANDWIDTH, fmt.Sprintf("bytes per second with optional K, M, G or T, at least %d, or `max`", C.WEIR_BANDWIDTH_MIN), false)
 
-	WritebackBytes = knob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false)
+	WritebackBytes = knob(C.WEIR_KNOB_WRITEBACK_BYTES, fmt.Sprintf("bytes with optional K, M, G or T, at least %d, or `max`", C.WEIR_WINDOW_MIN), false).inTime(1000, "ms")
 
 	All = []*Knob{DirtyMin, DirtyBytes, DirtyRatio, DirtyWeight, DirtyBandwidth, WritebackBytes}
 )
@@ -59,6 +63,13 @@ func knob(id C.enum_weir_knob, takes string, bytes bool) *Knob {
 	file := C.GoString(C.weir_knob_file(id))
 	name := strings.ReplaceAll(strings.TrimPrefix(file, "memory."), "_", "-")
 	return &Knob{id: id, Name: name, File: file, takes: takes, Bytes: bytes}
+}
+
+// inTime lets the file be set to what disks write in up to most times. The agent converts such a value and
+// has the same bounds: testdata/times.txt is a test of both.
+func (k *Knob) inTime(most uint64, times string) *Knob {
+	k.most, k.times = most, times
+	return k
 }
 
 // ByName finds the knob that annotations call name.
@@ -96,6 +107,9 @@ func (k *Knob) refuse(text string) error {
 	if k.Bytes {
 		takes += ", or a share of the memory limit from 1% to 100%"
 	}
+	if k.most > 0 {
+		takes += fmt.Sprintf(", or 1%s to %d%s of what disks write for the cgroup", k.times, k.most, k.times)
+	}
 	return fmt.Errorf("invalid value `%s` for %s: expected %s", text, k.File, takes)
 }
 
@@ -113,15 +127,25 @@ func (k *Knob) Text(value uint64) string {
 	return strconv.FormatUint(value, 10)
 }
 
-// Setting is a value, or a share of a memory limit that is not known yet.
+// Setting is a value, a share of a memory limit that is not known yet, or a time.
 type Setting struct {
 	Knob  *Knob
 	value uint64
 	share C.weir_u32
+	// Time is what disks write for the cgroup in, as in "10ms"; empty for other settings. What that
+	// comes to changes: the agent follows it.
+	Time string
 }
 
-// Set reads a value or, for a file in bytes, a share such as "75%".
+// Set reads a value or, for a file in bytes, a share such as "75%", or, for a ceiling or a window, a time.
 func (k *Knob) Set(text string) (Setting, error) {
+	if number, isTime := strings.CutSuffix(strings.TrimSpace(text), k.times); isTime && k.most > 0 {
+		time, err := strconv.ParseUint(number, 10, 64)
+		if err != nil || time < 1 || time > k.most {
+			return Setting{}, k.refuse(text)
+		}
+		return Setting{Knob: k, Time: strconv.FormatUint(time, 10) + k.times}, nil
+	}
 	number, isShare := strings.CutSuffix(text, "%")
 	if !isShare || !k.Bytes {
 		value, err := k.Parse(text)

@@ -89,3 +89,34 @@ func TestSet(t *testing.T) {
 		}
 	}
 }
+
+// The agent's own test reads the same table.
+func TestTimes(t *testing.T) {
+	text, err := os.ReadFile("testdata/times.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		seen++
+		for _, k := range All {
+			if k.File != words[0] {
+				continue
+			}
+			s, err := k.Set(words[1])
+			if taken := err == nil; taken != (words[2] == "ok") || taken && s.Time != words[1] {
+				t.Errorf("%s: got %q, %v", strings.TrimSpace(line), s.Time, err)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d lines", seen)
+	}
+	if _, err := WritebackBytes.Set("2s"); err == nil || !strings.Contains(err.Error(), "or 1ms to 1000ms of what disks write for the cgroup") {
+		t.Error(err)
+	}
+}

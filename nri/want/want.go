@@ -31,6 +31,9 @@ type Pod struct {
 // Values are what files are to hold.
 type Values map[*knob.Knob]uint64
 
+// Times are what files are to hold where that is what disks write in a time, as in "10ms".
+type Times map[*knob.Knob]string
+
 // Floor is what of the node they reserve.
 func (v Values) Floor() uint64 {
 	return v[knob.DirtyMin]
@@ -39,6 +42,8 @@ func (v Values) Floor() uint64 {
 // Wanted is what a pod's cgroup, or a container's, is to have.
 type Wanted struct {
 	Values Values
+	// Times are for the agent to keep. No knob is in both.
+	Times Times
 	// AsksFloor says that an annotation asks for the floor, so that it counts against a budget.
 	AsksFloor bool
 	// AsksWeight says that an annotation asks for the weight, which a pod may do with leave alone.
@@ -162,7 +167,7 @@ func (d *preset) matches(pod Pod) bool {
 // values puts what was asked over the presets and resolves shares of the limit. A preset that is a
 // share of a limit that is not there is left out: its writer could not know of this pod.
 func values(presets, asked settings, limit func() (uint64, error)) (Wanted, error) {
-	w := Wanted{Values: Values{}}
+	w := Wanted{Values: Values{}, Times: Times{}}
 	for _, k := range knob.All {
 		setting, asks := asked[k]
 		if !asks {
@@ -171,6 +176,10 @@ func values(presets, asked settings, limit func() (uint64, error)) (Wanted, erro
 				continue
 			}
 			setting = preset
+		}
+		if setting.Time != "" {
+			w.Times[k] = setting.Time
+			continue
 		}
 		bytes := uint64(0)
 		if setting.IsShare() {

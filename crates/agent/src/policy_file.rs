@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 /// A policy file and what it was like.
 pub struct PolicyFile {
     path: PathBuf,
-    /// A file with more rules, as it last named one.
-    more: Option<PathBuf>,
+    /// A file with rules for pods, which weir-nri writes.
+    pods: Option<PathBuf>,
     /// When it was last read.
     read: [Look; 2],
     /// The file at the last tick.
@@ -26,10 +26,10 @@ impl PolicyFile {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub fn open(path: &Path) -> Result<(PolicyFile, Rules), Problems> {
+    pub fn open(path: &Path, pods: Option<&Path>) -> Result<(PolicyFile, Rules), Problems> {
         let mut file = PolicyFile {
             path: path.into(),
-            more: None,
+            pods: pods.map(PathBuf::from),
             read: [None; 2],
             seen: [None; 2],
         };
@@ -43,19 +43,12 @@ impl PolicyFile {
     /// All that is wrong with it.
     pub fn read(&mut self) -> Result<Rules, Problems> {
         self.seen = self.looks();
-        let read = Rules::load(&self.path);
-        let more = read.as_ref().ok().map(|rules| rules.stock.rules.clone());
-        if let Some(more) = more.filter(|more| *more != self.more) {
-            // Looked at before it is read, as the other is.
-            self.more = more;
-            return self.read();
-        }
         self.read = self.seen;
-        read
+        Rules::load(&self.path, self.pods.as_deref())
     }
 
     fn looks(&self) -> [Look; 2] {
-        [look(&self.path), self.more.as_deref().and_then(look)]
+        [look(&self.path), self.pods.as_deref().and_then(look)]
     }
 
     /// Reads it if it has changed and come to rest.
@@ -77,7 +70,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("made");
         let path = dir.path().join("agent.toml");
         fs::write(&path, "").expect("written");
-        let (mut file, rules) = PolicyFile::open(&path).expect("no rules");
+        let (mut file, rules) = PolicyFile::open(&path, None).expect("no rules");
         assert!(rules.is_empty() && file.tick().is_none());
 
         let rule = "[[rule]]\ncgroup = \"/a\"\nset = { \"memory.dirty_min\" = 1 }\n";
@@ -98,5 +91,25 @@ mod tests {
         fs::rename(dir.path().join("new"), &path).expect("renamed");
         assert!(file.tick().is_none());
         assert!(file.tick().expect("rests").is_ok());
+    }
+
+    #[test]
+    fn pods_come_and_go_beside_it() {
+        let dir = tempfile::tempdir().expect("made");
+        let (path, pods) = (dir.path().join("agent.toml"), dir.path().join("pods.toml"));
+        let rule = "[[rule]]\ncgroup = \"/pod\"\nset = { \"memory.writeback_bytes\" = \"10ms\" }\n";
+        fs::write(&path, "").expect("written");
+        let (mut file, rules) = PolicyFile::open(&path, Some(&pods)).expect("no rules");
+        assert!(rules.is_empty() && file.tick().is_none());
+        fs::write(&pods, rule).expect("written");
+        assert!(file.tick().is_none());
+        assert_eq!(file.tick().expect("rests").expect("valid").len(), 1);
+        fs::write(&pods, "[tier]\n").expect("written");
+        assert!(file.tick().is_none());
+        let why = file.tick().expect("rests").expect_err("no section for pods");
+        assert!(why.to_string().contains("pods.toml"), "{why}");
+        fs::remove_file(&pods).expect("removed");
+        assert!(file.tick().is_none());
+        assert!(file.tick().expect("rests").expect("valid").is_empty());
     }
 }

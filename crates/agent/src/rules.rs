@@ -71,17 +71,16 @@ pub struct Rule {
 }
 
 impl Rules {
-    /// Reads and checks the file.
+    /// Reads and checks the file, and rules for pods, if there are some.
     ///
     /// # Errors
     /// Everything that is wrong with it, or why it could not be read.
-    pub fn load(path: &Path) -> Result<Rules, Problems> {
+    pub fn load(path: &Path, pods: Option<&Path>) -> Result<Rules, Problems> {
         let shown = path.display().to_string();
         let text = config::text(path, "policy")?;
         let mut rules = Rules::parse(&shown, &text)?;
-        let more = rules.stock.rules.as_deref();
-        if let Some(more) = more.filter(|more| rules.stock.is_stock() && more.exists()) {
-            let (shown, text) = (more.display().to_string(), config::text(more, "policy")?);
+        if let Some(pods) = pods.filter(|pods| pods.exists()) {
+            let (shown, text) = (pods.display().to_string(), config::text(pods, "policy")?);
             let more = reader::read(&shown, &text, &["rule"], rules_of)?;
             rules.rules.extend(more);
         }

@@ -46,6 +46,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Options {
     /// The policy file; without one it only exports.
     pub policy: Option<PathBuf>,
+    /// Rules for pods, which weir-nri writes; the file need not be there.
+    pub pods: Option<PathBuf>,
     /// Where to answer scrapes; nowhere if left out.
     pub listen: Option<SocketAddr>,
     /// Selects the cgroups that have metrics.
@@ -79,7 +81,7 @@ pub fn run(options: &Options, journal: &Journal) -> Result<(), Error> {
     let policy = options
         .policy
         .as_deref()
-        .map(PolicyFile::open)
+        .map(|policy| PolicyFile::open(policy, options.pods.as_deref()))
         .transpose()?;
     let (file, rules) = policy.unzip();
     Ok(go_on(options, file, rules.unwrap_or_default(), journal)?)

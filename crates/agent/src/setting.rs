@@ -163,4 +163,24 @@ mod tests {
         let ceiling = Setting::parse(Knob::DirtyBytes, "10ms", Origin::Line(1));
         assert!(ceiling.is_err_and(|why| why.contains("`1s` to `3600s`")));
     }
+
+    /// weir-nri's own test reads the same table.
+    #[test]
+    fn times_are_those_of_weir_nri() {
+        let table = include_str!("../../../nri/knob/testdata/times.txt");
+        let lines = table.lines().filter(|line| !line.starts_with('#'));
+        let mut seen = 0;
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [file, text, wanted] = words[..] else {
+                panic!("{line}")
+            };
+            let knob = Knob::by_file(file).expect(file);
+            let setting = Setting::parse(knob, text, Origin::Line(1));
+            assert_eq!(setting.is_ok(), wanted == "ok", "{line}");
+            assert!(setting.is_ok_and(|setting| setting.is_in_time()) == (wanted == "ok"));
+            seen += 1;
+        }
+        assert!(seen >= 10, "{seen} lines");
+    }
 }

@@ -6,7 +6,6 @@
 //! [stock]
 //! mode = "on"                        # or observe: says what it would set; or off
 //! limit = ["/batch.slice/*"]         # who leaves room for floors
-//! rules = "/run/weir/pods.toml"      # more rules, if there; weir-nri writes them
 //! sysctl = { "vm.dirty_bytes" = "192M", "vm.dirty_background_bytes" = "16M" }
 //! drain_seconds = "auto"             # or 30: writers run free for what disks write in that time
 //! bdi = { "8:16" = { max_ratio = 10, strict_limit = 1 } }
@@ -20,10 +19,9 @@ use config::units;
 use glob::Pattern;
 use policy::drain::SECONDS_MAX;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Keys of the section.
-pub const KEYS: &[&str] = &["mode", "limit", "rules", "sysctl", "drain_seconds", "bdi"];
+pub const KEYS: &[&str] = &["mode", "limit", "sysctl", "drain_seconds", "bdi"];
 
 const SYSCTLS: [&str; 4] = [
     "vm.dirty_bytes",
@@ -51,8 +49,6 @@ pub struct Settings {
     pub mode: Mode,
     /// Cgroups that leave room for floors.
     limit: Vec<Pattern>,
-    /// Where more rules are.
-    pub rules: Option<PathBuf>,
     /// How long writers run free, beyond the host's own limit.
     pub drain: Option<Seconds>,
     /// Files of the host.
@@ -66,9 +62,6 @@ impl Settings {
             .optional("mode")
             .and_then(|value| value.parsed("`on`, `observe` or `off`", Mode::parse));
         let limit = table.optional("limit");
-        let rules = table
-            .optional("rules")
-            .and_then(|value| value.string("the path of a file"));
         let sysctl = table.optional("sysctl").map(|value| sysctls(&value));
         let drain = table
             .optional("drain_seconds")
@@ -77,7 +70,6 @@ impl Settings {
         Settings {
             mode: mode.unwrap_or(Mode::On),
             limit: limit.map_or_else(Vec::new, |value| globs::patterns(&value)),
-            rules: rules.map(PathBuf::from),
             drain,
             host: sysctl.into_iter().chain(bdi).flatten().collect(),
         }

@@ -25,6 +25,9 @@ pub struct Args {
     /// The policy file; without one, nothing is set, and what an earlier run set is put back
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// More rules, if the file is there: weir-nri writes them
+    #[arg(long, value_name = "FILE", requires = "policy")]
+    pods: Option<PathBuf>,
     /// Check a policy file, say which cgroups of this host it means, and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "max_stalls", "scan_every", "state"])]
     check: Option<PathBuf>,
@@ -80,6 +83,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .filter_map(|glob| globs::pattern(glob).ok());
     let options = agent::Options {
         policy: args.policy,
+        pods: args.pods,
         listen: args.listen.0,
         shown: Shown {
             max_cgroups: args.max_cgroups,
@@ -102,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn check(file: &Path, args: &Args) -> Result<ExitCode> {
-    let checked = Rules::load(file);
+    let checked = Rules::load(file, None);
     let status = ExitCode::from(u8::from(checked.is_err()));
     let tree = cgroup::mounted(&args.root).ok();
     let tree = tree.and_then(|directory| Tree::at(&directory).ok());

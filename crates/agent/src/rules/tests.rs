@@ -152,7 +152,7 @@ fn a_rule_that_could_do_nothing_is_refused() {
 
 #[test]
 fn a_file_that_is_not_there_or_no_toml_is_said_so() {
-    let nowhere = Rules::load(Path::new("/nonexistent/agent.toml")).expect_err("refused");
+    let nowhere = Rules::load(Path::new("/nonexistent/agent.toml"), None).expect_err("refused");
     assert!(
         nowhere
             .to_string()

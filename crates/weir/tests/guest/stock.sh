@@ -14,7 +14,6 @@ policy() { # MODE
 		[stock]
 		mode = "$1"
 		limit = ["/flood"]
-		rules = "/tmp/pods.toml"
 		sysctl = { "vm.dirty_bytes" = "64M", "vm.dirty_background_bytes" = "32M" }
 		bdi = { "$device" = { max_ratio = 90 } }
 		[[rule]]
@@ -27,7 +26,7 @@ policy() { # MODE
 	mv /tmp/new.toml /tmp/agent.toml
 }
 agent() {
-	weir agent --policy /tmp/agent.toml >/tmp/log 2>&1 &
+	weir agent --policy /tmp/agent.toml --pods /tmp/pods.toml >/tmp/log 2>&1 &
 	agent=$!
 }
 says() { # WORDS
