@@ -215,13 +215,17 @@ func TestStock(t *testing.T) {
 		t.Errorf("%d and %d containers", len(spec.InitContainers), len(spec.Containers))
 	}
 	arguments := map[string][]string{"nri": {"--stock=/run/weir/pods.toml"}, "node": {"--stock"},
-		"agent": {"--pods=/run/weir/pods.toml"}}
+		"agent": {"--pods=/run/weir/pods.toml", "--root=/host"}}
 	for _, c := range spec.Containers {
 		for _, argument := range arguments[c.Name] {
 			if !slices.Contains(c.Args, argument) {
 				t.Errorf("%s: %v", c.Name, c.Args)
 			}
 		}
+	}
+	// What a ceiling becomes there is computed from the host's files, and its sysctls and queues are set.
+	if got := mounted(spec, "agent"); got["/host/proc"] != "/proc" || got["/host/sys"] != "/sys" || got["/run/weir"] != "/run/weir" {
+		t.Errorf("the agent mounts %v", got)
 	}
 	want := "[stock]\nlimit = [\"/batch/*\"]\n# mine\n"
 	if got := found["ConfigMap/weir"].(*core.ConfigMap).Data["agent.toml"]; strings.TrimSpace(got) != strings.TrimSpace(want) {
