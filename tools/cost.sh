@@ -156,7 +156,7 @@ PARAGRAPH
 - *write*: instructions added to a buffered write of 4 KiB, with its part of a pass. Here the kernel
   makes one pass in about 256 writes; under pressure it makes more, at most one in each write.
 - *beat*: thousands of instructions a second that the rest of the guest takes more than without
-  weir. Timer interrupts and other kernel work, included here, vary by tens of thousands.
+  weir, timer interrupts included.
 - *others*: number of other cgroups with the same knob. *depth*: level of the writer's cgroup.
 
 END
@@ -193,15 +193,12 @@ END
 
 ## What grows, and with what
 
-- **Before the first knob** weir costs nothing: it hooks nothing, and the medians are equal to the
-  instruction.
-- **A write without a pass** costs nothing more, whatever knobs are set.
-- **Unused floors** lower the host's limit for other cgroups, so all their passes go through both
-  hooks. Writers under a floor or ceiling make more passes: that is their cost per write.
+- Writers under a floor or ceiling make more passes: that is their cost per write. A write without a
+  pass costs nothing more.
+- **Unused floors** lower the host's limit, so all passes of others go through both hooks.
 - **CPUs.** A pass of a cgroup with a knob adds up one word per CPU and counter.
-- **Other cgroups.** A pass finds its cgroup in a hash table, where only chains get longer. The beat
-  visits cgroups below a knob in turn, within a fixed budget.
-- **Depth.** A pass looks up the record of each ancestor and compares ceilings.
+- **Other cgroups** are visited by the beat in turn, within a fixed budget.
+- **Depth.** A pass looks up the record of each ancestor.
 END
 } >docs/cost.md.new
 mv docs/cost.md.new docs/cost.md
