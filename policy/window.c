@@ -94,7 +94,7 @@ void weir_window_rate_note(struct weir_window_rate *rate, weir_u64 pages, weir_u
  * Of @places for flushers that sleep, what each of @asking cgroups side by side may have.  A
  * quarter is left for one that begins to ask, and one is for each.
  *
- * Example.  192 on a host with one disk: 144 there, 54 for each of two tenants that ask, 40 for
+ * Example.  192 on a host with one disk: 144 there, 54 for each of two tenants that ask, 41 for
  * the one of the second's cgroups that does.
  */
 weir_u32 weir_places_part(weir_u32 places, weir_u32 asking)

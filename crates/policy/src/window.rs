@@ -9,6 +9,7 @@ mod c {
         pub fn weir_window_excess(window: u64, in_flight: u64) -> u64;
         pub fn weir_window_sleep_ns(excess: u64, rate: *const Rate) -> u64;
         pub fn weir_window_rate_note(rate: *mut Rate, pages: u64, ns: u64, part: u64);
+        pub fn weir_places_part(places: u32, asking: u32) -> u32;
     }
 }
 
@@ -54,6 +55,12 @@ pub fn excess(window: u64, in_flight: u64) -> u64 {
 pub fn sleep_ns(excess: u64, rate: &Rate) -> u64 {
     // SAFETY: `rate` is a valid struct of the C layout.
     unsafe { c::weir_window_sleep_ns(excess, rate) }
+}
+
+/// Flushers that may sleep at a time in each of `asking` cgroups side by side, of `places` for all.
+pub fn places_part(places: u32, asking: u32) -> u32 {
+    // SAFETY: pure arithmetic.
+    unsafe { c::weir_places_part(places, asking) }
 }
 
 #[cfg(test)]
@@ -103,5 +110,28 @@ mod tests {
         assert!((25_000..30_000).contains(&page), "{page}");
         rate.note(u64::MAX, u64::MAX, 16);
         assert!(rate.pages <= 64 && rate.ns <= 1_000_000_000, "{rate:?}");
+    }
+
+    /// The example above `weir_places_part()` in `window.c`.
+    #[test]
+    fn places_are_divided_at_each_level() {
+        let disk = places_part(192, 1);
+        let tenant = places_part(disk, 2);
+        assert_eq!((disk, tenant, places_part(tenant, 1)), (144, 54, 41));
+    }
+
+    #[test]
+    fn a_quarter_of_the_places_is_left_and_one_is_for_each() {
+        for places in 0..=256 {
+            assert_eq!(places_part(places, 0), places_part(places, 1));
+            for asking in 1..=300 {
+                let part = places_part(places, asking);
+                let all = u64::from(part) * u64::from(asking);
+                let most = u64::from(places - places / 4);
+                assert!(part == 1 || all <= most, "{places}, {asking}: {part}");
+                assert!(all + u64::from(asking) > most, "{places}, {asking}: {part}");
+            }
+        }
+        assert_eq!(places_part(u32::MAX, u32::MAX), 1);
     }
 }
