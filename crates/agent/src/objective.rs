@@ -6,12 +6,13 @@
 //!
 //! ```text
 //! probes on vfs_fsync_range() ─┐      ┌► policy::narrow ────► memory.writeback_bytes of the others
+//! events of the block layer ───┤      │
 //! io.pressure, memory.pressure ┴► value ─► policy::objective ─► memory.dirty_bytes of the others
 //! memory.stat, io.stat of the others ─┴─────────┘
 //! ```
 //!
-//! Once a second. While the bound is kept and no limit set, only fsyncs or the cgroup's pressure are
-//! looked at, not the others.
+//! Once a second. While the bound is kept and no limit set, only fsyncs, reads or the cgroup's pressure
+//! are looked at, not the others.
 //!
 //! On a host that allows no module, [`crate::stock`] is asked: first to narrow the queues of disks
 //! (`queues`), and for ceilings, which it keeps by `memory.high`, where that does not do.
@@ -111,7 +112,7 @@ impl Objectives {
             self.used_stock.then(|| self.stock.1.clone()),
             self.journal.clone(),
             Arc::clone(&self.status),
-        )?;
+        );
         Ok(Running::start("objectives", move |ended| {
             keeper.run(ended)
         })?)

@@ -5,6 +5,7 @@ mod covered;
 mod homes;
 pub mod live;
 pub mod losses;
+pub mod reads;
 pub mod syncs;
 mod tasks;
 mod tracefs;

@@ -18,7 +18,7 @@ pub mod diagnosis;
 pub mod model;
 pub mod read;
 
-pub use collect::{live, losses, syncs, watch};
+pub use collect::{live, losses, reads, syncs, watch};
 pub use diagnosis::{interval, owed};
 pub use model::dirty_stat::DirtyStat;
 pub use model::observation::Observation;

@@ -5,7 +5,7 @@ use super::applied::Applied;
 use super::holders;
 use super::measure::Measure;
 use super::queues::{Measured, Queues};
-use super::settings::{Bound, Settings};
+use super::settings::{Bound, Calls, Settings};
 use super::status::{Status, Value};
 use super::windows::{self, Windows};
 use crate::asked::Asked;
@@ -15,11 +15,12 @@ use crate::journal::{Event, Journal};
 use crate::limits::{Found, Mode};
 use crate::saved_limits::SavedLimits;
 use crate::tree::{Place, Tree};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 use observe::read::host;
-use observe::syncs::{Sync, Syncs};
+use observe::reads::Reads;
+use observe::syncs::{Syncs, Timed};
 use policy::UNLIMITED;
 use policy::objective::{Look, Objective};
 use std::collections::BTreeMap;
@@ -64,10 +65,14 @@ struct Kept {
     level: u64,
 }
 
+/// Calls that have ended, and those under way.
+type Seen = (Vec<Timed>, Vec<Timed>);
+
 /// The thread's state.
 pub struct Keeper {
     tree: Tree,
     syncs: Option<Syncs>,
+    reads: Option<Reads>,
     kept: Vec<Kept>,
     ceilings: Applied,
     windows: Applied,
@@ -80,10 +85,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to look at fsyncs, if an objective is about them.
-    ///
-    /// # Errors
-    /// They cannot be seen.
+    /// Begins to look at fsyncs and reads, if an objective is about them. One about what cannot be seen
+    /// is left out, which the journal says.
     pub fn new(
         tree: Tree,
         settings: &[Settings],
@@ -91,19 +94,18 @@ impl Keeper {
         asked: Option<Asked>,
         journal: Journal,
         status: Arc<Mutex<Status>>,
-    ) -> Result<Keeper> {
+    ) -> Keeper {
         let used = settings.iter().enumerate();
         let used = used.filter(|(_, of)| of.mode != Mode::Off);
-        let kept: Vec<Kept> = used
+        let mut kept: Vec<Kept> = used
             .map(|(index, of)| Kept::new(index, of.clone()))
             .collect();
-        let needs_syncs = kept
-            .iter()
-            .any(|of| matches!(of.settings.bound, Bound::Fsync { .. }));
-        let syncs = needs_syncs.then(Syncs::start).transpose();
-        Ok(Keeper {
+        let syncs = look_at(Calls::Fsync, &mut kept, Syncs::start, &journal);
+        let reads = look_at(Calls::Read, &mut kept, Reads::start, &journal);
+        Keeper {
             tree,
-            syncs: syncs.context("fsyncs cannot be seen")?,
+            syncs,
+            reads,
             kept,
             ceilings: Applied::new(ceilings, asked.clone(), journal.clone()),
             windows: Applied::new(windows, None, journal.clone()),
@@ -112,7 +114,7 @@ impl Keeper {
             status,
             stepped: Instant::now(),
             said: None,
-        })
+        }
     }
 
     /// Runs until the other end of `ended` is closed; then puts all ceilings back.
@@ -130,8 +132,9 @@ impl Keeper {
         self.tell();
     }
 
-    /// Waits for the next step; false if there is none.
-    fn waits(&self, ended: &UnixStream) -> bool {
+    /// Waits for the next step, and takes reads meanwhile, before buffers are full; false if there is
+    /// none.
+    fn waits(&mut self, ended: &UnixStream) -> bool {
         loop {
             let left = (self.stepped + STEP).saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -139,11 +142,19 @@ impl Keeper {
             }
             // Up to the next millisecond: rounded down it would spin through the last one.
             let left = PollTimeout::try_from(left + Duration::from_millis(1));
-            let mut fds = [PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+            let pipes = self.reads.iter().flat_map(Reads::pipes);
+            let fds = [ended.as_fd()].into_iter().chain(pipes);
+            let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             // A signal ends the wait early, which the clock tells.
             let _ = poll(&mut fds, left.unwrap_or(PollTimeout::ZERO));
             if fds[0].any() == Some(true) {
                 return false;
+            }
+            let is_filling = fds.iter().any(|fd| fd.any() == Some(true));
+            drop(fds);
+            if let Some(Err(why)) = self.reads.as_mut().filter(|_| is_filling).map(Reads::look) {
+                self.complain(&format!("{why:#}"));
+                return true;
             }
         }
     }
@@ -152,14 +163,25 @@ impl Keeper {
         let elapsed = self.stepped.elapsed();
         self.stepped = Instant::now();
         let now_ns = now_ns();
-        let (mut ended, mut under_way) = (Vec::new(), Vec::new());
-        if let Some(syncs) = &mut self.syncs {
-            ended = syncs.ended()?;
-            under_way = syncs.under_way();
+        let (mut syncs, mut reads) = (Seen::default(), Seen::default());
+        if let Some(of) = &mut self.syncs {
+            syncs = (of.ended()?, of.under_way());
+        }
+        if let Some(of) = &mut self.reads {
+            reads = (of.ended()?, of.under_way());
         }
         let mut kept = std::mem::take(&mut self.kept);
         for of in &mut kept {
-            self.look(of, elapsed, now_ns, (&ended, &under_way));
+            let calls = match of.settings.bound {
+                Bound::Calls {
+                    of: Calls::Fsync, ..
+                } => &syncs,
+                Bound::Calls {
+                    of: Calls::Read, ..
+                } => &reads,
+                Bound::Pressure { .. } => &Seen::default(),
+            };
+            self.look(of, elapsed, now_ns, calls);
         }
         self.kept = kept;
         self.apply();
@@ -167,20 +189,20 @@ impl Keeper {
     }
 
     /// Looks at one objective and lets the policy decide.
-    fn look(&mut self, of: &mut Kept, elapsed: Duration, now_ns: u64, syncs: (&[Sync], &[Sync])) {
+    fn look(&mut self, of: &mut Kept, elapsed: Duration, now_ns: u64, calls: &Seen) {
         let settings = &of.settings;
-        let its = |sync: &&Sync| settings.is_of(&sync.cgroup);
-        syncs
+        let its = |call: &&Timed| settings.is_of(&call.cgroup);
+        calls
             .0
             .iter()
             .filter(its)
-            .for_each(|sync| of.measure.ended(sync));
-        let under_way: Vec<Sync> = syncs.1.iter().filter(its).cloned().collect();
+            .for_each(|call| of.measure.ended(call));
+        let under_way: Vec<Timed> = calls.1.iter().filter(its).cloned().collect();
         let narrowed_ms = of.queues.window_ms().min(of.windows.since_ms());
         let since_ms = of.objective.window_ms().min(narrowed_ms);
         let since_ns = now_ns.saturating_sub(since_ms * 1_000_000);
         let directories: Vec<PathBuf> = match settings.bound {
-            Bound::Fsync { .. } => Vec::new(),
+            Bound::Calls { .. } => Vec::new(),
             Bound::Pressure { .. } => {
                 if of.measured.is_empty() || !of.measured.iter().all(Place::is_there) {
                     of.measured = holders::all(&self.tree, settings).1;
@@ -251,7 +273,7 @@ impl Keeper {
     /// Narrows queues of disks; whether ceilings have to do the rest.
     fn narrow_queues(&self, of: &mut Kept, ms: u64, places: &[Place], measured: &[Place]) -> bool {
         let bound = of.settings.bound;
-        if !matches!(bound, Bound::Fsync { .. }) {
+        if !matches!(bound, Bound::Calls { .. }) {
             return true;
         }
         let root = Path::new("/");
@@ -443,7 +465,34 @@ impl Kept {
     }
 }
 
-/// The clock that fsyncs are measured by.
+/// Begins to look at calls if an objective is about them; without that it is none any more.
+fn look_at<T>(
+    calls: Calls,
+    kept: &mut Vec<Kept>,
+    start: impl Fn() -> Result<T>,
+    journal: &Journal,
+) -> Option<T> {
+    let is_about = |of: &Kept| matches!(of.settings.bound, Bound::Calls { of, .. } if of == calls);
+    let first = kept.iter().find(|of| is_about(of))?;
+    match start() {
+        Ok(looking) => Some(looking),
+        Err(why) => {
+            let what = match calls {
+                Calls::Fsync => "fsyncs",
+                Calls::Read => "reads",
+            };
+            let index = first.index;
+            let why = format!("{why:#}");
+            journal.say(&Event::Objective {
+                why: format!("{what} cannot be seen, so objective {index} is not kept: {why}"),
+            });
+            kept.retain(|of| !is_about(of));
+            None
+        }
+    }
+}
+
+/// The clock that calls are measured by.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("there is a monotonic clock");
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000

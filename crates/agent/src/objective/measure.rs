@@ -2,7 +2,7 @@
 //! What an objective is about, measured over the time that counts.
 
 use super::settings::{Bound, Settings};
-use observe::syncs::Sync;
+use observe::syncs::Timed;
 use policy::objective::spare;
 use std::collections::VecDeque;
 use std::fs;
@@ -17,17 +17,17 @@ const WINDOW_NS: u64 = 10_000_000_000;
 #[derive(Debug, Default)]
 pub struct Measure {
     /// When those that have ended began, and how long they took; by their end.
-    syncs: VecDeque<(u64, u64)>,
+    calls: VecDeque<(u64, u64)>,
     /// When, and the microseconds that tasks of the cgroups had waited by then.
     stalls: VecDeque<(u64, u64)>,
 }
 
 impl Measure {
-    /// An fsync of one of the objective's cgroups has ended.
-    pub fn ended(&mut self, sync: &Sync) {
-        self.syncs.push_back((sync.began_ns, sync.took_ns));
-        if self.syncs.len() > MOST {
-            self.syncs.pop_front();
+    /// A call of one of the objective's cgroups has ended.
+    pub fn ended(&mut self, call: &Timed) {
+        self.calls.push_back((call.began_ns, call.took_ns));
+        if self.calls.len() > MOST {
+            self.calls.pop_front();
         }
     }
 
@@ -35,11 +35,11 @@ impl Measure {
     fn forget(&mut self, now_ns: u64) {
         let since = now_ns.saturating_sub(WINDOW_NS);
         while self
-            .syncs
+            .calls
             .front()
             .is_some_and(|(began, took)| began + took < since)
         {
-            self.syncs.pop_front();
+            self.calls.pop_front();
         }
         // One from before the window remains, to measure the whole of it.
         while self.stalls.get(1).is_some_and(|(at, _)| *at <= since) {
@@ -48,22 +48,22 @@ impl Measure {
     }
 
     /// The value since `since_ns`, nanoseconds or millionths of the time; none if nothing can be
-    /// said. `under_way` are fsyncs of the objective's cgroups that have not ended.
+    /// said. `under_way` are calls of the objective's cgroups that have not ended.
     pub fn value(
         &mut self,
         settings: &Settings,
         since_ns: u64,
         now_ns: u64,
-        under_way: &[Sync],
+        under_way: &[Timed],
         directories: &[PathBuf],
     ) -> Option<u64> {
         self.forget(now_ns);
         match settings.bound {
-            Bound::Fsync { per_mille, ns } => {
+            Bound::Calls { per_mille, ns, .. } => {
                 // One that may still end in time says nothing yet.
-                let late = under_way.iter().filter(|sync| sync.took_ns > ns);
-                let late = late.map(|sync| (sync.began_ns, sync.took_ns));
-                let all = self.syncs.iter().copied().chain(late);
+                let late = under_way.iter().filter(|call| call.took_ns > ns);
+                let late = late.map(|call| (call.began_ns, call.took_ns));
+                let all = self.calls.iter().copied().chain(late);
                 let counted = all.filter(|(began, _)| *began >= since_ns);
                 let mut times: Vec<u64> = counted.map(|(_, took)| took).collect();
                 times.sort_unstable_by(|a, b| b.cmp(a));
@@ -105,8 +105,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn sync(began_ms: u64, took_ms: u64) -> Sync {
-        Sync {
+    fn call(began_ms: u64, took_ms: u64) -> Timed {
+        Timed {
             cgroup: "/db".into(),
             began_ns: began_ms * MS,
             took_ns: took_ms * MS,
@@ -117,28 +117,28 @@ mod tests {
     fn a_percentile_is_of_what_began_in_the_time_that_counts() {
         let of = settings("fsync_p99 = \"10ms\"");
         let mut measure = Measure::default();
-        let value = |measure: &mut Measure, since_ms: u64, under_way: &[Sync]| {
+        let value = |measure: &mut Measure, since_ms: u64, under_way: &[Timed]| {
             measure.value(&of, since_ms * MS, 30_000 * MS, under_way, &[])
         };
         assert_eq!(value(&mut measure, 0, &[]), None);
-        measure.ended(&sync(1_000, 900));
-        measure.ended(&sync(21_000, 300));
+        measure.ended(&call(1_000, 900));
+        measure.ended(&call(21_000, 300));
         for at in 0..40 {
-            measure.ended(&sync(22_000 + at * 50, 5));
+            measure.ended(&call(22_000 + at * 50, 5));
         }
         assert_eq!(
             value(&mut measure, 20_000, &[]),
             Some(5 * MS),
             "one exception"
         );
-        assert_eq!(measure.syncs.len(), 41, "what is older is forgotten");
+        assert_eq!(measure.calls.len(), 41, "what is older is forgotten");
         // One under way counts if it is late already.
-        let late = sync(29_000, 1_000);
+        let late = call(29_000, 1_000);
         assert_eq!(
             value(&mut measure, 20_000, std::slice::from_ref(&late)),
             Some(300 * MS)
         );
-        assert_eq!(value(&mut measure, 29_000, &[sync(29_995, 5)]), None);
+        assert_eq!(value(&mut measure, 29_000, &[call(29_995, 5)]), None);
         assert_eq!(value(&mut measure, 29_000, &[late]), Some(1_000 * MS));
     }
 

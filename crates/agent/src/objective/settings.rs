@@ -5,7 +5,8 @@
 //! ```toml
 //! [[objective]]
 //! cgroup = "/system.slice/etcd.service"
-//! fsync_p99 = "10ms"                 # or fsync_p50, fsync_p999, io_pressure = "5%", memory_pressure
+//! fsync_p99 = "10ms"                 # or fsync_p50, fsync_p999, read_p50, read_p99, read_p999,
+//!                                    # io_pressure = "5%", memory_pressure
 //! limit = ["/batch.slice", "/system.slice/docker-*.scope"]
 //! floor = "1M"                       # no ceiling below that
 //! mode = "on"                        # or observe: says what it would set; or off
@@ -24,6 +25,9 @@ pub const KEYS: &[&str] = &[
     "fsync_p50",
     "fsync_p99",
     "fsync_p999",
+    "read_p50",
+    "read_p99",
+    "read_p999",
     "io_pressure",
     "memory_pressure",
     "limit",
@@ -36,11 +40,22 @@ const FLOOR_BYTES: u64 = 1 << 20;
 /// The least that may be given for it.
 const LEAST_FLOOR_BYTES: u64 = 64 << 10;
 
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Calls of fsync and the like.
+    Fsync,
+    /// Reads of disks, from when they are queued.
+    Read,
+}
+
 /// What is measured, and what it should not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// So many of a thousand fsyncs take no longer than so many nanoseconds.
-    Fsync {
+    /// So many of a thousand calls take no longer than so many nanoseconds.
+    Calls {
+        /// Of which kind.
+        of: Calls,
         /// 990 for the 99th percentile.
         per_mille: u32,
         /// The longest they should take.
@@ -59,9 +74,10 @@ impl Bound {
     /// As the policy file calls it.
     pub fn name(&self) -> &'static str {
         match self {
-            Bound::Fsync { per_mille: 500, .. } => "fsync_p50",
-            Bound::Fsync { per_mille: 990, .. } => "fsync_p99",
-            Bound::Fsync { .. } => "fsync_p999",
+            Bound::Calls { of, per_mille, .. } => {
+                let is_it = |call: &&(_, _, _)| (call.1, call.2) == (*of, *per_mille);
+                CALLS.iter().find(is_it).map_or("", |call| call.0)
+            }
             Bound::Pressure { file, .. } if *file == IO => "io_pressure",
             Bound::Pressure { .. } => "memory_pressure",
         }
@@ -70,16 +86,20 @@ impl Bound {
     /// Nanoseconds or millionths.
     pub fn value(&self) -> u64 {
         match self {
-            Bound::Fsync { ns, .. } => *ns,
+            Bound::Calls { ns, .. } => *ns,
             Bound::Pressure { ppm, .. } => *ppm,
         }
     }
 
-    /// A wait at a disk that it allows, in microseconds; none if what is under writeback does not
-    /// make it longer.
+    /// The longest wait for what is in a disk's queue that it allows, in microseconds; none if what is
+    /// under writeback makes no wait longer. An fsync waits three times, one after the other: for its
+    /// data, for the journal's log, and for the record that commits it.
     pub fn wait_us(&self) -> Option<u64> {
         match self {
-            Bound::Fsync { ns, .. } => Some(ns / 1_000),
+            Bound::Calls { of, ns, .. } => Some(match of {
+                Calls::Fsync => ns / 3_000,
+                Calls::Read => ns / 1_000,
+            }),
             Bound::Pressure { file, .. } => (*file == IO).then_some(PRESSURE_US),
         }
     }
@@ -88,7 +108,8 @@ impl Bound {
     pub fn describe(&self, value: u64) -> String {
         let name = self.name();
         let shown = |value: u64| match self {
-            Bound::Fsync { .. } => format!("{:.1} ms", value as f64 / 1e6),
+            Bound::Calls { .. } if value < 1_000_000 => format!("{} us", value / 1_000),
+            Bound::Calls { .. } => format!("{:.1} ms", value as f64 / 1e6),
             Bound::Pressure { .. } => format!("{:.1} %", value as f64 / 1e4),
         };
         let (is, bound) = (shown(value), shown(self.value()));
@@ -96,8 +117,18 @@ impl Bound {
     }
 }
 
+/// Keys of bounds on calls: of a thousand so many.
+const CALLS: [(&str, Calls, u32); 6] = [
+    ("fsync_p50", Calls::Fsync, 500),
+    ("fsync_p99", Calls::Fsync, 990),
+    ("fsync_p999", Calls::Fsync, 999),
+    ("read_p50", Calls::Read, 500),
+    ("read_p99", Calls::Read, 990),
+    ("read_p999", Calls::Read, 999),
+];
+
 /// Pressure says in what part of the time there are waits, not how long they may be.
-const PRESSURE_US: u64 = 100_000;
+const PRESSURE_US: u64 = 50_000;
 const IO: &str = "io.pressure";
 const MEMORY: &str = "memory.pressure";
 
@@ -180,14 +211,13 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn bound(table: &Table) -> Option<Bound> {
-    let fsync = [("fsync_p50", 500), ("fsync_p99", 990), ("fsync_p999", 999)];
-    let fsync = fsync.into_iter().filter_map(|(key, per_mille)| {
+    let calls = CALLS.into_iter().filter_map(|(key, of, per_mille)| {
         let value = table.optional(key)?;
         let ns = value.parsed("a time, as in `\"10ms\"`", units::nanoseconds);
         if ns == Some(0) {
             value.complain("expected more than 0, as in `10ms`");
         }
-        Some(ns.map(|ns| Bound::Fsync { per_mille, ns }))
+        Some(ns.map(|ns| Bound::Calls { of, per_mille, ns }))
     });
     let pressure = [("io_pressure", IO), ("memory_pressure", MEMORY)];
     let pressure = pressure.into_iter().filter_map(|(key, file)| {
@@ -195,11 +225,11 @@ fn bound(table: &Table) -> Option<Bound> {
         let ppm = value.parsed("a part of the time, as in `\"5%\"`", percent);
         Some(ppm.map(|ppm| Bound::Pressure { file, ppm }))
     });
-    let bounds: Vec<Option<Bound>> = fsync.chain(pressure).collect();
+    let bounds: Vec<Option<Bound>> = calls.chain(pressure).collect();
     match bounds[..] {
         [bound] => bound,
         [] => {
-            table.complain("has no bound: add for example `fsync_p99 = \"10ms\"`");
+            table.complain("has no bound: add for example `fsync_p99 = \"10ms\"` or `read_p99`");
             None
         }
         _ => {
@@ -239,7 +269,8 @@ mod tests {
         let [objective] = &all[..] else {
             panic!("{all:?}")
         };
-        let bound = Bound::Fsync {
+        let bound = Bound::Calls {
+            of: Calls::Fsync,
             per_mille: 990,
             ns: 10_000_000,
         };
@@ -247,6 +278,15 @@ mod tests {
             (objective.bound, objective.floor, objective.mode),
             (bound, 256, Mode::On)
         );
+        let reads = read(&format!("{NAMES}read_p999 = \"500us\"\n")).expect("valid");
+        let bound = reads[0].bound;
+        assert_eq!((bound.name(), bound.value()), ("read_p999", 500_000));
+        assert_eq!(
+            bound.describe(1_234_567),
+            "read_p999 is 1.2 ms, bound 500 us"
+        );
+        assert_eq!(bound.wait_us(), Some(500), "an fsync waits three times");
+        assert_eq!(objective.bound.wait_us(), Some(3_333));
         assert!(objective.is_of("/db/pod/x") && !objective.is_of("/dbx"));
         let may = |path| objective.may_limit(path);
         assert!(may("/batch") && may("/t/a") && !may("/batch/a") && !may("/db/a"));
@@ -274,6 +314,10 @@ mod tests {
             (NAMES.to_string(), "has no bound"),
             (format!("{NAMES}fsync_p99 = \"0ms\""), "more than 0"),
             (format!("{NAMES}fsync_p99 = \"fast\""), "agent.toml:4"),
+            (
+                format!("{NAMES}fsync_p99 = \"1s\"\nread_p99 = \"1s\""),
+                "several bounds",
+            ),
             (
                 format!("{NAMES}fsync_p99 = \"1s\"\nio_pressure = \"5%\""),
                 "several bounds",

@@ -7,7 +7,7 @@
 //! | `memory.dirty_min` | what it leaves of the host's freerun is a ceiling, shared by those who are to leave room |
 //! | `memory.dirty_bandwidth` | `io.max`, and a ceiling of what is written in a second |
 //! | `memory.dirty_weight` | `io.weight`, which needs iocost |
-//! | an objective's `fsync_p99` | `queue/nr_requests` and `queue/max_sectors_kb` of the disk, then ceilings |
+//! | an objective's `fsync_p99`, `read_p99` | `queue/nr_requests` and `queue/max_sectors_kb` of the disk, then ceilings |
 //!
 //! The kernel limits a cgroup's dirty pages to the same share of its memory that the host's limit is
 //! of the host's: of its page cache and of what it may still grow by. So a cgroup that may have

@@ -18,9 +18,9 @@ use std::path::Path;
 /// Bytes of the kernel's buffer for each CPU: some 10,000 records, of 100 ms.
 const BUFFER: u64 = 512 << 10;
 
-/// An fsync; nanoseconds on the kernel's monotonic clock.
+/// An fsync, or a read; nanoseconds on the kernel's monotonic clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sync {
+pub struct Timed {
     /// Path of the cgroup, as cgroup v2 has it: `/db`.
     pub cgroup: String,
     /// When it began.
@@ -96,26 +96,26 @@ impl Syncs {
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.
-    pub fn ended(&mut self) -> Result<Vec<Sync>> {
+    pub fn ended(&mut self) -> Result<Vec<Timed>> {
         let mut trace = Trace::default();
         self.tracing.poll(&mut trace)?;
         self.homes.note(&mut trace.events);
         let ended = self.spans.ended(trace.events).into_iter();
         let homes = &mut self.homes;
         Ok(ended
-            .filter_map(|(task, began, end)| made(homes, task, began, end))
+            .filter_map(|(task, began, end)| Timed::of(homes, task, began, end))
             .collect())
     }
 
     /// Those under way now. Of a task that was killed in one nothing is known any more.
-    pub fn under_way(&mut self) -> Vec<Sync> {
+    pub fn under_way(&mut self) -> Vec<Timed> {
         let now = now_ns();
         let homes = &mut self.homes;
         let mut found = Vec::new();
         self.spans.0.retain(|task, began| {
             let is_there = Path::new("/proc").join(task.to_string()).exists();
             if is_there {
-                found.extend(made(homes, *task, *began, now));
+                found.extend(Timed::of(homes, *task, *began, now));
             }
             is_there
         });
@@ -123,13 +123,16 @@ impl Syncs {
     }
 }
 
-fn made(homes: &mut Homes, task: u32, began: u64, end: u64) -> Option<Sync> {
-    let home = homes.ask(task, now_ns())?;
-    Some(Sync {
-        cgroup: format!("/{home}"),
-        began_ns: began,
-        took_ns: end.saturating_sub(began),
-    })
+impl Timed {
+    /// One of a task; none if its cgroup is not known.
+    pub(super) fn of(homes: &mut Homes, task: u32, began: u64, end: u64) -> Option<Timed> {
+        let home = homes.ask(task, now_ns())?;
+        Some(Timed {
+            cgroup: format!("/{home}"),
+            began_ns: began,
+            took_ns: end.saturating_sub(began),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -158,15 +158,44 @@ impl Tracefs {
         // The return probe first: misses are counted of the first line of ours.
         tracing.probe(&format!("r{SLEEPERS}"), SYNC_ENDED, &SYNCING)?;
         tracing.probe("p", SYNC_BEGAN, &SYNCING)?;
-        for event in ORIGINS
-            .iter()
-            .filter(|event| tracing.has(event))
-            .collect::<Vec<_>>()
-        {
-            tracing.enable(event)?;
-        }
+        tracing.enable_origins()?;
         tracing.write("tracing_on", "1")?;
         Ok(tracing)
+    }
+
+    /// The same with nothing but reads of disks: which task queues one, and which the disk has
+    /// completed. Beside another instance of the same process.
+    ///
+    /// # Errors
+    /// As for [`Tracefs::start`].
+    pub fn reads(kernel: &Path, buffer: u64) -> Result<Tracefs> {
+        let mut tracing = Tracefs::make(kernel, "r")?;
+        tracing.open(buffer)?;
+        for event in decode::READS {
+            if !tracing.has(event) {
+                bail!("this kernel has no event {event}: it was built without block layer tracing");
+            }
+            // Writes are none of its business, and on a busy disk most of what there is.
+            tracing.write(&format!("events/{event}/filter"), "rwbs ~ \"R*\"")?;
+            let format = tracing.instance.join(format!("events/{event}/format"));
+            let text = fs::read_to_string(&format)
+                .with_context(|| format!("cannot read {}", format.display()))?;
+            tracing.formats.add_live(&text)?;
+            tracing.write(&format!("events/{event}/enable"), "1")?;
+        }
+        tracing.enable_origins()?;
+        tracing.write("tracing_on", "1")?;
+        Ok(tracing)
+    }
+
+    /// Looks at which task made another, and which were moved.
+    fn enable_origins(&mut self) -> Result<()> {
+        for event in ORIGINS {
+            if self.has(event) {
+                self.enable(event)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the instance; `kind` tells it from others of this process.
@@ -313,6 +342,11 @@ impl Tracefs {
         }
     }
 
+    /// What becomes readable when a CPU's buffer is half full.
+    pub fn pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.pipes.iter().map(AsFd::as_fd)
+    }
+
     /// Takes what the buffers have.
     ///
     /// # Errors
@@ -420,7 +454,7 @@ fn append(file: &Path, line: &str) -> Result<()> {
 /// of a container's processes are small and come again. The kernel keeps what is in use.
 fn remove_leftovers(root: &Path, ours: &str) {
     let gone = |id: &str| {
-        let process = id.trim_end_matches('w').parse::<u32>();
+        let process = id.trim_end_matches(['w', 'r']).parse::<u32>();
         process.is_ok_and(|of| id == ours || !Path::new(&format!("/proc/{of}")).exists())
     };
     for entry in fs::read_dir(root.join("instances"))

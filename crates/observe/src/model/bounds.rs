@@ -75,7 +75,9 @@ impl Plausible for Event {
                 | What::JournalBegan
                 | What::JournalEnded
                 | What::Forked(_)
-                | What::Moved(..) => true,
+                | What::Moved(..)
+                | What::ReadQueued(..)
+                | What::ReadCompleted(..) => true,
             }
     }
 }

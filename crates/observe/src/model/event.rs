@@ -69,6 +69,11 @@ pub enum What {
     /// `cgroup:cgroup_attach_task`: that task was moved to the cgroup v2 with this inode. Never
     /// recorded.
     Moved(u32, u64),
+    /// `block:block_bio_queue`: the task asks this device, which may be a partition, for what begins
+    /// at this sector of the whole disk. Never recorded.
+    ReadQueued(u32, u64),
+    /// `block:block_rq_complete`: the disk has read from this sector on so many. Never recorded.
+    ReadCompleted(u32, u64, u64),
 }
 
 /// Fields of `writeback:balance_dirty_pages`; pages of 4 KiB, milliseconds, KiB/s.

@@ -191,7 +191,9 @@ pub fn all(trace: &Trace) -> Vec<Stall> {
             | What::SwitchedIn
             | What::Rate(_)
             | What::Forked(_)
-            | What::Moved(..) => {}
+            | What::Moved(..)
+            | What::ReadQueued(..)
+            | What::ReadCompleted(..) => {}
         }
     }
     still_asleep(trace, &tasks, ends_are_seen || switches, &mut stalls);

@@ -64,6 +64,13 @@ impl Formats {
         Ok(())
     }
 
+    /// Keeps the format in `text`, of an event that is not understood in files.
+    pub fn add_live(&mut self, text: &str) -> Result<()> {
+        let format = Format::parse(text)?;
+        self.by_id.insert(format.id, format);
+        Ok(())
+    }
+
     /// Decodes a page of the ring buffer into `trace`; true if all of it was fine.
     pub fn page(&self, bytes: &[u8], trace: &mut Trace) -> Result<bool> {
         let mut lacks = None;

@@ -38,6 +38,9 @@ pub const KNOWN: &[&str] = &[
     "weir/dirty_pause",
 ];
 
+/// Events that tell how long reads take: asked for only of the running kernel.
+pub const READS: [&str; 2] = ["block/block_bio_queue", "block/block_rq_complete"];
+
 /// A field that a record of an event must have, and has not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lacks(pub &'static str);
@@ -100,6 +103,12 @@ pub fn decode(
                 _ => return Ok(()),
             }
         }
+        "block_bio_queue" => What::ReadQueued(device(fields)?, count(fields, &["sector"])?),
+        "block_rq_complete" => What::ReadCompleted(
+            device(fields)?,
+            count(fields, &["sector"])?,
+            count(fields, &["nr_sector"])?,
+        ),
         "sched_switch" => {
             let id = |name| Ok(u32::try_from(count(fields, &[name])?).unwrap_or(0));
             // A record has the state as bits, 0 for running; text as a letter, R for running.
@@ -123,6 +132,11 @@ pub fn decode(
     };
     out.push(Event { ns, task, what });
     Ok(())
+}
+
+/// A device as the kernel has it: 12 bits of major number, 20 of minor.
+fn device(fields: &dyn Fields) -> Result<u32, Lacks> {
+    Ok(u32::try_from(count(fields, &["dev"])?).unwrap_or(0))
 }
 
 fn slept(fields: &dyn Fields) -> Result<Slept, Lacks> {
