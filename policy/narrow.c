@@ -4,11 +4,14 @@
  * read stands behind, so that is bounded first, and their dirty pages only if it does
  * not do.
  *
- * Model.  A wait at a disk is about as long as the disk takes for what is in flight,
- * twice that for an fsync on a filesystem with a journal, which waits for its data and
- * then for the commit.  So the first window is a good guess:
+ * Model.  A wait at a disk is about as long as the disk takes for what is in flight.  A
+ * read waits once.  An fsync waits three times on a filesystem with a journal: for its
+ * data, for the log, and for the record that commits it, each of which goes to the disk
+ * when the one before is back.  So the first window is a good guess, with W for one wait
+ * that the bound allows:
  *
- *   window = 3/8 x rate x the wait that the bound allows
+ *   window = 3/4 x rate x W, in parts (window.c), and no less than two: while a flusher
+ *	      is woken for the one, the disk has the other
  *
  * Strategy.  A window is judged once it is in effect: what was in flight before it was
  * set is written, and for four seconds after it was set at the most, since what a window
@@ -18,7 +21,9 @@
  *		have made 3/4 of the bound, if waits are as long as what is in flight; to
  *		no less than a quarter at a time
  *   5/8 of the bound or less, for five seconds in which it was filled: a quarter more, or
- *		twice as much at a quarter of the bound; up to 3/4 of the wall
+ *		twice as much at a quarter of the bound; up to 3/4 of the wall.  If the
+ *		others write no more with it than before, by a 32nd, it is the wall, and
+ *		the window as it was: what gives the disk nothing only makes waits longer
  *   between, or the window is not filled: nothing changes
  * After five minutes measured without a break the wall is a quarter wider.  After a
  * minute in which nothing was measured there is no window.
@@ -29,10 +34,11 @@
  * first.  After ten minutes with the least window and a broken bound there is none for
  * ten minutes.
  *
- * Example.  A flood on a disk that writes 4,096 pages a second, bound 30 ms.  fsync takes
- * 1,000 ms: the window is 45 pages.  Two seconds later the 2,048 that were in the disk's
- * queue are written, and fsync takes 23 ms: in the band, nothing changes.  Had it taken
- * 40, the wall were 45 and the window 24.
+ * Example.  A flood on a disk that writes 4,096 pages a second, bound 30 ms, so W is 10 ms.
+ * fsync takes 1,000 ms: the window is 32 pages.  Two seconds later the 2,048 that were in
+ * the disk's queue are written, and fsync takes 17 ms.  After five seconds the window is 48
+ * pages; the disk writes as much as with 32, so it is 32 again, and the wall 48.  Had fsync
+ * taken 40 ms, the wall were 32 and the window 18.
  */
 #include "narrow.h"
 
@@ -47,6 +53,11 @@
 #define VAIN_MS		600000ULL
 #define VALUES_MS	10000ULL
 #define US_PER_S	1000000ULL
+#define MS_PER_S	1000ULL
+/* In pages: the least part that a flusher submits. */
+#define PART		(1ULL << (16 - WEIR_PAGE_SHIFT))
+/* What is written by less than this part more is the same. */
+#define SAME		32ULL
 /* The first window is no more than the disk writes in this time. */
 #define WAIT_US_MOST	US_PER_S
 
@@ -61,6 +72,14 @@ static void set(struct weir_narrow *narrow, weir_u64 window)
 	narrow->set_ms = 0;
 	narrow->held_ms = 0;
 	narrow->used_ms = 0;
+	narrow->wrote = 0;
+	narrow->narrower = 0;
+}
+
+/* Whole parts: what is less than one is of no use. */
+static weir_u64 in_parts(weir_u64 window)
+{
+	return weir_saturate(window + PART - 1) / PART * PART;
 }
 
 static weir_u64 below_wall(const struct weir_narrow *narrow)
@@ -79,7 +98,8 @@ static void begin(struct weir_narrow *narrow, const struct weir_narrow_look *loo
 	/* They write nothing, so the break is not theirs. */
 	if (!look->written)
 		return;
-	window = weir_least(weir_share(window, 3, 8), below_wall(narrow));
+	window = most(in_parts(weir_share(window, 3, 4)), 2 * PART);
+	window = weir_least(window, below_wall(narrow));
 	set(narrow, most(window, weir_saturate(look->least)));
 	narrow->vain_ms = 0;
 	narrow->idle_ms = 0;
@@ -98,14 +118,45 @@ static void cut(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 		set(narrow, window);
 }
 
+/* Pages that the others wrote in a second in which they filled the window. */
+static weir_u64 rate_filled(const struct weir_narrow *narrow)
+{
+	return weir_share(weir_saturate(narrow->wrote), MS_PER_S,
+			  most(weir_saturate(narrow->used_ms), 1));
+}
+
 static void grow(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
-	weir_u64 window = weir_saturate(narrow->window);
-	weir_u64 more = look->value <= look->bound / 4 ? window : window / 4 + 1;
+	weir_u64 before = weir_saturate(narrow->window);
+	weir_u64 more = look->value <= look->bound / 4 ? before : before / 4 + 1;
+	weir_u64 window = weir_least(before + more, 2 * before);
+	weir_u64 rate = rate_filled(narrow);
 
-	window = weir_least(window + more, below_wall(narrow));
-	if (window > narrow->window)
-		set(narrow, weir_saturate(window));
+	window = weir_least(weir_least(in_parts(window), 2 * before), below_wall(narrow));
+	/* As much as that is no trial. */
+	if (window <= before + before / 8)
+		return;
+	set(narrow, weir_saturate(window));
+	narrow->narrower = before;
+	narrow->slower = rate;
+}
+
+/* Do the others write no more with a wider window?  Then it is as it was. */
+static int is_back(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+{
+	weir_u64 before = weir_saturate(narrow->window);
+	weir_u64 window = weir_least(weir_saturate(narrow->narrower), before);
+	weir_u64 slower = weir_saturate(narrow->slower);
+
+	if (!window || rate_filled(narrow) >= slower + slower / SAME) {
+		narrow->narrower = 0;
+		return 0;
+	}
+	window = most(window, before / DEEPEST);
+	window = most(window, weir_saturate(look->least));
+	narrow->wall = before;
+	set(narrow, weir_least(window, before));
+	return 1;
 }
 
 /* Do those that may be limited fill the window at least once a second? */
@@ -130,8 +181,14 @@ static void count(struct weir_narrow *narrow, const struct weir_narrow_look *loo
 	late = in_flight > window + window / 2 && narrow->set_ms < LATE_MS;
 	narrow->held_ms = late ? 0 :
 		weir_saturate(weir_add(narrow->held_ms, look->elapsed_ms));
-	narrow->used_ms = late || !is_filled(narrow, look) ? 0 :
-		weir_saturate(weir_add(narrow->used_ms, look->elapsed_ms));
+	if (late || !is_filled(narrow, look)) {
+		narrow->used_ms = 0;
+		narrow->wrote = 0;
+	} else {
+		narrow->used_ms = weir_saturate(weir_add(narrow->used_ms, look->elapsed_ms));
+		narrow->wrote = weir_saturate(weir_add(narrow->wrote, weir_share(
+			look->written, weir_saturate(look->elapsed_ms), MS_PER_S)));
+	}
 	narrow->idle_ms = look->measured || late ? 0 :
 		weir_saturate(weir_add(narrow->idle_ms, look->elapsed_ms));
 }
@@ -189,7 +246,8 @@ void weir_narrow_step(struct weir_narrow *narrow, const struct weir_narrow_look 
 		return;
 	if (broken && is_filled(narrow, look) && narrow->held_ms >= SETTLE_MS)
 		cut(narrow, look);
-	else if (room && weir_least(narrow->held_ms, narrow->used_ms) >= ROOM_MS)
+	else if (weir_least(narrow->held_ms, narrow->used_ms) >= ROOM_MS &&
+		 !is_back(narrow, look) && room)
 		grow(narrow, look);
 }
 

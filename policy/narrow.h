@@ -18,6 +18,9 @@ struct weir_narrow {
 	weir_u64 set_ms;	/* the window was last changed so long ago */
 	weir_u64 held_ms;	/* it has been in effect for so long */
 	weir_u64 used_ms;	/* it has been filled for so long */
+	weir_u64 wrote;		/* pages written meanwhile */
+	weir_u64 narrower;	/* the window before this wider one, 0 once that is judged */
+	weir_u64 slower;	/* what was written in a second with it */
 	weir_u64 calm_ms;	/* measured since the bound was last broken */
 	weir_u64 idle_ms;	/* since anything was last measured that counts */
 	weir_u64 vain_ms;	/* the least window is in force, and the bound is not kept */
@@ -28,7 +31,7 @@ struct weir_narrow {
 struct weir_narrow_look {
 	weir_u64 value;		/* measured since the window has been in effect */
 	weir_u64 bound;		/* in the same unit */
-	weir_u64 wait_us;	/* a wait that the bound allows, for the first window */
+	weir_u64 wait_us;	/* for what is in flight, that the bound allows */
 	weir_u64 in_flight;	/* under writeback, of those that may be limited */
 	weir_u64 written;	/* of them, in a second */
 	weir_u64 least;		/* no window is below */

@@ -84,7 +84,8 @@ const weir_u64 weir_layout_window_rate[] = {
 const weir_u64 weir_layout_narrow[] = {
 	sizeof(struct weir_narrow),
 	AT(weir_narrow, window), AT(weir_narrow, wall), AT(weir_narrow, set_ms),
-	AT(weir_narrow, held_ms), AT(weir_narrow, used_ms), AT(weir_narrow, calm_ms),
+	AT(weir_narrow, held_ms), AT(weir_narrow, used_ms), AT(weir_narrow, wrote),
+	AT(weir_narrow, narrower), AT(weir_narrow, slower), AT(weir_narrow, calm_ms),
 	AT(weir_narrow, idle_ms), AT(weir_narrow, vain_ms), AT(weir_narrow, rest_ms),
 };
 

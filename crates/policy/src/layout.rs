@@ -26,7 +26,7 @@ mod c {
         pub static weir_layout_budget: [u64; 6];
         pub static weir_layout_window_rate: [u64; 3];
         pub static weir_layout_window_constants: [u64; 2];
-        pub static weir_layout_narrow: [u64; 10];
+        pub static weir_layout_narrow: [u64; 13];
         pub static weir_layout_narrow_look: [u64; 10];
         pub static weir_layout_headroom: [u64; 6];
         pub static weir_layout_headroom_look: [u64; 4];
@@ -350,6 +350,9 @@ fn what_an_objective_narrows_by_agrees_with_the_header() {
         set_ms,
         held_ms,
         used_ms,
+        wrote,
+        narrower,
+        slower,
         calm_ms,
         idle_ms,
         vain_ms,

@@ -27,6 +27,12 @@ pub struct Narrow {
     pub held_ms: u64,
     /// It has been filled for so long.
     pub used_ms: u64,
+    /// Pages written meanwhile.
+    pub wrote: u64,
+    /// The window before this wider one, 0 once that is judged.
+    pub narrower: u64,
+    /// What was written in a second with it.
+    pub slower: u64,
     /// Measured since the bound was last broken.
     pub calm_ms: u64,
     /// Since anything was last measured that counts.
@@ -45,6 +51,9 @@ impl Default for Narrow {
             set_ms: 0,
             held_ms: 0,
             used_ms: 0,
+            wrote: 0,
+            narrower: 0,
+            slower: 0,
             calm_ms: 0,
             idle_ms: 0,
             vain_ms: 0,
@@ -61,7 +70,7 @@ pub struct Look {
     pub value: u64,
     /// What `value` should not exceed, in its unit.
     pub bound: u64,
-    /// A wait that the bound allows, in microseconds.
+    /// A wait for what is in flight that the bound allows, in microseconds.
     pub wait_us: u64,
     /// Pages under writeback, of those that may be limited.
     pub in_flight: u64,
@@ -105,11 +114,12 @@ mod tests {
 
     const LEAST: u64 = 16;
 
-    /// A disk that writes `rate` pages a second for a flood, with as many as its queue takes in
-    /// flight; a wait is `waits` times as long as the disk takes for them, and `beside_ms` more.
+    /// A disk that writes `rate` pages a second for a flood with `enough` of them in flight, and in
+    /// proportion with fewer; its queue takes so many; a wait is `waits` times as long as the disk takes for them, and `beside_ms` more.
     #[derive(Clone, Copy, Debug)]
     struct Disk {
         rate: u64,
+        enough: u64,
         queue: u64,
         waits: u64,
         beside_ms: u64,
@@ -118,8 +128,9 @@ mod tests {
     /// The disk of the example.
     const SLOW: Disk = Disk {
         rate: 4_096,
+        enough: 32,
         queue: 2_048,
-        waits: 2,
+        waits: 3,
         beside_ms: 1,
     };
 
@@ -133,9 +144,9 @@ mod tests {
             Look {
                 value: self.wait_ms(in_flight) * 1_000_000,
                 bound: bound_ms * 1_000_000,
-                wait_us: bound_ms * 1_000,
+                wait_us: bound_ms * 1_000 / 3,
                 in_flight,
-                written: self.rate,
+                written: self.rate * in_flight.min(self.enough) / self.enough,
                 least: LEAST,
                 elapsed_ms: 1_000,
                 measured: u32::from(narrow.since_ms() > 0),
@@ -170,18 +181,23 @@ mod tests {
     fn worked_example() {
         let mut narrow = Narrow::default();
         let waits = SLOW.run(&mut narrow, 30, 3);
-        assert_eq!(narrow.window, 45);
-        assert_eq!(waits[2], 22);
-        let before = narrow.window;
-        SLOW.run(&mut narrow, 30, 60);
-        assert_eq!(narrow.window, before, "in the band");
+        assert_eq!((narrow.window, waits[2]), (32, 24));
+        let mut short = |seconds| {
+            for _ in 0..seconds {
+                second(&mut narrow, 17, 30);
+            }
+            (narrow.window, narrow.wall)
+        };
+        assert_eq!(short(5), (48, UNLIMITED));
+        assert_eq!(short(5), (32, 48));
+        assert_eq!(short(60), (32, 48), "it gave the disk nothing");
         let mut narrow = Narrow {
-            window: 45,
+            window: 32,
             held_ms: SETTLED_MS,
             ..Narrow::default()
         };
         second(&mut narrow, 40, 30);
-        assert_eq!((narrow.wall, narrow.window), (45, 24));
+        assert_eq!((narrow.wall, narrow.window), (32, 18));
     }
 
     /// Time after which a window is judged, in milliseconds.
@@ -216,12 +232,14 @@ mod tests {
         }
         assert_eq!(narrow.window, window, "short waits say nothing");
         narrow.wall = 64;
+        // The wider it is the more they write.
+        let more = |narrow: &mut Narrow| quiet(narrow, 100 * narrow.window);
         for _ in 0..30 {
-            quiet(&mut narrow, 4_096);
+            more(&mut narrow);
         }
         assert_eq!(narrow.window, 48, "three quarters of the wall");
         for _ in 0..300 {
-            quiet(&mut narrow, 4_096);
+            more(&mut narrow);
         }
         assert!(narrow.wall > 64 && narrow.window > 48, "{narrow:?}");
     }
@@ -285,12 +303,12 @@ mod tests {
 
     proptest! {
         /// The bound is kept from the tenth second on, if the least window keeps it; and the window is
-        /// not narrower than a third of what keeps it.
+        /// not narrower than a third of what keeps it, or of what keeps the disk busy.
         #[test]
         fn a_disk_settles(
-            rate in 500u64..500_000, queue in 64u64..100_000, waits in 1u64..5, bound_ms in 5u64..1_000,
+            rate in 500u64..500_000, enough in 16u64..2_000, queue in 64u64..100_000, waits in 1u64..5, bound_ms in 5u64..1_000,
         ) {
-            let disk = Disk { rate, queue, waits, beside_ms: 0 };
+            let disk = Disk { rate, enough, queue, waits, beside_ms: 0 };
             prop_assume!(disk.wait_ms(queue) > bound_ms && disk.wait_ms(LEAST) * 5 / 4 < bound_ms);
             prop_assume!(queue < 4 * rate);
             let mut narrow = Narrow::default();
@@ -298,17 +316,18 @@ mod tests {
             for wait in &found[15..] {
                 prop_assert!(*wait <= bound_ms, "{narrow:?} {found:?}");
             }
-            let keeps = bound_ms * rate / 1_000 / waits;
+            let keeps = enough.min(bound_ms * rate / 1_000 / waits);
             prop_assert!(narrow.window >= (keeps / 3).max(LEAST), "{narrow:?}, {keeps} keep it");
         }
 
         /// For any numbers: no window is below the least, falls to less than a quarter or grows to more
         /// than twice itself.
         #[test]
-        fn any_look(state in any::<[u64; 9]>(), of in any::<[u64; 7]>(), flags in any::<[bool; 2]>()) {
+        fn any_look(state in any::<[u64; 12]>(), of in any::<[u64; 7]>(), flags in any::<[bool; 2]>()) {
             let before = Narrow {
                 window: state[0], wall: state[1], set_ms: state[2], held_ms: state[3], used_ms: state[4],
-                calm_ms: state[5], idle_ms: state[6], vain_ms: state[7], rest_ms: state[8],
+                calm_ms: state[5], idle_ms: state[6], vain_ms: state[7], rest_ms: state[8], wrote: state[9],
+                narrower: state[10], slower: state[11],
             };
             let look = Look {
                 value: of[0], bound: of[1], wait_us: of[2], in_flight: of[3], written: of[4], least: of[5],

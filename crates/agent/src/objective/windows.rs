@@ -27,7 +27,7 @@ pub struct Measured {
     pub value: Option<u64>,
     /// What it should not exceed.
     pub bound: u64,
-    /// A wait that it allows, in microseconds.
+    /// A wait for what is in flight that it allows, in microseconds.
     pub wait_us: u64,
     /// Time since the look before.
     pub ms: u64,
@@ -235,7 +235,7 @@ mod tests {
             let measured = Measured {
                 value: Some(ms * 1_000_000),
                 bound: 32_000_000,
-                wait_us: 32_000,
+                wait_us: 10_667,
                 ms: 1_000,
                 frozen: false,
                 is_on,
@@ -268,7 +268,7 @@ mod tests {
         bench.has_written("b", 8);
         bench.has_written("own", 8);
         assert!(bench.second(1_000, true));
-        // 3/8 of 32 ms of 16 MiB a second, for two that write.
+        // 3/4 of 10.7 ms of 16 MiB a second, in parts of 16 pages, for two that write.
         assert_eq!(bench.window("a"), (24 * PAGE).to_string());
         assert_eq!(bench.window("calm"), bench.window("b"));
         assert_eq!(bench.window("own"), "131072", "another program's");
