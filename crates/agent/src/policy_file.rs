@@ -106,7 +106,10 @@ mod tests {
         assert_eq!(file.tick().expect("rests").expect("valid").len(), 1);
         fs::write(&pods, "[tier]\n").expect("written");
         assert!(file.tick().is_none());
-        let why = file.tick().expect("rests").expect_err("no section for pods");
+        let why = file
+            .tick()
+            .expect("rests")
+            .expect_err("no section for pods");
         assert!(why.to_string().contains("pods.toml"), "{why}");
         fs::remove_file(&pods).expect("removed");
         assert!(file.tick().is_none());

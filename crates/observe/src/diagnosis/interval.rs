@@ -13,7 +13,10 @@
 //!   MiB and 34 MiB left to its `memory.max`: 0.9 MiB;
 //! * floor, ceiling: in force, as the module says it; without a record there, as written;
 //! * throttled: seconds really slept in each second, by events; by the module's count where those
-//!   cannot be had.
+//!   cannot be had;
+//! * lost: seconds in which tasks waited for writeback, in each second: the throttle, fsync and the
+//!   journal, reclaim, a bandwidth or ceiling, a FUSE daemon. By events and by looking, as verdicts
+//!   have it. Example: one task in fsync for 1.6 s of 2 and another throttled for 0.4 s: lost 1.0.
 
 use super::{Cause, Verdict, limit};
 use crate::model::cgroup::Cgroup;
@@ -27,6 +30,10 @@ use std::collections::BTreeMap;
 
 /// Cgroups with a verdict at most; a reader cannot use more.
 const MOST_VERDICTS: usize = 100;
+
+const THROTTLE: &str = "throttle";
+/// What counts as lost: waits for writeback, or for a limit of dirty pages.
+const KINDS: [&str; 6] = [THROTTLE, "fsync", "reclaim", "bandwidth", "ceiling", "fuse"];
 
 /// What happened between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -79,6 +86,10 @@ pub struct CgroupRow {
     pub in_bytes_per_second: Option<f64>,
     /// Bytes written per second.
     pub out_bytes_per_second: Option<f64>,
+    /// Waited for writeback, of all its tasks together.
+    pub lost_seconds_per_second: Option<f64>,
+    /// The same by what they waited for: `throttle`, `fsync`, `reclaim`, `bandwidth`, `ceiling`, `fuse`.
+    pub lost_to: BTreeMap<&'static str, f64>,
     /// Slept in the throttle, of all its tasks together.
     pub throttled_seconds_per_second: Option<f64>,
     /// Waited for its weight, of all its tasks together.
@@ -169,6 +180,7 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
         .map(|cgroup| (cgroup.path.as_str(), cgroup))
         .collect();
     let throttled = throttled(seen);
+    let lost = lost(seen);
     let stalls = stalls(seen);
     let stack = seen.stack();
     let per_second = |of: f64| of / seen.seconds.max(1e-9);
@@ -179,7 +191,23 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
             .has_io
             .then(|| per_second(cgroup.written(&stack) as f64));
         let stat = cgroup.stat;
+        let throttled = match &throttled {
+            Some(seconds) => Some(seconds.get(cgroup.path.as_str()).copied().unwrap_or(0.0)),
+            None => stat.map(|stat| stat.throttled_usec as f64 / 1e6),
+        };
+        let mut lost_to = lost.get(&cgroup.path).cloned().unwrap_or_default();
+        if let (Some(seconds), false) = (throttled, lost_to.contains_key(THROTTLE)) {
+            if seconds > 0.0 {
+                lost_to.insert(THROTTLE, seconds);
+            }
+        }
+        lost_to
+            .values_mut()
+            .for_each(|seconds| *seconds = per_second(*seconds));
         CgroupRow {
+            // Without pauses it is not known what is lost.
+            lost_seconds_per_second: throttled.map(|_| lost_to.values().sum()),
+            lost_to,
             dirty_bytes: has_memory(cgroup.dirty),
             writeback_bytes: has_memory(cgroup.writeback),
             floor_bytes: stat
@@ -192,12 +220,7 @@ fn cgroups(seen: &Observation) -> Vec<CgroupRow> {
                 .zip(cgroup.grown)
                 .map(|(out, grown)| (out + per_second(grown as f64)).max(0.0)),
             out_bytes_per_second: out,
-            throttled_seconds_per_second: match &throttled {
-                Some(seconds) => Some(per_second(
-                    seconds.get(cgroup.path.as_str()).copied().unwrap_or(0.0),
-                )),
-                None => stat.map(|stat| per_second(stat.throttled_usec as f64 / 1e6)),
-            },
+            throttled_seconds_per_second: throttled.map(per_second),
             weight_held_seconds_per_second: stat
                 .map(|stat| per_second(stat.weight_held_usec as f64 / 1e6)),
             window_held_seconds_per_second: stat
@@ -221,6 +244,24 @@ fn throttled(seen: &Observation) -> Option<BTreeMap<String, f64>> {
         }
     }
     Some(throttled)
+}
+
+/// Seconds lost by cgroup and by kind, descendants' included.
+fn lost(seen: &Observation) -> BTreeMap<String, BTreeMap<&'static str, f64>> {
+    let mut lost: BTreeMap<String, BTreeMap<&'static str, f64>> = BTreeMap::new();
+    for group in super::group::groups(seen, &Target::Host) {
+        let kinds = group.seconds_by_kind().into_iter();
+        let kinds: Vec<_> = kinds
+            .filter(|(kind, seconds)| KINDS.contains(kind) && *seconds > 0.0)
+            .collect();
+        for path in path_up(&group.path) {
+            let all = lost.entry(path.into()).or_default();
+            for (kind, seconds) in &kinds {
+                *all.entry(kind).or_default() += seconds;
+            }
+        }
+    }
+    lost
 }
 
 /// By cgroup: why it, or the descendant that lost most, stalled.

@@ -21,8 +21,10 @@ use std::process::ExitCode;
 
 /// Load the module into the running kernel
 ///
-/// Nothing changes until a knob is set in some cgroup. Exit status: 0 loaded (now or before), 1 the
-/// kernel or the module refused (its reason is printed), 2 it could not be tried.
+/// Nothing changes until a knob is set in some cgroup, as by `echo 64M >
+/// /sys/fs/cgroup/user.slice/memory.dirty_bytes`: a ceiling, which paces writers from 3/4 of it on.
+/// Exit status: 0 loaded (now or before), 1 the kernel or the module refused (its reason is printed),
+/// 2 it could not be tried.
 #[derive(clap::Args, Debug)]
 pub struct LoadArgs {
     /// This module instead of the installed one

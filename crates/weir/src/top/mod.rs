@@ -39,9 +39,9 @@ use view::View;
 /// Show dirty pages, and which cgroup stalls which, as it happens
 ///
 /// Prints a row for each cgroup, with its descendants, and one for each device: pages dirty and
-/// being written, floor, ceiling, limit, rates in and out, time throttled, and by which cgroup. `?`
-/// shows the keys. Time throttled needs root; weir's module is not needed. Exit status: 0, 2 if there
-/// is nothing to look at.
+/// being written, floor, ceiling, limit, rates in and out, time lost to the throttle, fsync and
+/// reclaim, and by which cgroup. `?` shows the keys. Time lost needs root; weir's module is not needed.
+/// Exit status: 0, 2 if there is nothing to look at.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Time between two looks; the kernel adds up cgroups' counters every 2 s by itself
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "COLUMN",
-        default_value = "throttled",
+        default_value = "lost",
         hide_possible_values = false
     )]
     sort: Column,

@@ -6,7 +6,7 @@
 //! 2 the host, up to 5 devices, 2 the marked row, 1 the keys; cgroups have the rest. In 6 lines
 //! there are cgroups and keys.
 
-use super::columns::{Column, device_cells, device_specs, printable, size};
+use super::columns::{Column, device_cells, device_specs, lost_to, printable, size};
 use super::table::{self, keep_beginning};
 use super::view::{HELP, KEYS, View};
 use observe::interval::{CgroupRow, DeviceRow, Interval};
@@ -214,11 +214,17 @@ fn cgroups(view: &View, rows: &[&CgroupRow], width: usize, page: usize) -> Vec<L
 
 /// Two lines on the marked row, or on the first: why it stalls, and what to type.
 fn about(view: &View, rows: &[&CgroupRow], width: usize) -> Vec<Line> {
-    let row = rows.get(view.mark(rows).unwrap_or(0));
-    let Some(stall) = row.and_then(|row| row.stall.as_ref()) else {
+    let Some(row) = rows.get(view.mark(rows).unwrap_or(0)) else {
         return Vec::new();
     };
-    let why = format!("{}: {}", stall.victim, stall.because);
+    let Some(stall) = row.stall.as_ref() else {
+        return Vec::new();
+    };
+    let lost = match lost_to(row) {
+        lost if lost.is_empty() => lost,
+        lost => format!("{lost}; "),
+    };
+    let why = format!("{lost}{}: {}", stall.victim, stall.because);
     let change = match &stall.command {
         Some(command) => format!("to change: {command}"),
         None => "no knob of the kernel's or of weir's changes this".into(),
@@ -245,8 +251,8 @@ fn help(width: usize) -> Vec<Line> {
         "",
         "Cgroups count with their descendants. WRTBK pages being written. FLOOR, CEIL in",
         "force by weir's module. LIMIT the kernel's own for the cgroup. IN/s what is",
-        "dirtied, OUT/s what is written. THROT% of one task's time slept in the",
-        "throttle; over 100 where several tasks slept. - is what cannot be known.",
+        "dirtied, OUT/s what is written. LOST% of one task's time, over 100 where several",
+        "waited: throttle, fsync, reclaim, limits. - is what cannot be known.",
     ];
     keys.chain(columns.map(str::to_string))
         .map(|line| (Tone::Plain, keep_beginning(&line, width)))

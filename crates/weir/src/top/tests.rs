@@ -22,7 +22,8 @@ fn row(cgroup: &str, dirty: u64, into: f64, out: f64, throttled: f64) -> CgroupR
         limit_bytes: Some(20 * MIB),
         in_bytes_per_second: Some(into),
         out_bytes_per_second: Some(out),
-        throttled_seconds_per_second: Some(throttled),
+        lost_seconds_per_second: Some(throttled),
+        throttled_seconds_per_second: Some(throttled / 2.0),
         ..CgroupRow::default()
     }
 }
@@ -53,6 +54,7 @@ fn interval() -> Interval {
         row.stall = Some(stall.clone());
     }
     cgroups[2].floor_bytes = Some(16 * MIB);
+    cgroups[0].lost_to = [("fsync", 0.3), ("throttle", 0.5)].into();
     Interval {
         seconds: 2.0,
         host: HostRow {
@@ -83,12 +85,7 @@ fn interval() -> Interval {
 }
 
 fn view() -> View {
-    View::new(
-        Duration::from_secs(2),
-        Column::Throttled,
-        String::new(),
-        false,
-    )
+    View::new(Duration::from_secs(2), Column::Lost, String::new(), false)
 }
 
 fn press(view: &mut View, code: KeyCode) -> Action {
@@ -121,11 +118,11 @@ fn shown(view: &View, interval: Option<&Interval>, width: u16, height: u16) -> S
 #[test]
 fn a_screen_of_80_by_24() {
     let wanted = "\
-weir top: last 2.0 s, weir's module idle, by THROT%
+weir top: last 2.0 s, weir's module idle, by LOST%
 host: 31.0M dirty + 1.0M in writeback; writers held from 24.0M, limit 32.0M
 DEVICE          MOUNTED AT     DIRTY WRTBK LIMIT  IN/s OUT/s READ/s BUSY% THROT%
 254:0 vda       /mnt/d             -     -     -     -  1.0M      0  99.8   80.0
-CGROUP          DIRTY WRTBK FLOOR  CEIL LIMIT  IN/s OUT/s THROT% STALLED BY
+CGROUP          DIRTY WRTBK FLOOR  CEIL LIMIT  IN/s OUT/s  LOST% STALLED BY
 /               31.0M  3.9M     -     - 20.0M  1.5M  1.0M   80.0 host /noisy
 /db.slice        1.0M  128K     -     - 20.0M  256K  256K   76.5 host /noisy
 /db.slice/db     1.0M  128K 16.0M     - 20.0M  256K  256K   76.5 host /noisy
@@ -142,7 +139,7 @@ CGROUP          DIRTY WRTBK FLOOR  CEIL LIMIT  IN/s OUT/s THROT% STALLED BY
 
 
 
-/db.slice/db: the host is at its limit of dirty pages, and /noisy holds most o..
+throttle 50.0 %, fsync 30.0 %; /db.slice/db: the host is at its limit of dirty..
 to change: echo 16M > /sys/fs/cgroup/db.slice/db/memory.dirty_min
 q quit  <> sort  r reverse  / filter  a all  d devices  +- pace  h hold  ? help
 ";
@@ -153,17 +150,20 @@ q quit  <> sort  r reverse  / filter  a all  d devices  +- pace  h hold  ? help
 fn a_wide_one_shows_how_long_flushers_were_held() {
     let mut interval = interval();
     interval.cgroups[4].window_held_seconds_per_second = Some(0.875);
-    let text = shown(&view(), Some(&interval), 100, 12);
+    let text = shown(&view(), Some(&interval), 107, 12);
     let row = text.lines().find(|line| line.starts_with("/noisy"));
-    assert!(text.contains("OUT/s HELD% THROT%"), "{text}");
-    assert!(row.is_some_and(|row| row.contains(" 87.5 ")), "{text}");
-    assert!(!shown(&view(), Some(&interval), 99, 12).contains("HELD%"));
+    assert!(text.contains("OUT/s HELD% THROT%  LOST%"), "{text}");
+    assert!(
+        row.is_some_and(|row| row.contains(" 87.5    1.8    3.5")),
+        "{text}"
+    );
+    assert!(!shown(&view(), Some(&interval), 106, 12).contains("HELD%"));
 }
 
 #[test]
 fn a_narrow_one_leaves_out_what_says_least() {
     let wanted = "\
-CGROUP       DIRTY  IN/s OUT/s THROT% STALLED BY
+CGROUP       DIRTY  IN/s OUT/s  LOST% STALLED BY
 /            31.0M  1.5M  1.0M   80.0 host /noisy
 /db.slice     1.0M  256K  256K   76.5 host /noisy
 q quit  <> sort  r reverse  / filter  a all  d d..
@@ -225,6 +225,8 @@ fn what_programs_read_is_one_line_with_units_in_the_names() {
 fn keys_sort_and_reverse() {
     let mut view = view();
     assert_eq!(names(&view), ["/", "/db.slice", "/db.slice/db", "/noisy"]);
+    press(&mut view, KeyCode::Char('<'));
+    assert_eq!(view.sort, Column::Throttled);
     press(&mut view, KeyCode::Char('<'));
     assert_eq!(view.sort, Column::Held);
     press(&mut view, KeyCode::Char('<'));
