@@ -47,14 +47,14 @@ check() { # PAGE WIDTH [OPTION]
 "$weir" report crates/report/tests/traces/host-limit.txt --html "$out/trace.html"
 
 for page in one two trace; do
-	for width in 500 1100 1700; do
+	for width in 390 1100 1700; do
 		check "$page" "$width"
 	done
 	check "$page" 1100 --force-dark-mode
 done
 browse --window-size=1100,4200 --screenshot="$out/one.png" "file://$out/one.html"
 browse --window-size=1700,4200 --screenshot="$out/two.png" "file://$out/two.html"
-browse --window-size=500,4200 --screenshot="$out/narrow.png" "file://$out/one.html"
+browse --window-size=390,6200 --screenshot="$out/narrow.png" "file://$out/one.html"
 browse --window-size=1100,2200 --blink-settings=preferredColorScheme=0 --screenshot="$out/dark.png" "file://$out/one.html"
 browse --print-to-pdf="$out/one.pdf" "file://$out/one.html"
 echo "to be looked at: $out/one.png two.png narrow.png dark.png one.pdf"

@@ -12,11 +12,14 @@
 //! nothing.
 
 mod lab;
+mod latency;
 mod progress;
 mod seen;
 mod share;
 
 pub use lab::{date, phases};
+pub(crate) use latency::percentile;
+pub use latency::{Latency, latencies};
 pub use seen::recorded;
 pub use share::shares;
 

@@ -44,7 +44,11 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let kernel = nix::sys::utsname::uname()?;
     let weir_is_installed = installed_module()?;
-    let mut recording = Recording::create(&args.file, &kernel.release().to_string_lossy())?;
+    let mut recording = Recording::create_on(
+        &args.file,
+        &kernel.release().to_string_lossy(),
+        &kernel.nodename().to_string_lossy(),
+    )?;
     let look = Look {
         time: Duration::from_millis(args.time),
         buffer: args.buffer,

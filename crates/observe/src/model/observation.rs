@@ -65,6 +65,19 @@ pub struct Observation {
     pub drain_seconds: u64,
     /// It is installed for this kernel, loaded or not.
     pub weir_is_installed: bool,
+    /// Where a recording was made; only recordings have it.
+    pub made: Option<Made>,
+}
+
+/// Where and by which program a recording was made; empty where an older weir did not say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Release of the kernel, as in `uname -r`.
+    pub kernel: String,
+    /// Name of the host, as in `uname -n`.
+    pub machine: String,
+    /// Version of weir.
+    pub weir: String,
 }
 
 /// Bytes that each of some tasks has dirtied since it began.

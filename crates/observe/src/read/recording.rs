@@ -5,7 +5,7 @@
 //! head`):
 //!
 //! ```text
-//! {"weir_recording":2,"kernel":"6.12.117+deb12-cloud-amd64"}    version of the format
+//! {"weir_recording":2,"kernel":"6.12.117+deb12-cloud-amd64",...} version of the format, where it was made
 //! {"throttle":{...}}                                            pauses and their ends, packed: block.rs
 //! {"event":{"ns":81203456000,"task":412,"what":"SyncBegan"}}    any other event
 //! {"limits":[81200000000,{"dirty":7300,...}]}                   every 0.4 s
@@ -72,6 +72,10 @@ enum Line {
 struct Head {
     weir_recording: u32,
     kernel: String,
+    #[serde(default)]
+    machine: String,
+    #[serde(default)]
+    weir: String,
 }
 
 /// What is known at the end.
@@ -166,6 +170,14 @@ impl Recording {
     /// # Errors
     /// It cannot be made.
     pub fn create(path: &Path, kernel: &str) -> Result<Recording> {
+        Recording::create_on(path, kernel, "")
+    }
+
+    /// The same on the host of this name.
+    ///
+    /// # Errors
+    /// The file is there, or cannot be made.
+    pub fn create_on(path: &Path, kernel: &str, machine: &str) -> Result<Recording> {
         let name = path.display().to_string();
         let file =
             File::create_new(path).with_context(|| format!("cannot make the recording {name}"))?;
@@ -180,6 +192,8 @@ impl Recording {
         let head = Head {
             weir_recording: VERSION,
             kernel: kernel.into(),
+            machine: machine.into(),
+            weir: env!("CARGO_PKG_VERSION").into(),
         };
         if let Err(why) = recording.line(&head) {
             // A file that has not even begun is of no use.

@@ -137,7 +137,7 @@
       const mark = document.createElementNS(SVG, "path"), text = document.createElementNS(SVG, "text");
       mark.setAttribute("d", "M" + x + " " + bottom + "v5");
       text.setAttribute("x", x);
-      text.setAttribute("y", bottom + 19);
+      text.setAttribute("y", bottom + 22);
       text.setAttribute("text-anchor", "middle");
       text.textContent = String(Number((n * step).toFixed(6)));
       group.append(mark, text);

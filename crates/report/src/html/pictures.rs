@@ -4,7 +4,7 @@
 //! for each run, all with the same axes; one that no run has anything for is left out.
 
 use super::axis::Unit;
-use crate::timeline::{Domain, Series, Task, Timeline, To, shares};
+use crate::timeline::{Domain, Series, Task, Timeline, To, latencies, shares};
 
 /// How values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,20 @@ const TASKS: usize = 30;
 /// Cgroups with a line of their own.
 const CGROUPS: usize = 8;
 
+/// Waits whose percentiles are drawn.
+const LATENCIES: [(&str, &str, &[To]); 2] = [
+    (
+        "How long fsync took, by cgroup",
+        "Calls of fsync and the like, and waits for the journal,",
+        &[To::Sync],
+    ),
+    (
+        "How long writes were held, by cgroup",
+        "Pauses of writers in the throttle",
+        &[To::Host, To::Cgroup, To::Device, To::Unknown],
+    ),
+];
+
 /// All pictures of these runs.
 pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
     let mut all = vec![
@@ -101,6 +115,16 @@ pub(super) fn pictures(runs: &[&Timeline]) -> Vec<Picture> {
             panels: each(runs, Unit::Seconds, pauses),
         },
     ];
+    for (title, what, to) in LATENCIES {
+        all.push(Picture {
+            title: title.into(),
+            note: format!(
+                "{what} that began in each of thirty windows of equal length: half took no longer than p50, 99 of 100 no \
+                 longer than p99. A window without any has no point."
+            ),
+            panels: each(runs, Unit::Seconds, |run| latency(run, to)),
+        });
+    }
     for (of, domains) in paired(runs).into_iter().take(DOMAINS) {
         all.extend(domain(&of, &domains));
     }
@@ -182,6 +206,15 @@ fn tasks_left_out(runs: &[&Timeline]) -> String {
     format!(" Drawn are {TASKS} of {most} tasks, evenly from the slowest to the fastest.")
 }
 
+/// A task by its cgroup first: `/db.slice postgres 412`.
+fn line_name(task: &Task) -> String {
+    let task_name = format!("{} {}", task.name, task.id);
+    match &task.cgroup {
+        Some(cgroup) => format!("{cgroup} {task_name}"),
+        None => task_name,
+    }
+}
+
 /// The lines of all tasks, or of some from the slowest to the fastest.
 fn progress(tasks: &[Task]) -> Vec<Mark> {
     let mut wrote: Vec<&Task> = tasks
@@ -200,12 +233,7 @@ fn progress(tasks: &[Task]) -> Vec<Mark> {
         .enumerate()
         .filter_map(|(index, task)| {
             let style = format!("c{} d{}", index % 8, index / 8 % 5);
-            mark(
-                &format!("{} {}", task.name, task.id),
-                Kind::Line,
-                &style,
-                &task.progress,
-            )
+            mark(&line_name(task), Kind::Line, &style, &task.progress)
         })
         .collect()
 }
@@ -221,6 +249,30 @@ fn pauses(run: &Timeline) -> Vec<Mark> {
             mark(to.name(), Kind::Dots, style, &dots)
         })
         .collect()
+}
+
+/// Two lines for each cgroup: p99 in full, p50 dashed.
+fn latency(run: &Timeline, to: &[To]) -> Vec<Mark> {
+    let all = latencies(run, to).into_iter().enumerate();
+    all.flat_map(|(index, of)| {
+        let name = |part: &str| format!("{} {part}", of.cgroup);
+        [
+            mark(
+                &name("p99"),
+                Kind::Line,
+                &format!("c{index} bold round"),
+                &of.p99,
+            ),
+            mark(
+                &name("p50"),
+                Kind::Line,
+                &format!("c{index} d3 round"),
+                &of.p50,
+            ),
+        ]
+    })
+    .flatten()
+    .collect()
 }
 
 /// Domains of the runs that belong beside each other, and what to call them: those that all have by

@@ -11,11 +11,12 @@ use super::thin::{self, Point};
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 270.0;
-const LEFT: f64 = 80.0;
+const HEIGHT: f64 = 278.0;
+/// Room for words of an axis as large as a telephone needs them.
+const LEFT: f64 = 112.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
-const BOTTOM: f64 = 40.0;
+const BOTTOM: f64 = 48.0;
 /// Width of a letter, about.
 const LETTER: f64 = 7.0;
 /// Of the plot, without its margins.
@@ -111,7 +112,7 @@ fn grid(axis: &Axis, seconds: f64) -> String {
         let _ = writeln!(
             out,
             "<path d=\"M{x} {bottom}v5\"/><text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            bottom + 19.0,
+            bottom + 22.0,
             short(at)
         );
     }

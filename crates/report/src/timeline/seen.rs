@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A timeline from what was observed: a recording, or another program's trace.
 
-use super::{Domain, Figure, Loss, Series, Task, Timeline, To, progress};
+use super::{Domain, Figure, Loss, Series, Task, Timeline, To, percentile, progress};
 use crate::format::digits;
 use observe::Observation;
 use observe::Target;
@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Pressure is what was lost in so many nanoseconds or more: less is too coarse.
 const PRESSURE_OVER: u64 = 500_000_000;
+/// Cgroups with figures of their own, those that lost most to something.
+const CGROUPS: usize = 3;
 /// The root's directory has this inode.
 const ROOT: u64 = 1;
 
@@ -68,18 +70,45 @@ fn figures(run: &Timeline) -> Vec<Figure> {
     };
     for to in To::ALL {
         let losses = || run.losses.iter().filter(|loss| loss.to == to);
-        if losses().next().is_some() {
-            let all: f64 = losses().map(|loss| loss.seconds).sum();
-            let longest = losses().map(|loss| loss.seconds).fold(0.0, f64::max);
+        if losses().next().is_none() {
+            continue;
+        }
+        let mut lengths: Vec<f64> = losses().map(|loss| loss.seconds).collect();
+        let name = to.name();
+        add(format!("{name}, count"), lengths.len() as f64, Unit::Count);
+        for (part, seconds) in [
+            ("all", Some(lengths.iter().sum())),
+            ("p50", percentile(&mut lengths, 0.5)),
+            ("p99", percentile(&mut lengths, 0.99)),
+            ("longest", percentile(&mut lengths, 1.0)),
+        ] {
+            let ns = seconds.unwrap_or(0.0) * 1e9;
+            add(format!("{name}, {part}"), ns, Unit::Nanoseconds);
+        }
+        // Whose they are, where they are of several.
+        let mut by_cgroup: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for loss in losses() {
+            if let Some(cgroup) = run.tasks[loss.task].cgroup.as_deref() {
+                by_cgroup.entry(cgroup).or_default().push(loss.seconds);
+            }
+        }
+        let mut order: Vec<(f64, &str, Vec<f64>)> = by_cgroup
+            .into_iter()
+            .map(|(cgroup, lengths)| (lengths.iter().sum(), cgroup, lengths))
+            .collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let is_of_several = order.len() > 1;
+        for (all, cgroup, mut lengths) in order.into_iter().take(CGROUPS).filter(|_| is_of_several)
+        {
+            let p99 = percentile(&mut lengths, 0.99).unwrap_or(0.0);
             add(
-                format!("{}, count", to.name()),
-                losses().count() as f64,
-                Unit::Count,
+                format!("{cgroup}: {name}, all"),
+                all * 1e9,
+                Unit::Nanoseconds,
             );
-            add(format!("{}, all", to.name()), all * 1e9, Unit::Nanoseconds);
             add(
-                format!("{}, longest", to.name()),
-                longest * 1e9,
+                format!("{cgroup}: {name}, p99"),
+                p99 * 1e9,
                 Unit::Nanoseconds,
             );
         }
@@ -114,7 +143,28 @@ fn source(seen: &Observation) -> String {
 
 fn facts(seen: &Observation) -> Vec<(String, String)> {
     let mut facts = Vec::new();
-    let mut add = |name: &str, text: String| facts.push((name.to_string(), text));
+    let mut add = |name: &str, text: String| {
+        if !text.is_empty() {
+            facts.push((name.to_string(), text));
+        }
+    };
+    if let Some(made) = &seen.made {
+        add("host", made.machine.clone());
+        add("kernel", made.kernel.clone());
+        add("weir", made.weir.clone());
+    }
+    let disks = seen.devices.iter().filter_map(|device| {
+        let disk = device.disk.as_ref()?;
+        let mounted = device.mounted_at.as_ref();
+        let on = mounted.map_or(String::new(), |at| format!(" on {at}"));
+        let filesystem = device.filesystem.as_deref().unwrap_or("no filesystem");
+        let written = crate::format::bytes(device.written);
+        Some(format!(
+            "{disk} ({}): {filesystem}{on}, wrote {written}",
+            device.bdi
+        ))
+    });
+    add("disks", disks.collect::<Vec<_>>().join("; "));
     if let Some(host) = &seen.host {
         let level = |bytes: u64, percent: u64| match bytes {
             0 => format!("{percent} % of what can be dirty"),

@@ -4,7 +4,7 @@
 use super::{Head, LARGEST, Line, Samples, State, VERSION};
 use crate::model::bounds::Plausible;
 use crate::model::event::{WOKE, What};
-use crate::model::observation::Observation;
+use crate::model::observation::{Made, Observation};
 use crate::model::text::size;
 use crate::model::trace::Trace;
 use anyhow::{Context, Result, bail};
@@ -82,8 +82,16 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         trace.damage.push(what.into());
     }
     trace.settle();
+    let made = Made {
+        kernel: head.kernel,
+        machine: head.machine,
+        weir: head.weir,
+    };
     let Some(state) = state else {
-        return Ok(cut(trace, samples));
+        return Ok(Observation {
+            made: Some(made),
+            ..cut(trace, samples)
+        });
     };
     trace.seen = state.seen;
     trace.names = state.names;
@@ -106,6 +114,7 @@ pub(super) fn read_up_to(largest: u64, bytes: &[u8]) -> Result<Observation> {
         vmscan: state.vmscan,
         weir: state.weir,
         weir_is_installed: state.weir_is_installed,
+        made: Some(made),
         ..Observation::of(trace)
     })
 }
