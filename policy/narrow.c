@@ -22,7 +22,7 @@
  *		no less than a quarter at a time
  *   5/8 of the bound or less, for five seconds in which it was filled: a quarter more, or
  *		twice as much at a quarter of the bound; up to 3/4 of the wall.  If the
- *		others write no more with it than before, by a 32nd, it is the wall, and
+ *		others write no more with it than before, by a 128th, it is the wall, and
  *		the window as it was: what gives the disk nothing only makes waits longer
  *   between, or the window is not filled: nothing changes
  * After five minutes measured without a break the wall is a quarter wider.  After a
@@ -57,7 +57,7 @@
 /* In pages: the least part that a flusher submits. */
 #define PART		(1ULL << (16 - WEIR_PAGE_SHIFT))
 /* What is written by less than this part more is the same. */
-#define SAME		32ULL
+#define SAME		128ULL
 /* The first window is no more than the disk writes in this time. */
 #define WAIT_US_MOST	US_PER_S
 

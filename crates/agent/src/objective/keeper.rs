@@ -498,3 +498,30 @@ fn now_ns() -> u64 {
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
         + u64::try_from(now.tv_nsec()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+    use anyhow::bail;
+
+    #[test]
+    fn an_objective_on_what_cannot_be_seen_is_left_out_and_others_stay() {
+        let of =
+            |bound: &str| format!("[[objective]]\ncgroup = \"/db\"\nlimit = \"/batch\"\n{bound}\n");
+        let text =
+            of("fsync_p99 = \"1s\"") + &of("read_p99 = \"1s\"") + &of("io_pressure = \"5%\"");
+        let rules = Rules::parse("a.toml", &text).expect("valid");
+        let all = rules.objectives.iter().enumerate();
+        let mut kept: Vec<Kept> = all.map(|(at, of)| Kept::new(at, of.clone())).collect();
+        let journal = Journal::new(std::io::sink(), false);
+        let refused = || -> Result<()> { bail!("it takes root") };
+        assert!(look_at(Calls::Read, &mut kept, refused, &journal).is_none());
+        let names: Vec<_> = kept.iter().map(|of| of.settings.bound.name()).collect();
+        assert_eq!(names, ["fsync_p99", "io_pressure"]);
+        assert!(look_at(Calls::Fsync, &mut kept, || Ok(()), &journal).is_some());
+        assert_eq!(kept.len(), 2);
+        let none = || -> Result<()> { panic!("no objective is about reads") };
+        assert!(look_at(Calls::Read, &mut kept, none, &journal).is_none());
+    }
+}

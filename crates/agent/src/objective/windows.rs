@@ -235,7 +235,7 @@ mod tests {
             let measured = Measured {
                 value: Some(ms * 1_000_000),
                 bound: 32_000_000,
-                wait_us: 10_667,
+                wait_us: 12_000,
                 ms: 1_000,
                 frozen: false,
                 is_on,
@@ -268,7 +268,7 @@ mod tests {
         bench.has_written("b", 8);
         bench.has_written("own", 8);
         assert!(bench.second(1_000, true));
-        // 3/4 of 10.7 ms of 16 MiB a second, in parts of 16 pages, for two that write.
+        // 3/4 of 12 ms of 16 MiB a second, in parts of 16 pages, for two that write.
         assert_eq!(bench.window("a"), (24 * PAGE).to_string());
         assert_eq!(bench.window("calm"), bench.window("b"));
         assert_eq!(bench.window("own"), "131072", "another program's");

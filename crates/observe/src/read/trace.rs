@@ -107,6 +107,7 @@ impl Formats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::event::{Event, What};
     use proptest::prelude::*;
 
     #[test]
@@ -120,6 +121,37 @@ mod tests {
             let error = format!("{:#}", Trace::read(bytes).expect_err("refused"));
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn reads_are_understood_of_the_running_kernel_only() {
+        let text = "name: block_bio_queue\nID: 9\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+            \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\
+            \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n";
+        let mut record = vec![9, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0];
+        record.extend(2_048u64.to_le_bytes());
+        // A page: its time and length, and one record of 6 words.
+        let mut page = [7u64.to_le_bytes(), 28u64.to_le_bytes()].concat();
+        page.extend(6u32.to_le_bytes());
+        page.extend(record);
+        let events = |formats: &Formats| {
+            let mut trace = Trace::default();
+            assert!(formats.page(&page, &mut trace).expect("decoded"));
+            trace.events
+        };
+        let mut formats = Formats::new(PageSize::running());
+        formats.add(text).expect("parsed");
+        assert_eq!(events(&formats), [], "in files");
+        formats.add_live(text).expect("parsed");
+        let queued = What::ReadQueued(8 << 20, 2_048);
+        let queued = Event {
+            ns: 7,
+            task: 42,
+            what: queued,
+        };
+        assert_eq!(events(&formats), [queued]);
     }
 
     proptest! {

@@ -160,6 +160,26 @@ fn a_window_keeps_an_objective_on_xfs() {
     a_window_keeps_an_objective_on("xfs");
 }
 
+/// 5 ms for each read beside a flood, by the disk's queue and by a window.
+fn an_objective_keeps_reads_on(filesystem: &str) {
+    let options = format!(
+        "--kernel debian:6.12 --cpus 1 --memory 1G --disk d=2G,{filesystem},16M/s --timeout 60m"
+    );
+    passes("objective-reads.sh", &options, &[]);
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn an_objective_keeps_reads_on_ext4() {
+    an_objective_keeps_reads_on("ext4");
+}
+
+#[test]
+#[ignore = "minutes: make proof"]
+fn an_objective_keeps_reads_on_xfs() {
+    an_objective_keeps_reads_on("xfs");
+}
+
 /// The service of a script beside a copy, on a disk of 16 MB/s.
 fn an_objective_keeps(script: &str, options: &str) {
     let beside = format!("{ROOT}/crates/weir/tests/guest/beside.sh:/beside.sh");
