@@ -54,7 +54,7 @@ pub enum Calls {
 pub enum Bound {
     /// So many of a thousand calls take no longer than so many nanoseconds.
     Calls {
-        /// Of which kind.
+        /// The kind of calls.
         of: Calls,
         /// 990 for the 99th percentile.
         per_mille: u32,
