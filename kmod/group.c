@@ -218,7 +218,7 @@ static void free_group(struct rcu_head *rcu)
 void weir_group_knobs_changed(struct weir_group *group, bool had)
 {
 	weir_knob_count += weir_group_has_any(group) - had;
-	if (!group->dirty_min_bytes == list_empty(&group->floors))
+	if ((group->dirty_min_bytes == 0) == list_empty(&group->floors))
 		return;
 	if (group->dirty_min_bytes) {
 		list_add_tail(&group->floors, &weir_floors);
