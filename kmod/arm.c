@@ -4,6 +4,7 @@
  * group that was made.  Below all that asks.
  */
 #include "weir.h"
+#include <linux/sched/signal.h>
 #include <linux/workqueue.h>
 
 struct weir_beat weir_beat;
@@ -23,13 +24,32 @@ void weir_beat_now(void)
 }
 
 /*
+ * Wait for a beat that begins from now on.  Killable: it may wait for ftrace_lock, which
+ * another tracer holds for as long as a tenant holds off a grace period (hook.c).
+ */
+static int wait_for_beat(void)
+{
+	unsigned int begun = READ_ONCE(weir_beat.begun);
+
+	mod_delayed_work(weir_beat.queue, &weir_beat.work, 0);
+	while ((int)(smp_load_acquire(&weir_beat.ended) - begun) <= 0) {
+		if (READ_ONCE(weir_beat.stopping))
+			return -ENODEV;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		schedule_timeout_killable(1);
+	}
+	return 0;
+}
+
+/*
  * Something is about to be set.  0 if hooks work by now.  An error means that the
  * kernel's own behaviour is all there is, and that what is to be set would
  * promise too much.  Waits for the beat: the caller holds no lock.
  */
 int weir_arm(void)
 {
-	int tries = 10;
+	int tries = 10, err;
 
 	WRITE_ONCE(weir_beat.asked_last, jiffies);
 	WRITE_ONCE(weir_beat.asked, true);
@@ -41,8 +61,10 @@ int weir_arm(void)
 	do {
 		/* somebody else who failed meanwhile has taken it back */
 		WRITE_ONCE(weir_beat.asked, true);
-		mod_delayed_work(weir_beat.queue, &weir_beat.work, 0);
-		flush_delayed_work(&weir_beat.work);
+		err = wait_for_beat();
+		/* asked of the beat for two seconds more: hooks without a knob do no harm */
+		if (err)
+			return err;
 		if (weir_acting())
 			return 0;
 	} while (!READ_ONCE(weir_beat.failure) && --tries);

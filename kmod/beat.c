@@ -117,8 +117,12 @@ static void rest(void)
 
 static void beat(struct work_struct *work)
 {
-	bool needed = weir_needed(), flushers = weir_flushers_any();
+	bool needed, flushers;
 
+	/* before it looks at what is asked: who asks waits for one that begins later */
+	smp_store_mb(weir_beat.begun, weir_beat.begun + 1);
+	needed = weir_needed();
+	flushers = weir_flushers_any();
 	weir_flushers_sweep();
 	if (flushers && !weir_fault_stalls())
 		weir_flushers_prove();
@@ -135,6 +139,7 @@ static void beat(struct work_struct *work)
 	} else {
 		rest();
 	}
+	smp_store_release(&weir_beat.ended, weir_beat.begun);
 	if (READ_ONCE(weir_beat.stopping))
 		return;
 	/* not queue_: a group that was made meanwhile has queued it for later */

@@ -41,7 +41,7 @@
 #include <linux/delay.h>
 #include <linux/pagemap.h>
 #include <linux/rcupdate.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/workqueue.h>
 
 struct hook {
@@ -360,7 +360,7 @@ bool weir_writepages_hooked(void)
 
 /*
  * Hook what a flusher writes an inode by, for the first window.  In a work, as a writer that
- * is killed or stopped must not hold ftrace_lock.
+ * is killed or stopped must not hold ftrace_lock; nor waits one that is killed.
  */
 int weir_writepages_hook(void)
 {
@@ -369,7 +369,11 @@ int weir_writepages_hook(void)
 	if (!hooks[HOOK_WRITEPAGES].site)
 		return -EOPNOTSUPP;
 	queue_work(weir_unbound_wq, &window_work);
-	flush_work(&window_work);
+	while (work_busy(&window_work)) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		schedule_timeout_killable(1);
+	}
 	return READ_ONCE(window_failure);
 }
 
@@ -443,6 +447,9 @@ void weir_hooks_drain(void (*show)(void))
 			if (tasks_in(&weir_syncing))
 				pr_warn("unloading waits for %ld calls of sync, and they for their devices\n",
 					tasks_in(&weir_syncing));
+			if (tasks_in(&weir_flushing))
+				pr_warn("unloading waits for %ld flushers, and they for their devices\n",
+					tasks_in(&weir_flushing));
 		}
 		schedule_timeout_uninterruptible(1);
 	}

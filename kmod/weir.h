@@ -677,6 +677,7 @@ struct weir_beat {
 	struct workqueue_struct *queue;
 	struct delayed_work work;
 	bool stopping;
+	unsigned int begun, ended;	/* beats; written by the beat */
 	bool asked;
 	unsigned long asked_last;	/* jiffies */
 	int failure;			/* of the last attempt; 0: none */

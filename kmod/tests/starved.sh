@@ -115,6 +115,36 @@ seconds insmod /weir.ko
 ok "loads" test -e /sys/module/weir
 ok "waits for one grace period at most, was $(($(grace_periods) - before))" \
 	between 0 $(($(grace_periods) - before)) 1
+# Another tracer of functions ends, again and again, and waits for a grace period with ftrace_lock.
+tracing() {
+	while [ -e /tmp/tracing ]; do
+		echo function >$trace/instances/other/current_tracer
+		echo nop >$trace/instances/other/current_tracer
+	done
+}
+has_lock() {
+	grep -q ftrace_shutdown "/proc/$tracer/stack" && grep -q synchronize_rcu_tasks "/proc/$tracer/stack"
+}
+# killed_in_time FILE VALUE: the writer of a first knob, which waits for that lock
+killed_in_time() {
+	until has_lock; do usleep 10000; done
+	sh -c "echo $2 >$1" &
+	local writer=$!
+	usleep 100000
+	kill -9 $writer
+	usleep 100000
+	! grep '^State:.*[DRS]' /proc/$writer/status || { echo "it is not killed"; return 1; }
+	has_lock || { echo "the tracer does not wait any more"; return 1; }
+}
+mkdir $trace/instances/other
+touch /tmp/tracing
+tracing &
+tracer=$!
+ok "a first floor's writer can be killed" killed_in_time kept/memory.dirty_min 8M
+ok "and a first window's" killed_in_time kept/memory.writeback_bytes 1M
+rm /tmp/tracing
+wait $tracer
+rmdir $trace/instances/other
 echo 8M >kept/memory.dirty_min
 ok "in effect" is "$(state) $(stat kept in_effect)" "active 1"
 ok "in effect throughout while root switches parameters" watched
