@@ -256,7 +256,6 @@ static void take_over(struct weir_call *call, const struct weir_call *later)
 {
 	int i;
 
-	call->capped_ns += later->capped_ns;
 	for (i = 0; i < WEIR_DEBTS; i++) {
 		if (!later->debts[i])
 			continue;

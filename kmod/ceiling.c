@@ -5,9 +5,8 @@
  * balance_dirty_pages() ends a pass after one tick, whatever the limits say, if the
  * writer's wb has next to nothing dirty.  With files that are on another wb than their
  * writer's that is no bound (policy/ceiling.c).  And a ceiling that an unprivileged owner
- * has set holds a call for WEIR_CALL_CAPPED_MOST_MS in all (limits.c): others may wait for
- * what the call has locked.  So the task waits when its call is over (at_return.c), until
- * the ceiling has room or lets it past.
+ * has set holds no call (limits.c): others may wait for what it has locked.  So the task
+ * waits when its call is over (at_return.c), until the ceiling has room or lets it past.
  *
  * The flushers that write the pages meanwhile may be of wbs that the kernel sees no reason to
  * wake.  One that +io has replaced, or a removed cgroup's, or one below its background level
@@ -101,12 +100,35 @@ out:
 	return wait_ms;
 }
 
+/* A step of a wait counts as a pause of the kernel's does. */
+static void count_step(u64 slept_ns)
+{
+	struct cgroup_subsys_state *css;
+	enum weir_pause_by by = WEIR_BY_ANCESTOR;
+	struct weir_group *group;
+
+	rcu_read_lock();
+	css = task_css(current, memory_cgrp_id);
+	group = weir_tree_nearest(css);
+	if (group) {
+		if (group->css == css && weir_group_has_ceiling(group))
+			by = WEIR_BY_CEILING;
+		this_cpu_inc(group->stats->throttled);
+		this_cpu_add(group->stats->throttled_ns, slept_ns);
+		this_cpu_inc(group->stats->by[by].pauses);
+		this_cpu_add(group->stats->by[by].ns, slept_ns);
+	}
+	rcu_read_unlock();
+}
+
 /* A step of a wait; for how long is the next to be, in ms? */
 static u64 ceiling_due_ms(struct weir_call *call, u64 slept_ns)
 {
 	struct backing_dev_info *bdi = weir_bdi_of(call->owed[WEIR_DEBT_CEILING].bdi_id);
 	u64 wait_ms;
 
+	if (slept_ns)
+		count_step(slept_ns);
 	if (!bdi)
 		return 0;
 	wait_ms = still_full_ms(bdi, call->owed[WEIR_DEBT_CEILING].pages);

@@ -84,8 +84,6 @@ static void settle(struct weir_seen *seen)
 	seen->paused = false;
 	seen->pauses++;
 	slept_ns = ktime_get_ns() - seen->since_ns;
-	if (seen->owners_decide)
-		seen->capped_ns += slept_ns;
 	rcu_read_lock();
 	/* again: the group may have gone while the task slept */
 	group = weir_tree_nearest(seen->css);
@@ -153,8 +151,6 @@ static void begin_pause(struct bdi_writeback *wb, unsigned long thresh,
 		.judged_by = seen->judged_by,
 	};
 	seen->by = weir_pause_by(&facts);
-	seen->owners_decide = seen->owners_limits &&
-			      (seen->by == WEIR_BY_CEILING || seen->by == WEIR_BY_ANCESTOR);
 	seen->since_ns = ktime_get_ns();
 	if (!seen->slept_from_ns)
 		seen->slept_from_ns = seen->since_ns;

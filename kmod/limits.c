@@ -113,46 +113,28 @@ static void amend_global(void *dtc, struct bdi_writeback *wb,
 	put_limits(dtc, &limits, &was);
 }
 
-/* A ceiling that has held a call for as long as it may holds no call for so long. */
-#define OVERRUN_JIFFIES	(10 * HZ)
 /*
- * Pages until the next look of a call whose ceiling is left out: a pass for each, as a ceiling
+ * Pages until the next look of a call that waits at its return: a pass for each, as a ceiling
  * of two pages has it, takes a call of 2 GiB seconds longer.
  */
 #define UNCAPPED_POLL	32ULL
 
 /*
- * Has the writer's call slept for as long as @group's ceiling, which an unprivileged owner
- * set, may hold it?  It is left out for the rest of the call then, and the task waits at its
- * return (ceiling.c).  A tenant's ceiling of two pages would hold a call of 2 GiB for
- * days, and with it whoever waits for what the call has locked.  A hundred such calls may
- * have the same lock in turn: so for ten seconds the ceiling holds no other call, either.
- * What root sets holds throughout.
+ * A ceiling that an unprivileged owner set holds no writer's call: the task waits at its
+ * return while it is full (ceiling.c).  One of two pages would hold a call of 2 GiB for
+ * days, and a hundred calls of a tenant in turn, and with them others that wait for what
+ * they have locked.  What root sets holds calls, too.
  */
-static bool is_held_enough(struct weir_group *group, struct weir_seen *seen)
+static void leave_to_return(u64 ceiling, const struct weir_counts *counts, struct weir_seen *seen)
 {
-	unsigned long overrun = READ_ONCE(group->overrun);
 	struct weir_call *call;
-	u64 slept_ns;
 
-	if (!seen->call_asked) {
-		call = weir_call_current();
-		seen->call_asked = true;
-		seen->capped_before_ns = call ? call->capped_ns : 0;
-		/* process accounting, at an exit, has a lock that all exits take */
-		seen->uncapped = !weir_call_returns();
-	}
-	if (overrun && time_before(jiffies, overrun + OVERRUN_JIFFIES))
-		seen->uncapped = true;
-	slept_ns = seen->capped_before_ns + seen->capped_ns;
-	if (seen->paused && seen->owners_decide)
-		slept_ns += ktime_get_ns() - seen->since_ns;
-	if (slept_ns >= WEIR_CALL_CAPPED_MOST_MS * NSEC_PER_MSEC) {
-		seen->uncapped = true;
-		/* 0 is never */
-		WRITE_ONCE(group->overrun, jiffies ?: 1);
-	}
-	return seen->uncapped;
+	if (!weir_ceiling_full(ceiling, counts))
+		return;
+	seen->uncapped = true;
+	call = weir_call_current();
+	if (call && call->debts[WEIR_DEBT_CEILING])
+		seen->poll = max(seen->poll, UNCAPPED_POLL);
 }
 
 /*
@@ -177,19 +159,15 @@ static enum weir_judged_by hold(struct weir_limits *limits,
 		ceiling = weir_group_ceiling(group);
 		freerun = weir_ceiling_freerun(ceiling, stock);
 		WRITE_ONCE(group->last_freerun, freerun);
-		if (READ_ONCE(group->owners_ceilings) && seen &&
-		    is_held_enough(group, seen)) {
-			seen->poll = min_t(u64, seen->poll, UNCAPPED_POLL);
-			continue;
-		}
 		if (seen)
 			seen->poll = weir_ceiling_poll(ceiling, freerun, &counts, seen->poll);
-		if (weir_ceiling_amend(limits, ceiling, &counts, kind)) {
+		if (READ_ONCE(group->owners_ceilings) && seen) {
+			leave_to_return(ceiling, &counts, seen);
+			continue;
+		}
+		if (weir_ceiling_amend(limits, ceiling, &counts, kind))
 			by = group->css == css ? WEIR_JUDGED_BY_CEILING :
 						 WEIR_JUDGED_BY_ANCESTOR;
-			if (seen)
-				seen->owners_limits = READ_ONCE(group->owners_ceilings);
-		}
 	}
 	return by;
 }
@@ -217,8 +195,9 @@ static void cap(struct weir_limits *limits, const struct weir_limits *stock,
 	if (seen)
 		seen->poll = WEIR_UNLIMITED;
 	by = hold(limits, stock, group, css, kind, seen);
-	held = by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
-	       weir_limits_brake(limits);
+	held = (by != WEIR_JUDGED_BY_KERNEL && kind == WEIR_PASS_WRITER &&
+		weir_limits_brake(limits)) ||
+	       (seen && seen->uncapped);
 	if (READ_ONCE(weir_observe)) {
 		if (held)
 			weir_count(group, would_hold);

@@ -148,15 +148,6 @@ static void look_again(struct weir_seen *seen)
 	rcu_read_unlock();
 }
 
-/* What ceilings that owners have set have held the current task's call for, by now. */
-static void note_capped(struct weir_seen *seen)
-{
-	struct weir_call *call = seen->capped_ns ? weir_call_get() : NULL;
-
-	if (call)
-		call->capped_ns += seen->capped_ns;
-}
-
 /* The kernel's function; its task is listed, so that it can be let go. */
 static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags, struct weir_seen *seen)
@@ -168,7 +159,6 @@ static int listed_pass(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	weir_events_leave(seen);
 	if (!ret)
 		weir_ceiling_pass(wb, pages_dirtied, seen);
-	note_capped(seen);
 	if (!seen->unwatched && seen->pauses) {
 		rcu_read_lock();
 		leave(seen);

@@ -228,7 +228,6 @@ struct weir_group {
 	u64 dirty_min_bytes;
 	struct weir_ceiling ceiling;
 	u32 owners_ceilings;		/* set without CAP_SYS_RESOURCE: a bit each; weir_lock */
-	unsigned long overrun;		/* that held a call for as long as it may: jiffies */
 	u32 weight;
 	u32 tier_ratio;
 	u64 writeback_bytes;		/* the window; changed under weir_lock */
@@ -390,21 +389,15 @@ struct weir_seen {
 	bool memcg_limits;		/* the cgroup's */
 	bool released;			/* by a floor, in this look of the kernel */
 	u64 released_poll;
-	/* of its call: slept for ceilings that owners set, before and in this pass */
-	bool call_asked;
-	u64 capped_before_ns;
-	u64 capped_ns;
-	bool uncapped;			/* so such ceilings are left out */
+	bool uncapped;			/* a full ceiling that an owner set is left to its return */
 	/* the cgroup's domain as last amended */
 	bool cgroup_limits;
 	u64 poll;			/* by the ceilings on the path, if there are any */
 	u64 thresh;
 	u64 dirty;
 	enum weir_judged_by judged_by;
-	bool owners_limits;		/* by a ceiling that an owner set */
 	/* the pause the task is in */
 	bool paused;
-	bool owners_decide;		/* it is one of such a ceiling */
 	enum weir_pause_by by;
 	u32 pauses;			/* so far */
 	u64 since_ns;
@@ -603,7 +596,6 @@ struct weir_debt {
 struct weir_call {
 	struct callback_head work;
 	unsigned int rounds;		/* that the work has gone behind others */
-	u64 capped_ns;			/* slept in passes for ceilings that owners set */
 	u64 slept_ns;			/* at its return */
 	const struct weir_debt *debts[WEIR_DEBTS];	/* NULL: none */
 	union {
@@ -646,11 +638,6 @@ static inline void weir_bandwidth_exit(void) { }
 #endif
 
 /* ceiling.c: writers that are let past a full ceiling */
-/*
- * What ceilings that unprivileged owners have set hold a call for, in ms: what it has locked
- * others may wait for.  One pause of the kernel's, 200 ms, may be added.
- */
-#define WEIR_CALL_CAPPED_MOST_MS	300ULL
 void weir_ceiling_past(struct bdi_writeback *wb, u64 pages);
 
 /*

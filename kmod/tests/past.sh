@@ -7,6 +7,7 @@
 #   or because its cgroup's pages are all on another, slow disk: then it is to go on.
 # It looks at no limit of the cgroup's where a filesystem has no cgroup writeback, as vfat.
 # A tenant that has a writer of its own files beside, or a small memory.max below, gets no more.
+# What an owner sets itself holds no call, in which others may wait for it: only what comes after.
 #
 # Wants a slow disk "d", a very slow one "s", one "v" with vfat, and to count instructions.
 . /tap.sh
@@ -148,6 +149,27 @@ ok "who writes to another goes on" between 1024 "$written" 100000000
 echo "# written there in 5 s: $written kB"
 kill -9 $other
 ok "a writer that waits can be killed" soon ended $other
+settle
+
+# those of the writers that sleep in a pass, in some looks
+in_passes() {
+	for _ in 1 2 3 4 5 6 7 8; do
+		for pid in $pids; do
+			cat "/proc/$pid/wchan" && echo
+		done
+		usleep 50000
+	done 2>/dev/null | grep -c balance_dirty_pages
+}
+echo "owner:x:1000:1000::/:/bin/sh" >>/etc/passwd
+chown -R 1000:1000 owner
+su owner -s /bin/sh -c "echo ${ceiling}M >/sys/fs/cgroup/owner/memory.dirty_bytes"
+writes owner
+asleep=$(in_passes)
+most=$(most_in owner 3)
+ok "a ceiling of an owner's: held" between $((ceiling * 256)) "$most" $bound
+ok "but no call" is "$asleep" 0
+ok "what its writers wait is counted" between 1 "$(stat owner throttled_by_ceiling_usec)" 1000000000
+echo "# most held: $most"
 settle
 ok "unloads" rmmod weir
 finish
