@@ -4,8 +4,9 @@
  * neighbour whose acts need that lock.
  *
  * waits prepare AT MIB: makes the files of both in the filesystem mounted at AT.
- * waits tenant LOCK COUNT MIB AT: COUNT tasks of uid 1000 hold LOCK over and over, in calls
- *	of MIB each.  A task that is killed is replaced.
+ * waits tenant LOCK COUNT MIB [apart] AT: COUNT tasks of uid 1000 hold LOCK over and over, in
+ *	calls of MIB each, or KiB with a K behind.  A task that is killed is replaced.  "apart": each in a cgroup of
+ *	its own, by its number, beside that of the first.
  * waits neighbour LOCK SECONDS LIMIT AT: root acts every 20 ms and says how long the longest
  *	act took, in ms.  An act that takes LIMIT seconds ends this; it is left behind.
  * waits torment GROUP [KNOB VALUE OTHER]: uid 1000 kills, moves and freezes the tasks in GROUP/a
@@ -435,15 +436,30 @@ static void become_tenant(void)
 		die("setuid");
 }
 
+/* MiB, or KiB with a K behind. */
+static size_t bytes_of(const char *text)
+{
+	return (size_t)atol(text) << (strchr(text, 'K') ? 10 : 20);
+}
+
+static void move_to(const char *group)
+{
+	int fd = open_or_die(path("/sys/fs/cgroup/u/t/%s/cgroup.procs", group), O_WRONLY, 0);
+
+	if (write(fd, "0", 1) != 1)
+		die(group);
+	close(fd);
+}
+
 /* COUNT tasks, replaced as they are killed. */
-static void run_tenant(const struct lock *lock, int count)
+static void run_tenant(const struct lock *lock, int count, bool apart)
 {
 	pid_t tasks[count], dead = 0;
 	int status;
 
 	memset(tasks, 0, sizeof(tasks));
 	gaps = count == 1 ? 1 : CROWD_GAPS;
-	call_gap_us = (size >> 20) * GAP_US_PER_MIB;
+	call_gap_us = size / 1024 * GAP_US_PER_MIB / 1024;
 	if (call_gap_us > GAP_US_MOST)
 		call_gap_us = GAP_US_MOST;
 	become_tenant();
@@ -454,6 +470,8 @@ static void run_tenant(const struct lock *lock, int count)
 			tasks[i] = split();
 			if (!tasks[i]) {
 				setpgid(0, 0);
+				if (apart)
+					move_to(path("%d", i));
 				/* not all at once */
 				usleep(gaps * call_gap_us / count * i);
 				lock->hold(i);
@@ -586,11 +604,11 @@ int main(int argc, char **argv)
 		if (chdir(at))
 			die(at);
 		if (!strcmp(mode, "prepare")) {
-			size = (size_t)atol(argv[3]) << 20;
+			size = bytes_of(argv[3]);
 			run_prepare();
-		} else if (!strcmp(mode, "tenant") && argc == 6) {
-			size = (size_t)atol(argv[4]) << 20;
-			run_tenant(find_lock(argv[2]), atoi(argv[3]));
+		} else if (!strcmp(mode, "tenant") && argc >= 6) {
+			size = bytes_of(argv[4]);
+			run_tenant(find_lock(argv[2]), atoi(argv[3]), argc == 7);
 		} else if (!strcmp(mode, "neighbour") && argc == 6) {
 			run_neighbour(find_lock(argv[2]), atof(argv[3]), atof(argv[4]));
 		} else {

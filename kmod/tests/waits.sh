@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# waits.sh [LOCK...] [MECHANISM...] [nfs|fuse] [many] [MIB]: how long a neighbour waits because a
-# tenant, uid 1000 without a capability, uses weir's knobs on itself.
+# waits.sh [LOCK...] [MECHANISM...] [nfs|fuse] [many] [apart] [MIB|KIBK]: how long a neighbour waits
+# because a tenant, uid 1000 without a capability, uses weir's knobs on itself.
 #
 # The tenant owns a cgroup, and holds a lock in system calls of MIB (16) that dirty pages (waits.c).
 # Root needs that lock every 20 ms, in another cgroup; its longest wait with the knob may exceed by
@@ -21,11 +21,15 @@
 #   weight      1 beside a competitor with 10000, both the tenant's
 #   window      memory.writeback_bytes of 64K, the least
 #   ceiling     memory.dirty_bytes of two pages
+#   memory      none of weir's: memory.max of 64M, by which the kernel bounds dirty pages itself
 #   drain       root's drain_seconds and drain_tighten, against vm.dirty_bytes of the same
 # "nfs" and "fuse": the tenant is on such a filesystem on top of disk "d", its FUSE daemon in a
 # cgroup of its own; root needs the locks of "d", which the NFS server's threads or the daemon take.
 # "many" has a hundred such tasks instead of one, whose owner kills, moves and freezes them, and
-# switches the knob, all the time.
+# switches the knob, all the time.  "apart": each in a cgroup of its own, with the knob.
+#
+# Behind "memory", a ceiling may make a neighbour wait as long as that does: it is what a tenant
+# does without weir, which has its pages written all the time, too.
 #
 # A wait of LIMIT seconds (10, environment) is left unfinished and printed as that much.  A case
 # that takes as long without the knob is skipped: a larger LIMIT decides it.
@@ -38,11 +42,12 @@ root=/sys/fs/cgroup
 limit=${LIMIT:-10}
 mib=16
 count=1
-locks= mechanisms= on_top=
+locks= mechanisms= on_top= apart=
 for word; do
 	case $word in
-	bandwidth | weight | window | ceiling | drain) mechanisms="$mechanisms $word" ;;
+	bandwidth | weight | window | ceiling | memory | drain) mechanisms="$mechanisms $word" ;;
 	many) count=100 ;;
+	apart) apart=apart ;;
 	nfs | fuse) on_top=$word ;;
 	[0-9]*) mib=$word ;;
 	*) locks="$locks $word" ;;
@@ -51,6 +56,9 @@ done
 locks=${locks:-rename unlink getdents readlog append uring mmap freeze sync suspend}
 mechanisms=${mechanisms:-bandwidth weight window ceiling drain}
 
+knob_groups=$root/u/t
+[ -z "$apart" ] || knob_groups="$root/u/t/[0-9]*"
+
 as_tenant() {
 	su tenant -s /bin/sh -c "$1"
 }
@@ -58,11 +66,12 @@ as_tenant() {
 # set_knob MECHANISM: as the tenant
 set_knob() {
 	case $1 in
-	bandwidth) as_tenant "echo 64K >$root/u/t/memory.dirty_bandwidth" ;;
+	bandwidth) as_tenant "for i in $knob_groups; do echo 64K >\$i/memory.dirty_bandwidth; done" ;;
 	weight) as_tenant "for i in a b daemon; do echo 1 >$root/u/t/\$i/memory.dirty_weight; done;
 		echo 10000 >$root/u/t/rival/memory.dirty_weight" ;;
-	window) as_tenant "echo 64K >$root/u/t/memory.writeback_bytes" ;;
-	ceiling) as_tenant "echo 8K >$root/u/t/memory.dirty_bytes" ;;
+	window) as_tenant "for i in $knob_groups; do echo 64K >\$i/memory.writeback_bytes; done" ;;
+	ceiling) as_tenant "for i in $knob_groups; do echo 8K >\$i/memory.dirty_bytes; done" ;;
+	memory) as_tenant "echo 64M >$root/u/t/memory.max" ;;
 	drain)
 		echo 1 >/sys/module/weir/parameters/drain_tighten
 		echo 1 >/sys/module/weir/parameters/drain_seconds
@@ -71,10 +80,11 @@ set_knob() {
 }
 reset_knob() {
 	case $1 in
-	bandwidth) echo max >$root/u/t/memory.dirty_bandwidth ;;
+	bandwidth) for i in $knob_groups; do echo max >$i/memory.dirty_bandwidth; done ;;
 	weight) for i in a b daemon rival; do echo 100 >$root/u/t/$i/memory.dirty_weight; done ;;
-	window) echo max >$root/u/t/memory.writeback_bytes ;;
-	ceiling) echo max >$root/u/t/memory.dirty_bytes ;;
+	window) for i in $knob_groups; do echo max >$i/memory.writeback_bytes; done ;;
+	ceiling) for i in $knob_groups; do echo max >$i/memory.dirty_bytes; done ;;
+	memory) echo max >$root/u/t/memory.max ;;
 	drain)
 		echo 0 >/sys/module/weir/parameters/drain_seconds
 		echo 0 >/sys/module/weir/parameters/drain_tighten
@@ -88,6 +98,7 @@ torment() {
 	weight) echo a/memory.dirty_weight 1 100 ;;
 	window) echo memory.writeback_bytes 64K max ;;
 	ceiling) echo memory.dirty_bytes 8K max ;;
+	memory) echo memory.max 64M max ;;
 	esac
 }
 
@@ -115,13 +126,13 @@ measure() {
 	[ "$5" != with ] || knob=$(torment "$3")
 	[ "$3" != weight ] || in_cgroup u/t/rival su tenant -s /bin/sh -c "
 		while :; do dd if=/dev/zero of=$1/own/rival bs=64k count=1024; done" 2>/dev/null &
-	in_cgroup u/t/a /waits tenant "$2" $count "$mib" "$(tenant_at "$1")" 2>/tmp/complaints &
+	in_cgroup u/t/a /waits tenant "$2" $count "$mib" $apart "$(tenant_at "$1")" 2>/tmp/complaints &
 	# shellcheck disable=SC2086 # words
 	[ $count -eq 1 ] || in_cgroup u/t/rest /waits torment $root/u/t $knob &
 	sleep 1
 	in_cgroup neighbour /waits neighbour "$2" "$4" "$limit" "$1" >/tmp/ms 2>>/tmp/complaints
 	for i in a b; do echo 0 >$root/u/t/$i/cgroup.freeze; done
-	for i in a b rest rival; do
+	for i in a b rest rival $(ls $root/u/t | grep '^[0-9]'); do
 		echo 1 >$root/u/t/$i/cgroup.kill
 		soon is_empty u/t/$i || return 1
 	done
@@ -153,6 +164,11 @@ try() { # AT LOCK MECHANISM
 	reset_knob "$3"
 	with=$(cat /tmp/ms) without=$(cat "$without")
 	echo "# $2 $3 on $(basename "$1"): $(seconds_of "$with"), $(seconds_of "$without")"
+	stock=/tmp/stock.$(basename "$1").$2
+	case $3 in
+	memory) echo "$with" >"$stock" && return ;;
+	ceiling) [ ! -e "$stock" ] || [ "$(cat "$stock")" -le "$without" ] || without=$(cat "$stock") ;;
+	esac
 	if [ "$without" -ge $((limit * 1000)) ]; then
 		skip "$case: a neighbour waits for at most a second longer" \
 			"over $limit s without the knob"
@@ -179,6 +195,7 @@ set_up() {
 	echo "+memory +io" >$root/u/cgroup.subtree_control
 	echo "+memory +io" >$root/u/t/cgroup.subtree_control
 	for i in a b rest rival daemon; do mkdir $root/u/t/$i || return 1; done
+	[ -z "$apart" ] || for i in $(seq 0 $((count - 1))); do mkdir $root/u/t/$i || return 1; done
 	chown -R 1000:1000 $root/u/t
 	places=$(echo /mnt/*)
 	case $on_top in

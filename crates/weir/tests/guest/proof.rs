@@ -261,6 +261,15 @@ fn a_neighbour_does_not_wait_for_a_hundred_writers() {
     waits("waits-many", "debian:6.12", disks, cases);
 }
 
+/// By a ceiling no longer than by `memory.max`, which is the kernel's own.
+#[test]
+#[ignore = "five minutes: make proof"]
+fn a_neighbour_waits_no_longer_than_for_a_small_memory() {
+    let disk = "--disk d=1G,ext4,16M/s --env LIMIT=60";
+    let cases = "many unlink memory ceiling 4";
+    waits("waits-memory", "debian:6.12", disk, cases);
+}
+
 /// What serves a tenant takes locks for it: threads of the NFS server, its own FUSE daemon.
 #[test]
 #[ignore = "five minutes: make proof"]
