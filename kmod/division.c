@@ -32,8 +32,7 @@
 #define EXPIRE_MOST		8
 /* 1 MiB: what one that is alone submits at a time. */
 #define ALONE_PART		((1ULL << 20) >> PAGE_SHIFT)
-/* No room for so long is slow, and so long it stays. */
-#define NO_ROOM_JIFFIES		msecs_to_jiffies(300)
+/* What has no room for too long is slow for so long. */
 #define SLOW_JIFFIES		(10 * HZ)
 #define NOTE_JIFFIES		msecs_to_jiffies(250)
 
@@ -205,8 +204,16 @@ void weir_division_leave(struct weir_flusher *flusher)
 		return;
 	contender->vtime = 0;
 	contender->hweight = 0;
-	contender->had_room = 0;
+	contender->reached = 0;
+	contender->room_due = 0;
 	contender->slow = 0;
+}
+
+/* One with @vtime is alone below @branch: so far all who come back have come. */
+static u64 note_reached(struct weir_branch *branch, u64 vtime)
+{
+	branch->reached = max(branch->reached, vtime);
+	return branch->reached;
 }
 
 /*
@@ -224,7 +231,7 @@ static u64 least_vtime(struct weir_flusher *own)
 		if (first == own)
 			first = flusher_at(rb_next(&own->by_vtime));
 		if (!first)
-			return own->vtime;
+			return note_reached(own->contender, own->vtime);
 		if (competes(first))
 			return first->vtime;
 		stop_counting(first);
@@ -240,16 +247,22 @@ static bool is_slow(const struct weir_branch *contender)
 	return contender->slow && time_before(jiffies, contender->slow + SLOW_JIFFIES);
 }
 
-/* Does a contender have room in its part of the budget?  Notes since when it has not. */
+/* Does a contender have room in its part of the budget?  Notes by when it should. */
 static u64 excess_of(struct weir_branch *contender)
 {
-	u64 excess = weir_budget_excess(&contender->parent->budget, contender->hweight,
+	const struct weir_branch *scope = contender->parent;
+	u64 excess = weir_budget_excess(&scope->budget, contender->hweight,
 					contender->in_flight);
+	u64 patience_ms;
 
-	if (!excess || !contender->had_room)
-		contender->had_room = jiffies ?: 1;
-	else if (time_after(jiffies, contender->had_room + NO_ROOM_JIFFIES))
+	if (!excess) {
+		contender->room_due = 0;
+	} else if (!contender->room_due) {
+		patience_ms = weir_budget_patience_ms(&scope->budget, scope->in_flight);
+		contender->room_due = (jiffies + msecs_to_jiffies(patience_ms)) ?: 1;
+	} else if (time_after(jiffies, contender->room_due)) {
 		contender->slow = jiffies ?: 1;
+	}
 	return excess;
 }
 
@@ -264,7 +277,7 @@ static u64 least_beside(struct weir_branch *own)
 		if (first == own)
 			first = contender_at(rb_next(&own->node));
 		if (!first)
-			return own->vtime;
+			return note_reached(own->parent, own->vtime);
 		excess_of(first);
 		if (!is_slow(first))
 			return first->vtime;

@@ -48,12 +48,17 @@ struct weir_branch {
 	struct rb_node node;		/* in contenders of the parent, while it competes */
 	u64 vtime;
 	u32 hweight;
-	unsigned long had_room;		/* jiffies: in its part of the budget; 0: not asked */
+	unsigned long room_due;		/* jiffies: slow if it has none by then; 0: it has room */
 	unsigned long slow;		/* jiffies: when it last had none for long; 0: never */
 	/* as a division */
 	struct rb_root_cached contenders;
 	struct weir_budget budget;
 	unsigned long noted;		/* jiffies: the budget */
+	/*
+	 * The virtual time that one below had while none competed with it, of contenders or, in a
+	 * child of a division, of members: who comes back owes nothing of that, and is not owed.
+	 */
+	u64 reached;
 };
 
 /*

@@ -41,6 +41,8 @@
 #define BUDGET_OTHERS		4
 /* In pages. */
 #define BUDGET_LEAST		((256ULL << 10) >> WEIR_PAGE_SHIFT)
+#define BUDGET_PATIENCE_LEAST_MS	300ULL
+#define BUDGET_PATIENCE_MOST_MS		3000ULL
 /* As large a request as most disks take. */
 #define BUDGET_SHARED_AHEAD	((1ULL << 20) >> WEIR_PAGE_SHIFT)
 
@@ -112,7 +114,7 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 	pages = budget->since_ns ? all * BUDGET_MS * 1000 / elapsed_us : 0;
 	if (pages < budget->pages - budget->pages / 8)
 		pages = budget->pages - budget->pages / 8;
-	budget->pages = pages < BUDGET_LEAST ? BUDGET_LEAST : pages;
+	budget->pages = pages;
 	/* the counts of a few that have ended are missing in the device's */
 	budget->shared = budget->since_ns && all > own && all - own > all / BUDGET_OTHERS;
 	budget->since_ns = now_ns;
@@ -120,12 +122,19 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 	budget->of_device = of_device;
 }
 
+static weir_u64 budget_pages(const struct weir_budget *budget)
+{
+	return budget->pages < BUDGET_LEAST ? BUDGET_LEAST : budget->pages;
+}
+
 /* Pages that one flusher may be ahead of the others, and submit at a time. */
 weir_u64 weir_budget_ahead(const struct weir_budget *budget)
 {
-	if (budget->shared && budget->pages / 2 < BUDGET_SHARED_AHEAD)
+	weir_u64 ahead = budget_pages(budget) / 2;
+
+	if (budget->shared && ahead < BUDGET_SHARED_AHEAD)
 		return BUDGET_SHARED_AHEAD;
-	return budget->pages / 2;
+	return ahead;
 }
 
 /*
@@ -137,6 +146,21 @@ weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
 {
 	if (budget->shared)
 		return 0;
-	return weir_window_excess(weir_share(budget->pages, hweight, WEIR_HWEIGHT_ONE),
+	return weir_window_excess(weir_share(budget_pages(budget), hweight, WEIR_HWEIGHT_ONE),
 				  in_flight);
+}
+
+/*
+ * For how long, in ms, a child of the division may have no room before it is taken for slow, with
+ * @in_flight pages of the whole division: twice the time in which a disk that takes one request
+ * after the other has written them, and a moment.  What was submitted before there were weights
+ * may be megabytes.  Where the rate is not known yet, or next to nothing, the most.
+ */
+weir_u64 weir_budget_patience_ms(const struct weir_budget *budget, weir_u64 in_flight)
+{
+	weir_u64 ms = BUDGET_PATIENCE_MOST_MS;
+
+	if (budget->pages)
+		ms = weir_least(2 * BUDGET_MS * weir_saturate(in_flight) / budget->pages, ms);
+	return BUDGET_PATIENCE_LEAST_MS + ms;
 }

@@ -370,7 +370,7 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead);
 
 /* What a division's flushers may have in flight; all 0 at first. */
 struct weir_budget {
-	weir_u64 pages;
+	weir_u64 pages;		/* that the device wrote in 25 ms, of late; 0: not known */
 	weir_u64 written;	/* pages, by the division, when last noted */
 	weir_u64 of_device;	/* and by all */
 	weir_u64 since_ns;
@@ -382,6 +382,7 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 weir_u64 weir_budget_ahead(const struct weir_budget *budget);
 weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
 			    weir_u64 in_flight);
+weir_u64 weir_budget_patience_ms(const struct weir_budget *budget, weir_u64 in_flight);
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
 

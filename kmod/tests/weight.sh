@@ -84,6 +84,29 @@ echo 1 >light/own/cgroup.kill
 echo 1 >heavy/cgroup.kill
 ok "alone on the device nobody is held" comes_to yes at_rest
 
+# a hundredth: of a disk that is full of what was submitted before there were weights
+mkdir least most
+writer least
+writer most
+sleep 5
+echo 10000 >most/memory.dirty_weight
+echo 1 >light/other/cgroup.kill
+# hundredths SECONDS: of what both wrote, the part of the one that a hundredth is due to, times ten
+hundredths() {
+	l=$(written least) m=$(written most)
+	sleep "$1"
+	l=$(($(written least) - l)) m=$(($(written most) - m))
+	echo "# it wrote $l bytes, the other $m"
+	between 5 $((l * 1000 / (l + m + 1))) 20
+}
+sleep 3
+ok "one of a hundredth has no more" hundredths 8
+sleep 4
+ok "and is not starved for what it had before" hundredths 15
+echo 1 >least/cgroup.kill
+echo 1 >most/cgroup.kill
+writer light/other
+
 writer heavy
 ok "held again" comes_to 8000 stat heavy weight_portion
 echo Y >/sys/module/weir/parameters/observe

@@ -13,6 +13,7 @@ mod c {
         pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
         pub fn weir_budget_ahead(budget: *const Budget) -> u64;
         pub fn weir_budget_excess(budget: *const Budget, hweight: u32, in_flight: u64) -> u64;
+        pub fn weir_budget_patience_ms(budget: *const Budget, in_flight: u64) -> u64;
     }
 }
 
@@ -60,7 +61,7 @@ pub fn lead(vtime: u64, least: u64, ahead: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "check"), derive(arbitrary::Arbitrary))]
 pub struct Budget {
-    /// In flight at most, of all of them.
+    /// Written by the device in 25 ms, of late; 0: not known.
     pub pages: u64,
     /// Written by the division, when last noted.
     pub written: u64,
@@ -90,6 +91,13 @@ impl Budget {
     pub fn excess(&self, hweight: u32, in_flight: u64) -> u64 {
         // SAFETY: `self` is a valid struct of the C layout.
         unsafe { c::weir_budget_excess(self, hweight, in_flight) }
+    }
+
+    /// Milliseconds that a child may have no room before it is slow, with `in_flight` pages of the
+    /// whole division.
+    pub fn patience_ms(&self, in_flight: u64) -> u64 {
+        // SAFETY: `self` is a valid struct of the C layout.
+        unsafe { c::weir_budget_patience_ms(self, in_flight) }
     }
 }
 
@@ -139,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn patience_lasts_for_what_was_in_flight_before() {
+        // 4 pages a millisecond: 6 MiB take 384 ms
+        assert_eq!(budget(100).patience_ms(1_536), 300 + 2 * 384);
+        assert_eq!(budget(100).patience_ms(0), 300);
+        assert_eq!(budget(100).patience_ms(u64::MAX), 300 + 3_000);
+        assert_eq!(Budget::default().patience_ms(0), 300 + 3_000);
+    }
+
+    #[test]
     fn a_budget_follows_the_device_and_falls_slowly() {
         let mut budget = budget(100);
         budget.note(1_001, 1_001, 1 + 499 * MS);
@@ -150,7 +167,7 @@ mod tests {
         for beat in 4..100 {
             budget.note(21_001, 21_001, 1 + beat * 250 * MS);
         }
-        assert_eq!(budget.pages, 64);
+        assert_eq!((budget.pages, budget.ahead()), (7, 32));
     }
 
     #[test]

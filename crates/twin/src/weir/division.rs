@@ -279,7 +279,7 @@ impl Hooks {
         let least = weir.least_vtime(&members, wb, now);
         let division = weir.divisions.entry(key).or_default();
         division.is_stale = true;
-        let budget = division.budget.pages;
+        let budget = 2 * division.budget.ahead();
         let member = &mut weir.flushers[wb].member;
         member.charged = flusher.written + flusher.in_flight;
         member.counted = flusher.written;
