@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Installs from the distribution what weir needs and this machine lacks; quick and quiet if nothing.
 #   tools/setup.sh          to build, to run scenarios in guests
-#   tools/setup.sh test     also to test: commits and the files that they hold are read
+#   tools/setup.sh test     also to test: commits are read, what kernels are compressed with is made
 #   tools/setup.sh kmod     also to build the module for the running kernel
 #   tools/setup.sh fuzz     also to fuzz
 #   tools/setup.sh deb      also to build Debian packages
@@ -53,7 +53,11 @@ for package in $packages; do
 done
 
 case ${1-} in
-test) need_program git git ;;
+test)
+	need_program git git
+	need_program zstd zstd
+	need_program lz4 lz4
+	;;
 kmod) [ -d "/lib/modules/$(uname -r)/build" ] || lack "linux-headers-$(uname -r)" ;;
 fuzz)
 	need_program clang clang

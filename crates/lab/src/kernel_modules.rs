@@ -7,15 +7,15 @@
 
 use crate::cache::Cache;
 use crate::initramfs::Archive;
-use crate::tool::{missing, read};
-use anyhow::{Context, Result, bail};
+use crate::tool::read;
+use anyhow::{Context, Result};
+use kernel_image::unpacked_module;
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Modules a guest may want: its disks, filesystems and what those look up by alias at run time,
 /// and devices that scripts like to have. What a kernel has built in, or not at all, is left out.
@@ -145,7 +145,7 @@ impl KernelModules {
                 .files
                 .get(&name)
                 .with_context(|| format!("the kernel {} has no module {name}", self.release))?;
-            let bytes = decompressed(path)?;
+            let bytes = unpacked_module(path)?;
             let mut info = Info::of(&bytes).with_context(|| format!("{}", path.display()))?;
             // xts asks the crypto API for ecb as it is used, which `depends` does not say.
             let before = info.before.drain(..).filter(|name| self.has(name));
@@ -242,33 +242,6 @@ fn closure(name: &str, infos: &BTreeMap<String, Info>) -> Vec<String> {
     visit(name, infos, &mut BTreeSet::new(), &mut order);
     order.reverse();
     order
-}
-
-/// The bytes of a module's file, whichever way it is compressed.
-pub fn decompressed(path: &Path) -> Result<Vec<u8>> {
-    let tool = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("ko") => return read(path),
-        Some("xz") => "xz",
-        Some("zst") => "zstd",
-        Some("gz") => "gzip",
-        _ => bail!(
-            "{}: compressed in a way the lab does not know",
-            path.display()
-        ),
-    };
-    let output = Command::new(tool)
-        .arg("-dc")
-        .arg(path)
-        .output()
-        .map_err(|error| missing(tool, error))?;
-    if !output.status.success() {
-        bail!(
-            "{}: {tool}: {}",
-            path.display(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(output.stdout)
 }
 
 #[cfg(test)]

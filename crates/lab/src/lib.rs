@@ -16,9 +16,7 @@ mod disks;
 pub mod emulator;
 mod exec;
 mod initramfs;
-mod kallsyms;
 pub mod kernel;
-mod kernel_file;
 mod kernel_modules;
 mod kernel_source;
 mod libraries;
@@ -40,8 +38,6 @@ mod watchdog;
 
 pub use cache::Cache;
 pub use exec::{Said, ScriptDisk, ScriptRequest, ScriptResult, exec};
-pub use kernel_file::{Image, KernelFile};
-pub use kernel_modules::decompressed;
 pub use qemu::FailedBoot;
 pub use run::{Lab, refusals};
 pub use scenario::executor::Outcome;

@@ -119,9 +119,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
     boot(&request)
 }
 
+/// What a guest lacks of an installed host: a cgroup, and the module in its place.
+const INSTALL: &str = "mkdir -p /sys/fs/cgroup/doctor /lib/modules/$(uname -r)/updates\n\
+    [ ! -e /weir.ko ] || cp /weir.ko /lib/modules/$(uname -r)/updates/\n";
+
+/// Runs `weir doctor` in a guest; the exit status is as of `weir exec`.
+pub fn doctor(kernel: &str, json: bool) -> Result<ExitCode> {
+    let json = if json { " --json" } else { "" };
+    text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"))
+}
+
 /// Runs the text of a script in a small guest; the exit status is as of `weir
 /// exec`.
-pub fn text(kernel: &str, script: &str) -> Result<ExitCode> {
+fn text(kernel: &str, script: &str) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().context("making a file for the guest's script")?;
     std::fs::write(file.path(), script).with_context(|| format!("{}", file.path().display()))?;
     boot(&ScriptRequest {

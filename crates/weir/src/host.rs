@@ -6,7 +6,7 @@
 pub mod doctor;
 pub mod module;
 pub mod oracle;
-mod requirements;
+pub mod requirements;
 pub mod status;
 mod system;
 pub mod tier;

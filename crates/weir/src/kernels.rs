@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use lab::Cache;
 use lab::catalogue::{InArchive, catalogue};
 use lab::debian::{Listed, Lists, list};
-use record::{Asked, Record};
+use record::{Asked, Opinion, Record};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -155,7 +155,7 @@ fn new(args: &Args, cache: &Cache) -> Result<ExitCode> {
 
 /// Fetches a kernel and asks the oracle.
 fn ask(cache: &Cache, one: &InArchive) -> Result<Asked> {
-    let opinion = oracle::opinion(&one.read(cache)?);
+    let opinion = Opinion::of_checks(&oracle::judge(&one.read(cache)?));
     Ok(Asked::new(one, opinion))
 }
 

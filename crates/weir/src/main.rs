@@ -2,43 +2,56 @@
 //! The weir command.
 
 mod agent;
-mod check;
-mod compare;
 mod completions;
-mod counted;
-mod exec;
+#[cfg(not(feature = "bench"))]
+mod elsewhere;
 mod explain;
-mod here;
 mod host;
-mod kernels;
-mod metrics;
 mod output;
-mod plan;
-mod progress;
 mod record;
 mod report;
-mod run;
-mod sweep;
 mod top;
+
+#[cfg(feature = "bench")]
+mod bench;
+#[cfg(feature = "bench")]
+mod check;
+#[cfg(feature = "bench")]
+mod compare;
+#[cfg(feature = "bench")]
+mod counted;
+#[cfg(feature = "bench")]
+mod exec;
+#[cfg(feature = "bench")]
+mod here;
+#[cfg(feature = "bench")]
+mod kernels;
+#[cfg(feature = "bench")]
+mod metrics;
+#[cfg(feature = "bench")]
+mod plan;
+#[cfg(feature = "bench")]
+mod progress;
+#[cfg(feature = "bench")]
+mod run;
+#[cfg(feature = "bench")]
+mod sweep;
+#[cfg(feature = "bench")]
 mod twin;
+#[cfg(feature = "bench")]
 mod twin_record;
 
 use clap::{CommandFactory, Parser};
 use config::problem::Problems;
-use std::ffi::OsStr;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Per-cgroup limits on dirty pages, on a stock Linux kernel
 #[derive(Parser)]
 #[command(name = "weir", version, max_term_width = 100)]
 enum Cli {
-    Run(run::Args),
-    Compare(compare::Args),
-    Sweep(sweep::Args),
-    Plan(plan::Args),
-    Check(check::Args),
-    Metrics(metrics::Args),
+    #[cfg(feature = "bench")]
+    #[command(flatten)]
+    Bench(bench::Command),
     Doctor(host::doctor::Args),
     Load(host::module::LoadArgs),
     Unload(host::module::UnloadArgs),
@@ -49,32 +62,36 @@ enum Cli {
     Record(record::RecordArgs),
     Report(report::Args),
     Agent(Box<agent::Args>),
-    Exec(Box<exec::Args>),
-    Kernels(kernels::Args),
     Completions(completions::Args),
 }
 
+#[cfg(feature = "bench")]
+fn parse() -> Cli {
+    Cli::parse()
+}
+
+#[cfg(not(feature = "bench"))]
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| elsewhere::exit(&error))
+}
+
 fn main() -> ExitCode {
-    // The same binary is process 1 of the lab's guests.
-    if guest::is_guest() {
-        guest::init();
+    #[cfg(feature = "bench")]
+    {
+        let name = std::env::args_os().next().unwrap_or_default();
+        if let Some(status) = bench::run_as(std::path::Path::new(&name).file_name()) {
+            return status;
+        }
     }
-    // And the programs that runs of scenarios start, each under a name of its own.
-    let name = std::env::args_os().next().unwrap_or_default();
-    match Path::new(&name).file_name().and_then(OsStr::to_str) {
-        Some(runner::memory::PROGRAM) => return runner::memory::main(),
-        Some(runner::sync::PROGRAM) => return runner::sync::main(),
-        Some(::host::KEEPER) => return ::host::keeper(),
-        Some(::host::DISK) => return ::host::disk(),
-        _ => {}
-    }
-    let done = match Cli::parse() {
-        Cli::Run(args) => run::run(args),
-        Cli::Compare(args) => compare::run(&args),
-        Cli::Sweep(args) => sweep::run(&args),
-        Cli::Plan(args) => plan::run(&args),
-        Cli::Check(args) => check::run(&args),
-        Cli::Metrics(args) => metrics::run(&args),
+    let done = match parse() {
+        #[cfg(feature = "bench")]
+        Cli::Bench(command) => bench::run(command),
+        #[cfg(feature = "bench")]
+        Cli::Doctor(host::doctor::Args {
+            kernel: Some(kernel),
+            json,
+            ..
+        }) => exec::doctor(&kernel, json),
         Cli::Doctor(args) => host::doctor::run(&args),
         Cli::Load(args) => host::module::load(&args),
         Cli::Unload(args) => host::module::unload(&args),
@@ -85,8 +102,6 @@ fn main() -> ExitCode {
         Cli::Record(args) => record::record(&args),
         Cli::Report(args) => report::run(&args),
         Cli::Agent(args) => agent::run(*args),
-        Cli::Exec(args) => exec::run(*args),
-        Cli::Kernels(args) => kernels::run(&args),
         Cli::Completions(args) => completions::run(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fmt::Display;
 use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -89,4 +89,9 @@ pub fn file(path: &Path, bytes: &[u8]) -> Result<()> {
     aside.as_file_mut().write_all(bytes).with_context(why)?;
     aside.persist(&place).with_context(why)?;
     Ok(())
+}
+
+/// On a terminal, unless NO_COLOR says otherwise (https://no-color.org).
+pub fn colour() -> bool {
+    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

@@ -8,7 +8,6 @@ mod stock;
 
 use crate::output;
 use crate::run::blamed;
-use crate::run::colour;
 use crate::twin::{in_parallel, of_model, one_run};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
@@ -233,7 +232,11 @@ impl Plan {
     }
 
     fn text(&self) -> String {
-        let mut lines = vec![report::terminal(&self.report, &self.scenario, colour())];
+        let mut lines = vec![report::terminal(
+            &self.report,
+            &self.scenario,
+            output::colour(),
+        )];
         if self.mode == Mode::Stock {
             lines.push("Arm weir is the agent here, without the module.".into());
         }

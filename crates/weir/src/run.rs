@@ -10,7 +10,6 @@ use report::Report;
 use scenario::executor::{self, Executor, Request, Run};
 use scenario::model::Arm;
 use scenario::place::Place;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -155,7 +154,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else if args.markdown {
         output::print(report::markdown(&report, &scenario))?;
     } else {
-        output::print(report::terminal(&report, &scenario, colour()))?;
+        output::print(report::terminal(&report, &scenario, output::colour()))?;
     }
     Ok(ExitCode::from(report.verdict.exit_status()))
 }
@@ -216,9 +215,4 @@ pub fn blamed(error: executor::Error, path: &Path) -> anyhow::Error {
 fn keep(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .with_context(|| format!("cannot write the report {}", path.display()))
-}
-
-/// On a terminal, unless NO_COLOR says otherwise (https://no-color.org).
-pub fn colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

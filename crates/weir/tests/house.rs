@@ -12,13 +12,14 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("config", &[]),
+    ("kernel-image", &[]),
     ("knobs", &["policy"]),
     ("scenario", &["config", "knobs"]),
     ("observe", &["knobs", "policy"]),
     // Options of fio have sizes and times, as files that people write.
     ("runner", &["config", "knobs", "observe", "scenario"]),
     ("guest", &["runner", "scenario"]),
-    ("lab", &["guest", "runner", "scenario"]),
+    ("lab", &["guest", "kernel-image", "runner", "scenario"]),
     ("host", &["runner", "scenario"]),
     (
         "twin",
@@ -27,6 +28,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["observe", "scenario"]),
     ("agent", &["config", "knobs", "observe", "policy"]),
 ];
+
+/// Crates that try weir out; a node needs none of them.
+const BENCH: &[&str] = &["guest", "host", "lab", "runner", "scenario", "twin"];
+
+/// Arrows from crates of the node to crates of the bench today.
+const TO_BENCH: &[(&str, &str)] = &[("report", "scenario")];
 
 /// Modules right below a crate's root, from the lowest layer up: each may use those before it.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -94,8 +101,8 @@ fn without_tests(text: &str) -> &str {
     text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(text)
 }
 
-#[test]
-fn crates_use_only_what_lies_below_them() {
+/// Packages of this source tree.
+fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -108,8 +115,13 @@ fn crates_use_only_what_lies_below_them() {
         .output()
         .expect("cargo runs");
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    metadata["packages"].as_array().expect("packages").clone()
+}
+
+#[test]
+fn crates_use_only_what_lies_below_them() {
     let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
-    let packages = metadata["packages"].as_array().expect("packages");
+    let packages = packages();
     let names: BTreeSet<String> = packages.iter().map(|of| text(&of["name"])).collect();
     let mut wrong = Vec::new();
     for package in packages.iter().filter(|of| of["name"] != "weir") {
@@ -197,6 +209,72 @@ fn modules_use_only_layers_below() {
             }
         }
     }
+}
+
+/// `make static` leaves the bench out: what a node runs uses nothing of it.
+#[test]
+fn a_node_uses_nothing_of_the_bench() {
+    let bench = |name: &str| BENCH.contains(&name);
+    let arrows: Vec<(&str, &str)> = ARROWS
+        .iter()
+        .filter(|(from, _)| !bench(from))
+        .flat_map(|(from, below)| below.iter().map(move |to| (*from, *to)))
+        .filter(|(_, to)| bench(to))
+        .collect();
+    assert_eq!(arrows, TO_BENCH);
+    let packages = packages();
+    let weir = packages.iter().find(|package| package["name"] == "weir");
+    let used = &weir.expect("weir")["dependencies"];
+    for used in used.as_array().expect("dependencies") {
+        let name = used["name"].as_str().expect("a text");
+        if bench(name) && used["kind"].is_null() {
+            assert_eq!(used["optional"], true, "{name}");
+        }
+    }
+    let main = read(&Path::new(ROOT).join("crates/weir/src/main.rs"));
+    let of_bench: BTreeSet<&str> = main
+        .split("#[cfg(feature = \"bench\")]\nmod ")
+        .skip(1)
+        .filter_map(|rest| rest.split(';').next())
+        .collect();
+    assert!(
+        of_bench.contains("run") && of_bench.len() > 10,
+        "{of_bench:?}"
+    );
+    let mut wrong = Vec::new();
+    for (module, used) in modules("weir") {
+        if module == "main" || of_bench.contains(module.as_str()) {
+            continue;
+        }
+        let used = used.iter().filter(|name| of_bench.contains(name.as_str()));
+        wrong.extend(used.map(|used| format!("{module} -> {used}")));
+        let folder = format!("crates/weir/src/{module}");
+        let own = Path::new(ROOT).join(format!("{folder}.rs"));
+        let mut paths: Vec<PathBuf> = own.is_file().then_some(own).into_iter().collect();
+        if Path::new(ROOT).join(&folder).is_dir() {
+            paths.extend(files(&folder, "rs"));
+        }
+        for path in paths {
+            let text = read(&path);
+            let code = without_tests(&text)
+                .lines()
+                .filter(|line| !line.contains("//"));
+            for line in code {
+                let mut starts = BENCH.iter().map(|name| match *name {
+                    "host" => "::host::".to_owned(),
+                    name => format!("{name}::"),
+                });
+                let is_word = |start: &String| {
+                    line.match_indices(start.as_str())
+                        .any(|(at, _)| !line[..at].ends_with(|c: char| is_part(c) || c == ':'))
+                };
+                if starts.any(|start| is_word(&start)) {
+                    wrong.push(format!("{}: {}", path.display(), line.trim()));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "arrows from node to bench");
 }
 
 /// The twin's top struct hands out events; what happens is in the layers below it.

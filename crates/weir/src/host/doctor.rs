@@ -4,46 +4,39 @@
 use super::oracle;
 use super::requirements::{Check, Verdict, examine};
 use super::system::System;
-use crate::{exec, output};
+use crate::output;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check whether this kernel can run weir, and say why not
 ///
-/// Exit status: 0 it can, 1 it cannot, 2 not known (run it as root). With --kernel also 125
-/// and 126, as of `weir exec`.
+/// Exit status: 0 it can, 1 it cannot, 2 not known (run it as root).
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Ask another kernel, in a guest that boots it; as for `weir exec`
-    #[arg(long)]
-    kernel: Option<String>,
-    /// Ask a kernel in a file without booting it: a vmlinux, a vmlinuz, a Debian package of a
-    /// kernel, or another host's /sys/kernel/btf/vmlinux, which leaves some of it untold
-    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
-    btf: Option<PathBuf>,
+    /// Ask another kernel, in a guest that boots it; as for `weir exec`, and with its exit statuses
+    /// 125 and 126
+    #[cfg(feature = "bench")]
+    #[arg(long, conflicts_with = "btf")]
+    pub kernel: Option<String>,
+    /// Ask a kernel in files without booting it: a vmlinux, a vmlinuz, or a package of a kernel,
+    /// Debian's or RPM; or another host's /sys/kernel/btf/vmlinux, with its config-RELEASE and
+    /// System.map beside it for what types leave untold
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    btf: Vec<PathBuf>,
     /// One JSON object instead of text
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
-
-/// What a guest lacks of an installed host: a cgroup, and the module in its place.
-const INSTALL: &str = "mkdir -p /sys/fs/cgroup/doctor /lib/modules/$(uname -r)/updates\n\
-    [ ! -e /weir.ko ] || cp /weir.ko /lib/modules/$(uname -r)/updates/\n";
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(kernel) = &args.kernel {
-        let json = if args.json { " --json" } else { "" };
-        return exec::text(kernel, &format!("{INSTALL}exec weir doctor{json}\n"));
-    }
-    let (release, checks) = match &args.btf {
-        Some(file) => oracle::examine(file)?,
-        None => {
-            let system = System::here()?;
-            let checks = examine(&system);
-            (system.release, checks)
-        }
+    let (release, checks) = if args.btf.is_empty() {
+        let system = System::here()?;
+        let checks = examine(&system);
+        (system.release, checks)
+    } else {
+        oracle::examine(&args.btf)?
     };
     let verdict = sum_up(&checks);
     if args.json {
@@ -60,7 +53,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// One that fails decides, then one that cannot be seen.
-pub(super) fn sum_up(checks: &[Check]) -> Verdict {
+pub(crate) fn sum_up(checks: &[Check]) -> Verdict {
     let any = |verdict| checks.iter().any(|c| c.verdict == verdict);
     match (any(Verdict::Fail), any(Verdict::Unknown)) {
         (true, _) => Verdict::Fail,

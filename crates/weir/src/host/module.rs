@@ -181,7 +181,10 @@ fn insert(path: &Path, parameters: &CStr) -> Result<nix::Result<()>> {
             .with_context(|| format!("cannot open the module {}", path.display()))?;
         return Ok(finit_module(&file, parameters, ModuleInitFlags::empty()));
     }
-    Ok(init_module(&lab::decompressed(path)?, parameters))
+    Ok(init_module(
+        &kernel_image::unpacked_module(path)?,
+        parameters,
+    ))
 }
 
 fn refusal(path: &Path, errno: Errno) -> String {

@@ -3,21 +3,22 @@
 //!
 //! Asked is what the module asks (`policy/needs.c`), of the kernel's own BTF and symbols. What a
 //! host sets at boot or later, as cgroup v2 and signatures, no file of a kernel tells; the module
-//! tries the rest when it is loaded. BTF alone does not tell everything either, and what it leaves
-//! open is said to be unknown.
+//! tries the rest when it is loaded. BTF alone does not tell everything: for the rest, the
+//! configuration and `System.map` beside it are asked, and what they leave open is said to be
+//! unknown.
 
-use super::doctor::sum_up;
-use super::requirements::{self, Check, REPORT, Verdict, fail, names, ok, sites, unknown};
+use super::requirements::{self, Check, REPORT, fail, names, ok, sites, unknown};
 use anyhow::Result;
+use kernel_image::{Config, Image, KernelFile};
 use knobs::Knob;
-use lab::{Image, KernelFile};
 use policy::btf::Btf;
 use policy::needs::{self, Fit, Kind, Need};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What to do about what BTF does not tell.
-const NAME_IMAGE: &str = "name the kernel's vmlinuz or its package instead";
+const NAME_IMAGE: &str =
+    "name the kernel's vmlinuz or its package instead, or its config-RELEASE and System.map too";
 
 /// A function of dynamic ftrace.
 const FTRACE: &str = "ftrace_set_filter_ip";
@@ -25,44 +26,17 @@ const FTRACE: &str = "ftrace_set_filter_ip";
 const TAKE_FTRACE: &str = "take a kernel built with CONFIG_DYNAMIC_FTRACE";
 
 /// The kernel's release, or `of unknown release`, and what was found.
-pub(super) fn examine(path: &Path) -> Result<(String, Vec<Check>)> {
-    let file = KernelFile::open(path)?;
+pub(super) fn examine<P: AsRef<Path>>(paths: &[P]) -> Result<(String, Vec<Check>)> {
+    let file = KernelFile::open_all(paths)?;
     let checks = judge(&file);
     let release = file.release.unwrap_or_else(|| "of unknown release".into());
     Ok((release, checks))
 }
 
-/// What the oracle says of a kernel in few words, for a list of kernels.
-pub(crate) struct Opinion {
-    /// `loads`, `refused`, or `untold`: nothing is in the way, but not all can be seen.
-    pub verdict: &'static str,
-    /// What is in the way, or what cannot be seen.
-    pub why: String,
-}
-
-/// Asks the oracle.
-pub(crate) fn opinion(file: &KernelFile) -> Opinion {
-    let checks = judge(file);
-    let verdict = sum_up(&checks);
-    let of_it = checks
-        .iter()
-        .filter(|check| check.verdict == verdict && verdict != Verdict::Ok);
-    let why: Vec<String> = of_it
-        .map(|check| format!("{}: {}", check.name, check.seen))
-        .collect();
-    Opinion {
-        verdict: match verdict {
-            Verdict::Ok => "loads",
-            Verdict::Fail => "refused",
-            Verdict::Unknown => "untold",
-        },
-        why: why.join("; "),
-    }
-}
-
 /// A kernel in a file, read.
 struct Kernel<'a> {
     image: Option<&'a Image>,
+    config: Option<&'a Config>,
     btf: Option<Btf>,
     symbols: Option<BTreeSet<&'a str>>,
 }
@@ -79,16 +53,55 @@ impl Kernel<'_> {
             None => in_btf.then_some(true),
         }
     }
+
+    /// Was it built with this option, which the function is there with alone?
+    fn is_built_with(&self, option: &str, function: &str) -> Option<bool> {
+        match self.config {
+            Some(config) => Some(config.has(option)),
+            None => self.has(function),
+        }
+    }
+
+    fn is_arm64(&self) -> Option<bool> {
+        if let Some(image) = self.image {
+            return Some(image.is_arm64());
+        }
+        if let Some(config) = self.config {
+            return Some(config.has("CONFIG_ARM64"));
+        }
+        let is = |function: &str| self.has(function) == Some(true);
+        match (is("__arm64_sys_write"), is("__x64_sys_write")) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
 }
 
-fn judge(file: &KernelFile) -> Vec<Check> {
-    let image = file.image.as_ref();
+/// What is found of the kernel, requirement by requirement.
+pub(crate) fn judge(file: &KernelFile) -> Vec<Check> {
     let kernel = Kernel {
-        image,
+        image: file.image.as_ref(),
+        config: file.config.as_ref(),
         btf: file.btf.as_deref().and_then(Btf::read),
-        symbols: image.and_then(|image| Some(image.symbols()?.collect())),
+        symbols: file.symbols().map(Iterator::collect),
     };
-    let mut checks = vec![btf(file, &kernel), functions(&kernel)];
+    let mut checks = vec![
+        btf(file, &kernel),
+        built_in(
+            &kernel,
+            "memory cgroups",
+            requirements::MEMCG,
+            "CONFIG_MEMCG",
+        ),
+        built_in(
+            &kernel,
+            "io cgroups",
+            requirements::BLK_CGROUP,
+            "CONFIG_BLK_CGROUP",
+        ),
+        functions(&kernel),
+    ];
     checks.extend(kernel.btf.as_ref().into_iter().flat_map(|btf| {
         let needs = needs::judge(btf, kernel.has(needs::reparents()) == Some(true));
         layout(&needs)
@@ -114,6 +127,11 @@ fn btf(file: &KernelFile, kernel: &Kernel) -> Check {
     match (&kernel.btf, &file.btf) {
         (Some(btf), _) => ok(NAME, format!("{} types", btf.types())),
         (None, Some(_)) => fail(NAME, "not BTF that the module can read", REPORT),
+        (None, None) if file.image.is_none() => unknown(
+            NAME,
+            "not in these files: the layouts that the module needs",
+            "name the kernel's vmlinuz, its package, or its /sys/kernel/btf/vmlinux",
+        ),
         (None, None) => fail(
             NAME,
             "none in this kernel",
@@ -181,11 +199,11 @@ fn misfit(need: &Need) -> String {
 
 /// Was it built with this option? A function says so that is there with it alone.
 fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -> Check {
-    match kernel.has(function) {
+    match kernel.is_built_with(option, function) {
         Some(true) => ok(name, "built in"),
         Some(false) => fail(
             name,
-            "not in this kernel",
+            format!("not in this kernel: built without {option}"),
             format!("take a kernel built with {option}"),
         ),
         None => unknown(
@@ -199,15 +217,20 @@ fn built_in(kernel: &Kernel, name: &'static str, function: &str, option: &str) -
 /// Does ftrace hand the arguments over?
 fn ftrace_arguments(kernel: &Kernel) -> Check {
     const NAME: &str = "ftrace args";
-    if kernel.has(FTRACE) == Some(false) {
+    if kernel.is_built_with("CONFIG_DYNAMIC_FTRACE", FTRACE) == Some(false) {
         let seen = "not handed over: this kernel has no ftrace";
         return fail(NAME, seen, TAKE_FTRACE);
     }
-    match kernel.image {
-        Some(image) => {
-            let is_before = image.is_arm64() && kernel.has(requirements::REGS) == Some(true);
-            requirements::ftrace_arguments(is_before)
-        }
+    let has_regs = || match kernel.config {
+        Some(config) => Some(!config.has("CONFIG_DYNAMIC_FTRACE_WITH_ARGS")),
+        None => kernel.symbols.as_ref().and(kernel.has(requirements::REGS)),
+    };
+    let is_before = match kernel.is_arm64() {
+        Some(true) => has_regs(),
+        of_x86_64 => of_x86_64,
+    };
+    match is_before {
+        Some(is_before) => requirements::ftrace_arguments(is_before),
         None => unknown(
             NAME,
             "not known from this file: whether ftrace hands arguments over",
@@ -217,18 +240,25 @@ fn ftrace_arguments(kernel: &Kernel) -> Check {
 }
 
 fn ftrace_sites(kernel: &Kernel) -> Check {
-    if kernel.has(FTRACE) == Some(false) {
-        return fail("probe site", "none: this kernel has no ftrace", TAKE_FTRACE);
+    const NAME: &str = "probe site";
+    let is_traced = kernel.is_built_with("CONFIG_DYNAMIC_FTRACE", FTRACE);
+    if is_traced == Some(false) {
+        return fail(NAME, "none: this kernel has no ftrace", TAKE_FTRACE);
     }
     let site = |function: &str| kernel.image?.has_ftrace_site(function);
     let hooked = needs::functions().filter(|function| function.how == needs::Use::Hooked);
     // Of a function without a symbol, the line about functions tells.
     let mut present = hooked.filter(|function| kernel.has(function.name) != Some(false));
-    if present.all(|function| site(function.name).is_some()) {
+    if kernel.image.is_some() && present.all(|function| site(function.name).is_some()) {
         return sites(|function| site(function) == Some(true));
     }
+    // In a kernel with ftrace each of these functions has a site that has a symbol: none is notrace.
+    let is_told = kernel.image.is_none() || kernel.config.is_some();
+    if is_told && kernel.symbols.is_some() && is_traced == Some(true) {
+        return sites(|function| kernel.has(function) == Some(true));
+    }
     unknown(
-        "probe site",
+        NAME,
         "not known from this file: whether ftrace can hook what the module replaces",
         match kernel.image {
             Some(_) => "boot it: the module tries it when it is loaded",
@@ -239,18 +269,29 @@ fn ftrace_sites(kernel: &Kernel) -> Check {
 
 fn file_names(kernel: &Kernel) -> Check {
     const NAME: &str = "file names";
-    let Some(image) = kernel.image else {
+    // mm/memcontrol.c calls what shows memory.max memory_max_show().
+    let has_handlers = |file: &str| {
+        let stem = file.replace('.', "_");
+        let handlers = ["show", "write"].map(|of| format!("{stem}_{of}"));
+        let has = |handler: &String| kernel.has(handler) == Some(true);
+        handlers.iter().any(has)
+    };
+    let may_have = |file: &str| match kernel.image {
+        Some(image) => image.may_have_cgroup_file(file.split_once('.').map_or(file, |it| it.1)),
+        None => has_handlers(file),
+    };
+    if kernel.image.is_none() && kernel.symbols.is_none() {
         return unknown(
             NAME,
             "not known from this file: whether the kernel has memory.dirty_* files of its own",
             NAME_IMAGE,
         );
-    };
+    }
     let taken: Vec<&str> = Knob::DIRTY
         .map(Knob::file)
         .into_iter()
         .chain([knobs::stat_file()])
-        .filter(|file| image.may_have_cgroup_file(file.split_once('.').map_or(file, |it| it.1)))
+        .filter(|file| may_have(file))
         .collect();
     if taken.is_empty() {
         return ok(NAME, "the kernel has no memory.dirty_* files of its own");

@@ -5,12 +5,16 @@
 //! said to be unknown rather than taken for granted; the module proves the rest itself when it is
 //! loaded.
 
+mod cgroups;
+mod hooks;
+
 use super::system::{Content, System};
-use knobs::Knob;
-use policy::needs;
+use nix::errno::Errno;
 use serde::Serialize;
-use std::collections::BTreeSet;
 use std::path::Path;
+
+pub(super) use cgroups::{BLK_CGROUP, MEMCG};
+pub(super) use hooks::{REGS, ftrace_arguments, names, sites};
 
 /// What to do about a kernel that lacks what weir was made for.
 pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested ones, and report this one with its configuration";
@@ -18,7 +22,7 @@ pub(super) const REPORT: &str = "boot another kernel, docs/support.md has tested
 /// What became of a requirement, or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The kernel meets it.
     Ok,
     /// The kernel does not meet it.
@@ -29,7 +33,7 @@ pub(super) enum Verdict {
 
 /// One requirement and whether it is met.
 #[derive(Debug, Serialize)]
-pub(super) struct Check {
+pub(crate) struct Check {
     /// Name, in a word or two.
     pub name: &'static str,
     /// Whether it is met.
@@ -79,15 +83,15 @@ pub(super) fn unknown(
 pub(super) fn examine(system: &System) -> Vec<Check> {
     let mut checks = vec![
         root(system),
-        cgroup2(system),
-        controllers(system),
-        own_files(system),
+        cgroups::cgroup2(system),
+        cgroups::controllers(system),
+        cgroups::own_files(system),
         btf(system),
-        functions(system),
-        kprobes(system),
-        ftrace(system),
+        hooks::functions(system),
+        hooks::kprobes(system),
+        hooks::ftrace(system),
         ftrace_arguments(system.machine == "aarch64" && has_symbol(system, REGS)),
-        ftrace_site(system),
+        hooks::ftrace_site(system),
         modules_allowed(system),
         signatures(system),
         installed(system),
@@ -124,94 +128,6 @@ fn root(system: &System) -> Check {
     )
 }
 
-fn cgroup2(system: &System) -> Check {
-    const NAME: &str = "cgroup v2";
-    if system.has("sys/fs/cgroup/cgroup.controllers") {
-        return ok(NAME, "mounted at /sys/fs/cgroup");
-    }
-    let remedy =
-        "boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none /sys/fs/cgroup";
-    if system.has("sys/fs/cgroup/unified/cgroup.controllers") {
-        return fail(
-            NAME,
-            "only at /sys/fs/cgroup/unified, without the controllers (hybrid mode)",
-            remedy,
-        );
-    }
-    fail(NAME, "not mounted at /sys/fs/cgroup", remedy)
-}
-
-/// Memory for the files, io because the kernel writes back by cgroup only where both are there.
-fn controllers(system: &System) -> Check {
-    const NAME: &str = "controllers";
-    let Some(there) = system.text("sys/fs/cgroup/cgroup.controllers") else {
-        return fail(NAME, "no cgroup v2 to have any", "see cgroup v2 above");
-    };
-    let there: BTreeSet<&str> = there.split_whitespace().collect();
-    let missing: Vec<&str> = ["memory", "io"]
-        .into_iter()
-        .filter(|c| !there.contains(c))
-        .collect();
-    if !missing.is_empty() {
-        return fail(
-            NAME,
-            format!("{} not on cgroup v2", missing.join(" and ")),
-            "unmount cgroup v1, remove cgroup_disable= from the kernel command line; CONFIG_MEMCG and CONFIG_BLK_CGROUP",
-        );
-    }
-    let enabled = system
-        .text("sys/fs/cgroup/cgroup.subtree_control")
-        .unwrap_or_default();
-    if !enabled.split_whitespace().any(|c| c == "memory") {
-        return fail(
-            NAME,
-            "memory is not enabled for the cgroups below the root",
-            "echo +memory > /sys/fs/cgroup/cgroup.subtree_control",
-        );
-    }
-    ok(
-        NAME,
-        "memory and io on cgroup v2, memory enabled below the root",
-    )
-}
-
-/// Whether the kernel has files of these names although the module is not loaded.
-fn own_files(system: &System) -> Check {
-    const NAME: &str = "file names";
-    if system.has("sys/module/weir") {
-        return ok(NAME, "weir is loaded, the memory.dirty_* files are its own");
-    }
-    let dirs = std::fs::read_dir(system.path("sys/fs/cgroup"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut children = dirs
-        .map(|entry| entry.path())
-        .filter(|path| path.join("memory.stat").is_file());
-    let Some(child) = children.next() else {
-        return unknown(
-            NAME,
-            "no cgroup with a memory controller to look into",
-            "create one",
-        );
-    };
-    // The module's files, which a kernel may one day have itself.
-    let files = Knob::DIRTY.map(Knob::file);
-    let taken: Vec<&str> = files
-        .into_iter()
-        .chain([knobs::stat_file()])
-        .filter(|file| child.join(file).exists())
-        .collect();
-    if taken.is_empty() {
-        return ok(NAME, "the kernel has no memory.dirty_* files of its own");
-    }
-    fail(
-        NAME,
-        format!("this kernel has {} of its own", taken.join(", ")),
-        "use those: weir leaves a kernel alone that can do it itself",
-    )
-}
-
 fn btf(system: &System) -> Check {
     const NAME: &str = "BTF";
     if system.has("sys/kernel/btf/vmlinux") {
@@ -231,142 +147,39 @@ fn has_symbol(system: &System, wanted: &str) -> bool {
         .any(|line| line.split_whitespace().nth(2) == Some(wanted))
 }
 
-fn functions(system: &System) -> Check {
-    const NAME: &str = "functions";
-    let symbols = match system.read("proc/kallsyms") {
-        Content::Text(text) if !text.is_empty() => text,
-        Content::Hidden(why) => {
-            return unknown(NAME, format!("/proc/kallsyms: {why}"), "sudo weir doctor");
-        }
-        _ => {
-            return fail(
-                NAME,
-                "no /proc/kallsyms",
-                "run a kernel built with CONFIG_KALLSYMS",
-            );
-        }
-    };
-    names(
-        symbols
-            .lines()
-            .filter_map(|line| line.split_whitespace().nth(2)),
+fn has_word(text: &str, word: &str) -> bool {
+    text.split_whitespace().any(|one| one == word)
+}
+
+/// A file that may not be read, and what to do about that.
+fn forbidden(name: &'static str, system: &System, file: &str, why: Errno) -> Check {
+    let seen = format!("{file}: {why}");
+    if !system.is_root {
+        return unknown(name, seen, "sudo weir doctor");
+    }
+    if lockdown(system) == "confidentiality" {
+        return unknown(
+            name,
+            format!("{seen}: the kernel is in lockdown (confidentiality)"),
+            "boot with lockdown=integrity or none: confidentiality forbids tracing, which weir explain, top and record need as well",
+        );
+    }
+    unknown(
+        name,
+        format!("{seen}, for root too: a rule of a container, of AppArmor or SELinux"),
+        "run weir doctor on the host, outside of containers",
     )
 }
 
-/// Are all functions that the module needs among these names of a kernel?
-pub(super) fn names<'a>(names: impl Iterator<Item = &'a str>) -> Check {
-    const NAME: &str = "functions";
-    let names: BTreeSet<&str> = names.collect();
-    let missing: Vec<String> = needs::functions()
-        .map(|function| function.name)
-        .filter(|function| !names.contains(function))
-        .map(|function| {
-            let variant = format!("{function}.");
-            match names.iter().find(|name| name.starts_with(&variant)) {
-                Some(name) => format!("{function} (the compiler made it {name})"),
-                None => format!("{function} (inlined or not in this kernel)"),
-            }
-        })
-        .collect();
-    if missing.is_empty() {
-        let all = needs::functions().count();
-        return ok(NAME, format!("all {all} the module calls or hooks"));
-    }
-    fail(NAME, format!("missing: {}", missing.join(", ")), REPORT)
-}
-
-fn kprobes(system: &System) -> Check {
-    const NAME: &str = "kprobes";
-    match system.read("sys/kernel/debug/kprobes/enabled") {
-        Content::Text(text) if text == "1" => ok(NAME, "enabled"),
-        Content::Text(_) => fail(
-            NAME,
-            "switched off",
-            "echo 1 > /sys/kernel/debug/kprobes/enabled",
-        ),
-        Content::Hidden(why) => unknown(
-            NAME,
-            format!("/sys/kernel/debug/kprobes/enabled: {why}"),
-            "sudo weir doctor",
-        ),
-        // debugfs, which could switch them off, need not be mounted.
-        Content::Missing if has_symbol(system, "register_kprobe") => ok(
-            NAME,
-            "built in (whether they are switched off, debugfs would say: it is not mounted)",
-        ),
-        Content::Missing => fail(
-            NAME,
-            "not in this kernel",
-            "run a kernel built with CONFIG_KPROBES",
-        ),
-    }
-}
-
-fn ftrace(system: &System) -> Check {
-    const NAME: &str = "ftrace";
-    match system.text("proc/sys/kernel/ftrace_enabled").as_deref() {
-        Some("1") => ok(NAME, "enabled"),
-        Some(_) => fail(
-            NAME,
-            "switched off, which silences the hooks",
-            "sysctl kernel.ftrace_enabled=1",
-        ),
-        None => fail(
-            NAME,
-            "not in this kernel",
-            "run a kernel built with CONFIG_FUNCTION_TRACER",
-        ),
-    }
-}
-
-/// What an arm64 kernel has whose ftrace hands no arguments over: "arm64: ftrace: move from REGS to
-/// ARGS" (6.2) took it away.
-pub(super) const REGS: &str = "ftrace_regs_caller";
-
-/// Does ftrace hand the arguments over? On x86-64 wherever there is BTF.
-pub(super) fn ftrace_arguments(is_before: bool) -> Check {
-    const NAME: &str = "ftrace args";
-    match is_before {
-        false => ok(NAME, "handed to whom it calls"),
-        true => fail(
-            NAME,
-            "not handed to whom it calls: built without CONFIG_DYNAMIC_FTRACE_WITH_ARGS",
-            "take a newer kernel, on Debian 12 that of linux-image-6.12-arm64; arm64 has it since 6.2",
-        ),
-    }
-}
-
-fn ftrace_site(system: &System) -> Check {
-    const NAME: &str = "probe site";
-    let lists = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-    let found = lists
-        .iter()
-        .find_map(|dir| system.text(format!("{dir}/available_filter_functions")));
-    let Some(list) = found else {
-        return unknown(
-            NAME,
-            "no list of traceable functions to be read in /sys/kernel/tracing",
-            "as root: mount -t tracefs none /sys/kernel/tracing",
-        );
-    };
-    let there: BTreeSet<&str> = list.lines().collect();
-    sites(|function| there.contains(function))
-}
-
-/// Can each function that the module replaces be hooked? It calls what it has replaced past the
-/// function's ftrace site.
-pub(super) fn sites(is_there: impl Fn(&str) -> bool) -> Check {
-    const NAME: &str = "probe site";
-    let all: Vec<&str> = needs::functions()
-        .filter(|function| function.how == needs::Use::Hooked)
-        .map(|function| function.name)
-        .collect();
-    let missing: Vec<&str> = all.iter().copied().filter(|name| !is_there(name)).collect();
-    if missing.is_empty() {
-        return ok(NAME, format!("{} can be traced", all.join(" and ")));
-    }
-    let missing = missing.join(" and ");
-    fail(NAME, format!("{missing} cannot be traced"), REPORT)
+/// How far the kernel is locked down, `none` if not at all.
+fn lockdown(system: &System) -> String {
+    let modes = system
+        .text("sys/kernel/security/lockdown")
+        .unwrap_or_default();
+    let mode = modes
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split(']').next());
+    mode.unwrap_or("none").to_owned()
 }
 
 fn modules_allowed(system: &System) -> Check {
@@ -389,17 +202,11 @@ fn modules_allowed(system: &System) -> Check {
 /// Secure Boot and its like take only modules signed with a key the kernel trusts.
 fn signatures(system: &System) -> Check {
     const NAME: &str = "signatures";
-    let lockdown = system
-        .text("sys/kernel/security/lockdown")
-        .unwrap_or_default();
-    let mode = lockdown
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split(']').next())
-        .unwrap_or("none");
+    let mode = lockdown(system);
     let enforced = system
         .text("sys/module/module/parameters/sig_enforce")
         .is_some_and(|v| v == "Y");
-    let reason = match (mode, enforced) {
+    let reason = match (mode.as_str(), enforced) {
         ("none", false) => {
             return ok(
                 NAME,
@@ -427,7 +234,8 @@ fn signatures(system: &System) -> Check {
 
 /// Signed modules end with this; DKMS signs first and compresses afterwards.
 fn is_signed(path: &Path) -> bool {
-    lab::decompressed(path).is_ok_and(|bytes| bytes.ends_with(b"~Module signature appended~\n"))
+    kernel_image::unpacked_module(path)
+        .is_ok_and(|bytes| bytes.ends_with(b"~Module signature appended~\n"))
 }
 
 fn installed(system: &System) -> Check {

@@ -4,6 +4,7 @@
 
 use super::super::doctor::{sum_up, text};
 use super::*;
+use policy::needs;
 use std::fs;
 use std::path::Path;
 
@@ -20,6 +21,7 @@ fn healthy() -> tempfile::TempDir {
     let root = dir.path();
     let symbols: String = needs::functions()
         .map(|function| function.name)
+        .chain([MEMCG, BLK_CGROUP])
         .map(|f| format!("0000000000000000 T {f}\n"))
         .collect();
     let module = format!("lib/modules/{RELEASE}/updates/weir.ko");
@@ -104,8 +106,8 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
         "sys/fs/cgroup/cgroup.controllers",
         Some("cpu memory\n"),
         Fail,
-        "io not on cgroup v2",
-        "unmount cgroup v1, remove cgroup_disable= from the kernel command line; CONFIG_MEMCG and CONFIG_BLK_CGROUP",
+        "io is not offered at /sys/fs/cgroup, as in a container",
+        "run weir doctor on the host",
     );
     broken(
         "sys/fs/cgroup/cgroup.subtree_control",
@@ -153,7 +155,7 @@ fn each_requirement_says_why_it_fails_and_what_to_do() {
         "sys/kernel/tracing/available_filter_functions",
         None,
         Unknown,
-        "no list of traceable functions to be read in /sys/kernel/tracing",
+        "tracefs is not mounted at /sys/kernel/tracing (ENOENT)",
         "as root: mount -t tracefs none /sys/kernel/tracing",
     );
     broken(
@@ -265,4 +267,164 @@ fn who_is_not_root_is_told_that_something_may_be_hidden() {
     let mut system = System::at(dir.path(), RELEASE);
     system.is_root = false;
     assert_eq!(sum_up(&examine(&system)), Verdict::Unknown);
+}
+
+/// What is said of a check on a healthy machine after these files are written, or removed.
+fn said(name: &str, files: &[(&str, Option<&str>)]) -> (Verdict, String, String) {
+    let dir = healthy();
+    for (path, text) in files {
+        match text {
+            Some(text) => write(dir.path(), path, text),
+            None => fs::remove_file(dir.path().join(path)).expect("removed"),
+        }
+    }
+    let checks = examine(&System::at(dir.path(), RELEASE));
+    let check = checks.into_iter().find(|check| check.name == name);
+    let check = check.expect("a line of this name");
+    (check.verdict, check.seen, check.remedy)
+}
+
+/// As `/proc/cgroups` has it on v1.
+const ON_V1: &str = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n\
+                     cpuset\t0\t1\t1\nblkio\t3\t70\t1\nmemory\t5\t80\t1\n";
+const UNIFIED: &str =
+    "boot with systemd.unified_cgroup_hierarchy=1, where there is no systemd with cgroup_no_v1=all";
+
+/// Container runtimes use the hierarchies of v1: what is mounted over them hides them.
+#[test]
+fn on_hosts_of_v1_nothing_is_to_be_mounted_over_it() {
+    const CONTROLLERS: &str = "sys/fs/cgroup/cgroup.controllers";
+    let named = "36 33 0:31 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n\
+                 37 33 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+    let hybrid = ("sys/fs/cgroup/unified/cgroup.controllers", Some("\n"));
+    for (files, seen) in [
+        (
+            vec![("proc/cgroups", Some(ON_V1))],
+            "not mounted at /sys/fs/cgroup: v1 has blkio, memory",
+        ),
+        (
+            vec![("proc/self/mountinfo", Some(named))],
+            "not mounted at /sys/fs/cgroup: v1 has /sys/fs/cgroup/systemd",
+        ),
+        (
+            vec![hybrid, ("proc/cgroups", Some(ON_V1))],
+            "only at /sys/fs/cgroup/unified, without the controllers (hybrid mode): v1 has blkio, memory",
+        ),
+        (
+            vec![hybrid],
+            "only at /sys/fs/cgroup/unified, without the controllers (hybrid mode)",
+        ),
+    ] {
+        let files = [vec![(CONTROLLERS, None)], files].concat();
+        let wanted = (Verdict::Fail, seen.to_owned(), UNIFIED.to_owned());
+        assert_eq!(said("cgroup v2", &files), wanted);
+    }
+    // Nothing is there that a mount could hide.
+    let (_, seen, remedy) = said("cgroup v2", &[(CONTROLLERS, None)]);
+    assert_eq!(seen, "not mounted at /sys/fs/cgroup, nor is v1");
+    assert_eq!(remedy, "mount -t cgroup2 none /sys/fs/cgroup");
+    let filesystems = ("proc/filesystems", Some("nodev\tsysfs\nnodev\ttracefs\n"));
+    let (_, seen, _) = said("cgroup v2", &[(CONTROLLERS, None), filesystems]);
+    assert_eq!(seen, "not in this kernel: built without CONFIG_CGROUPS");
+}
+
+#[test]
+fn a_controller_that_is_missing_says_why() {
+    const CONTROLLERS: &str = "sys/fs/cgroup/cgroup.controllers";
+    let without = |function: &str| {
+        let dir = healthy();
+        let symbols = fs::read_to_string(dir.path().join("proc/kallsyms")).expect("read");
+        symbols.replace(&format!(" T {function}\n"), " T other\n")
+    };
+    let (no_memcg, no_io) = (without(MEMCG), without(BLK_CGROUP));
+    for (there, file, text, seen, remedy) in [
+        (
+            "cpu io\n",
+            "proc/kallsyms",
+            no_memcg.as_str(),
+            "no memory in this kernel: built without CONFIG_MEMCG",
+            "run a kernel built with CONFIG_MEMCG",
+        ),
+        (
+            "cpu memory\n",
+            "proc/kallsyms",
+            no_io.as_str(),
+            "no io in this kernel: built without CONFIG_BLK_CGROUP",
+            "run a kernel built with CONFIG_BLK_CGROUP",
+        ),
+        (
+            "cpu io\n",
+            "proc/cmdline",
+            "quiet cgroup_disable=pids,memory\n",
+            "memory is switched off by cgroup_disable=memory at boot",
+            "take it off the kernel command line, and reboot",
+        ),
+        (
+            "cpu\n",
+            "proc/cgroups",
+            ON_V1,
+            "memory is on a hierarchy of v1; io is on a hierarchy of v1",
+            UNIFIED,
+        ),
+    ] {
+        let found = said(
+            "controllers",
+            &[(CONTROLLERS, Some(there)), (file, Some(text))],
+        );
+        let wanted = (Verdict::Fail, seen.to_owned(), remedy.to_owned());
+        assert_eq!(found, wanted);
+    }
+}
+
+/// Tests run as root, to which no file's mode forbids anything: what lockdown does to tracefs is seen
+/// in a guest (`tests/guest/static.sh`).
+#[test]
+fn a_forbidden_file_is_told_with_its_error_and_by_what() {
+    const TRACEFS: &str = "sys/kernel/tracing/available_filter_functions";
+    let dir = healthy();
+    let file = format!("/{TRACEFS}");
+    let mut system = System::at(dir.path(), RELEASE);
+    let said = |system: &System, why| {
+        let check = forbidden("probe site", system, &file, why);
+        assert_eq!(check.verdict, Verdict::Unknown);
+        (check.seen, check.remedy)
+    };
+    let (seen, remedy) = said(&system, Errno::EACCES);
+    let by = "for root too: a rule of a container, of AppArmor or SELinux";
+    assert_eq!(seen, format!("{file}: EACCES: Permission denied, {by}"));
+    assert_eq!(remedy, "run weir doctor on the host, outside of containers");
+    system.is_root = false;
+    assert_eq!(said(&system, Errno::EACCES).1, "sudo weir doctor");
+    system.is_root = true;
+    let locked = "none integrity [confidentiality]\n";
+    write(dir.path(), "sys/kernel/security/lockdown", locked);
+    let (seen, remedy) = said(&system, Errno::EPERM);
+    assert!(
+        seen.ends_with(
+            "EPERM: Operation not permitted: the kernel is in lockdown (confidentiality)"
+        ),
+        "{seen}"
+    );
+    assert!(
+        remedy.starts_with("boot with lockdown=integrity"),
+        "{remedy}"
+    );
+}
+
+#[test]
+fn a_kernel_without_tracefs_is_told_apart_from_one_that_is_not_mounted() {
+    let gone = ("sys/kernel/tracing/available_filter_functions", None);
+    let with = |names| said("probe site", &[gone, ("proc/filesystems", Some(names))]);
+    let (verdict, seen, _) = with("nodev\tsysfs\nnodev\tcgroup2\n");
+    assert_eq!(verdict, Verdict::Fail);
+    assert_eq!(
+        seen,
+        "no tracefs in this kernel: built without CONFIG_FTRACE"
+    );
+    let (verdict, seen, _) = with("nodev\tsysfs\nnodev\ttracefs\n");
+    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(
+        seen,
+        "tracefs is not mounted at /sys/kernel/tracing (ENOENT)"
+    );
 }

@@ -2,9 +2,13 @@
 //! The machine as its files show it. Everything is read below one root directory, so that a test
 //! can lay out a machine that has something wrong with it.
 
-use guest::protocol::{CONFIG_PATH, MODULE_PATH};
+use nix::errno::Errno;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// In a guest of the lab, its configuration, and the module for its kernel.
+const GUEST_CONFIG: &str = "guest.json";
+const GUEST_MODULE: &str = "weir.ko";
 
 /// A machine: its file tree, and whether the caller is root.
 pub struct System {
@@ -24,7 +28,7 @@ pub enum Content {
     /// There is no such file.
     Missing,
     /// It may be there, but cannot be read: why.
-    Hidden(String),
+    Hidden(Errno),
 }
 
 impl System {
@@ -66,7 +70,7 @@ impl System {
         match fs::read(self.path(path)) {
             Ok(bytes) => Content::Text(String::from_utf8_lossy(&bytes).trim_end().to_string()),
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Content::Missing,
-            Err(why) => Content::Hidden(why.to_string()),
+            Err(why) => Content::Hidden(Errno::from_raw(why.raw_os_error().unwrap_or_default())),
         }
     }
 
@@ -80,8 +84,8 @@ impl System {
 
     /// In a guest of the lab, the module that was built for its kernel.
     pub fn module_of_guest(&self) -> Option<PathBuf> {
-        let module = self.path(MODULE_PATH.trim_start_matches('/'));
-        let is_guest = self.has(CONFIG_PATH.trim_start_matches('/'));
+        let module = self.path(GUEST_MODULE);
+        let is_guest = self.has(GUEST_CONFIG);
         Some(module).filter(|module| is_guest && module.is_file())
     }
 
@@ -111,5 +115,13 @@ mod tests {
         fs::write(root.path().join("guest.json"), "{}").expect("written");
         let module = system.module_of_guest();
         assert_eq!(module, Some(root.path().join("weir.ko")));
+    }
+
+    #[cfg(feature = "bench")]
+    #[test]
+    fn a_guest_is_what_the_lab_makes() {
+        use guest::protocol::{CONFIG_PATH, MODULE_PATH};
+        let below_root = [GUEST_CONFIG, GUEST_MODULE].map(|name| format!("/{name}"));
+        assert_eq!(below_root, [CONFIG_PATH, MODULE_PATH]);
     }
 }

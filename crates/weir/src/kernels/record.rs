@@ -9,7 +9,8 @@
 //! The last field stands for what weir needs of a kernel. When that changes, what was said is not
 //! true any more, and the kernel is asked about again.
 
-use crate::host::oracle::Opinion;
+use crate::host::doctor::sum_up;
+use crate::host::requirements::{Check, Verdict};
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use lab::catalogue::InArchive;
@@ -38,6 +39,35 @@ pub struct Asked {
     verdict: String,
     why: String,
     asked: String,
+}
+
+/// What the oracle says of a kernel in few words, for a list of kernels.
+pub struct Opinion {
+    /// `loads`, `refused`, or `untold`: nothing is in the way, but not all can be seen.
+    verdict: &'static str,
+    /// What is in the way, or what cannot be seen.
+    why: String,
+}
+
+impl Opinion {
+    /// Sums up what the oracle found.
+    pub fn of_checks(checks: &[Check]) -> Opinion {
+        let verdict = sum_up(checks);
+        let of_it = checks
+            .iter()
+            .filter(|check| check.verdict == verdict && verdict != Verdict::Ok);
+        let why: Vec<String> = of_it
+            .map(|check| format!("{}: {}", check.name, check.seen))
+            .collect();
+        Opinion {
+            verdict: match verdict {
+                Verdict::Ok => "loads",
+                Verdict::Fail => "refused",
+                Verdict::Unknown => "untold",
+            },
+            why: why.join("; "),
+        }
+    }
 }
 
 impl Asked {

@@ -24,7 +24,7 @@ mod view;
 mod tests;
 
 use crate::explain::stop_on_signals;
-use crate::run::colour;
+use crate::output::colour;
 use anyhow::Result;
 use columns::Column;
 use observe::interval::Interval;

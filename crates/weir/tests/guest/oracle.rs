@@ -2,7 +2,9 @@
 //! `weir doctor --btf` against the module: what it says of a kernel in a file, and what the module
 //! does on that kernel.
 
-use crate::module::counted;
+use crate::common;
+use crate::module::{TESTS, counted};
+use kernel_image::KernelFile;
 use lab::Cache;
 use lab::kernel::{Kernel, KernelSpec};
 use std::path::Path;
@@ -10,14 +12,61 @@ use std::process::Command;
 
 /// The exit status of `weir doctor --btf`, and what it says.
 pub fn judged(file: &Path) -> (Option<i32>, String) {
+    judged_together(&[file])
+}
+
+/// The same of files of one kernel.
+fn judged_together(files: &[&Path]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["doctor", "--btf"])
-        .arg(file)
+        .args(files)
         .output()
         .expect("weir runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{text}{output:?}");
     (output.status.code(), text)
+}
+
+/// What the image tells, its BTF alone leaves open in part, and with its configuration and symbols
+/// beside it nothing. Debian ships no System.map but a placeholder: the symbols are the image's.
+fn is_told_without_its_image(kernel: &Kernel, whole: &str) {
+    let file = KernelFile::open(&kernel.image).expect("read");
+    let place = tempfile::tempdir().expect("made");
+    let write = |name: String, bytes: &[u8]| {
+        let path = place.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    };
+    let lines = file.symbols().expect("symbols");
+    let map: String = lines
+        .map(|name| format!("ffffffff81000000 T {name}\n"))
+        .collect();
+    let types = write("vmlinux".into(), file.btf.as_deref().expect("BTF"));
+    let map = write(format!("System.map-{}", kernel.release), map.as_bytes());
+    let config = kernel.headers.as_ref().expect("headers").join(".config");
+    let config = std::fs::read(config).expect("a configuration");
+    let config = write(format!("config-{}", kernel.release), &config);
+    let (status, text) = judged(&types);
+    assert_eq!(status, Some(2), "{text}");
+    let open = |text: &str| text.lines().filter(|line| line.starts_with('?')).count();
+    assert!(open(&text) > 0, "{text}");
+    let (_, text) = judged_together(&[&types, &config]);
+    assert!(!text.contains("FAIL"), "{text}");
+    let (status, text) = judged_together(&[&types, &config, &map]);
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(open(&text), 0, "{text}");
+    assert_eq!(text.lines().last(), whole.lines().last());
+}
+
+/// A kernel that is locked down and has a controller switched off, on cgroup v2, v1 and both.
+#[test]
+fn a_host_that_forbids_or_lacks_something_is_told_why() {
+    let tap = format!("{TESTS}/tap.sh:/tap.sh");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/doctor.sh");
+    let machine = ["--count-instructions", "--cpus", "1", "--memory", "1G"];
+    let append = ["--append", "lockdown=confidentiality cgroup_disable=io"];
+    let files = ["--no-module", "--file", &tap, script];
+    common::passes(&[&machine[..], &append, &files].concat());
 }
 
 /// The image is judged here, its BTF and the module in a guest.
@@ -28,6 +77,7 @@ fn agrees(kernel: &str) {
     let (status, text) = judged(&image.image);
     assert_eq!(status, Some(0));
     assert!(text.ends_with(&format!("Linux {} can run weir.\n", image.release)));
+    is_told_without_its_image(&image, &text);
     // Headers come with a vmlinux that holds types and nothing else.
     let types = image.headers.expect("headers").join("vmlinux");
     if types.exists() {

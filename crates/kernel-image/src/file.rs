@@ -2,29 +2,23 @@
 //! What a kernel in a file says of itself, without booting it: its BTF, and with an image its
 //! functions and where ftrace can hook.
 //!
-//! A file is one inside another: a Debian package holds a tar archive, that a bootable image, and
-//! that a compressed ELF file (`Documentation/arch/x86/boot.rst` in the kernel's sources), or on
-//! arm64 the kernel as it lies in memory (`arch/arm64/booting.rst`). What it is, its first bytes say. The configuration in a package is not asked: what a kernel has, its
-//! functions tell better.
+//! A file is one inside another: a package holds an archive, that a bootable image, and that a
+//! compressed ELF file (`Documentation/arch/x86/boot.rst` in the kernel's sources), or on arm64 the
+//! kernel as it lies in memory (`arch/arm64/booting.rst`). The first bytes say which. An image
+//! tells more than the configuration and `System.map` beside it, and BTF alone less: there these
+//! two are asked.
 
+use crate::archive::{self, Found};
+use crate::config::Config;
 use crate::kallsyms::{self, Segment, Symbols, u64_at};
-use crate::tool::{missing, read};
+use crate::packed::Format;
+use crate::system_map;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-/// How compressed data begins, and what decompresses it.
-const COMPRESSED: &[(&[u8], &str)] = &[
-    (b"\x1f\x8b\x08", "gzip"),
-    (b"\xfd7zXZ\0", "xz"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\x02\x21\x4c\x18", "lz4"),
-];
 const ELF: &[u8] = b"\x7fELF";
-const PACKAGE: &[u8] = b"!<arch>\n";
 const BTF: &[u8] = b"\x9f\xeb";
 /// x86's boot protocol: where its fields are.
 const BOOT_MAGIC: (usize, &[u8]) = (0x202, b"HdrS");
@@ -32,6 +26,11 @@ const SETUP_SECTORS: usize = 0x1f1;
 const VERSION: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LEN: usize = 0x24c;
+/// An image that unpacks itself under EFI, arm64's in Fedora: magic, where its payload begins, and
+/// how long it is (`drivers/firmware/efi/libstub/zboot-header.S`).
+const ZBOOT_MAGIC: (usize, &[u8]) = (4, b"zimg");
+const ZBOOT_OFFSET: usize = 8;
+const ZBOOT_LEN: usize = 12;
 /// Where arm64's image says what it is.
 const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
 /// A file in a file in a file, and one more.
@@ -46,6 +45,10 @@ pub struct KernelFile {
     pub btf: Option<Vec<u8>>,
     /// Its image, unpacked; `None` if the file is BTF alone.
     pub image: Option<Image>,
+    /// Its configuration, if the file or one beside it tells.
+    pub config: Option<Config>,
+    /// Its `System.map`, if there is one.
+    map: Option<Symbols>,
 }
 
 /// An unpacked kernel.
@@ -58,23 +61,69 @@ pub struct Image {
 }
 
 impl KernelFile {
-    /// Reads a vmlinux, a bootable image, a Debian package with one of them, or BTF alone;
+    /// Reads a vmlinux, a bootable image, a Debian or RPM package with one of them, or BTF alone;
     /// compressed or not.
     pub fn open(path: &Path) -> Result<KernelFile> {
-        let shown = || path.display().to_string();
-        if path.is_dir() {
-            bail!("{}: a directory; name the kernel in it", path.display());
+        KernelFile::open_all(&[path])
+    }
+
+    /// Reads files of one kernel, such as its BTF, `config-RELEASE` and `System.map`.
+    pub fn open_all<P: AsRef<Path>>(paths: &[P]) -> Result<KernelFile> {
+        let mut whole = KernelFile::default();
+        for path in paths.iter().map(AsRef::as_ref) {
+            if path.is_dir() {
+                bail!("{}: a directory; name the kernel in it", path.display());
+            }
+            let shown = || path.display().to_string();
+            let bytes = std::fs::read(path).with_context(|| format!("reading {}", shown()))?;
+            let mut file = unpack(bytes, None, MOST_DEEP).with_context(shown)?;
+            file.release = release_in_name(path).or(file.release);
+            whole.join(file).with_context(shown)?;
         }
-        unpack(read(path)?, None, MOST_DEEP).with_context(shown)
+        Ok(whole)
+    }
+
+    /// The names that `/proc/kallsyms` has; `None` if they cannot be told.
+    pub fn symbols(&self) -> Option<impl Iterator<Item = &str>> {
+        let of_image = self.image.as_ref().and_then(|image| image.symbols.as_ref());
+        let symbols = of_image.or(self.map.as_ref())?;
+        Some(symbols.keys().map(String::as_str))
+    }
+
+    /// Adds what another file tells of the same kernel.
+    fn join(&mut self, other: KernelFile) -> Result<()> {
+        if let (Some(one), Some(another)) = (&self.release, &other.release) {
+            // A configuration has the version alone, without what the distribution appends.
+            if !one.starts_with(another.as_str()) && !another.starts_with(one.as_str()) {
+                bail!("of Linux {another}, and the file before it is of {one}");
+            }
+        }
+        let longer = |release: &String| release.len();
+        self.release = self
+            .release
+            .take()
+            .into_iter()
+            .chain(other.release)
+            .max_by_key(longer);
+        self.btf = self.btf.take().or(other.btf);
+        self.image = self.image.take().or(other.image);
+        self.config = self.config.take().or(other.config);
+        self.map = self.map.take().or(other.map);
+        Ok(())
     }
 }
 
-impl Image {
-    /// The names that `/proc/kallsyms` has; `None` if they cannot be told.
-    pub fn symbols(&self) -> Option<impl Iterator<Item = &str>> {
-        Some(self.symbols.as_ref()?.keys().map(String::as_str))
-    }
+/// The release in `config-6.12.57-x` and `System.map-6.12.57-x`.
+fn release_in_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let release = ["config-", "System.map-"]
+        .iter()
+        .find_map(|stem| name.strip_prefix(stem))?;
+    let is_release = release.starts_with(|c: char| c.is_ascii_digit());
+    is_release.then(|| release.to_owned())
+}
 
+impl Image {
     /// Can ftrace hook this function? `None` if that cannot be told.
     pub fn has_ftrace_site(&self, function: &str) -> Option<bool> {
         /// The site comes first, or after an instruction that marks a branch's target.
@@ -112,11 +161,8 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
     if deep == 0 {
         bail!("compressed more than {MOST_DEEP} times over: not a kernel");
     }
-    if let Some((_, tool)) = COMPRESSED
-        .iter()
-        .find(|(magic, _)| bytes.starts_with(magic))
-    {
-        return unpack(decompress(&bytes, tool)?, release, deep - 1);
+    if let Some(format) = Format::detect(&bytes) {
+        return unpack(format.unpack(&bytes)?, release, deep - 1);
     }
     let (at, magic) = BOOT_MAGIC;
     if bytes.get(at..at + magic.len()) == Some(magic) {
@@ -128,8 +174,16 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
     if bytes.get(at..at + magic.len()) == Some(magic) {
         return Ok(in_memory(bytes, release));
     }
-    if bytes.starts_with(PACKAGE) {
-        return unpack(from_package(bytes)?, release, deep - 1);
+    let (at, magic) = ZBOOT_MAGIC;
+    if bytes.get(at..at + magic.len()) == Some(magic) {
+        let payload = zboot_payload(&bytes).context("its header does not fit its length")?;
+        return unpack(payload.to_vec(), release, deep - 1);
+    }
+    if bytes.starts_with(archive::DEB) {
+        return of_package(archive::of_deb(&bytes)?, release, deep - 1);
+    }
+    if bytes.starts_with(archive::RPM) {
+        return of_package(archive::of_rpm(&bytes)?, release, deep - 1);
     }
     if bytes.starts_with(ELF) {
         return elf(bytes, release);
@@ -138,10 +192,58 @@ fn unpack(bytes: Vec<u8>, release: Option<String>, deep: u32) -> Result<KernelFi
         return Ok(KernelFile {
             release,
             btf: Some(bytes),
-            image: None,
+            ..KernelFile::default()
         });
     }
-    bail!("neither a vmlinux, a vmlinuz, a Debian package of a kernel, nor BTF of this byte order")
+    if system_map::is_one(&bytes) {
+        let map = system_map::read(&String::from_utf8_lossy(&bytes)).context(
+            "a placeholder, as Debian ships it; System.map is in linux-image-RELEASE-dbg, and as \
+             root /proc/kallsyms of a running kernel serves as well",
+        )?;
+        return Ok(KernelFile {
+            map: Some(map),
+            ..KernelFile::default()
+        });
+    }
+    if let Some(config) = configuration(&bytes) {
+        return Ok(config);
+    }
+    bail!(
+        "neither a vmlinux, a vmlinuz, a Debian or RPM package of a kernel, BTF of this byte \
+         order, a kernel's configuration nor System.map"
+    )
+}
+
+fn configuration(bytes: &[u8]) -> Option<KernelFile> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    Some(KernelFile {
+        config: Some(Config::read(text)?),
+        release: Config::version(text),
+        ..KernelFile::default()
+    })
+}
+
+/// A package's kernel, or what it has of one.
+fn of_package(found: Found, release: Option<String>, deep: u32) -> Result<KernelFile> {
+    let mut whole = KernelFile::default();
+    if let Some(kernel) = found.kernel {
+        whole = unpack(kernel, release, deep).context("its kernel")?;
+    }
+    if let Some(config) = found.config.and_then(|bytes| configuration(&bytes)) {
+        whole.release = whole.release.or(config.release);
+        whole.config = config.config;
+    }
+    let map = found.map.as_deref().map(String::from_utf8_lossy);
+    whole.map = map.and_then(|text| system_map::read(&text));
+    let is_of_use = whole.btf.is_some() || whole.image.is_some() || whole.map.is_some();
+    if !is_of_use {
+        bail!(
+            "a package without a kernel; images are in linux-image-RELEASE, from 7.0 on in \
+             linux-binary-RELEASE, and with -unsigned behind that; in kernel-core of distributions \
+             with RPM packages"
+        );
+    }
+    Ok(whole)
 }
 
 fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
@@ -155,7 +257,7 @@ fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
         return Ok(KernelFile {
             release,
             btf,
-            image: None,
+            ..KernelFile::default()
         });
     }
     let own: Symbols = file
@@ -176,6 +278,7 @@ fn elf(bytes: Vec<u8>, release: Option<String>) -> Result<KernelFile> {
             sites,
             bytes,
         }),
+        ..KernelFile::default()
     })
 }
 
@@ -206,6 +309,7 @@ fn in_memory(bytes: Vec<u8>, release: Option<String>) -> KernelFile {
             sites,
             bytes,
         }),
+        ..KernelFile::default()
     }
 }
 
@@ -330,10 +434,16 @@ fn payload(image: &[u8]) -> Option<Vec<u8>> {
     let end = begin.checked_add(number_at(image, PAYLOAD_LEN)?)?;
     let payload = image.get(begin..end)?;
     // All but gzip, which does so itself, are followed by the length of what they hold.
-    match payload.starts_with(COMPRESSED[0].0) {
-        true => Some(payload.to_vec()),
-        false => Some(payload[..payload.len().checked_sub(4)?].to_vec()),
+    match Format::detect(payload) {
+        Some(Format::Gzip) => Some(payload.to_vec()),
+        _ => Some(payload[..payload.len().checked_sub(4)?].to_vec()),
     }
+}
+
+/// What an image that unpacks itself under EFI holds.
+fn zboot_payload(image: &[u8]) -> Option<&[u8]> {
+    let begin = number_at(image, ZBOOT_OFFSET)?;
+    image.get(begin..begin.checked_add(number_at(image, ZBOOT_LEN)?)?)
 }
 
 fn boot_release(image: &[u8]) -> Option<String> {
@@ -349,73 +459,6 @@ fn boot_release(image: &[u8]) -> Option<String> {
         .then(|| text.to_owned())
 }
 
-fn decompress(bytes: &[u8], tool: &str) -> Result<Vec<u8>> {
-    let mut child = Command::new(tool)
-        .arg("-dc")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| missing(tool, error))?;
-    let mut stdin = child.stdin.take().context("a pipe")?;
-    let output = std::thread::scope(|scope| {
-        // Its end is told by the output: it may stop reading before all is written.
-        scope.spawn(move || drop(stdin.write_all(bytes)));
-        child.wait_with_output()
-    })
-    .with_context(|| format!("running {tool}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{tool}: {}", said.trim());
-    }
-    Ok(output.stdout)
-}
-
-/// The first kernel in a Debian package.
-fn from_package(bytes: Vec<u8>) -> Result<Vec<u8>> {
-    const TOOL: &str = "dpkg-deb";
-    let mut package = tempfile::NamedTempFile::new().context("a place for the package")?;
-    package
-        .write_all(&bytes)
-        .context("a place for the package")?;
-    drop(bytes);
-    let mut child = Command::new(TOOL)
-        .arg("--fsys-tarfile")
-        .arg(package.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| missing(TOOL, error))?;
-    let kernel = first_kernel(child.stdout.take().context("a pipe")?);
-    // It is stopped by the pipe that is closed.
-    child.wait().with_context(|| format!("running {TOOL}"))?;
-    kernel?.context(
-        "a package without a kernel; images are in linux-image-RELEASE, from 7.0 on in \
-         linux-binary-RELEASE, and with -unsigned behind that",
-    )
-}
-
-fn first_kernel(archive: impl Read) -> Result<Option<Vec<u8>>> {
-    let mut archive = tar::Archive::new(archive);
-    for entry in archive.entries().context("its archive")? {
-        let mut entry = match entry {
-            Err(why) if why.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-            entry => entry.context("its archive")?,
-        };
-        let path = entry.path().context("its archive")?.into_owned();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_kernel = name == "vmlinux"
-            || ["vmlinuz", "vmlinux-"]
-                .iter()
-                .any(|begin| name.starts_with(begin));
-        if is_kernel && entry.header().entry_type().is_file() {
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).context("its kernel")?;
-            return Ok(Some(bytes));
-        }
-    }
-    Ok(None)
-}
-
 #[cfg(test)]
+#[path = "file_tests.rs"]
 mod tests;

@@ -2,14 +2,24 @@
 //! Files within files. Real kernels are read in `crates/weir/tests/guest/oracle.rs`.
 
 use super::*;
+use std::process::Command;
 
 const TYPES: &[u8] = b"\x9f\xeb\x01\x00 and so on";
 
 fn filter(tool: &str, bytes: &[u8]) -> Vec<u8> {
+    filter_with(tool, &[], bytes)
+}
+
+fn filter_with(tool: &str, options: &[&str], bytes: &[u8]) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, bytes).unwrap();
-    let output = Command::new(tool).arg("-c").arg(&file).output().unwrap();
+    let output = Command::new(tool)
+        .args(options)
+        .arg("-c")
+        .arg(&file)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{tool}");
     output.stdout
 }
@@ -60,7 +70,10 @@ fn open(bytes: &[u8]) -> Result<KernelFile> {
 #[test]
 fn btf_is_found_however_it_is_packed() {
     let image = |tool: &str| {
-        let mut payload = filter(tool, TYPES);
+        let mut payload = match tool {
+            "lz4" => filter_with("lz4", &["-l"], TYPES),
+            tool => filter(tool, TYPES),
+        };
         if tool != "gzip" {
             payload.extend((TYPES.len() as u32).to_le_bytes());
         }
@@ -77,6 +90,7 @@ fn btf_is_found_however_it_is_packed() {
         (filter("xz", TYPES), None),
         (image("gzip"), Some("6.12.9-x")),
         (image("xz"), Some("6.12.9-x")),
+        (image("lz4"), Some("6.12.9-x")),
         (kernel, Some("6.12.9-x")),
         (packed, Some("6.12.9-x")),
     ] {
@@ -179,11 +193,112 @@ fn what_is_no_kernel_is_refused_with_words() {
     assert!(why(&package(&[("usr/share/doc/x", b"x")])).contains("a package without a kernel"));
     assert!(why(&boot_image(TYPES)[..1100]).contains("its header does not fit its length"));
     assert!(why(b"\x7fELF and nothing else").contains("its ELF headers"));
-    assert!(why(&filter("gzip", TYPES)[..20]).contains("gzip: "));
+    for tool in ["gzip", "xz", "zstd"] {
+        let cut = &filter(tool, TYPES)[..18];
+        assert!(why(cut).contains(&format!("{tool}: ")), "{}", why(cut));
+    }
+    let placeholder =
+        b"ffffffffffffffff B The real System.map is in the linux-image-x-dbg package\n";
+    assert!(why(placeholder).contains("a placeholder, as Debian ships it"));
+    assert!(why(b"ffffffff81000000 T _text\n").contains("a placeholder"));
     let often = (0..5).fold(TYPES.to_vec(), |bytes, _| filter("gzip", &bytes));
     assert!(why(&often).contains("compressed more than 4 times over"));
     let error = KernelFile::open(Path::new("/"))
         .expect_err("refused")
         .to_string();
     assert_eq!(error, "/: a directory; name the kernel in it");
+}
+
+/// As rpmbuild of Debian 12 made them of a kernel in miniature, `vmlinuz` and `config` below
+/// `/lib/modules/6.12.9-x`, with `_binary_payload` w19.zstdio and w9.xzdio.
+#[test]
+fn a_kernel_is_found_in_rpm_packages() {
+    for package in [
+        include_bytes!("../data/kernel-core-zstd.rpm").as_slice(),
+        include_bytes!("../data/kernel-core-xz.rpm"),
+    ] {
+        let file = open(package).expect("read");
+        assert_eq!(file.btf.as_deref(), Some(TYPES));
+        assert_eq!(file.release.as_deref(), Some("6.12.9-x"));
+        assert!(file.config.expect("a configuration").has("CONFIG_MEMCG"));
+        for len in [100, 300, 2000, package.len() - 600] {
+            open(&package[..len]).expect_err("cut off");
+        }
+    }
+}
+
+/// Fedora's for arm64: `drivers/firmware/efi/libstub/zboot-header.S`.
+#[test]
+fn an_image_that_unpacks_itself_under_efi_is_unpacked() {
+    let payload = filter("gzip", TYPES);
+    let mut image = b"MZ\0\0zimg".to_vec();
+    image.extend(64_u32.to_le_bytes());
+    image.extend((payload.len() as u32).to_le_bytes());
+    image.resize(64, 0);
+    image.extend(&payload);
+    image.extend(b"behind it");
+    assert_eq!(open(&image).expect("read").btf.as_deref(), Some(TYPES));
+    let why = format!("{:#}", open(&image[..70]).expect_err("refused"));
+    assert!(why.contains("its header does not fit its length"), "{why}");
+}
+
+/// Files of these names and texts.
+fn together(files: &[(&str, &[u8])]) -> Result<KernelFile> {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = files.iter().map(|(name, bytes)| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    });
+    KernelFile::open_all(&paths.collect::<Vec<_>>())
+}
+
+const CONFIG: &[u8] = b"#\n# Automatically generated file; DO NOT EDIT.\n\
+    # Linux/x86 6.12.9 Kernel Configuration\n#\nCONFIG_MEMCG=y\nCONFIG_XFS_FS=m\n\
+    # CONFIG_KPROBES is not set\nCONFIG_HZ=250\n";
+
+#[test]
+fn files_of_one_kernel_are_read_together() {
+    let lines = (0..1000).map(|i| format!("ffffffff8100{i:04x} T function_{i}\n"));
+    let map: String = lines.collect();
+    let files: &[(&str, &[u8])] = &[
+        ("vmlinux", TYPES),
+        ("config-6.12.9-x", CONFIG),
+        ("System.map-6.12.9-x", map.as_bytes()),
+    ];
+    let file = together(files).expect("read");
+    assert_eq!(file.release.as_deref(), Some("6.12.9-x"));
+    assert_eq!(file.btf.as_deref(), Some(TYPES));
+    let symbols: Vec<&str> = file.symbols().expect("symbols").collect();
+    assert!(symbols.len() == 1000 && symbols.contains(&"function_999"));
+    let config = file.config.expect("a configuration");
+    let has = |option| config.has(option);
+    assert!(has("CONFIG_MEMCG") && has("CONFIG_XFS_FS"));
+    assert!(!has("CONFIG_KPROBES") && !has("CONFIG_HZ"));
+    // Of the text alone, the version without what the distribution appends.
+    let file = together(&[("x", CONFIG), ("y", TYPES)]).expect("read");
+    assert_eq!(file.release.as_deref(), Some("6.12.9"));
+    let other = [("config-6.12.9-x", CONFIG), ("config-6.1.0-y", CONFIG)];
+    let why = format!("{:#}", together(&other).expect_err("refused"));
+    assert!(
+        why.ends_with("config-6.1.0-y: of Linux 6.1.0-y, and the file before it is of 6.12.9-x"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_package_of_headers_has_configuration_and_types() {
+    let elf_of_types = b"\x7fELF";
+    assert!(open(&package(&[("usr/src/x/vmlinux", elf_of_types)])).is_err());
+    let map: String = (0..1000)
+        .map(|i| format!("ffffffff81000000 T f{i}\n"))
+        .collect();
+    let file = open(&package(&[
+        ("usr/src/linux-headers-x/.config", CONFIG),
+        ("usr/src/linux-headers-x/System.map", map.as_bytes()),
+    ]));
+    let file = file.expect("read");
+    assert!(file.btf.is_none() && file.image.is_none());
+    assert_eq!(file.symbols().expect("symbols").count(), 1000);
+    assert!(file.config.is_some());
 }

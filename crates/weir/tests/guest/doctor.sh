@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# doctor.sh: what `weir doctor` says of a real kernel that forbids or lacks something. Wants the kernel
+# command line lockdown=confidentiality cgroup_disable=io, and no module.
+. /tap.sh
+
+# line NAME: of doctor's, and the advice below it
+line() {
+	weir doctor | grep -A 1 "^[A-Za-z?]* *$1 " | head -n 2
+}
+
+# tells NAME WORDS
+tells() {
+	said=$(line "$1")
+	case $said in
+	*"$2"*) ;;
+	*) echo "$said"; return 1 ;;
+	esac
+}
+
+weir doctor | sed 's/^/# /'
+ok "controllers: io is switched off" tells controllers "io is switched off by cgroup_disable=io at boot"
+[ -e /sys/kernel/tracing/trace ] || mount -t tracefs none /sys/kernel/tracing
+grep -q confidentiality /sys/kernel/security/lockdown || mount -t securityfs none /sys/kernel/security
+sed 's/^/# lockdown: /' /sys/kernel/security/lockdown
+ok "probe site: EPERM, and by what" tells "probe site" "EPERM: Operation not permitted: the kernel is in lockdown (confidentiality)"
+ok "probe site: what to do" tells "probe site" "boot with lockdown=integrity"
+umount /sys/kernel/tracing 2>/dev/null
+umount /sys/kernel/debug 2>/dev/null
+ok "probe site: not mounted" tells "probe site" "tracefs is not mounted at /sys/kernel/tracing (ENOENT)"
+
+# As on hosts of cgroup v1. Controllers leave v2 once no cgroup is below its root.
+cat /proc/self/cgroup | sed 's/^/# /'
+cd /
+echo -memory >/sys/fs/cgroup/cgroup.subtree_control
+rmdir /sys/fs/cgroup/*/ 2>/dev/null
+umount /sys/fs/cgroup
+mount -t tmpfs none /sys/fs/cgroup
+mkdir /sys/fs/cgroup/memory /sys/fs/cgroup/unified
+mount -t cgroup -o memory none /sys/fs/cgroup/memory
+sed 's/^/# /' /proc/cgroups
+ok "v1: told, and by whom" tells "cgroup v2" "v1 has memory"
+ok "v1: nothing is to be mounted over it" tells "cgroup v2" "boot with systemd.unified_cgroup_hierarchy=1"
+mount -t cgroup2 none /sys/fs/cgroup/unified
+ok "hybrid: told" tells "cgroup v2" "(hybrid mode): v1 has memory"
+ok "hybrid: nothing is to be mounted over it" sh -c '! weir doctor | grep "mount -t cgroup2"'
+umount /sys/fs/cgroup/unified /sys/fs/cgroup/memory /sys/fs/cgroup
+ok "neither: it may be mounted" tells "cgroup v2" "mount -t cgroup2 none /sys/fs/cgroup"
+finish
