@@ -20,6 +20,8 @@ MACHINE := $(if $(FOR),$(MACHINE_$(FOR)),$(shell uname -m))
 $(if $(MACHINE),,$(error FOR is amd64 or arm64, not `$(FOR)`))
 export CARGO_BUILD_TARGET := $(MACHINE)-unknown-linux-gnu
 BINARY := $(TARGET)/$(CARGO_BUILD_TARGET)/release/weir
+# Debian's name of what is built for.
+STATIC_DIR := $(abspath $(TARGET)/static/$(if $(filter aarch64,$(MACHINE)),arm64,amd64))
 DEB_DIR := $(abspath $(TARGET)/deb)
 # What tests of Kubernetes' runtime take into their guest, and how Go makes it: static, so that it
 # runs in an image with nothing else.
@@ -61,6 +63,17 @@ setup: ## install what this machine lacks (apt-get, with sudo if not root)
 
 build: ## build the weir command
 	cargo build --locked --release --package weir
+
+static: ## build one static binary of what a node needs, target/static/ARCHITECTURE/weir (FOR=arm64: from here for arm64)
+	@tools/setup.sh
+	$(if $(filter-out $(shell uname -m),$(MACHINE)),@tools/setup.sh $(FOR))
+	cargo build --locked --profile static --package weir --no-default-features
+	install -D -m 755 $(TARGET)/$(CARGO_BUILD_TARGET)/static/weir $(STATIC_DIR)/weir
+	tools/man.sh $(STATIC_DIR)/man node
+	@stat --format '%n: %s bytes' $(STATIC_DIR)/weir
+
+proof-static: setup arm64 ## build both static binaries, run them alone in roots of guests, arm64 among them (10 minutes)
+	cargo test --locked --package weir --test guest -- --ignored --nocapture --test-threads 1 node::
 
 kmod: ## build the module for the running kernel, or for KDIR=...
 	@test -e $(KDIR)/Makefile || { echo "make kmod: no kernel headers at $(KDIR): run \`tools/setup.sh kmod\`, or give KDIR=..." >&2; exit 1; }
@@ -236,7 +249,6 @@ test-kubernetes: setup deb chart-images ## pods through containerd's CRI in a De
 # The command and its manual alone, as in the package.
 install-command: build
 	install -D -m 755 $(BINARY) $(BIN_DIR)/weir
-	install -D -m 644 docs/weir.1 $(MAN_DIR)/weir.1
 	tools/man.sh $(MAN_DIR)
 	install -D -m 644 packaging/completions/weir.bash $(SHARE_DIR)/bash-completion/completions/weir
 	install -D -m 644 packaging/completions/_weir $(SHARE_DIR)/zsh/vendor-completions/_weir
@@ -256,4 +268,4 @@ clean: ## remove what was built; the lab's downloads in .cache stay
 	rm -rf crates/policy/fuzz/target
 	if test -e $(KDIR)/Makefile; then $(MAKE) -C kmod KDIR=$(KDIR) clean; fi
 
-.PHONY: kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers
+.PHONY: static proof-static kernels refused arm64 proof-arm64 hostile rt scale help demo setup build kmod test test-quick scenarios matrix stalls reservation fuzz deb nri chart-images manifests test-chart test-nri test-kubernetes test-dkms test-containers test-requests install-command install uninstall clean debug-kernel proof chaos cost record-cost metrics twin-random report-pages sweep-ray tiers

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-steps=4
+steps=5
 step=0
 failed=()
 # What each step took when all last passed, in seconds.
@@ -162,6 +162,7 @@ fi
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 [ -z "$has_oldest_rust" ] || step "lints with Rust $oldest" with_oldest_rust clippy --locked --workspace --all-targets -- -D warnings
+step "lints of the static binary" cargo clippy --locked --package weir --no-default-features -- -D warnings
 step "building the tests" cargo test --locked --workspace --no-run
 step "tests" run_tests
 [ -z "$go" ] || step "weir-nri" make --no-print-directory test-nri

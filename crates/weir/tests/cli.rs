@@ -972,3 +972,24 @@ fn what_a_host_cannot_honour_is_refused_at_once_before_anybody_is_asked() {
         ))
         .stderr(contains("key `agent`: weir starts no agent on a host"));
 }
+
+/// The package's command, away from a source tree: told before anything is fetched.
+#[test]
+fn a_run_in_guests_outside_a_source_tree_fails_at_once() {
+    let place = tempfile::tempdir().expect("made");
+    let binary = place.path().join("weir");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &binary).expect("copied");
+    let cache = place.path().join("cache");
+    Command::new(binary)
+        .args(["run", &shipped("dirty-knobs")])
+        .env("WEIR_CACHE", &cache)
+        .current_dir(place.path())
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains(
+            "weir's source tree is needed to build weir.ko for the guest: run from inside it",
+        ));
+    let fetched = std::fs::read_dir(&cache).map_or(0, Iterator::count);
+    assert_eq!(fetched, 0, "nothing was fetched");
+}

@@ -116,7 +116,8 @@ fn each_command_has_a_man_page() {
     let made = Command::new(script).arg(directory.path()).status();
     assert!(made.expect("runs").success());
     let pages = std::fs::read_dir(directory.path()).expect("there").count();
-    assert_eq!(pages, commands().len());
+    // And weir.1 itself.
+    assert_eq!(pages, commands().len() + 1);
     for command in commands() {
         let page = directory.path().join(format!("weir-{command}.1"));
         let text = std::fs::read_to_string(page).unwrap_or_else(|why| panic!("{command}: {why}"));
@@ -124,4 +125,46 @@ fn each_command_has_a_man_page() {
         assert!(text.starts_with(&head), "{command}: {text:.60}");
         assert!(text.contains(".SH DESCRIPTION\n") && text.ends_with(".BR weir (1)\n"));
     }
+}
+
+/// Files below a folder that end in `.md`.
+fn pages(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => pages(&path),
+            false => vec![path],
+        })
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect()
+}
+
+#[test]
+fn links_of_installed_pages_lead_to_installed_pages() {
+    let directory = tempfile::tempdir().expect("made");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/docs.sh");
+    let made = Command::new(script).arg(directory.path()).status();
+    assert!(made.expect("runs").success());
+    assert!(read("debian/rules").contains("\ttools/docs.sh debian/weir/usr/share/doc/weir\n"));
+    let pages = pages(directory.path());
+    assert!(pages.len() > 40, "{}", pages.len());
+    let (mut links, mut broken) = (0, Vec::new());
+    for page in pages {
+        let text = std::fs::read_to_string(&page).expect("text");
+        let folder = page.parent().expect("a folder");
+        for rest in text.split("](").skip(1) {
+            let link = rest.split(')').next().unwrap_or(rest);
+            let path = link.split('#').next().unwrap_or(link);
+            if path.is_empty() || path.contains("://") || path.contains(char::is_whitespace) {
+                continue;
+            }
+            links += 1;
+            if !folder.join(path).exists() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(links > 50, "{links}");
+    assert_eq!(broken, Vec::<String>::new());
 }

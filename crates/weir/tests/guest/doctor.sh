@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# doctor.sh: what `weir doctor` says of a real kernel that forbids or lacks something. Wants the kernel
-# command line lockdown=confidentiality cgroup_disable=io, and no module.
+# doctor.sh: what `weir doctor` says of a real kernel that forbids tracing, and of one with cgroup v1.
+# Wants no module.
 . /tap.sh
 
 # line NAME: of doctor's, and the advice below it
@@ -18,9 +18,10 @@ tells() {
 }
 
 weir doctor | sed 's/^/# /'
-ok "controllers: io is switched off" tells controllers "io is switched off by cgroup_disable=io at boot"
 [ -e /sys/kernel/tracing/trace ] || mount -t tracefs none /sys/kernel/tracing
-grep -q confidentiality /sys/kernel/security/lockdown || mount -t securityfs none /sys/kernel/security
+ok "probe site: can be read" tells "probe site" "can be traced"
+[ -e /sys/kernel/security/lockdown ] || mount -t securityfs none /sys/kernel/security
+echo confidentiality >/sys/kernel/security/lockdown
 sed 's/^/# lockdown: /' /sys/kernel/security/lockdown
 ok "probe site: EPERM, and by what" tells "probe site" "EPERM: Operation not permitted: the kernel is in lockdown (confidentiality)"
 ok "probe site: what to do" tells "probe site" "boot with lockdown=integrity"

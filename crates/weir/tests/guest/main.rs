@@ -10,6 +10,7 @@ mod explain;
 mod host;
 mod lab;
 mod module;
+mod node;
 mod oracle;
 mod proof;
 mod refused;
