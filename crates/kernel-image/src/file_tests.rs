@@ -121,7 +121,7 @@ fn btf_is_found_in_an_image_without_headers() {
         assert_eq!(file.btf.as_deref(), Some(&types[..]));
         assert_eq!(file.release.as_deref(), Some("6.12.9-x"));
         let image = file.image.expect("an image");
-        assert!(image.symbols().is_none() && image.has_ftrace_site("any").is_none());
+        assert!(image.symbols.is_none() && image.has_ftrace_site("any").is_none());
     }
     let cut = open(&image[..image.len() - 50]).expect("read");
     assert!(cut.btf.is_none(), "its end is missing");

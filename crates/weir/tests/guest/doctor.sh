@@ -36,14 +36,14 @@ echo -memory >/sys/fs/cgroup/cgroup.subtree_control
 rmdir /sys/fs/cgroup/*/ 2>/dev/null
 umount /sys/fs/cgroup
 mount -t tmpfs none /sys/fs/cgroup
-mkdir /sys/fs/cgroup/memory /sys/fs/cgroup/unified
-mount -t cgroup -o memory none /sys/fs/cgroup/memory
+mkdir /sys/fs/cgroup/freezer /sys/fs/cgroup/unified
+mount -t cgroup -o freezer none /sys/fs/cgroup/freezer
 sed 's/^/# /' /proc/cgroups
-ok "v1: told, and by whom" tells "cgroup v2" "v1 has memory"
+ok "v1: told, and by whom" tells "cgroup v2" "v1 has freezer"
 ok "v1: nothing is to be mounted over it" tells "cgroup v2" "boot with systemd.unified_cgroup_hierarchy=1"
 mount -t cgroup2 none /sys/fs/cgroup/unified
-ok "hybrid: told" tells "cgroup v2" "(hybrid mode): v1 has memory"
+ok "hybrid: told" tells "cgroup v2" "(hybrid mode): v1 has freezer"
 ok "hybrid: nothing is to be mounted over it" sh -c '! weir doctor | grep "mount -t cgroup2"'
-umount /sys/fs/cgroup/unified /sys/fs/cgroup/memory /sys/fs/cgroup
+umount /sys/fs/cgroup/unified /sys/fs/cgroup/freezer /sys/fs/cgroup
 ok "neither: it may be mounted" tells "cgroup v2" "mount -t cgroup2 none /sys/fs/cgroup"
 finish
