@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Limits in seconds of drain: whether `drain_seconds` would help, and how many.
 //!
-//! It lets writers dirty what the disks write in so many seconds, up to a part of memory
-//! (`policy/drain.c`). That helps where sleeping does not speed the drain up, that is where the
-//! flusher is the bottleneck, and where there is memory left. It gives headroom for bursts; writers
-//! that stay faster than the drain meet the limit again, higher up.
+//! It lets writers dirty what the disks write in so many seconds. That helps where sleeping does not
+//! speed the drain up, that is where the flusher is the bottleneck, and where there is memory for it.
+//! How many there is memory for, `policy/headroom.c` decides, as it does for the agent's
+//! `drain_seconds = "auto"`; it is asked as if the look had been one beat of ten busy seconds. It gives
+//! headroom for bursts; writers that stay faster than the drain meet the limit again, higher up.
 //!
-//! Example: background 7.7 GB, limit 15.5, so writers are held above 11.6; 578 MB/s are written. 30
-//! seconds of that are 17.3 GB: a burst may be 5.7 GB longer. On a disk of 100 MB/s they were 3 GB,
-//! less than the kernel allows: 173 s make half as much again. No more than a quarter of what can be
-//! dirty: beyond that hosts of the twin ran into scarce memory, which ends the lift.
+//! Example: background 7.7 GB, limit 15.5, so writers are held above 11.6; 578 MB/s are written. 35
+//! seconds of that are 20.2 GB: a burst may be 8.6 GB longer.
 
 use super::drain::Bound;
 use super::remedy::{Remedy, loaded_first};
-use crate::model::host::PAGE;
+use crate::model::event::Limits;
+use crate::model::host::{Host, PAGE};
 use crate::model::observation::Observation;
 use crate::model::text::size;
-use policy::drain::SECONDS_MAX;
+use policy::drain::{Beat, CALM_MS, Drain};
+use policy::headroom::{Headroom, Look};
 
-/// What the kernel lets lie at most before it writes it back, in seconds.
-const EXPIRE: u64 = 30;
-/// Of what can be dirty, a part that leaves reclaim enough to take (0035).
-const PART: u64 = 4;
+/// Busy time that a look stands for, in milliseconds: as much as the policy remembers.
+const SEEN_MS: u64 = 10_000;
 const FILE: &str = "/sys/module/weir/parameters/drain_seconds";
 
 /// What to set.
@@ -54,23 +53,14 @@ pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
         .once(devices.map(|device| (&*device.bdi, device.written)));
     let rate = (written as f64 / seen.seconds.max(1.0)) as u64;
     let now = limits.freerun() * PAGE;
-    let (enough, most) = (now + now / 4, host.dirtyable * PAGE / PART);
-    let wanted = match EXPIRE * rate {
-        lies if lies >= enough => lies.min(most) / rate,
-        _ => (now + now / 2).min(most) / rate.max(1),
-    };
-    if wanted > SECONDS_MAX {
+    let wanted = with_room(seen, limits, host, rate / PAGE);
+    if wanted == 0 {
         return Err(format!(
-            "{} are written in a second, and {SECONDS_MAX} seconds of that are the most it takes",
-            size(rate)
-        ));
-    }
-    let lifted = wanted * rate;
-    if lifted < enough {
-        return Err(format!(
-            "more than a quarter of what can be dirty, {}, runs into scarce memory, and writers are held above {} as it is",
-            size(most),
-            size(now)
+            "{} are written in a second, and no seconds of that are both more than {}, above which writers are held as it is, \
+             and less than memory has room for, of which {} can be dirty",
+            size(rate),
+            size(now),
+            size(host.dirtyable * PAGE)
         ));
     }
     if seen.drain_seconds >= wanted {
@@ -79,6 +69,7 @@ pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
             seen.drain_seconds
         ));
     }
+    let lifted = wanted * rate;
     let remedy = Remedy {
         knob: "drain_seconds".into(),
         value: wanted.to_string(),
@@ -92,4 +83,36 @@ pub fn seconds(seen: &Observation, bound: Bound) -> Result<Remedy, String> {
         ),
     };
     Ok(loaded_first(seen, remedy))
+}
+
+/// Seconds of so many pages each that there is memory for, 0 if for too few; in pages of 4 KiB.
+fn with_room(seen: &Observation, limits: &Limits, host: &Host, rate: u64) -> u64 {
+    let flushers = seen.flushers;
+    let busy = flushers.looks.saturating_sub(flushers.idle).max(1);
+    let waited = flushers.in_journal.saturating_add(flushers.in_reclaim);
+    let mut headroom = Headroom {
+        seen_ms: SEEN_MS,
+        ran: flushers.ran.saturating_mul(1_000) / busy,
+        waited: waited.saturating_mul(1_000) / busy,
+        ..Headroom::default()
+    };
+    let drain = Drain {
+        rate,
+        seen_ms: SEEN_MS,
+        calm_ms: CALM_MS,
+        ..Drain::default()
+    };
+    let beat = Beat {
+        thresh: limits.thresh,
+        bg_thresh: limits.background,
+        dirtyable: host.dirtyable,
+        dirty: limits.dirty,
+        writeback: limits.writeback,
+        ..Beat::default()
+    };
+    let look = Look {
+        available: host.available.map_or(host.dirtyable, |bytes| bytes / PAGE),
+        ..Look::default()
+    };
+    headroom.step(&drain, &beat, &look)
 }

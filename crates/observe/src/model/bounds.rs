@@ -158,11 +158,12 @@ impl Plausible for Host {
             dirtyable,
             memory,
             free,
+            available,
             swap,
         } = *self;
-        let swap = swap.unwrap_or(0);
+        let (available, swap) = (available.unwrap_or(0), swap.unwrap_or(0));
         all(
-            [dirty_bytes, background_bytes, memory, free, swap],
+            [dirty_bytes, background_bytes, memory, free, available, swap],
             MOST_BYTES,
         ) && all([dirty_ratio, background_ratio], 100)
             && pages([dirtyable])

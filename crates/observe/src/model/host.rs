@@ -25,6 +25,9 @@ pub struct Host {
     /// Free bytes of it, `MemFree`.
     #[serde(default)]
     pub free: u64,
+    /// Bytes that can be taken without swapping, `MemAvailable`; nothing in recordings of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available: Option<u64>,
     /// Bytes of swap, used or not; nothing in recordings of older versions.
     #[serde(default)]
     pub swap: Option<u64>,

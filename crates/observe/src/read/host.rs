@@ -85,6 +85,7 @@ impl Host {
             dirtyable: PageSize::running().units(dirtyable(&text(&root.join("proc/zoneinfo")))),
             memory: bytes("MemTotal:").unwrap_or(0),
             free: bytes("MemFree:").unwrap_or(0),
+            available: bytes("MemAvailable:"),
             swap: bytes("SwapTotal:"),
         }
     }

@@ -83,7 +83,7 @@ fn seconds_of_drain_where_the_flusher_is_the_bottleneck() {
     let verdict = victim(&flusher_bound());
     assert_eq!(
         command(&verdict),
-        "echo 30 > /sys/module/weir/parameters/drain_seconds"
+        "echo 35 > /sys/module/weir/parameters/drain_seconds"
     );
     assert!(
         !verdict.drain.contains("drain_seconds"),
@@ -92,16 +92,16 @@ fn seconds_of_drain_where_the_flusher_is_the_bottleneck() {
     );
     let effect = &verdict.remedies[0].effect;
     assert!(
-        effect.contains("held above 16.1 GiB instead of 10.8 GiB"),
+        effect.contains("held above 18.8 GiB instead of 10.8 GiB"),
         "{effect}"
     );
-    // Half as much again as writers may hold now.
-    let mut slow = flusher_bound();
-    slow.devices[0].written = 1_000_000_000;
-    assert_eq!(victim(&slow).remedies[0].value, "173");
+    // Of what is available, not only of what can be dirty.
+    let mut full = flusher_bound();
+    full.host.as_mut().expect("there").available = Some(35_000_000_000);
+    assert_eq!(victim(&full).remedies[0].value, "24");
     let mut unloaded = flusher_bound();
     (unloaded.weir, unloaded.weir_is_installed) = (None, true);
-    assert!(command(&victim(&unloaded)).starts_with("weir load && echo 30 >"));
+    assert!(command(&victim(&unloaded)).starts_with("weir load && echo 35 >"));
     unloaded.weir_is_installed = false;
     assert_ne!(victim(&unloaded).remedies[0].knob, "drain_seconds");
 }
@@ -129,7 +129,11 @@ fn seconds_of_drain_that_would_not_help() {
     );
     not(
         |seen| seen.devices[0].written = 40_000_000,
-        "3.8 MiB are written in a second",
+        "3.8 MiB are written in a second, and no seconds",
+    );
+    not(
+        |seen| seen.flushers.ran = 70,
+        "551.2 MiB are written in a second, and no seconds",
     );
     not(
         |seen| {
@@ -143,7 +147,7 @@ fn seconds_of_drain_that_would_not_help() {
     not(|seen| seen.drain_seconds = 60, "it is 60 already");
     not(
         |seen| seen.host.as_mut().expect("there").dirtyable = 30_000_000_000 / 4096,
-        "more than a quarter of what can be dirty, 7.0 GiB, runs into scarce memory",
+        "551.2 MiB are written in a second, and no seconds of that are both more than 10.8 GiB",
     );
 }
 
