@@ -292,6 +292,11 @@ pub enum Event {
         /// What it holds.
         value: String,
     },
+    /// An `io.max` was set, and no objective bounds what others' fsync waits for behind it.
+    StockInBursts {
+        /// Path of the cgroup.
+        at: String,
+    },
     /// Rules cannot be kept without the module, or not as they should be.
     Stock {
         /// What is wrong with it, for people.
@@ -541,6 +546,11 @@ impl fmt::Display for Event {
                 "{}: {setting} stays {}: another program set it",
                 at.escape_debug(),
                 value.escape_debug()
+            ),
+            Event::StockInBursts { at } => write!(
+                f,
+                "{}: others' fsync waits behind what its io.max lets go at a time; an [[objective]] bounds that",
+                at.escape_debug()
             ),
             Event::Stock { why } => write!(f, "error: stock: {why}"),
             Event::Ended => write!(f, "ended; knobs stay as they are"),

@@ -392,6 +392,10 @@ impl Keeper {
     fn bring(&mut self) -> Result<()> {
         for (key, change) in self.kept.bring(&self.wanted)? {
             let (at, setting) = (self.shown(&key.0), key.1.to_string());
+            let is_limit = matches!((&key.1, &change), (Setting::Wbps(_), Change::Set(..)));
+            if is_limit && self.rules.objectives.is_empty() {
+                self.journal.say(&Event::StockInBursts { at: at.clone() });
+            }
             self.journal.say(&match change {
                 Change::Set(from, to) => Event::StockSet {
                     at,

@@ -65,7 +65,6 @@ pub fn throttle(
         // A floor does not help the cgroup that fills the limit: it would fill that too.
         Domain::Host if top == Some(shown(&group.path).as_str()) => {
             remedies.extend(raise_limit(seen, 2.0));
-            remedies.extend(top.into_iter().flat_map(|top| bounds(seen, top)));
         }
         Domain::Host => {
             remedies.extend(floor(seen, group));

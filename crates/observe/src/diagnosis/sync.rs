@@ -2,10 +2,11 @@
 //! Tasks that wait for their own writes or a filesystem's: fsync, and umount, syncfs, mount, freeze.
 //!
 //! An fsync stands in the disk's queue behind what others have in flight: a window on those shortens
-//! it (`queue`), and so does their `io.max` being lifted where that is what holds the journal up. umount
-//! and syncfs wait for all dirty pages of the filesystem, whose ever they are: a ceiling bounds those.
-//! Example: /flood holds 60 MiB and the disk writes 8 MiB/s, so a container's umount takes 8 s and
-//! more; with 8 MiB it is about one.
+//! it (`queue`). So it does where a neighbour's `io.max` has its requests come in bursts (0052). umount
+//! and syncfs wait for all dirty pages of the filesystem, whose ever they are, and after that for what is
+//! under writeback from the front of each file to its end, behind which a flood may go on writing: a
+//! limit of what is dirty bounds both. Example: /flood rewrites 500 MiB on a disk of 8 MiB/s and holds
+//! 110 MiB: syncfs takes 39 to 61 s; with `vm.dirty_bytes` of 9 MiB 2 to 3 s (0052).
 
 use super::group::Group;
 use super::holders::by_cgroup;
@@ -18,8 +19,8 @@ use crate::model::observation::Observation;
 use crate::model::text::size;
 use crate::model::wait::Wait;
 
-/// The wait of an umount that is to be reached, in seconds of what the disk writes.
-const SECONDS: u64 = 1;
+/// The wait of an umount that is to be reached, in parts of a second of what the disk writes.
+const PARTS: u64 = 2;
 const MIB: u64 = 1 << 20;
 
 /// Fills in a verdict for fsync and the like.
@@ -30,14 +31,14 @@ pub fn judge(seen: &Observation, group: &Group, verdict: &mut Verdict) {
         verdict.cause = Cause::IoMax;
         verdict.culprit = Some(shown(&held.path));
         verdict.because = format!(
-            "its tasks wait for fsync or the journal, which waits for pages that {} may write at {} only ({})",
+            "its tasks wait for fsync or the journal, behind what {} has written at {}: its {} lets much go at a time",
             shown(&held.path),
             held.limit,
             held.line
         );
         verdict.limit = vec![held.sentence()];
-        verdict.next = "io.max holds pages back that the journal's commit needs, whose ever they are; a limit on what is dirtied holds back none".into();
-        verdict.remedies = instead_of(seen, &held);
+        verdict.next = "io.max holds requests back until all of each is allowed, and lets them go to the disk at once; a limit on what is dirtied holds back none".into();
+        verdict.remedies = instead_of(seen, &held, device.as_deref());
         return;
     }
     let flushes = group.looked(Wait::Flush);
@@ -84,9 +85,9 @@ fn flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
         return;
     };
     let rate = (device.written as f64 / seen.seconds.max(1.0)) as u64;
-    let bytes = (rate * SECONDS).div_ceil(MIB).max(1) * MIB;
+    let bytes = (rate / PARTS).div_ceil(MIB).max(1) * MIB;
     let effect = format!(
-        "{culprit} has no more than {} dirty, which {} writes in about {SECONDS} s",
+        "{culprit} has no more than {} dirty, which {} writes in about 1/{PARTS} s",
         size(bytes),
         seen.device_name(&device.bdi)
     );
@@ -100,27 +101,32 @@ fn flush(seen: &Observation, group: &Group, verdict: &mut Verdict) {
         command: format!("sysctl -w vm.dirty_bytes={bytes}"),
         effect: "no cgroup may hold more, so all writers wait for the disk sooner".into(),
     };
-    let all = ceiling.into_iter().chain(high).chain([for_all]);
+    // memory.high leaves more dirty, as the kernel's counts of a cgroup are two seconds old.
+    let all = ceiling.into_iter().chain([for_all]).chain(high);
     verdict.remedies = remedy::stock_first(seen, all.collect());
 }
 
-/// Without the limit on the disk; with a limit on what is dirtied in its place.
-fn instead_of(seen: &Observation, held: &HeldBack) -> Vec<Remedy> {
+/// With a limit on what is dirtied in the place of the one on the disk; or the disk's queue narrowed, so
+/// that others pass what the limit lets go at a time. Lifted alone it would make a flood of the cgroup,
+/// which its neighbours wait for all the time.
+fn instead_of(seen: &Observation, held: &HeldBack, bdi: Option<&str>) -> Vec<Remedy> {
+    let path = shown(&held.path);
     let lifted = remedy::io_max(held);
     let bound = held.bytes.filter(|_| remedy::can_have_weir(seen)).map(|bytes| {
         let file = knobs::Knob::DirtyBandwidth.file();
-        let path = super::command::cgroup_file(&held.path, file);
         let value = format!("{}K", bytes.div_ceil(1024).max(64));
         let effect = format!(
-            "{} dirties no more than {}/s, which bounds what it writes and holds no page back once it is dirty",
-            shown(&held.path),
+            "{path} dirties no more than {}/s, which bounds what it writes and holds no page back once it is dirty",
             size(bytes)
         );
-        let mut both = remedy::loaded_first(seen, remedy::echo(file, &value, &path, effect));
+        let set = remedy::echo(file, &value, &super::command::cgroup_file(&held.path, file), effect);
+        let mut both = remedy::loaded_first(seen, set);
         if let Some(lifted) = lifted.first() {
             both.command += &format!(" && {}", lifted.command);
         }
         both
     });
-    remedy::stock_first(seen, bound.into_iter().chain(lifted).collect())
+    let queues = queue::remedies(seen, Some(&path), bdi).into_iter();
+    let queues = queues.filter(|remedy| remedy.knob == "nr_requests");
+    remedy::stock_first(seen, bound.into_iter().chain(queues).collect())
 }

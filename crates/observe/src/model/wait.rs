@@ -129,11 +129,19 @@ const FUNCTIONS: &[(Wait, &[&str])] = &[
             "try_to_writeback_inodes_sb",
         ],
     ),
-    // One file that is closed, removed or renamed while it is written.
+    // One file that is closed, removed or renamed while it is written; and NFS's own requests.
     (
         Wait::Sync,
-        &["inode_wait_for_writeback", "__inode_wait_for_writeback"],
+        &[
+            "inode_wait_for_writeback",
+            "__inode_wait_for_writeback",
+            "nfs_wait_on_request",
+            "wait_on_commit",
+            "__nfs_commit_inode",
+        ],
     ),
+    // For one, of a filesystem that is frozen.
+    (Wait::Lock, &["percpu_rwsem_wait"]),
     (Wait::Fuse, &["request_wait_answer"]),
 ];
 
@@ -193,8 +201,9 @@ const SYNCS: &[i64] = &[
     // Writes what is dirty first.
     libc::SYS_umount2,
 ];
-/// Calls that change a file or its name: in them, a wait for a page is for one that is written. close
-/// writes back on NFS and FUSE, an open for writing copies a file up on overlayfs.
+/// Calls that change a file or its name: in them, a wait for a page, or for room in a disk's queue, is
+/// for what is written. close writes back on NFS and FUSE, and on ext4 after a truncation, as rename
+/// does (`auto_da_alloc`); an open for writing copies a file up on overlayfs.
 const CHANGES: &[i64] = &[
     libc::SYS_close,
     libc::SYS_openat,
@@ -264,9 +273,17 @@ pub fn classify(wchan: &str, syscall: &str) -> Wait {
         // Writing into a page that is just being written.
         number if WRITES.contains(&number) && wchan.starts_with("folio_wait") => Wait::Sync,
         number if WRITES.contains(&number) => Wait::Write,
-        number if CHANGES.contains(&number) && wchan.starts_with("folio_wait") => Wait::Sync,
+        number if CHANGES.contains(&number) && is_write(wchan) => Wait::Sync,
+        // What io_uring's threads write waits in the throttle, what they sync has events.
+        libc::SYS_io_uring_enter if wchan.starts_with("folio_wait") => Wait::Read,
         _ => Wait::Other,
     }
+}
+
+/// Where a call that reads no data waits for a disk, or for a server.
+fn is_write(wchan: &str) -> bool {
+    let waits = ["folio_wait", "rpc_wait_bit", "submit_bio_wait"];
+    waits.iter().chain(&QUEUES).any(|name| wchan.starts_with(name))
 }
 
 #[cfg(test)]
@@ -287,6 +304,10 @@ mod tests {
             ("folio_wait_bit_common", "257 0x3", Wait::Sync),
             ("folio_wait_bit_common", "82 0x3", Wait::Sync),
             ("folio_wait_bit_common", "3 0x3", Wait::Sync),
+            ("blk_mq_get_tag", "82 0x3", Wait::Sync),
+            ("rpc_wait_bit_killable", "3 0x3", Wait::Sync),
+            ("folio_wait_bit_common", "426 0x3", Wait::Read),
+            ("percpu_rwsem_wait", "1 0x3", Wait::Lock),
             ("request_wait_answer", "1 0x3", Wait::Fuse),
             ("folio_wait_bit_common", "0 0x3", Wait::Read),
             ("folio_wait_bit_common", "1 0x3", Wait::Sync),

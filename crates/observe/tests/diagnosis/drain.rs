@@ -154,6 +154,16 @@ fn seconds_of_drain_that_would_not_help() {
 #[test]
 fn writers_are_split_where_one_flusher_is_not_enough() {
     let mut seen = flusher_bound();
+    let more = |seen: &Observation| {
+        let remedies = victim(seen).remedies.into_iter();
+        let found = remedies.filter(|remedy| ["[assist]", "cgroup.procs"].contains(&&*remedy.knob));
+        found.map(|remedy| remedy.knob).collect::<Vec<_>>()
+    };
+    // A process to be moved is one that was seen.
+    assert_eq!(more(&seen), ["[assist]"]);
+    seen.stalls[0].task = 10;
+    seen.homes.insert(10, "noisy".into());
+    assert_eq!(more(&seen), ["[assist]", "cgroup.procs"]);
     let split = |seen: &Observation| {
         let remedies = victim(seen).remedies.into_iter();
         let mut found = remedies.filter(|remedy| remedy.knob == "cgroup.procs");
@@ -163,17 +173,19 @@ fn writers_are_split_where_one_flusher_is_not_enough() {
     assert_eq!(remedy.value, "4");
     assert_eq!(
         remedy.command,
-        "mkdir /sys/fs/cgroup/noisy.2/ && echo PID > /sys/fs/cgroup/noisy.2/cgroup.procs"
+        "mkdir /sys/fs/cgroup/noisy.2 && echo 10 > /sys/fs/cgroup/noisy.2/cgroup.procs"
     );
     for words in [
         "leaves 254:0 idle for 70 % of the time",
         "split the writers of /noisy over 4 cgroups, for up to 1.8 GiB/s",
-        "One process cannot be split",
+        "one process cannot be split",
     ] {
         assert!(remedy.effect.contains(words), "{}", remedy.effect);
     }
     seen.weir = Some("off".into());
     assert!(split(&seen).is_some(), "stock has it");
+    seen.devices[0].filesystem = Some("btrfs".into());
+    assert_eq!(more(&seen), ["cgroup.procs"]);
     seen.devices[0].filesystem = Some("nfs".into());
     assert_eq!(split(&seen), None, "one flusher whatever the cgroups");
     seen.devices[0].filesystem = None;

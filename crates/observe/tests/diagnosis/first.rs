@@ -73,18 +73,18 @@ fn umount_waits_for_all_that_is_dirty() {
     assert_eq!(
         commands(&verdict),
         [
-            "echo 245M > /sys/fs/cgroup/noisy/memory.high",
-            "sysctl -w vm.dirty_bytes=8388608",
-            "weir load && echo 8M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
+            "sysctl -w vm.dirty_bytes=4194304",
+            "echo 123M > /sys/fs/cgroup/noisy/memory.high",
+            "weir load && echo 4M > /sys/fs/cgroup/noisy/memory.dirty_bytes"
         ]
     );
     // A ceiling that is lower already is not raised.
     let mut seen = seen;
     seen.weir = Some("active".into());
-    seen.cgroups[2].ceilings = vec!["memory.dirty_bytes = 4194304".into()];
+    seen.cgroups[2].ceilings = vec!["memory.dirty_bytes = 2097152".into()];
     assert_eq!(
         commands(&victim(&seen)),
-        ["sysctl -w vm.dirty_bytes=8388608"]
+        ["sysctl -w vm.dirty_bytes=4194304"]
     );
 }
 
@@ -122,11 +122,15 @@ fn an_fsync_behind_anothers_io_max_is_told_and_mended() {
         (verdict.cause, verdict.culprit.as_deref()),
         (Cause::IoMax, Some("/noisy"))
     );
-    let lifted = "echo '254:0 wbps=max' > /sys/fs/cgroup/noisy/io.max";
-    let bound = format!(
-        "weir load && echo 8192K > /sys/fs/cgroup/noisy/memory.dirty_bandwidth && {lifted}"
+    // Lifted without a bound in its place it would make a flood of the cgroup.
+    assert_eq!(
+        commands(&verdict),
+        [
+            "echo 4 > /sys/block/vda/queue/nr_requests && echo 20 > /sys/block/vda/queue/max_sectors_kb",
+            "weir load && echo 8192K > /sys/fs/cgroup/noisy/memory.dirty_bandwidth && echo '254:0 wbps=max' > \
+             /sys/fs/cgroup/noisy/io.max"
+        ]
     );
-    assert_eq!(commands(&verdict), [lifted, bound.as_str()]);
     // A disk that is busy is what they wait for.
     seen.devices[0].busy_ms = 9_900;
     assert_eq!(victim(&seen).cause, Cause::FsyncOrJournal);

@@ -2,6 +2,7 @@
 //! The throttle: whose limit it is, and what changes that.
 
 use super::*;
+use observe::diagnosis::Why;
 
 #[test]
 fn the_hosts_limit_and_who_fills_it() {
@@ -119,6 +120,7 @@ fn when_the_kernels_own_knobs_suffice() {
     // What a cgroup has dirty of its own is its own.
     seen.cgroups[1].dirty = 31 * MIB;
     seen.cgroups[2].dirty = 0;
+    seen.stalls.truncate(30);
     assert!(stock(&victim(&seen)).0);
 
     // In bytes a small cgroup has 3.3 % of what it could have dirty; in percent it may have more.
@@ -140,6 +142,28 @@ fn when_the_kernels_own_knobs_suffice() {
             "vm.dirty_ratio suffices: 26 % would let it have 18.8 MiB dirty, and the host 253.9 MiB"
         )
     );
+}
+
+#[test]
+fn nothing_helps_a_writer_that_outruns_its_disk() {
+    let mut seen = observation(6144, 8000, HOST);
+    seen.cgroups[1].dirty = 31 * MIB;
+    seen.cgroups[2].dirty = 0;
+    // Held for 80 % of the time: it would dirty 4 MiB a second more than the disk's one.
+    let verdict = victim(&seen);
+    assert_eq!((verdict.cause, verdict.remedies.len()), (Cause::HostLimit, 0));
+    let unchanged = verdict.unchanged.expect("told");
+    assert_eq!(unchanged.why, Why::NothingHelps);
+    assert!(
+        unchanged.because.ends_with(
+            "writes, 1.0 MiB/s, and a limit of twice 32.0 MiB would be full within 8 s"
+        ),
+        "{}",
+        unchanged.because
+    );
+    // A burst now and then passes below a higher limit.
+    seen.stalls.truncate(30);
+    assert_eq!(command(&victim(&seen)), "sysctl -w vm.dirty_bytes=67108864");
 }
 
 #[test]

@@ -130,6 +130,45 @@ fn what_people_come_with() {
     }
 }
 
+/// Without the module, on two kernels: the first command that is printed, typed, brings the wait
+/// below a tenth.
+fn contact(kernel: &str, machine: &[&str], stalls: &[&str]) {
+    let stacks = format!("{ROOT}/kmod/tests/stacks.sh:/stacks.sh");
+    let verdict = format!("{ROOT}/{VERDICT}");
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/contact.sh");
+    let mut args = vec!["--kernel", kernel, "--no-module", "--count-instructions"];
+    args.extend(["--timeout", "60m", "--driver", "ext4", "--file", &stacks]);
+    args.extend(["--file", &verdict, "--file", &tap]);
+    args.extend_from_slice(machine);
+    args.push(&script);
+    args.extend_from_slice(stalls);
+    common::passes(&args);
+}
+
+const SMALL: &[&str] = &["--cpus", "1", "--memory", "1G", "--disk", "d=1G,ext4,8M/s"];
+
+#[test]
+fn an_fsync_behind_a_neighbours_io_max() {
+    contact("debian:6.12", SMALL, &["inverted"]);
+}
+
+#[test]
+#[ignore = "minutes: make stalls"]
+fn the_first_command_helps_without_the_module() {
+    let fuse = ["--package", "fuse-overlayfs", "--driver", "overlay"];
+    for kernel in ["debian:6.12", "debian:7.3"] {
+        contact(kernel, SMALL, &["syncfs", "write", "inverted", "alone"]);
+        contact(kernel, &[SMALL, &fuse].concat(), &["fuse"]);
+        let disk = ["--cpus", "1", "--memory", "640M", "--disk", "d=1G,ext4,8M/s"];
+        contact(kernel, &disk, &["reclaim"]);
+        let drivers = format!("{ROOT}/crates/lab/disk");
+        let disk = ["--cpus", "4", "--memory", "1500M", "--disk", "d=1G,ext4,20M/s"];
+        let more = ["--package", "dmsetup", "--driver", "dm_mod", "--kbuild", &drivers];
+        contact(kernel, &[disk, more].concat(), &["flusher"]);
+    }
+}
+
 fn recorded(machine: &[&str]) {
     let options = [&["--no-module", "--package", "trace-cmd"], machine].concat();
     passes("debian:6.12", "foreign.sh", &options, &[]);
@@ -165,6 +204,7 @@ macro_rules! all_stalls {
 all_stalls! {
     all_stalls_on_6_12: "debian:6.12", false;
     all_stalls_on_6_12_with_the_module: "debian:6.12", true;
+    all_stalls_on_7_3: "debian:7.3", false;
     all_stalls_on_6_1: "debian:6.1", false;
     all_stalls_on_6_1_with_the_module: "debian:6.1", true;
 }
@@ -246,6 +286,19 @@ macro_rules! all_bills {
 
 all_bills! {
     all_bills_on_6_12: "debian:6.12", false;
+}
+
+/// Births and moves of tasks are listened to.
+#[test]
+#[ignore = "some minutes: make stalls"]
+fn a_fork_costs_a_percent_at_most_beside_the_agent() {
+    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
+    let script = format!("{ROOT}/crates/weir/tests/guest/fork-cost.sh");
+    let mut args = vec!["--no-module", "--memory", "1G", "--disk", "d=1G,ext4"];
+    args.extend(["--file", &tap]);
+    args.extend(COUNTED);
+    args.push(&script);
+    common::passes(&args);
 }
 
 /// What it takes to know that, by instructions, among a thousand cgroups.
