@@ -244,14 +244,12 @@ fn verdict(seen: &Observation, group: &Group) -> Verdict {
 /// One that dirties faster than its disk writes, and not in bursts: any limit is full after a while,
 /// which is told if that is shorter than what was looked at. While writers are held for 80 % of the
 /// time and 8 MiB are written in a second they would dirty 40, so 32 MiB more are full after one.
-fn outrun(
-    seen: &Observation,
-    group: &Group,
-    derived: &limit::Derived,
-    verdict: &mut Verdict,
-) {
+fn outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: &mut Verdict) {
     let device = verdict.device.as_deref();
-    let device = seen.devices.iter().find(|found| Some(&*found.bdi) == device);
+    let device = seen
+        .devices
+        .iter()
+        .find(|found| Some(&*found.bdi) == device);
     let (Some(device), Some(limit)) = (device, derived.limit) else {
         return;
     };

@@ -23,8 +23,7 @@ const BY_CGROUP: [&str; 5] = ["btrfs", "ext2", "ext4", "f2fs", "xfs"];
 const MOST: f64 = 64.0;
 
 /// The agent's, in the foreground.
-const ASSIST: &str =
-    "printf '[assist]\\ncpus = 2\\n' > /run/weir-assist.toml && weir agent --policy /run/weir-assist.toml";
+const ASSIST: &str = "printf '[assist]\\ncpus = 2\\n' > /run/weir-assist.toml && weir agent --policy /run/weir-assist.toml";
 
 /// Where the flusher is what writers wait for: others that submit for it, and what to split; `top` is
 /// who dirties most.
@@ -34,10 +33,7 @@ pub fn remedies(
     bdi: Option<&str>,
     top: Option<&str>,
 ) -> Vec<Remedy> {
-    let device = seen
-        .devices
-        .iter()
-        .find(|device| Some(&*device.bdi) == bdi);
+    let device = seen.devices.iter().find(|device| Some(&*device.bdi) == bdi);
     let kind = device.and_then(|device| device.filesystem.as_deref());
     let is_by_cgroup = kind.is_none_or(|kind| BY_CGROUP.contains(&kind));
     let (Some(device), Some(top)) = (device, top.filter(|top| *top != "/")) else {

@@ -283,7 +283,10 @@ pub fn classify(wchan: &str, syscall: &str) -> Wait {
 /// Where a call that reads no data waits for a disk, or for a server.
 fn is_write(wchan: &str) -> bool {
     let waits = ["folio_wait", "rpc_wait_bit", "submit_bio_wait"];
-    waits.iter().chain(&QUEUES).any(|name| wchan.starts_with(name))
+    waits
+        .iter()
+        .chain(&QUEUES)
+        .any(|name| wchan.starts_with(name))
 }
 
 #[cfg(test)]

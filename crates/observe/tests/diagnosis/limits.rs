@@ -151,13 +151,16 @@ fn nothing_helps_a_writer_that_outruns_its_disk() {
     seen.cgroups[2].dirty = 0;
     // Held for 80 % of the time: it would dirty 4 MiB a second more than the disk's one.
     let verdict = victim(&seen);
-    assert_eq!((verdict.cause, verdict.remedies.len()), (Cause::HostLimit, 0));
+    assert_eq!(
+        (verdict.cause, verdict.remedies.len()),
+        (Cause::HostLimit, 0)
+    );
     let unchanged = verdict.unchanged.expect("told");
     assert_eq!(unchanged.why, Why::NothingHelps);
     assert!(
-        unchanged.because.ends_with(
-            "writes, 1.0 MiB/s, and a limit of twice 32.0 MiB would be full within 8 s"
-        ),
+        unchanged
+            .because
+            .ends_with("writes, 1.0 MiB/s, and a limit of twice 32.0 MiB would be full within 8 s"),
         "{}",
         unchanged.because
     );

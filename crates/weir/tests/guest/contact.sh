@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # contact.sh STALL...: what people come with before they have the module, beside first-contact.sh: each is
 # explained, the first command is typed as printed, and the wait has to come below a tenth.
-# STALLs are the functions stage_* below. Wants disk "d" of 8M/s (ext4, 1G); fuse wants fuse-overlayfs;
-# flusher wants /weir_submit.ko, dm_mod, dmsetup, four CPUs and a disk of 20M/s.
+# STALLs are the functions stage_* below. Wants disk "d" of 8M/s (ext4, 1G); fuse wants fuse-overlayfs.
 . /tap.sh
 . /stacks.sh
 . /verdict.sh
 cd /sys/fs/cgroup || exit 1
 echo "+memory +io" >cgroup.subtree_control
 
-# fio CGROUP OPTION...: in the background, until its cgroup is killed
+# fio_in CGROUP OPTION...: in the background, until its cgroup is killed
 fio_in() {
 	group=$1
 	shift
@@ -47,7 +46,7 @@ shorter() {
 	ok "$1: the command brings the wait below a tenth" \
 		awk -v b="$2" -v a="$3" 'BEGIN { exit !(b > 0 && a * 10 < b) }'
 }
-# shown STALL: that nothing helps, with a reason
+# nothing_helps STALL: that nothing does, with a reason
 nothing_helps() {
 	ok "$1: it says that nothing helps" is "$(first why)" nothing_helps
 	ok "$1: and prints no remedy" is "$(grep -c '"knob"' /tmp/verdict)" 0
@@ -85,30 +84,6 @@ stage_write() {
 	fio_in app --rate=500k --size=64m
 	sleep 2
 	removed write throttle "$before"
-	end
-}
-
-# takes_memory CGROUP MIB PATTERN [RATE]
-takes_memory() {
-	json="{\"size_bytes\": $(($2 << 20)), \"pattern\": \"$3\"${4:+, \"rate\": $4}}"
-	(
-		echo 0 >"$1/cgroup.procs"
-		{ echo mark; exec sleep 3600; } | exec weir-memory "$json" >/dev/null
-	) &
-}
-
-# memory of the host, full of what another has dirtied
-stage_reclaim() {
-	begin app 800000000
-	echo 10000 >app/cpu.weight
-	flood
-	takes_memory app 300 churn
-	sleep 20
-	explained reclaim reclaim /flood memory.high
-	before=$(lost reclaim)
-	typed reclaim
-	sleep 20
-	removed reclaim reclaim "$before"
 	end
 }
 
@@ -178,18 +153,6 @@ stage_ways() {
 	fsfreeze --unfreeze /mnt/d
 	end
 }
-# close() on NFS: wants nfs-kernel-server, nfs-common, nfsd and nfsv4
-stage_close() {
-	mkdir /mnt/d/export
-	stack nfs /mnt/d/export || exit 1
-	begin db 134217728
-	flood
-	again 'dd if=/dev/zero of=/mnt/nfs/x bs=64k count=4'
-	told close
-	umount /mnt/nfs
-	end
-}
-
 # one who writes faster than the disk, alone: nothing lets it write faster
 stage_alone() {
 	begin app
@@ -197,31 +160,6 @@ stage_alone() {
 	sleep 8
 	explained alone host_limit /app
 	nothing_helps alone
-	end
-}
-
-# a flusher that submits 8M/s of the 20M/s that the disk could do
-stage_flusher() {
-	umount /mnt/d
-	disk=$(readlink -f /dev/weir/d)
-	modprobe dm_mod
-	insmod /weir_submit.ko || exit 1
-	echo 1 >/sys/module/weir_submit/parameters/free
-	echo "0 $(cat "/sys/class/block/${disk##*/}/size") weir_submit $disk 8388608" |
-		dmsetup create --noudevsync slow || exit 1
-	mount /dev/dm-0 /mnt/d || exit 1
-	begin app
-	in_cgroup flood fio --name=flood --directory=/mnt/d --rw=write --bs=1m --size=40m --numjobs=8 \
-		--thread --end_fsync=1 >/dev/null 2>&1
-	echo 0 >/sys/module/weir_submit/parameters/free
-	fio_in flood --name=flood --rw=randwrite --bs=128k --size=40m --numjobs=8 --thread "${1:---rate=1700k}"
-	fio_in app --rate=500k --size=64m
-	sleep 12
-	explained flusher host_limit /flood
-	before=$(lost throttle)
-	typed flusher
-	sleep 10
-	removed flusher throttle "$before"
 	end
 }
 

@@ -160,12 +160,6 @@ fn the_first_command_helps_without_the_module() {
     for kernel in ["debian:6.12", "debian:7.3"] {
         contact(kernel, SMALL, &["syncfs", "write", "inverted", "alone"]);
         contact(kernel, &[SMALL, &fuse].concat(), &["fuse"]);
-        let disk = ["--cpus", "1", "--memory", "640M", "--disk", "d=1G,ext4,8M/s"];
-        contact(kernel, &disk, &["reclaim"]);
-        let drivers = format!("{ROOT}/crates/lab/disk");
-        let disk = ["--cpus", "4", "--memory", "1500M", "--disk", "d=1G,ext4,20M/s"];
-        let more = ["--package", "dmsetup", "--driver", "dm_mod", "--kbuild", &drivers];
-        contact(kernel, &[disk, more].concat(), &["flusher"]);
     }
 }
 
@@ -286,19 +280,6 @@ macro_rules! all_bills {
 
 all_bills! {
     all_bills_on_6_12: "debian:6.12", false;
-}
-
-/// Births and moves of tasks are listened to.
-#[test]
-#[ignore = "some minutes: make stalls"]
-fn a_fork_costs_a_percent_at_most_beside_the_agent() {
-    let tap = format!("{ROOT}/kmod/tests/tap.sh:/tap.sh");
-    let script = format!("{ROOT}/crates/weir/tests/guest/fork-cost.sh");
-    let mut args = vec!["--no-module", "--memory", "1G", "--disk", "d=1G,ext4"];
-    args.extend(["--file", &tap]);
-    args.extend(COUNTED);
-    args.push(&script);
-    common::passes(&args);
 }
 
 /// What it takes to know that, by instructions, among a thousand cgroups.
