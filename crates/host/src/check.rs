@@ -158,6 +158,9 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
     }
     let mut memory = 0;
     for (index, disk) in scenario.disks.iter().enumerate() {
+        if !disk.filesystem.is_local() {
+            continue;
+        }
         if disk.filesystem == Filesystem::Swap {
             refused.key(format!("disk[{index}].filesystem"), place::SHARED);
             continue;
@@ -183,7 +186,9 @@ fn disks_of(scenario: &Scenario, given: &BTreeMap<String, PathBuf>, refused: &mu
 /// A disk that is made here.
 fn made_disk(index: usize, disk: &scenario::model::Disk, refused: &mut Refusals) {
     let kind = disks::kind(disk.filesystem);
-    let (program, _) = disks::mkfs(disk.filesystem);
+    let Some((program, _)) = disks::mkfs(disk.filesystem) else {
+        return;
+    };
     let mut lacks = |what: String| refused.key(format!("disk[{index}]"), what);
     if !modules::exists(disk::DRIVER) && !Path::new("/sys/block/nbd0").exists() {
         lacks(format!(

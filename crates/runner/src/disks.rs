@@ -92,13 +92,16 @@ pub fn kind(filesystem: Filesystem) -> &'static str {
         Filesystem::Xfs => "xfs",
         Filesystem::Btrfs => "btrfs",
         Filesystem::Vfat => "vfat",
+        Filesystem::Nfs => "nfs",
+        Filesystem::Fuse => "fuse",
         Filesystem::Swap => "swap",
     }
 }
 
-/// The program that makes a filesystem, and its options for a device that is all zeroes.
-pub fn mkfs(filesystem: Filesystem) -> (&'static str, &'static [&'static str]) {
-    match filesystem {
+/// The program that makes a filesystem, and its options for a device that is all zeroes; none for one
+/// that is not on a device.
+pub fn mkfs(filesystem: Filesystem) -> Option<(&'static str, &'static [&'static str])> {
+    Some(match filesystem {
         // Writing the zeroes again takes minutes on a slow disk, and doing it lazily would write in
         // the background while phases are measured.
         Filesystem::Ext4 => (
@@ -109,7 +112,8 @@ pub fn mkfs(filesystem: Filesystem) -> (&'static str, &'static [&'static str]) {
         Filesystem::Btrfs => ("mkfs.btrfs", &["-q", "-f", "-K"]),
         Filesystem::Vfat => ("mkfs.fat", &["-F", "32"]),
         Filesystem::Swap => ("mkswap", &[]),
-    }
+        Filesystem::Nfs | Filesystem::Fuse => return None,
+    })
 }
 
 /// Makes a filesystem with its own defaults on a device that is all zeroes.
@@ -117,7 +121,8 @@ pub fn mkfs(filesystem: Filesystem) -> (&'static str, &'static [&'static str]) {
 /// # Errors
 /// mkfs's own words.
 pub fn format(device: &Path, filesystem: Filesystem) -> Result<()> {
-    let (program, args) = mkfs(filesystem);
+    let (program, args) =
+        mkfs(filesystem).with_context(|| format!("{} is on no device", kind(filesystem)))?;
     run(Command::new(program).args(args).arg(device))
 }
 

@@ -21,8 +21,13 @@ impl Filesystem {
     pub fn has_cgroup_writeback(self) -> bool {
         match self {
             Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Btrfs => true,
-            Filesystem::Vfat | Filesystem::Swap => false,
+            Filesystem::Vfat | Filesystem::Nfs | Filesystem::Fuse | Filesystem::Swap => false,
         }
+    }
+
+    /// Whether a disk of ours is formatted with it, not a server's or a daemon's.
+    pub fn is_local(self) -> bool {
+        !matches!(self, Filesystem::Nfs | Filesystem::Fuse)
     }
 
     /// Its name in scenario files.
@@ -32,6 +37,8 @@ impl Filesystem {
             Filesystem::Xfs => "xfs",
             Filesystem::Btrfs => "btrfs",
             Filesystem::Vfat => "vfat",
+            Filesystem::Nfs => "nfs",
+            Filesystem::Fuse => "fuse",
             Filesystem::Swap => "swap",
         }
     }
@@ -80,7 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knobs_by_writeback_do_nothing_on_vfat() {
+    fn knobs_by_writeback_do_nothing_without_cgroup_writeback() {
+        for filesystem in ["vfat", "nfs", "fuse"] {
+            knobs_by_writeback_do_nothing_on(filesystem);
+        }
+    }
+
+    fn knobs_by_writeback_do_nothing_on(filesystem: &str) {
         let text = r#"
             title = "t"
             [host]
@@ -119,13 +132,15 @@ mod tests {
             duration = "1s"
             set = { "pod" = { "memory.writeback_bytes" = "1M" } }
         "#;
-        let scenario = crate::parse("t", "t.toml", text).expect("a scenario");
+        let text = text.replace("vfat", filesystem);
+        let scenario = crate::parse("t", "t.toml", &text).expect("a scenario");
         let notes: Vec<(String, bool)> = without_effect(&scenario)
             .into_iter()
             .map(|note| {
                 (
                     note.key,
-                    note.what.contains("job `copies` writes: vfat has no"),
+                    note.what
+                        .contains(&format!("job `copies` writes: {filesystem} has no")),
                 )
             })
             .collect();

@@ -5,8 +5,10 @@
 //! Byte sizes are `u64` bytes, bandwidths bytes per second, durations milliseconds. Every name that
 //! refers to something (a job's cgroup, a phase's job) has been checked to exist.
 
+mod disk;
 mod memory;
 
+pub use disk::{DiskKind, Preset, Timing};
 pub use memory::{Agent, Backing, ENGINES, Memory, Pattern, Tier, node_lists};
 
 pub use config::reader::Key;
@@ -93,6 +95,9 @@ pub struct Twin {
     /// The same if it is dirty already; a `page` if `None`.
     #[serde(default)]
     pub rewrite_ns: Option<u64>,
+    /// CPU time of a page that is read from the page cache; a `page` if `None`.
+    #[serde(default)]
+    pub read_ns: Option<u64>,
     /// Time of such a store through a mapping.
     #[serde(default)]
     pub store_ns: Option<u64>,
@@ -176,6 +181,10 @@ pub enum Filesystem {
     Btrfs,
     /// FAT32: no cgroup writeback.
     Vfat,
+    /// A server's, over NFS: twin only, no cgroup writeback.
+    Nfs,
+    /// A daemon's, with writeback cache: twin only, no cgroup writeback and a strict limit.
+    Fuse,
     /// None: anonymous memory is swapped out to the disk, and no job has files there.
     Swap,
 }
@@ -201,6 +210,18 @@ pub struct Disk {
     /// `write_bandwidth` as its model.
     #[serde(default)]
     pub io_cost: bool,
+    /// What it is built of: twin only. `None` = a line of requests, without latency or seeks.
+    #[serde(default)]
+    pub kind: Option<DiskKind>,
+    /// What an operation of 4 KiB takes by itself; the kind's if `None`.
+    #[serde(default)]
+    pub latency_ns: Option<u64>,
+    /// Operations that it works on at a time; the kind's if `None`.
+    #[serde(default)]
+    pub parallel: Option<u32>,
+    /// What a request takes more that does not follow the last; the kind's if `None`.
+    #[serde(default)]
+    pub seek_ns: Option<u64>,
     /// What it is formatted with.
     pub filesystem: Filesystem,
     /// As after `mount -o`; the filesystem's defaults if `None`.

@@ -123,6 +123,10 @@ pub const SHARED: &str =
 pub const LAB: &str = "the twin does not model it: run the scenario in the lab";
 const MODEL: Honour = No("the twin does not model it: run the scenario in the lab or on a host");
 
+const DISK: Honour = No(
+    "only the twin has kinds of disks: give a `write_bandwidth`, or run the scenario on the twin",
+);
+
 const fn row(
     section: &'static str,
     within: &'static [&'static str],
@@ -159,12 +163,16 @@ pub const ROWS: &[Row] = &[
     row("[[disk]]", &["disk"], &["size"], [Yes, Ignores, Yes]),
     row("[[disk]]", &["disk"], &["write_bandwidth"], [Yes; 3]),
     row("[[disk]]", &["disk"], &["read_bandwidth"], [Yes; 3]),
-    row("[[disk]]", &["disk"], &["filesystem"], [Yes, Yes, If(" without `swap`")]),
+    row("[[disk]]", &["disk"], &["filesystem"], [If(" without `nfs`, `fuse`"), Yes,
+        If(" without `nfs`, `fuse`, `swap`")]),
     row("[[disk]]", &["disk"], &["mount_options"], [Yes, If(": below"), Yes]),
     row("[[disk]]", &["disk"], &["encrypted"], [Yes, If(" needs `[twin] flusher`"), Yes]),
     row("[[disk]]", &["disk"], &["submit_bandwidth"], [Yes, Yes,
         No("weir cannot slow down a machine's CPUs: use `encrypted`, or run the scenario on the twin")]),
     row("[[disk]]", &["disk"], &["io_cost"], [Yes; 3]),
+    row("[[disk]]", &["disk"], &["kind"], [DISK, Yes, DISK]),
+    row("[[disk]]", &["disk"], &["latency", "seek"], [DISK, Yes, DISK]),
+    row("[[disk]]", &["disk"], &["parallel"], [DISK, Yes, DISK]),
     row("[cgroup.NAME]", &["cgroup", "*"], KNOBS, [Yes; 3]),
     row("[cgroup.NAME]", &["cgroup", "*"], &["memory.max", "memory.high", "memory.min"], [Yes; 3]),
     row("[cgroup.NAME]", &["cgroup", "*"], &["memory.low"], [Yes, If(" with `[[tier]]`"), Yes]),
@@ -215,6 +223,15 @@ pub fn refusals(scenario: &Scenario, place: Place) -> Vec<Refusal> {
             _ => {}
         }
     }
+    for (index, disk) in scenario.disks.iter().enumerate() {
+        if place != Place::Twin && !disk.filesystem.is_local() {
+            let what = format!(
+                "weir makes no {} here: run the scenario on the twin",
+                disk.filesystem.name()
+            );
+            refused.push(Refusal::new(format!("disk[{index}].filesystem"), what));
+        }
+    }
     for expect in &scenario.expects {
         let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);
         for name in [&expect.metric].into_iter().chain(of_bound) {
@@ -260,7 +277,8 @@ mod tests {
             cpus = 1
             [[disk]]
             name = "d"
-            filesystem = "ext4"
+            kind = "hdd"
+            filesystem = "nfs"
             [cgroup."a.slice/many"]
             copies = 3
             "cpu.weight" = 200
@@ -282,8 +300,10 @@ mod tests {
             refused.map(|refusal| refusal.key).collect()
         };
         let both = [
+            "disk[0].kind",
             "cgroup.\"a.slice/many\".copies",
             "job[0].network",
+            "disk[0].filesystem",
             "expect[0]",
         ];
         assert_eq!(keys(Place::Lab), both);

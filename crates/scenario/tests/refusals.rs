@@ -79,7 +79,7 @@ fn unknown_keys() {
     check(
         "write_bandwidth",
         "write_bw",
-        r#"t.toml:8: key `disk[0].write_bw`: unknown key, did you mean `write_bandwidth`? known: encrypted, filesystem, io_cost, mount_options, name, read_bandwidth, size, submit_bandwidth, write_bandwidth"#,
+        r#"t.toml:8: key `disk[0].write_bw`: unknown key, did you mean `write_bandwidth`? known: encrypted, filesystem, io_cost, kind, latency, mount_options, name, parallel, read_bandwidth, seek, size, submit_bandwidth, write_bandwidth"#,
     );
     check(
         "duration = \"10s\"\n[[",
@@ -143,7 +143,7 @@ t.toml:12: key `job[0]`: has nowhere to write: define a `[[disk]]`"#,
         "[cgroup.victim]\n\"memory.dirty_min\" = \"16M\"",
         "cgroup = 7",
         r#"
-t.toml:10: key `disk[0].cgroup`: unknown key, known: encrypted, filesystem, io_cost, mount_options, name, read_bandwidth, size, submit_bandwidth, write_bandwidth
+t.toml:10: key `disk[0].cgroup`: unknown key, known: encrypted, filesystem, io_cost, kind, latency, mount_options, name, parallel, read_bandwidth, seek, size, submit_bandwidth, write_bandwidth
 t.toml:13: key `job[0].cgroup`: no cgroup `victim` is defined, there are none
 t.toml:24: key `phase[1].set.victim`: no cgroup `victim` is defined, there are none"#,
     );
@@ -336,7 +336,7 @@ t.toml:28: key `expect[0].metric`: `weir.again.victim.iops` cannot be measured: 
     check(
         "ext4",
         "ntfs",
-        r#"t.toml:9: key `disk[0].filesystem`: no filesystem `ntfs` here, known: btrfs, ext4, swap, vfat, xfs"#,
+        r#"t.toml:9: key `disk[0].filesystem`: no filesystem `ntfs` here, did you mean `nfs`? known: btrfs, ext4, fuse, nfs, swap, vfat, xfs"#,
     );
     check(
         "\"vm.dirty_bytes\"",

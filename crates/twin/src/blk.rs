@@ -27,6 +27,7 @@
 //! Example. A disk of 256 KiB/s with requests of a page: 32 in the line take 500 ms.
 
 mod iocost;
+mod medium;
 mod path;
 mod queue;
 mod request;
@@ -37,6 +38,7 @@ mod throttle;
 mod vary;
 
 pub use iocost::Weights;
+pub use medium::{Medium, sector};
 pub use request::{Request, Waiter, What};
 pub use throttle::ThrotlGrp;
 pub use vary::Vary;
@@ -87,6 +89,10 @@ pub struct Traits {
     pub queue: Option<u16>,
     /// Not all of one size take as long.
     pub vary: Option<Vary>,
+    /// Percent of the host's limit that it may hold at most, whatever others hold.
+    pub strict: Option<u64>,
+    /// Latency and seeks; reads and writes then share the line.
+    pub medium: Option<Medium>,
     /// Weights, if `io.weight` divides the disk.
     pub weights: Option<Weights>,
     /// `io.max`, by cgroup and whether it is for reads.
@@ -153,6 +159,7 @@ impl Device {
             Some(_) => u32::MAX,
             None => traits.queue.map_or(SLOTS, u32::from) * 3 / 4,
         };
+        let queue = Queue::new(traits.medium.unwrap_or_default());
         let depth = if traits.queue.is_some() {
             wb_normal
         } else {
@@ -162,7 +169,7 @@ impl Device {
             bandwidth,
             traits,
             largest: kib / 4,
-            queue: Queue::default(),
+            queue,
             reads: Queue::default(),
             inflight: 0,
             wb_normal,
@@ -184,6 +191,11 @@ impl Device {
     /// The disk's name in events.
     pub fn name(&self) -> &str {
         &self.traits.name
+    }
+
+    /// Percent of the host's limit that it is held to strictly.
+    pub fn strict(&self) -> Option<u64> {
+        self.traits.strict
     }
 
     /// In which hctx a writeback's requests from a CPU are.
@@ -247,7 +259,10 @@ impl Device {
             *self.hctx_mut(request.hctx).0 -= 1;
         }
         let (line, bandwidth) = match self.traits.read_bandwidth {
-            Some(bandwidth) if request.is_read() => (&mut self.reads, bandwidth),
+            Some(bandwidth) if request.is_read() => match self.traits.medium {
+                Some(_) => (&mut self.queue, bandwidth),
+                None => (&mut self.reads, bandwidth),
+            },
             _ => (&mut self.queue, self.bandwidth),
         };
         let bytes = u128::from(request.bytes());

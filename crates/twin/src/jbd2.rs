@@ -312,6 +312,7 @@ impl Jbd2 {
         let request = Request {
             what: What::Flush(task as u32),
             pages: 0,
+            sector: 0,
             hctx,
             cgroup: 0,
         };

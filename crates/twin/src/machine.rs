@@ -15,6 +15,8 @@ pub struct Machine {
     /// The same if it is dirty already: written to, and through a mapping.
     pub rewrite: Ns,
     pub store: Ns,
+    /// CPU time of a page that is copied out of the page cache.
+    pub read: Ns,
     /// What filling a CPU's own list of free pages takes.
     pub refill: Ns,
     /// What the first write() after a sleep takes more.

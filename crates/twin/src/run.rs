@@ -262,6 +262,8 @@ fn run_phase(
                 Filesystem::Vfat => 8,
                 _ => 0,
             });
+            let is_fat = scenario.disks[device].filesystem == Filesystem::Vfat;
+            new.fat = (grows && is_fat).then_some(0);
             if grows && journal.maps_at_writeback() {
                 new.mapped = Some(Pages::new(pages));
             }

@@ -96,6 +96,7 @@ pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
             call: twin.call_ns.unwrap_or(CALL),
             page: twin.page_ns.unwrap_or(PER_PAGE),
             rewrite: twin.rewrite_ns.or(twin.page_ns).unwrap_or(PER_PAGE),
+            read: twin.read_ns.or(twin.page_ns).unwrap_or(PER_PAGE),
             store: twin.store_ns.or(twin.page_ns).unwrap_or(PER_PAGE),
             refill: twin.refill_ns.unwrap_or(0),
             wake: twin.wake_ns.unwrap_or(0),

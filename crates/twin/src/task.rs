@@ -65,6 +65,8 @@ pub struct Job {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// fio starts, and needs a CPU for so long yet.
+    Starting(Ns),
     /// Not in an operation.
     Idle,
     /// In a stretch; a pass follows if true.
@@ -220,7 +222,13 @@ impl Tasks {
             naps: 0,
         });
         self.busy += 1;
-        self.schedule(start, Event::Task(index as u32));
+        let mut begins = start;
+        // Its first process starts the others.
+        if number == 0 && self.machine.start > 0 {
+            self.tasks[index].state = State::Starting(self.machine.start);
+            begins -= self.machine.start;
+        }
+        self.schedule(begins, Event::Task(index as u32));
     }
 
     /// What was scheduled for a task happens.
@@ -229,6 +237,8 @@ impl Tasks {
             return;
         }
         match self.tasks[index].state {
+            State::Starting(0) => self.tasks[index].state = State::Idle,
+            State::Starting(left) => return self.starts_up(index, left),
             State::Over
             | State::Idle
             | State::Reading
@@ -273,6 +283,15 @@ impl Tasks {
             }
         }
         self.goes_on_writing(index);
+    }
+
+    /// Uses some of the CPU time that fio takes before its first operation.
+    fn starts_up(&mut self, index: usize, left: Ns) {
+        let step = self.turn_left(index).clamp(1, left);
+        self.tasks[index].state = State::Starting(left - step);
+        let cpu = self.entities[index].cpu;
+        let over = self.takes_cpu(cpu, step);
+        self.schedule(over, Event::Task(index as u32));
     }
 
     /// Goes on where the last stretch ended.
@@ -382,7 +401,11 @@ impl Tasks {
             State::SwappingOut,
         ]
         .contains(&task.state);
-        let is_between = wants_memory || matches!(task.state, State::Idle | State::Syncing(_));
+        let is_idle = matches!(
+            task.state,
+            State::Idle | State::Starting(_) | State::Syncing(_)
+        );
+        let is_between = wants_memory || is_idle;
         if task.op_left > 0 || !is_between {
             self.operation_ends(index, self.now);
         }

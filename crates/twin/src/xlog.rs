@@ -74,6 +74,7 @@ impl Xlog {
         let request = Request {
             what: What::Log(sequence),
             pages: 1,
+            sector: 0,
             hctx: 0,
             cgroup: 0,
         };

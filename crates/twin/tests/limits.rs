@@ -125,6 +125,30 @@ fn pages_of_vfat_are_the_cgroups_and_its_writeback_is_not() {
 }
 
 #[test]
+fn who_makes_a_file_longer_on_vfat_waits_for_its_allocation_table() {
+    let pod = "\"memory.max\" = \"96M\"";
+    let stock = run(Arm::Stock, "8M/s", "vfat", pod, "256m\", numjobs = \"2", 15);
+    // 91 in a guest, where one of the two holds a lock meanwhile; 0 without such waits.
+    let full = stock.get("host.io_full_pct").expect("measured");
+    assert!(full > 60.0, "{full}");
+    stock.is_near("host.disk_bw_bytes", 8.02e6);
+    stock.is_near("host.dirty_max_bytes", 71.5e6);
+}
+
+#[test]
+fn a_daemon_with_writeback_cache_may_hold_a_hundredth() {
+    let pod = "\"memory.dirty_bytes\" = \"64K\"";
+    let fuse = run(Arm::Weir, "8M/s", "fuse", pod, "256m", 20);
+    let all = run(Arm::Weir, "8M/s", "nfs", pod, "256m", 20);
+    // A ceiling does nothing on either; of 1 GiB the host's limit is some 170 MiB.
+    let held = fuse.get("host.dirty_max_bytes").expect("measured");
+    assert!((1e6..2.5e6).contains(&held), "{held}");
+    let held = all.get("host.dirty_max_bytes").expect("measured");
+    assert!(held > 100e6, "{held}");
+    fuse.is_near("a.bw_bytes", 8.1e6);
+}
+
+#[test]
 fn a_bandwidth_holds_on_vfat() {
     let pod = "\"memory.dirty_bandwidth\" = \"2M\"";
     let weir = run(Arm::Weir, "8M/s", "vfat", pod, "256m", 20);

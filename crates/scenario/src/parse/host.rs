@@ -2,7 +2,7 @@
 //! `[host]` and `[[disk]]`: the machine.
 
 use super::{name, tier};
-use crate::model::{Disk, Filesystem, Host, Reclaim, Tier, Twin};
+use crate::model::{Disk, DiskKind, Filesystem, Host, Reclaim, Tier, Twin};
 use config::problem::suggest;
 use config::reader::{Table, Value};
 use config::units;
@@ -15,6 +15,8 @@ pub(super) const LEAST_MEMORY: u64 = 512 << 20;
 const MOST_COST_NS: u64 = 60_000_000_000;
 /// More than the model needs; a guest of the lab has at most 64.
 const MOST_CPUS: u64 = 1024;
+/// An NVMe queue has no more.
+const MOST_PARALLEL: u64 = 1 << 16;
 /// A disk no one says the size of; sparse, so it costs what is written.
 const DISK_SIZE: u64 = 2 << 30;
 /// What all supported filesystems can be made on (btrfs wants the most).
@@ -83,6 +85,7 @@ pub(super) fn twin(root: &Table) -> Twin {
             "wake",
             "start",
             "rewrite",
+            "read",
             "store",
             "refill",
             "flusher",
@@ -166,6 +169,7 @@ pub(super) fn twin(root: &Table) -> Twin {
         wake_ns: time("wake"),
         start_ns: time("start"),
         rewrite_ns: time("rewrite"),
+        read_ns: time("read"),
         store_ns: time("store"),
         refill_ns: time("refill"),
         look_ns: time("look"),
@@ -287,6 +291,10 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         "encrypted",
         "submit_bandwidth",
         "io_cost",
+        "kind",
+        "latency",
+        "parallel",
+        "seek",
         "filesystem",
         "mount_options",
     ];
@@ -299,7 +307,26 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
                 .optional(key)
                 .and_then(|v| v.parsed("a bandwidth, as in `\"20M/s\"`", units::bandwidth))
         };
-        let write_bandwidth = bandwidth("write_bandwidth");
+        let kind = table
+            .optional("kind")
+            .and_then(|v| v.parsed("a kind of disk, as in `\"nvme\"`", kind));
+        let preset = kind.map(DiskKind::preset);
+        let write_bandwidth = bandwidth("write_bandwidth").or(preset.map(|of| of.writes.bandwidth));
+        let time = |key| {
+            let value = table.optional(key)?;
+            let ns = value.parsed("a time, as in `\"80us\"`", units::nanoseconds)?;
+            if ns > MOST_COST_NS {
+                value.complain("is too long: at most `1m`");
+            }
+            Some(ns)
+        };
+        let parallel = table.optional("parallel").and_then(|value| {
+            let number = value.unsigned("a number of operations, as in `8`")?;
+            if !(1..=MOST_PARALLEL).contains(&number) {
+                value.complain(format!("is 1 to {MOST_PARALLEL} operations at a time"));
+            }
+            Some(number as u32)
+        });
         let size = table.optional("size");
         let size_bytes = size.as_ref().map_or(Some(DISK_SIZE), |v| {
             v.parsed("a size, as in `\"2G\"`", units::size)
@@ -321,7 +348,11 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
             name,
             size_bytes: size_bytes.unwrap_or_default(),
             write_bandwidth,
-            read_bandwidth: bandwidth("read_bandwidth"),
+            read_bandwidth: bandwidth("read_bandwidth").or(preset.map(|of| of.reads.bandwidth)),
+            kind,
+            latency_ns: time("latency"),
+            parallel,
+            seek_ns: time("seek"),
             encrypted: table
                 .optional("encrypted")
                 .and_then(|v| v.boolean())
@@ -350,16 +381,29 @@ fn io_cost(disk: &Table, has_bandwidth: bool) -> bool {
     on
 }
 
+fn kind(text: &str) -> Result<DiskKind, String> {
+    let named = |kind: &DiskKind| kind.name() == text;
+    DiskKind::ALL.into_iter().find(named).ok_or_else(|| {
+        let known = DiskKind::ALL.map(DiskKind::name);
+        format!("no kind of disk `{text}`, {}", suggest(text, known))
+    })
+}
+
 fn filesystem(text: &str) -> Result<Filesystem, String> {
     match text {
         "ext4" => Ok(Filesystem::Ext4),
         "xfs" => Ok(Filesystem::Xfs),
         "btrfs" => Ok(Filesystem::Btrfs),
         "vfat" => Ok(Filesystem::Vfat),
+        "nfs" => Ok(Filesystem::Nfs),
+        "fuse" => Ok(Filesystem::Fuse),
         "swap" => Ok(Filesystem::Swap),
         other => Err(format!(
             "no filesystem `{other}` here, {}",
-            suggest(other, ["ext4", "xfs", "btrfs", "vfat", "swap"])
+            suggest(
+                other,
+                ["ext4", "xfs", "btrfs", "vfat", "nfs", "fuse", "swap"]
+            )
         )),
     }
 }

@@ -101,6 +101,7 @@ impl Blk {
         }
         (request.pages > pages).then(|| Request {
             pages: request.pages - pages,
+            sector: request.sector + u64::from(pages),
             ..request
         })
     }

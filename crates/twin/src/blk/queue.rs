@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A disk's line: what will be complete when. Writes stand at its end. A read overtakes the writes
 //! that wait, but for every third place. Where there are weights, reads and writes alike stand
-//! where their tag says.
+//! where their tag says. A disk's latency and seeks (medium.rs) add to that: with latency, requests
+//! that have left the line are not complete yet, and complete in the order in which they left.
 //!
 //! Example. A page takes 10 ms, three writes are in line as three reads come. The first write is
 //! under way. Complete are it, read, read, write, read, write, in 60 ms.
 
-use super::Request;
+use super::{Medium, Request};
 use crate::sim::clock::Ns;
 use std::collections::VecDeque;
 
@@ -15,6 +16,7 @@ const READS: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// When it has left the line.
     due: Ns,
     tag: u64,
     request: Request,
@@ -26,25 +28,61 @@ pub struct Queue {
     places: VecDeque<Place>,
     /// Nothing is done before.
     opens: Ns,
+    medium: Medium,
+    /// Where the request that was taken out last ended.
+    head: u64,
+    /// When that was complete.
+    last: Ns,
 }
 
 impl Queue {
+    /// Of a disk with latency and seeks.
+    pub fn new(medium: Medium) -> Queue {
+        Queue {
+            medium,
+            ..Queue::default()
+        }
+    }
+
     /// Puts in a request that takes `time`. Those it overtakes are later by as much. Returns when
     /// it will be complete if it is the first.
     pub fn insert(&mut self, request: Request, time: Ns, tag: Option<u64>, now: Ns) -> Option<Ns> {
+        let under_way = self.under_way(now);
         let at = match tag {
-            Some(tag) => self.place_of_tag(tag),
-            None if request.is_read() => self.place_of_read(),
+            Some(tag) => self.place_of_tag(tag, under_way),
+            None if request.is_read() => self.place_of_read(under_way),
             None => self.places.len(),
         };
-        let before = at.checked_sub(1).map(|at| self.places[at].due);
-        let due = before.unwrap_or(self.opens).max(now) + time;
+        let before = at.checked_sub(1).map(|at| &self.places[at]);
+        let head = before.map_or(self.head, |place| place.request.end());
+        let before = before.map_or(self.opens, |place| place.due);
+        let seek = |head, request: &Request| {
+            let is_read = request.is_read();
+            self.medium.seek(is_read, head, request.sector)
+        };
+        let time = time.max(self.medium.least(request.is_read())) + seek(head, &request);
+        let due = before.max(now) + time;
+        // What is next has its head elsewhere.
+        let next = self.places.get(at).map(|next| &next.request);
+        let (sought, seeks) =
+            next.map_or((0, 0), |next| (seek(head, next), seek(request.end(), next)));
         for later in self.places.range_mut(at..) {
-            later.due += time;
+            later.due = (later.due + time + seeks).saturating_sub(sought);
         }
         let tag = tag.unwrap_or(0);
         self.places.insert(at, Place { due, tag, request });
-        (at == 0).then_some(due)
+        (at == 0).then(|| self.due())
+    }
+
+    /// Places that nothing overtakes: the first, and on a disk with latency all that have left the
+    /// line.
+    fn under_way(&self, now: Ns) -> usize {
+        let has_latency = self.medium.delay(true) > 0 || self.medium.delay(false) > 0;
+        let left = match has_latency {
+            true => self.places.partition_point(|place| place.due <= now),
+            false => 0,
+        };
+        (left + 1).min(self.places.len())
     }
 
     /// Everything takes longer by `time`, from now on.
@@ -57,12 +95,18 @@ impl Queue {
 
     /// When the first will be complete; never if there is none.
     pub fn due(&self) -> Ns {
-        self.places.front().map_or(Ns::MAX, |first| first.due)
+        let delay = |first: &Place| self.medium.delay(first.request.is_read());
+        let first = self.places.front();
+        first.map_or(Ns::MAX, |first| (first.due + delay(first)).max(self.last))
     }
 
     /// Takes out the first, complete or not, with its tag.
     pub fn pop(&mut self) -> Option<(Request, u64)> {
+        let due = self.due();
         let first = self.places.pop_front();
+        if let Some(first) = &first {
+            (self.head, self.last) = (first.request.end(), due);
+        }
         first.map(|place| (place.request, place.tag))
     }
 
@@ -72,9 +116,9 @@ impl Queue {
         self.places.iter().map(|place| &place.request)
     }
 
-    /// Where a read is next that overtakes: never the first, which is under way.
-    fn place_of_read(&self) -> usize {
-        let (mut place, mut reads) = (self.places.len().min(1), 0);
+    /// Where a read is next that overtakes: before none that is under way.
+    fn place_of_read(&self, under_way: usize) -> usize {
+        let (mut place, mut reads) = (under_way, 0);
         while let Some(other) = self.places.get(place) {
             match other.request.is_read() {
                 true => reads += 1,
@@ -87,8 +131,8 @@ impl Queue {
     }
 
     /// Behind the last whose tag is no larger.
-    fn place_of_tag(&self, tag: u64) -> usize {
-        let waiting = self.places.iter().skip(1).rev();
+    fn place_of_tag(&self, tag: u64, under_way: usize) -> usize {
+        let waiting = self.places.iter().skip(under_way).rev();
         let overtaken = waiting.take_while(|place| place.tag > tag).count();
         self.places.len() - overtaken
     }

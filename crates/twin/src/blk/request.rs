@@ -40,6 +40,8 @@ pub struct Request {
     pub what: What,
     /// Number of pages in it.
     pub pages: u32,
+    /// Where it begins on the disk, in pages (`sector()`); 0 outside of files.
+    pub sector: u64,
     /// Whose slot it has: a CPU's, or a writeback's where the disk is divided by weight.
     pub hctx: u32,
     /// Whom limits and weights count it for.
@@ -59,6 +61,11 @@ impl Request {
             What::Log(_) => CHECKPOINT,
             _ => u64::from(self.pages) * PAGE,
         }
+    }
+
+    /// Where it ends on the disk.
+    pub fn end(&self) -> u64 {
+        self.sector + u64::from(self.pages)
     }
 
     /// Whether it reads.

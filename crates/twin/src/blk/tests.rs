@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::mm::domain::PAGE;
-use crate::sim::clock::MS;
+use crate::sim::clock::{MS, SECOND};
+use scenario::model::DiskKind;
 
 fn request(hctx: u32) -> Request {
     Request {
@@ -13,6 +14,7 @@ fn request(hctx: u32) -> Request {
             unwritten: false,
         },
         pages: 1,
+        sector: 0,
         hctx,
         cgroup: 0,
     }
@@ -196,4 +198,106 @@ fn each_third_request_fails() {
         .collect();
     assert_eq!(failed, [false, false, true, false, false, true, false]);
     assert_eq!(disk.written, 5 * PAGE);
+}
+
+/// A disk of a kind, or with such times.
+fn of_kind(kind: DiskKind) -> Device {
+    let preset = kind.preset();
+    let traits = Traits {
+        read_bandwidth: Some(preset.reads.bandwidth),
+        queue: Some(preset.queue),
+        medium: Some(Medium {
+            reads: preset.reads,
+            writes: preset.writes,
+        }),
+        ..Traits::default()
+    };
+    Device::new(preset.writes.bandwidth, false, traits)
+}
+
+/// How many operations of 4 KiB a disk does in a second, `depth` of them at a time.
+fn operations(kind: DiskKind, what: What, depth: u64, in_order: bool) -> u64 {
+    let mut disk = of_kind(kind);
+    let mut next = 0;
+    let mut submit = |disk: &mut Device, at: Ns| {
+        next += if in_order { 1 } else { 1000 };
+        let request = Request {
+            what,
+            sector: sector(0, next),
+            ..request(0)
+        };
+        disk.submit(request, at)
+    };
+    let mut due = submit(&mut disk, 0).expect("the first");
+    for _ in 1..depth {
+        submit(&mut disk, 0);
+    }
+    let mut done = 0;
+    while due <= SECOND {
+        let complete = disk.complete(due).expect("in time");
+        done += 1;
+        due = submit(&mut disk, due).or(complete.next).expect("more");
+    }
+    done
+}
+
+#[test]
+fn kinds_of_disks_do_what_is_published_of_them() {
+    let (reads, writes) = (What::Read(0), request(0).what);
+    for (kind, what, depth, published) in [
+        (DiskKind::Ssd, reads, 1, 13_000),
+        (DiskKind::Ssd, writes, 1, 36_000),
+        (DiskKind::Ssd, reads, 24, 98_000),
+        (DiskKind::Ssd, writes, 24, 88_000),
+        (DiskKind::Nvme, reads, 1, 19_000),
+        (DiskKind::Nvme, writes, 1, 60_000),
+        (DiskKind::Nvme, reads, 64, 600_000),
+        (DiskKind::Usb, reads, 1, 1_010),
+        (DiskKind::Usb, writes, 1, 141),
+    ] {
+        let done = operations(kind, what, depth, false);
+        let is_near = done.abs_diff(published) <= published / 5;
+        assert!(
+            is_near,
+            "{kind:?} at {depth}: {done}, published {published}"
+        );
+    }
+}
+
+#[test]
+fn a_head_moves_only_where_requests_do_not_follow() {
+    let in_order = operations(DiskKind::Hdd, request(0).what, 8, true);
+    let near = operations(DiskKind::Hdd, request(0).what, 8, false);
+    // But for the way to the first.
+    assert!((37_100..37_200).contains(&in_order), "{in_order}");
+    assert!((200..250).contains(&near), "{near}");
+    // A read between two writes costs the way there and back.
+    let mut disk = of_kind(DiskKind::Hdd);
+    let at = |what, file, page| Request {
+        what,
+        sector: sector(file, page),
+        ..request(0)
+    };
+    let writes = request(0).what;
+    disk.submit(at(writes, 0, 0), 0);
+    disk.submit(at(writes, 0, 1), 0);
+    disk.submit(at(writes, 0, 2), 0);
+    disk.submit(at(What::Read(0), 1, 0), 0);
+    let mut last = 0;
+    while let Some(next) = disk.complete(disk.queue.due()).expect("due").next {
+        last = next;
+    }
+    assert!((35 * MS..38 * MS).contains(&last), "{last}");
+}
+
+#[test]
+fn what_has_left_the_line_is_not_overtaken() {
+    let mut disk = of_kind(DiskKind::Nvme);
+    let due = disk.submit(request(0), 0).expect("the first");
+    disk.submit(request(0), 0);
+    assert!(due > 10_000, "{due}");
+    // Both writes have left the line, neither is complete.
+    disk.submit(read(0), 8_000);
+    let kinds = |disk: &Device| -> Vec<bool> { disk.queue.all().map(Request::is_read).collect() };
+    assert_eq!(kinds(&disk), [false, false, true]);
 }

@@ -115,6 +115,7 @@ mod tests {
         Request {
             what: What::Read(0),
             pages,
+            sector: 0,
             hctx: 0,
             cgroup: 0,
         }

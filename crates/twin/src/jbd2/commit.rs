@@ -11,7 +11,7 @@
 //! their place when they have been dirty for 30 s, as any page is.
 
 use super::Jbd2;
-use crate::blk::{BIO, Request, What};
+use crate::blk::{BIO, Request, What, sector};
 use crate::sched::psi::{HOST, PsiFlags};
 use crate::sim::Event;
 use crate::sim::clock::Ns;
@@ -116,6 +116,7 @@ impl Jbd2 {
                     unwritten: false,
                 },
                 pages: pages as u32,
+                sector: sector(file, start),
                 hctx,
                 cgroup: 0,
             };
@@ -157,6 +158,7 @@ impl Jbd2 {
         let request = Request {
             what: What::Journal,
             pages,
+            sector: 0,
             hctx: 0,
             cgroup: 0,
         };

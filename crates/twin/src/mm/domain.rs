@@ -127,12 +127,31 @@ pub struct Dtc {
     pub wb_thresh: u64,
     /// And of the background level.
     pub wb_bg_thresh: u64,
+    /// The writeback alone is held to its share (`BDI_CAP_STRICTLIMIT`).
+    pub is_strict: bool,
 }
 
 impl Dtc {
     /// Whether no task is throttled in this domain.
     pub fn is_free(&self) -> bool {
-        self.limits.dirty <= self.freerun
+        match self.is_strict {
+            true => self.wb_dirty <= self.wb_freerun(),
+            false => self.limits.dirty <= self.freerun,
+        }
+    }
+
+    /// Where throttling begins for a writeback that is held to its share.
+    pub fn wb_freerun(&self) -> u64 {
+        arith::freerun(self.wb_thresh, self.wb_bg_thresh)
+    }
+
+    /// What the base rate goes by: a count, and where it is to be.
+    pub fn aim(&self) -> (u64, u64) {
+        match self.is_strict {
+            false => (self.limits.dirty, self.setpoint()),
+            true if self.wb_dirty < 8 => (self.wb_dirty, self.wb_dirty + 1),
+            true => (self.wb_dirty, self.wb_freerun()),
+        }
     }
 
     /// The level at which every writer is stopped.
@@ -147,13 +166,17 @@ impl Dtc {
 
     /// Whether this writeback holds more than its share of a domain that is over its limit.
     pub fn is_exceeded(&self) -> bool {
-        self.wb_dirty > self.wb_thresh && self.limits.dirty > self.limits.thresh
+        self.wb_dirty > self.wb_thresh && (self.is_strict || self.limits.dirty > self.limits.thresh)
     }
 
     /// Pages a free-running task may dirty before it looks again: about the square root of the
     /// room.
     pub fn dirty_poll_interval(&self) -> u64 {
-        match self.limits.thresh.checked_sub(self.limits.dirty) {
+        let (thresh, dirty) = match self.is_strict {
+            true => (self.wb_thresh, self.wb_dirty),
+            false => (self.limits.thresh, self.limits.dirty),
+        };
+        match thresh.checked_sub(dirty) {
             Some(room @ 1..) => 1 << (room.ilog2() / 2),
             _ => 1,
         }

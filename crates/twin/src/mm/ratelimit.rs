@@ -143,7 +143,8 @@ impl Rates {
         let task = ((base * pos_ratio) >> RATELIMIT_CALC_SHIFT) + 1;
         let balanced =
             wide(task, self.avg_write_bandwidth, dirty_rate | 1).min(self.avg_write_bandwidth);
-        let step = if view.limits.dirty < view.setpoint() {
+        let (dirty, setpoint) = view.aim();
+        let step = if dirty < setpoint {
             let most = self.balanced_dirty_ratelimit.min(balanced).min(task);
             most.saturating_sub(base)
         } else {
@@ -214,6 +215,9 @@ impl Rates {
         }
         let goal = view.setpoint();
         let pos_ratio = pos_ratio_polynom(goal, dirty, limit);
+        if view.is_strict {
+            return strict_pos_ratio(view, pos_ratio);
+        }
         // A share near nothing is that of an idle device, not of a slow one: leave it room to
         // begin.
         let wb_thresh = view.wb_thresh.min(thresh).max((limit - dirty) / 8);
@@ -238,6 +242,16 @@ impl Rates {
             };
         }
         pos_ratio
+    }
+}
+
+/// Where a writeback that is held to its share is in that; twice the host's where it is nearly dry.
+fn strict_pos_ratio(view: &Dtc, of_host: u64) -> u64 {
+    let goal = view.wb_freerun();
+    match view.wb_dirty {
+        0..8 => (2 * of_host).min(2 << RATELIMIT_CALC_SHIFT),
+        dirty if dirty >= view.wb_thresh || goal == 0 || goal == view.wb_thresh => 0,
+        dirty => pos_ratio_polynom(goal, dirty, view.wb_thresh).min(of_host),
     }
 }
 
@@ -277,7 +291,27 @@ mod tests {
             wb_dirty: dirty,
             wb_thresh: 8_192,
             wb_bg_thresh: 4_096,
+            is_strict: false,
         }
+    }
+
+    #[test]
+    fn a_strict_limit_is_the_writebacks_own() {
+        let rates = Rates::new(0);
+        let strict = |wb_dirty| Dtc {
+            wb_dirty,
+            wb_thresh: 100,
+            wb_bg_thresh: 50,
+            is_strict: true,
+            ..view(wb_dirty)
+        };
+        // The host is far below freerun; 75 is that of the writeback's share.
+        assert!(strict(75).is_free() && !strict(76).is_free());
+        assert_eq!(rates.pos_ratio(&strict(75)), 1_024);
+        assert_eq!(rates.pos_ratio(&strict(100)), 0);
+        assert!(rates.pos_ratio(&strict(90)) < 1_024);
+        assert!(strict(101).is_exceeded());
+        assert!(rates.pos_ratio(&strict(4)) > 1_024);
     }
 
     #[test]

@@ -199,6 +199,8 @@ pub struct File {
     pub mapped: Option<Pages>,
     /// Its filesystem keeps it in large folios.
     pub large_folios: bool,
+    /// Of one that grows on vfat: up to where the allocation table was read for it, in pages.
+    pub fat: Option<u64>,
     /// Which block of its filesystem its inode is in.
     pub block: u32,
     /// Its time stamp: they have ticks.
@@ -236,6 +238,7 @@ impl File {
             dirtied_when: 0,
             mapped: None,
             large_folios: false,
+            fat: None,
             block,
             mtime: 0,
             sync_tid: 0,

@@ -2,7 +2,7 @@
 //! Disks, from a scenario: their speed, filesystem, and how cgroups share them.
 
 use super::Refusal;
-use crate::blk::{Device, ThrotlGrp, Traits, Vary, Weights};
+use crate::blk::{Device, Medium, ThrotlGrp, Traits, Vary, Weights};
 use crate::jbd2::Kind;
 use crate::mm::Cgroup;
 use crate::sim::clock::SECOND;
@@ -11,7 +11,7 @@ use crate::task::fio::Work;
 use crate::writeback::flusher::cost_of_1024;
 use policy::division::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use scenario::io_max::io_max;
-use scenario::model::{Disk, Filesystem, Reclaim, Scenario};
+use scenario::model::{Disk, DiskKind, Filesystem, Reclaim, Scenario, Timing};
 use std::collections::BTreeMap;
 
 /// What the twin does not model of disks, and of jobs on them.
@@ -165,14 +165,43 @@ pub fn device(scenario: &Scenario, disk: &Disk, cgroups: &[Cgroup], random: &mut
         stalls: (twin.stall_ns.unwrap_or(0), twin.stall_every_ns.unwrap_or(0)),
         fails: twin.fails.unwrap_or(0),
         submit_1024: disk.submit_bandwidth.map_or(0, cost_of_1024),
-        queue: twin.queue,
+        queue: twin.queue.or(disk.kind.map(|kind| kind.preset().queue)),
+        medium: medium(disk),
+        strict: (disk.filesystem == Filesystem::Fuse).then_some(FUSE_MAX_RATIO),
         vary: twin
             .vary
             .map(|percent| Vary::new(percent, Random::new(random.next()))),
         weights,
         limits,
     };
-    Device::new(bandwidth, disk.write_bandwidth.is_some(), traits)
+    let is_of_lab = disk.write_bandwidth.is_some() && disk.kind.is_none();
+    Device::new(bandwidth, is_of_lab, traits)
+}
+
+/// `max_ratio` of a FUSE mount, whose limit is strict.
+const FUSE_MAX_RATIO: u64 = 1;
+
+/// Latency and seeks: those of the disk's kind, or what the scenario says.
+fn medium(disk: &Disk) -> Option<Medium> {
+    let says = disk.latency_ns.or(disk.seek_ns).is_some() || disk.parallel.is_some();
+    if disk.kind.is_none() && !says {
+        return None;
+    }
+    let preset = disk.kind.map(DiskKind::preset);
+    let timing = |of: Option<Timing>| {
+        let of = of.unwrap_or_default();
+        Timing {
+            latency_ns: disk.latency_ns.unwrap_or(of.latency_ns),
+            parallel: disk.parallel.unwrap_or(of.parallel),
+            near_ns: disk.seek_ns.unwrap_or(of.near_ns),
+            far_ns: disk.seek_ns.unwrap_or(of.far_ns),
+            ..of
+        }
+    };
+    Some(Medium {
+        reads: timing(preset.map(|of| of.reads)),
+        writes: timing(preset.map(|of| of.writes)),
+    })
 }
 
 /// Of reads, if they do not share the disk's with writes: the lab bounds each by itself, and what

@@ -249,6 +249,7 @@ impl Tasks {
         let request = Request {
             what: What::SwapIn(index as u32),
             pages: pages as u32,
+            sector: 0,
             hctx: 0,
             cgroup: 0,
         };

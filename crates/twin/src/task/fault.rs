@@ -5,6 +5,9 @@
 //! The read needs a slot of the disk, as writes do, and waits for it with them; that is what holds
 //! such a writer, from the moment on that its flusher is at work, below freerun too. What it reads
 //! is there at once then, as the lab's disks have it that bound writes alone.
+//!
+//! Who makes a file on vfat longer reads the next sector of the allocation table first, and waits
+//! for a slot likewise.
 
 use super::{State, Tasks};
 use crate::blk::Waiter;
@@ -12,6 +15,8 @@ use crate::sched::psi::PsiFlags;
 
 /// Pages from the one it met on.
 const AHEAD: u64 = 16;
+/// Pages of the clusters of 4 KiB whose entries are in a sector of FAT32.
+const FAT_SECTOR: u64 = 512 / 4;
 
 impl Tasks {
     /// How many of `count` pages of a file from `at` on a task can write to at once: none if it has
@@ -40,6 +45,10 @@ impl Tasks {
             self.tasks[index].state = State::Faulting;
             self.tasks[index].is_cold = true;
             return;
+        }
+        if let Some(end) = &mut self.files[file].fat {
+            *end = at + FAT_SECTOR;
+            return self.stretch(index);
         }
         let left = self.files[file].cache.size() - at;
         let (chargeable, _) = self.chargeable(file);

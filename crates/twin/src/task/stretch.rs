@@ -68,9 +68,10 @@ impl Tasks {
             if count == 0 {
                 break State::Scarce;
             }
-            let count = match maps {
-                true => self.mapped(file, at, count),
-                false => count,
+            let count = match (maps, self.files[file].fat) {
+                (true, _) => self.mapped(file, at, count),
+                (false, Some(end)) => count.min(end.saturating_sub(at)),
+                (false, None) => count,
             };
             if count == 0 {
                 break State::Faulting;

@@ -13,7 +13,7 @@
 //! journal's three, so 16 a second; with a flusher's 32 pages in front of each of them one second.
 
 use super::{State, Tasks};
-use crate::blk::{BIO, REQUEST, Request, Waiter, What};
+use crate::blk::{BIO, REQUEST, Request, Waiter, What, sector};
 use crate::jbd2::Handle;
 use crate::sched::psi::PsiFlags;
 use crate::sim::Event;
@@ -114,7 +114,8 @@ impl Tasks {
                 self.invalidates(file);
                 let cpu = self.entities[index].cpu;
                 self.task_does(index, PsiFlags::Running);
-                let time = cached * self.machine.page * FORGET / 100;
+                let folios = cached.div_ceil(self.files[file].folio_pages);
+                let time = folios * self.machine.page * FORGET / 100;
                 let over = self.takes_cpu(cpu, time);
                 self.schedule(over, Event::Task(index as u32));
             }
@@ -167,6 +168,7 @@ impl Tasks {
                 unwritten,
             },
             pages: pages as u32,
+            sector: sector(file, start),
             hctx,
             cgroup: cgroup as u32,
         };

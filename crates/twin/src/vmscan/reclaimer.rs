@@ -131,6 +131,7 @@ impl Writeback {
             let request = Request {
                 what: What::SwapOut(self.node.as_mut()?.swap_writes(pages)),
                 pages: count,
+                sector: 0,
                 hctx,
                 cgroup: 0,
             };

@@ -129,7 +129,7 @@ impl Hooks {
             cgroup_thresh: cgroup.0,
             cgroup_dirty: cgroup.1,
             cgroup_seen: mdtc.is_some().into(),
-            strictlimit: 0,
+            strictlimit: dtc.is_strict.into(),
             judged_by: weir.judged_by,
         };
         task.paused = Some((facts.by(), self.now));

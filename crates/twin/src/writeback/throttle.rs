@@ -87,7 +87,9 @@ impl Writeback {
 
     fn view(&self, wb: usize, kind: Pass, avail: u64, limits: Limits, share: (u64, u64)) -> Dtc {
         let of = |level: u64| level * share.0 / share.1;
-        let wb_thresh = of(limits.thresh);
+        let strict = self.devices[self.wbs[wb].device].strict();
+        let most = |level: u64| strict.map_or(u64::MAX, |percent| level * percent / 100);
+        let wb_thresh = of(limits.thresh).min(most(limits.thresh));
         let counts = &self.wbs[wb].counts;
         Dtc {
             avail,
@@ -96,7 +98,8 @@ impl Writeback {
             wb_dirty: (counts.dirty + in_flight(kind, counts.writeback))
                 .saturating_sub(self.copied(wb, kind)),
             wb_thresh,
-            wb_bg_thresh: of(limits.bg_thresh),
+            wb_bg_thresh: of(limits.bg_thresh).min(most(limits.bg_thresh)),
+            is_strict: strict.is_some(),
         }
     }
 
