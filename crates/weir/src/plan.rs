@@ -29,7 +29,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// A knob to search, with or without a range, as in victim/memory.dirty_min=1M..16M,
-    /// drain_seconds or batch/memory.high; can be repeated. Without it, the knobs that the scenario
+    /// drain_seconds, tier_ratio or batch/memory.high; can be repeated. Without it, the knobs that the scenario
     /// sets; if it sets none, or these do not do, those that act on what it expects: windows and
     /// ceilings of writers beside, floors
     #[arg(long, value_name = "KNOB[=A..B]")]

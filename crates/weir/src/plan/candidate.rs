@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which knobs `weir plan` tries where none is named.
 
-use super::knob::{DRAIN, LIMIT};
+use super::knob::{DRAIN, LIMIT, TIER_RATIO};
 use knobs::Knob as File;
 use scenario::metric::Name;
 use scenario::model::{Arm, Job, Op, Scenario};
@@ -13,8 +13,10 @@ pub fn own(scenario: &Scenario, stock: bool) -> Vec<String> {
         let files = cgroup.knobs.keys();
         files.map(move |file| format!("{path}/{file}"))
     });
-    let host = scenario.host.weir.contains_key(DRAIN);
-    let host = host.then(|| if stock { LIMIT } else { DRAIN }.to_owned());
+    let sets = |name| scenario.host.weir.contains_key(name);
+    let drain = sets(DRAIN).then(|| if stock { LIMIT } else { DRAIN }.to_owned());
+    let ratio = (!stock && sets(TIER_RATIO)).then(|| TIER_RATIO.to_owned());
+    let host = drain.into_iter().chain(ratio);
     let mut knobs: Vec<String> = cgroups.chain(host).collect();
     if knobs.is_empty() {
         return acting(scenario, stock);

@@ -13,6 +13,8 @@ use scenario::model::{Cgroup, Disk, Job, Scenario};
 pub const DRAIN: &str = "drain_seconds";
 /// The host's limit, which stands for seconds of drain without the module.
 pub const LIMIT: &str = "vm.dirty_bytes";
+/// The part of each memory limit that the first tier gives, in percent.
+pub const TIER_RATIO: &str = "tier_ratio";
 /// Of windows where no range is given: a queue of 32 requests is not much more on a fast disk.
 const WINDOW_WIDEST: u64 = 32 << 20;
 /// A ceiling of what a disk writes in this part of a second is the tightest that is tried: a writer
@@ -34,6 +36,13 @@ enum Kind {
     Seconds {
         /// They lower the limit, so that fewer are stronger.
         tighten: bool,
+    },
+    /// The host's `tier_ratio`, or a cgroup's own.
+    Tier {
+        /// What it is without a plan, in percent: the first tier's part of all memory.
+        is: u64,
+        /// What the file or parameter holds then.
+        unset: u64,
     },
     /// `memory.high` or `memory.max`, which stock kernels have.
     Memory {
@@ -87,12 +96,24 @@ impl Knob {
             Some((cgroup, file)) => (Some(cgroup.to_owned()), file),
             None => (None, name),
         };
+        let is_tier = file == TIER_RATIO || file == File::ToptierRatio.file();
+        if is_tier && (stock || scenario.tiers.is_empty()) {
+            bail!("--knob {text}: needs the module, and a scenario with `[[tier]]` tables");
+        }
         let knob = File::by_file(file).filter(|knob| File::DIRTY.contains(knob));
         if stock && knob == Some(File::WritebackBytes) {
             bail!("--knob {text}: without the module there is no window");
         }
         let kind = match (knob, &cgroup) {
             (Some(knob), Some(_)) => Kind::File(knob),
+            (None, Some(_)) if is_tier && file != TIER_RATIO => Kind::Tier {
+                is: host_tier_ratio(scenario),
+                unset: File::ToptierRatio.default(),
+            },
+            (None, None) if is_tier && file == TIER_RATIO => Kind::Tier {
+                is: by_capacity(scenario),
+                unset: 0,
+            },
             (None, None) if file == DRAIN && !stock => Kind::Seconds {
                 tighten: tightens(scenario),
             },
@@ -104,10 +125,14 @@ impl Knob {
                 raise: !scenario.host.weir.contains_key("drain_tighten"),
             },
             _ => bail!(
-                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {}; files: {}, {}",
+                "--knob {text}: write CGROUP/FILE, as in victim/{}, or {}; files: {}, {}, {}",
                 File::DirtyMin.file(),
-                if stock { LIMIT } else { DRAIN },
+                match stock {
+                    true => LIMIT.to_owned(),
+                    false => format!("{DRAIN} or {TIER_RATIO}"),
+                },
                 File::DIRTY.map(File::file).join(", "),
+                File::ToptierRatio.file(),
                 MEMORY.join(", ")
             ),
         };
@@ -251,6 +276,7 @@ impl Kind {
         match self {
             Kind::File(knob) => knob.default(),
             Kind::Seconds { .. } => 0,
+            Kind::Tier { unset, .. } => unset,
             Kind::Limit { is, .. } | Kind::Memory { is } => is,
         }
     }
@@ -260,7 +286,7 @@ impl Kind {
         match self {
             Kind::File(File::DirtyMin) => File::DirtyBytes.range().0,
             Kind::File(knob) => knob.range().0.max(1),
-            Kind::Seconds { .. } => 1,
+            Kind::Seconds { .. } | Kind::Tier { .. } => 1,
             Kind::Limit { .. } => 1 << 20,
             Kind::Memory { .. } => MEMORY_LEAST,
         }
@@ -294,6 +320,8 @@ impl Kind {
             Kind::File(knob) => (knob.range().1, least),
             Kind::Seconds { tighten: true } => (120, 1),
             Kind::Seconds { .. } => (1, 120),
+            // Less than its part of the first tier: who has more of it takes it from others.
+            Kind::Tier { is, .. } => (is.saturating_sub(1).max(least), least),
             Kind::Limit { raise: true, .. } => (round(limit + limit / 4), round(limit * 16)),
             Kind::Limit { .. } => (
                 round(limit - limit / 8),
@@ -338,6 +366,10 @@ impl Kind {
         let number = match self {
             Kind::File(knob) => knob.parse(text).map_err(|why| why.to_string())?,
             Kind::Limit { .. } | Kind::Memory { .. } => config::units::size(text)?,
+            Kind::Tier { .. } => {
+                let percent = File::ToptierRatio.parse(text);
+                percent.map_err(|why| why.to_string())?
+            }
             Kind::Seconds { .. } => text
                 .parse()
                 .ok()
@@ -368,7 +400,8 @@ impl Kind {
             }
             // Either way; the end that is nearer to what there is is weaker.
             Kind::Limit { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
-            Kind::Limit { .. } => (one, other),
+            Kind::Tier { is, .. } if one.abs_diff(is) > other.abs_diff(is) => (other, one),
+            Kind::Limit { .. } | Kind::Tier { .. } => (one, other),
             // May go either way from the default; who asks for which is weaker.
             Kind::File(File::DirtyWeight)
                 if one.abs_diff(self.off()) > other.abs_diff(self.off()) =>
@@ -392,6 +425,7 @@ impl Kind {
             Kind::File(_) => "50..1",
             Kind::Seconds { .. } => "1..60",
             Kind::Memory { .. } => "4G..256M",
+            Kind::Tier { .. } => "70..10",
             Kind::Limit { .. } => "64M..512M",
         }
     }
@@ -401,6 +435,21 @@ impl Kind {
 fn tightens(scenario: &Scenario) -> bool {
     let text = scenario.host.weir.get("drain_tighten");
     text.is_some_and(|text| text.parse() != Ok(0))
+}
+
+/// The first tier's part of all memory, in percent.
+fn by_capacity(scenario: &Scenario) -> u64 {
+    let sizes = scenario.tiers.iter().map(|tier| tier.size_bytes);
+    let first = scenario.tiers.first().map_or(0, |tier| tier.size_bytes);
+    (u128::from(first) * 100 / u128::from(sizes.sum::<u64>().max(1))) as u64
+}
+
+/// What a cgroup without a ratio of its own has.
+fn host_tier_ratio(scenario: &Scenario) -> u64 {
+    let text = scenario.host.weir.get(TIER_RATIO);
+    let ratio = text.and_then(|text| text.parse().ok());
+    let ratio = ratio.filter(|ratio| *ratio > 0);
+    ratio.unwrap_or_else(|| by_capacity(scenario))
 }
 
 /// `memory.high` or `memory.max` of a cgroup, as the scenario has it.
