@@ -43,7 +43,8 @@ COMPARED := dirty-knobs io-psi no-knob rate-based-10dd floor-sustained ceiling-r
 # Calls of fsync, which the twin was not fitted to.
 COMPARED += $(addprefix fsync/,ext4-append ext4-overwrite xfs-append xfs-overwrite alone)
 # Windows on a flood.
-COMPARED += $(addprefix window/,two-floods subtree later-ext4 later-xfs)
+COMPARED += $(addprefix window/,two-floods subtree later-ext4 later-xfs reads-in-order with-ceiling)
+COMPARED += $(addprefix window/,weights-fsync weights-nested xfs-fast xfs-random)
 TWIN_GUESTS ?= 5
 # What is made for guests that count instructions.
 COUNTED := io-psi fsync bounded-sync

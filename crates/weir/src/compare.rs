@@ -53,7 +53,13 @@ pub struct Args {
 }
 
 /// What is compared, of jobs and of the host.
-const JOB: &[&str] = &["iops", "clat_p50_ns", "clat_p99_ns"];
+const JOB: &[&str] = &[
+    "iops",
+    "clat_p50_ns",
+    "clat_p99_ns",
+    "sync_p50_ns",
+    "sync_p99_ns",
+];
 const HOST: &[&str] = &[
     "dirty_median_bytes",
     "dirty_max_bytes",
