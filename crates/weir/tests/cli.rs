@@ -541,6 +541,77 @@ fn a_plan_may_be_none_or_a_limit_of_stock_kernels() {
 }
 
 #[test]
+fn a_plan_may_be_a_part_of_the_first_tier() {
+    let file = scenario(
+        r#"
+title = "a victim beside hogs on two tiers"
+[host]
+cpus = 8
+weir = { tiers = "0;1" }
+[[tier]]
+name = "dram"
+size = "12G"
+latency = "100ns"
+bandwidth = "60G/s"
+[[tier]]
+name = "cxl"
+size = "4G"
+latency = "300ns"
+bandwidth = "6G/s"
+[agent]
+engine = "move_pages"
+lend = false
+[cgroup.hog]
+"memory.max" = "12G"
+[cgroup.victim]
+"memory.max" = "3G"
+[[job]]
+name = "hog"
+cgroup = "hog"
+memory = { size = "11G", pattern = "random", threads = 4 }
+[[job]]
+name = "victim"
+cgroup = "victim"
+memory = { size = "2G", pattern = "random" }
+[[phase]]
+name = "p"
+jobs = ["hog", "victim"]
+duration = "30s"
+delay = { victim = "5s" }
+[[expect]]
+metric = "weir.p.cgroup/hog.toptier_pct"
+at_most = 70
+"#,
+    );
+    let plan = |knob: &str| {
+        weir()
+            .args(["plan", "--knob", knob])
+            .arg(file.path())
+            .assert()
+    };
+    plan("hog/memory.toptier_ratio")
+        .code(0)
+        .stdout(contains("echo '0;1' > /sys/module/weir/parameters/tiers"))
+        .stdout(contains(" > /sys/fs/cgroup/hog/memory.toptier_ratio"))
+        .stdout(contains(
+            "would not do: weir.p.cgroup/hog.toptier_pct <= 70",
+        ));
+    plan("tier_ratio")
+        .code(0)
+        .stdout(contains(" > /sys/module/weir/parameters/tier_ratio"));
+    let file = host_of(
+        64,
+        "size = \"64m\"",
+        "[[expect]]\nmetric = \"host.disk_bw_bytes\"\narm = \"weir\"\nphase = \"p\"\nat_least = 1\n",
+    );
+    let mut none = weir();
+    none.args(["plan", "--knob", "tier_ratio"]).arg(file.path());
+    none.assert().code(2).stderr(contains(
+        "--knob tier_ratio: needs the module, and a scenario with `[[tier]]` tables",
+    ));
+}
+
+#[test]
 fn a_plan_without_the_module_is_a_policy_and_what_it_keeps() {
     let plan = |scenario: &str, more: &[&str]| {
         let mut command = weir();

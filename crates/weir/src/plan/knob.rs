@@ -242,6 +242,7 @@ impl Knob {
         let value = self.scale.value(step);
         match self.kind {
             _ if value == UNLIMITED => "max".into(),
+            Kind::Tier { unset, .. } if value == unset && unset > 0 => "default".into(),
             _ if self.kind.is_bytes() && value > 0 && value % (1 << 20) == 0 => {
                 format!("{}M", value >> 20)
             }
@@ -490,7 +491,14 @@ pub fn commands(scenario: &Scenario, before: &Scenario) -> Vec<String> {
     }
     // tighten says how seconds are meant
     let host = scenario.host.weir.iter().rev();
-    lines.extend(host.map(|(name, value)| format!("echo {value} > {PARAMETERS}/{name}")));
+    // A shell takes the `;` between tiers for the end of a command.
+    let quoted = |value: &String| match value.contains(';') {
+        true => format!("'{value}'"),
+        false => value.clone(),
+    };
+    let echo =
+        |(name, value): (&String, &String)| format!("echo {} > {PARAMETERS}/{name}", quoted(value));
+    lines.extend(host.map(echo));
     for (path, cgroup) in &scenario.cgroups {
         for (file, value) in &cgroup.knobs {
             lines.push(write(path, cgroup, file, value));
