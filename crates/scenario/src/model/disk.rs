@@ -26,7 +26,7 @@ pub enum DiskKind {
     Ssd,
     /// Flash behind PCIe.
     Nvme,
-    /// A stick.
+    /// A memory stick on USB.
     Usb,
 }
 
@@ -48,9 +48,9 @@ pub struct Timing {
 /// Published figures of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Of reads.
+    /// What a read takes.
     pub reads: Timing,
-    /// Of writes.
+    /// What a write takes.
     pub writes: Timing,
     /// Requests that the kernel hands over at a time.
     pub queue: u16,
@@ -60,7 +60,7 @@ pub struct Preset {
 const HALF_TURN_NS: u64 = 4_160_000;
 
 impl DiskKind {
-    /// All kinds.
+    /// All kinds that scenarios can name.
     pub const ALL: [DiskKind; 4] = [DiskKind::Hdd, DiskKind::Ssd, DiskKind::Nvme, DiskKind::Usb];
 
     /// The kind's name in scenario files.

@@ -19,9 +19,9 @@ pub fn sector(file: usize, page: u64) -> u64 {
 /// Times of a disk's reads and writes besides bandwidth.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Medium {
-    /// Of reads.
+    /// What a read takes.
     pub reads: Timing,
-    /// Of writes.
+    /// What a write takes.
     pub writes: Timing,
 }
 
