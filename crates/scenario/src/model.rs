@@ -114,6 +114,10 @@ pub struct Twin {
     pub start_ns: Option<u64>,
     /// Bytes per second that one flusher can submit: its own CPU time bounds that.
     pub flusher_bandwidth: Option<u64>,
+    /// What a page more of a large folio takes a flusher, in percent of a page by itself; 100 if
+    /// `None`, where the bandwidth is that of the scenario's own files.
+    #[serde(default)]
+    pub flusher_more_pct: Option<u64>,
     /// Bytes per second of a disk without a `write_bandwidth`.
     pub disk_bandwidth: Option<u64>,
     /// Bytes of memory that are no page cache and stay so.

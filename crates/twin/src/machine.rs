@@ -27,6 +27,8 @@ pub struct Machine {
     pub start: Ns,
     /// CPU time of a page that a flusher submits, in nanoseconds per 1,024 pages.
     pub flush_1024: Ns,
+    /// What a page more of a large folio takes of that, in percent.
+    pub flush_more: u64,
     /// CPU time of a page that is looked at to take it.
     pub scan: Ns,
 }

@@ -103,6 +103,7 @@ pub fn configure(scenario: &Scenario) -> Result<HostConfig, Vec<Refusal>> {
             look: twin.look_ns.unwrap_or(0),
             start: twin.start_ns.unwrap_or(0),
             scan: twin.scan_ns.unwrap_or(SCAN),
+            flush_more: twin.flusher_more_pct.unwrap_or(100),
             flush_1024: cost_of_1024(twin.flusher_bandwidth.unwrap_or(FLUSHER)),
         },
         dirtyable: (scenario.host.memory_bytes - kept - others) / PAGE,

@@ -176,6 +176,7 @@ pub(super) fn twin(root: &Table) -> Twin {
         counts_ns: time("counts"),
         burst_ns: time("burst"),
         flusher_bandwidth: bandwidth("flusher"),
+        flusher_more_pct: None,
         disk_bandwidth: bandwidth("disk"),
         anonymous_bytes: size("anonymous", "290G"),
         access_bytes: size("access", "64"),

@@ -41,11 +41,6 @@ const PART: Ns = 25_000;
 /// CPU time of giving blocks to a bio's pages on ext4: there 248 parts of appends need 2.1 %.
 const BLOCKS: Ns = 60_000;
 
-/// What a page more of a large folio takes of the CPU time of one by itself, in percent. Flushers of
-/// guests take 2.2 us for a page on ext4, and on xfs 1.8, 1.2 and 0.78 where folios have 2, 16 and
-/// 64 pages (`scenarios/window/xfs-random.toml`, `weights-nested.toml`, `xfs-fast.toml`).
-const PAGE_MORE: u64 = 45;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WbReason {
     /// All that is there.
@@ -463,7 +458,7 @@ impl Writeback {
         }
         let device = &self.hooks.devices[device];
         let folios = pages.div_ceil(self.hooks.files[index as usize].folio_pages);
-        let whole = folios * 100 + (pages - folios) * PAGE_MORE;
+        let whole = folios * 100 + (pages - folios) * self.hooks.machine.flush_more;
         let page_cost =
             (whole * self.hooks.machine.flush_1024).div_ceil(102_400) + device.submit_cost(pages);
         cost += match &self.hooks.weir {
