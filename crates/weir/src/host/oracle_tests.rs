@@ -32,10 +32,8 @@ fn of_nothing_everything_is_unknown() {
 
 #[test]
 fn what_is_no_btf_is_not_taken_for_it() {
-    let file = KernelFile {
-        btf: Some(b"\x9f\xeb\x01\x00 and nothing else".to_vec()),
-        ..KernelFile::default()
-    };
+    let mut file = KernelFile::default();
+    file.btf = Some(b"\x9f\xeb\x01\x00 and nothing else".to_vec());
     let checks = judge(&file);
     assert_eq!(checks[0].seen, "not BTF that the module can read");
     assert_eq!(sum_up(&checks), Verdict::Fail);
