@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # contact.sh STALL...: what people come with before they have the module, beside first-contact.sh: each is
 # explained, the first command is typed as printed, and the wait has to come below a tenth.
-# STALLs are the functions stage_* below. Wants disk "d" of 8M/s (ext4, 1G); fuse wants fuse-overlayfs.
+# STALLs are the functions stage_* below. Wants disk "d" of 8M/s (ext4, 1G).
 . /tap.sh
-. /stacks.sh
 . /verdict.sh
 cd /sys/fs/cgroup || exit 1
 echo "+memory +io" >cgroup.subtree_control
@@ -103,24 +102,6 @@ stage_inverted() {
 	sed 's/^/# after: /' /tmp/verdict
 	shorter inverted "$before" "$(longest)"
 	seconds=8
-	end
-}
-
-# a client of FUSE whose daemon is held for another's pages
-stage_fuse() {
-	begin app
-	stack fuse /mnt/d
-	flood
-	in_cgroup app fio --name=job --directory=/mnt/fuse --rw=write --bs=64k --size=64m --rate=500k --time_based --runtime=3000 >/tmp/app.out 2>&1 &
-	sleep 5
-	explained fuse host_limit /flood memory.high
-	before=$(lost fuse)
-	typed fuse
-	sleep 10
-	removed fuse fuse "$before"
-	echo 1 >app/cgroup.kill
-	sleep 1
-	umount /mnt/fuse
 	end
 }
 

@@ -156,11 +156,15 @@ fn an_fsync_behind_a_neighbours_io_max() {
 #[test]
 #[ignore = "minutes: make stalls"]
 fn the_first_command_helps_without_the_module() {
-    let fuse = ["--package", "fuse-overlayfs", "--driver", "overlay"];
     for kernel in ["debian:6.12", "debian:7.3"] {
         contact(kernel, SMALL, &["syncfs", "write", "inverted", "alone"]);
-        contact(kernel, &[SMALL, &fuse].concat(), &["fuse"]);
     }
+}
+
+#[test]
+#[ignore = "minutes: make stalls"]
+fn rename_truncate_o_dsync_io_uring_and_freeze_wait_behind_a_flood() {
+    contact("debian:6.12", SMALL, &["ways"]);
 }
 
 fn recorded(machine: &[&str]) {
