@@ -2,11 +2,11 @@
 //! Tasks that wait for their own writes or a filesystem's: fsync, and umount, syncfs, mount, freeze.
 //!
 //! An fsync stands in the disk's queue behind what others have in flight: a window on those shortens
-//! it (`queue`). So it does where a neighbour's `io.max` has its requests come in bursts (0052). umount
+//! it (`queue`). So it does where a neighbour's `io.max` has its requests come in bursts (0053). umount
 //! and syncfs wait for all dirty pages of the filesystem, whose ever they are, and after that for what is
 //! under writeback from the front of each file to its end, behind which a flood may go on writing: a
 //! limit of what is dirty bounds both. Example: /flood rewrites 500 MiB on a disk of 8 MiB/s and holds
-//! 110 MiB: syncfs takes 39 to 61 s; with `vm.dirty_bytes` of 9 MiB 2 to 3 s (0052).
+//! 110 MiB: syncfs takes 39 to 61 s; with `vm.dirty_bytes` of 9 MiB 2 to 3 s (0053).
 
 use super::group::Group;
 use super::holders::by_cgroup;
