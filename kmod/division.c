@@ -42,8 +42,10 @@
  */
 static bool competes(const struct weir_flusher *flusher)
 {
-	return time_before(jiffies, flusher->asked + (flusher->inside ? STUCK_JIFFIES :
-							      COMPETES_JIFFIES));
+	if (flusher->inside)
+		return time_before(jiffies, flusher->asked + STUCK_JIFFIES);
+	return time_before(jiffies, flusher->asked + COMPETES_JIFFIES) &&
+	       (flusher->in_flight || !flusher->uses_little);
 }
 
 static bool counts(const struct weir_flusher *flusher)
@@ -160,16 +162,17 @@ static void stop_counting(struct weir_flusher *flusher)
 void weir_division_expire(struct weir_disk *disk)
 {
 	struct list_head *lists[] = { &disk->inside, &disk->outside };
-	struct weir_flusher *flusher;
+	struct weir_flusher *flusher, *next;
 	int i, n;
 
 	for (i = 0; i < ARRAY_SIZE(lists); i++) {
-		for (n = 0; n < EXPIRE_MOST; n++) {
-			flusher = list_first_entry_or_null(lists[i], struct weir_flusher,
-							   asking);
-			if (!flusher || competes(flusher))
+		n = 0;
+		/* the longest ago first, but those that use little are among the others */
+		list_for_each_entry_safe(flusher, next, lists[i], asking) {
+			if (!competes(flusher))
+				stop_counting(flusher);
+			if (++n == EXPIRE_MOST)
 				break;
-			stop_counting(flusher);
 		}
 	}
 }
@@ -367,12 +370,33 @@ void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher)
 	rcu_read_unlock();
 }
 
-/* It ends a call. */
-void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher)
+/*
+ * Has it submitted less than a part in COMPETES_JIFFIES, and was not held?  One whose writers are
+ * throttled at the host's limit submits a few pages at a time: if others waited for more of
+ * it, who fills that limit would never get it written, and the device would be idle.
+ */
+static void note_use(struct weir_flusher *flusher, bool held)
+{
+	u64 submitted = flusher->written + flusher->in_flight - flusher->reserved;
+	u64 part = weir_window_part(2 * weir_budget_ahead(&flusher->contender->parent->budget));
+	unsigned long elapsed = jiffies - flusher->used_since;
+
+	if (!held && elapsed < COMPETES_JIFFIES)
+		return;
+	flusher->uses_little = !held && (submitted - flusher->used) * COMPETES_JIFFIES <
+						part * elapsed;
+	flusher->used = submitted;
+	flusher->used_since = jiffies;
+}
+
+/* It ends a call, in which it was @held or not. */
+void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher, bool held)
 {
 	flusher->asked = jiffies;
-	if (counts(flusher))
-		list_move_tail(&flusher->asking, &disk->outside);
+	if (!counts(flusher))
+		return;
+	note_use(flusher, held);
+	list_move_tail(&flusher->asking, &disk->outside);
 }
 
 /*

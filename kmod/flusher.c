@@ -161,7 +161,7 @@ static void flusher_leave(struct flush_call *call)
 	flusher->inside = false;
 	weir_flusher_reserve(flusher, 0);
 	weir_flusher_look(call->disk, flusher);
-	weir_division_exit(call->disk, flusher);
+	weir_division_exit(call->disk, flusher, call->window_ns || call->weight_ns);
 	flusher_drop_ended(call->disk, flusher);
 	spin_unlock(&call->disk->lock);
 }

@@ -85,6 +85,9 @@ struct weir_flusher {
 	struct rb_node by_vtime;	/* of its contender, while it competes */
 	u64 vtime;
 	u64 charged;			/* pages submitted that vtime has */
+	u64 used;			/* pages submitted by used_since */
+	unsigned long used_since;	/* jiffies */
+	bool uses_little;		/* since then, and was not held */
 	u32 hweight;
 	unsigned long asked;		/* jiffies: when it last wanted to submit */
 };
@@ -142,7 +145,7 @@ struct weir_turn_wait {
 };
 
 void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher);
-void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher);
+void weir_division_exit(struct weir_disk *disk, struct weir_flusher *flusher, bool held);
 void weir_division_leave(struct weir_flusher *flusher);
 void weir_division_expire(struct weir_disk *disk);
 void weir_division_count(struct weir_flusher *flusher);
