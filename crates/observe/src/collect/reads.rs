@@ -116,7 +116,7 @@ fn is_idle(directory: &Path) -> bool {
 /// A device of `8:16`, as in the kernel.
 fn number(text: &str) -> Option<u32> {
     let (major, minor) = text.trim().split_once(':')?;
-    Some(major.parse::<u32>().ok()? << MINOR_BITS | minor.parse::<u32>().ok()?)
+    Some((major.parse::<u32>().ok()? << MINOR_BITS) | minor.parse::<u32>().ok()?)
 }
 
 impl Reads {
