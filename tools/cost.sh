@@ -176,7 +176,7 @@ END
 ## Windows and weights
 
 Both hold flushers, not writers: as long as nothing else is set, no pass is hooked. This is what the
-whole guest executes for each MiB of a flood that a disk of 16 MB/s writes, one CPU, within 2 %.
+whole guest executes for each MiB of a flood that a disk of 16 MB/s writes, one CPU, within 4 %.
 
 END
 	by_window
