@@ -380,13 +380,15 @@ static void note_use(struct weir_flusher *flusher, bool held)
 	u64 submitted = flusher->written + flusher->in_flight - flusher->reserved;
 	u64 part = weir_window_part(2 * weir_budget_ahead(&flusher->contender->parent->budget));
 	unsigned long elapsed = jiffies - flusher->used_since;
+	bool is_new = !flusher->used_since;
 
-	if (!held && elapsed < COMPETES_JIFFIES)
+	if (!is_new && !held && elapsed < COMPETES_JIFFIES)
 		return;
-	flusher->uses_little = !held && (submitted - flusher->used) * COMPETES_JIFFIES <
-						part * elapsed;
+	/* of one that was made in this call nothing is known */
+	flusher->uses_little = !is_new && !held &&
+			       (submitted - flusher->used) * COMPETES_JIFFIES < part * elapsed;
 	flusher->used = submitted;
-	flusher->used_since = jiffies;
+	flusher->used_since = jiffies ?: 1;
 }
 
 /* It ends a call, in which it was @held or not. */

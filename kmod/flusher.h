@@ -86,7 +86,7 @@ struct weir_flusher {
 	u64 vtime;
 	u64 charged;			/* pages submitted that vtime has */
 	u64 used;			/* pages submitted by used_since */
-	unsigned long used_since;	/* jiffies */
+	unsigned long used_since;	/* jiffies; 0: nothing is known yet */
 	bool uses_little;		/* since then, and was not held */
 	u32 hweight;
 	unsigned long asked;		/* jiffies: when it last wanted to submit */
