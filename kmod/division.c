@@ -26,7 +26,7 @@
 #include "weir.h"
 #include "flusher.h"
 
-#define COMPETES_JIFFIES	msecs_to_jiffies(20)
+#define COMPETES_JIFFIES	msecs_to_jiffies(WEIR_COMPETES_MS)
 #define STUCK_JIFFIES		(10 * HZ)
 /* That have ceased, seen by one look: more than the one that it may begin to compete for. */
 #define EXPIRE_MOST		8
@@ -371,14 +371,14 @@ void weir_division_enter(struct weir_disk *disk, struct weir_flusher *flusher)
 }
 
 /*
- * Has it submitted less than a part in COMPETES_JIFFIES, and was not held?  One whose writers are
- * throttled at the host's limit submits a few pages at a time: if others waited for more of
- * it, who fills that limit would never get it written, and the device would be idle.
+ * Note whether it uses little.  One whose writers are throttled at the host's limit submits a few
+ * pages at a time: if others waited for more of it, a cgroup that fills that limit would
+ * never get its pages written, and the device would be idle.
  */
 static void note_use(struct weir_flusher *flusher, bool held)
 {
 	u64 submitted = flusher->written + flusher->in_flight - flusher->reserved;
-	u64 part = weir_window_part(2 * weir_budget_ahead(&flusher->contender->parent->budget));
+	const struct weir_budget *budget = &flusher->contender->parent->budget;
 	unsigned long elapsed = jiffies - flusher->used_since;
 	bool is_new = !flusher->used_since;
 
@@ -386,7 +386,8 @@ static void note_use(struct weir_flusher *flusher, bool held)
 		return;
 	/* of one that was made in this call nothing is known */
 	flusher->uses_little = !is_new && !held &&
-			       (submitted - flusher->used) * COMPETES_JIFFIES < part * elapsed;
+			       weir_division_uses_little(budget, submitted - flusher->used,
+							 jiffies_to_msecs(elapsed));
 	flusher->used = submitted;
 	flusher->used_since = jiffies ?: 1;
 }

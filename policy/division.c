@@ -97,6 +97,18 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
 }
 
 /*
+ * Does a flusher that submitted @pages in @ms, and was held by nothing, use little?  Less than
+ * a part in 20 ms.  Its writers are throttled, as at the host's limit, and have dirtied no more.
+ */
+int weir_division_uses_little(const struct weir_budget *budget, weir_u64 pages, weir_u64 ms)
+{
+	weir_u64 part = weir_window_part(2 * weir_budget_ahead(budget));
+
+	return weir_saturate(pages) * WEIR_COMPETES_MS <
+	       part * weir_least(ms, WEIR_PAGES_MAX);
+}
+
+/*
  * Note what the flushers of a division, and all of the device, have written by @now_ns, in
  * pages; @budget is all 0 at first.  Time in which there was little to write says little: the
  * rate falls by an eighth at most.

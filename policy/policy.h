@@ -382,6 +382,9 @@ void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_
 weir_u64 weir_budget_ahead(const struct weir_budget *budget);
 weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
 			    weir_u64 in_flight);
+/* A flusher competes for so long after it submitted something. */
+#define WEIR_COMPETES_MS	20ULL
+int weir_division_uses_little(const struct weir_budget *budget, weir_u64 pages, weir_u64 ms);
 weir_u64 weir_budget_patience_ms(const struct weir_budget *budget, weir_u64 in_flight);
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */

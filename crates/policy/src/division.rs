@@ -13,6 +13,7 @@ mod c {
         pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
         pub fn weir_budget_ahead(budget: *const Budget) -> u64;
         pub fn weir_budget_excess(budget: *const Budget, hweight: u32, in_flight: u64) -> u64;
+        pub fn weir_division_uses_little(budget: *const Budget, pages: u64, ms: u64) -> i32;
         pub fn weir_budget_patience_ms(budget: *const Budget, in_flight: u64) -> u64;
     }
 }
@@ -93,6 +94,12 @@ impl Budget {
         unsafe { c::weir_budget_excess(self, hweight, in_flight) }
     }
 
+    /// Whether a flusher that submitted `pages` in `ms`, and was held by nothing, uses little.
+    pub fn uses_little(&self, pages: u64, ms: u64) -> bool {
+        // SAFETY: `self` is a valid struct of the C layout.
+        unsafe { c::weir_division_uses_little(self, pages, ms) != 0 }
+    }
+
     /// Milliseconds that a child may have no room before it is slow, with `in_flight` pages of the
     /// whole division.
     pub fn patience_ms(&self, in_flight: u64) -> u64 {
@@ -144,6 +151,16 @@ mod tests {
             (shared.excess(HWEIGHT_ONE, 1 << 20), shared.ahead()),
             (0, 256)
         );
+    }
+
+    #[test]
+    fn less_than_a_part_in_20_ms_is_little() {
+        let budget = budget(100);
+        let part = window::part(2 * budget.ahead());
+        assert_eq!(part, 25);
+        assert!(!budget.uses_little(part, 20) && budget.uses_little(part - 1, 20));
+        assert!(!budget.uses_little(5 * part, 100) && budget.uses_little(5 * part, 101));
+        assert!(!budget.uses_little(0, 0) && budget.uses_little(1 << 20, u64::MAX));
     }
 
     #[test]
