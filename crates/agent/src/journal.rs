@@ -306,7 +306,7 @@ pub enum Event {
     Ended,
 }
 
-/// What each of the cgroups that an objective limits may have, up to the noun.
+/// Words for the limit of each cgroup that an objective limits, up to the noun.
 fn allowance(others: usize, each_kib: Option<u64>, observing: bool) -> String {
     let may = if observing {
         "would be allowed"

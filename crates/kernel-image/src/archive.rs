@@ -16,9 +16,9 @@ use anyhow::{Context, Result, bail};
 use object::read::archive::ArchiveFile;
 use std::io::{ErrorKind, Read};
 
-/// How a Debian package begins.
+/// The first bytes of a Debian package.
 pub(crate) const DEB: &[u8] = b"!<arch>\n";
-/// How an RPM package begins.
+/// The first bytes of an RPM package.
 pub(crate) const RPM: &[u8] = b"\xed\xab\xee\xdb";
 const RPM_LEAD: usize = 96;
 const RPM_HEADER: &[u8] = b"\x8e\xad\xe8\x01";

@@ -142,7 +142,7 @@ impl Keeper {
             }
             // Up to the next millisecond: rounded down it would spin through the last one.
             let left = PollTimeout::try_from(left + Duration::from_millis(1));
-            let pipes = self.reads.iter().flat_map(Reads::pipes);
+            let pipes = self.reads.iter().flat_map(Reads::trace_pipes);
             let fds = [ended.as_fd()].into_iter().chain(pipes);
             let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             // A signal ends the wait early, which the clock tells.
@@ -165,10 +165,10 @@ impl Keeper {
         let now_ns = now_ns();
         let (mut syncs, mut reads) = (Seen::default(), Seen::default());
         if let Some(of) = &mut self.syncs {
-            syncs = (of.ended()?, of.under_way());
+            syncs = (of.take_ended()?, of.under_way());
         }
         if let Some(of) = &mut self.reads {
-            reads = (of.ended()?, of.under_way());
+            reads = (of.take_ended()?, of.under_way());
         }
         let mut kept = std::mem::take(&mut self.kept);
         for of in &mut kept {
@@ -196,7 +196,7 @@ impl Keeper {
             .0
             .iter()
             .filter(its)
-            .for_each(|call| of.measure.ended(call));
+            .for_each(|call| of.measure.add_call(call));
         let under_way: Vec<Timed> = calls.1.iter().filter(its).cloned().collect();
         let narrowed_ms = of.queues.window_ms().min(of.windows.since_ms());
         let since_ms = of.objective.window_ms().min(narrowed_ms);

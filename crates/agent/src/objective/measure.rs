@@ -24,7 +24,7 @@ pub struct Measure {
 
 impl Measure {
     /// A call of one of the objective's cgroups has ended.
-    pub fn ended(&mut self, call: &Timed) {
+    pub fn add_call(&mut self, call: &Timed) {
         self.calls.push_back((call.began_ns, call.took_ns));
         if self.calls.len() > MOST {
             self.calls.pop_front();
@@ -121,10 +121,10 @@ mod tests {
             measure.value(&of, since_ms * MS, 30_000 * MS, under_way, &[])
         };
         assert_eq!(value(&mut measure, 0, &[]), None);
-        measure.ended(&call(1_000, 900));
-        measure.ended(&call(21_000, 300));
+        measure.add_call(&call(1_000, 900));
+        measure.add_call(&call(21_000, 300));
         for at in 0..40 {
-            measure.ended(&call(22_000 + at * 50, 5));
+            measure.add_call(&call(22_000 + at * 50, 5));
         }
         assert_eq!(
             value(&mut measure, 20_000, &[]),

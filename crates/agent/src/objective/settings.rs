@@ -40,7 +40,7 @@ const FLOOR_BYTES: u64 = 1 << 20;
 /// The least that may be given for it.
 const LEAST_FLOOR_BYTES: u64 = 64 << 10;
 
-/// What is timed.
+/// The kind of calls that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
     /// Calls of fsync and the like.

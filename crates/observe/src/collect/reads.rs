@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of the kernel's buffer for each CPU: some 8,000 reads; a look comes when it is half full.
 const BUFFER: u64 = 1 << 20;
-/// Reads that are kept between two calls of [`Reads::ended`]; more are not timed.
+/// Reads that are kept between two calls of [`Reads::take_ended`]; more are not timed.
 const MOST: usize = 200_000;
 /// Bits of a device's minor number in the kernel.
 const MINOR_BITS: u32 = 20;
@@ -137,8 +137,8 @@ impl Reads {
     }
 
     /// What becomes readable when [`Reads::look`] should be called, so that nothing is lost.
-    pub fn pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.tracing.pipes()
+    pub fn trace_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.tracing.trace_pipes()
     }
 
     /// Takes what the kernel's buffers have.
@@ -165,7 +165,7 @@ impl Reads {
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.
-    pub fn ended(&mut self) -> Result<Vec<Timed>> {
+    pub fn take_ended(&mut self) -> Result<Vec<Timed>> {
         self.look()?;
         Ok(std::mem::take(&mut self.ended))
     }

@@ -96,7 +96,7 @@ impl Syncs {
     ///
     /// # Errors
     /// The kernel's buffers cannot be read.
-    pub fn ended(&mut self) -> Result<Vec<Timed>> {
+    pub fn take_ended(&mut self) -> Result<Vec<Timed>> {
         let mut trace = Trace::default();
         self.tracing.poll(&mut trace)?;
         self.homes.note(&mut trace.events);

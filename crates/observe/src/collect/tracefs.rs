@@ -343,7 +343,7 @@ impl Tracefs {
     }
 
     /// What becomes readable when a CPU's buffer is half full.
-    pub fn pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn trace_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.pipes.iter().map(AsFd::as_fd)
     }
 
