@@ -100,7 +100,7 @@ func (n *node) make(at string) {
 	}
 }
 
-// write is what somebody else writes to a file below the pod's cgroup.
+// write stands for another program that writes to a file below the pod's cgroup.
 func (n *node) write(name, text string) {
 	if err := os.WriteFile(filepath.Join(n.dir, "sys/fs/cgroup/kubepods/burstable/pod1", name), []byte(text+"\n"), 0o644); err != nil {
 		n.t.Fatal(err)
@@ -329,7 +329,7 @@ func TestCreatedBeforeThePluginWasAsked(t *testing.T) {
 	if !strings.Contains(p.metrics(), "weir_nri_adjusted_total 1\n") {
 		t.Error(p.metrics())
 	}
-	// What the runtime, or somebody else, has set by then stays.
+	// What the runtime, or another program, has set by then stays.
 	c := container("a", 4<<20)
 	n.created(s, c)
 	n.write("a/memory.dirty_bytes", "1048576")
@@ -502,7 +502,7 @@ func TestPodsFileMissing(t *testing.T) {
 		t.Error(got, floors(p))
 	}
 	n.end(s, c)
-	// Whoever makes the pod is told, rather than that its container goes without its own knobs.
+	// The maker of the pod is told, rather than that its container goes without its own knobs.
 	s.Annotations["weir.dev/dirty-bytes"] = "2M"
 	if _, err := n.create(s, container("next", 0)); err == nil || !strings.Contains(err.Error(), "memory.dirty_bandwidth: no such file") {
 		t.Errorf("got %v", err)

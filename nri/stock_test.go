@@ -59,7 +59,7 @@ func TestStock(t *testing.T) {
 	if got := says(); got != pod+one("1048576") {
 		t.Errorf("got %s", got)
 	}
-	// What is not allowed is refused as ever, and nobody is unprotected.
+	// What is not allowed is refused as ever, and no container is unprotected.
 	if _, err = n.create(sandbox("dirty-min", "4M"), container("b", 0)); err == nil {
 		t.Error("the namespace's floors would be 5M")
 	}

@@ -330,7 +330,7 @@ func TestModuleReloadedBesideAYoungPod(t *testing.T) {
 		n.make("kubepods/burstable/pod2/a")
 		n.load()
 		has := func() string { return n.file("../pod2/a/memory.dirty_min") }
-		n.soon("somebody's floor is there", func() bool {
+		n.soon("a floor is there", func() bool {
 			return has() != "0" || n.file("memory.dirty_min") != "0" || key == "dirty-min" && floors(p) == "3145728"
 		})
 		if got := has(); got != "0" || floors(p) != "3145728" {

@@ -201,7 +201,7 @@ func TestUpdateByCrunOfWhatWasFilled(t *testing.T) {
 	}
 }
 
-// An update fails after crun has written, which nobody tells: the floor is there once within two seconds.
+// An update fails after crun has written, of which no event tells: the floor is there once within two seconds.
 func TestUpdateByCrunThatFails(t *testing.T) {
 	n := newNode(t)
 	n.load()
@@ -261,7 +261,7 @@ func TestUpdateByCrunOfWhatWasTakenBack(t *testing.T) {
 	}
 }
 
-// The pod's own limit changes after its containers', which nobody tells: a share of it follows.
+// The pod's own limit changes after its containers', of which no event tells: a share of it follows.
 func TestPodIsResized(t *testing.T) {
 	n, p := loaded(t)
 	log := logs(p)

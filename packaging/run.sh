@@ -10,7 +10,7 @@
 # forgotten at the end but lasts over the guest's own reboots, and a tar archive of
 # what it is to do; and an empty one for each line `SERIAL SIZE BYTES_A_SECOND` of the file `disks`
 # in TESTS.  It answers on its second serial port.
-# Exit status: 0 all passed, 1 something did not, 2 nobody can say: it hung or died.
+# Exit status: 0 all passed, 1 something did not, 2 unknown: it hung or died.
 set -eu
 tree=$(dirname "$(readlink -f "$0")")/..
 debs=$1

@@ -170,7 +170,7 @@ cp "$package" "$work/weir/weir-dkms.deb"
 cp "$script" "$work/weir/dkms.sh"
 chmod -R a+rX "$work"
 
-# As root mmdebstrap mounts /proc and others into a place: nobody else shall see them.
+# As root mmdebstrap mounts /proc and others into a place: no other process shall see them.
 apart=(unshare --mount)
 [ "$(id -u)" -eq 0 ] || apart=()
 status=0

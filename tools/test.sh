@@ -17,7 +17,7 @@ say() {
 	echo "make test: $*" >&2
 }
 
-# A step is a process group of its own: whoever ends this ends cargo, test programs and guests, too.
+# A step is a process group of its own: ending this ends cargo, test programs and guests, too.
 job=
 end() {
 	[ -z "$job" ] || kill -- "-$job" 2>/dev/null

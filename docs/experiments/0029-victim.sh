@@ -58,7 +58,7 @@ for way in "$@"; do
 	esac
 	# shellcheck disable=SC2046 # one word each
 	set -- $(victim)
-	echo "# of nobody, $way, 0 writers: $1 calls, p99 $2, longest $3 us"
+	echo "# of no writer, $way, 0 writers: $1 calls, p99 $2, longest $3 us"
 	rm $at/victim
 	for count in $counts; do
 		[ ! -d /sys/module/weir ] || rmmod weir

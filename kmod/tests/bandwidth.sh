@@ -133,7 +133,7 @@ kept "raised" 4194304 a
 echo 1M >a/memory.dirty_bandwidth
 sleep 5
 kept "lowered" 1048576 a
-ok "nobody else is held" is "$(stat other nr_bandwidth_held)" 0
+ok "no other cgroup is held" is "$(stat other nr_bandwidth_held)" 0
 stop other /mnt/d
 
 # who is idle saves nothing up
@@ -142,7 +142,7 @@ sleep 8
 for pid in $(cat a/cgroup.procs); do kill -CONT "$pid"; done
 got=$(thousandths 1048576 10 a)
 echo "# after idling: $got thousandths"
-ok "after idling nobody catches up" between 0 "$got" 1030
+ok "idle time is not made up for" between 0 "$got" 1030
 
 # a task that is moved away, and one that is killed, sleep no longer
 echo 64K >a/memory.dirty_bandwidth
@@ -232,7 +232,7 @@ echo max >p/memory.dirty_bandwidth
 echo Y >/sys/module/weir/parameters/observe
 held=$(stat a nr_bandwidth_held)
 writers a /mnt/d 2
-ok "observed, nobody is held" between 2000 "$(thousandths 1048576 0.2 a)" 1000000
+ok "observed, no writer is held" between 2000 "$(thousandths 1048576 0.2 a)" 1000000
 ok "nor counted as held" is "$(stat a nr_bandwidth_held)" "$held"
 ok "but counted" between 1 "$(stat a nr_would_pace)" 1000000
 echo N >/sys/module/weir/parameters/observe

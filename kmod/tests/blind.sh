@@ -27,7 +27,7 @@ echo 0 >/sys/module/weir/parameters/fault_stall
 echo "# beat $age ms ago, state $now, $wrote MiB written, $held passes held"
 ok "the beat was kept from running" between 1000 "$age" 60000
 ok "blind, says the state then" is "$now" blind
-ok "a ceiling that nobody brings up to date holds nobody" is $held 0
+ok "a ceiling that no beat brings up to date holds no writer" is $held 0
 ok "a writer goes on as on stock" is "$wrote" 32
 ok "active again when the beat is" comes_to active state
 echo max >a/memory.dirty_bytes
@@ -40,12 +40,12 @@ if silence_ftrace; then
 	passes=$(stat a nr_passes)
 	held=$(stat a nr_ceiling_held)
 	dirty /mnt/d/c 16 a
-	ok "with ftrace off nobody is held" is "$(stat a nr_ceiling_held)" "$held"
+	ok "with ftrace off no writer is held" is "$(stat a nr_ceiling_held)" "$held"
 	ok "nor counted" is "$(stat a nr_passes)" "$passes"
 	echo 1 >/proc/sys/kernel/ftrace_enabled
 	ok "active once it is back" comes_to active state
 else
-	skip "with ftrace off nobody is held" "$no_switch"
+	skip "with ftrace off no writer is held" "$no_switch"
 fi
 echo max >a/memory.dirty_bytes
 rmmod weir

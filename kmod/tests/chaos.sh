@@ -181,7 +181,7 @@ set_up() {
 	flaky=$(losetup -f)
 	losetup "$flaky" /tmp/flaky.image
 	dmsetup create flaky --table "0 196608 flakey $flaky 0 3 1 1 error_writes"
-	# nobody else makes the node: there is no udev here
+	# the node is made by hand: there is no udev here
 	dmsetup mknodes flaky
 	pulled=$(readlink -f "/sys/class/block/$(basename "$(readlink -f /dev/weir/u)")/device/..")
 	mkfs.ext4 -q -F "$(readlink -f /dev/weir/u)"

@@ -111,7 +111,7 @@ ok "two was, by its ancestors" between 1 "$(stat top/mid/two nr_ceiling_held)" 1
 ok "so was a cgroup eight levels down" between 1 "$(stat $deep nr_ceiling_held)" 100000000
 echo "# most held, of MB allowed: top $first, then $max_top of $top, mid $max_mid of $mid, one $max_one of $one"
 
-# Nobody paces those below a floor, so they look for each 512th of what is left of a ceiling, or
+# Writers below a floor are not paced, so they look for each 512th of what is left of a ceiling, or
 # of memory: by the pod's floor alone each of a crowd would dirty 128 pages, half a megabyte, until
 # its next look.
 mkdir pod
@@ -120,7 +120,7 @@ mkdir pod/ceiling pod/memory
 echo 128M >pod/memory.dirty_min
 echo 32M >pod/ceiling/memory.dirty_bytes
 echo 32M >pod/memory/memory.max
-echo 1G >pod/memory/memory.dirty_bytes # holds nobody: for a record of its own at once
+echo 1G >pod/memory/memory.dirty_bytes # holds no writer: for a record of its own at once
 dirty /mnt/e/ceiling 16 pod/ceiling
 ok "below a floor, looks are as a ceiling asks" between 200 "$(stat pod/ceiling nr_floor_admitted)" 4096
 dirty /mnt/e/memory 12 pod/memory

@@ -4,7 +4,7 @@
  *
  * What a write must do is asked of the policy itself, which is linked in: taken,
  * or refused with which error.  After each write the file is read back, and
- * must show the last value that was taken.  Nobody else may write the files.
+ * must show the last value that was taken.  No other program may write the files.
  * Example: "16M" is taken and reads 16777216; "16N" gives EINVAL and the file still
  * reads 16777216.  The seed makes a run repeatable.
  */

@@ -50,7 +50,7 @@ dirty /mnt/d/observed 64 a
 ok "observe: counts what the floor would admit" between 1 "$(stat a nr_would_admit)" 1000000
 ok "observe: counts what the ceiling would hold" between 1 "$(stat a nr_would_hold)" 1000000
 ok "observe: reserves nothing" is "$(cat /sys/kernel/weir/limit_in_force_bytes)" 33554432
-ok "observe: lets nobody go" is "$(stat a nr_floor_released)" 0
+ok "observe: lets no writer go" is "$(stat a nr_floor_released)" 0
 ok "observe: admits nothing" is "$(stat a nr_floor_admitted)" 0
 ok "observe: holds nothing" is "$(stat a nr_ceiling_held)" 0
 rmmod weir

@@ -94,5 +94,5 @@ both_write() {
 both_write_at_last() {
 	both_write || both_write
 }
-ok "two floors in so little memory: both write all, nobody is killed" both_write_at_last
+ok "two floors in so little memory: both write all, no task is killed" both_write_at_last
 finish

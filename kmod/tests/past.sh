@@ -74,7 +74,7 @@ dirtied() {
 		cat "/proc/$pid/io"
 	done | awk '$1 == "write_bytes:" { n += $2 } END { print int(n / 1024) }'
 }
-# others TEXT: all write to files that are on the wb of whoever wrote to them first
+# others TEXT: all write to files that are on the wb of the cgroup that wrote to them first
 others() {
 	for i in $(seq "$writers"); do
 		in_cgroup owner dd if=/dev/zero of=/mnt/d/$i bs=4k count=1 2>/dev/null
@@ -115,7 +115,7 @@ echo +io >tenant/cgroup.subtree_control
 most=$(most_in tenant 5)
 ok "files on a wb that was replaced: held" between $((ceiling * 256)) "$most" $bound
 echo "# most held: $most"
-# one that nobody wakes writes nothing for up to five seconds
+# a flusher that is not woken writes nothing for up to five seconds
 before=$(stat tenant/a nr_passes)
 sleep 2
 ok "and written back" between $((before + 1)) "$(stat tenant/a nr_passes)" 100000000

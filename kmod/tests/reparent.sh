@@ -78,7 +78,7 @@ many again
 ok "what is dirtied then counts in full" soon same p
 ok "all 8 MiB" between 8000000 "$(stat p subtree_dirty)" 9000000
 
-# removed below removed, before anything is folded: somebody's at all times.  memory.stat would fold.
+# removed below removed, before anything is folded: charged to a cgroup at all times.  memory.stat would fold.
 sync
 mkdir $root/p/child
 echo +memory >$root/p/child/cgroup.subtree_control
@@ -92,7 +92,7 @@ for i in $(seq 30); do
 	[ "$now" -ge "$least" ] || least=$now
 	usleep 100000
 done
-ok "removed below removed is never nobody's: $least bytes at least" between 4000000 "$least" 9000000
+ok "removed below removed is always charged: $least bytes at least" between 4000000 "$least" 9000000
 ok "and in the end the parent's" soon same p
 
 # a tenant's loop, that dirties as it can: below the ceiling at all times, as far as a beat sees

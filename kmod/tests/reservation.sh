@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# reservation.sh [HOLDERS] [SECONDS] [KIND]: floors that sum to their cap, everybody
+# reservation.sh [HOLDERS] [SECONDS] [KIND]: floors that sum to their cap, all
 # flat out on a slow disk, unreserved writers too.  The host stays within 1.05 x
-# its limit, and nobody is throttled below its floor.
-#   1  the floors are there before anybody writes: after convergence, and the
+# its limit, and no owner is throttled below its floor.
+#   1  the floors are there before the first write: after convergence, and the
 #      most held from the first page on is printed
 #   2  the limit is halved and doubled live: after convergence
 #   3  the floors come when the others hold the whole limit: after convergence
@@ -129,7 +129,7 @@ converges() {
 	done
 	ok "$1: within 1.05 x the limit $(last_above "$since") s later, and then for $seconds s" \
 		between "$seconds" "$within" 100000
-	ok "nobody was throttled below its floor in those" is "$(throttled_below)" "$converged"
+	ok "no owner was throttled below its floor in those" is "$(throttled_below)" "$converged"
 }
 
 throttled_below() {
@@ -144,7 +144,7 @@ idle() {
 each_holder make_holder
 each_holder reserve
 rounded=$(((holders + 2) * page))
-ok "all is unused while nobody writes" between $((limit / 10 * 8 - rounded)) "$(cat /sys/kernel/weir/unused_bytes)" $((limit / 10 * 8))
+ok "all is unused while no owner writes" between $((limit / 10 * 8 - rounded)) "$(cat /sys/kernel/weir/unused_bytes)" $((limit / 10 * 8))
 ok "the others' limit is what is left" between $((limit / 10 * 2)) "$(cat /sys/kernel/weir/limit_in_force_bytes)" $((limit / 10 * 2 + rounded))
 ok "readers of the limits see stock" is "$(awk '/^nr_dirty_threshold/{ print $2 }' /proc/vmstat)" $((limit / page))
 sample
@@ -162,7 +162,7 @@ done
 echo "# most held from the first page on: $(most "$since") thousandths of the limit"
 converges "all together"
 ok "every floor was used" is "$(idle)" ""
-ok "nobody was throttled below its floor" is "$(throttled_below)" 0
+ok "no owner was throttled below its floor" is "$(throttled_below)" 0
 
 limits $((limit / 2))
 converges "the limit halved"

@@ -4,7 +4,7 @@
  *
  * FOLDER is a cgroup; below it are ten parents, each with a tenth of LIVE
  * cgroups that stay, and of GONE that are removed while they hold a cached page:
- * this process enters each, reads a page of /mnt/d/clean that nobody else reads,
+ * this process enters each, reads a page of /mnt/d/clean that no other process reads,
  * leaves for the next, and removes it.  Of every EVERY one writes a page to a
  * file of its own instead, on a filesystem without cgroup writeback: elsewhere
  * the kernel writes it when the cgroup goes.

@@ -139,7 +139,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 	echo "scale-seen $cpus $live $gone $took"
 	[ "$took" -le "$longest" ] || longest=$took
 done
-ok "memory is enough: nobody has reclaimed" is "$(scanned)" "$scanned"
+ok "memory is enough: no task has reclaimed" is "$(scanned)" "$scanned"
 ok "a floor's room is seen in time, in ms" between 0 "$longest" "${SEEN:-300}"
 echo "# dirty: $(awk '/^nr_dirty /{ print $2 }' /proc/vmstat) pages"
 echo 536870912 >/proc/sys/vm/dirty_background_bytes

@@ -37,7 +37,7 @@ echo "# refused in $took s; host's dirty pages: $before before, $after after, li
 ok "the load is refused" between 1 $status 255
 ok "before its writers could leave by themselves" between 4096 "$after" 100000000
 ok "without waiting for any" between 0 $took 60
-ok "nobody had to be named" is "$inside" 0
+ok "no cgroup had to be named" is "$inside" 0
 # shellcheck disable=SC2046 # a list
 kill -9 $(pidof dd)
 limits 268435456

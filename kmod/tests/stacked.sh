@@ -38,7 +38,7 @@ way_nfs() {
 }
 
 # With its writeback cache, as fuse-overlayfs asks for.  The device is strictlimit
-# and has one wb for everybody.  The daemon writes from the root cgroup here.
+# and has one wb for all writers.  The daemon writes from the root cgroup here.
 way_fuse() {
 	stack fuse /mnt/d || return 1
 	compared FUSE /mnt/fuse

@@ -40,7 +40,7 @@ stack_nfs() {
 
 stack_fuse() {
 	mkdir "$1/lower" "$1/upper" "$1/work"
-	# a module on 6.1, and nobody here loads one for a device that is not there
+	# a module on 6.1, and no program here loads one for a device that is not there
 	[ -e /dev/fuse ] || modprobe fuse || return 1
 	fuse-overlayfs -o "lowerdir=$1/lower,upperdir=$1/upper,workdir=$1/work" /mnt/fuse
 }

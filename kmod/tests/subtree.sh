@@ -56,7 +56,7 @@ before=$(stat pod floor_unused)
 soon rmdir pod/fresh
 ok "a removed child's pages still count" between 0 "$(stat pod floor_unused)" $((before + 2097152))
 
-# two children: whoever comes first
+# two children: the first to ask
 mkdir pod/one pod/two
 # a beat, so that what is admitted counts as theirs
 sleep 1

@@ -80,7 +80,7 @@ sleep 15
 window single
 ok "a weight of an only child leaves its share" near default single single/x
 ok "and that of the services" near default single $outside
-ok "nobody is held for it" is "$(held $all)" 0
+ok "no writer is held for it" is "$(held $all)" 0
 
 echo 400 >pair/b/memory.dirty_weight
 sleep 15
@@ -89,7 +89,7 @@ window divided
 ok "two that are divided take nothing from the services" keeps default divided $outside
 ok "nor from the other tenant" keeps default divided single/x
 ok "nor get more than before" between 150 "$(share divided pair/a pair/b)" $(($(share default pair/a pair/b) + 20))
-ok "nobody outside is held" is "$(held $outside single/x)" 0
+ok "no writer outside is held" is "$(held $outside single/x)" 0
 ok "the light writer inside is" between 1 "$(held pair/a)" 1000000
 ok "they share 1 : 4" between 300 $((100 * $(share divided pair/b) / $(share divided pair/a))) 520
 ok "the portions are of their parent's part" is "$(stat pair/a weight_portion) $(stat pair/b weight_portion)" "2000 8000"

@@ -36,7 +36,7 @@ ok "a delegated cgroup's weight is not its owner's to write" sh -c '
 	su user -s /bin/sh -c "echo 1000 >/sys/fs/cgroup/light/memory.dirty_weight" 2>&1 |
 	grep -q "ermission denied"'
 owner own/memory.dirty_weight 10000
-ok "below it he may share out as he likes" is "$(cat light/own/memory.dirty_weight)" 10000
+ok "below it its owner may share out as it likes" is "$(cat light/own/memory.dirty_weight)" 10000
 echo 400 >heavy/memory.dirty_weight
 
 # writer CGROUP: an unlimited writer
@@ -52,7 +52,7 @@ written() {
 portions() {
 	echo "$(stat light/own weight_portion) $(stat light/other weight_portion) $(stat heavy weight_portion)"
 }
-# at_rest: nobody of light/other began to wait within two seconds
+# at_rest: no writer of light/other began to wait within two seconds
 at_rest() {
 	held=$(stat light/other nr_weight_held)
 	sleep 2
@@ -78,11 +78,11 @@ echo 8M >light/other/memory.dirty_min
 fills() {
 	[ "$(stat light/other dirty)" -lt 4194304 ] || echo yes
 }
-ok "below its floor nobody is held" comes_to yes fills
+ok "below its floor no writer is held" comes_to yes fills
 echo 0 >light/other/memory.dirty_min
 echo 1 >light/own/cgroup.kill
 echo 1 >heavy/cgroup.kill
-ok "alone on the device nobody is held" comes_to yes at_rest
+ok "alone on the device no writer is held" comes_to yes at_rest
 
 # a hundredth: of a disk that is full of what was submitted before there were weights
 mkdir least most
@@ -111,7 +111,7 @@ writer light/other
 writer heavy
 ok "held again" comes_to 8000 stat heavy weight_portion
 echo Y >/sys/module/weir/parameters/observe
-ok "observed, nobody is held" comes_to yes at_rest
+ok "observed, no writer is held" comes_to yes at_rest
 # counted: a pass beyond its portion was, once its cgroup came to make one
 counted() {
 	[ "$(stat light/other nr_would_wait)" -eq 0 ] || echo yes

@@ -63,7 +63,7 @@ test_none() {
 ok "$rounds removals during a failing write: nothing written into freed memory" unharmed
 ok "no record is left of them" none_left
 
-# first ratio: nobody may see a ceiling that is not worked out yet.  A knob above
+# first ratio: no pass may see a ceiling that is not worked out yet.  A knob above
 # 1,000 cgroups keeps hooks placed, and made a write take its time.
 limits 402653184
 mkdir crowd

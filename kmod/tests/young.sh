@@ -96,7 +96,7 @@ for child in $(seq $children); do
 	rmdir $root/late/$child
 done
 
-# beside what fills the host's limit, and a floor that nobody uses
+# beside what fills the host's limit, and an unused floor
 limits 67108864
 mkdir $root/unused
 echo 24M >$root/unused/memory.dirty_min

@@ -163,7 +163,7 @@ func TestBudget(t *testing.T) {
 	b.Note(a, request("2", "x", 0, 16))
 	allows(a, request("3", "x", 0, 9), "other pods of namespace team-a reserve 33554432, and all of them may reserve 41943040")
 	allows(a, request("3", "x", 0, 8), "")
-	// What nobody asks for by annotation is not refused, but it counts.
+	// What no annotation asks for is not refused, but it counts.
 	preset := request("4", "x", 0, 12)
 	preset.OfContainer.AsksFloor = false
 	allows(a, preset, "")

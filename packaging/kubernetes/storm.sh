@@ -21,7 +21,7 @@ allow:
 END
 
 # steadily WORKER COMMAND...: as kubelet asks: again while the runtime does not answer, which a
-# restart of it does to whoever asks. That takes more than five minutes where a shim does not answer:
+# restart of it does to its callers. That takes more than five minutes where a shim does not answer:
 # see the timeouts in kube.sh.
 steadily() {
 	error=/tmp/storm.$1.error

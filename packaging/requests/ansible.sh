@@ -3,7 +3,7 @@
 . ./containers.sh
 
 export ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_NOCOLOR=1 LC_ALL=C.UTF-8
-# play UNITS: as somebody would with these knobs
+# play UNITS: as an operator would with these knobs
 play() {
 	packages=$(printf '%s,' "$PWD"/*.deb)
 	ansible-playbook -i localhost, -c local weir.yml \

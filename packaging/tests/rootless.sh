@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # A user's own containers: a ceiling is theirs to set, a floor is not, it is taken from
-# everybody.  What they ask the agent for they do not get.
+# all users.  What they ask the agent for they do not get.
 . ./containers.sh
 
 make_rootfs

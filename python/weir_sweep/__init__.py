@@ -35,7 +35,7 @@ def executable(content: bytes) -> str:
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise Failed(f"{folder} is open to others: remove it")
     if not os.path.exists(path):
-        # Another worker may be doing the same: whoever comes last replaces it by its like.
+        # Another worker may be doing the same: the last replaces it by its like.
         handle, temporary = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "wb") as file:
             file.write(content)

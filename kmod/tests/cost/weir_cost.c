@@ -103,7 +103,7 @@ static unsigned long median(u64 *took)
 	return took[writes / 2];
 }
 
-/* How long a turn takes that nobody interrupts varies by a few instructions. */
+/* An uninterrupted turn's length varies by a few instructions. */
 #define TURN_MAX	500
 
 static unsigned long spin(void)

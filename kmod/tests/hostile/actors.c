@@ -162,7 +162,7 @@ static void knob(const char *cgroup)
 		count(COUNT_knob_taken);
 	else if (err != ENOENT && err != ENODEV)
 		count(COUNT_knob_refused);
-	/* nobody here may raise a floor, so all of them read 0 */
+	/* no actor may raise a floor, so all of them read 0 */
 	if (!err && !strcmp(name, "dirty_min") &&
 	    strspn(get(file, text, sizeof(text)), "0\n") != strlen(text))
 		violation(file, room);

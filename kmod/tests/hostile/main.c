@@ -9,7 +9,7 @@
  * where it may write files, or several of those with ":" between them.
  *
  * The tree:
- *   CGROUP/base          this program's actors; nobody kills or freezes them
+ *   CGROUP/base          this program's actors; they are never killed or frozen
  *   CGROUP/a, CGROUP/b   slots s0..s7 below each, that come and go; writers
  *   CGROUP/deep          64 levels, CGROUP/wide: hundreds of children,
  *   CGROUP/thr           a threaded subtree
@@ -148,7 +148,7 @@ static void play(double enough, int once)
 			pids[n] = start(i);
 		}
 	}
-	/* nobody means to, but the kernel may kill one for want of memory */
+	/* no actor does, but the kernel may kill one for want of memory */
 	while (!over()) {
 		pid_t ended = waitpid(-1, NULL, WNOHANG);
 

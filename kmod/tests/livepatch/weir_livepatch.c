@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A livepatch of the throttle itself, for livepatch.sh: nobody is ever throttled,
+ * A livepatch of the throttle itself, for livepatch.sh: no task is ever throttled,
  * and passes are counted.  No use for anything else.
  */
 #include <linux/backing-dev.h>

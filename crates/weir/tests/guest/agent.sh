@@ -45,14 +45,14 @@ metric() { # LINE
 }
 
 policy 16M
-mkdir pods/early delegated/his
+mkdir pods/early delegated/own
 weir agent --policy /tmp/agent.toml --scan-every 2s >/tmp/log 2>&1 &
 agent=$!
 ok "without the module it waits" finally says "waiting for 1 files that are not there, as in /pods/early"
 ok "and shows that" finally metric 'weir_agent_knobs{state="waiting"} 1'
 insmod /weir.ko || exit 1
 ok "with the module the floor is set" finally holds pods/early/memory.dirty_min 16777216
-ok "and nothing that others may name" holds delegated/his/memory.dirty_min 0
+ok "and nothing that others may name" holds delegated/own/memory.dirty_min 0
 
 began=$(cut -d ' ' -f 1 /proc/uptime)
 mkdir pods/capped

@@ -4,7 +4,7 @@
 # Their arguments are [SECONDS [RATE [BOUNDS [CEILINGS]]]]: how long each stretch is, what is asked for
 # a second, the bounds of the objectives and the ceilings, of which each gets a stretch. They define
 # bench NAME, which prints a line `# of NAME` and sets rate_of, thousandths of what is done in a second,
-# and wait_us, what somebody waits at worst.
+# and wait_us, the longest wait of a writer.
 . /tap.sh
 seconds=${1:-30}
 rate=${2:-20}

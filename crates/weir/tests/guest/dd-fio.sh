@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # dd-fio.sh N LEARN SECONDS: how far apart N threads of fio come that write 4 KiB after 4 KiB to files of 4 MiB, over and over, in SECONDS after LEARN
 # seconds; like dd.sh, but with disks in the guest's memory, which files without an end would fill. All files together must be larger than what can be dirty:
-# who finds all of his dirty rewrites it unthrottled. Nothing is asked of the result.
+# a writer that finds all of its pages dirty rewrites them unthrottled. Nothing is asked of the result.
 . /tap.sh
 fio="fio --name=dd --directory=/mnt/sda --size=4m --rw=write --ioengine=psync --numjobs=$1 --thread=1"
 $fio --bs=1m --overwrite=1 --create_only=1 >/dev/null

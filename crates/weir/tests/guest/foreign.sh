@@ -9,7 +9,7 @@ limits 33554432
 # Writers wait for a commit of the journal, too, sometimes for all of the seconds that are looked at.
 umount /mnt/d && tune2fs -O ^has_journal /dev/weir/d >/dev/null && mount -t ext4 /dev/weir/d /mnt/d || exit 1
 in_cgroup noisy fio --name=job --filename=/mnt/d/noisy --rw=write --bs=4k --size=512M --time_based --runtime=3000 >/dev/null 2>&1 &
-# However slow the machine is: the host is full, then somebody waits.
+# However slow the machine is: the host is full, then writers wait.
 until awk '/^nr_(dirty|writeback) /{ n += $2 } END { exit n < 6500 }' /proc/vmstat; do sleep 0.1; done
 in_cgroup victim fio --name=job --filename=/mnt/d/victim --rw=write --bs=4k --size=64M --rate=500k --time_based --runtime=3000 >/dev/null 2>&1 &
 until sed 's|.*|/proc/&/wchan|' victim/cgroup.threads | xargs cat 2>/dev/null | grep -qE 'balance_dirty_pages|io_schedule_timeout'; do sleep 0.1; done
@@ -74,7 +74,7 @@ wait $recorder
 ok "what a killed one leaves is of use" explains killed.weir host_limit "the recording has no end"
 ok "and the next one tidies up after it" sh -c 'weir record next.weir --for 1s && ! grep weir_ /sys/kernel/tracing/kprobe_events'
 
-# Nobody empties a small buffer until it has lost some.
+# A small buffer is not emptied until it has lost some.
 weir record lost.weir --for 300s --buffer 4K >lost.out 2>&1 &
 recorder=$!
 until [ -e lost.weir ] && [ "$(wc -c <lost.weir)" -gt 100 ]; do sleep 0.1; done

@@ -94,14 +94,14 @@ ok "all of it, with lines" says /tmp/run.text \
 	"--disk fast: the scenario has no such disk, it has: slow" \
 	"this machine: no weir.ko is installed for this kernel"
 weir run --on host --arm stock /host-run.toml </dev/null >/tmp/run.text 2>&1
-ok "nothing is changed before somebody agrees" is $? 2
+ok "nothing is changed before the user agrees" is $? 2
 ok "who is told what would be" says /tmp/run.text "vm.dirty_bytes = 8388608 (now" "nbd" "--yes to agree"
 insmod /weir.ko
 sed -e '/^encrypted/d' /host-run.toml >/tmp/run.toml
 $run /tmp/run.toml >/tmp/run.text 2>&1
 ok "arm stock is refused beside a module" says /tmp/run.text "run \`weir unload\` first, or only --arm weir"
 $run --arm weir /tmp/run.toml >/tmp/run.text 2>&1
-ok "somebody else's module is used" says /tmp/run.text "weir: weir: done"
+ok "a module loaded before is used" says /tmp/run.text "weir: weir: done"
 ok "and stays" test -e /sys/module/weir
 ok "with the parameters it had" is "$(cat /sys/module/weir/parameters/drain_seconds)" 0
 rmmod weir

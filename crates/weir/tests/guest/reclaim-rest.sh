@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# reclaim-rest.sh: what the agent's [reclaim] costs on a host with 1,000 cgroups where nobody has to
+# reclaim-rest.sh: what the agent's [reclaim] costs on a host with 1,000 cgroups where no task has to
 # reclaim, in a guest that counts instructions, one a nanosecond.
 . /tap.sh
 cd /sys/fs/cgroup || exit 1

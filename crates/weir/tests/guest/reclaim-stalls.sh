@@ -72,7 +72,7 @@ cured() {
 	typed "$1"
 	sleep "$2"
 	removed "$1" reclaim "$before"
-	ok "$1: nobody was killed meanwhile ($alive)" is "$(tasks)" "$alive"
+	ok "$1: no task was killed meanwhile ($alive)" is "$(tasks)" "$alive"
 }
 
 # others take all memory: a light task writes their pages to swap

@@ -53,7 +53,7 @@ changed() {
 }
 ok "the limit follows" soon changed
 ok "it said so once" is "$(grep -c 'hogs: memory.high = ' /tmp/log)" 1
-# What nobody uses, charged to idle: written now, as kswapd took it before there were limits.
+# Unused pages, charged to idle: written now, as kswapd took it before there were limits.
 (
 	echo 0 >idle/cgroup.procs
 	exec dd if=/dev/zero of=/tmp/idle bs=1M count=60 2>/dev/null

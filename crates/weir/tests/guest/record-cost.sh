@@ -2,8 +2,8 @@
 # record-cost.sh WRITERS [PAIRS [SECONDS]]: what `weir record` costs, in a guest that counts instructions
 # (--count-instructions, --cpus 1: a second of CPU time is a billion of them), with a disk in memory (--driver brd),
 # because what a real one takes is not counted (and 5 GiB of memory for that):
-#   free  no limit is near, everybody writes on: the instructions, of all the machine's, that are added to a write of 4 KiB
-#   held  a limit holds everybody, and each pause is recorded: the writes that they lose, and the instructions of a pause
+#   free  no limit is near, all write on: the instructions, of all the machine's, that are added to a write of 4 KiB
+#   held  a limit holds all, and each pause is recorded: the writes that they lose, and the instructions of a pause
 # Stretches with and without a recording take turns in one boot; one with is held against the mean of the two beside it.
 . /tap.sh
 writers=$1
@@ -26,7 +26,7 @@ begin() {
 	sh -c 'echo 0 >"/sys/fs/cgroup/$0/cgroup.procs" && exec "$@"' "$group" "$@" &
 }
 
-# write_on SIZE: everybody does, round and round a file of that size; fio is process $fio
+# write_on SIZE: all do, round and round a file of that size; fio is process $fio
 write_on() {
 	begin writers fio --name=w --directory=/tmp/disk --numjobs="$writers" --thread --group_reporting --rw=write --bs=4k \
 		--size="$1" --fallocate=none --invalidate=0 --time_based --runtime=1000000 >/tmp/fio.out 2>&1
@@ -118,7 +118,7 @@ ok "free: a recording adds at most a hundredth to what a write costs" below "$me
 kill $fio
 wait $fio
 rm /tmp/disk/w.*
-# Who writes what is dirty already is not held, so here nobody comes round his file.
+# A writer of pages that are dirty already is not held, so here no writer comes round its file.
 echo 100 >/proc/sys/vm/dirty_writeback_centisecs
 echo "1:0 wbps=25165824" >writers/io.max
 limits $((writers * 65536))

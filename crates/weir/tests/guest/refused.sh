@@ -45,7 +45,7 @@ if [ "$words" = all ]; then
 	ok "the ceiling holds" between 1 "$held" 100000000
 else
 	ok "their limits are missed, and that is counted" between 1 "$(missed)" 100000000
-	ok "the ceiling holds nobody" is "$held" 0
+	ok "the ceiling holds no writer" is "$held" 0
 	ok "the module says so" comes_to blind state
 	ok "and why" sh -c 'dmesg | grep -qF "writers run an inlined copy of domain_dirty_limits()"'
 	ok "what would not hold is refused" refuses a/memory.dirty_bytes 8M "not supported"

@@ -186,7 +186,7 @@ stage_iomax() {
 	end
 }
 
-# fsync while the journal carries somebody else's data
+# fsync while the journal carries another task's data
 stage_fsync() {
 	begin
 	limits 268435456

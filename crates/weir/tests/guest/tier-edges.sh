@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What may be wrong while the agent keeps shares: DAMON is somebody else's, the slow
+# What may be wrong while the agent keeps shares: DAMON is another program's, the slow
 # tier is full, cgroups vanish while their pages move, values that are none. Every
 # state is waited for.
 . /tap.sh
@@ -27,7 +27,7 @@ for group in a b; do ok "$group has its memory" finally has $group 119; done
 echo 1 >$damons
 policy 'look = "1s"\n'
 agent
-ok "where DAMON is somebody else's move_pages is taken" finally says "pages are moved by move_pages"
+ok "where DAMON is another program's move_pages is taken" finally says "pages are moved by move_pages"
 ok "the status says why" finally shows "another program has set up DAMON"
 ok "all come to their shares" finally shares a b
 ok "DAMON is left alone" is "$(cat $damons)" 1

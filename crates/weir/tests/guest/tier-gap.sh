@@ -20,7 +20,7 @@ ok "all come to their shares of each tier" finally in_tiers a b c d
 ok "the second tier has some of it" [ "$(held a 2)" -gt 8388608 ]
 
 ok "all memory of the second tier goes offline" all_offline 2
-ok "nobody has any there" is "$(held a 2)" 0
+ok "no cgroup has any there" is "$(held a 2)" 0
 ok "all come to their shares of the others" finally in_tiers a b c d
 ok "and rest there" finally rests
 sed 's/^/# /' /tmp/status

@@ -28,7 +28,7 @@ two)
 	ok "the kernel has one tier" no "all memory in one tier (nodes 0-1)" weir tier on
 	ok "how to tell it is said" grep -qF "weir tier on --tiers '0;1'" /tmp/no
 	ok "tiers are off" shows "tiers are off"
-	# It would hide pages that nobody touches from move_pages.
+	# It would hide untouched pages from move_pages.
 	echo 0 >/proc/sys/kernel/numa_balancing
 	ok "so it is told" weir tier on --tiers '0;1'
 	for group in a b c; do limit $group 126; hold $group 120; done
