@@ -12,7 +12,7 @@ use std::process::Command;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Words of each page, as `wc -w` counts them.
-const BUDGETS: [(&str, usize); 8] = [
+const BUDGETS: [(&str, usize); 9] = [
     ("README.md", 500),
     ("docs/guide.md", 2_000),
     ("docs/knobs.md", 1_800),
@@ -21,11 +21,12 @@ const BUDGETS: [(&str, usize); 8] = [
     ("docs/scenarios.md", 2_000),
     ("docs/how-it-works.md", 2_000),
     ("docs/twin.md", 1_200),
+    ("docs/glossary.md", 800),
 ];
 /// Written by `make matrix` and `make cost`.
 const GENERATED: [&str; 2] = ["docs/support.md", "docs/cost.md"];
 /// Words of all pages together, the notebook of experiments aside.
-const ALL: usize = 13_000;
+const ALL: usize = 13_700;
 /// Characters of a line of prose.
 const WIDTH: usize = 100;
 
