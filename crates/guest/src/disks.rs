@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SUBMIT_IS_FREE: &str = "/sys/module/weir_submit/parameters/free";
 
 /// Links every disk as `/dev/weir/<name>` and makes and mounts the filesystems asked for.
-pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
+pub fn prepare_disks(config: &GuestConfig, channel: &Channel) -> Result<Site> {
     let mut disks = BTreeMap::new();
     std::fs::create_dir_all("/dev/weir").context("making /dev/weir")?;
     if config.own_disks {
@@ -29,7 +29,7 @@ pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
             .arg(format!("size={}", sizes.join(","))))?;
     }
     for (index, disk) in config.disks.iter().enumerate() {
-        let mut device = find(index).with_context(|| format!("disk {}", disk.name))?;
+        let mut device = find_device(index).with_context(|| format!("disk {}", disk.name))?;
         if let Some(bandwidth) = disk.write_bandwidth {
             shape_queue(&device, bandwidth).with_context(|| format!("disk {}", disk.name))?;
         }
@@ -38,7 +38,7 @@ pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
                 .with_context(|| format!("encrypting disk {}", disk.name))?;
         }
         if let Some(bandwidth) = disk.submit_bandwidth {
-            device = costly(&device, &disk.name, bandwidth)
+            device = stack_costly_device(&device, &disk.name, bandwidth)
                 .with_context(|| format!("disk {}", disk.name))?;
         }
         let link = Path::new("/dev/weir").join(&disk.name);
@@ -68,7 +68,7 @@ pub fn prepare(config: &GuestConfig, channel: &Channel) -> Result<Site> {
 }
 
 /// Puts on a device what takes CPU time for each write; returns what is on top.
-fn costly(device: &Path, name: &str, bandwidth: u64) -> Result<PathBuf> {
+fn stack_costly_device(device: &Path, name: &str, bandwidth: u64) -> Result<PathBuf> {
     run(Command::new("modprobe").arg("dm_mod"))?;
     // Each disk that costs brings its module; it is there once.
     if !Path::new("/sys/module/weir_submit").exists() {
@@ -89,7 +89,7 @@ pub fn slow_down(config: &GuestConfig) -> Result<()> {
     }
     let own = config.disks.iter().enumerate().filter(|_| config.own_disks);
     for (index, disk) in own {
-        let device = find(index).with_context(|| format!("disk {}", disk.name))?;
+        let device = find_device(index).with_context(|| format!("disk {}", disk.name))?;
         let block = Path::new("/sys/block").join(device.file_name().unwrap_or_default());
         for (file, bandwidth) in [
             ("write_bandwidth", disk.write_bandwidth),
@@ -104,7 +104,7 @@ pub fn slow_down(config: &GuestConfig) -> Result<()> {
 }
 
 /// The device with the serial `weir-<index>`. Drivers probe in the background, hence the patience.
-fn find(index: usize) -> Result<PathBuf> {
+fn find_device(index: usize) -> Result<PathBuf> {
     let wanted = format!("weir-{index}");
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {

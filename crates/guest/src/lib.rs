@@ -56,7 +56,7 @@ pub fn init() -> ! {
     // SAFETY: no thread has been started yet, so the child may use the heap and locks freely.
     match unsafe { fork() } {
         Ok(ForkResult::Child) => {
-            agent();
+            run_agent();
             std::process::exit(0)
         }
         Ok(ForkResult::Parent { child }) => loop {
@@ -77,19 +77,19 @@ pub fn init() -> ! {
 }
 
 /// The agent: does the work, reports whatever happened, then what the kernel log says.
-fn agent() {
+fn run_agent() {
     let channel = match serial::open() {
         Ok(channel) => channel,
         Err(error) => return eprintln!("weir guest: {error:#}"),
     };
-    if let Err(error) = work::receive(&channel) {
+    if let Err(error) = work::receive_work(&channel) {
         return eprintln!("weir guest: {error:#}");
     }
     channel.send(&Event::Boot {
         release: runner::system::kernel_release(),
     });
     channel.watch();
-    if let Err(error) = work(&channel) {
+    if let Err(error) = run_work(&channel) {
         channel.send(&Event::Problem {
             text: format!("{error:#}"),
             failed: false,
@@ -99,19 +99,19 @@ fn agent() {
     channel.send(&Event::End);
 }
 
-fn work(channel: &Channel) -> Result<()> {
+fn run_work(channel: &Channel) -> Result<()> {
     let text = std::fs::read_to_string(CONFIG_PATH).context(CONFIG_PATH)?;
     let config: GuestConfig = serde_json::from_str(&text)
         .with_context(|| format!("{CONFIG_PATH}: not a config this agent understands"))?;
     system::load_modules(&config.modules)?;
-    let site = disks::prepare(&config, channel)?;
+    let site = disks::prepare_disks(&config, channel)?;
     let machine = Guest {
         config: &config,
         channel,
     };
     match &config.work {
         Work::Script { args, env, out } => {
-            machine.prepared()?;
+            machine.throttle_disks()?;
             system::bring_up_loopback();
             if *out {
                 system::make_dir(OUT)?;
@@ -147,9 +147,9 @@ impl Machine for Guest<'_> {
         })
     }
 
-    fn prepared(&self) -> Result<()> {
+    fn throttle_disks(&self) -> Result<()> {
         disks::slow_down(self.config)?;
-        serial::prepared(self.channel)
+        serial::await_disk_throttle(self.channel)
     }
 }
 

@@ -62,7 +62,7 @@ pub fn run(args: &[String], env: &BTreeMap<String, String>, channel: &Channel) -
 
 /// Sends all files in `folder` and below. Links are not followed, devices and pipes left out.
 pub fn send_files(folder: &Path, channel: &Channel) -> Result<()> {
-    for (path, name) in files(folder, "")? {
+    for (path, name) in collect_files(folder, "")? {
         let mut file = File::open(&path).with_context(|| format!("{}", path.display()))?;
         let mut part = vec![0; PART];
         loop {
@@ -82,14 +82,14 @@ pub fn send_files(folder: &Path, channel: &Channel) -> Result<()> {
 }
 
 /// The files in `folder` and below, each with its path below `name`.
-fn files(folder: &Path, name: &str) -> Result<Vec<(std::path::PathBuf, String)>> {
+fn collect_files(folder: &Path, name: &str) -> Result<Vec<(std::path::PathBuf, String)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
         let entry = entry?;
         let below = format!("{name}{}", entry.file_name().to_string_lossy());
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            all.extend(files(&entry.path(), &format!("{below}/"))?);
+            all.extend(collect_files(&entry.path(), &format!("{below}/"))?);
         } else if kind.is_file() {
             all.push((entry.path(), below));
         }
@@ -109,7 +109,7 @@ mod tests {
         fs::write(root.path().join("a/b/deep"), "x").unwrap();
         fs::write(root.path().join("top"), "").unwrap();
         std::os::unix::fs::symlink("/etc", root.path().join("link")).unwrap();
-        let names: Vec<String> = files(root.path(), "")
+        let names: Vec<String> = collect_files(root.path(), "")
             .unwrap()
             .into_iter()
             .map(|(_, name)| name)

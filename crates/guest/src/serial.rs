@@ -26,15 +26,15 @@ pub fn open() -> Result<Channel> {
 
 /// Says that the disks are prepared, and waits until the lab has given them the speed they are to
 /// have.
-pub fn prepared(channel: &Channel) -> Result<()> {
+pub fn await_disk_throttle(channel: &Channel) -> Result<()> {
     channel.send(&Event::Prepared);
-    line()
+    read_line()
         .map(drop)
         .context("waiting for the lab to throttle the disks")
 }
 
 /// The next line that the lab says, with its end.
-pub fn line() -> Result<String> {
+pub fn read_line() -> Result<String> {
     // A handle of its own: beats go on while this one waits.
     let port = File::open(CHANNEL_PATH).context(CHANNEL_PATH)?;
     let mut line = String::new();

@@ -23,12 +23,12 @@ use std::path::Path;
 nix::ioctl_none!(reseed, b'R', 7);
 
 /// Unpacks the work into the root directory, if it was not there from the start.
-pub fn receive(channel: &Channel) -> Result<()> {
+pub fn receive_work(channel: &Channel) -> Result<()> {
     if Path::new(CONFIG_PATH).exists() {
         return Ok(());
     }
     channel.send(&Event::Booted);
-    let line = serial::line().context("waiting for work")?;
+    let line = serial::read_line().context("waiting for work")?;
     let bytes = line
         .trim()
         .parse()
@@ -39,11 +39,11 @@ pub fn receive(channel: &Channel) -> Result<()> {
     let random = File::open("/dev/urandom").context("/dev/urandom")?;
     // SAFETY: RNDRESEEDCRNG takes no argument.
     unsafe { reseed(random.as_raw_fd()) }.context("seeding the kernel's random numbers")?;
-    unpack(attached(bytes)?, Path::new("/"))
+    unpack_archives(map_attached_memory(bytes)?, Path::new("/"))
 }
 
 /// The memory of the device in [`WORK_SLOT`], which the kernel has yet to find.
-fn attached(bytes: NonZeroUsize) -> Result<&'static [u8]> {
+fn map_attached_memory(bytes: NonZeroUsize) -> Result<&'static [u8]> {
     fs::write("/sys/bus/pci/rescan", "1").context("looking for devices")?;
     let device = format!("/sys/bus/pci/devices/0000:00:{WORK_SLOT:02x}.0");
     fs::write(format!("{device}/enable"), "1").with_context(|| format!("enabling {device}"))?;
@@ -60,7 +60,7 @@ fn attached(bytes: NonZeroUsize) -> Result<&'static [u8]> {
 
 /// Makes what is in the archives below `root`. Errors: they are damaged, or hold what a guest is
 /// never given.
-fn unpack(mut archives: &[u8], root: &Path) -> Result<()> {
+fn unpack_archives(mut archives: &[u8], root: &Path) -> Result<()> {
     while !archives.is_empty() {
         let reader = Reader::new(archives).context("reading the work")?;
         if reader.entry().is_trailer() {
@@ -71,13 +71,14 @@ fn unpack(mut archives: &[u8], root: &Path) -> Result<()> {
             continue;
         }
         let name = reader.entry().name().to_owned();
-        archives = one(reader, &root.join(&name)).with_context(|| format!("unpacking {name}"))?;
+        archives =
+            unpack_entry(reader, &root.join(&name)).with_context(|| format!("unpacking {name}"))?;
     }
     Ok(())
 }
 
 /// Makes one file, directory or link, and returns what follows it.
-fn one<'a>(mut reader: Reader<&'a [u8]>, path: &Path) -> Result<&'a [u8]> {
+fn unpack_entry<'a>(mut reader: Reader<&'a [u8]>, path: &Path) -> Result<&'a [u8]> {
     let (mode, size) = (reader.entry().mode(), reader.entry().file_size());
     match mode & S_IFMT {
         S_IFDIR => match fs::create_dir(path) {
@@ -87,14 +88,14 @@ fn one<'a>(mut reader: Reader<&'a [u8]>, path: &Path) -> Result<&'a [u8]> {
         S_IFREG => {
             let mut content = Vec::with_capacity(size as usize);
             reader.read_to_end(&mut content)?;
-            gone(path)?;
+            remove_if_present(path)?;
             fs::write(path, content)?;
             fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))?;
         }
         S_IFLNK => {
             let mut target = String::new();
             reader.read_to_string(&mut target)?;
-            gone(path)?;
+            remove_if_present(path)?;
             symlink(target, path)?;
         }
         _ => bail!("neither a file nor a directory nor a link (mode {mode:o})"),
@@ -103,7 +104,7 @@ fn one<'a>(mut reader: Reader<&'a [u8]>, path: &Path) -> Result<&'a [u8]> {
 }
 
 /// Removes a file that there may be.
-fn gone(path: &Path) -> std::io::Result<()> {
+fn remove_if_present(path: &Path) -> std::io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -142,7 +143,7 @@ mod tests {
             entry("empty", Regular, 0o600, b""),
             end(),
         ];
-        unpack(&archives.concat(), root.path()).unwrap();
+        unpack_archives(&archives.concat(), root.path()).unwrap();
         let run = root.path().join("a/run");
         assert_eq!(
             fs::read(root.path().join("a/link")).unwrap(),
@@ -160,10 +161,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let whole = [entry("a", ModeFileType::Regular, 0o644, &[7; 99]), end()].concat();
         for length in [3, 50, 111, 150, whole.len() - 1] {
-            assert!(unpack(&whole[..length], root.path()).is_err(), "{length}");
+            assert!(
+                unpack_archives(&whole[..length], root.path()).is_err(),
+                "{length}"
+            );
         }
         let device = entry("null", ModeFileType::Char, 0o666, b"");
-        let error = unpack(&device, root.path()).unwrap_err();
+        let error = unpack_archives(&device, root.path()).unwrap_err();
         assert!(
             format!("{error:#}").starts_with("unpacking null: neither a file"),
             "{error:#}"

@@ -244,7 +244,7 @@ impl Machine for Here<'_> {
         }
     }
 
-    fn prepared(&self) -> Result<()> {
+    fn throttle_disks(&self) -> Result<()> {
         self.made
             .borrow_mut()
             .iter_mut()

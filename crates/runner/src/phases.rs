@@ -45,7 +45,7 @@ pub trait Machine {
     ///
     /// # Errors
     /// They could not be given it.
-    fn prepared(&self) -> Result<()>;
+    fn throttle_disks(&self) -> Result<()>;
 }
 
 /// Runs the whole scenario in one arm; each phase is recorded as `weir record` does if `record`
@@ -86,7 +86,7 @@ pub fn run(
         }
     }
     nix::unistd::sync();
-    machine.prepared()?;
+    machine.throttle_disks()?;
     cgroups::share_disks(site, &scenario.disks, &scenario.cgroups)?;
     if arm == Arm::Weir {
         for (path, cgroup) in &scenario.cgroups {
