@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Whether submitting costs nothing after all, as while disks are prepared.
+/// Module parameter: while `Y`, as when disks are prepared, submitting costs no CPU time.
 const SUBMIT_IS_FREE: &str = "/sys/module/weir_submit/parameters/free";
 
 /// Links every disk as `/dev/weir/<name>` and makes and mounts the filesystems asked for.

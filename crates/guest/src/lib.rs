@@ -130,7 +130,7 @@ fn run_work(channel: &Channel) -> Result<()> {
     }
 }
 
-/// What only the guest can do for a scenario.
+/// The machine of a scenario that runs in a guest.
 struct Guest<'a> {
     config: &'a GuestConfig,
     channel: &'a Channel,
@@ -153,7 +153,7 @@ impl Machine for Guest<'_> {
     }
 }
 
-/// What the module said last.
+/// The module's latest lines in the kernel log.
 fn module_log() -> String {
     let messages = Log::whole().messages().unwrap_or_default();
     let own: Vec<_> = messages

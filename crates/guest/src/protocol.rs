@@ -7,17 +7,17 @@ pub use scenario::rundir::{Event, OUT};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where the configuration lies in the guest.
+/// Path of the configuration in the guest.
 pub const CONFIG_PATH: &str = "/guest.json";
-/// Where the script lies, if that is the work, in the guest.
+/// Path of the script in the guest, if that is the work.
 pub const SCRIPT_PATH: &str = "/script.sh";
-/// Where the module lies in the guest, present but not loaded.
+/// Path of the module in the guest, present but not loaded.
 pub const MODULE_PATH: &str = "/weir.ko";
-/// Where the module that makes [`GuestConfig::own_disks`] lies in the guest.
+/// Path in the guest of the module that makes [`GuestConfig::own_disks`].
 pub const DISK_MODULE_PATH: &str = "/weir_disk.ko";
-/// Where the module lies that makes writes cost CPU time.
+/// Path in the guest of the module that makes writes cost CPU time.
 pub const SUBMIT_MODULE_PATH: &str = "/weir_submit.ko";
-/// Where the PCI device lies whose memory is the work of a guest that was booted before it had any.
+/// Slot of the PCI device whose memory is the work of a guest that was booted before it had any.
 /// Behind those of the disks, and below the board's own.
 pub const WORK_SLOT: u8 = 0x1e;
 /// The port events leave through; the console is `ttyS0`.
@@ -37,7 +37,7 @@ pub struct GuestConfig {
     /// lab attached the disks.
     #[serde(default)]
     pub own_disks: bool,
-    /// What to do then.
+    /// Work to be done once all is prepared.
     pub work: Work,
 }
 
@@ -52,15 +52,15 @@ pub struct GuestDisk {
     pub filesystem: Option<Filesystem>,
     /// Options as after `mount -o`.
     pub mount_options: Option<String>,
-    /// What writes are throttled to once all is prepared, bytes per second; shapes the device's
-    /// queue.
+    /// Bandwidth that writes are throttled to once all is prepared, bytes per second; shapes the
+    /// device's queue.
     pub write_bandwidth: Option<u64>,
     /// The same of reads, which delay no writer.
     pub read_bandwidth: Option<u64>,
     /// Put dm-crypt on top.
     #[serde(default)]
     pub encrypted: bool,
-    /// What one CPU can submit to it, bytes per second: takes [`SUBMIT_MODULE_PATH`].
+    /// Bandwidth that one CPU can submit to it, bytes per second: takes [`SUBMIT_MODULE_PATH`].
     #[serde(default)]
     pub submit_bandwidth: Option<u64>,
 }
@@ -75,7 +75,7 @@ pub enum Work {
         args: Vec<String>,
         /// Its environment, besides `PATH` and `HOME`.
         env: BTreeMap<String, String>,
-        /// What it leaves in [`OUT`] is sent.
+        /// `true` if files that the script leaves in [`OUT`] are sent.
         #[serde(default)]
         out: bool,
     },
