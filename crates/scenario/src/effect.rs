@@ -16,8 +16,8 @@ const BY_WRITEBACK: [Knob; 5] = [
 ];
 
 impl Filesystem {
-    /// Whether pages are written back for the cgroup that owns them. If not, all writeback of a disk is
-    /// the root's, and so are the limits that writers meet.
+    /// `true` if pages are written back for the cgroup that owns them. If not, all writeback of a
+    /// disk is the root's, and so are the limits that writers meet.
     pub fn has_cgroup_writeback(self) -> bool {
         match self {
             Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Btrfs => true,
@@ -25,7 +25,7 @@ impl Filesystem {
         }
     }
 
-    /// Whether a disk of ours is formatted with it, not a server's or a daemon's.
+    /// `true` if a disk of ours is formatted with it, not a server's or a daemon's.
     pub fn is_local(self) -> bool {
         !matches!(self, Filesystem::Nfs | Filesystem::Fuse)
     }

@@ -19,22 +19,22 @@ pub trait Executor {
     fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, Error>;
 }
 
-/// What to run.
+/// A scenario to run, in these arms, so many times.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The scenario, as parsed.
     pub scenario: &'a Scenario,
     /// Arms to run it in.
     pub arms: &'a [Arm],
-    /// How often each.
+    /// Number of runs of each arm.
     pub repeat: u32,
     /// Keep a recording of each phase, as `weir record` makes.
     pub record: bool,
-    /// Where logs, results and recordings are kept.
+    /// Directory for logs, results and recordings; `None` keeps none.
     pub out: Option<&'a Path>,
 }
 
-/// What one run came to.
+/// Outcome and metrics of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// With the module or without.
@@ -43,7 +43,7 @@ pub struct Run {
     pub repeat: u32,
     /// Release of the kernel (`uname -r`), or of the one that was to be booted.
     pub kernel: String,
-    /// How it ended.
+    /// End of the run.
     pub outcome: Outcome,
     /// Of the phases that were completed, by full name, `ARM.PHASE.SUBJECT.METRIC`.
     pub metrics: Figures,
@@ -53,7 +53,7 @@ pub struct Run {
     pub seconds: f64,
 }
 
-/// How one run ended.
+/// Ends of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It did all that was asked, and its kernel has nothing to complain about.
@@ -89,7 +89,7 @@ impl Progress for () {
 pub struct Refusal {
     /// The scenario's key, as `disk[0].filesystem`; empty if the machine is to blame.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// The fault, and the remedy, for people.
     pub what: String,
 }
 

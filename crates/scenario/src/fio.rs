@@ -45,7 +45,7 @@ pub fn options() -> impl Iterator<Item = &'static str> {
     OPTIONS.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Whether a job may set `option`.
+/// Checks that a job may set `option`.
 ///
 /// # Errors
 /// What is wrong with it: unknown to fio (with the nearest name fio has), or set by the lab.
@@ -77,8 +77,8 @@ const DIRECTIONS: &[&str] = &[
     "randtrimwrite",
 ];
 
-/// Whether fio would take `value` for `option`, for the options where a slip is likely; fio judges
-/// the others.
+/// Checks that fio would take `value` for `option`, for the options where a slip is likely; fio
+/// judges the others.
 ///
 /// # Errors
 /// What is wrong with the value and what one looks like.

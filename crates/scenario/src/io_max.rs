@@ -7,7 +7,7 @@
 
 use config::units;
 
-/// What a cgroup may do to one disk in a second; `None` is `max`.
+/// Limits of a cgroup on one disk, per second; `None` is `max`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoMax {
     /// Name of the disk.

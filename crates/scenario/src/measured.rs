@@ -25,7 +25,7 @@ pub struct Measured {
     pub host: Host,
     /// The scenario's cgroups, by path.
     pub cgroups: BTreeMap<String, Cgroup>,
-    /// When what is known of tiers counts, on a host that has some.
+    /// Moved bytes and the times that count for tiers, on a host that has some.
     pub tiers: Option<Tiers>,
 }
 
@@ -46,7 +46,7 @@ pub struct Job {
     pub each: Vec<u64>,
 }
 
-/// How long a job's operations of one kind took.
+/// Latencies of a job's operations of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
     /// The median latency.
@@ -64,7 +64,7 @@ pub struct Latency {
 pub struct MemoryJob {
     /// Accesses in the time that counts.
     pub ops: u64,
-    /// How long that was.
+    /// Length of the time that counts.
     pub elapsed_ns: u64,
     /// Hot pages that were not in the fastest tier in the end.
     pub hot_low: u64,
@@ -77,7 +77,7 @@ pub struct MemoryJob {
 /// A job that maps memory, touches and unmaps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AllocatingJob {
-    /// How long the time that counts was.
+    /// Length of the time that counts.
     pub elapsed_ns: u64,
     /// Bytes touched for the first time since they were mapped.
     pub allocated: u64,
@@ -93,7 +93,7 @@ pub struct AllocatingJob {
     pub corrupt: u64,
 }
 
-/// How long operations of one kind took, in nanoseconds. Percentiles are exact to 1.6 %.
+/// Times that operations of one kind took, in nanoseconds. Percentiles are exact to 1.6 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The arithmetic mean.
@@ -110,12 +110,12 @@ pub struct Spread {
     pub max_ns: u64,
 }
 
-/// What a disk did.
+/// Work of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Disk {
     /// Bytes written to it.
     pub written: u64,
-    /// What its requests took together, from when they were submitted; not kept by old results.
+    /// Sum of the times of its requests, from when they were submitted; not kept by old results.
     pub queued_ns: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ pub struct Host {
     pub kswapd_scanned: u64,
     /// Tasks killed for memory.
     pub oom_kills: u64,
-    /// What counters of `/proc/vmstat` grew by, by their names there; of real kernels only.
+    /// Growth of counters of `/proc/vmstat`, by their names there; of real kernels only.
     pub vmstat: BTreeMap<String, u64>,
     /// CPU time of tasks and interrupts in the kernel and outside of it; of real kernels only.
     pub cpu: Option<Cpu>,
@@ -191,11 +191,11 @@ pub struct Cgroup {
     /// `memory.dirty_stat` by key, where the module counts: what counters grew by, levels at the
     /// end. A level that is `max` is left out.
     pub stat: BTreeMap<&'static str, u64>,
-    /// Where its memory lay, in the order of time.
+    /// Placement of its memory, in the order of time.
     pub places: Vec<Place>,
 }
 
-/// When what is known of tiers counts; times are since the phase began.
+/// Moved bytes and the times that count for tiers; times are since the phase began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tiers {
     /// The last job's start.
@@ -204,11 +204,11 @@ pub struct Tiers {
     pub mark_ns: u64,
     /// Nothing counts after that.
     pub end_ns: u64,
-    /// When, and how many bytes had been moved between nodes.
+    /// Time of each look, with the bytes moved between nodes until then.
     pub migrated: Vec<(u64, u64)>,
 }
 
-/// Where a cgroup's memory lay at one time, in bytes.
+/// Placement of a cgroup's memory at one time, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Place {
     /// Since the phase began.
@@ -217,12 +217,12 @@ pub struct Place {
     pub top: u64,
     /// Bytes in all other tiers.
     pub low: u64,
-    /// How much was allowed in the fastest tier, if anything was said.
+    /// Bytes allowed in the fastest tier, if anything was said.
     pub budget: Option<u64>,
 }
 
 impl Place {
-    /// How far from its budget, in percent of that: what is in the fastest tier above the budget,
+    /// Distance from its budget, in percent of that: what is in the fastest tier above the budget,
     /// or below it as far as there is memory elsewhere that could come up.
     ///
     /// With a budget of 265 MiB of 340: 270 in the fastest tier is 1.9 % off, 260 is 1.9 % off,

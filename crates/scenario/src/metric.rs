@@ -42,9 +42,9 @@ pub enum Places {
 pub struct Metric {
     /// The last part of a full name.
     pub name: &'static str,
-    /// What it counts.
+    /// Quantity that the metric counts.
     pub unit: Unit,
-    /// What it says, for people.
+    /// Description of the metric, for people.
     pub about: &'static str,
     /// Places where it is measured.
     pub places: Places,
@@ -55,7 +55,7 @@ pub struct Metric {
     value: Value,
 }
 
-/// What a metric is measured of, and how it is computed.
+/// Subject that a metric is measured of, with the function that computes it.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Job(fn(&Job) -> Option<f64>),
@@ -109,7 +109,7 @@ impl Metric {
         }
     }
 
-    /// What it is measured of, as names have it.
+    /// Subject that it is measured of, as names have it.
     pub fn of(&self) -> &'static str {
         match self.value {
             Value::Job(_) => "JOB",
@@ -150,7 +150,7 @@ pub type Figures = BTreeMap<String, Figure>;
 pub struct Figure {
     /// The value in `unit`.
     pub value: f64,
-    /// What it counts.
+    /// Quantity that the figure counts.
     pub unit: Unit,
 }
 

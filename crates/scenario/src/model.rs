@@ -35,12 +35,12 @@ pub struct Scenario {
     pub jobs: Vec<Job>,
     /// Run one after the other in one guest.
     pub phases: Vec<Phase>,
-    /// What a run must show.
+    /// Expectations that a run must meet.
     pub expects: Vec<Expect>,
-    /// What a model of the host has to be told; lab and host have it of their own.
+    /// Properties of the host that a model has to be told; lab and host have them of their own.
     #[serde(default)]
     pub twin: Twin,
-    /// What the agent does in arm `weir`, if there is one.
+    /// Work of the agent in arm `weir`, if there is one.
     #[serde(default)]
     pub agent: Option<Agent>,
     /// All keys of the file, to be refused where they cannot be honoured.
@@ -59,7 +59,7 @@ impl Scenario {
     }
 }
 
-/// Which kernel's reclaim a model has.
+/// Kernels whose reclaim a model can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reclaim {
     /// Up to 5.15: it sleeps for a time.
@@ -85,7 +85,8 @@ impl Reclaim {
     }
 }
 
-/// What a real machine brings along and a model has to be told. A model has a default where `None`.
+/// Properties that a real machine brings along and a model has to be told. A model has a default
+/// where `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Twin {
     /// CPU time of a `write()` besides its pages.
@@ -109,20 +110,20 @@ pub struct Twin {
     pub scan_ns: Option<u64>,
     /// CPU time that a `write()` takes more after its task has slept: caches are cold.
     pub wake_ns: Option<u64>,
-    /// What fio takes from its start to its first operation; it ends so much later, too.
+    /// Time of fio from its start to its first operation; it ends so much later, too.
     #[serde(default)]
     pub start_ns: Option<u64>,
     /// Bytes per second that one flusher can submit: its own CPU time bounds that.
     pub flusher_bandwidth: Option<u64>,
-    /// What a page more of a large folio takes a flusher, in percent of a page by itself; 100 if
-    /// `None`, where the bandwidth is that of the scenario's own files.
+    /// Cost of each further page of a large folio for a flusher, in percent of a page by itself;
+    /// 100 if `None`, where the bandwidth is that of the scenario's own files.
     #[serde(default)]
     pub flusher_more_pct: Option<u64>,
     /// Bytes per second of a disk without a `write_bandwidth`.
     pub disk_bandwidth: Option<u64>,
     /// Bytes of memory that are no page cache and stay so.
     pub anonymous_bytes: Option<u64>,
-    /// What disks have written they report only so often, as an NFS server does that commits.
+    /// Interval at which disks report what they have written, as an NFS server does that commits.
     pub burst_ns: Option<u64>,
     /// Disks stand still for so long.
     #[serde(default)]
@@ -142,7 +143,7 @@ pub struct Twin {
     /// Bytes that an access of a job that reads memory moves.
     #[serde(default)]
     pub access_bytes: Option<u64>,
-    /// Which kernel reclaims memory that jobs map.
+    /// Kernel whose reclaim takes memory that jobs map.
     #[serde(default)]
     pub reclaim: Option<Reclaim>,
     /// Bytes per second that the agent can move from tier to tier.
@@ -150,8 +151,8 @@ pub struct Twin {
     pub migrate_bandwidth: Option<u64>,
     /// CPU time of a look at the host, 20 times a second: measuring is work too.
     pub look_ns: Option<u64>,
-    /// How old the kernel's counts of a cgroup's pages may be: who reads `memory.stat` has them
-    /// added up.
+    /// Age that the kernel's counts of a cgroup's pages may reach: reading `memory.stat` adds them
+    /// up.
     #[serde(default)]
     pub counts_ns: Option<u64>,
 }
@@ -168,7 +169,7 @@ pub struct Host {
     /// Parameter of the module to the value written: arm `weir` only.
     #[serde(default)]
     pub weir: BTreeMap<String, String>,
-    /// Whether the multi-generational LRU is on; `None` leaves it as the kernel has it.
+    /// State of the multi-generational LRU; `None` leaves it as the kernel has it.
     #[serde(default)]
     pub lru_gen: Option<bool>,
 }
@@ -207,26 +208,27 @@ pub struct Disk {
     /// Under dm-crypt, set up so that who submits a write encrypts it: the flusher.
     #[serde(default)]
     pub encrypted: bool,
-    /// What one CPU can submit to it, bytes per second; `None` = nothing but the kernel's own work.
+    /// Bandwidth that one CPU can submit to it, bytes per second; `None` = nothing but the kernel's
+    /// own work.
     #[serde(default)]
     pub submit_bandwidth: Option<u64>,
     /// Its bandwidth is divided by `io.weight`: iocost is switched on for it, with
     /// `write_bandwidth` as its model.
     #[serde(default)]
     pub io_cost: bool,
-    /// What it is built of: twin only. `None` = a line of requests, without latency or seeks.
+    /// Kind of the disk: twin only. `None` = a line of requests, without latency or seeks.
     #[serde(default)]
     pub kind: Option<DiskKind>,
-    /// What an operation of 4 KiB takes by itself; the kind's if `None`.
+    /// Time of an operation of 4 KiB by itself; the kind's if `None`.
     #[serde(default)]
     pub latency_ns: Option<u64>,
     /// Operations that it works on at a time; the kind's if `None`.
     #[serde(default)]
     pub parallel: Option<u32>,
-    /// What a request takes more that does not follow the last; the kind's if `None`.
+    /// Further time of a request that does not follow the last; the kind's if `None`.
     #[serde(default)]
     pub seek_ns: Option<u64>,
-    /// What it is formatted with.
+    /// Filesystem that it is formatted with.
     pub filesystem: Filesystem,
     /// As after `mount -o`; the filesystem's defaults if `None`.
     pub mount_options: Option<String>,
@@ -245,8 +247,8 @@ pub struct Cgroup {
     pub copies: Option<u32>,
 }
 
-/// Who does something: a fio job, whose options carry fio's own names and value syntax, one that
-/// reads or allocates memory, or one that syncs.
+/// A fio job, whose options carry fio's own names and value syntax, a job that reads or allocates
+/// memory, or one that syncs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Name in metrics and phases.
@@ -257,21 +259,21 @@ pub struct Job {
     pub disk: String,
     /// fio option to value, in fio's own names; empty if this is no fio job.
     pub fio: BTreeMap<String, String>,
-    /// What memory it reads or allocates, if this is no fio job.
+    /// Memory that it reads or allocates, if this is no fio job.
     #[serde(default)]
     pub memory: Option<Memory>,
-    /// How it syncs, if this is no fio job. Its operations are the calls.
+    /// Calls that it syncs by, if this is no fio job. Its operations are the calls.
     #[serde(default)]
     pub sync: Option<Sync>,
-    /// Where its data come from, if not from its own memory. Twin only.
+    /// Connection that its data come over, if not from its own memory. Twin only.
     #[serde(default)]
     pub network: Option<Network>,
 }
 
-/// What a job that syncs does as long as its phase lasts, one call after the other.
+/// Calls that a job makes as long as its phase lasts, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sync {
-    /// What it calls.
+    /// The system call.
     pub call: SyncCall,
     /// From the beginning of one call to that of the next, in milliseconds; at once if a call took
     /// longer.
@@ -348,11 +350,11 @@ impl Arm {
 /// One thing a run must show: `ARM.PHASE.METRIC` against a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expect {
-    /// Which `[[expect]]` of the file it is of, counted from 0.
+    /// Index of its `[[expect]]` in the file, counted from 0.
     pub index: usize,
     /// Flat metric name, `ARM.PHASE.SUBJECT.METRIC`.
     pub metric: String,
-    /// Which side of `bound` is met.
+    /// Side of `bound` that is met.
     pub op: Op,
     /// The bound to compare with.
     pub bound: Bound,

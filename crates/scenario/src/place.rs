@@ -8,7 +8,7 @@ use crate::model::Scenario;
 use knobs::Knob;
 use serde::{Deserialize, Serialize};
 
-/// Where scenarios run.
+/// Places that run scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-/// What a place does with a key.
+/// Treatment of a key by a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Honour {
     Yes,
@@ -63,7 +63,7 @@ pub struct Row {
     within: &'static [&'static str],
     /// The keys; [`KNOBS`] for weir's own files.
     keys: &'static [&'static str],
-    /// How lab, twin and host honour it.
+    /// Treatment of the keys by lab, twin and host.
     honours: [Honour; 3],
 }
 
@@ -97,7 +97,7 @@ impl Row {
         parts.collect::<Vec<_>>().join("; ")
     }
 
-    /// Whether it is about the key whose tables and names are `path`.
+    /// `true` if the row is about the key whose tables and names are `path`.
     fn has(&self, path: &[String]) -> bool {
         let Some((last, within)) = path.split_last() else {
             return false;
@@ -249,7 +249,7 @@ pub fn refusals(scenario: &Scenario, place: Place) -> Vec<Refusal> {
     refused
 }
 
-/// Where a metric by its full name is measured.
+/// Places that measure a metric, by its full name.
 fn measured_at(name: &str) -> Places {
     let Some(name) = Name::split(name) else {
         return Places::All;

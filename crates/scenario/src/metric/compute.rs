@@ -7,7 +7,7 @@ use crate::measured::{
 
 /// A cgroup no further than this from its budget has come to rest, in percent.
 const NEAR: f64 = 2.0;
-/// What the kernel's shortest average of pressure goes back.
+/// Span of the kernel's shortest average of pressure, in nanoseconds.
 const PEAK_NS: u64 = 10_000_000_000;
 
 impl Measured {

@@ -8,13 +8,13 @@ use config::problem::suggest;
 /// A full metric name, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Which of the two runs.
+    /// One of the two runs.
     pub arm: Arm,
     /// A phase of the scenario.
     pub phase: String,
     /// Job, `host`, `disk/NAME` or `cgroup/PATH`.
     pub subject: String,
-    /// What is measured of it.
+    /// Last part: the metric of the subject.
     pub metric: String,
 }
 
@@ -45,7 +45,7 @@ impl Name {
         })
     }
 
-    /// Whether a run of `scenario` can produce this metric.
+    /// Checks that a run of `scenario` can produce this metric.
     ///
     /// # Errors
     /// Which part of the name cannot be, and what there is instead.
@@ -120,7 +120,7 @@ impl Name {
         }
     }
 
-    /// Whether the scenario's host has this metric in this arm, among those of one subject.
+    /// Checks that the scenario's host has this metric in this arm, among those of one subject.
     fn check_metric(
         &self,
         scenario: &Scenario,

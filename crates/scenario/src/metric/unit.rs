@@ -4,7 +4,7 @@
 use super::table;
 use serde::{Serialize, Serializer};
 
-/// What a metric counts.
+/// Quantity that a metric counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Time in nanoseconds.
@@ -47,7 +47,7 @@ impl Unit {
         }
     }
 
-    /// What it is, for people.
+    /// The quantity in words, for people.
     pub fn describe(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "a time",
@@ -60,8 +60,8 @@ impl Unit {
         }
     }
 
-    /// Whether a figure of this unit may stand in a bound of a metric in `wanted`: a bandwidth may
-    /// be written without its `/s`, as fio does, and rates and counts are plain numbers.
+    /// `true` if a figure of this unit may stand in a bound of a metric in `wanted`: a bandwidth
+    /// may be written without its `/s`, as fio does, and rates and counts are plain numbers.
     pub fn fits(self, wanted: Unit) -> bool {
         let plain = [Unit::Iops, Unit::Count];
         self == wanted

@@ -16,7 +16,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a disk is built of.
+/// Technologies of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskKind {
@@ -30,7 +30,7 @@ pub enum DiskKind {
     Usb,
 }
 
-/// What reads, or writes, take.
+/// Times of reads, or of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// Bytes per second, in order.
@@ -48,9 +48,9 @@ pub struct Timing {
 /// Published figures of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What a read takes.
+    /// Times of a read.
     pub reads: Timing,
-    /// What a write takes.
+    /// Times of a write.
     pub writes: Timing,
     /// Requests that the kernel hands over at a time.
     pub queue: u16,

@@ -34,15 +34,15 @@ impl Tier {
 /// it in the end; or one that allocates memory over and over ([`Pattern::allocates`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// How much, in bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// What it is.
+    /// Kind of the memory.
     #[serde(default)]
     pub backing: Backing,
-    /// Which part is read how often.
+    /// Parts of it by how often they are read.
     #[serde(default)]
     pub pattern: Pattern,
-    /// How many read.
+    /// Number of threads that read.
     #[serde(default = "one")]
     pub threads: u32,
     /// Accesses per second of all of them together, or mappings per second of a job that allocates;
@@ -61,7 +61,7 @@ fn one() -> u32 {
     1
 }
 
-/// What a job's memory is.
+/// Kinds of a job's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backing {
@@ -74,7 +74,7 @@ pub enum Backing {
     Shared,
 }
 
-/// Which part of a job's memory is read how often, or how it is allocated.
+/// Parts of a job's memory by how often they are read, or the way it is allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
@@ -83,9 +83,9 @@ pub enum Pattern {
     Random,
     /// A part, in pieces of 2 MiB all over the memory, is read more often than the rest.
     HotCold {
-        /// How large that part is.
+        /// Size of the hot part.
         hot_bytes: u64,
-        /// How many of all reads it gets, in percent.
+        /// Share of all reads that go to the hot part, in percent.
         hot_reads_pct: u32,
     },
     /// Maps memory, touches each page once and unmaps it, over and over; each fault is timed.
@@ -96,7 +96,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Whether the job maps and unmaps memory all the time, rather than reading what it has.
+    /// `true` if the job maps and unmaps memory all the time, rather than reading what it has.
     pub fn allocates(self) -> bool {
         matches!(self, Pattern::Fault | Pattern::Churn)
     }
@@ -106,21 +106,21 @@ impl Pattern {
 /// only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    /// How it moves pages: one of [`ENGINES`].
+    /// Mechanism that moves pages: one of [`ENGINES`].
     pub engine: String,
     /// A cgroup above its budget keeps what no other wants.
     pub lend: bool,
-    /// How often it looks.
+    /// Milliseconds from one look to the next.
     pub interval_ms: u64,
     /// Its policy has `[reclaim]`: cgroups that allocate beyond their share reclaim for themselves.
     #[serde(default)]
     pub reclaim: bool,
-    /// What its policy file says besides.
+    /// Further text of its policy file.
     #[serde(default)]
     pub policy: String,
 }
 
-/// What an agent can move pages by.
+/// Mechanisms that an agent can move pages by.
 pub const ENGINES: &[&str] = &["auto", "move_pages", "damon", "damon+move_pages", "reclaim"];
 
 /// The most nodes a kernel can have.

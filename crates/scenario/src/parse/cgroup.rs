@@ -32,7 +32,7 @@ const FILES: &[&str] = &[
     "pids.max",
 ];
 
-/// How weir's own files begin: a misspelt one of these is told which there are.
+/// Beginnings of the names of weir's own files: the error for a misspelt one names those there are.
 const KNOBS: [&str; 3] = ["memory.dirty_", "memory.toptier_", "memory.writeback_"];
 
 /// Keys whose values are checked one by one.

@@ -19,7 +19,7 @@ const MOST_CPUS: u64 = 1024;
 const MOST_PARALLEL: u64 = 1 << 16;
 /// A disk no one says the size of; sparse, so it costs what is written.
 const DISK_SIZE: u64 = 2 << 30;
-/// What all supported filesystems can be made on (btrfs wants the most).
+/// Least size of a disk: all supported filesystems can be made on it (btrfs wants the most).
 const LEAST_DISK: u64 = 256 << 20;
 
 pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
@@ -370,7 +370,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
     disks
 }
 
-/// Whether the kernel's model of the disk is switched on, which needs to be told how fast it is.
+/// `true` if the kernel's model of the disk is switched on, which needs to be told how fast it is.
 fn io_cost(disk: &Table, has_bandwidth: bool) -> bool {
     let Some(value) = disk.optional("io_cost") else {
         return false;

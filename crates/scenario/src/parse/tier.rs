@@ -11,7 +11,7 @@ use config::units;
 
 /// As many as the module takes.
 const MOST_TIERS: usize = 8;
-/// What a page table's lowest level maps, and the piece that hot memory comes in.
+/// Memory that a page table's lowest level maps, and the piece that hot memory comes in.
 const PIECE: u64 = 2 << 20;
 const MOST_THREADS: u64 = 256;
 /// Reads of a hot set, if the file does not say how many.
@@ -61,7 +61,7 @@ pub(super) fn tiers(root: &Table) -> Vec<Tier> {
     tiers
 }
 
-/// Whether the module would take `text` for its `tiers` on a host with as many nodes.
+/// Checks that the module would take `text` for its `tiers` on a host with as many nodes.
 pub(super) fn nodes(text: &str, there: usize) -> Result<(), String> {
     let wrong = |why: String| {
         format!("`{text}` does not list nodes, fastest first, as in `0;1` or `0-1;2`: {why}")

@@ -46,7 +46,7 @@ pub struct About {
     pub repeat: u32,
     /// Place where the scenario was run.
     pub place: Place,
-    /// When it began, in seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     pub begun: u64,
     /// Version of weir that ran it; empty if an older one did.
     #[serde(default)]
@@ -89,7 +89,7 @@ impl About {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Which run it is: the first line of what is kept.
+    /// Identity of the run: the first line of what is kept.
     About(About),
     /// Process 1 is there, and its work is not: it waits for a line that says how many bytes of it
     /// the lab has attached. Never kept.
@@ -104,7 +104,7 @@ pub enum Event {
     /// The disks are formatted and files laid out. A lab now throttles the disks and answers with a
     /// line.
     Prepared,
-    /// What is done now, for people who wait.
+    /// Work that is done now, for people who wait.
     Stage {
         /// E.g. `mkfs slow`.
         text: String,
@@ -126,7 +126,7 @@ pub enum Event {
     },
     /// A phase has ended.
     PhaseEnd(Box<PhaseResult>),
-    /// What a model came to, by full name: it has no raw results to compute that from.
+    /// Figures of a model, by full name: it has no raw results to compute them from.
     Figures {
         /// Figures of all phases.
         figures: BTreeMap<String, f64>,
@@ -146,7 +146,7 @@ pub enum Event {
         /// Bytes of the file.
         base64: String,
     },
-    /// What the kernel log holds against this run.
+    /// Kernel log lines that count against this run.
     Kernel {
         /// Value of `/proc/sys/kernel/tainted`.
         taint: u64,

@@ -101,7 +101,7 @@ fn io(pressure: &Pressure) -> measured::Pressure {
     }
 }
 
-/// What fio says of a job.
+/// A job's figures, from fio's own result.
 fn job(fio: &Value) -> Job {
     let of = |direction: &str, path: &str| fio.pointer(&format!("/{direction}/{path}"));
     let number =
@@ -155,7 +155,7 @@ fn allocating_job(report: &Report, allocations: &Allocations) -> AllocatingJob {
     }
 }
 
-/// What is on the nodes of the fastest tier, and what elsewhere.
+/// Memory on the nodes of the fastest tier, and memory elsewhere.
 fn split(nodes: &[u64], top_nodes: &[usize]) -> (u64, u64) {
     let top = top_nodes.iter().filter_map(|node| nodes.get(*node)).sum();
     (top, nodes.iter().sum::<u64>() - top)

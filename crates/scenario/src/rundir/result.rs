@@ -5,7 +5,7 @@ use crate::measured::{Cpu, IoStalls, Spread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What was measured in one phase.
+/// Measurements of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseResult {
     /// The phase's name.
@@ -20,7 +20,7 @@ pub struct PhaseResult {
     pub disks: BTreeMap<String, DiskBytes>,
     /// Stall time over the phase, nanoseconds.
     pub pressure: Pressure,
-    /// What of it was of I/O, as time went by.
+    /// Stalls for I/O among these, as time went by.
     #[serde(default)]
     pub io_stalls: Vec<IoStalls>,
     /// By cgroup path: tasks killed for memory over the phase.
@@ -49,53 +49,53 @@ pub struct PhaseResult {
     /// By job name: what jobs that read or allocate memory say of themselves.
     #[serde(default)]
     pub memory: BTreeMap<String, MemoryReport>,
-    /// Where memory lay, on a host with tiers.
+    /// Placement of memory, on a host with tiers.
     #[serde(default)]
     pub tiers: Option<TierSamples>,
 }
 
-/// Where memory lay over a phase; times are nanoseconds since it began.
+/// Placement of memory over a phase; times are nanoseconds since it began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierSamples {
     /// Nodes of the fastest tier.
     pub top_nodes: Vec<usize>,
-    /// When the last job was started.
+    /// Start of the last job.
     pub last_start_ns: u64,
-    /// When the time that counts began.
+    /// Begin of the time that counts.
     pub mark_ns: u64,
-    /// When the first job was told to end.
+    /// Time at which the first job was told to end.
     pub end_ns: u64,
-    /// When, and how many bytes had been migrated since the host booted.
+    /// Time of each look, with the bytes migrated since the host booted.
     pub migrated: Vec<(u64, u64)>,
     /// Bytes in tiers, by cgroup path.
     pub cgroups: BTreeMap<String, TierSeries>,
 }
 
-/// Where a cgroup's memory lay.
+/// Placement of a cgroup's memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TierSeries {
     /// Time of each sample.
     pub at_ns: Vec<u64>,
-    /// How much was on each node.
+    /// Bytes on each node.
     pub node_bytes: Vec<Vec<u64>>,
-    /// How much was allowed in the fastest tier, if anything was said.
+    /// Bytes allowed in the fastest tier, if anything was said.
     pub budget_bytes: Vec<Option<u64>>,
 }
 
 /// Dirty + writeback of one subject over a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// When, in nanoseconds since the phase began.
+    /// Times of the samples, in nanoseconds since the phase began.
     pub at_ns: Vec<u64>,
-    /// How much, in bytes.
+    /// Dirty pages, in bytes.
     pub dirty_bytes: Vec<u64>,
-    /// How much of it in writeback; of the host only.
+    /// Pages in writeback among these, in bytes; of the host only.
     #[serde(default)]
     pub writeback_bytes: Vec<u64>,
     /// The limit; of the host only.
     #[serde(default)]
     pub limit_bytes: Vec<u64>,
-    /// Where the flusher starts; of the host only.
+    /// Level at which the flusher starts; of the host only.
     #[serde(default)]
     pub background_bytes: Vec<u64>,
 }
@@ -107,7 +107,7 @@ pub struct DiskBytes {
     pub written: u64,
     /// Bytes read from the device.
     pub read: u64,
-    /// What its requests took together, from when they were submitted.
+    /// Sum of the times of its requests, from when they were submitted.
     #[serde(default)]
     pub queued_ns: Option<u64>,
 }
@@ -135,12 +135,12 @@ pub struct BeforeAfter {
     pub after: String,
 }
 
-/// What the program of a job that reads or allocates memory has to say in the end.
+/// Report of the program of a job that reads or allocates memory, at its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// Reads and writes in the time that counts.
     pub ops: u64,
-    /// How long that was, in nanoseconds.
+    /// Length of the time that counts, in nanoseconds.
     pub elapsed_ns: u64,
     /// Hot pages on each node; all pages are hot if all are read alike.
     pub hot: Vec<u64>,
@@ -157,14 +157,14 @@ pub struct MemoryReport {
     pub allocations: Option<Allocations>,
 }
 
-/// What a job that allocates did in the time that counts.
+/// Work of a job that allocates, in the time that counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allocations {
     /// Pages touched for the first time since they were mapped.
     pub pages: u64,
-    /// How long those first touches took.
+    /// Times that those first touches took.
     pub fault: Option<Spread>,
-    /// How long whole mappings took, from mmap(2) to the first touch of the last page.
+    /// Times that whole mappings took, from mmap(2) to the first touch of the last page.
     pub map: Option<Spread>,
     /// The longest first touch since the job began.
     pub worst_fault_ns: u64,
