@@ -85,7 +85,7 @@ fn largest_request_kib(bandwidth: u64) -> u64 {
     (bandwidth / 64 / 1024).clamp(4, 1280)
 }
 
-/// What the kernel calls a filesystem: in mount(2), `/proc/filesystems`, and its module.
+/// The kernel's name of a filesystem: in mount(2), `/proc/filesystems`, and its module.
 pub fn kind(filesystem: Filesystem) -> &'static str {
     match filesystem {
         Filesystem::Ext4 => "ext4",

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the
+/// Time that a job runs in a phase, in milliseconds: fio's own `runtime` if it has one, else the
 /// phase's duration, after its `ramp_time` if it has one.
 ///
 /// # Errors
@@ -37,7 +37,7 @@ fn option_ms(job: &Job, name: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// When a phase is over if everything goes as it says, in milliseconds after its start.
+/// End of a phase if everything goes as it says, in milliseconds after its start.
 ///
 /// # Errors
 /// As for [`runtime_ms`].
@@ -47,7 +47,7 @@ pub fn nominal_ms(jobs: &[&Job], phase: &Phase) -> Result<u64, String> {
     })
 }
 
-/// What each phase of `scenario` takes if everything goes as it says.
+/// Time that each phase of `scenario` takes if everything goes as it says.
 ///
 /// # Errors
 /// As for [`runtime_ms`].
@@ -61,7 +61,7 @@ pub fn phase_times(scenario: &Scenario) -> Result<Vec<Duration>> {
     times.map_err(|why| anyhow!(why))
 }
 
-/// When the job starts, in milliseconds after the phase.
+/// Start of the job, in milliseconds after the phase's.
 pub fn delay_ms(job: &Job, phase: &Phase) -> u64 {
     phase.delay_ms.get(&job.name).copied().unwrap_or(0)
 }
@@ -230,7 +230,7 @@ fn syncs(job: &Job, sync: &Sync, phase: &Phase, site: &Site) -> Result<Running> 
     })
 }
 
-/// Where a job's process writes its result, and what is wrong.
+/// Files that a job's process writes: its result, and what is wrong.
 fn outputs(job: &Job, site: &Site) -> [PathBuf; 2] {
     ["json", "err"].map(|kind| site.scratch.join(format!("{}.{kind}", job.name)))
 }

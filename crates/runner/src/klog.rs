@@ -47,13 +47,13 @@ pub fn is_trouble(message: &str) -> bool {
     TROUBLE.iter().any(|word| message.contains(word))
 }
 
-/// How KCSAN begins a report.
+/// Beginning of KCSAN's reports.
 const RACE: &str = "BUG: KCSAN:";
-/// How it ends one, and what it prints before the first line.
+/// Line that ends one of its reports, and comes before the first line.
 const RULE: &str = "==================================================";
-/// What follows the names of weir's functions.
+/// Text after the names of weir's functions.
 const WEIR: &str = "[weir]";
-/// What weir wraps: what runs below one of these, the kernel does by itself.
+/// Functions that weir wraps: what runs below one of these, the kernel does by itself.
 const WRAPPED: &[&str] = &[
     "balance_dirty_pages",
     "domain_dirty_limits",
@@ -175,7 +175,7 @@ impl Log {
         Log(file)
     }
 
-    /// What comes after this call.
+    /// The log after this call.
     pub fn from_now() -> Log {
         let seek = |mut file: File| file.seek(SeekFrom::End(0)).map(|_| file);
         Log(Log::whole().0.and_then(seek))

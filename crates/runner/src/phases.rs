@@ -30,10 +30,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How much longer a sleeping write may take once the limits that held it are lifted.
+/// Further time that a sleeping write may take once the limits that held it are lifted.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What a machine does for a scenario in a way of its own.
+/// Steps of a scenario that a machine takes in a way of its own.
 pub trait Machine {
     /// Loads the module: once, in arm `weir`.
     ///

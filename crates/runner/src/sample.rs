@@ -34,7 +34,7 @@ const COARSE: usize = 40;
 const SECTOR: u64 = 512;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What is watched.
+/// Disks and cgroups that are watched.
 pub struct Watched {
     /// Disks, by their names.
     pub disks: BTreeMap<String, Disk>,
@@ -51,7 +51,7 @@ pub struct Watch {
     sampler: JoinHandle<Sampled>,
 }
 
-/// What the sampler has seen.
+/// Samples and counters of the sampler.
 #[derive(Default)]
 struct Sampled {
     series: BTreeMap<String, Series>,

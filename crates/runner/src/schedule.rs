@@ -74,7 +74,7 @@ impl<'a> Schedule<'a> {
         Ok(())
     }
 
-    /// When the last job began, counting began, and jobs were told to end.
+    /// Times at which the last job began, counting began, and jobs were told to end.
     pub fn window(&self) -> [Instant; 3] {
         let stopped = self.stopped.unwrap_or_else(Instant::now);
         [self.last_start, self.marked.unwrap_or(stopped), stopped]
@@ -96,7 +96,7 @@ impl<'a> Schedule<'a> {
         Ok(names)
     }
 
-    /// What the jobs say of themselves; that one was killed for memory is a result, too.
+    /// Takes the jobs' own results; that one was killed for memory is a result, too.
     pub fn results(self, result: &mut PhaseResult) -> Result<()> {
         for job in self.running {
             let (name, cgroup) = (job.name.clone(), job.cgroup.clone());
@@ -181,13 +181,13 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// How much later than its delay a job begins now.
+    /// Delay beyond its own of a job that begins now.
     fn behind(&self, job: &Job) -> Duration {
         let delay = Duration::from_millis(jobs::delay_ms(job, self.phase));
         self.start.elapsed().saturating_sub(delay)
     }
 
-    /// What the phase's end has to be put off by. Checking memory takes its time, too.
+    /// Time by which the phase's end has to be put off. Checking memory takes its time, too.
     fn late(&self) -> Duration {
         match (self.waiting.last(), self.memory.is_empty()) {
             (_, true) => Duration::ZERO,

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where a scenario runs.
+/// Cgroup, disks and scratch directory that a scenario runs in.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The directory of the cgroup below which the scenario's cgroups are made.
@@ -22,7 +22,7 @@ pub struct Site {
 /// A disk of the scenario, mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Where jobs have their files.
+    /// Directory of the jobs' files.
     pub directory: PathBuf,
     /// The block device below, as cgroup files want it: `MAJOR:MINOR`.
     pub number: String,
@@ -58,8 +58,8 @@ impl Disk {
         })
     }
 
-    /// What the kernel tells about the device that has the requests, a partition or a whole disk:
-    /// below those of the device mapper.
+    /// Directory in `/sys` of the device that has the requests, a partition or a whole disk: below
+    /// those of the device mapper.
     pub fn lowest(&self) -> PathBuf {
         let mut at = Path::new("/sys/dev/block").join(&self.number);
         while let Some(below) = only_entry(&at.join("slaves")) {
@@ -69,7 +69,7 @@ impl Disk {
     }
 }
 
-/// What is in a directory, if it is one thing.
+/// The entry of a directory, if there is exactly one.
 fn only_entry(directory: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(directory).ok()?.flatten();
     let entry = entries.next()?.path();

@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What the process is called.
+/// Name of the process.
 pub const PROGRAM: &str = "weir-sync";
 
 /// `weir-sync JSON DIRECTORY MILLISECONDS`

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Where cgroup v2 is mounted.
+/// Mount point of cgroup v2.
 pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Controllers that a scenario's cgroups need: what is measured comes of memory and io, their files

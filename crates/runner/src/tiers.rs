@@ -20,7 +20,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(500);
-/// What lies on LRU lists; the rest of a cgroup's memory cannot be moved.
+/// Keys of `memory.numa_stat` for pages on LRU lists; the rest of a cgroup's memory cannot be
+/// moved.
 const LISTS: &[&str] = &[
     "inactive_anon",
     "active_anon",

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const POLICY: &str = "/etc/weir/agent.toml";
-/// How long it may take to end.
+/// Time that the agent may take to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running agent.

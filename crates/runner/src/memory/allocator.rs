@@ -23,16 +23,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the thread that waits for orders tells the one that allocates.
+/// Orders of the thread that waits for them to the one that allocates.
 #[derive(Default)]
 pub struct Orders {
-    /// How often counting was begun anew.
+    /// Number of times that counting was begun anew.
     pub marks: AtomicU64,
     /// Set when it is over.
     pub stop: AtomicBool,
 }
 
-/// What was done since the last mark.
+/// Work done since the last mark.
 pub struct Done {
     /// As the scenario's figures want it.
     pub allocations: Allocations,

@@ -50,12 +50,12 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// How many there are.
+    /// Number of times added.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What they come to; nothing if there is none.
+    /// Mean, deviation and percentiles; nothing if no time was added.
     pub fn spread(&self) -> Option<Spread> {
         if self.number == 0 {
             return None;

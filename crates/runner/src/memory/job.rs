@@ -86,7 +86,7 @@ impl Running {
             .is_some())
     }
 
-    /// What it says of itself, once it is over.
+    /// Report of the job's program, once it is over.
     pub fn result(mut self) -> Result<Report> {
         let status = self.child.wait().context("waiting for a job")?;
         if !status.success() {

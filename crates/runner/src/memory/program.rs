@@ -118,7 +118,7 @@ fn measure(ops: &AtomicU64, mut marked: impl FnMut()) -> Report {
     }
 }
 
-/// How many pages do not hold what they should, or did not when a thread read them.
+/// Number of pages that do not hold what they should, or did not when a thread read them.
 fn corrupt(region: &Region, memory: &Memory, known: &[Known]) -> u64 {
     let threads = memory.threads as usize;
     let mut wrong: BTreeSet<usize> = known.iter().flat_map(|one| one.wrong.clone()).collect();
@@ -131,7 +131,7 @@ fn corrupt(region: &Region, memory: &Memory, known: &[Known]) -> u64 {
     wrong.len() as u64
 }
 
-/// What of this process is in huge pages.
+/// Bytes of this process in huge pages.
 fn huge_bytes() -> Result<u64> {
     let file = "/proc/self/smaps_rollup";
     let text = std::fs::read_to_string(file).context(file)?;

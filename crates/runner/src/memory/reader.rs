@@ -18,9 +18,9 @@ const AHEAD: Duration = Duration::from_millis(2);
 
 /// One thread's part.
 pub struct Reader<'a> {
-    /// What is read.
+    /// Memory that is read.
     pub region: &'a Region,
-    /// How the region is read.
+    /// Settings of the job, by which the region is read.
     pub memory: &'a Memory,
     /// Counted from 0.
     pub index: usize,
@@ -30,11 +30,11 @@ pub struct Reader<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What a thread knows in the end.
+/// Findings of a thread, in the end.
 pub struct Known {
     /// Pages that did not hold what they should.
     pub wrong: BTreeSet<usize>,
-    /// How often it has written to each of its pages, the n-th being `n * threads + index`.
+    /// Number of its writes to each of its pages, the n-th being `n * threads + index`.
     pub writes: Vec<u64>,
 }
 

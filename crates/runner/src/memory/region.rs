@@ -24,7 +24,7 @@ pub const PIECE: usize = 512;
 /// Mapped for as long as the process lives.
 pub struct Region {
     base: *mut u8,
-    /// How many pages it has.
+    /// Number of pages.
     pub pages: usize,
     /// Numbers of the pieces that are hot; of all if all are read alike.
     pub hot: Vec<usize>,
@@ -110,7 +110,7 @@ impl Region {
         }
     }
 
-    /// Whether a page holds what it should, having been written to so often.
+    /// `true` if a page holds what it should, having been written to so often.
     pub fn is_intact(&self, page: usize, writes: u64) -> bool {
         let counter = content(page, 0).wrapping_add(writes);
         self.word(page, 0).load(Ordering::Relaxed) == counter
@@ -186,13 +186,13 @@ impl Region {
     }
 }
 
-/// What an unwritten word holds.
+/// Content of an unwritten word.
 pub fn content(page: usize, word: usize) -> u64 {
     let at = (page * WORDS + word) as u64;
     (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (at << 32)
 }
 
-/// Which pieces are hot and which are not.
+/// Pieces that are hot, and those that are not.
 fn split(pieces: usize, memory: &Memory) -> (Vec<usize>, Vec<usize>) {
     let Pattern::HotCold { hot_bytes, .. } = memory.pattern else {
         return ((0..pieces).collect(), Vec::new());
