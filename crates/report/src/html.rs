@@ -23,7 +23,7 @@ pub use text::escape;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// How to use the page, and what it leaves out.
+/// Foot of the page: ways to use it, and what it leaves out.
 const FOOT: &str = "<footer class=\"small\">\n<p>Of each column of a picture, the first, the least, the most and the last point of a line are \
 drawn, so no peak is lost; dots in one spot are one. The tables are made from all points.</p>\n\
 <p>The pointer reads values. Dragging shows a stretch of time in all pictures, double click all of it; a click on a name hides its \

@@ -84,11 +84,11 @@ pub struct Judged {
     pub text: String,
     /// Full name of the metric it is about.
     pub metric: String,
-    /// What became of it.
+    /// Verdict on the expectation.
     pub verdict: Verdict,
     /// Median of the metric, if there is one.
     pub observed: Option<f64>,
-    /// What it was held against, if that can be computed.
+    /// Value that it was held against, if that can be computed.
     pub bound: Option<f64>,
     /// Why there is no verdict, for people; empty otherwise.
     pub why: String,

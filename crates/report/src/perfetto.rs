@@ -28,7 +28,7 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const COUNTER: u64 = 4;
 
-/// What a counter counts, as `CounterDescriptor` has it.
+/// Quantity that a counter counts, as `CounterDescriptor` has it.
 #[derive(Clone, Copy)]
 enum Unit {
     /// Bytes, as `UNIT_SIZE_BYTES`.
@@ -118,9 +118,8 @@ fn tasks(run: &Timeline, trace: &mut Trace) {
     }
 }
 
-/// When each of a task's slices ends. One may lie in another, reclaim in an fsync; one that the
-/// next would reach out of was an announced pause that was not slept, and ends where the next
-/// begins.
+/// End of each of a task's slices. One may lie in another, reclaim in an fsync; one that the next
+/// would reach out of was an announced pause that was not slept, and ends where the next begins.
 fn ends(losses: &[&Loss]) -> Vec<f64> {
     let mut ends: Vec<f64> = losses.iter().map(|loss| loss.at + loss.seconds).collect();
     let mut open: Vec<usize> = Vec::new();

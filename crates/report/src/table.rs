@@ -40,7 +40,7 @@ const SYNCING: &[(&str, &str)] = &[
     ("clat_max_ns", "write worst"),
     ("bw_bytes", "written"),
 ];
-/// What a job that only reads has in place of what was written.
+/// Measure of a job that only reads, in place of what was written.
 const READ: &str = "read";
 /// Measures of a cgroup, as shown.
 const CGROUP: &[(&str, &str)] = &[
@@ -277,7 +277,7 @@ fn rows(report: &Report, scenario: &Scenario, arms: &[Arm]) -> Vec<Row> {
     rows
 }
 
-/// What is shown of a job: that of fsync if it called it.
+/// Measures shown of a job: that of fsync if it called it.
 fn measures(
     report: &Report,
     scenario: &Scenario,
@@ -378,7 +378,7 @@ fn expectation(judged: &Judged, colour: bool) -> String {
     }
 }
 
-/// What was seen, next to what it had to be.
+/// The value observed, next to what it had to be.
 fn outcome(judged: &Judged) -> String {
     let unit = Unit::of(&judged.metric);
     match (judged.observed, judged.bound) {

@@ -31,37 +31,37 @@ pub type Series = Vec<(f64, f64)>;
 /// A run over time, from any source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// What to call it: scenario, arm, kernel and date, or its file and date.
+    /// Name for people: scenario, arm, kernel and date, or its file and date.
     pub name: String,
     /// One line from the scenario; empty without one.
     pub title: String,
-    /// What it is.
+    /// Kind of the source.
     pub source: String,
     /// Length of the run.
     pub seconds: f64,
-    /// What else is known, by name.
+    /// Further facts, by name.
     pub facts: Vec<(String, String)>,
-    /// What the source lacks, for people.
+    /// Data that the source lacks, for people.
     pub missing: Vec<String>,
-    /// What stalled and why, in words; empty without a diagnosis.
+    /// Diagnosis: what stalled and why, in words; empty without one.
     pub verdict: String,
     /// Phases of a scenario, with their beginnings.
     pub phases: Vec<(f64, String)>,
     /// Dirty pages of the host.
     pub host: Levels,
-    /// What writers were held by.
+    /// Domains that held the writers.
     pub domains: Vec<Domain>,
     /// Tasks that wrote.
     pub tasks: Vec<Task>,
-    /// How their progress was measured.
+    /// Way in which their progress was measured.
     pub progress_is: &'static str,
-    /// What they lost.
+    /// Times that they lost.
     pub losses: Vec<Loss>,
     /// Pressure of the host, in percent of the time.
     pub pressure: Vec<(&'static str, Series)>,
     /// Cgroups with dirty pages.
     pub cgroups: Vec<Cgroup>,
-    /// What it came to.
+    /// Figures that runs are compared by.
     pub figures: Vec<Figure>,
 }
 
@@ -70,11 +70,11 @@ pub struct Timeline {
 pub struct Figure {
     /// Of which phase; empty without phases.
     pub phase: String,
-    /// What was measured, as in `victim.iops`.
+    /// Name of what was measured, as in `victim.iops`.
     pub name: String,
-    /// How much it is.
+    /// Value in that unit.
     pub value: f64,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: Unit,
 }
 
@@ -89,7 +89,7 @@ pub struct Levels {
     pub background: Series,
     /// Below it no task is held: half way from background to limit.
     pub freerun: Series,
-    /// Where the throttle aims at: half way from freerun to limit.
+    /// Level that the throttle aims at: half way from freerun to limit.
     pub setpoint: Series,
     /// The hard limit.
     pub limit: Series,
@@ -106,19 +106,19 @@ pub struct Domain {
     pub freerun: Series,
     /// Setpoint of the domain that decided.
     pub setpoint: Series,
-    /// What the cgroup holds of this device.
+    /// Pages of this device that the cgroup holds.
     pub device_dirty: Series,
     /// The device's part of the setpoint.
     pub device_setpoint: Series,
     /// The base rate of a task.
     pub base_rate: Series,
-    /// What a task was held to.
+    /// Rate that a task was held to.
     pub task_rate: Series,
     /// Of the two: how far the throttle leans on its writers.
     pub pos_ratio: Series,
-    /// What the cgroup's flusher wrote to the device.
+    /// Writes of the cgroup's flusher to the device.
     pub written: Series,
-    /// What was dirtied meanwhile.
+    /// Pages dirtied meanwhile.
     pub dirtied: Series,
 }
 
@@ -127,7 +127,7 @@ pub struct Domain {
 pub struct Task {
     /// Process ID, of the kernel.
     pub id: u32,
-    /// What it is called.
+    /// The kernel's name of the task.
     pub name: String,
     /// Its path; nothing if it is not known.
     pub cgroup: Option<String>,
@@ -138,7 +138,7 @@ pub struct Task {
 /// Time that a task lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
-    /// When it began.
+    /// Begin of the loss.
     pub at: f64,
     /// Length of the loss.
     pub seconds: f64,
@@ -146,11 +146,11 @@ pub struct Loss {
     pub is_announced: bool,
     /// Index of the task.
     pub task: usize,
-    /// What the time was lost to.
+    /// Cause of the loss.
     pub to: To,
 }
 
-/// What a task can lose time to.
+/// Causes that a task can lose time to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
     /// The throttle, by the host's limit.
@@ -294,7 +294,7 @@ impl Timeline {
     }
 }
 
-/// What the index is, and what it means.
+/// The index and its meaning, in words.
 pub(crate) fn fairness_in_words(fairness: f64) -> String {
     format!("{fairness:.4} (Jain's index of the tasks' progress: 1 if all made the same)")
 }
@@ -337,7 +337,7 @@ impl Domain {
     }
 }
 
-/// What a task came to.
+/// Totals of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
     /// Number of losses.

@@ -2,7 +2,7 @@
 //! Axes: where the marks are and what they say. A mark is a round number in the unit that is
 //! printed: 256, 512, 768 KiB and not 244.1 KiB.
 
-/// What an axis counts.
+/// Quantity that an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Bytes,
@@ -25,8 +25,8 @@ impl Unit {
         }
     }
 
-    /// What spans orders of magnitude: pauses, and rates, whose first guess by the kernel is 100
-    /// MB/s.
+    /// `true` if values span orders of magnitude: pauses, and rates, whose first guess by the
+    /// kernel is 100 MB/s.
     pub(super) fn is_logarithmic(self) -> bool {
         matches!(self, Unit::Seconds | Unit::Rate)
     }
@@ -130,7 +130,7 @@ impl Axis {
         }
     }
 
-    /// Where a value is, 0 at the bottom and 1 at the top.
+    /// Position of a value, 0 at the bottom and 1 at the top.
     pub(super) fn place(&self, value: f64) -> f64 {
         let place = if self.unit.is_logarithmic() {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()

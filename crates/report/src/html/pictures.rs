@@ -6,7 +6,7 @@
 use super::axis::Unit;
 use crate::timeline::{Domain, Series, Task, Timeline, To, latencies, shares};
 
-/// How values are drawn.
+/// Ways to draw values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Line,
@@ -25,7 +25,7 @@ pub(super) struct Mark {
     pub(super) points: Series,
 }
 
-/// What a series comes to.
+/// Summary of a series.
 pub(super) struct Sums {
     pub(super) count: usize,
     pub(super) least: f64,
@@ -53,7 +53,7 @@ impl Mark {
 /// One run's part of a picture.
 #[derive(Clone, Debug)]
 pub(super) struct Panel {
-    /// Where that differs from run to run.
+    /// Part of the title that differs from run to run; else empty.
     pub(super) subtitle: String,
     pub(super) unit: Unit,
     pub(super) marks: Vec<Mark>,
@@ -63,7 +63,7 @@ pub(super) struct Panel {
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     pub(super) title: String,
-    /// How to read it.
+    /// Hint on reading the picture.
     pub(super) note: String,
     pub(super) panels: Vec<Panel>,
 }
@@ -193,7 +193,7 @@ fn progress_is(runs: &[&Timeline]) -> &'static str {
     known.map_or("what it dirtied", |run| run.progress_is)
 }
 
-/// What is to be said where not every task has a line.
+/// Note for a picture where not every task has a line.
 fn tasks_left_out(runs: &[&Timeline]) -> String {
     let wrote = |run: &Timeline| {
         let tasks = run.tasks.iter();

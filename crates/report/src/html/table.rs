@@ -11,7 +11,7 @@ const TASKS: usize = 100;
 /// Characters of a cell beyond which it may be broken: a name, no number.
 const LONG: usize = 16;
 
-/// What a panel's series come to.
+/// Table of a panel's series, summed up.
 pub(super) fn numbers(panel: &Panel) -> String {
     let rows = panel.marks.iter().filter_map(|mark| {
         let sums = mark.sums()?;
@@ -27,7 +27,7 @@ pub(super) fn numbers(panel: &Panel) -> String {
     )
 }
 
-/// What each task got and lost.
+/// Table of the tasks: what each got and lost.
 pub(super) fn tasks(run: &Timeline) -> String {
     if run.tasks.is_empty() {
         return "<p class=\"nothing\">Nothing is known of single tasks.</p>\n".into();

@@ -5,7 +5,7 @@
 //!
 //! Points are in tenths of the picture's units, which is finer than a screen.
 
-/// Where on the picture.
+/// A spot on the picture.
 pub(super) type Point = (i32, i32);
 
 /// Width of a column.
@@ -13,7 +13,7 @@ const COLUMN: i32 = 20;
 /// Dots nearer than this are one dot.
 const DOT: i32 = 15;
 
-/// What is drawn of a line without gaps.
+/// Points to draw of a line without gaps.
 pub(super) fn line(points: &[Point]) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::new();
     let mut rest = points;
@@ -56,7 +56,7 @@ fn is_between(a: Point, b: Point, c: Point) -> bool {
     cross == 0 && forth
 }
 
-/// What is drawn of dots: one for all in the same spot.
+/// Points to draw of dots: one for all in the same spot.
 pub(super) fn dots(points: &[Point]) -> Vec<Point> {
     let mut taken = std::collections::BTreeSet::new();
     points

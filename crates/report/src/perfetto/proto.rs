@@ -33,7 +33,7 @@ impl Message {
         self
     }
 
-    /// What it has come to.
+    /// Bytes of the message so far.
     pub(super) fn finish(self) -> Vec<u8> {
         self.0
     }

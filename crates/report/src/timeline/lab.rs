@@ -18,7 +18,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is drawn of a run's directory.
+/// Timeline of a run's directory, phase after phase.
 ///
 /// # Errors
 /// It is none, no phase came to its end, or a file in it cannot be read.

@@ -16,7 +16,7 @@ pub struct Latency {
     pub cgroup: String,
     /// The median of each window.
     pub p50: Series,
-    /// What 99 of 100 waits were not longer than.
+    /// Time that 99 of 100 waits were not longer than.
     pub p99: Series,
 }
 

@@ -20,7 +20,7 @@ const CGROUPS: usize = 3;
 /// The root's directory has this inode.
 const ROOT: u64 = 1;
 
-/// What is drawn of an observation.
+/// Timeline of an observation.
 pub fn recorded(name: &str, seen: &Observation) -> Timeline {
     let (begin, end) = seen.span();
     let seconds = |ns: u64| ns.saturating_sub(begin) as f64 / 1e9;
@@ -57,7 +57,7 @@ pub fn recorded(name: &str, seen: &Observation) -> Timeline {
     run
 }
 
-/// What tasks lost, to what.
+/// Figures of what tasks lost, by cause.
 fn figures(run: &Timeline) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut add = |name: String, value, unit| {
