@@ -71,8 +71,8 @@ impl Pod {
         })
     }
 
-    /// Whose the cgroup at `path` is. `cgroups` is where the hierarchy is, `root` the machine's
-    /// root directory. A pod's own cgroup is known by a container in it.
+    /// Finds the pod that the cgroup at `path` belongs to. `cgroups` is where the hierarchy is,
+    /// `root` the machine's root directory. A pod's own cgroup is known by a container in it.
     pub fn at(root: &Path, cgroups: &Path, path: &str) -> Option<Pod> {
         if let Some(id) = id_of(path) {
             return Pod::of(&read(root, id)?);
@@ -109,7 +109,7 @@ pub fn id_at(path: &str) -> Option<&str> {
     id_in(name).filter(|_| is_own)
 }
 
-/// Whether a container with these notes is a pod's.
+/// Returns whether a container with these notes is a pod's.
 pub fn is_pod(notes: &Notes) -> bool {
     Pod::of(notes).is_some()
 }

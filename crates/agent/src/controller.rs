@@ -12,7 +12,7 @@ pub trait Controller {
     /// Looks and acts; called once a second.
     fn tick(&mut self);
 
-    /// What it has to say in a scrape. Asked for once a second, scrape or not.
+    /// Metrics for a scrape. Asked for once a second, scrape or not.
     fn families(&self) -> Arc<[Family]>;
 
     /// Directories of cgroups that are of interest before others.

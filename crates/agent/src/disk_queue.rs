@@ -15,7 +15,7 @@ use std::path::Path;
 /// Sectors of 512 bytes in a page of 4 KiB.
 const PAGE_SECTORS: u64 = 8;
 
-/// What a disk has done since it was added.
+/// Counters of a disk since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Sectors that were read.
@@ -28,7 +28,7 @@ pub struct Done {
     write_ms: u64,
 }
 
-/// What a disk did in some time.
+/// A disk's load in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// Pages in flight to be written, on average.
@@ -56,7 +56,7 @@ impl Done {
         })
     }
 
-    /// What happened since `before`, so many milliseconds ago. The time that requests took, added
+    /// The disk's load since `before`, so many milliseconds ago. The time that requests took, added
     /// up, is as many times the time that has passed as requests were in flight.
     pub fn since(&self, before: &Done, ms: u64) -> Use {
         let ms = ms.max(1);

@@ -28,7 +28,7 @@ pub struct Enforcer {
     scan_every: Duration,
     scanned: Instant,
     scanning: Duration,
-    /// Whether the file as it is now is in effect.
+    /// `true` if the file as it is now is in effect.
     accepted: bool,
     /// Since when, in seconds since the epoch.
     accepted_at: f64,
@@ -36,7 +36,7 @@ pub struct Enforcer {
     others: Others,
 }
 
-/// What a policy says to other controllers, for them to see.
+/// Sections of a policy that other controllers read.
 #[derive(Clone)]
 pub struct Others {
     /// Its section of tiers.

@@ -67,7 +67,7 @@ impl From<bool> for Value {
 /// Values of a series' labels.
 type SeriesName = Vec<Arc<str>>;
 
-/// When series that begin at zero were first shown, by the family's name.
+/// Times at which series that begin at zero were first shown, by the family's name.
 #[derive(Debug, Default)]
 pub struct Newborn(BTreeMap<&'static str, BTreeMap<SeriesName, Instant>>);
 
@@ -93,12 +93,12 @@ impl Family {
         }
     }
 
-    /// What only grows. Neither `_total` nor a unit belongs in the name: both are added.
+    /// A metric that only grows. Neither `_total` nor a unit belongs in the name: both are added.
     pub fn counter(name: &'static str, help: &'static str) -> Family {
         Family::new(Kind::Counter, name, help)
     }
 
-    /// What rises and falls.
+    /// A metric that rises and falls.
     pub fn gauge(name: &'static str, help: &'static str) -> Family {
         Family::new(Kind::Gauge, name, help)
     }

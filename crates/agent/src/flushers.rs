@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Kernel threads are listed this often: the kernel makes and ends some each minute.
 const LIST_EVERY: Duration = Duration::from_secs(1);
 
-/// What flushers of one device were found doing at one look.
+/// Activity of one device's flushers at one look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doing {
     /// One was on a CPU, or in line for one.
@@ -30,7 +30,7 @@ pub struct Flushers {
 }
 
 impl Flushers {
-    /// What those that are at work do now, by device, as in `253:0`.
+    /// Activity of the flushers that are at work now, by device, as in `253:0`.
     pub fn look(&mut self, root: &Path, now: Instant) -> BTreeMap<String, Doing> {
         if self.listed.is_none_or(|then| now - then >= LIST_EVERY) {
             self.list(root);

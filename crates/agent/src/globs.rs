@@ -11,7 +11,7 @@ const AS_IN_A_SHELL: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// Whether a glob matches a cgroup's path.
+/// Returns whether a glob matches a cgroup's path.
 pub fn matches(glob: &Pattern, path: &str) -> bool {
     glob.matches_with(path, AS_IN_A_SHELL)
 }

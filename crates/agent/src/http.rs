@@ -16,10 +16,10 @@ const TIME: Duration = Duration::from_secs(5);
 const REQUEST_BYTES: usize = 8 << 10;
 const HEADERS: usize = 64;
 const CONNECTIONS: usize = 16;
-/// Where accepting fails (no descriptors left), it is tried again after this long.
+/// Pause before accepting is tried again after it failed (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is asked for.
+/// A request that was parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
     /// The path, without what follows a `?`.
@@ -28,7 +28,7 @@ pub struct Request {
     pub accept: String,
 }
 
-/// What is answered.
+/// An answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Response {
     /// Status line, as in `200 OK`.
@@ -225,7 +225,7 @@ fn parse(bytes: &[u8]) -> Option<Result<(Request, bool), Response>> {
     Some(Ok((request, head)))
 }
 
-/// Whether OpenMetrics is what an `Accept` header likes best of the two formats there are.
+/// Returns whether OpenMetrics is what an `Accept` header likes best of the two formats there are.
 pub fn wants_open_metrics(accept: &str) -> bool {
     let (mut open, mut plain) = (0.0_f64, 0.0_f64);
     for item in accept.split(',') {

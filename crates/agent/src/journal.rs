@@ -32,11 +32,11 @@ pub enum Event {
         cgroup: String,
         /// The knob that was set.
         knob: Knob,
-        /// What it said before.
+        /// Its text before.
         from: String,
-        /// What was written.
+        /// The text that was written.
         to: String,
-        /// Who says so.
+        /// The rule, unit or label that sets it.
         #[serde(flatten)]
         origin: Origin,
     },
@@ -46,9 +46,9 @@ pub enum Event {
         cgroup: String,
         /// The knob that was put back.
         knob: Knob,
-        /// What it said before.
+        /// Its text before.
         from: String,
-        /// What was written.
+        /// The text that was written.
         to: String,
     },
     /// A knob whose rule is gone was changed by another program meanwhile, and stays.
@@ -57,14 +57,14 @@ pub enum Event {
         cgroup: String,
         /// The knob that was left.
         knob: Knob,
-        /// What it says.
+        /// Its text now.
         value: String,
     },
-    /// What a unit or a label asks for is not granted; everything else is.
+    /// A request of a unit or a label is not granted; everything else is.
     NotGranted {
         /// Path of the cgroup.
         cgroup: String,
-        /// Where it is asked for.
+        /// The unit or label that asks for it.
         #[serde(flatten)]
         origin: Origin,
         /// Why it is not granted.
@@ -81,7 +81,7 @@ pub enum Event {
     },
     /// Cgroups that a rule matches have none of the files; they are looked at again.
     Waiting {
-        /// How many knobs.
+        /// Number of knobs that wait.
         knobs: usize,
         /// A cgroup that lacks such a file.
         cgroup: String,
@@ -93,10 +93,10 @@ pub enum Event {
     },
     /// The policy file is not in effect; what was before still is.
     Refused {
-        /// What is wrong with it.
+        /// Problems found in the file.
         problems: Vec<Problem>,
     },
-    /// What was written over cannot be remembered.
+    /// Values that were written over cannot be remembered.
     Forgetful {
         /// Why notes cannot be kept.
         why: String,
@@ -159,7 +159,7 @@ pub enum Event {
     WouldLimit {
         /// Path of the cgroup.
         cgroup: String,
-        /// What it holds, in MiB.
+        /// Memory that the cgroup holds, in MiB.
         usage_mib: u64,
         /// The limit, in MiB.
         to_mib: u64,
@@ -177,44 +177,45 @@ pub enum Event {
         cgroup: String,
         /// Name of the file that has the limit.
         limit: &'static str,
-        /// What it says.
+        /// Its text now.
         value: String,
     },
-    /// What others may hold for the sake of a cgroup has changed.
+    /// The pages that others may hold for the sake of a cgroup have changed.
     Budget {
         /// Index of the objective in the policy file, from 0.
         objective: usize,
-        /// What was measured, and what it should not exceed.
+        /// The measured value and the bound that it should not exceed.
         measured: String,
-        /// What each of the others may hold, in KiB; none: as much as it likes.
+        /// The limit of each of the others, in KiB; none: as much as it likes.
         each_kib: Option<u64>,
-        /// How many others there are.
+        /// Number of the others.
         others: usize,
         /// Observe mode: the limit is printed and not set.
         observing: bool,
     },
-    /// What a disk may have in flight for the sake of a cgroup has changed.
+    /// The pages that a disk may have in flight for the sake of a cgroup have changed.
     Queue {
         /// Index of the objective in the policy file, from 0.
         objective: usize,
-        /// What was measured, and what it should not exceed.
+        /// The measured value and the bound that it should not exceed.
         measured: String,
         /// The disk's name.
         disk: String,
-        /// What it may have in flight, in KiB; none: as much as it likes.
+        /// The disk's limit in flight, in KiB; none: as much as it likes.
         to_kib: Option<u64>,
         /// Observe mode: the queue stays as it is.
         observing: bool,
     },
-    /// What flushers of others may have under writeback for the sake of a cgroup has changed.
+    /// The pages that flushers of others may have under writeback for the sake of a cgroup have
+    /// changed.
     Window {
         /// Index of the objective in the policy file, from 0.
         objective: usize,
-        /// What was measured, and what it should not exceed.
+        /// The measured value and the bound that it should not exceed.
         measured: String,
-        /// What each of the others may have, in KiB; none: as much as it likes.
+        /// The limit of each of the others, in KiB; none: as much as it likes.
         each_kib: Option<u64>,
-        /// How many others there are.
+        /// Number of the others.
         others: usize,
         /// Observe mode: the window is printed and not set.
         observing: bool,
@@ -225,22 +226,22 @@ pub enum Event {
         cgroup: String,
         /// Name of the file that has it.
         limit: &'static str,
-        /// What it begins with, in KiB.
+        /// The value that it begins with, in KiB.
         to_kib: u64,
     },
     /// Objectives cannot be kept, or not as they should be.
     Objective {
-        /// What is wrong, for people.
+        /// The problem, for people.
         why: String,
     },
-    /// Who owes whom cannot be told, or not as it should be.
+    /// Stalls cannot be charged to culprits, or not as they should be.
     Stalls {
-        /// What is wrong with it, for people.
+        /// The problem, for people.
         why: String,
     },
     /// Allocators cannot be limited, or not as they should be.
     Reclaim {
-        /// What is wrong with it, for people.
+        /// The problem, for people.
         why: String,
     },
     /// A file of the stock kernel was set for want of the module; some then follow.
@@ -249,9 +250,9 @@ pub enum Event {
         at: String,
         /// The file, or its part.
         setting: String,
-        /// What it held.
+        /// The file's value before.
         from: String,
-        /// What was written.
+        /// The value that was written.
         to: String,
     },
     /// A limit had been reset to the file's default, and was set again.
@@ -260,7 +261,7 @@ pub enum Event {
         at: String,
         /// The file, or its part.
         setting: String,
-        /// What was written again.
+        /// The value that was written again.
         to: String,
     },
     /// It would be set if that were not only observed.
@@ -269,9 +270,9 @@ pub enum Event {
         at: String,
         /// The file, or its part.
         setting: String,
-        /// What it holds.
+        /// The file's value now.
         from: String,
-        /// What would be written.
+        /// The value that would be written.
         to: String,
     },
     /// It holds again what it held before.
@@ -280,7 +281,7 @@ pub enum Event {
         at: String,
         /// The file, or its part.
         setting: String,
-        /// What was written.
+        /// The value that was written.
         to: String,
     },
     /// It holds another program's value, which stays.
@@ -289,7 +290,7 @@ pub enum Event {
         at: String,
         /// The file, or its part.
         setting: String,
-        /// What it holds.
+        /// The file's value now.
         value: String,
     },
     /// An `io.max` was set, and no objective bounds what others' fsync waits for behind it.
@@ -299,7 +300,7 @@ pub enum Event {
     },
     /// Rules cannot be kept without the module, or not as they should be.
     Stock {
-        /// What is wrong with it, for people.
+        /// The problem, for people.
         why: String,
     },
     /// It ends, and leaves the knobs as they are.
@@ -558,7 +559,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// Where events go. Copies go to the same place.
+/// Log that events are written to. Copies write to the same place.
 #[derive(Clone)]
 pub struct Journal {
     out: Arc<Mutex<dyn Write + Send>>,
@@ -587,14 +588,14 @@ impl Journal {
     }
 }
 
-/// What a test's journal has said.
+/// Text that a test's journal has written.
 #[cfg(test)]
 #[derive(Clone, Default)]
 pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 
 #[cfg(test)]
 impl Said {
-    /// What was said since the last call.
+    /// Takes the text that was written since the last call.
     pub(crate) fn take(&self) -> String {
         let said = std::mem::take(&mut *self.0.lock().expect("one at a time"));
         String::from_utf8(said).expect("text")

@@ -5,7 +5,7 @@ use knobs::Knob;
 use std::io::{self, Write};
 use std::{fs, path::Path};
 
-/// What the file says.
+/// Reads the file of a knob.
 ///
 /// # Errors
 /// It is not there or cannot be read.

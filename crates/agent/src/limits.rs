@@ -16,16 +16,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// How a limit's file says that there is none.
+/// Text of a limit's file that says that there is none.
 const NONE: &str = "max";
 
-/// Whether the agent sets limits.
+/// Mode in which the agent sets limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing is looked at.
     #[default]
     Off,
-    /// What would be set is printed.
+    /// Limits that would be set are printed.
     Observe,
     /// Limits are set.
     On,
@@ -46,10 +46,10 @@ impl Mode {
     }
 }
 
-/// What was found in place of the limit that was set.
+/// Value that was found in place of the limit that was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// What was expected.
+    /// The value that was expected.
     Own,
     /// Another program's value, in the file's words.
     Foreign(String),
@@ -57,7 +57,7 @@ pub enum Found {
     Gone,
 }
 
-/// Whether the limit's file says `pages`; no limit if `None`.
+/// Compares the limit's file with `pages`; no limit if `None`.
 pub fn look(limit: &str, directory: &Path, pages: Option<u64>) -> Found {
     let Ok(text) = fs::read_to_string(directory.join(limit)) else {
         return Found::Gone;

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Device, inode, size, time of the last change; nothing if it is not there.
 pub type Look = Option<(u64, u64, u64, i64, i64)>;
 
-/// What `stat` says of it now.
+/// Reads the stamp of a file by `stat`.
 pub fn look(path: &Path) -> Look {
     let metadata = fs::metadata(path).ok()?;
     Some((

@@ -39,7 +39,7 @@ pub struct Shown {
     pub only: Vec<Pattern>,
 }
 
-/// What the agent's own parts last said of themselves.
+/// Metrics that the agent's own parts published last.
 #[derive(Debug, Default)]
 pub struct Published {
     /// Metrics of the agent's parts.

@@ -48,7 +48,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What others are limited by, and the file that notes what is set, in the agent's directory of
+/// The knobs that limit others, and the files that note what is set, in the agent's directory of
 /// state.
 const LIMITS: [(Knob, &str); 2] = [
     (Knob::DirtyBytes, "objective.json"),
@@ -61,7 +61,7 @@ pub struct Objectives {
     settings: Rc<RefCell<Vec<Settings>>>,
     /// As they were when the thread began.
     used: Vec<Settings>,
-    /// Whether the module is done without, and where ceilings are asked for then.
+    /// `true` in stock mode, in which ceilings are requested of this instead of written.
     stock: (Rc<RefCell<stock::Settings>>, Asked),
     used_stock: bool,
     directory: PathBuf,

@@ -15,7 +15,7 @@ pub struct PolicyFile {
     path: PathBuf,
     /// A file with rules for pods, which weir-nri writes.
     pods: Option<PathBuf>,
-    /// When it was last read.
+    /// The files' stamps when they were last read.
     read: [Look; 2],
     /// The file at the last tick.
     seen: [Look; 2],

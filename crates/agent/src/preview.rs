@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// How many cgroups a rule or an objective means.
+/// Number of cgroups that a rule or an objective means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Matched {
     /// `rule at line 3` or `objective 1, fsync_p99`.
@@ -34,20 +34,20 @@ pub struct Write {
     pub cgroup: String,
     /// Name of the cgroup's file.
     pub file: &'static str,
-    /// What would be written.
+    /// The value that would be written.
     pub to: String,
-    /// What it says; none if it is not there.
+    /// The file's value now; none if it is not there.
     pub is: Option<String>,
 }
 
-/// What a policy means on this host.
+/// Effects of a policy on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preview {
     /// Rules, then objectives.
     pub matched: Vec<Matched>,
-    /// What would be written, by cgroup.
+    /// Values that would be written, by cgroup.
     pub writes: Vec<Write>,
-    /// What is hardly meant.
+    /// Effects that are hardly meant.
     pub warnings: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ impl Preview {
         }
     }
 
-    /// What the kernel makes of a floor above the same cgroup's ceiling is the ceiling.
+    /// Warns of floors above the same cgroup's ceiling: the kernel makes the ceiling of them.
     fn floors_above_ceilings(&mut self, of: &str, set: &BTreeMap<Knob, Setting>) {
         let bytes = |knob| {
             let setting: &Setting = set.get(&knob)?;

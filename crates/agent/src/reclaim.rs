@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The file that notes what is set, in the agent's directory of state.
 const FILE: &str = "reclaim.json";
-/// What is limited by.
+/// The cgroup's file that the keeper limits allocators by.
 const LIMIT: &str = "memory.high";
 
 /// The part of the agent that limits allocators.

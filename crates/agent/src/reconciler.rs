@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What was done since the start, and how things stand.
+/// Counts of what was done since the start, and of the knobs' states.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Cgroups that the last scan found.
@@ -106,17 +106,17 @@ impl Reconciler {
         &self.rules
     }
 
-    /// What units and containers ask for.
+    /// The requests of units and containers.
     pub fn requests(&self) -> &Requests {
         &self.requests
     }
 
-    /// What it listens to, if it does.
+    /// The watch that it listens to, if it does.
     pub fn watch(&self) -> Option<&Watch> {
         self.watch.as_ref()
     }
 
-    /// How things stand.
+    /// Counts so far, with the knobs' states now.
     pub fn counts(&self) -> Counts {
         let number = |wanted: fn(&Standing) -> bool| self.standings.count(wanted).0 as u64;
         Counts {
@@ -140,7 +140,7 @@ impl Reconciler {
         self.scan();
     }
 
-    /// Whether a scan is due before its time: systemd has read its units again.
+    /// Returns whether a scan is due before its time: systemd has read its units again.
     pub fn is_overdue(&self) -> bool {
         !self.rules.stock.is_stock() && self.requests.have_changed()
     }

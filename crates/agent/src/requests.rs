@@ -34,7 +34,7 @@ use std::mem::replace;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a label's or annotation's name begins with.
+/// Beginning of a label's or annotation's name.
 const PREFIX: &str = "weir.dev/";
 /// Labels of a container that are looked at, and bytes of a value: an image that has more does not
 /// fill the journal.
@@ -45,14 +45,14 @@ const MOST_BYTES: usize = 64;
 #[derive(Default)]
 struct Known {
     granted: BTreeMap<Knob, Setting>,
-    /// What was refused, in words.
+    /// Requests that were refused, in words.
     refused: Vec<(Origin, String)>,
     /// They need not be read again.
     is_read: bool,
 }
 
-/// What all cgroups ask for. Clones share it: the reconciler's thread grants it, or, in stock mode,
-/// the thread that keeps rules without the module.
+/// Requests of all cgroups. Clones share them: the reconciler's thread grants them, or, in stock
+/// mode, the thread that keeps rules without the module.
 #[derive(Clone)]
 pub struct Requests(Arc<Mutex<State>>);
 
@@ -88,7 +88,7 @@ impl Requests {
         state.read_again();
     }
 
-    /// Whether systemd has read its units again since the last call.
+    /// Returns whether systemd has read its units again since the last call.
     pub fn have_changed(&self) -> bool {
         let mut state = self.state();
         let loaded = look(&state.root.join(units::RELOADED));
@@ -105,7 +105,7 @@ impl Requests {
         self.state().known.retain(|inode, _| is_there(*inode));
     }
 
-    /// How many are granted and refused.
+    /// Numbers of requests granted and refused.
     pub fn count(&self) -> (u64, u64) {
         let state = self.state();
         state
@@ -117,7 +117,7 @@ impl Requests {
             })
     }
 
-    /// What the cgroup gets of what it asks for.
+    /// The part of its requests that the cgroup is granted.
     pub fn of(&self, place: &Place) -> BTreeMap<Knob, Setting> {
         let mut state = self.state();
         let before = state.known.remove(&place.inode).unwrap_or_default();
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// What the cgroup's makers ask for now.
+    /// Reads the requests that the cgroup's makers have now.
     fn read(&self, place: &Place) -> Known {
         let mut known = Known {
             is_read: true,

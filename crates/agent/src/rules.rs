@@ -43,30 +43,30 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     rules: Vec<Rule>,
-    /// Whose requests are granted.
+    /// Requests that are granted.
     pub requests: requests::Settings,
-    /// How tiers are kept.
+    /// Settings by which tiers are kept.
     pub tier: Settings,
-    /// Whether, and how, allocators are limited.
+    /// Settings by which allocators are limited, if they are.
     pub reclaim: reclaim::Settings,
-    /// Whether threads start writeback beside flushers.
+    /// Settings of the threads that start writeback beside flushers, if there are any.
     pub assist: assist::Settings,
-    /// Whether, and how, rules are kept without the module.
+    /// Settings by which rules are kept without the module, if they are.
     pub stock: stock::Settings,
     /// Bounds on waits, and who may be limited for them.
     pub objectives: Vec<objective::Settings>,
 }
 
-/// Which knobs some cgroups are to have.
+/// Knobs that some cgroups are to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Its line in the policy file.
     pub line: usize,
     /// Cgroups that it is for.
     pub cgroups: Vec<Pattern>,
-    /// Whether it is for delegated ones, too.
+    /// `true` if it is for delegated ones, too.
     pub delegated: bool,
-    /// What they get.
+    /// Values that they get.
     pub set: BTreeMap<Knob, Setting>,
 }
 
@@ -144,18 +144,18 @@ impl Rules {
         self.rules.iter()
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// What the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says that it is
-    /// in a directory that is not root's.
+    /// Settings that the cgroup at `path` (`/system.slice/a.service`) is to have. `delegated` says
+    /// that it is in a directory that is not root's.
     pub fn wanted(&self, path: &str, delegated: bool) -> BTreeMap<Knob, &Setting> {
         let matching = self.rules.iter().filter(|rule| {
             (rule.delegated || !delegated) && rule.cgroups.iter().any(|glob| matches(glob, path))

@@ -41,14 +41,14 @@ use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_secs(1);
 
-/// How it is run.
+/// Options of a run of the agent.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The policy file; without one it only exports.
     pub policy: Option<PathBuf>,
     /// Rules for pods, which weir-nri writes; the file need not be there.
     pub pods: Option<PathBuf>,
-    /// Where to answer scrapes; nowhere if left out.
+    /// Address to answer scrapes at; no scrapes if left out.
     pub listen: Option<SocketAddr>,
     /// Selects the cgroups that have metrics.
     pub shown: Shown,
@@ -56,7 +56,7 @@ pub struct Options {
     pub max_stalls: usize,
     /// Time between scans.
     pub scan_every: Duration,
-    /// Where what was written over is kept.
+    /// File that keeps what was written over.
     pub state: PathBuf,
     /// The machine's root directory.
     pub root: PathBuf,
@@ -271,7 +271,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// What was asked for since the last call.
+    /// Takes the signal that came since the last call.
     fn taken(&mut self) -> Option<Signal> {
         let mut sink = [0; 64];
         while self

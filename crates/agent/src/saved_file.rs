@@ -17,8 +17,8 @@ struct Document<T> {
     entries: Vec<T>,
 }
 
-/// What the file says; nothing if it is not there. `lost` completes "FILE does not say ..." for one
-/// that is not understood: what is not known then, and what to do.
+/// Reads the entries of the file; none if it is not there. `lost` completes "FILE does not say ..."
+/// for one that is not understood: what is not known then, and what to do.
 ///
 /// # Errors
 /// It is there and cannot be understood.

@@ -19,7 +19,7 @@ pub struct Entry {
     pub cgroup: String,
     /// Of the directory, which tells a cgroup from its successor.
     pub inode: u64,
-    /// What the limit's file may say, in bytes.
+    /// Values that the limit's file may say, in bytes.
     pub values: Vec<u64>,
 }
 
@@ -32,8 +32,8 @@ pub struct SavedLimits {
 }
 
 impl SavedLimits {
-    /// What the file says of limits that are written to cgroups' files called `limit`; nothing if it
-    /// is not there.
+    /// Reads the file about limits that are written to cgroups' files called `limit`; no limits if
+    /// it is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.

@@ -20,9 +20,9 @@ pub struct Entry {
     cgroup: String,
     inode: u64,
     knob: Knob,
-    /// What the file said before the agent first wrote it.
+    /// The knob's text before the agent first wrote it.
     pub found: String,
-    /// What the agent wrote.
+    /// The text that the agent wrote.
     pub written: String,
 }
 
@@ -48,7 +48,7 @@ pub struct SavedValues {
 }
 
 impl SavedValues {
-    /// What the file says; nothing if it is not there.
+    /// Reads the entries of the file; none if it is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.

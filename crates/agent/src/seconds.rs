@@ -43,7 +43,7 @@ const FIRST_WINDOW: u64 = (1 << 20) / PAGE;
 /// A rate is known after so many milliseconds in which flushers had something to do.
 const TRUSTED_MS: u64 = 2_000;
 
-/// What is known of cgroups that have such a ceiling or window, by inode.
+/// Cgroups that have such a ceiling or window, by inode.
 #[derive(Default)]
 pub struct Seconds {
     known: BTreeMap<(u64, Knob), Known>,
@@ -146,7 +146,7 @@ impl Seconds {
         Ok(known.pages)
     }
 
-    /// Which devices lie on others, as it was a moment ago.
+    /// The devices that lie on others, as they were a moment ago.
     fn stack(&mut self, now: Instant) -> &Stack {
         let is_new = |read: &Instant| now.saturating_duration_since(*read) < LOOK;
         let before = self.stack.take().filter(|(read, _)| is_new(read));

@@ -6,7 +6,7 @@ use policy::drain::SECONDS_MAX;
 use serde::Serialize;
 use std::fmt;
 
-/// Who says what a knob is to be.
+/// The rule, unit or label that asks for a knob's value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -38,7 +38,7 @@ impl fmt::Display for Origin {
 /// The longest time that a window may be of, in milliseconds.
 const WINDOW_MS_MAX: u64 = 1_000;
 
-/// What a value is a number of.
+/// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// The knob's own: what its file takes.
@@ -54,19 +54,19 @@ pub enum Unit {
 /// A value as its origin says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// What is written.
+    /// The text as it is written.
     pub text: String,
-    /// What that stands for.
+    /// The number that the text stands for.
     pub value: u64,
-    /// What that is a number of.
+    /// The unit of that number.
     pub unit: Unit,
-    /// Who says so.
+    /// The rule, unit or label that it comes from.
     pub origin: Origin,
 }
 
 impl Setting {
-    /// What the knob takes, or for a ceiling `1%` to `100%`, or `1s` to `3600s`, or for a window
-    /// `1ms` to `1000ms`.
+    /// Parses what the knob takes, or for a ceiling `1%` to `100%`, or `1s` to `3600s`, or for a
+    /// window `1ms` to `1000ms`.
     ///
     /// # Errors
     /// It takes something else: what, for people.
@@ -108,7 +108,7 @@ impl Setting {
         Some(self.in_pages(pages))
     }
 
-    /// Whether it changes with what disks write for the cgroup.
+    /// Returns whether it changes with what disks write for the cgroup.
     pub fn is_in_time(&self) -> bool {
         matches!(self.unit, Unit::Seconds | Unit::Milliseconds)
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A knob that could not be set is tried again this many ticks in a row, then with each scan.
 pub const RETRIES: u32 = 10;
 
-/// How a knob stands.
+/// State of a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The knob holds what its rule says.
@@ -56,7 +56,7 @@ impl Standings {
         directories
     }
 
-    /// How many stand like this, and the directory of one.
+    /// Number of knobs in such a state, and the directory of one.
     pub fn count(&self, wanted: impl Fn(&Standing) -> bool) -> (usize, Option<PathBuf>) {
         let mut found = self.knobs.iter().filter(|(_, standing)| wanted(standing));
         let first = found.next().map(|((directory, _), _)| directory.clone());

@@ -102,7 +102,7 @@ impl Stock {
         Ok(Running::start("stock", move |ended| keeper.run(ended))?)
     }
 
-    /// What came of it, after an error is told.
+    /// Unwraps an outcome, after an error is told.
     fn said<T>(&self, outcome: Result<T>) -> Option<T> {
         let told = outcome.map_err(|why| {
             self.journal.say(&Event::Stock {

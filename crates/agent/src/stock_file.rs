@@ -30,7 +30,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// What it holds by default; a host's files always hold something.
+    /// The value that it holds by default; a host's files always hold something.
     pub fn unset(&self) -> Option<&'static str> {
         match self {
             Setting::High | Setting::Wbps(_) => Some("max"),
@@ -39,7 +39,7 @@ impl Setting {
         }
     }
 
-    /// What it holds in a directory: a cgroup's, or the host's root.
+    /// Reads the value that it holds in a directory: a cgroup's, or the host's root.
     ///
     /// # Errors
     /// The file cannot be read.

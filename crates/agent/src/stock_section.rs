@@ -33,7 +33,7 @@ const TIMES: [&str; 2] = ["vm.dirty_expire_centisecs", "vm.dirty_writeback_centi
 const RATIO: &str = "max_ratio";
 const BDI: [&str; 2] = [RATIO, "strict_limit"];
 
-/// How many seconds of drain writers run free for.
+/// Seconds of drain that writers run free for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seconds {
     /// As many as help, none where none do.
@@ -45,11 +45,11 @@ pub enum Seconds {
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Whether settings are kept.
+    /// Mode in which settings are kept.
     pub mode: Mode,
     /// Cgroups that leave room for floors.
     limit: Vec<Pattern>,
-    /// How long writers run free, beyond the host's own limit.
+    /// Time that writers run free, beyond the host's own limit.
     pub drain: Option<Seconds>,
     /// Files of the host.
     pub host: BTreeMap<Setting, String>,
@@ -75,12 +75,12 @@ impl Settings {
         }
     }
 
-    /// Whether rules are kept without the module.
+    /// Returns whether rules are kept without the module.
     pub fn is_stock(&self) -> bool {
         self.mode != Mode::Off
     }
 
-    /// Whether the cgroup at `path` leaves room for floors.
+    /// Returns whether the cgroup at `path` leaves room for floors.
     pub fn may_limit(&self, path: &str) -> bool {
         self.limit.iter().any(|glob| matches(glob, path))
     }

@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: PathBuf,
-    /// Who may name cgroups without being asked: the owner of the root, which is root.
+    /// User who may name cgroups without being asked: the owner of the root, which is root.
     owner: u32,
 }
 
 /// A cgroup found in a hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where its files are.
+    /// The cgroup's directory.
     pub directory: PathBuf,
     /// From the root of the hierarchy, `/system.slice/a.service`.
     pub path: String,
     /// Of the directory. Kernels never give the number again, so it tells a cgroup from its
     /// successor.
     pub inode: u64,
-    /// Whether it is in a directory that is not root's, so that another user chose its name.
+    /// `true` if it is in a directory that is not root's, so that another user chose its name.
     pub delegated: bool,
 }
 
@@ -126,12 +126,12 @@ impl Place {
         }
     }
 
-    /// Whether it is the root, which has none of weir's files.
+    /// Returns whether it is the root, which has none of weir's files.
     pub fn is_root(&self) -> bool {
         self.path == "/"
     }
 
-    /// Whether its directory is still there, and still its own.
+    /// Returns whether its directory is still there, and still its own.
     pub fn is_there(&self) -> bool {
         fs::symlink_metadata(&self.directory).is_ok_and(|metadata| metadata.ino() == self.inode)
     }

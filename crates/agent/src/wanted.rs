@@ -8,8 +8,8 @@ use crate::tree::{Place, Tree};
 use knobs::Knob;
 use std::collections::BTreeMap;
 
-/// What it is granted of what it asks for, and what rules say, which counts more. Seconds are left
-/// as they are.
+/// Settings that a cgroup is granted of what it asks for, and what rules say, which counts more.
+/// Seconds are left as they are.
 pub fn wanted(
     requests: &Requests,
     rules: &Rules,

@@ -20,7 +20,7 @@ pub struct Watch {
     directories: HashMap<WatchDescriptor, PathBuf>,
 }
 
-/// What was heard.
+/// Events since the last call.
 #[derive(Debug, Default, PartialEq)]
 pub struct Heard {
     /// Directories that were made.
@@ -58,7 +58,7 @@ impl Watch {
         })
     }
 
-    /// How many directories are watched.
+    /// Number of directories watched.
     pub fn len(&self) -> usize {
         self.directories.len()
     }
@@ -79,7 +79,7 @@ impl Watch {
         }
     }
 
-    /// What happened since the last call.
+    /// Reads the events since the last call.
     ///
     /// # Errors
     /// The kernel does not tell.

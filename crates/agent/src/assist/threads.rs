@@ -21,17 +21,17 @@ const PART: u64 = 1 << 20;
 /// A file stays open for so long: as long its filesystem cannot be unmounted, and its blocks are
 /// not free if it is removed.
 const OPEN: Duration = Duration::from_secs(1);
-/// What was looked at and had nothing to write takes less CPU time than that.
+/// CPU time below which a look at a file counts as one that found nothing to write.
 const NOTHING: Duration = Duration::from_micros(100);
 /// A thread sleeps so long after a file with nothing to write.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What threads of one device share.
+/// State that the threads of one device share.
 #[derive(Default)]
 struct Shared {
-    /// How many there are to be: one with a higher number ends.
+    /// Number of threads wanted: a thread with a higher number ends.
     wanted: AtomicU64,
-    /// How many there are.
+    /// Number of threads alive.
     alive: AtomicU64,
     files: Mutex<Vec<Arc<Item>>>,
     /// Counts files that were taken.
@@ -73,7 +73,7 @@ impl Threads {
         Ok(())
     }
 
-    /// How many there are; more than wanted while some are in their last call.
+    /// Number of threads alive; more than wanted while some are in their last call.
     pub fn alive(&self) -> u64 {
         self.0.alive.load(Ordering::Relaxed)
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What `state` may say, and what it is without the module.
+/// Words that `state` may have, and the word for a host without the module.
 const STATES: [&str; 6] = ["idle", "active", "observe", "blind", "off", "not_loaded"];
 
 /// Name, help, file.

@@ -25,7 +25,7 @@ pub struct Applied {
     set: BTreeMap<u64, Limit>,
     /// Cgroups whose limit is another program's.
     foreign: BTreeSet<u64>,
-    /// What sets them where there is no module.
+    /// Receives the limits where there is no module to set them.
     asked: Option<Asked>,
     journal: Journal,
 }
@@ -47,7 +47,7 @@ impl Applied {
         self.saved.limit()
     }
 
-    /// Whether the cgroup has one.
+    /// Returns whether the cgroup has a limit that was set here.
     pub fn has(&self, place: &Place) -> bool {
         self.set.contains_key(&place.inode)
     }
@@ -59,7 +59,7 @@ impl Applied {
             .collect()
     }
 
-    /// What the cgroup's file has, compared with what was set.
+    /// Compares the cgroup's file with the limit that was set.
     pub fn look(&self, place: &Place) -> Found {
         if self.asked.is_some() {
             return Found::Own;

@@ -49,7 +49,7 @@ struct Kept {
     index: usize,
     settings: Settings,
     objective: Objective,
-    /// What is narrowed before there are ceilings: disks' queues where there is no module.
+    /// Disks' queues, narrowed before there are ceilings where there is no module.
     queues: Queues,
     /// Windows where there is one.
     windows: Windows,
@@ -61,7 +61,7 @@ struct Kept {
     /// There was a look at them before.
     is_known: bool,
     value: Option<u64>,
-    /// What each of them may hold.
+    /// Pages that each of them may hold.
     level: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct Keeper {
     kept: Vec<Kept>,
     ceilings: Applied,
     windows: Applied,
-    /// Who sets ceilings where there is no module.
+    /// Receives ceilings where there is no module.
     asked: Option<Asked>,
     journal: Journal,
     status: Arc<Mutex<Status>>,
@@ -450,7 +450,7 @@ impl Kept {
         }
     }
 
-    /// What was measured, for people.
+    /// The measured value, for people.
     fn describe(&self) -> String {
         match self.value {
             Some(value) => self.settings.bound.describe(value),

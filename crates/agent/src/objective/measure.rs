@@ -10,15 +10,15 @@ use std::path::PathBuf;
 
 /// More are not kept: a second of a thousand tasks that sync as fast as a disk can.
 const MOST: usize = 100_000;
-/// What happened longer ago does not count: the policy's window.
+/// Time after which a call or stall does not count any more: the policy's window.
 const WINDOW_NS: u64 = 10_000_000_000;
 
 /// Measures for one objective.
 #[derive(Debug, Default)]
 pub struct Measure {
-    /// When those that have ended began, and how long they took; by their end.
+    /// Start and duration of each call that has ended; by their end.
     calls: VecDeque<(u64, u64)>,
-    /// When, and the microseconds that tasks of the cgroups had waited by then.
+    /// Times, and the microseconds that tasks of the cgroups had waited by then.
     stalls: VecDeque<(u64, u64)>,
 }
 

@@ -16,16 +16,16 @@ use std::path::Path;
 /// Of a thousand pages that a disk writes with its own queue it writes so many with a narrower one.
 const KEPT: u32 = 970;
 
-/// What an objective has found out, measured for all of its disks.
+/// Figures of an objective, measured for all of its disks.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// What was measured, if anything.
+    /// The measured value, if there is one.
     pub value: Option<u64>,
-    /// What it should not exceed.
+    /// The bound that it should not exceed.
     pub bound: u64,
     /// Time since the look before.
     pub ms: u64,
-    /// Whether queues are narrowed, not only observed.
+    /// `true` if queues are narrowed, not only observed.
     pub is_on: bool,
 }
 
@@ -41,14 +41,14 @@ struct Queue {
 pub struct Queues(BTreeMap<String, Queue>);
 
 impl Queues {
-    /// Whether one of them is narrowed.
+    /// Returns whether one of them is narrowed.
     pub fn are_narrowed(&self) -> bool {
         self.0
             .values()
             .any(|queue| queue.objective.budget != UNLIMITED)
     }
 
-    /// Whether there is none, or narrowing them was in vain.
+    /// Returns whether there is none, or narrowing them was in vain.
     pub fn are_in_vain(&self) -> bool {
         self.0.values().all(|queue| queue.objective.rest_ms > 0)
     }
@@ -71,7 +71,8 @@ impl Queues {
             .unwrap_or_else(|| Objective::default().window_ms())
     }
 
-    /// What is in flight now is not compared with what was the last time.
+    /// Forgets the disks' counters: what is in flight now is not compared with what was the last
+    /// time.
     pub fn pause(&mut self) {
         for queue in self.0.values_mut() {
             queue.done = None;

@@ -49,7 +49,7 @@ pub enum Calls {
     Read,
 }
 
-/// What is measured, and what it should not exceed.
+/// The measured quantity, and the value that it should not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// So many of a thousand calls take no longer than so many nanoseconds.
@@ -139,11 +139,11 @@ pub struct Settings {
     cgroups: Vec<Pattern>,
     /// Cgroups that may be limited.
     limit: Vec<Pattern>,
-    /// What their waits should not exceed.
+    /// The bound that their waits should not exceed.
     pub bound: Bound,
     /// No ceiling is below so many pages.
     pub floor: u64,
-    /// Whether ceilings are set.
+    /// Mode in which ceilings are set.
     pub mode: Mode,
 }
 
@@ -186,17 +186,17 @@ impl Settings {
         })
     }
 
-    /// Whether the cgroup at `path`, or one above it, is one whose waits are measured.
+    /// Returns whether the cgroup at `path`, or one above it, is one whose waits are measured.
     pub fn is_of(&self, path: &str) -> bool {
         above(path).any(|path| self.cgroups.iter().any(|glob| matches(glob, path)))
     }
 
-    /// Whether it is one of them itself.
+    /// Returns whether it is one of them itself.
     pub fn is_its(&self, path: &str) -> bool {
         self.cgroups.iter().any(|glob| matches(glob, path))
     }
 
-    /// Whether the cgroup at `path` may be limited.
+    /// Returns whether the cgroup at `path` may be limited.
     pub fn may_limit(&self, path: &str) -> bool {
         !self.is_of(path) && self.limit.iter().any(|glob| matches(glob, path))
     }

@@ -6,7 +6,7 @@ use knobs::PAGE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the last step measured and set.
+/// Values that the last step measured and set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// Each objective's bound, and what was measured.
@@ -26,7 +26,7 @@ pub struct Value {
     pub cgroups: String,
     /// The last that was; none before.
     pub measured: Option<u64>,
-    /// What it should not exceed.
+    /// The bound that it should not exceed.
     pub bound: u64,
 }
 

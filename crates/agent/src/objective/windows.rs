@@ -20,12 +20,12 @@ const LEAST: u64 = WINDOW_MIN / PAGE;
 /// A cgroup counts as one that writes if it has written this part of what the first of them has.
 const WRITES: u64 = 16;
 
-/// What an objective has found out.
+/// Figures that an objective has found out.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// What was measured, if anything.
+    /// The measured value, if there is one.
     pub value: Option<u64>,
-    /// What it should not exceed.
+    /// The bound that it should not exceed.
     pub bound: u64,
     /// A wait for what is in flight that it allows, in microseconds.
     pub wait_us: u64,
@@ -33,7 +33,7 @@ pub struct Measured {
     pub ms: u64,
     /// Ceilings are in force, too.
     pub frozen: bool,
-    /// Whether windows are set, not only observed.
+    /// `true` if windows are set, not only observed.
     pub is_on: bool,
 }
 
@@ -61,12 +61,12 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Whether there is one.
+    /// Returns whether there is one.
     pub fn are_set(&self) -> bool {
         self.narrow.window != UNLIMITED
     }
 
-    /// Whether ceilings have to do the rest.
+    /// Returns whether ceilings have to do the rest.
     pub fn are_spent(&self) -> bool {
         self.is_spent
     }
@@ -81,7 +81,7 @@ impl Windows {
         self.each
     }
 
-    /// How many cgroups may have one.
+    /// Number of cgroups that may have one.
     pub fn len(&self) -> usize {
         self.holders.len()
     }
@@ -93,7 +93,7 @@ impl Windows {
         holders.filter_map(move |holder| Some((&holder.place, each?)))
     }
 
-    /// What is written now is not compared with what was the last time.
+    /// Forgets the holders: what is written now is not compared with what was the last time.
     pub fn pause(&mut self) {
         self.holders.clear();
         self.is_known = false;
@@ -140,7 +140,7 @@ impl Windows {
         self.narrow.window != before
     }
 
-    /// What each may have, of what those that write may have together.
+    /// Pages that each may have, of what those that write may have together.
     fn level(&self) -> u64 {
         let most = self.holders.values().map(|holder| holder.wrote).max();
         let writes = |holder: &&Holder| holder.wrote > most.unwrap_or(0) / WRITES;

@@ -97,7 +97,7 @@ impl Account {
         self.cpu = cpu;
     }
 
-    /// Where there is room for it.
+    /// The key of the pair, or that of `other` if there is no room for it.
     fn key(&mut self, of: &Owed, now: Instant) -> Key {
         let own = Key {
             victim: of.victim.clone(),

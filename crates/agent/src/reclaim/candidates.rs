@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What became of a cgroup's pages, or the host's: pages, which only grow.
+/// Fate of a cgroup's pages, or the host's: pages, which only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reclaimed since it was made.
@@ -17,7 +17,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What was counted since `before`.
+    /// Counts since `before`.
     pub fn since(self, before: Counts) -> Counts {
         Counts {
             stolen: self.stolen.saturating_sub(before.stolen),
@@ -25,7 +25,7 @@ impl Counts {
         }
     }
 
-    /// What both have counted.
+    /// Sum of both counts.
     pub fn and(self, other: Counts) -> Counts {
         Counts {
             stolen: self.stolen + other.stolen,
@@ -37,19 +37,19 @@ impl Counts {
 /// A cgroup's counters, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What is charged to it: `memory.current`.
+    /// Pages that are charged to it: `memory.current`.
     pub usage: u64,
-    /// What became of its pages.
+    /// Pages that were reclaimed and read back.
     pub counts: Counts,
     /// `memory.min` or `memory.low`, the larger.
     pub protection: u64,
-    /// What of `usage` cannot be reclaimed: neither on an LRU nor a shrinkable slab, or anonymous
-    /// with no swap to go to.
+    /// Part of `usage` that cannot be reclaimed: neither on an LRU nor a shrinkable slab, or
+    /// anonymous with no swap to go to.
     pub pinned: u64,
 }
 
 impl Reading {
-    /// What it allocated since `before`: what it grew by, and what was reclaimed of it.
+    /// Pages that it allocated since `before`: what it grew by, and what was reclaimed of it.
     pub fn allocated_since(&self, before: &Reading) -> u64 {
         let stolen = self.counts.since(before.counts).stolen;
         (self.usage + stolen).saturating_sub(before.usage)
@@ -92,7 +92,8 @@ pub fn all(tree: &Tree, least: u64) -> Vec<Place> {
     leaves.cloned().collect()
 }
 
-/// Whether the cgroup's directory belongs to a user other than root's, who may make children.
+/// Returns whether the cgroup's directory belongs to a user other than root's, who may make
+/// children.
 fn is_foreign(tree: &Tree, place: &Place) -> bool {
     use std::os::unix::fs::MetadataExt;
     let owner = |path: &Path| fs::metadata(path).map(|metadata| metadata.uid()).ok();
@@ -125,7 +126,7 @@ pub fn read(tree: &Tree, directory: &Path, swap: u64) -> Option<Reading> {
     })
 }
 
-/// What became of the pages of the cgroup in this directory and of all below it.
+/// Pages reclaimed and read back of the cgroup in this directory and of all below it.
 pub fn counts(directory: &Path) -> Option<Counts> {
     Some(counts_in(&stat(directory)?))
 }

@@ -21,9 +21,9 @@ pub struct Host {
 /// Memory of all zones, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What the kernel gives out.
+    /// Pages that the kernel gives out.
     pub managed: u64,
-    /// What is free, CPUs' own lists included, beyond the high watermarks and what zones keep for
+    /// Free pages, CPUs' own lists included, beyond the high watermarks and what zones keep for
     /// allocations that can use no other.
     pub free: u64,
 }
@@ -78,7 +78,7 @@ impl Host {
         Ok(swap(&self.text("proc/meminfo")?))
     }
 
-    /// How often an allocation had to reclaim first, since the host was started.
+    /// Number of allocations that had to reclaim first, since the host was started.
     ///
     /// # Errors
     /// `/proc/vmstat` cannot be read.

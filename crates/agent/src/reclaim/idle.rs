@@ -46,7 +46,7 @@ impl Idle {
         }
     }
 
-    /// Whether it is time for a request.
+    /// Returns whether it is time for a request.
     pub fn is_due(&self, now: Instant) -> bool {
         !self.lacks && now >= self.due
     }

@@ -41,7 +41,7 @@ struct Member {
     place: Place,
     reading: Reading,
     group: Group,
-    /// When it was last near its limit.
+    /// The time at which it was last near its limit.
     near: Instant,
 }
 
@@ -56,14 +56,14 @@ pub struct Keeper {
     trigger: File,
     /// Cgroups of the episode, by inode.
     members: BTreeMap<u64, Member>,
-    /// What became of limited cgroups' pages while they were limited.
+    /// Pages reclaimed and read back of limited cgroups while they were limited.
     limited: Counts,
     idle: Idle,
     headroom: u64,
-    /// What was free in the last step.
+    /// Pages that were free in the last step.
     free: u64,
     stalls: u64,
-    /// When an allocation last had to reclaim; none between episodes.
+    /// The time at which an allocation last had to reclaim; none between episodes.
     stalled: Option<Instant>,
     stepped: Instant,
     found: Option<Instant>,
@@ -122,7 +122,7 @@ impl Keeper {
         self.tell();
     }
 
-    /// Whether the trigger fired; an error if it is over.
+    /// Waits for the trigger or the next step; `true` if the trigger fired, an error if it is over.
     fn wait(&self, ended: &UnixStream) -> Result<bool, ()> {
         let timeout = match self.stalled {
             None => PollTimeout::NONE,

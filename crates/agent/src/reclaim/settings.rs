@@ -21,7 +21,7 @@ pub const KEYS: &[&str] = &["mode", "exempt", "weights"];
 /// The section, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Whether limits are set.
+    /// Mode in which limits are set.
     pub mode: Mode,
     /// Cgroups that are never limited.
     exempt: Vec<Pattern>,
@@ -56,7 +56,7 @@ impl Settings {
         }
     }
 
-    /// Whether the cgroup at `path` is never limited.
+    /// Returns whether the cgroup at `path` is never limited.
     pub fn is_exempt(&self, path: &str) -> bool {
         self.exempt.iter().any(|glob| matches(glob, path))
     }

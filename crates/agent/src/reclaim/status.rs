@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// As of the last step; pages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// Whether an episode is under way.
+    /// `true` while an episode is under way.
     pub active: bool,
     /// Episodes since the agent began.
     pub episodes: u64,
     /// Steps of limits so far.
     pub steps: u64,
-    /// What should stay free.
+    /// Memory that should stay free.
     pub headroom: u64,
     /// Idle memory that the kernel was asked for so far.
     pub idle_asked: u64,

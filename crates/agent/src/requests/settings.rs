@@ -14,14 +14,14 @@ use knobs::Knob;
 /// Keys of the section.
 pub const KEYS: &[&str] = &["systemd", "containers"];
 
-/// What containers may ask for.
+/// Requests that containers may make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Containers {
     /// Nothing; labels are not read.
     #[default]
     Off,
-    /// What limits themselves. An image brings labels, too: who wrote it is not to take from
-    /// others by a floor, or by a weight above the default.
+    /// Requests that limit the container itself. An image brings labels, too: its maker is not to
+    /// take from others by a floor, or by a weight above the default.
     Limits,
     /// Every knob, floors and any weight included.
     All,
@@ -30,9 +30,9 @@ pub enum Containers {
 /// The section, checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether units of systemd get what they ask for.
+    /// `true` if units of systemd get what they ask for.
     pub systemd: bool,
-    /// What containers get.
+    /// Requests that containers are granted.
     pub containers: Containers,
 }
 
@@ -70,7 +70,7 @@ impl Settings {
         }
     }
 
-    /// Whether a container may have this.
+    /// Allows a container this setting, or refuses it.
     ///
     /// # Errors
     /// It may not, and why.

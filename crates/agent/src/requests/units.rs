@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where systemd's own manager looks, the first before others. All are root's.
+/// Directories that systemd's own manager reads, the first before others. All are root's.
 const DIRECTORIES: [&str; 13] = [
     "etc/systemd/system.control",
     "run/systemd/system.control",
@@ -42,7 +42,7 @@ const DIRECTORIES: [&str; 13] = [
 ];
 /// Whenever systemd reads its units again, it makes generators' directories anew in this one.
 pub const RELOADED: &str = "run/systemd";
-/// What a key begins with.
+/// Beginning of a key.
 pub const PREFIX: &str = "X-Weir-";
 /// Kinds of units that have a cgroup.
 const KINDS: [&str; 6] = ["service", "slice", "scope", "socket", "mount", "swap"];
@@ -64,7 +64,7 @@ pub fn unit_of(path: &str) -> Option<&str> {
 /// A value, and the file that has it.
 pub type Asked = (String, PathBuf);
 
-/// What the unit's files ask for, by key. `root` is the machine's root directory.
+/// Reads the requests in the unit's files, by key. `root` is the machine's root directory.
 pub fn read(root: &Path, unit: &str) -> BTreeMap<String, Asked> {
     let mut asked = BTreeMap::new();
     for file in files(root, unit) {

@@ -45,7 +45,7 @@ const ASKED: Duration = Duration::from_millis(200);
 const PAUSE: u32 = 50;
 /// All cgroups are looked for so often, besides when one appears.
 const SCAN: Duration = Duration::from_secs(10);
-/// Who holds less than this part of the room is none of those that share it.
+/// A cgroup that holds less than this part of the room is none of those that share it.
 const SHARER: u64 = 32;
 /// A limit that would change by less than this part stays.
 const CHANGE: u64 = 64;
@@ -66,9 +66,9 @@ pub struct Keeper {
     seconds: Seconds,
     lift: Lift,
     scanned: Option<Instant>,
-    /// What was wanted in the last step.
+    /// Settings that were wanted in the last step.
     wanted: BTreeMap<Key, String>,
-    /// What observing has told.
+    /// Settings that observing has told of.
     told: BTreeSet<Key>,
     said: Option<String>,
 }
@@ -355,8 +355,8 @@ impl Keeper {
         all
     }
 
-    /// What each disk's queue that objectives bound is to hold, by the disk's name: the two files
-    /// and their values.
+    /// Values for each disk's queue that objectives bound, by the disk's name: the two files and
+    /// their values.
     fn queues(&self) -> BTreeMap<String, [(Setting, u64); 2]> {
         let asked = self.asked.queues().into_iter();
         let queues = asked.filter_map(|(disk, pages)| {
@@ -456,7 +456,7 @@ fn steadied(before: Option<&str>, pages: u64) -> u64 {
     }
 }
 
-/// What this thread has computed so far.
+/// CPU time that this thread has used so far.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     time.map(Duration::from).unwrap_or_default()
@@ -478,7 +478,7 @@ fn host(root: &Path) -> Result<Host> {
     })
 }
 
-/// What a cgroup and those below it hold; nothing if it is gone.
+/// Reads the memory of a cgroup and those below it; nothing if it is gone.
 fn memory(directory: &Path) -> Option<Memory> {
     let text = fs::read_to_string(directory.join("memory.stat")).ok()?;
     let usage = fs::read_to_string(directory.join("memory.current")).ok()?;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// A setting of a directory: a cgroup's, or the host's root.
 pub type Key = (PathBuf, Setting);
 
-/// What was set.
+/// A setting that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     directory: PathBuf,
@@ -28,11 +28,11 @@ struct Entry {
     inode: Option<u64>,
     setting: Setting,
     found: String,
-    /// What it may hold by the agent's doing.
+    /// Values that it may hold by the agent's doing.
     written: Vec<String>,
 }
 
-/// What became of a setting.
+/// Change of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It was set, from what to what.
@@ -56,7 +56,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What the file says; nothing if it is not there.
+    /// Reads the entries of the file; none if it is not there.
     ///
     /// # Errors
     /// It is there and cannot be understood.
@@ -76,17 +76,17 @@ impl Kept {
         })
     }
 
-    /// How many are set.
+    /// Number of settings that are the agent's.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether this one is the agent's.
+    /// Returns whether this one is the agent's.
     pub fn is_own(&self, key: &Key) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// What the setting held before it became the agent's.
+    /// The value that the setting held before it became the agent's.
     pub fn found(&self, key: &Key) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.found.as_str())
     }

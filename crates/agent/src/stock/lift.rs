@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Between two beats.
 pub const BEAT: Duration = Duration::from_millis(BEAT_MS);
 
-/// What has been seen of the host, from beat to beat.
+/// State of the host's limit, from beat to beat.
 #[derive(Default)]
 pub struct Lift {
     drain: Drain,

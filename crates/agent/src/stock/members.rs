@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// A cgroup that rules name, or that leaves room for floors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Where its files are.
+    /// The cgroup and its directory.
     pub place: Place,
     /// Pages that it may have dirty; [`UNLIMITED`] without a ceiling.
     pub ceiling: u64,
@@ -105,7 +105,7 @@ pub fn floors(members: &[Member]) -> u64 {
     sum
 }
 
-/// Whether a path is another's, or below it.
+/// Returns whether a path is another's, or below it.
 fn is_below(path: &str, above: &str) -> bool {
     let rest = path.strip_prefix(above);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -13,11 +13,11 @@ pub struct Status {
     pub settings: u64,
     /// Ceilings by cgroup, in pages.
     pub ceilings: BTreeMap<String, u64>,
-    /// What disks may have in flight, by name, in KiB.
+    /// KiB that disks may have in flight, by name.
     pub queues: BTreeMap<String, u64>,
     /// The host's limit by its seconds of drain, in pages; none while it is the kernel's own.
     pub limit: Option<u64>,
-    /// What the host drains in a second, in pages; 0 if that is not known.
+    /// Pages that the host drains in a second; 0 if that is not known.
     pub drain: u64,
 }
 

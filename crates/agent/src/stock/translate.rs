@@ -26,15 +26,15 @@ const BANDWIDTH_PAGES: u64 = 256;
 /// The host, in pages of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// What may be dirty.
+    /// Pages that may be dirty.
     pub limit: u64,
     /// From where flushers write.
     pub background: u64,
-    /// What can be dirtied at all.
+    /// Pages that can be dirtied at all.
     pub dirtyable: u64,
 }
 
-/// What a cgroup holds, in pages.
+/// Memory of a cgroup, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// All that is charged to it.
@@ -48,7 +48,7 @@ pub struct Memory {
 }
 
 impl Host {
-    /// Where the kernel begins to throttle, which is what floors are taken from.
+    /// Dirty pages at which the kernel begins to throttle, which floors are taken from.
     pub fn freerun(&self) -> u64 {
         policy::arith::freerun(self.limit, self.background)
     }
@@ -59,8 +59,8 @@ impl Host {
         u64::try_from(pages / u128::from(self.limit.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// What each of `sharers` may hold beside floors of `floors` pages; a sixteenth of freerun is
-    /// always theirs.
+    /// Pages that each of `sharers` may hold beside floors of `floors` pages; a sixteenth of
+    /// freerun is always theirs.
     pub fn room(&self, floors: u64, sharers: u64) -> u64 {
         let freerun = self.freerun();
         let room = freerun.saturating_sub(floors).max(freerun / 16);

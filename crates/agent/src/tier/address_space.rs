@@ -26,9 +26,9 @@ pub struct Area {
 /// A page that is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where the process sees it.
+    /// Address at which the process sees it.
     pub address: u64,
-    /// Whether others map it too.
+    /// `true` if others map it too.
     pub shared: bool,
 }
 

@@ -71,9 +71,9 @@ pub struct TierBalancer {
     worker: Option<Worker>,
     /// Why DAMON is not used, and since when.
     without_damon: Option<(String, Instant)>,
-    /// When an engine was last looked for in vain.
+    /// The time at which an engine was last looked for in vain.
     refused: Option<Instant>,
-    /// What is under way.
+    /// Moves that are under way.
     moves: Vec<Move>,
     looked: Option<Instant>,
     /// The module's parameters then: which tiers, and the ratio.
@@ -339,7 +339,7 @@ impl TierBalancer {
     }
 }
 
-/// Whether any node's free memory changed by more than what is worth a look.
+/// Returns whether any node's free memory changed by more than what is worth a look.
 fn has_stirred(then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>) -> bool {
     !then.keys().eq(now.keys())
         || then

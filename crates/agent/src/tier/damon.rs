@@ -80,7 +80,7 @@ pub struct Damon {
     broken: Option<String>,
 }
 
-/// Whose sweep it is.
+/// Cgroup, tier and direction of a sweep.
 type Key = (PathBuf, usize, Way);
 
 fn key(wanted: &Move) -> Key {
@@ -111,7 +111,7 @@ impl Damon {
         })
     }
 
-    /// Whether it can move hot pages up, too.
+    /// Returns whether it can move hot pages up, too.
     pub fn promotes(&self) -> bool {
         self.promotes
     }
@@ -299,8 +299,9 @@ impl Damon {
         moves
     }
 
-    /// What was late is tried again with less. Where a cgroup went between two looks, the next step
-    /// goes without it; otherwise that was the last one. Says why it was.
+    /// Says why a step failed, and decides on the next one. A step that was late is tried again
+    /// with less. Where a cgroup went between two looks, the next step goes without it; otherwise
+    /// that was the last one.
     fn judge<'a>(
         &mut self,
         fault: Fault,

@@ -27,7 +27,7 @@ pub enum Way {
 pub struct Move {
     /// Its path from the root of the hierarchy.
     pub cgroup: Arc<str>,
-    /// Where its files are.
+    /// The cgroup's directory.
     pub directory: PathBuf,
     /// The tier they leave, from 0, the fastest.
     pub tier: usize,
@@ -51,14 +51,14 @@ pub struct Move {
 pub struct Watched {
     /// Its path from the root of the hierarchy.
     pub cgroup: Arc<str>,
-    /// Where its files are.
+    /// The cgroup's directory.
     pub directory: PathBuf,
 }
 
-/// How hot a cgroup's pages are, by a sample.
+/// Heat of a cgroup's pages, by a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heat {
-    /// Where its files are.
+    /// The cgroup's directory.
     pub directory: PathBuf,
     /// Its pages that were looked at, in each tier.
     pub looked: Vec<u64>,
@@ -86,7 +86,7 @@ impl Heat {
     }
 }
 
-/// What became of a [`Move`].
+/// Result of a [`Move`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Pages that are where they should be.
@@ -95,7 +95,7 @@ pub struct Outcome {
     pub shared: u64,
     /// Pages that could not be moved.
     pub failed: u64,
-    /// Whether there are places left to look for more.
+    /// `true` if there are places left to look for more.
     pub searching: bool,
     /// Why, the most recent reason.
     pub why: Option<String>,
@@ -110,7 +110,7 @@ pub trait Engine: Send {
     /// Carries out a step, one outcome for each move.
     fn step(&mut self, moves: &[Move], stop: &AtomicBool) -> Vec<Outcome>;
 
-    /// Whether it can tell how hot pages are.
+    /// Returns whether it can tell how hot pages are.
     fn tells_heat(&self) -> bool {
         false
     }
@@ -128,7 +128,7 @@ pub trait Engine: Send {
         Ok(Vec::new())
     }
 
-    /// Whether it can go on. What it says is why not.
+    /// The reason why it cannot go on; none if it can.
     fn broken(&self) -> Option<String> {
         None
     }
@@ -289,7 +289,7 @@ pub fn spread(to: &[Node], pages: u64) -> Vec<(u32, u64)> {
         .collect()
 }
 
-/// How long an engine waits for anything before it gives up the step.
+/// Time that an engine waits for anything before it gives up the step.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

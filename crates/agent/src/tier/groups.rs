@@ -44,11 +44,11 @@ const OPEN: usize = 512;
 pub struct Reading {
     /// From the root of the hierarchy.
     pub path: Arc<str>,
-    /// Where its files are.
+    /// The cgroup's directory.
     pub directory: PathBuf,
-    /// What the plan gets.
+    /// Figures that the plan gets.
     pub group: Group,
-    /// Whether none of its children is read, so that its pages are its own.
+    /// `true` if none of its children is read, so that its pages are its own.
     pub leaf: bool,
     /// Has what it holds.
     pub(super) file: Option<File>,
@@ -61,7 +61,7 @@ pub struct Groups {
     watch: Option<Watch>,
     /// Why the kernel grants no watch.
     deaf: Option<String>,
-    /// What is below these directories is to be read anew.
+    /// Directories below which all is to be read anew.
     changed: BTreeSet<PathBuf>,
     /// All cgroups, parents first.
     all: Vec<Reading>,
@@ -91,7 +91,7 @@ impl Groups {
         self.deaf.as_deref()
     }
 
-    /// Whether the kernel told of a change since the last look.
+    /// Returns whether the kernel told of a change since the last look.
     pub fn stirred(&mut self) -> bool {
         let heard = match self.watch.as_mut().map(Watch::heard) {
             None => Heard::default(),
@@ -238,7 +238,7 @@ impl Reading {
         }
     }
 
-    /// What the kernel says it holds; nothing if it is gone.
+    /// The kernel's text of what it holds; nothing if it is gone.
     fn text<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a str> {
         let length = match &self.file {
             Some(file) => file.read_at(buffer, 0),

@@ -40,7 +40,7 @@ const MOST: usize = 16;
 /// to be spent.
 const REST: Duration = Duration::from_secs(60);
 
-/// What was in vain is tried again after this, and after twice as long each further time.
+/// Pause after a trial in vain, and twice as long each further time.
 const FIRST: Duration = Duration::from_secs(16);
 
 /// Times that a span is doubled at most.
@@ -80,13 +80,13 @@ struct Trial {
 }
 
 impl Trial {
-    /// What must be fewer hot below for it to have been worth it.
+    /// Hot pages that must be fewer below for it to have been worth it.
     fn worth(self) -> f64 {
         self.moved as f64 / 8.0
     }
 
-    /// Whether it should show by now, in a sample with so much variance: it differs from another by
-    /// more than twice the standard deviation one time in forty, upwards.
+    /// Returns whether it should show by now, in a sample with so much variance: it differs from
+    /// another by more than twice the standard deviation one time in forty, upwards.
     fn shows(self, doubt: f64) -> bool {
         self.moved as f64 >= self.before / 4.0 && self.worth() >= 2.0 * (self.doubt + doubt).sqrt()
     }
@@ -181,8 +181,8 @@ impl Heats {
         }
     }
 
-    /// Whose heat is wanted after these moves: of those that have pages in two tiers at least, and
-    /// no others to move than to change places, the longest not looked at.
+    /// Cgroups whose heat is wanted after these moves: of those that have pages in two tiers at
+    /// least, and no others to move than to change places, the longest not looked at.
     pub fn wanted(&self, readings: &[Reading], moves: &[Move]) -> Vec<Watched> {
         let divided = |reading: &&Reading| {
             let held = reading.group.held.iter();
@@ -219,14 +219,14 @@ impl Heats {
 }
 
 impl Entry {
-    /// Whether pages are hot down there beyond chance (more than twice the standard deviation), and
-    /// it is not in vain to bring them up.
+    /// Returns whether pages are hot down there beyond chance (more than twice the standard
+    /// deviation), and it is not in vain to bring them up.
     fn may_change(&self) -> bool {
         self.below > 2.0 * self.doubt.sqrt()
             && self.until.is_none_or(|until| until <= Instant::now())
     }
 
-    /// Whether what is being tried was worth it so far.
+    /// Ends the trial if it should show by now whether it was worth it.
     fn judge(&mut self) {
         if self.below > 2.0 * self.left + FEW as f64 {
             (self.vain, self.until) = (0, None);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// All figures of memory here are in pages of this size, whatever the kernel's are.
 pub use knobs::PAGE;
 
-/// Where the module keeps which nodes are which tier.
+/// The module's parameter that keeps which nodes are which tier.
 pub const TIERS: &str = "sys/module/weir/parameters/tiers";
 
 /// A host below its root directory.
@@ -69,7 +69,7 @@ impl Tier {
         self.nodes.iter().map(Node::headroom).sum()
     }
 
-    /// Whether a node is one of its own.
+    /// Returns whether a node is one of its own.
     pub fn has(&self, id: u32) -> bool {
         self.nodes.iter().any(|node| node.id == id)
     }
@@ -81,7 +81,7 @@ impl Host {
         Host { root: root.into() }
     }
 
-    /// Where a path relative to the root is.
+    /// The full path of one relative to the root.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }

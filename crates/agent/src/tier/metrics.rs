@@ -59,7 +59,7 @@ pub fn cgroups(
     leaves.map(status).collect()
 }
 
-/// What may lie in each tier. The last one takes what the limit leaves.
+/// Bytes that may lie in each tier. The last one takes what the limit leaves.
 fn budgets(tiers: &Tiers, reading: &Reading, planned: &Move) -> Vec<Option<u64>> {
     let group = &reading.group;
     let last = tiers.count as usize - 1;

@@ -35,7 +35,7 @@ const SHARE: u64 = 512;
 /// The engine that moves pages by move_pages(2).
 pub struct MovePages {
     host: Host,
-    /// Where the search in a process goes on.
+    /// Addresses at which the search in a process goes on.
     cursors: BTreeMap<(i32, Way), u64>,
 }
 

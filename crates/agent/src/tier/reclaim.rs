@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Result, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether reclaim demotes.
+/// The kernel's switch for demotion by reclaim.
 const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
 
 /// Asks the kernel to reclaim so many pages of the cgroup with this directory.

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Keys of the section.
 pub const KEYS: &[&str] = &["engine", "lend", "interval", "look"];
 
-/// How pages are to be moved.
+/// Engine that the policy names to move pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// The best there is.
@@ -53,13 +53,13 @@ impl Choice {
 /// The section, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How pages are moved.
+    /// Engine that moves pages.
     pub engine: Choice,
-    /// Whether a cgroup above its budget keeps what no other wants.
+    /// `true` if a cgroup above its budget keeps what no other wants.
     pub lend: bool,
     /// Time between two steps.
     pub interval: Duration,
-    /// How long a page must be left alone to count as cold.
+    /// Time that a page must be left alone to count as cold.
     pub look: Duration,
 }
 

@@ -13,15 +13,15 @@ pub const FILE: &str = "tier.json";
 /// All there is to tell; bytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Status {
-    /// When, in seconds since the epoch.
+    /// The time of the status, in seconds since the epoch.
     pub at: u64,
     /// The engine's name; none if there is none.
     pub engine: Option<String>,
     /// Why it is this one, or why there is none.
     pub why: String,
-    /// Whether a cgroup keeps memory that no other wants.
+    /// `true` if a cgroup keeps memory that no other wants.
     pub lend: bool,
-    /// Whether something is being moved.
+    /// `true` while something is being moved.
     pub moving: bool,
     /// All tiers, fastest first.
     pub tiers: Vec<TierStatus>,
@@ -34,11 +34,11 @@ pub struct Status {
 pub struct TierStatus {
     /// As the kernel writes lists of nodes.
     pub nodes: String,
-    /// What it has.
+    /// Memory of the tier.
     pub capacity: u64,
     /// Free bytes of the capacity.
     pub free: u64,
-    /// What the agent does not fill.
+    /// Memory that the agent does not fill.
     pub headroom: u64,
 }
 
@@ -47,10 +47,10 @@ pub struct TierStatus {
 pub struct CgroupStatus {
     /// From the root of the hierarchy.
     pub cgroup: String,
-    /// What it has in each tier.
+    /// Bytes that it has in each tier.
     pub bytes: Vec<u64>,
-    /// What may lie in each tier when those above are full to their budgets, by its own limits and
-    /// its ancestors'; none is without limit.
+    /// Bytes that may lie in each tier when those above are full to their budgets, by its own
+    /// limits and its ancestors'; none is without limit.
     pub budget: Vec<Option<u64>>,
     /// A word for programs.
     pub state: String,
@@ -62,7 +62,7 @@ pub struct CgroupStatus {
     pub moved_up: u64,
     /// Pages passed over in the last step because several processes share them.
     pub shared_pages: u64,
-    /// What went wrong in the last step.
+    /// The problem of the last step.
     pub problem: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Status {
         fs::rename(new, directory.join(FILE))
     }
 
-    /// What an agent told last; none if none did.
+    /// Reads what an agent told last; none if none did.
     ///
     /// # Errors
     /// It cannot be read, or is something else.

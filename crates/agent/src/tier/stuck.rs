@@ -51,7 +51,7 @@ impl Stuck {
         });
     }
 
-    /// Whether it is to be left alone now.
+    /// Returns whether it is to be left alone now.
     pub fn holds(&self, wanted: &Move) -> bool {
         let entry = self.0.get(&key(wanted));
         entry
@@ -59,7 +59,7 @@ impl Stuck {
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// What the last step without success of a cgroup came to.
+    /// The outcome of a cgroup's last step without success.
     pub fn last(&self, directory: &PathBuf) -> Option<&Outcome> {
         let mut all = self.0.iter().filter(|((at, _, _), _)| at == directory);
         all.next().map(|(_, entry)| &entry.last)

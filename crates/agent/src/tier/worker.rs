@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
-/// What to do in a step: to move pages, then to look how hot some cgroups' are.
+/// Work of a step: to move pages, then to look how hot some cgroups' are.
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
-    /// What is to be moved.
+    /// Moves to carry out.
     pub moves: Vec<Move>,
-    /// Whose heat is wanted then.
+    /// Cgroups whose heat is wanted then.
     pub watched: Vec<Watched>,
     /// The tiers to move between.
     pub tiers: Vec<Tier>,
 }
 
-/// What came of a step.
+/// Results of a step.
 pub struct Done {
     /// One outcome for each move.
     pub outcomes: Vec<Outcome>,
@@ -38,7 +38,7 @@ pub struct Worker {
     pub name: &'static str,
     /// Why it is this one.
     pub why: String,
-    /// Whether it can tell how hot pages are.
+    /// `true` if it can tell how hot pages are.
     pub tells_heat: bool,
     todo: Option<Sender<Orders>>,
     done: Receiver<Done>,
@@ -79,7 +79,7 @@ impl Worker {
         })
     }
 
-    /// Whether a step is under way.
+    /// Returns whether a step is under way.
     pub fn is_busy(&self) -> bool {
         self.busy
     }

@@ -20,7 +20,8 @@ const DIRECTORY: &str = "sys/kernel/mm/damon/admin/kdamonds";
 /// has `damon_stat` on from boot.
 const HOLDERS: [&str; 3] = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
 
-/// What was claimed. The boot tells kdamonds of the running kernel from those of an earlier one.
+/// The claim that is noted. The boot tells kdamonds of the running kernel from those of an earlier
+/// one.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 struct Note {
     boot: String,
@@ -145,7 +146,7 @@ impl Admin {
         self.write(format!("{index}/state"), "on")
     }
 
-    /// Whether a kdamond runs.
+    /// Returns whether a kdamond runs.
     pub fn is_on(&self, index: usize) -> bool {
         self.read(format!("{index}/state"))
             .is_ok_and(|state| state == "on")
@@ -191,7 +192,7 @@ impl Admin {
         patiently(write).map_err(|why| format!("{} = {value}: {why}", path.display()))
     }
 
-    /// Whether there is such a file.
+    /// Returns whether there is such a file.
     pub fn has(&self, file: impl AsRef<Path>) -> bool {
         self.directory.join(file).exists()
     }

@@ -29,17 +29,17 @@ pub fn once(kdamonds: usize) -> Pace {
     }
 }
 
-/// What one kdamond is to do.
+/// Work of one kdamond in a pass.
 pub struct Job<'a> {
     /// Number of the kdamond.
     pub kdamond: usize,
-    /// What it looks at.
+    /// Addresses that it looks at.
     pub ranges: &'a [Range],
-    /// What it does there, each once or more.
+    /// Schemes that it applies there, each once or more.
     pub schemes: Vec<Scheme>,
 }
 
-/// What a pass, or several, did by one scheme.
+/// Result of one scheme in a pass, or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Ranges of addresses gone through: each once in each pass.
@@ -146,7 +146,7 @@ pub fn once_more(
     jobs.iter().map(wait).collect()
 }
 
-/// What each scheme did, once all did something.
+/// Results of each scheme, once all did something.
 fn applied(admin: &Admin, kdamond: usize, schemes: usize) -> Result<Option<Vec<Applied>>, String> {
     let stat = |at: usize, name: &str| -> Result<u64, String> {
         let file = format!("{kdamond}/contexts/0/schemes/{at}/stats/{name}");

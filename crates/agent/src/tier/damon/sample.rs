@@ -50,7 +50,7 @@ struct Run {
 
 /// A sample of all tiers.
 pub struct Sample {
-    /// What is looked at, in order.
+    /// Areas that are looked at, in order.
     pub areas: Vec<Range>,
     runs: Vec<Run>,
 }
@@ -110,7 +110,7 @@ impl Sample {
         runs.flat_map(move |run| of_run(run).into_iter().map(move |at| (run, at)))
     }
 
-    /// What counts the pages of each cgroup that has any.
+    /// Schemes that count the pages of each cgroup that has any.
     pub fn schemes(&self, watched: &[Watched]) -> Vec<Scheme> {
         let scheme = |(run, at): (&Run, usize)| Scheme {
             memcg: watched[at].cgroup.to_string(),
@@ -122,7 +122,7 @@ impl Sample {
         self.parts().map(scheme).collect()
     }
 
-    /// Whether each area was gone over once and no more.
+    /// Returns whether each area was gone over once and no more.
     pub fn was_once(&self, applied: &[Applied]) -> bool {
         let mut all = self.parts().zip(applied);
         all.all(|((run, _), applied)| applied.tried <= run.areas)

@@ -5,7 +5,7 @@ use crate::tier::damon::admin::Admin;
 use crate::tier::damon::owners::Range;
 use crate::tier::engine::Way;
 
-/// What a pass does with the pages of a cgroup.
+/// Treatment of a cgroup's pages in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// Forgets that they were touched, no more.
@@ -31,7 +31,7 @@ pub struct Scheme {
     pub way: Way,
     /// Physical addresses it acts on.
     pub range: Range,
-    /// What to do.
+    /// Treatment of those pages.
     pub pass: Pass,
 }
 
@@ -87,7 +87,7 @@ impl Scheme {
     }
 }
 
-/// How often a kdamond does something, in microseconds.
+/// Intervals of a kdamond, in microseconds.
 pub struct Pace {
     /// It looks at the clock, and at one page of each region, so often.
     pub sample: u64,

@@ -24,7 +24,7 @@ pub struct Search {
     way: Way,
     /// Blocks still to be searched.
     blocks: VecDeque<Block>,
-    /// Where that ends, and whether it is all of the tier.
+    /// Address at which that ends; and `true` if it is all of the tier.
     end: u64,
     whole: bool,
     /// Pages wanting now, and when that is few enough.
@@ -98,7 +98,7 @@ impl Search {
         }
     }
 
-    /// What is to be marked before: all that may be looked at.
+    /// Schemes that mark pages first: all that may be looked at.
     pub fn marks(&self) -> Vec<Scheme> {
         let mut blocks = self.blocks.clone();
         let mut marks = Vec::new();

@@ -28,14 +28,14 @@ pub struct Sweep {
     fruitless: bool,
 }
 
-/// What to look through.
+/// Blocks to look through.
 #[derive(Debug, Default, PartialEq)]
 pub struct Stretch {
-    /// Where the cgroup has pages, in the order they are to be looked at.
+    /// Blocks in which the cgroup has pages, in the order they are to be looked at.
     pub blocks: Vec<Block>,
     /// The address where that ends.
     pub end: u64,
-    /// Whether it is all of the tier.
+    /// `true` if it is all of the tier.
     pub whole: bool,
 }
 
@@ -52,7 +52,8 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Whether it went around and found next to nothing: then pages are moved whatever they are.
+    /// Returns whether it went around and found next to nothing: then pages are moved whatever they
+    /// are.
     pub fn is_fruitless(&self) -> bool {
         self.fruitless
     }
@@ -67,8 +68,8 @@ impl Sweep {
         (wanted as f64 / self.share).ceil() as u64
     }
 
-    /// Where to look at so many of its pages, through `most` at once. `count` tells how many of the
-    /// cgroup's are in a range.
+    /// Chooses the blocks to look at so many of its pages, through `most` at once. `count` tells
+    /// how many of the cgroup's are in a range.
     ///
     /// # Errors
     /// Those of `count`.
