@@ -3,7 +3,7 @@
  * Saturating page arithmetic, for policy.h; see its note on units.
  *
  * Inline: a call costs as much as what these do several times over, and a pass makes
- * dozens.  arith.c has them as functions, for who cannot inline C.
+ * dozens.  arith.c has them as functions, for programs that cannot inline C.
  */
 #ifndef WEIR_ARITH_H
 #define WEIR_ARITH_H
@@ -57,7 +57,7 @@ WEIR_ARITH weir_u64 weir_share(weir_u64 pages, weir_u64 num, weir_u64 den)
 	return pages * num / den;
 }
 
-/* The level below which nobody in the domain is throttled. */
+/* The level below which no task of the domain is throttled. */
 WEIR_ARITH weir_u64 weir_freerun(weir_u64 thresh, weir_u64 bg_thresh)
 {
 	return (weir_saturate(thresh) + weir_saturate(bg_thresh)) / 2;

@@ -42,7 +42,7 @@ static void rest(struct weir_assist *assist)
 	assist->rest_ms = assist->rested_ms;
 }
 
-/* How many threads there are to be now. */
+/* Decides the number of threads that assist a flusher from now on. */
 void weir_assist_step(struct weir_assist *assist,
 		      const struct weir_assist_look *look)
 {

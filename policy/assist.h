@@ -9,7 +9,7 @@
 
 #include "policy.h"
 
-/* What is kept between two looks at a device; all 0 at first. */
+/* State between two looks at a device; all 0 at first. */
 struct weir_assist {
 	weir_u64 threads;	/* that start writeback now */
 	weir_u64 bound_ms;	/* all who submit have run for so long, and none waited */
@@ -18,7 +18,7 @@ struct weir_assist {
 	weir_u64 rested_ms;	/* how long the last rest was */
 };
 
-/* What was seen since the look before. */
+/* One look: what changed since the look before. */
 struct weir_assist_look {
 	weir_u64 elapsed_ms;
 	weir_u64 flusher_ran;	/* permille of looks: on a CPU, or in line for one */

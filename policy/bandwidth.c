@@ -133,7 +133,7 @@ void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
 		level->paid = level->charged - most_owed;
 }
 
-/* How long until what was charged up to @ticket is paid, in milliseconds? */
+/* Milliseconds until all that was charged up to @ticket is paid. */
 static weir_u64 line_due_ms(struct weir_bandwidth *line, weir_u64 bound, weir_u64 now_ns,
 			    weir_u64 ticket)
 {
@@ -148,8 +148,9 @@ static weir_u64 line_due_ms(struct weir_bandwidth *line, weir_u64 bound, weir_u6
 }
 
 /*
- * How long until the tickets of @hold are paid, in milliseconds, at the level that it
- * waits for, one of whose @parts is @part?  @part is NULL if its ticket is in another's.
+ * Milliseconds until the tickets of @hold are paid at the level that it waits
+ * for, one of whose @parts is @part.  @part is NULL if its ticket is in
+ * another's.
  */
 weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwidth *part,
 			       weir_u64 parts, weir_u64 bound, weir_u64 now_ns,
@@ -164,7 +165,10 @@ weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwid
 	return part_ms < all_ms ? part_ms : all_ms;
 }
 
-/* What passes report, on average, in parts of a page: it was @was, and now @pages. */
+/*
+ * The average of pages that passes report, in parts of a page: it was @was, and one
+ * more pass reports @pages.
+ */
 static weir_u64 usual(weir_u64 was, weir_u64 pages)
 {
 	was = weir_saturate(was);

@@ -243,7 +243,7 @@ static weir_u32 size_of(const struct weir_btf *btf, weir_u32 id)
 	return bytes > 0xffffffffU ? 0 : bytes;
 }
 
-/* Where member @name of struct @type lies. */
+/* Finds the place and the size of member @name of struct @type. */
 enum weir_fit weir_btf_member(const struct weir_btf *btf, const char *type,
 			      const char *name, struct weir_member *member)
 {

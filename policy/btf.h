@@ -19,13 +19,13 @@ struct weir_btf {
 	const weir_u32 *type_offsets;	/* by type id; [0] unused */
 };
 
-/* Where a member lies and what it takes; an array counts as a whole. */
+/* A member's place in its struct and its size; an array counts as a whole. */
 struct weir_member {
 	weir_u32 offset_bytes;
 	weir_u32 size_bytes;
 };
 
-/* What a name is, compared with what is asked for. */
+/* A name in the kernel, compared with the one that is asked for. */
 enum weir_fit {
 	WEIR_FITS,
 	WEIR_MISSING,

@@ -11,8 +11,8 @@
  * domain only:
  *   thresh     min(kernel's, 3/4 of the ceiling): only ever tighter.  A
  *              domain's limit is not the most it holds but where its writers'
- *              pace ends.  Whoever was let go before dirties what it may until
- *              its next look, on xfs a folio at least (300 writers with one of
+ *              pace ends.  A writer that was let go before dirties what it may
+ *              until its next look, on xfs a folio at least (300 writers with one of
  *              64 KiB: 19 MiB); the rest has room for that
  *   bg_thresh  scaled by the same factor, so the flusher starts in proportion
  *              and freerun stays below the limit
@@ -73,8 +73,8 @@ weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail)
 }
 
 /*
- * What a cgroup with @limit that has @used pages leaves of @headroom, which those
- * below it have.  As in mem_cgroup_wb_stats().
+ * The smaller of @headroom, which the cgroups below have, and the pages that a
+ * cgroup with @limit and @used pages has left.  As in mem_cgroup_wb_stats().
  */
 weir_u64 weir_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used)
 {
@@ -98,8 +98,8 @@ weir_u64 weir_ceiling_avail(const struct weir_memory *memory)
 }
 
 /*
- * What writers may fill of @ceiling, in pages, at least two: the rest is for what they
- * dirty until their next look.
+ * The part of @ceiling that writers may fill, in pages, at least two: the rest
+ * is for pages that they dirty until their next look.
  */
 weir_u64 weir_ceiling_limit(weir_u64 ceiling)
 {
@@ -112,9 +112,10 @@ static weir_u64 held(const struct weir_counts *counts)
 }
 
 /*
- * What of @counts the asking side is measured by.  Where writers are held at @limit, a
- * flusher writes all it has: they wait for what a slow device has in writeback, and
- * for the few pages on a fast one, below its background level.
+ * The part of @counts that the asking side is measured by.  Where writers are
+ * held at @limit, a flusher writes all it has: they wait for what a slow device
+ * has in writeback, and for the few pages on a fast one, below its background
+ * level.
  */
 static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind,
 			weir_u64 limit)
@@ -216,7 +217,7 @@ weir_u64 weir_ceiling_left(weir_u64 ceiling, const struct weir_counts *counts)
 
 /*
  * Of writers whose own wb has next to nothing dirty, a full ceiling lets 1 MiB a second
- * past, whoever asks first.
+ * past, those that ask first.
  *
  * The kernel lets each such writer past any limit after one tick, so that a device
  * that hangs does not stop those who write to another.  But a wb has next to nothing

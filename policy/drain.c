@@ -6,7 +6,7 @@
  * Model.  Linux makes writers sleep above freerun = (background + limit) / 2, a
  * level that knows nothing about how fast what is dirty goes away.  Where the
  * flusher and not the disk is the bottleneck, sleeping writers do not help it:
- * they wait at a wall that protects nobody while memory is plentiful.  Here
+ * they wait at a wall that protects no task while memory is plentiful.  Here
  * freerun is put where the disks need T seconds for what is dirty:
  *
  *   limit = 2 x T x drain - background        so that freerun = T x drain
@@ -35,15 +35,15 @@
  * as much (drain_limits.c): with its portion of it, its writers would sleep at a level
  * at which the host is not busy, and the drain would never be known.
  *
- * Down.  What is withdrawn is withdrawn at once as far as nobody holds it; from
+ * Down.  What is withdrawn is withdrawn at once as far as it is not held; from
  * there the limit stays a 32nd above what is dirty and follows that down.  The
  * kernel's control then lets writers have about a third of the drain, the rest
- * shrinks the debt: nobody finds himself far above a limit and stopped.  Up it
- * goes in one step.
+ * shrinks the debt: no writer finds itself far above a limit and stopped.  Up
+ * it goes in one step.
  *
  * Scarce memory takes the lift away, for as long as any of these is seen and ten
  * seconds more:
- *   - somebody reclaims for himself (direct reclaim)
+ *   - a task reclaims for itself (direct reclaim)
  *   - kswapd takes less than half of what it looks at
  *   - kswapd works while dirtyable memory shrinks: something other than page
  *     cache is growing.  kswapd alone is no sign: a host whose memory is full
@@ -156,7 +156,9 @@ static int scarce(struct weir_drain *drain, const struct weir_drain_beat *beat)
 		beat->kswapd_taken < beat->kswapd_scanned / 2);
 }
 
-/* Where the limit should be, were nothing in the way. */
+/*
+ * The limit that the disks' rate alone calls for, before it is approached step by step.
+ */
 static weir_u64 wanted(const struct weir_drain *drain,
 		       const struct weir_drain_beat *beat)
 {

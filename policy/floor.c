@@ -2,7 +2,7 @@
 /*
  * The floor: memory.dirty_min.
  *
- * Model.  Linux throttles whoever dirties pages once the *host* holds more than
+ * Model.  Linux throttles all that dirty pages once the *host* holds more than
  * its freerun level, (background + limit) / 2.  A floor exempts the tasks of a
  * subtree as long as that subtree itself holds little: below the floor a writer's
  * pass through balance_dirty_pages() is left out as a whole, exactly as if the
@@ -17,8 +17,7 @@
  * can see.  The memcgs' count goes by who owns the folio, the wb's by who
  * owns the inode: what the writer's wb holds beyond the pages of the floor's
  * whole subtree counts too.  They differ on shared files, and a task that dirties
- * a page of somebody else's in a file of somebody else's is in neither; credit.c
- * keeps those.
+ * another cgroup's page in another cgroup's file is in neither; credit.c keeps those.
  *
  * Caps, each evaluated with live values:
  *   own   at most memory.max - memory.min, and at most half of memory.max: a
@@ -54,7 +53,7 @@
 #include "policy.h"
 
 /*
- * What a cgroup's own memory limits leave of the floor it asks for.
+ * The part of the floor a cgroup asks for that its own memory limits leave.
  * Returns pages, at most WEIR_PAGES_MAX.
  */
 weir_u64 weir_floor_own(const struct weir_floor_caps *caps)
@@ -102,10 +101,11 @@ weir_u64 weir_floor_effective(weir_u64 own, const struct weir_floor_pool *pool)
 }
 
 /*
- * What a floor that is @now may be of @effective, beside @others, the sum of all others.
- * Floors are evaluated one after the other: what one gets more, another may not have given
- * up yet.  None loses more than its part for that: where the limit falls, the first that is
- * evaluated would have next to nothing, and what it reserved would be anybody's.
+ * One step of a floor that is @now towards @effective, beside @others, the sum
+ * of all others.  Floors are evaluated one after the other: pages that one
+ * gains, another may not have given up yet.  None loses more than its part for
+ * that: where the limit falls, the first that is evaluated would have next to
+ * nothing, and pages it reserved would be open to any cgroup.
  */
 weir_u64 weir_floor_step(weir_u64 now, weir_u64 effective, weir_u64 others,
 			 const struct weir_floor_pool *pool)
@@ -126,7 +126,7 @@ weir_u64 weir_floors_total(const struct weir_floor_pool *pool)
 	return pool->wanted_total < cap ? pool->wanted_total : cap;
 }
 
-/* What claims the floor in this pass. */
+/* Pages that claim the floor in this pass. */
 static weir_u64 held(const struct weir_floor_pass *pass)
 {
 	weir_u64 larger = pass->memcg_dirty > pass->wb_dirty ?
@@ -177,8 +177,8 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
  * Pages an admitted task may dirty before it is looked at again: the square
  * root, to a power of two, of what is left of the floor.  The rule Linux uses
  * for a free-running task, with the floor in the limit's place.  A limit on the path
- * bounds it as it does for all that nobody paces: the square root of a pod's floor, once
- * for each writer of a small container, fills its memory.  At least 1.
+ * bounds it as it does for all tasks without a pace: the square root of a pod's floor,
+ * once for each writer of a small container, fills its memory.  At least 1.
  */
 weir_u64 weir_floor_poll(const struct weir_floor_pass *pass)
 {

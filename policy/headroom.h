@@ -9,7 +9,7 @@
 
 #include "policy.h"
 
-/* What is kept between two beats; all 0 at first. */
+/* State between two beats; all 0 at first. */
 struct weir_headroom {
 	weir_u64 seen_ms;	/* busy time that the two averages are made of */
 	weir_u64 ran;		/* permille of it with a flusher on a CPU or in line for one */
@@ -18,7 +18,7 @@ struct weir_headroom {
 	weir_u64 seconds;	/* found in the last beat, 0 = none */
 };
 
-/* What a beat saw besides what struct weir_drain_beat has. */
+/* A beat's figures besides those of struct weir_drain_beat. */
 struct weir_headroom_look {
 	weir_u64 available;	/* MemAvailable, in pages */
 	weir_u32 ran;		/* a flusher was on a CPU or in line for one */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The lists of names.h as tables, for whoever cannot expand a macro. */
+/* The lists of names.h as tables, for programs that cannot expand a macro. */
 #include "tier.h"
 
 const struct weir_stat_key *weir_stat_key(enum weir_stat key)
@@ -34,7 +34,7 @@ const char *weir_knob_file(enum weir_knob knob)
 	return knob < WEIR_KNOB_COUNT ? files[knob] : (void *)0;
 }
 
-/* What a knob holds until somebody writes it. */
+/* The value of a knob that was never written. */
 weir_u64 weir_knob_unset(enum weir_knob knob)
 {
 	static const weir_u64 unset[] = {

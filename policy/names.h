@@ -11,7 +11,7 @@
 
 /*
  * Files of the memory controller that are written, in every cgroup but the root:
- * their names after "memory." and what they hold until somebody writes them.
+ * their names after "memory." and what they hold until they are written.
  */
 #define WEIR_KNOBS_CORE(KNOB)						\
 	KNOB(DIRTY_MIN, "dirty_min", 0)					\
@@ -71,7 +71,7 @@
 	KEY(BY_##ID, "nr_throttled_by_" name, COUNT, COUNTER)		\
 	KEY(BY_##ID##_USEC, "throttled_by_" name "_usec", USEC, COUNTER)
 
-/* Whose limit put a task to sleep: enum weir_pause_by. */
+/* The limits that can put a task to sleep: enum weir_pause_by. */
 #define WEIR_DECIDERS(DECIDER, arg)					\
 	DECIDER(arg, UNKNOWN, "unknown")				\
 	DECIDER(arg, HOST, "host")					\
@@ -126,7 +126,8 @@ const char *weir_decider_name(enum weir_pause_by by);
 
 /* The beat evaluates every group, proves the hooks. */
 #define WEIR_BEAT_MS		200ULL
-/* What floors leave unused is summed up at most this often between beats. */
+/* The sum of what floors leave unused is made at most this often between beats.
+ */
 #define WEIR_RECOUNT_MS		20ULL
 /* Two looks of drain_seconds are at least this far apart. */
 #define WEIR_DRAIN_LOOK_MS	50ULL

@@ -42,7 +42,10 @@
  */
 #include "narrow.h"
 
-/* What was in flight before the window is written by then, or will not be held by it. */
+/*
+ * Pages that were in flight before the window was set are written by then, or are such
+ * as no window holds.
+ */
 #define LATE_MS		4000ULL
 #define SETTLE_MS	2000ULL
 /* No cut leaves less than this part. */
@@ -56,7 +59,7 @@
 #define MS_PER_S	1000ULL
 /* In pages: the least part that a flusher submits. */
 #define PART		(1ULL << (16 - WEIR_PAGE_SHIFT))
-/* What is written by less than this part more is the same. */
+/* A rate that is higher by less than this part is the same. */
 #define SAME		128ULL
 /* The first window is no more than the disk writes in this time. */
 #define WAIT_US_MOST	US_PER_S
@@ -170,7 +173,7 @@ static int is_broken(const struct weir_narrow_look *look)
 	return look->measured && look->value > look->bound;
 }
 
-/* How long has the window been in effect, and been filled? */
+/* Counts the time in which the window has been in effect, and been filled. */
 static void count(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 window = weir_saturate(narrow->window);
@@ -193,7 +196,7 @@ static void count(struct weir_narrow *narrow, const struct weir_narrow_look *loo
 		weir_saturate(weir_add(narrow->idle_ms, look->elapsed_ms));
 }
 
-/* How long has the bound been kept?  A wall that is old is forgotten. */
+/* Counts the time in which the bound has been kept.  A wall that is old is forgotten. */
 static void count_calm(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	if (is_broken(look))
@@ -228,7 +231,7 @@ static int rests(struct weir_narrow *narrow, const struct weir_narrow_look *look
 	return 0;
 }
 
-/* What the look at @narrow's cgroup changes. */
+/* Takes one look at @narrow's cgroup in and changes the window by it. */
 void weir_narrow_step(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	int broken = is_broken(look);

@@ -11,7 +11,8 @@
 
 #include "policy.h"
 
-/* What is kept between two looks; it begins without a window, and with 0 of each time. */
+/* State between two looks; it begins without a window, and with 0 of each time.
+ */
 struct weir_narrow {
 	weir_u64 window;	/* all limited cgroups together, WEIR_UNLIMITED if none is */
 	weir_u64 wall;		/* the least window that broke the bound, WEIR_UNLIMITED if none */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What weir needs of a kernel, judged by what the kernel says of its types.
+ * weir's needs of a kernel, judged by what the kernel says of its types.
  *
  * weir uses functions that are not exported, and structs that are private to
  * their source files.  Both change between releases, so each is asked for, and
@@ -94,7 +94,7 @@ enum weir_fit weir_pause_form(const struct weir_btf *btf, int *with_dtc)
 /*
  * sched_process_exit also says whether the whole process ends since "exit: move
  * and extend sched_process_exit() tracepoint" (6.16).  Without either form
- * nobody listens, and nothing else is lost.
+ * weir does not listen, and nothing else is lost.
  */
 enum weir_fit weir_exit_form(const struct weir_btf *btf, int *with_group)
 {
@@ -174,8 +174,8 @@ static struct weir_need counter(const struct weir_btf *btf,
 }
 
 /*
- * What is needed as number @index, from 0; 0 once there is no more.  @reparents:
- * the kernel has the function weir_reparents().
+ * Need number @index, from 0, in @need; returns 0 once there is no more.
+ * @reparents: the kernel has the function weir_reparents().
  */
 int weir_need(const struct weir_btf *btf, int reparents, weir_u32 index,
 	      struct weir_need *need)

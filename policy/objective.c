@@ -12,7 +12,7 @@
  * Strategy.  Without a budget, the first time that the bound is broken makes one:
  * what those that may be limited drain in half a second, but not less than a 16th
  * of what they hold, since the drain of one second may be anything, nor more than
- * half of it.  A budget is judged when it is in effect: nobody holds more any more,
+ * half of it.  A budget is judged when it is in effect: none holds more any more,
  * and then for three seconds.  Only waits that began a second after that count: what
  * was queued before is written by then.
  *   broken	the budget was too much: it is noted as the wall, and cut to what would
@@ -27,13 +27,13 @@
  * So the budget comes to rest below the wall instead of running into it again and
  * again.  After five minutes measured without a break the wall is a quarter higher,
  * since disks and loads change.  If they hold less than half of the budget the break is
- * not theirs, and nobody is limited for it.  After a minute in which nothing was
- * measured nobody is limited; the wall stays.
+ * not theirs, and none is limited for it.  After a minute in which nothing was
+ * measured none is limited; the wall stays.
  *
  * Limits that do not help end.  Either the budget does not come into effect, since
  * one cgroup holds pages that no ceiling reaches; or it is as small as it gets, and
  * the waits are still half as long as without it or longer: the disk is slow, or the
- * cgroup whose objective it is makes its own waits.  After ten minutes of that nobody
+ * cgroup whose objective it is makes its own waits.  After ten minutes of that none
  * is limited for ten minutes, the next time for twenty, up to 160.  So it is after forty
  * minutes with the smallest budget and a broken bound, whatever it helped: one long wait
  * at the beginning does not vouch for that for good.  Only a bound that is
@@ -46,7 +46,7 @@
  * A device's queue.  The same search finds how much a device may have in flight, where
  * dirty pages cannot be bounded or need not be: what is held is then what is in flight,
  * and takes no time to drain, so the first budget is a 16th of it.  Too little in flight
- * leaves a device idle between requests, which helps nobody, so the look says what
+ * leaves a device idle between requests, which helps no cgroup, so the look says what
  * part of the rate is to be kept.  For every two seconds in which a budget is in use, and
  * was in the second before and is in the one after, what the device wrote is compared
  * with what it wrote before there was a budget; none is cut before that.  If it is less,
@@ -90,7 +90,7 @@
 /* Each rest is twice as long as the one before, so often. */
 #define DOUBLED		4ULL
 #define MS_PER_S	1000ULL
-/* What is held is not cut to less than this part of it at first. */
+/* The first budget is no less than this part of the pages held. */
 #define FIRST		16ULL
 /* The kernel makes fewer requests these many. */
 #define REQUESTS_LEAST	4ULL
@@ -127,7 +127,7 @@ static weir_u64 least_budget(const struct weir_objective *objective,
 	return most(weir_saturate(look->least), starved);
 }
 
-/* A new budget is in effect when nobody holds more. */
+/* A new budget is in effect when no cgroup holds more. */
 static void set(struct weir_objective *objective, weir_u64 budget)
 {
 	objective->budget = budget;
@@ -146,7 +146,7 @@ static void begin(struct weir_objective *objective,
 	weir_u64 drained = weir_saturate(look->drained) * DRAIN_MS / MS_PER_S;
 	weir_u64 budget = weir_saturate(look->held) / FIRST;
 
-	/* What is in flight goes at once. */
+	/* Pages in flight go at once. */
 	if (!look->kept)
 		budget = most(budget, drained);
 	budget = weir_least(budget, weir_saturate(look->held) / 2);
@@ -173,7 +173,10 @@ static void rest(struct weir_objective *objective)
 	objective->fed = 0;
 }
 
-/* How long have limits been in force that do not keep the bound?  @late: not in effect. */
+/*
+ * Counts the time in which limits have been in force that do not keep the bound.
+ * @late: not in effect.
+ */
 static void count_vain(struct weir_objective *objective,
 		       const struct weir_objective_look *look, int late)
 {
@@ -278,7 +281,7 @@ static void grow(struct weir_objective *objective)
 		set(objective, weir_saturate(budget));
 }
 
-/* What the look at @objective's cgroup changes. */
+/* Takes one look at @objective's cgroup in and changes the budget by it. */
 void weir_objective_step(struct weir_objective *objective,
 			 const struct weir_objective_look *look)
 {
@@ -333,7 +336,7 @@ void weir_objective_step(struct weir_objective *objective,
 	objective->used_ms = weir_saturate(weir_add(objective->used_ms, elapsed));
 	if (feed(objective, look, elapsed))
 		return;
-	/* Whether the device can do with this one is known before there is less. */
+	/* A budget has to be known to feed the device before there is a smaller one. */
 	if (look->kept && !objective->kept_ms)
 		return;
 	if (broken && objective->held_ms >= (far ? FAR_MS : SETTLE_MS))
@@ -375,8 +378,9 @@ int weir_queue_narrow(struct weir_queue *queue, weir_u64 pages)
 }
 
 /*
- * How many of @count values may be beyond the bound: all but @per_mille of a thousand
- * must not.  One exception is no percentile, unless there are hardly any values.
+ * The number of @count values that may be beyond the bound: all but @per_mille
+ * of a thousand must not.  One exception is no percentile, unless there are
+ * hardly any values.
  */
 weir_u64 weir_objective_spare(weir_u64 count, weir_u32 per_mille)
 {

@@ -11,7 +11,8 @@
 
 #include "policy.h"
 
-/* What is kept between two looks; it begins without limits, and with 0 of each time. */
+/* State between two looks; it begins without limits, and with 0 of each time.
+ */
 struct weir_objective {
 	weir_u64 budget;	/* all limited cgroups together, WEIR_UNLIMITED if none is */
 	weir_u64 wall;		/* the least budget that broke the bound, WEIR_UNLIMITED if none */
@@ -22,7 +23,7 @@ struct weir_objective {
 	weir_u64 vain_ms;	/* limits are in force, and the bound is not kept */
 	weir_u64 stuck_ms;	/* of that, with the smallest budget, whatever it helps */
 	weir_u64 without;	/* the value that made the budget */
-	weir_u64 rest_ms;	/* nobody is limited for so long, as it was in vain */
+	weir_u64 rest_ms;	/* none is limited for so long, as it was in vain */
 	weir_u64 rested;	/* so often in a row */
 	/* Of a budget that must not slow the device down. */
 	weir_u64 full;		/* drained in a second without it */
@@ -47,7 +48,7 @@ struct weir_objective_look {
 	weir_u32 kept;		/* of a thousand pages drained so many must be still; 0: any */
 };
 
-/* How much a disk takes at a time: files of its queue/. */
+/* The amount that a disk takes at a time: files of its queue/. */
 struct weir_queue {
 	weir_u64 requests;	/* nr_requests */
 	weir_u64 kib;		/* max_sectors_kb */
@@ -56,7 +57,7 @@ struct weir_queue {
 /* The narrowest queue, in pages: four requests of 16 KiB. */
 #define WEIR_QUEUE_LEAST	16ULL
 
-/* What a value is taken of: what is older does not count. */
+/* A value is made of waits no older than this. */
 #define WEIR_OBJECTIVE_WINDOW_MS	10000ULL
 
 void weir_objective_step(struct weir_objective *objective,

@@ -151,8 +151,8 @@ enum weir_parsed weir_check_window(weir_u64 bytes)
 }
 
 /*
- * What @text means in the file of @knob on a kernel with pages of @page_bytes; @value
- * is set if it is taken.
+ * Parses @text as the file of @knob takes it on a kernel with pages of
+ * @page_bytes; @value is set if it is valid.
  */
 enum weir_parsed weir_parse_knob(enum weir_knob knob, const char *text,
 				 weir_u64 len, weir_u64 page_bytes,

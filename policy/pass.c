@@ -35,7 +35,7 @@
  *    global reader has no wb, a reader of a cgroup's limit has a global
  *    counterpart without one.
  * 5. A strictlimit device knows neither floor nor ceiling.  Its share of the
- *    global limit falls along with that limit, as everybody's does.
+ *    global limit falls along with that limit, as every device's does.
  *
  * In which order a pass is amended: amend.c.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whose limit put a task to sleep.
+ * The limit that put a task to sleep.
  *
  * The kernel throttles by one of two domains, the host's or the writer's
  * cgroup's, whichever leaves the task less.  It says which only by the numbers

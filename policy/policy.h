@@ -41,7 +41,7 @@ enum weir_pass {
 	WEIR_PASS_WRITER,
 	/* wb_over_bg_thresh(): the flusher asks whether to go on writing */
 	WEIR_PASS_FLUSHER,
-	/* everybody else who only wants to know the limits, e.g. /proc/vmstat */
+	/* all others, which only want to know the limits, e.g. /proc/vmstat */
 	WEIR_PASS_READER,
 };
 
@@ -87,7 +87,7 @@ struct weir_floor_pass {
 	weir_u32 cgroup_domain;	/* the writer is throttled on a wb of its own cgroup */
 };
 
-/* What a pass finds of one floor on the writer's path. */
+/* One floor on the writer's path, as a pass finds it. */
 struct weir_floor_cover {
 	weir_u64 floor;		/* effective */
 	weir_u64 claim;		/* pages that claim it */
@@ -121,7 +121,7 @@ weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 
 /* recorded.c: what a wb has newly recorded as dirtied. */
 
-/* What a pass sees of a wb. */
+/* The counts of a wb, as one pass reads them. */
 struct weir_look {
 	weir_u64 begun_ns;	/* before the first count was read */
 	weir_u64 ended_ns;	/* after the last */
@@ -138,7 +138,10 @@ struct weir_recorded {
 	weir_u64 ended_ns;	/* of the look that said so */
 };
 
-/* What tasks of a cgroup may have dirtied and not reported, 8 MiB: 64 times 32 pages of 4 KiB. */
+/*
+ * Pages that tasks of a cgroup may have dirtied and not reported, 8 MiB: 64 times 32
+ * pages of 4 KiB.
+ */
 #define WEIR_AHEAD_MOST		(8ULL << (20 - WEIR_PAGE_SHIFT))
 
 weir_u64 weir_recorded_note(struct weir_recorded *recorded, const struct weir_look *look);
@@ -180,7 +183,7 @@ struct weir_ceiling {
 	weir_u32 ratio_percent;	/* memory.dirty_ratio, 0 = off */
 };
 
-/* What one domain's limit calculation came to, and the domain's smoothed limit. */
+/* The result of one domain's limit calculation, and the domain's smoothed limit. */
 struct weir_limits {
 	weir_u64 thresh;
 	weir_u64 bg_thresh;
@@ -193,7 +196,7 @@ struct weir_counts {
 	weir_u64 writeback;
 };
 
-/* What a ratio is a share of. */
+/* The memory that a ratio is a share of. */
 struct weir_memory {
 	weir_u64 file;		/* page cache of the cgroup and below */
 	weir_u64 dirty;		/* of it, dirty or in writeback */
@@ -203,8 +206,8 @@ struct weir_memory {
 };
 
 /*
- * Of the pages left to a limit, the part that a task which nobody paces may dirty until
- * its next look: 300 such tasks stay within them.
+ * Of the pages left to a limit, the part that a task without a pace may dirty until its
+ * next look: 300 such tasks stay within them.
  */
 #define WEIR_LOOK_PART		512
 
@@ -238,7 +241,7 @@ int weir_host_amend(struct weir_limits *limits, const struct weir_host *host,
 
 /* subtree.c: what a subtree holds, summed up one level at a time. */
 
-/* What has changed, for one level to add and the next. */
+/* A change of pages, which one level adds to its sums and hands to the next. */
 struct weir_tally {
 	weir_s64 dirty;
 	weir_s64 writeback;
@@ -270,7 +273,7 @@ struct weir_drain {
 	weir_u64 limit;		/* in force instead of the kernel's, 0 = none */
 };
 
-/* What one beat saw; flows are since the beat before. */
+/* One beat's figures; flows are since the beat before. */
 struct weir_drain_beat {
 	weir_u64 seconds;	/* drain_seconds, 0 = off */
 	weir_u64 elapsed_ms;
@@ -287,7 +290,7 @@ struct weir_drain_beat {
 	weir_u32 tighten;	/* the limit is for so many seconds, not freerun */
 };
 
-/* What the host's domain is amended by, and what a cgroup's follows. */
+/* The figures that amend the host's domain, and those that a cgroup's domain follows. */
 struct weir_drain_host {
 	weir_u64 limit;		/* as in struct weir_drain */
 	weir_u64 stock;		/* what it is in force instead of */
@@ -356,7 +359,7 @@ enum weir_pause_by weir_pause_by(const struct weir_pause_facts *facts);
 /* The same, as people read it. */
 #define WEIR_HWEIGHT_SHOWN	10000U
 
-/* How fast pages were written of late; all 0 at first. */
+/* The rate at which pages were written of late; all 0 at first. */
 struct weir_window_rate {
 	weir_u64 pages;
 	weir_u64 ns;
@@ -368,7 +371,7 @@ weir_u64 weir_division_charge(weir_u64 vtime, weir_u64 pages, weir_u32 hweight);
 weir_u64 weir_division_join(weir_u64 vtime, weir_u64 least, weir_u64 budget);
 weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead);
 
-/* What a division's flushers may have in flight; all 0 at first. */
+/* The pages that a division's flushers may have in flight; all 0 at first. */
 struct weir_budget {
 	weir_u64 pages;		/* that the device wrote in 25 ms, of late; 0: not known */
 	weir_u64 written;	/* pages, by the division, when last noted */
@@ -404,7 +407,10 @@ struct weir_bandwidth {
 	weir_u64 now_us;
 };
 
-/* What a pass waits for, on the path of its task; all but its pages 0 at first. */
+/*
+ * The debt that a pass waits for, on the path of its task; all but its pages 0 at
+ * first.
+ */
 struct weir_bandwidth_hold {
 	weir_u64 pages;		/* dirtied since the pass before */
 	weir_u64 due_ms;	/* where that is longest */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who pays for an empty free list: cgroups that allocate beyond their share.
+ * Reclaim: an empty free list is paid for by cgroups that allocate beyond their
+ * share.
  *
- * Model.  A task that finds no free page reclaims some itself, whoever filled the
- * memory: a light allocator swaps a heavy one's pages out and waits for the disk.
+ * Model.  A task that finds no free page reclaims some itself, whichever cgroup filled
+ * the memory: a light allocator swaps a heavy one's pages out and waits for the disk.
  * A cgroup at its memory.high reclaims of itself, before others have to.  So some
  * memory is to stay free beyond the high watermarks, the headroom; while it does,
  * neither kswapd nor any allocation reclaims.  What is missing of it is taken off
@@ -81,7 +82,7 @@ static weir_u64 limited(const struct weir_reclaim_group *group)
 	return group->limit != WEIR_UNLIMITED && !group->fixed;
 }
 
-/* What a step begins with: the limit, or what is held without one. */
+/* The starting point of a step: the limit, or without one the pages held. */
 static weir_u64 base(const struct weir_reclaim_group *group)
 {
 	weir_u64 usage = weir_saturate(group->usage);
@@ -138,7 +139,7 @@ weir_u64 weir_reclaim_weights(const struct weir_reclaim_group *groups,
 	return sum;
 }
 
-/* What no limit of a group is below. */
+/* The least that a limit of the group may be. */
 weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 			    const struct weir_reclaim_group *group,
 			    weir_u64 weights)
@@ -155,7 +156,7 @@ weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 	return most(floor, weir_least(share, weir_saturate(group->usage)));
 }
 
-/* How much of a host with so much memory is asked for at a time. */
+/* Pages that are asked for at a time, of a host with so much memory. */
 weir_u64 weir_reclaim_idle(weir_u64 memory)
 {
 	return most(weir_least(memory / IDLE_PART, IDLE_MOST), IDLE_LEAST);
@@ -178,7 +179,7 @@ weir_u64 weir_reclaim_idle_wait(weir_u64 was_ms, weir_u64 asked,
 	return weir_least(2 * was_ms, IDLE_MOST_MS);
 }
 
-/* What a group allocates beyond its share of @all. */
+/* Pages a second that a group allocates beyond its share of @all. */
 static weir_u64 excess(const struct weir_reclaim_group *group, weir_u64 all,
 		       weir_u64 weights)
 {
@@ -195,7 +196,7 @@ static weir_u64 futile(const struct weir_reclaim_group *group)
 	return beyond(usage, weir_saturate(group->pinned)) < usage / STEP;
 }
 
-/* How far a step may bring a group's limit down, to @least if not to its floor. */
+/* Pages by which a step may lower a group's limit, to @least if not to its floor. */
 static weir_u64 payable(const struct weir_reclaim_host *host,
 			const struct weir_reclaim_group *group,
 			weir_u64 weights, weir_u64 least)

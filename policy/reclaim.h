@@ -10,7 +10,10 @@
 
 #include "policy.h"
 
-/* What a cgroup has by default, and all that is in no listed cgroup together. */
+/*
+ * The default weight of a cgroup, and the weight of all memory that is in no listed
+ * cgroup together.
+ */
 #define WEIR_RECLAIM_WEIGHT	100U
 
 struct weir_reclaim_host {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a wb has newly recorded as dirtied: each page once, however late a look is.
+ * Pages that a wb has newly recorded as dirtied: each page once, however late a
+ * look is.
  *
  * Model.  A wb counts the pages that are dirtied in it, from when it is made.  Looks
  * at that count come from several CPUs, and who looks may lose its CPU before it has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The reservation: what floors hold back from everybody else.
+ * The reservation: the pages that floors hold back from all other cgroups.
  *
  * Model.  A floor (floor.c) lets a cgroup go on while the host is at its limit.
  * That would be a licence to pass the limit, if the others could fill it first.
@@ -62,7 +62,7 @@ weir_u64 weir_reserve_beyond(weir_u64 floor, weir_u64 claimed)
 	return claimed > floor ? claimed - floor : 0;
 }
 
-/* Where the smoothed limit of a domain that holds @dirty may be at most. */
+/* The most that the smoothed limit of a domain that holds @dirty may be. */
 static weir_u64 smoothed(weir_u64 thresh, weir_u64 dirty)
 {
 	weir_u64 part;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a subtree holds, summed up one level at a time.
+ * The pages of a subtree, summed up one level at a time.
  *
  * Model.  Each cgroup tells its path what has changed of its own pages since it
  * told last.  So a sum is what the cgroups of the subtree last told, in whatever
@@ -20,7 +20,7 @@
  */
 #include "policy.h"
 
-/* What a cgroup that told its path @told is to tell it when it holds @own. */
+/* The change that a cgroup is to tell its path: it told @told last, and holds @own. */
 struct weir_tally weir_subtree_change(const struct weir_counts *told,
 				      const struct weir_counts *own)
 {

@@ -40,8 +40,8 @@ static weir_u64 capacity(const struct weir_tiers *tiers, weir_u32 first,
 }
 
 /*
- * What of @limit may lie in tiers 0 to @last together; @ratio is the cgroup's own,
- * or WEIR_TIER_BY_CAPACITY for the host's.
+ * The part of @limit that may lie in tiers 0 to @last together; @ratio is the
+ * cgroup's own, or WEIR_TIER_BY_CAPACITY for the host's.
  */
 weir_u64 weir_tier_upto(const struct weir_tiers *tiers, weir_u32 ratio,
 			weir_u64 limit, weir_u32 last)
@@ -69,7 +69,9 @@ weir_u64 weir_tier_limit(weir_u64 high, weir_u64 max)
 	return high < max ? high : max;
 }
 
-/* What of @limit may lie in @tier, when those above are full to their budgets. */
+/*
+ * The part of @limit that may lie in @tier, when those above are full to their budgets.
+ */
 weir_u64 weir_tier_budget(const struct weir_tiers *tiers, weir_u32 ratio,
 			  weir_u64 limit, weir_u32 tier)
 {

@@ -14,7 +14,7 @@
 #define WEIR_TIERS_MAX		8
 /* Between two tiers that follow each other. */
 #define WEIR_TIER_BOUNDARIES	(WEIR_TIERS_MAX - 1)
-/* A ratio that nobody set: the top tier's part of all capacity. */
+/* A ratio that was never set: the top tier's part of all capacity. */
 #define WEIR_TIER_BY_CAPACITY	(~0U)
 #define WEIR_TIER_NO_PARENT	(~0U)
 
@@ -39,7 +39,7 @@ enum weir_parsed weir_parse_ratio(const char *text, weir_u64 len,
 
 /* tier_share.c: what a hierarchy leaves each of its cgroups */
 
-/* How well it is known which pages are hot. */
+/* The state of knowledge about which pages are hot. */
 enum weir_tier_heat {
 	WEIR_TIER_HEAT_UNKNOWN,
 	WEIR_TIER_HEAT_KNOWN,
@@ -106,7 +106,7 @@ void weir_tier_share(const struct weir_tiers *tiers, weir_u32 last,
 struct weir_tier_settings {
 	weir_u64 band;		/* a difference of fewer pages is none */
 	weir_u64 step;		/* most pages across one boundary, each way */
-	weir_u32 lend;		/* who is above its budget keeps what nobody wants */
+	weir_u32 lend;		/* a group above its budget keeps what no other wants */
 };
 
 weir_u64 weir_tier_band(const struct weir_tier_settings *settings,
@@ -137,7 +137,7 @@ weir_u64 weir_tier_headroom(weir_u64 capacity);
 
 enum weir_tier_reason {
 	WEIR_TIER_BALANCED,
-	WEIR_TIER_KEEPS,	/* above its budget, and nobody wants it */
+	WEIR_TIER_KEEPS,	/* above its budget, and no other group wants it */
 	WEIR_TIER_RETURNS,	/* above its budget, goes down to it */
 	WEIR_TIER_YIELDS,	/* within its budget, for others' protection or hot pages */
 	WEIR_TIER_TAKES,	/* below its budget or protection, goes up */
@@ -148,8 +148,8 @@ enum weir_tier_reason {
 };
 
 /*
- * What is to move of one group; [0] is across the boundary below the first tier, to and
- * from the next one that has memory.
+ * Pages of one group that are to move; [0] is across the boundary below the
+ * first tier, to and from the next one that has memory.
  */
 struct weir_tier_move {
 	weir_u64 demote[WEIR_TIER_BOUNDARIES];

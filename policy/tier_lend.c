@@ -10,7 +10,7 @@
  *
  * So who holds little leaves what it does not need, and among those who would have
  * more, idle memory is divided as the budgets are: of all divisions this one gives
- * whoever has least, compared to its budget, the most.  It does not depend on where
+ * the one with least, compared to its budget, the most.  It does not depend on where
  * pages lie now, so moving them does not change it.  Who has no budget claims all it
  * holds; who has a budget of 0 is lent nothing.
  *

@@ -18,10 +18,10 @@
  *   idle, beyond    all others                free memory beyond twice the headroom
  *
  * The last two are lending: what is not wanted within a budget need not lie idle,
- * and who is above its budget keeps what nobody demands.  With it budgets are raised
+ * and a group above its budget keeps what no other demands.  With it budgets are raised
  * first, all by one factor, if there is memory for that (tier_lend.c).  Without it
- * all this is left out, and everybody goes down to its budget.  Nobody is taken below
- * its toptier_min, and below _low only where nobody else is above its own.
+ * all this is left out, and each group goes down to its budget.  None is taken below
+ * its toptier_min, and below _low only where no other is above its own.
  *
  * Where heat is known only hot pages demand (without lending: all do, up to the
  * budget), and what a cgroup cannot get for its hot pages it makes by exchanging
@@ -120,7 +120,7 @@ static weir_u64 take(struct market *market, enum weir_tier_supply from,
 	return wish - left;
 }
 
-/* Who gives for whom, and how much in all. */
+/* Matches supplies with demands: which supply serves which, and how much in all. */
 static void trade(struct market *market)
 {
 	weir_u64 free = market->free, *demand = market->demand;
@@ -153,10 +153,10 @@ static void trade(struct market *market)
 }
 
 /*
- * What goes down: no more than a step, and than there is room below.  Where pages go
- * both ways a part of the headroom below is used in between, or two full tiers would
- * stay as they are.  Each gives by what it offered; what one class of its pages was
- * counted in twice it gives once.
+ * Moves pages down: no more than a step, and than there is room below.  Where
+ * pages go both ways a part of the headroom below is used in between, or two
+ * full tiers would stay as they are.  Each gives by what it offered; pages that
+ * were counted in two classes it gives once.
  */
 static void take_down(struct market *market)
 {
@@ -191,7 +191,7 @@ static void take_down(struct market *market)
 	}
 }
 
-/* What goes up: no more than a step, and than there is room now. */
+/* Moves pages up: no more than a step, and than there is room now. */
 static void bring_up(struct market *market)
 {
 	weir_u64 room = weir_least(market->free, market->up), up;
@@ -215,7 +215,10 @@ static void bring_up(struct market *market)
 	}
 }
 
-/* What a cgroup cannot get for its hot pages, from cold ones of its own. */
+/*
+ * Pages that a cgroup exchanges, cold ones of its own for hot ones that get no other
+ * room.
+ */
 static weir_u64 exchange(struct market *market, weir_u32 i)
 {
 	const struct weir_tier_group *group = &market->groups[i];
@@ -312,8 +315,8 @@ static weir_u64 loan(const struct weir_tier_room *room, weir_u32 tier)
 }
 
 /*
- * What cgroups have above the boundary, and what is free there but for the headroom:
- * moving their pages does not change it.
+ * Pages that cgroups have above the boundary, and that are free there but for
+ * the headroom: moving their pages does not change the sum.
  */
 static weir_u64 room_above(const struct market *market,
 			   const struct weir_tier_room *room)

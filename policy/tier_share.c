@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a hierarchy leaves each of its cgroups of the tiers above a boundary.
+ * The part of the tiers above a boundary that a hierarchy leaves each of its
+ * cgroups.
  *
  * Model.  Budgets and protection are given to cgroups on every level, pages lie in
  * the leaves.  A child has what its own files say, but all children together no more
@@ -13,8 +14,8 @@
  *               what its children hold, in proportion (as memory.min and memory.low
  *               do where cgroup2 is mounted with memory_recursiveprot)
  *
- * So nobody gets past what was set above him by writing to files of his own or by
- * making cgroups.  Pages of a cgroup with children that are in none of them claim
+ * So no owner of a cgroup gets past what was set above it by writing to its own files or
+ * by making cgroups.  Pages of a cgroup with children that are in none of them claim
  * as a child would; they are left where they are.
  *
  * Example.  A pod with a budget of 75 and two containers with none of their own,
@@ -38,7 +39,8 @@ static int has_parent(const struct weir_tier_group *groups, weir_u32 i)
 	return groups[i].parent < i;
 }
 
-/* What its own files say, and what it claims of its parent's. */
+/* Fills in the levels of a cgroup's own files, and its claims of its parent's.
+ */
 static void own(const struct weir_tiers *tiers, weir_u32 last,
 		const struct weir_tier_group *group, struct weir_tier_work *work)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What one cgroup demands of the memory above a boundary, and what it has to give of
- * it: the two sides of the market in tier_plan.c.
+ * Demand and supply of one cgroup in the memory above a boundary: the two sides
+ * of the market in tier_plan.c.
  *
  * Model.  Above the boundary a cgroup has three levels, min <= low <= budget
  * (tier_share.c; where a protection is above the budget it wins).  Pages above each
@@ -43,7 +43,7 @@ weir_u64 weir_tier_half(weir_u64 pages, weir_u64 band)
 	return pages > band ? (pages + 1) / 2 : 0;
 }
 
-/* What a group holds in the tiers down to @tier. */
+/* Pages that a group holds in the tiers down to @tier. */
 weir_u64 weir_tier_above(const struct weir_tier_group *group, weir_u32 tier)
 {
 	weir_u64 sum = 0;
@@ -62,8 +62,9 @@ weir_u64 weir_tier_hot(const struct weir_tier_group *group, weir_u32 tier)
 }
 
 /*
- * Whether heat counts among cgroups.  A guess is a little off each time: if demands and
- * supplies followed it, pages would go from one cgroup to the other and back for ever.
+ * Non-zero if heat counts among cgroups.  A guess is a little off each time: if
+ * demands and supplies followed it, pages would go from one cgroup to the other
+ * and back for ever.
  */
 int weir_tier_trades_heat(const struct weir_tier_group *group)
 {
@@ -93,7 +94,7 @@ static void offer(const struct weir_tier_group *group, weir_u32 tier,
 	work->supply[WEIR_TIER_ABOVE_MIN] = weir_tier_half(give, band);
 }
 
-/* What is missing up to a level, if it is more than the band. */
+/* Pages missing up to a level, 0 if they are no more than the band. */
 static weir_u64 missing(weir_u64 level, weir_u64 upper, weir_u64 band)
 {
 	weir_u64 pages = beyond(level, upper);
