@@ -201,11 +201,11 @@ int weir_hooks_find(const unsigned long *at, const struct weir_wrappers *wrapper
 {
 	int i;
 
-	hooks[HOOK_PASS].function = weir_function(WEIR_FUNCTION_PASS)->name;
+	hooks[HOOK_PASS].function = weir_function_wanted(WEIR_FUNCTION_PASS)->name;
 	hooks[HOOK_PASS].address = at[WEIR_FUNCTION_PASS];
-	hooks[HOOK_LIMITS].function = weir_function(WEIR_FUNCTION_LIMITS)->name;
+	hooks[HOOK_LIMITS].function = weir_function_wanted(WEIR_FUNCTION_LIMITS)->name;
 	hooks[HOOK_LIMITS].address = at[WEIR_FUNCTION_LIMITS];
-	hooks[HOOK_WRITEPAGES].function = weir_function(WEIR_FUNCTION_WRITEPAGES)->name;
+	hooks[HOOK_WRITEPAGES].function = weir_function_wanted(WEIR_FUNCTION_WRITEPAGES)->name;
 	hooks[HOOK_WRITEPAGES].address = at[WEIR_FUNCTION_WRITEPAGES];
 	hooks[HOOK_PASS].target = (unsigned long)wrappers->pass;
 	hooks[HOOK_LIMITS].target = (unsigned long)wrappers->limits;

@@ -54,7 +54,7 @@ static int check_needs(const struct weir_btf *btf)
 	struct weir_need need;
 	u32 i;
 
-	for (i = 0; weir_need(btf, weir_layout.reparents, i, &need); i++) {
+	for (i = 0; weir_need_at(btf, weir_layout.reparents, i, &need); i++) {
 		if (need.fit != WEIR_FITS)
 			return layout_refuse(&need);
 	}
@@ -218,7 +218,7 @@ int weir_layout_read(void)
 
 	if (err)
 		return err;
-	weir_layout.reparents = weir_symbol(weir_reparents());
+	weir_layout.reparents = weir_symbol(weir_reparenting_function());
 	err = check_needs(&blob.btf) ?: check_public(&blob.btf);
 	if (!err) {
 		read_dtc(&blob.btf);

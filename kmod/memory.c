@@ -47,9 +47,9 @@ static u64 headroom(struct weir_group *group)
 	for (; group; group = group->parent) {
 		struct mem_cgroup *memcg = mem_cgroup_from_css(group->css);
 
-		least = weir_headroom(least, min(READ_ONCE(memcg->memory.max),
-						 READ_ONCE(memcg->memory.high)),
-				      page_counter_read(&memcg->memory));
+		least = weir_memory_headroom(least, min(READ_ONCE(memcg->memory.max),
+							READ_ONCE(memcg->memory.high)),
+					     page_counter_read(&memcg->memory));
 	}
 	return least;
 }

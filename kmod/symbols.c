@@ -76,7 +76,7 @@ DEFINE_STATIC_CALL(weir_rescues, no_rescue);
 static unsigned long find_lookup(void)
 {
 	struct kprobe probe = {
-		.symbol_name = weir_function(WEIR_FUNCTION_LOOKUP)->name,
+		.symbol_name = weir_function_wanted(WEIR_FUNCTION_LOOKUP)->name,
 		/* to be looked up; arming one waits for ftrace_lock, and patches code */
 		.flags = KPROBE_FLAG_DISABLED,
 	};
@@ -102,7 +102,7 @@ unsigned long weir_symbol(const char *name)
 /* Address of a function that weir needs; says so, and 0, if there is none. */
 static unsigned long symbols_required(enum weir_function_id id)
 {
-	const char *name = weir_function(id)->name;
+	const char *name = weir_function_wanted(id)->name;
 	unsigned long address = weir_symbol(name);
 
 	if (!address)

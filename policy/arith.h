@@ -17,6 +17,17 @@ static inline weir_u64 weir_least(weir_u64 a, weir_u64 b)
 	return a < b ? a : b;
 }
 
+static inline weir_u64 weir_most(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* a - b, held at 0 instead of wrapping. */
+static inline weir_u64 weir_sub(weir_u64 a, weir_u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
 /* Limit a page count to what Linux itself can express as a dirty limit. */
 WEIR_ARITH weir_u64 weir_saturate(weir_u64 pages)
 {
@@ -58,13 +69,13 @@ WEIR_ARITH weir_u64 weir_share(weir_u64 pages, weir_u64 num, weir_u64 den)
 }
 
 /* The level below which no task of the domain is throttled. */
-WEIR_ARITH weir_u64 weir_freerun(weir_u64 thresh, weir_u64 bg_thresh)
+WEIR_ARITH weir_u64 weir_freerun_level(weir_u64 thresh, weir_u64 bg_thresh)
 {
 	return (weir_saturate(thresh) + weir_saturate(bg_thresh)) / 2;
 }
 
 /* The level that the throttle aims at: half way from freerun to @limit. */
-WEIR_ARITH weir_u64 weir_setpoint(weir_u64 freerun, weir_u64 limit)
+WEIR_ARITH weir_u64 weir_setpoint_level(weir_u64 freerun, weir_u64 limit)
 {
 	return (weir_saturate(freerun) + weir_saturate(limit)) / 2;
 }

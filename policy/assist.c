@@ -33,7 +33,7 @@
 #define WAITS		100
 #define IDLES		500
 
-static void rest(struct weir_assist *assist)
+static void begin_rest(struct weir_assist *assist)
 {
 	weir_u64 longer = weir_saturate(assist->rested_ms) * 2;
 
@@ -61,7 +61,7 @@ void weir_assist_step(struct weir_assist *assist,
 			assist->threads--;
 			assist->idle_ms = 0;
 			if (look->flusher_ran || look->flusher_waited)
-				rest(assist);
+				begin_rest(assist);
 		}
 		return;
 	}

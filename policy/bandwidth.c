@@ -73,12 +73,12 @@
 #define BOUND_MOST	(1ULL << 36)
 
 /* Bytes that @bound pays for in @ms. */
-static weir_u64 worth(weir_u64 bound, weir_u64 ms)
+static weir_u64 bytes_paid(weir_u64 bound, weir_u64 ms)
 {
 	return bound * ms / 1000;
 }
 
-static weir_u64 within(weir_u64 bound)
+static weir_u64 clamp_bound(weir_u64 bound)
 {
 	if (!bound)
 		return 1;
@@ -86,13 +86,13 @@ static weir_u64 within(weir_u64 bound)
 }
 
 /* The rate of each of @parts of a line. */
-static weir_u64 part_of(weir_u64 bound, weir_u64 parts)
+static weir_u64 part_bound(weir_u64 bound, weir_u64 parts)
 {
-	return within(bound) / (parts ? parts : 1);
+	return clamp_bound(bound) / (parts ? parts : 1);
 }
 
 /* Of two counts that wrap: by how much @a is ahead of @b, 0 if it is behind. */
-static weir_u64 ahead(weir_u64 a, weir_u64 b)
+static weir_u64 ahead_by(weir_u64 a, weir_u64 b)
 {
 	return (weir_s64)(a - b) > 0 ? a - b : 0;
 }
@@ -113,12 +113,12 @@ void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
 			    weir_u64 now_ns)
 {
 	weir_u64 now_us = now_ns / NS_PER_US, most_us = WEIR_BANDWIDTH_OWED_MOST_MS * 1000;
-	weir_u64 elapsed_us = ahead(now_us, level->now_us);
+	weir_u64 elapsed_us = ahead_by(now_us, level->now_us);
 	weir_u64 most_owed, most_saved;
 
-	bound = within(bound);
-	most_owed = worth(bound, WEIR_BANDWIDTH_OWED_MOST_MS);
-	most_saved = worth(bound, BURST_MS);
+	bound = clamp_bound(bound);
+	most_owed = bytes_paid(bound, WEIR_BANDWIDTH_OWED_MOST_MS);
+	most_saved = bytes_paid(bound, BURST_MS);
 	if (elapsed_us) {
 		weir_u64 paid;
 
@@ -127,9 +127,9 @@ void weir_bandwidth_advance(struct weir_bandwidth *level, weir_u64 bound,
 		level->paid += paid / US_PER_S;
 		level->rest = paid % US_PER_S;
 	}
-	if (ahead(level->paid, level->charged) > most_saved)
+	if (ahead_by(level->paid, level->charged) > most_saved)
 		level->paid = level->charged + most_saved;
-	if (ahead(level->charged, level->paid) > most_owed)
+	if (ahead_by(level->charged, level->paid) > most_owed)
 		level->paid = level->charged - most_owed;
 }
 
@@ -140,8 +140,8 @@ static weir_u64 line_due_ms(struct weir_bandwidth *line, weir_u64 bound, weir_u6
 	weir_u64 owed, due_ms;
 
 	weir_bandwidth_advance(line, bound, now_ns);
-	bound = within(bound);
-	owed = ahead(ticket, line->paid);
+	bound = clamp_bound(bound);
+	owed = ahead_by(ticket, line->paid);
 	/* the count wraps after years: a ticket from before waits no longer than others */
 	due_ms = owed / bound * 1000 + (owed % bound * 1000 + bound - 1) / bound;
 	return due_ms < WEIR_BANDWIDTH_OWED_MOST_MS ? due_ms : WEIR_BANDWIDTH_OWED_MOST_MS;
@@ -161,7 +161,7 @@ weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwid
 
 	if (!part)
 		return all_ms;
-	part_ms = line_due_ms(part, part_of(bound, parts), now_ns, hold->part_ticket);
+	part_ms = line_due_ms(part, part_bound(bound, parts), now_ns, hold->part_ticket);
 	return part_ms < all_ms ? part_ms : all_ms;
 }
 
@@ -169,7 +169,7 @@ weir_u64 weir_bandwidth_due_ms(struct weir_bandwidth *level, struct weir_bandwid
  * The average of pages that passes report, in parts of a page: it was @was, and one
  * more pass reports @pages.
  */
-static weir_u64 usual(weir_u64 was, weir_u64 pages)
+static weir_u64 average_pass(weir_u64 was, weir_u64 pages)
 {
 	was = weir_saturate(was);
 	return was ? (was * (LATELY - 1) + pages * FINE) / LATELY : pages * FINE;
@@ -181,14 +181,14 @@ static void charge_line(struct weir_bandwidth *line, weir_u64 bound, weir_u64 no
 	weir_bandwidth_advance(line, bound, now_ns);
 	line->charged += pages << WEIR_PAGE_SHIFT;
 	if (pages)
-		line->usual = usual(line->usual, pages);
+		line->usual = average_pass(line->usual, pages);
 }
 
 /*
  * Pages, in parts of one, that make a line POLL_MS long if all its tasks take as many,
  * and no more than twice what they took lately.
  */
-static weir_u64 poll_of(const struct weir_bandwidth *line, weir_u64 due_ms)
+static weir_u64 poll_for_line(const struct weir_bandwidth *line, weir_u64 due_ms)
 {
 	if (due_ms < POLL_MS / 2)
 		due_ms = POLL_MS / 2;
@@ -208,16 +208,16 @@ void weir_bandwidth_charge(struct weir_bandwidth *level, struct weir_bandwidth *
 	weir_u64 all_ms, part_ms, due_ms, poll;
 
 	charge_line(level, bound, now_ns, pages);
-	charge_line(part, part_of(bound, parts), now_ns, pages);
+	charge_line(part, part_bound(bound, parts), now_ns, pages);
 	all_ms = line_due_ms(level, bound, now_ns, level->charged);
-	part_ms = line_due_ms(part, part_of(bound, parts), now_ns, part->charged);
+	part_ms = line_due_ms(part, part_bound(bound, parts), now_ns, part->charged);
 	due_ms = part_ms < all_ms ? part_ms : all_ms;
-	poll = part_ms < all_ms ? poll_of(part, part_ms) : poll_of(level, all_ms);
+	poll = part_ms < all_ms ? poll_for_line(part, part_ms) : poll_for_line(level, all_ms);
 	/* no level is known yet */
 	if (!hold->least || poll < hold->poll)
 		hold->poll = poll;
-	if (!hold->least || within(bound) < hold->least)
-		hold->least = within(bound);
+	if (!hold->least || clamp_bound(bound) < hold->least)
+		hold->least = clamp_bound(bound);
 	if (hold->number && due_ms <= hold->due_ms)
 		return;
 	hold->due_ms = due_ms;
@@ -240,7 +240,7 @@ int weir_bandwidth_holds(const struct weir_bandwidth_hold *hold)
 weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 			     weir_u64 stock_poll)
 {
-	weir_u64 most = worth(hold->least, POLL_MS) >> WEIR_PAGE_SHIFT;
+	weir_u64 most = bytes_paid(hold->least, POLL_MS) >> WEIR_PAGE_SHIFT;
 	weir_u64 poll = hold->poll / FINE;
 
 	if (!hold->least)

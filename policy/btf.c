@@ -75,7 +75,7 @@ static weir_u32 count_of(const struct type *type)
 	return type->info & 0xffffff;
 }
 
-static int same(const char *a, const char *b)
+static int strings_equal(const char *a, const char *b)
 {
 	while (*a && *a == *b) {
 		a++;
@@ -106,7 +106,7 @@ static int extra_bytes(const struct type *type)
 }
 
 /* Walk all records; note their offsets if @offsets.  The count, or -1. */
-static long long walk(const struct weir_btf *btf, weir_u32 *offsets)
+static long long walk_records(const struct weir_btf *btf, weir_u32 *offsets)
 {
 	weir_u32 at = 0, count = 0;
 
@@ -155,7 +155,7 @@ int weir_btf_open(struct weir_btf *btf, const void *blob, weir_u64 size)
 	/* every string ends inside the table if the last one does */
 	if (btf->strings[btf->strings_len - 1])
 		return -1;
-	count = walk(btf, (void *)0);
+	count = walk_records(btf, (void *)0);
 	if (count < 0)
 		return -1;
 	btf->type_count = count;
@@ -165,7 +165,7 @@ int weir_btf_open(struct weir_btf *btf, const void *blob, weir_u64 size)
 /* Number the records.  @offsets has room for type_count + 1, and stays. */
 void weir_btf_index(struct weir_btf *btf, weir_u32 *offsets)
 {
-	walk(btf, offsets);
+	walk_records(btf, offsets);
 	btf->type_offsets = offsets;
 }
 
@@ -190,14 +190,14 @@ static const struct type *by_name(const struct weir_btf *btf, enum kind kind,
 		const struct type *type = by_id(btf, id);
 
 		if (kind_of(type) == kind &&
-		    same(name_at(btf, type->name), name))
+		    strings_equal(name_at(btf, type->name), name))
 			return type;
 	}
 	return (void *)0;
 }
 
 /* Look through typedefs and qualifiers. */
-static const struct type *resolve(const struct weir_btf *btf, weir_u32 id)
+static const struct type *resolve_aliases(const struct weir_btf *btf, weir_u32 id)
 {
 	const struct type *type = by_id(btf, id);
 	int hops;
@@ -230,7 +230,7 @@ static weir_u32 plain_size(const struct type *type)
 
 static weir_u32 size_of(const struct weir_btf *btf, weir_u32 id)
 {
-	const struct type *type = resolve(btf, id);
+	const struct type *type = resolve_aliases(btf, id);
 	const struct array *array;
 	weir_u64 bytes;
 
@@ -238,7 +238,7 @@ static weir_u32 size_of(const struct weir_btf *btf, weir_u32 id)
 		return type ? plain_size(type) : 0;
 	array = (const void *)(type + 1);
 	/* one level is all that is asked for */
-	type = resolve(btf, array->type);
+	type = resolve_aliases(btf, array->type);
 	bytes = type ? (weir_u64)array->count * plain_size(type) : 0;
 	return bytes > 0xffffffffU ? 0 : bytes;
 }
@@ -257,7 +257,7 @@ enum weir_fit weir_btf_member(const struct weir_btf *btf, const char *type,
 	for (i = 0; i < count_of(owner); i++) {
 		weir_u32 bits = members[i].bits;
 
-		if (!same(name_at(btf, members[i].name), name))
+		if (!strings_equal(name_at(btf, members[i].name), name))
 			continue;
 		/* with this flag, members say how many bits they have */
 		if (owner->info >> 31) {
@@ -285,7 +285,7 @@ long long weir_btf_size(const struct weir_btf *btf, const char *type)
 /* Is it what @wanted says?  See weir_btf_function(). */
 static int is_param(const struct weir_btf *btf, weir_u32 id, const char *wanted)
 {
-	const struct type *type = resolve(btf, id);
+	const struct type *type = resolve_aliases(btf, id);
 
 	if (!type)
 		return 0;
@@ -298,13 +298,13 @@ static int is_param(const struct weir_btf *btf, weir_u32 id, const char *wanted)
 		return 0;
 	if (wanted[0] == '*')
 		return 1;
-	type = resolve(btf, type->size_or_type);
+	type = resolve_aliases(btf, type->size_or_type);
 	return type && kind_of(type) == STRUCT &&
-	       same(name_at(btf, type->name), wanted);
+	       strings_equal(name_at(btf, type->name), wanted);
 }
 
-static enum weir_fit takes(const struct weir_btf *btf, const struct type *proto,
-			   const char *const *params)
+static enum weir_fit match_params(const struct weir_btf *btf, const struct type *proto,
+				  const char *const *params)
 {
 	const struct param *given;
 	weir_u32 i;
@@ -335,8 +335,8 @@ enum weir_fit weir_btf_function(const struct weir_btf *btf,
 {
 	const struct type *type = by_name(btf, FUNC, function);
 
-	return takes(btf, type ? by_id(btf, type->size_or_type) : (void *)0,
-		     params);
+	return match_params(btf, type ? by_id(btf, type->size_or_type) : (void *)0,
+			    params);
 }
 
 /*
@@ -349,8 +349,8 @@ enum weir_fit weir_btf_tracepoint(const struct weir_btf *btf,
 {
 	const struct type *type = by_name(btf, TYPEDEF, callback);
 
-	type = type ? resolve(btf, type->size_or_type) : (void *)0;
+	type = type ? resolve_aliases(btf, type->size_or_type) : (void *)0;
 	if (!type || kind_of(type) != PTR)
 		return WEIR_MISSING;
-	return takes(btf, by_id(btf, type->size_or_type), params);
+	return match_params(btf, by_id(btf, type->size_or_type), params);
 }

@@ -48,11 +48,6 @@
 #define PAST_PER_S	((1ULL << 20) >> WEIR_PAGE_SHIFT)
 #define PAST_PASS_MOST	PAST_PER_S
 
-static weir_u64 less(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a - b : 0;
-}
-
 /*
  * The stricter of the two knobs in pages, or WEIR_UNLIMITED if neither is set.
  * @avail: the cgroup's dirtyable memory, the base of the ratio.
@@ -76,9 +71,9 @@ weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail)
  * The smaller of @headroom, which the cgroups below have, and the pages that a
  * cgroup with @limit and @used pages has left.  As in mem_cgroup_wb_stats().
  */
-weir_u64 weir_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used)
+weir_u64 weir_memory_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used)
 {
-	weir_u64 left = less(limit, used);
+	weir_u64 left = weir_sub(limit, used);
 
 	return left < headroom ? left : headroom;
 }
@@ -89,9 +84,9 @@ weir_u64 weir_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used)
  */
 weir_u64 weir_ceiling_avail(const struct weir_memory *memory)
 {
-	weir_u64 clean = less(memory->file, memory->dirty);
-	weir_u64 others = less(less(memory->host_avail, memory->host_dirty),
-			       clean);
+	weir_u64 clean = weir_sub(memory->file, memory->dirty);
+	weir_u64 others = weir_sub(weir_sub(memory->host_avail, memory->host_dirty),
+				   clean);
 
 	return weir_add(memory->file, others < memory->headroom ?
 			others : memory->headroom);
@@ -106,7 +101,7 @@ weir_u64 weir_ceiling_limit(weir_u64 ceiling)
 	return ceiling - ceiling / 4;
 }
 
-static weir_u64 held(const struct weir_counts *counts)
+static weir_u64 pages_held(const struct weir_counts *counts)
 {
 	return weir_add(counts->dirty, counts->writeback);
 }
@@ -117,11 +112,11 @@ static weir_u64 held(const struct weir_counts *counts)
  * has in writeback, and for the few pages on a fast one, below its background
  * level.
  */
-static weir_u64 counted(const struct weir_counts *counts, enum weir_pass kind,
-			weir_u64 limit)
+static weir_u64 pages_measured(const struct weir_counts *counts, enum weir_pass kind,
+			       weir_u64 limit)
 {
-	if (kind == WEIR_PASS_WRITER || (counts->dirty && held(counts) >= limit))
-		return held(counts);
+	if (kind == WEIR_PASS_WRITER || (counts->dirty && pages_held(counts) >= limit))
+		return pages_held(counts);
 	return counts->dirty;
 }
 
@@ -153,7 +148,7 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 	if (kind == WEIR_PASS_READER || ceiling == WEIR_UNLIMITED)
 		return 0;
 	before = same_position(limits->dirty, stock, thresh);
-	used = counted(counts, kind, limit);
+	used = pages_measured(counts, kind, limit);
 	here = same_position(used, limit, thresh);
 	decides = here > before;
 	if (thresh < stock) {
@@ -171,14 +166,14 @@ int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 /* Non-zero if a writer is above the domain's freerun level. */
 int weir_limits_brake(const struct weir_limits *limits)
 {
-	return limits->dirty > weir_freerun(limits->thresh, limits->bg_thresh);
+	return limits->dirty > weir_freerun_level(limits->thresh, limits->bg_thresh);
 }
 
 /* The freerun level that @ceiling makes: what the kernel's is to its limit. */
 weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 {
 	return weir_share(weir_ceiling_limit(ceiling),
-			  weir_freerun(stock->thresh, stock->bg_thresh),
+			  weir_freerun_level(stock->thresh, stock->bg_thresh),
 			  stock->thresh);
 }
 
@@ -196,7 +191,8 @@ weir_u64 weir_ceiling_freerun(weir_u64 ceiling, const struct weir_limits *stock)
 weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 			   const struct weir_counts *counts, weir_u64 stock_poll)
 {
-	weir_u64 poll = less(ceiling, held(counts)) / (held(counts) > freerun ? 64 : WEIR_LOOK_PART);
+	weir_u64 poll = weir_sub(ceiling, pages_held(counts)) /
+			(pages_held(counts) > freerun ? 64 : WEIR_LOOK_PART);
 
 	if (poll > stock_poll)
 		poll = stock_poll;
@@ -206,13 +202,13 @@ weir_u64 weir_ceiling_poll(weir_u64 ceiling, weir_u64 freerun,
 /* Does the subtree hold all that the ceiling lets writers fill? */
 int weir_ceiling_full(weir_u64 ceiling, const struct weir_counts *counts)
 {
-	return held(counts) >= weir_ceiling_limit(ceiling);
+	return pages_held(counts) >= weir_ceiling_limit(ceiling);
 }
 
 /* Pages to @ceiling; 0 if it is full. */
 weir_u64 weir_ceiling_left(weir_u64 ceiling, const struct weir_counts *counts)
 {
-	return weir_ceiling_full(ceiling, counts) ? 0 : ceiling - held(counts);
+	return weir_ceiling_full(ceiling, counts) ? 0 : ceiling - pages_held(counts);
 }
 
 /*

@@ -68,20 +68,20 @@
 #define STALL_PERCENT	20
 
 /* @from moved towards @to by num / den of the way. */
-static weir_u64 towards(weir_u64 from, weir_u64 to, weir_u64 num, weir_u64 den)
+static weir_u64 move_towards(weir_u64 from, weir_u64 to, weir_u64 num, weir_u64 den)
 {
 	return to > from ? from + weir_share(to - from, num, den) :
 			   from - weir_share(from - to, num, den);
 }
 
-static weir_u64 held(const struct weir_drain_beat *beat)
+static weir_u64 pages_held(const struct weir_drain_beat *beat)
 {
 	return weir_saturate(weir_saturate(beat->dirty) +
 			     weir_saturate(beat->writeback));
 }
 
 /*
- * Do the disks write as fast as they can?  Flushers go on while there is more
+ * Non-zero if the disks write as fast as they can.  Flushers go on while there is more
  * dirty than background; and where writers are throttled, all that is not in
  * writeback may be less than that, because so much is.
  *
@@ -90,8 +90,8 @@ static weir_u64 held(const struct weir_drain_beat *beat)
  * disks that in one beat write more than a tightened limit lets be dirty: it is meant
  * to take them 3/4 s at least, so this never makes them slower than they were known for.
  */
-static int busy(const struct weir_drain *drain,
-		const struct weir_drain_beat *beat)
+static int disks_are_busy(const struct weir_drain *drain,
+			  const struct weir_drain_beat *beat)
 {
 	weir_u64 written = weir_saturate(beat->written);
 	struct weir_limits limits = {
@@ -105,16 +105,16 @@ static int busy(const struct weir_drain *drain,
 		return 1;
 	weir_drain_amend(&limits, drain->limit, limits.thresh);
 	return beat->dirty > limits.bg_thresh ||
-	       held(beat) > weir_freerun(limits.thresh, limits.bg_thresh);
+	       pages_held(beat) > weir_freerun_level(limits.thresh, limits.bg_thresh);
 }
 
 /* Learn from one beat how fast the disks drain. */
-static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat)
+static void measure_rate(struct weir_drain *drain, const struct weir_drain_beat *beat)
 {
 	weir_u64 elapsed_ms = weir_add(beat->elapsed_ms, drain->silent_ms);
 	weir_u64 written = weir_saturate(beat->written);
 	weir_u64 in_flight = drain->in_flight;
-	int is_busy = busy(drain, beat);
+	int is_busy = disks_are_busy(drain, beat);
 	weir_u64 rate;
 
 	drain->silent_ms = 0;
@@ -136,17 +136,17 @@ static void measure(struct weir_drain *drain, const struct weir_drain_beat *beat
 	rate = weir_saturate(written * 1000 / elapsed_ms);
 	elapsed_ms = weir_least(elapsed_ms, WINDOW_MS);
 	drain->seen_ms = weir_least(drain->seen_ms + elapsed_ms, WINDOW_MS);
-	drain->rate = towards(drain->rate, rate, elapsed_ms, drain->seen_ms);
+	drain->rate = move_towards(drain->rate, rate, elapsed_ms, drain->seen_ms);
 }
 
-/* Non-zero if this beat shows that memory is scarce. */
-static int scarce(struct weir_drain *drain, const struct weir_drain_beat *beat)
+/* Follows dirtyable memory; non-zero if this beat shows that memory is scarce. */
+static int update_scarcity(struct weir_drain *drain, const struct weir_drain_beat *beat)
 {
 	weir_u64 before = drain->dirtyable;
 	weir_u64 now = weir_saturate(beat->dirtyable);
 
 	drain->dirtyable = now >= before ? now :
-		towards(before, now, beat->elapsed_ms, TREND_MS);
+		move_towards(before, now, beat->elapsed_ms, TREND_MS);
 	if (beat->direct_scanned || beat->memory_stall_percent >= STALL_PERCENT)
 		return 1;
 	if (!beat->kswapd_scanned)
@@ -159,14 +159,14 @@ static int scarce(struct weir_drain *drain, const struct weir_drain_beat *beat)
 /*
  * The limit that the disks' rate alone calls for, before it is approached step by step.
  */
-static weir_u64 wanted(const struct weir_drain *drain,
-		       const struct weir_drain_beat *beat)
+static weir_u64 target_limit(const struct weir_drain *drain,
+			     const struct weir_drain_beat *beat)
 {
 	weir_u64 most = weir_share(beat->dirtyable,
 				   WEIR_DRAIN_PERCENT_OF_DIRTYABLE, 100);
 	weir_u64 thresh = weir_saturate(beat->thresh);
 	weir_u64 bg_thresh = weir_least(beat->bg_thresh, thresh);
-	weir_u64 freerun = weir_freerun(thresh, bg_thresh);
+	weir_u64 freerun = weir_freerun_level(thresh, bg_thresh);
 	int is_known = drain->seen_ms >= TRUSTED_MS;
 	weir_u64 drained = weir_saturate((is_known ? drain->rate : 0) *
 				weir_least(beat->seconds, WEIR_DRAIN_SECONDS_MAX));
@@ -189,16 +189,16 @@ void weir_drain_step(struct weir_drain *drain,
 		     const struct weir_drain_beat *beat)
 {
 	weir_u64 thresh = weir_saturate(beat->thresh);
-	weir_u64 below = held(beat);
+	weir_u64 below = pages_held(beat);
 	weir_u64 limit, target;
 
-	measure(drain, beat);
-	if (scarce(drain, beat))
+	measure_rate(drain, beat);
+	if (update_scarcity(drain, beat))
 		drain->calm_ms = 0;
 	else
 		drain->calm_ms = weir_least(drain->calm_ms +
 				       weir_least(beat->elapsed_ms, WEIR_DRAIN_CALM_MS), WEIR_DRAIN_CALM_MS);
-	target = wanted(drain, beat);
+	target = target_limit(drain, beat);
 	limit = weir_least(drain->limit ? drain->limit : thresh,
 			   weir_saturate(below + below / 32 + 1));
 	if (limit < target)

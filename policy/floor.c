@@ -127,7 +127,7 @@ weir_u64 weir_floors_total(const struct weir_floor_pool *pool)
 }
 
 /* Pages that claim the floor in this pass. */
-static weir_u64 held(const struct weir_floor_pass *pass)
+static weir_u64 claiming_pages(const struct weir_floor_pass *pass)
 {
 	weir_u64 larger = pass->memcg_dirty > pass->wb_dirty ?
 			  pass->memcg_dirty : pass->wb_dirty;
@@ -138,7 +138,7 @@ static weir_u64 held(const struct weir_floor_pass *pass)
 /* The room that the pass finds under the floor. */
 weir_u64 weir_floor_unused(const struct weir_floor_pass *pass)
 {
-	return weir_reserve_unused(pass->floor, held(pass));
+	return weir_reserve_unused(pass->floor, claiming_pages(pass));
 }
 
 /*
@@ -164,7 +164,7 @@ enum weir_floor_verdict weir_floor_decide(const struct weir_floor_pass *pass)
 {
 	if (!pass->floor || pass->strictlimit || !pass->cgroup_domain)
 		return WEIR_FLOOR_NONE;
-	if (held(pass) >= pass->floor)
+	if (claiming_pages(pass) >= pass->floor)
 		return WEIR_FLOOR_FULL;
 	if (!pass->left)
 		return WEIR_FLOOR_CAPPED;

@@ -40,8 +40,8 @@
 #define SECONDS_MOST	35ULL
 
 /* @average of @seen_ms, with @now for another @elapsed_ms. */
-static weir_u64 averaged(weir_u64 average, weir_u64 now, weir_u64 elapsed_ms,
-			 weir_u64 seen_ms)
+static weir_u64 weighted_average(weir_u64 average, weir_u64 now, weir_u64 elapsed_ms,
+				 weir_u64 seen_ms)
 {
 	return (average * (seen_ms - elapsed_ms) + now * elapsed_ms) / seen_ms;
 }
@@ -56,7 +56,7 @@ static weir_u64 stock_freerun(const struct weir_drain_beat *beat)
 {
 	weir_u64 thresh = weir_saturate(beat->thresh);
 
-	return weir_freerun(thresh, weir_least(beat->bg_thresh, thresh));
+	return weir_freerun_level(thresh, weir_least(beat->bg_thresh, thresh));
 }
 
 /* Take in what flushers did, if there was anything to do. */
@@ -69,10 +69,10 @@ static void look_at_flushers(struct weir_headroom *headroom,
 	if (!elapsed_ms || held_pages(beat) <= weir_least(beat->bg_thresh, beat->thresh))
 		return;
 	headroom->seen_ms = weir_least(weir_add(headroom->seen_ms, elapsed_ms), WINDOW_MS);
-	headroom->ran = averaged(headroom->ran, look->ran ? 1000 : 0, elapsed_ms,
-				 headroom->seen_ms);
-	headroom->waited = averaged(headroom->waited, look->waited ? 1000 : 0,
-				    elapsed_ms, headroom->seen_ms);
+	headroom->ran = weighted_average(headroom->ran, look->ran ? 1000 : 0, elapsed_ms,
+					 headroom->seen_ms);
+	headroom->waited = weighted_average(headroom->waited, look->waited ? 1000 : 0,
+					    elapsed_ms, headroom->seen_ms);
 }
 
 static int is_bound(const struct weir_headroom *headroom,

@@ -64,12 +64,7 @@
 /* The first window is no more than the disk writes in this time. */
 #define WAIT_US_MOST	US_PER_S
 
-static weir_u64 most(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a : b;
-}
-
-static void set(struct weir_narrow *narrow, weir_u64 window)
+static void set_window(struct weir_narrow *narrow, weir_u64 window)
 {
 	narrow->window = window;
 	narrow->set_ms = 0;
@@ -93,7 +88,7 @@ static weir_u64 below_wall(const struct weir_narrow *narrow)
 }
 
 /* The first window. */
-static void begin(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+static void set_first_window(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 window = weir_share(look->written,
 				     weir_least(look->wait_us, WAIT_US_MOST), US_PER_S);
@@ -101,34 +96,34 @@ static void begin(struct weir_narrow *narrow, const struct weir_narrow_look *loo
 	/* They write nothing, so the break is not theirs. */
 	if (!look->written)
 		return;
-	window = most(in_parts(weir_share(window, 3, 4)), 2 * PART);
+	window = weir_most(in_parts(weir_share(window, 3, 4)), 2 * PART);
 	window = weir_least(window, below_wall(narrow));
-	set(narrow, most(window, weir_saturate(look->least)));
+	set_window(narrow, weir_most(window, weir_saturate(look->least)));
 	narrow->vain_ms = 0;
 	narrow->idle_ms = 0;
 }
 
-static void cut(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+static void cut_window(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 before = weir_saturate(narrow->window);
 	weir_u64 window = weir_share(weir_share(before, 3, 4), look->bound,
-				     most(look->value, 1));
+				     weir_most(look->value, 1));
 
-	window = most(window, before / DEEPEST);
-	window = most(window, weir_saturate(look->least));
+	window = weir_most(window, before / DEEPEST);
+	window = weir_most(window, weir_saturate(look->least));
 	narrow->wall = before;
 	if (window < before)
-		set(narrow, window);
+		set_window(narrow, window);
 }
 
 /* Pages that the others wrote in a second in which they filled the window. */
 static weir_u64 rate_filled(const struct weir_narrow *narrow)
 {
 	return weir_share(weir_saturate(narrow->wrote), MS_PER_S,
-			  most(weir_saturate(narrow->used_ms), 1));
+			  weir_most(weir_saturate(narrow->used_ms), 1));
 }
 
-static void grow(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+static void widen_window(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 before = weir_saturate(narrow->window);
 	weir_u64 more = look->value <= look->bound / 4 ? before : before / 4 + 1;
@@ -139,13 +134,13 @@ static void grow(struct weir_narrow *narrow, const struct weir_narrow_look *look
 	/* As much as that is no trial. */
 	if (window <= before + before / 8)
 		return;
-	set(narrow, weir_saturate(window));
+	set_window(narrow, weir_saturate(window));
 	narrow->narrower = before;
 	narrow->slower = rate;
 }
 
-/* Do the others write no more with a wider window?  Then it is as it was. */
-static int is_back(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+/* Undoes a widening with which the others write no more; non-zero if it did. */
+static int undo_vain_widening(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 before = weir_saturate(narrow->window);
 	weir_u64 window = weir_least(weir_saturate(narrow->narrower), before);
@@ -155,10 +150,10 @@ static int is_back(struct weir_narrow *narrow, const struct weir_narrow_look *lo
 		narrow->narrower = 0;
 		return 0;
 	}
-	window = most(window, before / DEEPEST);
-	window = most(window, weir_saturate(look->least));
+	window = weir_most(window, before / DEEPEST);
+	window = weir_most(window, weir_saturate(look->least));
 	narrow->wall = before;
-	set(narrow, weir_least(window, before));
+	set_window(narrow, weir_least(window, before));
 	return 1;
 }
 
@@ -174,7 +169,7 @@ static int is_broken(const struct weir_narrow_look *look)
 }
 
 /* Counts the time in which the window has been in effect, and been filled. */
-static void count(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+static void count_times(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	weir_u64 window = weir_saturate(narrow->window);
 	weir_u64 in_flight = weir_saturate(look->in_flight);
@@ -210,21 +205,21 @@ static void count_calm(struct weir_narrow *narrow, const struct weir_narrow_look
 	narrow->calm_ms = 0;
 }
 
-/* Windows are of no use: none for a while, and true. */
-static int rests(struct weir_narrow *narrow, const struct weir_narrow_look *look)
+/* Takes the window away for a while if it is of no use; non-zero if it did. */
+static int rest_if_vain(struct weir_narrow *narrow, const struct weir_narrow_look *look)
 {
 	if (weir_narrow_is_spent(narrow, look))
 		narrow->vain_ms = weir_saturate(weir_add(narrow->vain_ms, look->elapsed_ms));
 	else if (narrow->calm_ms >= SETTLE_MS)
 		narrow->vain_ms = 0;
 	if (narrow->vain_ms >= VAIN_MS) {
-		set(narrow, WEIR_UNLIMITED);
+		set_window(narrow, WEIR_UNLIMITED);
 		narrow->vain_ms = 0;
 		narrow->rest_ms = VAIN_MS;
 		return 1;
 	}
 	if (narrow->idle_ms >= IDLE_MS) {
-		set(narrow, WEIR_UNLIMITED);
+		set_window(narrow, WEIR_UNLIMITED);
 		narrow->idle_ms = 0;
 		return 1;
 	}
@@ -241,17 +236,17 @@ void weir_narrow_step(struct weir_narrow *narrow, const struct weir_narrow_look 
 	if (narrow->window == WEIR_UNLIMITED) {
 		narrow->rest_ms -= weir_least(narrow->rest_ms, look->elapsed_ms);
 		if (broken && !narrow->rest_ms)
-			begin(narrow, look);
+			set_first_window(narrow, look);
 		return;
 	}
-	count(narrow, look);
-	if (rests(narrow, look) || look->frozen)
+	count_times(narrow, look);
+	if (rest_if_vain(narrow, look) || look->frozen)
 		return;
 	if (broken && is_filled(narrow, look) && narrow->held_ms >= SETTLE_MS)
-		cut(narrow, look);
+		cut_window(narrow, look);
 	else if (weir_least(narrow->held_ms, narrow->used_ms) >= ROOM_MS &&
-		 !is_back(narrow, look) && room)
-		grow(narrow, look);
+		 !undo_vain_widening(narrow, look) && room)
+		widen_window(narrow, look);
 }
 
 /* Can a narrower window do nothing more for the bound?  Then something else has to. */

@@ -59,13 +59,13 @@ static const struct counters {
 };
 
 /* Kernels with this function hand the pages of removed cgroups to the parent. */
-const char *weir_reparents(void)
+const char *weir_reparenting_function(void)
 {
 	return "lru_reparent_memcg";
 }
 
 /* The function with this number in enum weir_function_id; NULL beyond. */
-const struct weir_function *weir_function(weir_u32 id)
+const struct weir_function *weir_function_wanted(weir_u32 id)
 {
 	return id < WEIR_FUNCTION_COUNT ? &functions[id] : (void *)0;
 }
@@ -109,8 +109,8 @@ enum weir_fit weir_exit_form(const struct weir_btf *btf, int *with_group)
 			     weir_btf_tracepoint(btf, callback, alone);
 }
 
-static struct weir_need function(const struct weir_btf *btf,
-				 const struct weir_function *wanted)
+static struct weir_need need_function(const struct weir_btf *btf,
+				      const struct weir_function *wanted)
 {
 	return (struct weir_need) {
 		.kind = WEIR_NEED_FUNCTION,
@@ -119,7 +119,7 @@ static struct weir_need function(const struct weir_btf *btf,
 	};
 }
 
-static struct weir_need tracepoint(const struct weir_btf *btf)
+static struct weir_need need_tracepoint(const struct weir_btf *btf)
 {
 	int with_dtc;
 
@@ -130,7 +130,7 @@ static struct weir_need tracepoint(const struct weir_btf *btf)
 	};
 }
 
-static struct weir_need structure(const struct weir_btf *btf, const char *name)
+static struct weir_need need_struct(const struct weir_btf *btf, const char *name)
 {
 	return (struct weir_need) {
 		.kind = WEIR_NEED_STRUCT,
@@ -139,8 +139,8 @@ static struct weir_need structure(const struct weir_btf *btf, const char *name)
 	};
 }
 
-static struct weir_need member(const struct weir_btf *btf, const char *of,
-			       const char *name, weir_u32 wanted_bytes)
+static struct weir_need need_member(const struct weir_btf *btf, const char *of,
+				    const char *name, weir_u32 wanted_bytes)
 {
 	struct weir_member found = { 0 };
 	struct weir_need need = {
@@ -157,15 +157,15 @@ static struct weir_need member(const struct weir_btf *btf, const char *of,
 	return need;
 }
 
-static struct weir_need counter(const struct weir_btf *btf,
-				const struct counters *wanted, int reparents)
+static struct weir_need need_counter(const struct weir_btf *btf,
+				     const struct counters *wanted, int reparents)
 {
 	struct weir_member totals;
 	struct weir_need need;
 
 	if (weir_btf_member(btf, TOTALS, "state", &totals) != WEIR_FITS)
 		totals.size_bytes = 0;
-	need = member(btf, wanted->of, wanted->name, totals.size_bytes);
+	need = need_member(btf, wanted->of, wanted->name, totals.size_bytes);
 	if (wanted->where_reparented && !reparents)
 		need.fit = WEIR_FITS;
 	else if (need.fit == WEIR_FITS && totals.size_bytes < WORD_BYTES)
@@ -175,34 +175,34 @@ static struct weir_need counter(const struct weir_btf *btf,
 
 /*
  * Need number @index, from 0, in @need; returns 0 once there is no more.
- * @reparents: the kernel has the function weir_reparents().
+ * @reparents: the kernel has the function weir_reparenting_function().
  */
-int weir_need(const struct weir_btf *btf, int reparents, weir_u32 index,
-	      struct weir_need *need)
+int weir_need_at(const struct weir_btf *btf, int reparents, weir_u32 index,
+		 struct weir_need *need)
 {
 	if (index < ARRAY_COUNT(functions)) {
-		*need = function(btf, &functions[index]);
+		*need = need_function(btf, &functions[index]);
 		return 1;
 	}
 	index -= ARRAY_COUNT(functions);
 	if (!index) {
-		*need = tracepoint(btf);
+		*need = need_tracepoint(btf);
 		return 1;
 	}
 	index -= 1;
 	if (index < ARRAY_COUNT(structs)) {
-		*need = structure(btf, structs[index]);
+		*need = need_struct(btf, structs[index]);
 		return 1;
 	}
 	index -= ARRAY_COUNT(structs);
 	if (index < ARRAY_COUNT(dtc_members)) {
-		*need = member(btf, "dirty_throttle_control",
-			       dtc_members[index], WORD_BYTES);
+		*need = need_member(btf, "dirty_throttle_control",
+				    dtc_members[index], WORD_BYTES);
 		return 1;
 	}
 	index -= ARRAY_COUNT(dtc_members);
 	if (index < ARRAY_COUNT(counters)) {
-		*need = counter(btf, &counters[index], reparents);
+		*need = need_counter(btf, &counters[index], reparents);
 		return 1;
 	}
 	return 0;

@@ -96,10 +96,10 @@ struct weir_need {
 	weir_u32 wanted_bytes;
 };
 
-const char *weir_reparents(void);
-const struct weir_function *weir_function(weir_u32 id);
-int weir_need(const struct weir_btf *btf, int reparents, weir_u32 index,
-	      struct weir_need *need);
+const char *weir_reparenting_function(void);
+const struct weir_function *weir_function_wanted(weir_u32 id);
+int weir_need_at(const struct weir_btf *btf, int reparents, weir_u32 index,
+		 struct weir_need *need);
 enum weir_fit weir_pause_form(const struct weir_btf *btf, int *with_dtc);
 enum weir_fit weir_exit_form(const struct weir_btf *btf, int *with_group);
 

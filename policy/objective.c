@@ -104,11 +104,6 @@
 /* Of fewer values than these none is passed over as an exception. */
 #define FEW		20ULL
 
-static weir_u64 most(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a : b;
-}
-
 static weir_u64 below_wall(const struct weir_objective *objective)
 {
 	if (objective->wall == WEIR_UNLIMITED)
@@ -124,11 +119,11 @@ static weir_u64 least_budget(const struct weir_objective *objective,
 
 	if (starved)
 		starved = weir_saturate(starved + starved / 4 + 1);
-	return most(weir_saturate(look->least), starved);
+	return weir_most(weir_saturate(look->least), starved);
 }
 
 /* A new budget is in effect when no cgroup holds more. */
-static void set(struct weir_objective *objective, weir_u64 budget)
+static void set_budget(struct weir_objective *objective, weir_u64 budget)
 {
 	objective->budget = budget;
 	objective->held_ms = 0;
@@ -140,31 +135,31 @@ static void set(struct weir_objective *objective, weir_u64 budget)
 }
 
 /* The first budget. */
-static void begin(struct weir_objective *objective,
-		  const struct weir_objective_look *look)
+static void set_first_budget(struct weir_objective *objective,
+			     const struct weir_objective_look *look)
 {
 	weir_u64 drained = weir_saturate(look->drained) * DRAIN_MS / MS_PER_S;
 	weir_u64 budget = weir_saturate(look->held) / FIRST;
 
 	/* Pages in flight go at once. */
 	if (!look->kept)
-		budget = most(budget, drained);
+		budget = weir_most(budget, drained);
 	budget = weir_least(budget, weir_saturate(look->held) / 2);
 	budget = weir_least(budget, below_wall(objective));
-	budget = most(budget, least_budget(objective, look));
+	budget = weir_most(budget, least_budget(objective, look));
 	if (weir_saturate(look->held) <= budget)
 		return;
-	set(objective, budget);
+	set_budget(objective, budget);
 	objective->without = look->value;
 	objective->full = weir_saturate(look->drained);
 }
 
 /* The limits are of no use: none for a while. */
-static void rest(struct weir_objective *objective)
+static void begin_rest(struct weir_objective *objective)
 {
 	weir_u64 doubled = weir_least(objective->rested, DOUBLED);
 
-	set(objective, WEIR_UNLIMITED);
+	set_budget(objective, WEIR_UNLIMITED);
 	objective->vain_ms = 0;
 	objective->stuck_ms = 0;
 	objective->rest_ms = VAIN_MS << doubled;
@@ -199,18 +194,18 @@ static void count_vain(struct weir_objective *objective,
 	}
 }
 
-static void cut(struct weir_objective *objective,
-		const struct weir_objective_look *look)
+static void cut_budget(struct weir_objective *objective,
+		       const struct weir_objective_look *look)
 {
 	weir_u64 before = weir_saturate(objective->budget);
 	weir_u64 budget = weir_share(weir_share(before, 3, 4), look->bound,
-				     most(look->value, 1));
+				     weir_most(look->value, 1));
 
-	budget = most(budget, before / DEEPEST);
-	budget = most(budget, least_budget(objective, look));
+	budget = weir_most(budget, before / DEEPEST);
+	budget = weir_most(budget, least_budget(objective, look));
 	objective->wall = before;
 	if (budget < before)
-		set(objective, budget);
+		set_budget(objective, budget);
 }
 
 /* A second that may have been cut short says nothing of the device. */
@@ -220,9 +215,9 @@ static void forget_second(struct weir_objective *objective)
 	objective->late_ms = 0;
 }
 
-/* Does the budget slow the device down?  Then it is larger from now on. */
-static int feed(struct weir_objective *objective,
-		const struct weir_objective_look *look, weir_u64 elapsed)
+/* Raises a budget that slows the device down; non-zero if it did. */
+static int feed_device(struct weir_objective *objective,
+		       const struct weir_objective_look *look, weir_u64 elapsed)
 {
 	weir_u64 before = weir_saturate(objective->budget);
 	weir_u64 fed = objective->fed;
@@ -266,19 +261,19 @@ static int feed(struct weir_objective *objective,
 		objective->kept_ms = elapsed;
 		return 0;
 	}
-	objective->starved = most(objective->starved, before);
-	set(objective, weir_saturate(before + before / 2 + 1));
+	objective->starved = weir_most(objective->starved, before);
+	set_budget(objective, weir_saturate(before + before / 2 + 1));
 	objective->fed = rate;
 	return 1;
 }
 
-static void grow(struct weir_objective *objective)
+static void grow_budget(struct weir_objective *objective)
 {
 	weir_u64 budget = weir_saturate(objective->budget);
 
 	budget = weir_least(budget + budget / 4 + 1, below_wall(objective));
 	if (budget > objective->budget)
-		set(objective, weir_saturate(budget));
+		set_budget(objective, weir_saturate(budget));
 }
 
 /* Takes one look at @objective's cgroup in and changes the budget by it. */
@@ -308,7 +303,7 @@ void weir_objective_step(struct weir_objective *objective,
 	if (objective->budget == WEIR_UNLIMITED) {
 		objective->rest_ms -= weir_least(objective->rest_ms, elapsed);
 		if (broken && !objective->rest_ms)
-			begin(objective, look);
+			set_first_budget(objective, look);
 		return;
 	}
 	budget = weir_saturate(objective->budget);
@@ -320,11 +315,11 @@ void weir_objective_step(struct weir_objective *objective,
 		weir_saturate(weir_add(objective->held_ms, elapsed));
 	count_vain(objective, look, late);
 	if (objective->vain_ms >= VAIN_MS || objective->stuck_ms >= STUCK_MS) {
-		rest(objective);
+		begin_rest(objective);
 		return;
 	}
 	if (objective->idle_ms >= IDLE_MS) {
-		set(objective, WEIR_UNLIMITED);
+		set_budget(objective, WEIR_UNLIMITED);
 		objective->idle_ms = 0;
 		return;
 	}
@@ -334,15 +329,15 @@ void weir_objective_step(struct weir_objective *objective,
 		return;
 	}
 	objective->used_ms = weir_saturate(weir_add(objective->used_ms, elapsed));
-	if (feed(objective, look, elapsed))
+	if (feed_device(objective, look, elapsed))
 		return;
 	/* A budget has to be known to feed the device before there is a smaller one. */
 	if (look->kept && !objective->kept_ms)
 		return;
 	if (broken && objective->held_ms >= (far ? FAR_MS : SETTLE_MS))
-		cut(objective, look);
+		cut_budget(objective, look);
 	else if (room && weir_least(objective->held_ms, objective->used_ms) >= ROOM_MS)
-		grow(objective);
+		grow_budget(objective);
 }
 
 /* Waits that began longer ago do not count. */
@@ -361,18 +356,18 @@ weir_u64 weir_objective_window_ms(const struct weir_objective *objective)
  */
 int weir_queue_narrow(struct weir_queue *queue, weir_u64 pages)
 {
-	weir_u64 own = most(weir_saturate(queue->requests), 1);
+	weir_u64 own = weir_most(weir_saturate(queue->requests), 1);
 	weir_u64 largest = weir_saturate(queue->kib);
 	weir_u64 wanted = weir_saturate(pages) * PAGE_KIB;
 	weir_u64 kib;
 
 	if (wanted >= own * largest)
 		return 0;
-	wanted = most(wanted, WEIR_QUEUE_LEAST * PAGE_KIB);
-	kib = weir_least(most(wanted / own, REQUEST_KIB), largest);
-	kib = most(kib / PAGE_KIB, 1) * PAGE_KIB;
-	queue->requests = weir_least(most(wanted / kib, REQUESTS_LEAST), own);
-	kib = most(wanted / queue->requests / PAGE_KIB, 1) * PAGE_KIB;
+	wanted = weir_most(wanted, WEIR_QUEUE_LEAST * PAGE_KIB);
+	kib = weir_least(weir_most(wanted / own, REQUEST_KIB), largest);
+	kib = weir_most(kib / PAGE_KIB, 1) * PAGE_KIB;
+	queue->requests = weir_least(weir_most(wanted / kib, REQUESTS_LEAST), own);
+	kib = weir_most(wanted / queue->requests / PAGE_KIB, 1) * PAGE_KIB;
 	queue->kib = weir_least(kib, largest);
 	return 1;
 }
@@ -389,7 +384,7 @@ weir_u64 weir_objective_spare(weir_u64 count, weir_u32 per_mille)
 	count = weir_saturate(count);
 	if (count < FEW)
 		return 0;
-	return most(count * others / 1000, 1);
+	return weir_most(count * others / 1000, 1);
 }
 
 /*
@@ -408,10 +403,10 @@ weir_u64 weir_objective_level(weir_u64 budget, weir_u64 floor,
 	budget = weir_saturate(budget);
 	for (i = 0; i < count; i++) {
 		sum = weir_add(sum, weir_saturate(held[i]));
-		largest = most(largest, weir_saturate(held[i]));
+		largest = weir_most(largest, weir_saturate(held[i]));
 	}
 	if (sum <= budget)
-		return most(budget - sum + largest, weir_saturate(floor));
+		return weir_most(budget - sum + largest, weir_saturate(floor));
 	/* Each round leaves out more of those that do not need the level. */
 	for (;;) {
 		sharers = 0;
@@ -426,5 +421,5 @@ weir_u64 weir_objective_level(weir_u64 budget, weir_u64 floor,
 			break;
 		level = room / sharers;
 	}
-	return most(level, weir_saturate(floor));
+	return weir_most(level, weir_saturate(floor));
 }

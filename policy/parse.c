@@ -14,7 +14,7 @@ static int is_space(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static void trim(const char **text, weir_u64 *len)
+static void trim_space(const char **text, weir_u64 *len)
 {
 	while (*len && is_space((*text)[0])) {
 		(*text)++;
@@ -36,7 +36,7 @@ static unsigned int suffix_shift(char c)
 }
 
 /* Digits only; WEIR_PARSE_RANGE once the value passes WEIR_BYTES_MAX. */
-static enum weir_parsed digits(const char *text, weir_u64 len, weir_u64 *value)
+static enum weir_parsed parse_digits(const char *text, weir_u64 len, weir_u64 *value)
 {
 	enum weir_parsed result = WEIR_PARSED;
 	weir_u64 i;
@@ -65,13 +65,13 @@ enum weir_parsed weir_parse_bytes(const char *text, weir_u64 len,
 	unsigned int shift;
 	weir_u64 value;
 
-	trim(&text, &len);
+	trim_space(&text, &len);
 	if (len == 3 && text[0] == 'm' && text[1] == 'a' && text[2] == 'x') {
 		*bytes = WEIR_UNLIMITED;
 		return WEIR_PARSED;
 	}
 	shift = len ? suffix_shift(text[len - 1]) : 0;
-	result = digits(text, shift ? len - 1 : len, &value);
+	result = parse_digits(text, shift ? len - 1 : len, &value);
 	if (result != WEIR_PARSED)
 		return result;
 	if (value > WEIR_BYTES_MAX >> shift)
@@ -86,8 +86,8 @@ enum weir_parsed weir_parse_percent(const char *text, weir_u64 len,
 {
 	weir_u64 value;
 
-	trim(&text, &len);
-	if (digits(text, len, &value) != WEIR_PARSED || value > 100)
+	trim_space(&text, &len);
+	if (parse_digits(text, len, &value) != WEIR_PARSED || value > 100)
 		return WEIR_PARSE_INVALID;
 	*percent = (weir_u32)value;
 	return WEIR_PARSED;
@@ -100,7 +100,7 @@ enum weir_parsed weir_parse_ratio(const char *text, weir_u64 len,
 	static const char word[] = "default";
 	weir_u64 i = 0;
 
-	trim(&text, &len);
+	trim_space(&text, &len);
 	while (i < len && i < sizeof(word) - 1 && text[i] == word[i])
 		i++;
 	if (i == len && i == sizeof(word) - 1) {
@@ -117,8 +117,8 @@ enum weir_parsed weir_parse_weight(const char *text, weir_u64 len,
 	enum weir_parsed result;
 	weir_u64 value;
 
-	trim(&text, &len);
-	result = digits(text, len, &value);
+	trim_space(&text, &len);
+	result = parse_digits(text, len, &value);
 	if (result != WEIR_PARSED)
 		return result;
 	if (value < WEIR_WEIGHT_MIN || value > WEIR_WEIGHT_MAX)

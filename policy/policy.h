@@ -122,7 +122,7 @@ weir_u64 weir_floor_unused(const struct weir_floor_pass *pass);
 /* recorded.c: what a wb has newly recorded as dirtied. */
 
 /* The counts of a wb, as one pass reads them. */
-struct weir_look {
+struct weir_wb_snapshot {
 	weir_u64 begun_ns;	/* before the first count was read */
 	weir_u64 ended_ns;	/* after the last */
 	weir_u64 dirtied;	/* WB_DIRTIED, since it was made */
@@ -144,7 +144,8 @@ struct weir_recorded {
  */
 #define WEIR_AHEAD_MOST		(8ULL << (20 - WEIR_PAGE_SHIFT))
 
-weir_u64 weir_recorded_note(struct weir_recorded *recorded, const struct weir_look *look);
+weir_u64 weir_recorded_note(struct weir_recorded *recorded,
+			    const struct weir_wb_snapshot *look);
 
 /* credit.c: pages that tasks below a floor dirtied and that belong to other cgroups. */
 
@@ -215,7 +216,7 @@ struct weir_memory {
 #define WEIR_CEILING_MIN	2ULL
 
 weir_u64 weir_ceiling_pages(const struct weir_ceiling *ceiling, weir_u64 avail);
-weir_u64 weir_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used);
+weir_u64 weir_memory_headroom(weir_u64 headroom, weir_u64 limit, weir_u64 used);
 weir_u64 weir_ceiling_avail(const struct weir_memory *memory);
 int weir_ceiling_amend(struct weir_limits *limits, weir_u64 ceiling,
 		       const struct weir_counts *counts, enum weir_pass kind);

@@ -67,30 +67,20 @@
 #define IDLE_MOST_MS	64000ULL
 #define MS_PER_S	1000ULL
 
-static weir_u64 most(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a : b;
-}
-
-static weir_u64 beyond(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a - b : 0;
-}
-
-static weir_u64 limited(const struct weir_reclaim_group *group)
+static weir_u64 is_limited(const struct weir_reclaim_group *group)
 {
 	return group->limit != WEIR_UNLIMITED && !group->fixed;
 }
 
 /* The starting point of a step: the limit, or without one the pages held. */
-static weir_u64 base(const struct weir_reclaim_group *group)
+static weir_u64 step_base(const struct weir_reclaim_group *group)
 {
 	weir_u64 usage = weir_saturate(group->usage);
 
-	return limited(group) ? weir_saturate(group->limit) : usage;
+	return is_limited(group) ? weir_saturate(group->limit) : usage;
 }
 
-static weir_u32 weight(const struct weir_reclaim_group *group)
+static weir_u32 group_weight(const struct weir_reclaim_group *group)
 {
 	return group->weight ? group->weight : 1;
 }
@@ -119,7 +109,7 @@ weir_u64 weir_reclaim_headroom(weir_u64 memory, weir_u64 headroom,
 	weir_u64 low = weir_saturate(memory) / HEADROOM_LEAST;
 	weir_u64 high = weir_saturate(memory) / HEADROOM_MOST;
 
-	headroom = most(weir_saturate(headroom), low);
+	headroom = weir_most(weir_saturate(headroom), low);
 	if (stalled && weir_saturate(free) >= headroom / 2)
 		headroom += headroom / 4 + 1;
 	else if (!stalled)
@@ -135,7 +125,7 @@ weir_u64 weir_reclaim_weights(const struct weir_reclaim_group *groups,
 	weir_u64 i;
 
 	for (i = 0; i < count; i++)
-		sum = weir_add(sum, weight(&groups[i]));
+		sum = weir_add(sum, group_weight(&groups[i]));
 	return sum;
 }
 
@@ -145,21 +135,21 @@ weir_u64 weir_reclaim_floor(const struct weir_reclaim_host *host,
 			    weir_u64 weights)
 {
 	weir_u64 stolen = weir_saturate(group->stolen);
-	weir_u64 floor = most(weir_saturate(group->protection),
-			      weir_saturate(group->pinned));
+	weir_u64 floor = weir_most(weir_saturate(group->protection),
+				   weir_saturate(group->pinned));
 	weir_u64 share;
 
 	if (!stolen || weir_saturate(group->refaulted) < stolen / NEEDED)
 		return floor;
-	share = weir_share(weir_saturate(host->memory), weight(group),
+	share = weir_share(weir_saturate(host->memory), group_weight(group),
 			   weights ? weights : 1);
-	return most(floor, weir_least(share, weir_saturate(group->usage)));
+	return weir_most(floor, weir_least(share, weir_saturate(group->usage)));
 }
 
 /* Pages that are asked for at a time, of a host with so much memory. */
 weir_u64 weir_reclaim_idle(weir_u64 memory)
 {
-	return most(weir_least(memory / IDLE_PART, IDLE_MOST), IDLE_LEAST);
+	return weir_most(weir_least(memory / IDLE_PART, IDLE_MOST), IDLE_LEAST);
 }
 
 /*
@@ -175,47 +165,47 @@ weir_u64 weir_reclaim_idle_wait(weir_u64 was_ms, weir_u64 asked,
 
 	if (idle)
 		return IDLE_LEAST_MS;
-	was_ms = most(weir_least(was_ms, IDLE_MOST_MS), IDLE_LEAST_MS);
+	was_ms = weir_most(weir_least(was_ms, IDLE_MOST_MS), IDLE_LEAST_MS);
 	return weir_least(2 * was_ms, IDLE_MOST_MS);
 }
 
 /* Pages a second that a group allocates beyond its share of @all. */
-static weir_u64 excess(const struct weir_reclaim_group *group, weir_u64 all,
-		       weir_u64 weights)
+static weir_u64 excess_rate(const struct weir_reclaim_group *group, weir_u64 all,
+			    weir_u64 weights)
 {
-	weir_u64 share = weir_share(weir_saturate(all), weight(group), weights);
+	weir_u64 share = weir_share(weir_saturate(all), group_weight(group), weights);
 
-	return beyond(weir_saturate(group->rate), share);
+	return weir_sub(weir_saturate(group->rate), share);
 }
 
 /* Less than a step of what a group holds can be reclaimed. */
-static weir_u64 futile(const struct weir_reclaim_group *group)
+static weir_u64 is_futile(const struct weir_reclaim_group *group)
 {
 	weir_u64 usage = weir_saturate(group->usage);
 
-	return beyond(usage, weir_saturate(group->pinned)) < usage / STEP;
+	return weir_sub(usage, weir_saturate(group->pinned)) < usage / STEP;
 }
 
 /* Pages by which a step may lower a group's limit, to @least if not to its floor. */
-static weir_u64 payable(const struct weir_reclaim_host *host,
-			const struct weir_reclaim_group *group,
-			weir_u64 weights, weir_u64 least)
+static weir_u64 payable_pages(const struct weir_reclaim_host *host,
+			      const struct weir_reclaim_group *group,
+			      weir_u64 weights, weir_u64 least)
 {
-	weir_u64 floor = most(weir_reclaim_floor(host, group, weights), least);
+	weir_u64 floor = weir_most(weir_reclaim_floor(host, group, weights), least);
 
-	if (group->fixed || futile(group))
+	if (group->fixed || is_futile(group))
 		return 0;
-	return weir_least(beyond(base(group), floor), base(group) / STEP);
+	return weir_least(weir_sub(step_base(group), floor), step_base(group) / STEP);
 }
 
 /*
  * Take @pages off the limits of those that allocate beyond their share, and hold more
  * than their share of @memory.  Non-zero if there is one.
  */
-static int lower(const struct weir_reclaim_host *host,
-		 const struct weir_reclaim_group *groups, weir_u64 count,
-		 weir_u64 weights, weir_u64 memory, weir_u64 pages,
-		 weir_u64 *limits)
+static int lower_limits(const struct weir_reclaim_host *host,
+			const struct weir_reclaim_group *groups, weir_u64 count,
+			weir_u64 weights, weir_u64 memory, weir_u64 pages,
+			weir_u64 *limits)
 {
 	weir_u64 all = 0, sum = 0;
 	weir_u64 i;
@@ -223,36 +213,36 @@ static int lower(const struct weir_reclaim_host *host,
 	for (i = 0; i < count; i++)
 		all = weir_add(all, weir_saturate(groups[i].rate));
 	for (i = 0; i < count; i++) {
-		weir_u64 least = weir_share(memory, weight(&groups[i]), weights);
+		weir_u64 least = weir_share(memory, group_weight(&groups[i]), weights);
 
-		if (payable(host, &groups[i], weights, least))
-			sum = weir_add(sum, excess(&groups[i], all, weights));
+		if (payable_pages(host, &groups[i], weights, least))
+			sum = weir_add(sum, excess_rate(&groups[i], all, weights));
 	}
 	for (i = 0; i < count && sum; i++) {
-		weir_u64 least = weir_share(memory, weight(&groups[i]), weights);
+		weir_u64 least = weir_share(memory, group_weight(&groups[i]), weights);
 		weir_u64 part = weir_share(pages,
-					   excess(&groups[i], all, weights), sum);
+					   excess_rate(&groups[i], all, weights), sum);
 
-		part = weir_least(part, payable(host, &groups[i], weights, least));
+		part = weir_least(part, payable_pages(host, &groups[i], weights, least));
 		if (part)
-			limits[i] = base(&groups[i]) - part;
+			limits[i] = step_base(&groups[i]) - part;
 	}
 	return sum != 0;
 }
 
 /* Give @pages back to those that are limited. */
-static void raise(const struct weir_reclaim_group *groups, weir_u64 count,
-		  weir_u64 pages, weir_u64 *limits)
+static void raise_limits(const struct weir_reclaim_group *groups, weir_u64 count,
+			 weir_u64 pages, weir_u64 *limits)
 {
 	weir_u64 sum = 0;
 	weir_u64 i;
 
 	for (i = 0; i < count; i++)
-		sum += limited(&groups[i]) ? weight(&groups[i]) : 0;
+		sum += is_limited(&groups[i]) ? group_weight(&groups[i]) : 0;
 	for (i = 0; i < count && sum; i++) {
-		if (limited(&groups[i]))
-			limits[i] = base(&groups[i]) +
-				    weir_share(pages, weight(&groups[i]), sum);
+		if (is_limited(&groups[i]))
+			limits[i] = step_base(&groups[i]) +
+				    weir_share(pages, group_weight(&groups[i]), sum);
 	}
 }
 
@@ -269,21 +259,21 @@ void weir_reclaim_limits(const struct weir_reclaim_host *host,
 
 	for (i = 0; i < count; i++) {
 		limits[i] = groups[i].limit;
-		if (limited(&groups[i]))
+		if (is_limited(&groups[i]))
 			promised = weir_add(promised,
-					    beyond(base(&groups[i]),
-						   weir_saturate(groups[i].usage)));
+					    weir_sub(step_base(&groups[i]),
+						     weir_saturate(groups[i].usage)));
 	}
-	missing = beyond(weir_add(promised, headroom), free);
+	missing = weir_sub(weir_add(promised, headroom), free);
 	if (missing) {
-		if (!lower(host, groups, count, weights,
-			   weir_saturate(host->memory), missing, limits))
-			lower(host, groups, count, weights, 0, missing, limits);
+		if (!lower_limits(host, groups, count, weights,
+				  weir_saturate(host->memory), missing, limits))
+			lower_limits(host, groups, count, weights, 0, missing, limits);
 	} else if (free > weir_add(promised, 2 * headroom))
-		raise(groups, count,
-		      (free - promised - 2 * headroom) / STEP, limits);
+		raise_limits(groups, count,
+			     (free - promised - 2 * headroom) / STEP, limits);
 	for (i = 0; i < count; i++) {
-		if (limited(&groups[i]) && futile(&groups[i]))
+		if (is_limited(&groups[i]) && is_futile(&groups[i]))
 			limits[i] = WEIR_UNLIMITED;
 	}
 }

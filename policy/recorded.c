@@ -23,7 +23,8 @@
 #include "policy.h"
 
 /* Note a look; returns the pages that are new. */
-weir_u64 weir_recorded_note(struct weir_recorded *recorded, const struct weir_look *look)
+weir_u64 weir_recorded_note(struct weir_recorded *recorded,
+			    const struct weir_wb_snapshot *look)
 {
 	weir_u64 before = recorded->pages, pages = look->dirtied, missing;
 

@@ -63,7 +63,7 @@ weir_u64 weir_reserve_beyond(weir_u64 floor, weir_u64 claimed)
 }
 
 /* The most that the smoothed limit of a domain that holds @dirty may be. */
-static weir_u64 smoothed(weir_u64 thresh, weir_u64 dirty)
+static weir_u64 smoothed_limit_cap(weir_u64 thresh, weir_u64 dirty)
 {
 	weir_u64 part;
 
@@ -96,7 +96,7 @@ int weir_host_amend(struct weir_limits *limits, const struct weir_host *host,
 	/* a flusher's count lacks the pages in writeback */
 	if (kind == WEIR_PASS_FLUSHER)
 		return 1;
-	dom_limit = smoothed(thresh, limits->dirty);
+	dom_limit = smoothed_limit_cap(thresh, limits->dirty);
 	if (limits->dom_limit > dom_limit)
 		limits->dom_limit = dom_limit;
 	return 1;

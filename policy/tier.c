@@ -27,8 +27,8 @@
 #include "tier.h"
 
 /* Capacity of tiers @first to @last. */
-static weir_u64 capacity(const struct weir_tiers *tiers, weir_u32 first,
-			 weir_u32 last)
+static weir_u64 capacity_between(const struct weir_tiers *tiers, weir_u32 first,
+				 weir_u32 last)
 {
 	weir_u64 sum = 0;
 	weir_u32 tier;
@@ -46,7 +46,7 @@ static weir_u64 capacity(const struct weir_tiers *tiers, weir_u32 first,
 weir_u64 weir_tier_upto(const struct weir_tiers *tiers, weir_u32 ratio,
 			weir_u64 limit, weir_u32 last)
 {
-	weir_u64 lower = capacity(tiers, 1, WEIR_TIERS_MAX - 1);
+	weir_u64 lower = capacity_between(tiers, 1, WEIR_TIERS_MAX - 1);
 	weir_u64 top;
 
 	if (ratio == WEIR_TIER_BY_CAPACITY)
@@ -57,10 +57,10 @@ weir_u64 weir_tier_upto(const struct weir_tiers *tiers, weir_u32 ratio,
 	if (!lower || last >= WEIR_TIERS_MAX - 1 || last + 1 >= tiers->count)
 		return limit;
 	if (ratio == WEIR_TIER_BY_CAPACITY)
-		return weir_share(limit, capacity(tiers, 0, last),
-				  capacity(tiers, 0, WEIR_TIERS_MAX - 1));
+		return weir_share(limit, capacity_between(tiers, 0, last),
+				  capacity_between(tiers, 0, WEIR_TIERS_MAX - 1));
 	top = weir_share(limit, ratio, 100);
-	return top + weir_share(limit - top, capacity(tiers, 1, last), lower);
+	return top + weir_share(limit - top, capacity_between(tiers, 1, last), lower);
 }
 
 /* The limit that budgets are of: the lower of the two that bound a cgroup. */

@@ -25,21 +25,21 @@
 #define ONE	1024ULL
 #define MOST	(1024 * ONE)
 
-static weir_u64 times(weir_u64 budget, weir_u64 factor)
+static weir_u64 multiply_budget(weir_u64 budget, weir_u64 factor)
 {
 	if (budget == WEIR_UNLIMITED)
 		return WEIR_UNLIMITED;
 	return weir_saturate(weir_saturate(budget) * factor / ONE);
 }
 
-static weir_u64 used(const struct weir_tier_work *work, weir_u32 count,
-		     weir_u64 factor)
+static weir_u64 pages_used(const struct weir_tier_work *work, weir_u32 count,
+			   weir_u64 factor)
 {
 	weir_u64 sum = 0;
 	weir_u32 i;
 
 	for (i = 0; i < count; i++) {
-		weir_u64 lent = times(work[i].levels.budget, factor);
+		weir_u64 lent = multiply_budget(work[i].levels.budget, factor);
 
 		if (!work[i].inner)
 			sum += lent < work[i].held ? lent : work[i].held;
@@ -56,11 +56,11 @@ void weir_tier_lend(struct weir_tier_work *work, weir_u32 count, weir_u64 room)
 	while (least < most) {
 		weir_u64 middle = (least + most + 1) / 2;
 
-		if (used(work, count, middle) <= room)
+		if (pages_used(work, count, middle) <= room)
 			least = middle;
 		else
 			most = middle - 1;
 	}
 	for (i = 0; i < count; i++)
-		work[i].levels.budget = times(work[i].levels.budget, least);
+		work[i].levels.budget = multiply_budget(work[i].levels.budget, least);
 }

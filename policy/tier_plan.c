@@ -72,12 +72,7 @@ struct market {
 	weir_u64 used[WEIR_TIER_SUPPLIES];
 };
 
-static weir_u64 beyond(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a - b : 0;
-}
-
-static weir_u64 leaving(const struct market *market, weir_u32 i)
+static weir_u64 leaving_pages(const struct market *market, weir_u32 i)
 {
 	return market->upper == WEIR_TIERS_MAX ?
 	       0 : market->moves[i].promote[market->upper];
@@ -94,7 +89,7 @@ static void add_up(struct market *market)
 			continue;
 		weir_tier_weigh(market->settings, &market->groups[i],
 				market->tier, market->below,
-				leaving(market, i), work);
+				leaving_pages(market, i), work);
 		for (k = 0; k < WEIR_TIER_DEMANDS; k++)
 			market->demand[k] += work->demand[k];
 		for (k = 0; k < WEIR_TIER_SUPPLIES; k++)
@@ -104,49 +99,49 @@ static void add_up(struct market *market)
 	}
 }
 
-/* Take from a supply what is left of a wish; what is left then. */
-static weir_u64 take(struct market *market, enum weir_tier_supply from,
-		     weir_u64 wish)
+/* Serves @wish pages from a supply as far as it goes; returns the rest of the wish. */
+static weir_u64 take_supply(struct market *market, enum weir_tier_supply from,
+			    weir_u64 wish)
 {
-	weir_u64 left = beyond(market->supply[from], market->used[from]);
+	weir_u64 left = weir_sub(market->supply[from], market->used[from]);
 
 	/* cold pages above low are pages above low: each is given once */
 	if (from == WEIR_TIER_COLD_ABOVE_LOW || from == WEIR_TIER_ABOVE_LOW)
-		left = weir_least(left, beyond(market->supply[WEIR_TIER_ABOVE_LOW],
-					       market->used[WEIR_TIER_ABOVE_LOW] +
-					       market->used[WEIR_TIER_COLD_ABOVE_LOW]));
+		left = weir_least(left, weir_sub(market->supply[WEIR_TIER_ABOVE_LOW],
+						 market->used[WEIR_TIER_ABOVE_LOW] +
+						 market->used[WEIR_TIER_COLD_ABOVE_LOW]));
 	left = weir_least(left, wish);
 	market->used[from] += left;
 	return wish - left;
 }
 
 /* Matches supplies with demands: which supply serves which, and how much in all. */
-static void trade(struct market *market)
+static void match_supply(struct market *market)
 {
 	weir_u64 free = market->free, *demand = market->demand;
 	weir_u64 left, spare;
 	int k;
 
 	for (k = 0; k < WEIR_TIER_IDLE_BEYOND; k++) {
-		left = beyond(demand[k], free);
-		free = beyond(free, demand[k]);
+		left = weir_sub(demand[k], free);
+		free = weir_sub(free, demand[k]);
 		if (k <= WEIR_TIER_BELOW_BUDGET)
-			left = take(market, WEIR_TIER_ABOVE_BUDGET, left);
+			left = take_supply(market, WEIR_TIER_ABOVE_BUDGET, left);
 		if (k <= WEIR_TIER_BELOW_LOW)
-			left = take(market, WEIR_TIER_ABOVE_LOW, left);
+			left = take_supply(market, WEIR_TIER_ABOVE_LOW, left);
 		if (k == WEIR_TIER_BELOW_MIN)
-			left = take(market, WEIR_TIER_ABOVE_MIN, left);
+			left = take_supply(market, WEIR_TIER_ABOVE_MIN, left);
 		if (k == WEIR_TIER_BELOW_BUDGET && market->settings->lend) {
 			spare = weir_least(left, market->of_hot);
-			left -= spare - take(market, WEIR_TIER_COLD_ABOVE_LOW, spare);
+			left -= spare - take_supply(market, WEIR_TIER_COLD_ABOVE_LOW, spare);
 		}
 		if (k == WEIR_TIER_HOT_BEYOND)
-			left = take(market, WEIR_TIER_COLD_ABOVE_LOW, left);
+			left = take_supply(market, WEIR_TIER_COLD_ABOVE_LOW, left);
 		market->served[k] = demand[k] - left;
 	}
 	market->served[WEIR_TIER_IDLE_BEYOND] =
-		weir_least(demand[WEIR_TIER_IDLE_BEYOND], beyond(free, market->headroom));
-	take(market, WEIR_TIER_ABOVE_BUDGET, market->pressed);
+		weir_least(demand[WEIR_TIER_IDLE_BEYOND], weir_sub(free, market->headroom));
+	take_supply(market, WEIR_TIER_ABOVE_BUDGET, market->pressed);
 	if (!market->settings->lend)
 		market->used[WEIR_TIER_ABOVE_BUDGET] =
 			market->supply[WEIR_TIER_ABOVE_BUDGET];
@@ -169,7 +164,7 @@ static void take_down(struct market *market)
 		up += market->served[k];
 	room = market->room_below + weir_least(up, market->loan_below);
 	allowed = weir_least(weir_least(down, market->down), room);
-	market->pressed = beyond(weir_least(down, market->up), room);
+	market->pressed = weir_sub(weir_least(down, market->up), room);
 	for (k = 0; k < WEIR_TIER_SUPPLIES; k++)
 		market->used[k] = weir_share(market->used[k], allowed, down);
 	for (i = 0; i < market->count; i++) {
@@ -219,13 +214,13 @@ static void bring_up(struct market *market)
  * Pages that a cgroup exchanges, cold ones of its own for hot ones that get no other
  * room.
  */
-static weir_u64 exchange(struct market *market, weir_u32 i)
+static weir_u64 exchangeable_pages(struct market *market, weir_u32 i)
 {
 	const struct weir_tier_group *group = &market->groups[i];
 	const struct weir_tier_work *work = &market->work[i];
 	struct weir_tier_move *move = &market->moves[i];
 	weir_u32 tier = market->tier;
-	weir_u64 here = beyond(weir_saturate(group->held[tier]), leaving(market, i));
+	weir_u64 here = weir_sub(weir_saturate(group->held[tier]), leaving_pages(market, i));
 	weir_u64 cold, hot;
 
 	if (!group->heat_known)
@@ -233,18 +228,18 @@ static weir_u64 exchange(struct market *market, weir_u32 i)
 	/* it would not be known any more which pages a sample was of */
 	if (!weir_tier_trades_heat(group) && (move->demote[tier] || move->promote[tier]))
 		return 0;
-	cold = beyond(here, weir_tier_hot(group, tier) + move->demote[tier]);
-	hot = beyond(weir_tier_hot(group, market->below), move->promote[tier]);
+	cold = weir_sub(here, weir_tier_hot(group, tier) + move->demote[tier]);
+	hot = weir_sub(weir_tier_hot(group, market->below), move->promote[tier]);
 	if (!market->settings->lend)
-		cold = beyond(cold, work->over);
+		cold = weir_sub(cold, work->over);
 	return weir_least(weir_tier_half(weir_least(cold, hot),
 					 weir_tier_band(market->settings,
 							move->budget[tier])),
 			  weir_least(market->down, market->up));
 }
 
-static enum weir_tier_reason reason(const struct market *market, weir_u32 i,
-				    weir_u64 swapped)
+static enum weir_tier_reason move_reason(const struct market *market, weir_u32 i,
+					 weir_u64 swapped)
 {
 	const struct weir_tier_work *work = &market->work[i];
 	const struct weir_tier_move *move = &market->moves[i];
@@ -280,13 +275,13 @@ static void exchange_all(struct market *market)
 
 		if (market->work[i].inner)
 			continue;
-		swapped = exchange(market, i);
+		swapped = exchangeable_pages(market, i);
 		market->down -= swapped;
 		market->up -= swapped;
 		move->demote[tier] += swapped;
 		move->promote[tier] += swapped;
 		if (move->reason == WEIR_TIER_BALANCED)
-			move->reason = reason(market, i, swapped);
+			move->reason = move_reason(market, i, swapped);
 	}
 }
 
@@ -301,12 +296,12 @@ weir_u64 weir_tier_headroom(weir_u64 capacity)
 
 static weir_u64 pages_free(const struct weir_tier_room *room, weir_u32 tier)
 {
-	return beyond(weir_saturate(room->free[tier]),
-		      weir_saturate(room->headroom[tier]));
+	return weir_sub(weir_saturate(room->free[tier]),
+			weir_saturate(room->headroom[tier]));
 }
 
 /* Half of the headroom, or of what is left of it; a few pages would take for ever. */
-static weir_u64 loan(const struct weir_tier_room *room, weir_u32 tier)
+static weir_u64 headroom_loan(const struct weir_tier_room *room, weir_u32 tier)
 {
 	weir_u64 half = weir_least(weir_saturate(room->free[tier]),
 				   weir_saturate(room->headroom[tier])) / 2;
@@ -332,7 +327,7 @@ static weir_u64 room_above(const struct market *market,
 		if (!market->work[i].inner)
 			sum += weir_tier_above(&market->groups[i], market->tier);
 	}
-	return beyond(sum, headroom);
+	return weir_sub(sum, headroom);
 }
 
 /* Plan every boundary.  A group with children in the list only bounds them. */
@@ -361,10 +356,10 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 			.tier = tier,
 			.below = below,
 			.upper = upper,
-			.free = beyond(pages_free(room, tier), came_down),
+			.free = weir_sub(pages_free(room, tier), came_down),
 			.headroom = weir_saturate(room->headroom[tier]),
 			.room_below = pages_free(room, below),
-			.loan_below = loan(room, below),
+			.loan_below = headroom_loan(room, below),
 			.up = step,
 			.pressed = pressed,
 		};
@@ -379,7 +374,7 @@ void weir_tier_plan(const struct weir_tiers *tiers,
 		if (settings->lend)
 			weir_tier_lend(work, count, room_above(&market, room));
 		add_up(&market);
-		trade(&market);
+		match_supply(&market);
 		take_down(&market);
 		bring_up(&market);
 		exchange_all(&market);

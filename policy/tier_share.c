@@ -24,7 +24,7 @@
  */
 #include "tier.h"
 
-static weir_u64 total(const weir_u64 *pages)
+static weir_u64 total_pages(const weir_u64 *pages)
 {
 	weir_u64 sum = 0;
 	int tier;
@@ -41,8 +41,8 @@ static int has_parent(const struct weir_tier_group *groups, weir_u32 i)
 
 /* Fills in the levels of a cgroup's own files, and its claims of its parent's.
  */
-static void own(const struct weir_tiers *tiers, weir_u32 last,
-		const struct weir_tier_group *group, struct weir_tier_work *work)
+static void fill_own_levels(const struct weir_tiers *tiers, weir_u32 last,
+			    const struct weir_tier_group *group, struct weir_tier_work *work)
 {
 	struct weir_tier_levels *levels = &work->levels;
 
@@ -51,7 +51,7 @@ static void own(const struct weir_tiers *tiers, weir_u32 last,
 	levels->budget = weir_tier_upto(tiers, group->ratio,
 					weir_tier_limit(group->high, group->max),
 					last);
-	work->held = total(group->held);
+	work->held = total_pages(group->held);
 	work->claims.min = weir_least(levels->min, work->held);
 	work->claims.low = weir_least(levels->low, work->held);
 	work->claims.budget = weir_least(levels->budget, work->held);
@@ -61,8 +61,8 @@ static void own(const struct weir_tiers *tiers, weir_u32 last,
 }
 
 /* Of a parent's protection @granted, what covers a child that claims @claim of it. */
-static weir_u64 protection(weir_u64 granted, weir_u64 claim, weir_u64 claims,
-			   weir_u64 held, weir_u64 held_by_all)
+static weir_u64 child_protection(weir_u64 granted, weir_u64 claim, weir_u64 claims,
+				 weir_u64 held, weir_u64 held_by_all)
 {
 	if (claims >= granted)
 		return weir_share(granted, claim, claims);
@@ -80,10 +80,10 @@ static void hand_down(const struct weir_tier_work *parent,
 			parent->held - parent->children_held : 0;
 	weir_u64 held = parent->children_held + rest;
 
-	levels->min = protection(parent->levels.min, claims->min, sums->min,
-				 child->held, held);
-	levels->low = protection(parent->levels.low, claims->low, sums->low,
-				 child->held, held);
+	levels->min = child_protection(parent->levels.min, claims->min, sums->min,
+				       child->held, held);
+	levels->low = child_protection(parent->levels.low, claims->low, sums->low,
+				       child->held, held);
 	if (sums->budget + rest > parent->levels.budget)
 		levels->budget = weir_share(parent->levels.budget, claims->budget,
 					    sums->budget + rest);
@@ -102,7 +102,7 @@ void weir_tier_share(const struct weir_tiers *tiers, weir_u32 last,
 	weir_u32 i;
 
 	for (i = 0; i < count; i++)
-		own(tiers, last, &groups[i], &work[i]);
+		fill_own_levels(tiers, last, &groups[i], &work[i]);
 	for (i = 0; i < count; i++) {
 		struct weir_tier_work *parent;
 

@@ -18,23 +18,13 @@
  */
 #include "tier.h"
 
-static weir_u64 most(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a : b;
-}
-
-static weir_u64 beyond(weir_u64 a, weir_u64 b)
-{
-	return a > b ? a - b : 0;
-}
-
 /* The difference that is none: a 128th of the budget, or the band if that is more. */
 weir_u64 weir_tier_band(const struct weir_tier_settings *settings,
 			weir_u64 budget)
 {
 	weir_u64 part = budget == WEIR_UNLIMITED ? 0 : budget / 128;
 
-	return most(weir_saturate(settings->band), part);
+	return weir_most(weir_saturate(settings->band), part);
 }
 
 /* Half of what is more than the band. */
@@ -72,52 +62,52 @@ int weir_tier_trades_heat(const struct weir_tier_group *group)
 }
 
 /* Supplies of the pages in @tier that are not going up already. */
-static void offer(const struct weir_tier_group *group, weir_u32 tier,
-		  weir_u64 here, weir_u64 band, struct weir_tier_work *work)
+static void fill_supplies(const struct weir_tier_group *group, weir_u32 tier,
+			  weir_u64 here, weir_u64 band, struct weir_tier_work *work)
 {
 	weir_u64 cold = weir_tier_trades_heat(group) ?
-			beyond(here, weir_tier_hot(group, tier)) : 0;
+			weir_sub(here, weir_tier_hot(group, tier)) : 0;
 	weir_u64 upper = weir_tier_above(group, tier);
 	weir_u64 give, rest;
 
-	work->over = weir_least(here, beyond(upper, work->levels.budget));
+	work->over = weir_least(here, weir_sub(upper, work->levels.budget));
 	rest = here - work->over;
 	work->supply[WEIR_TIER_ABOVE_BUDGET] = weir_tier_half(work->over, band);
-	give = weir_least(rest, beyond(weir_least(upper, work->levels.budget),
-				       work->levels.low));
+	give = weir_least(rest, weir_sub(weir_least(upper, work->levels.budget),
+					 work->levels.low));
 	work->supply[WEIR_TIER_ABOVE_LOW] = weir_tier_half(give, band);
-	cold = beyond(cold, work->over);
+	cold = weir_sub(cold, work->over);
 	work->supply[WEIR_TIER_COLD_ABOVE_LOW] =
 		weir_tier_half(weir_least(give, cold), band);
-	give = weir_least(rest - give, beyond(weir_least(upper, work->levels.low),
-					      work->levels.min));
+	give = weir_least(rest - give, weir_sub(weir_least(upper, work->levels.low),
+						work->levels.min));
 	work->supply[WEIR_TIER_ABOVE_MIN] = weir_tier_half(give, band);
 }
 
 /* Pages missing up to a level, 0 if they are no more than the band. */
-static weir_u64 missing(weir_u64 level, weir_u64 upper, weir_u64 band)
+static weir_u64 missing_pages(weir_u64 level, weir_u64 upper, weir_u64 band)
 {
-	weir_u64 pages = beyond(level, upper);
+	weir_u64 pages = weir_sub(level, upper);
 
 	return pages > band ? pages : 0;
 }
 
 /* Demands for the tiers down to @tier, of pages in @lower. */
-static void ask(const struct weir_tier_group *group, weir_u32 tier,
-		weir_u32 lower, weir_u32 lend, weir_u64 band,
-		struct weir_tier_work *work)
+static void fill_demands(const struct weir_tier_group *group, weir_u32 tier,
+			 weir_u32 lower, weir_u32 lend, weir_u64 band,
+			 struct weir_tier_work *work)
 {
 	weir_u64 below = weir_saturate(group->held[lower]);
 	int by_heat = weir_tier_trades_heat(group);
 	weir_u64 up = by_heat && lend ?
 		      weir_tier_hot(group, lower) : below;
 	weir_u64 upper = weir_tier_above(group, tier);
-	weir_u64 room = beyond(work->levels.budget, upper);
+	weir_u64 room = weir_sub(work->levels.budget, upper);
 	weir_u64 within = weir_tier_half(weir_least(up, room), band);
-	weir_u64 more = lend ? weir_tier_half(beyond(up, room), band) : 0;
+	weir_u64 more = lend ? weir_tier_half(weir_sub(up, room), band) : 0;
 	weir_u64 others = lend ? weir_tier_half(below - up, band) : 0;
-	weir_u64 to_min = weir_least(within, missing(work->levels.min, upper, band));
-	weir_u64 to_low = weir_least(within, missing(work->levels.low, upper, band));
+	weir_u64 to_min = weir_least(within, missing_pages(work->levels.min, upper, band));
+	weir_u64 to_low = weir_least(within, missing_pages(work->levels.low, upper, band));
 	weir_u64 *demand = work->demand;
 
 	demand[WEIR_TIER_BELOW_MIN] = to_min;
@@ -137,10 +127,10 @@ void weir_tier_weigh(const struct weir_tier_settings *settings,
 		     struct weir_tier_work *work)
 {
 	weir_u64 band = weir_tier_band(settings, work->levels.budget);
-	weir_u64 here = beyond(weir_saturate(group->held[tier]), leaving);
+	weir_u64 here = weir_sub(weir_saturate(group->held[tier]), leaving);
 
-	work->levels.low = most(work->levels.low, work->levels.min);
-	work->levels.budget = most(work->levels.budget, work->levels.low);
-	offer(group, tier, here, band, work);
-	ask(group, tier, below, settings->lend, band, work);
+	work->levels.low = weir_most(work->levels.low, work->levels.min);
+	work->levels.budget = weir_most(work->levels.budget, work->levels.low);
+	fill_supplies(group, tier, here, band, work);
+	fill_demands(group, tier, below, settings->lend, band, work);
 }

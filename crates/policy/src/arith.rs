@@ -7,8 +7,8 @@ mod c {
         pub safe fn weir_add(a: u64, b: u64) -> u64;
         pub safe fn weir_bytes_to_pages(bytes: u64) -> u64;
         pub safe fn weir_share(pages: u64, num: u64, den: u64) -> u64;
-        pub safe fn weir_freerun(thresh: u64, bg_thresh: u64) -> u64;
-        pub safe fn weir_setpoint(freerun: u64, limit: u64) -> u64;
+        pub safe fn weir_freerun_level(thresh: u64, bg_thresh: u64) -> u64;
+        pub safe fn weir_setpoint_level(freerun: u64, limit: u64) -> u64;
     }
 }
 
@@ -35,12 +35,12 @@ pub fn share(pages: u64, num: u64, den: u64) -> u64 {
 
 /// The level below which no task in a domain with these limits is throttled.
 pub fn freerun(thresh: u64, bg_thresh: u64) -> u64 {
-    c::weir_freerun(thresh, bg_thresh)
+    c::weir_freerun_level(thresh, bg_thresh)
 }
 
 /// The level that the throttle aims at in a domain with this freerun level and hard limit.
 pub fn setpoint(freerun: u64, limit: u64) -> u64 {
-    c::weir_setpoint(freerun, limit)
+    c::weir_setpoint_level(freerun, limit)
 }
 
 #[cfg(test)]

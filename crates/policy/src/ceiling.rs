@@ -14,7 +14,7 @@ mod c {
             counts: *const Counts,
             kind: Pass,
         ) -> i32;
-        pub safe fn weir_headroom(headroom: u64, limit: u64, used: u64) -> u64;
+        pub safe fn weir_memory_headroom(headroom: u64, limit: u64, used: u64) -> u64;
         pub fn weir_ceiling_avail(memory: *const Memory) -> u64;
         pub fn weir_limits_brake(limits: *const Limits) -> i32;
         pub fn weir_ceiling_freerun(ceiling: u64, stock: *const Limits) -> u64;
@@ -55,7 +55,7 @@ impl Ceiling {
 
 /// What a cgroup with `limit` that has `used` pages leaves of `headroom`, which those below it have.
 pub fn headroom(headroom: u64, limit: u64, used: u64) -> u64 {
-    c::weir_headroom(headroom, limit, used)
+    c::weir_memory_headroom(headroom, limit, used)
 }
 
 /// What a ratio is a share of, in pages.

@@ -119,10 +119,11 @@ const weir_u64 weir_layout_recorded[] = {
 };
 
 const weir_u64 weir_layout_look[] = {
-	sizeof(struct weir_look),
-	AT(weir_look, begun_ns), AT(weir_look, ended_ns), AT(weir_look, dirtied),
-	AT(weir_look, written), AT(weir_look, queued), AT(weir_look, unreported),
-	AT(weir_look, first),
+	sizeof(struct weir_wb_snapshot),
+	AT(weir_wb_snapshot, begun_ns), AT(weir_wb_snapshot, ended_ns),
+	AT(weir_wb_snapshot, dirtied), AT(weir_wb_snapshot, written),
+	AT(weir_wb_snapshot, queued), AT(weir_wb_snapshot, unreported),
+	AT(weir_wb_snapshot, first),
 };
 
 const weir_u64 weir_layout_ceiling[] = {

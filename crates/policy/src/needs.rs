@@ -8,9 +8,9 @@ use std::ffi::c_char;
 pub(crate) mod c {
     use super::{Fit, Kind, Reader, Use, c_char};
     unsafe extern "C" {
-        pub safe fn weir_reparents() -> *const c_char;
-        pub safe fn weir_function(id: u32) -> *const Function;
-        pub fn weir_need(btf: *const Reader, reparents: i32, index: u32, need: *mut Need) -> i32;
+        pub safe fn weir_reparenting_function() -> *const c_char;
+        pub safe fn weir_function_wanted(id: u32) -> *const Function;
+        pub fn weir_need_at(btf: *const Reader, reparents: i32, index: u32, need: *mut Need) -> i32;
     }
 
     #[repr(C)]
@@ -33,7 +33,7 @@ pub(crate) mod c {
 
 /// Kernels that have this function hand the pages of a removed cgroup to its parent.
 pub fn reparents() -> &'static str {
-    text(c::weir_reparents()).unwrap_or_default()
+    text(c::weir_reparenting_function()).unwrap_or_default()
 }
 
 /// What the module does with a function of the kernel.
@@ -62,7 +62,7 @@ pub struct Function {
 pub fn functions() -> impl Iterator<Item = Function> {
     (0..).map_while(|id| {
         // SAFETY: null, or an element of an immutable array.
-        let function = unsafe { c::weir_function(id).as_ref() }?;
+        let function = unsafe { c::weir_function_wanted(id).as_ref() }?;
         Some(Function {
             name: text(function.name)?,
             how: function.how,
@@ -127,7 +127,7 @@ pub fn judge(btf: &Btf, reparents: bool) -> Vec<Need> {
             wanted_bytes: 0,
         };
         // SAFETY: an opened and indexed reader, and a place for the answer.
-        let more = unsafe { c::weir_need(btf.reader(), reparents.into(), index, &mut need) };
+        let more = unsafe { c::weir_need_at(btf.reader(), reparents.into(), index, &mut need) };
         (more != 0).then_some(Need {
             kind: need.kind,
             fit: need.fit,

@@ -339,7 +339,7 @@ fn freerun_and_setpoint_are_computed_in_policy_alone() {
     assert_eq!(
         found,
         Vec::<String>::new(),
-        "call weir_freerun(), weir_setpoint()"
+        "call weir_freerun_level(), weir_setpoint_level()"
     );
 }
 
