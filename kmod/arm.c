@@ -57,9 +57,9 @@ int weir_arm(void)
 		return 0;
 	if (READ_ONCE(weir_beat.stopping))
 		return -ENODEV;
-	/* where CPUs are scarce, what the beat proved may be old when this runs */
+	/* a proof of the beat may be old by now, where CPUs are scarce */
 	do {
-		/* somebody else who failed meanwhile has taken it back */
+		/* another task, which failed meanwhile, has taken it back */
 		WRITE_ONCE(weir_beat.asked, true);
 		err = wait_for_beat();
 		/* asked of the beat for two seconds more: hooks without a knob do no harm */

@@ -133,7 +133,7 @@ void weir_at_return_find(void)
 						      void *))cancel);
 }
 
-/* What the current task's call has noted so far, or NULL. */
+/* The record of the current task's call, or NULL. */
 struct weir_call *weir_call_current(void)
 {
 	struct callback_head *found = NULL;
@@ -203,7 +203,10 @@ static bool ends_wait(u64 slept_ns)
 	       (is_to_stop() || current->flags & PF_IO_WORKER);
 }
 
-/* Which debt is to be waited for longest, and for how many ms?  Forgets those that are paid. */
+/*
+ * The debt that is to be waited for longest, and for how many ms.  Forgets those that
+ * are paid.
+ */
 static const struct weir_debt *longest_debt(struct weir_call *call, u64 slept_ns, u64 *due_ms)
 {
 	const struct weir_debt *longest = NULL;
@@ -278,7 +281,7 @@ static void work_runs(struct callback_head *work)
 		if (call->rounds < ROUNDS_MOST && go_behind(call, call->rounds + 1))
 			return;
 		if (wait_for_debts(call)) {
-			/* what woke the task for them; a worker's may be for its ring's end */
+			/* the works woke the task; a worker's call may be for its ring's end */
 			if (!(current->flags & PF_IO_WORKER))
 				clear_notify_signal();
 			if (go_behind(call, ROUNDS_MOST - ROUNDS_AGAIN))

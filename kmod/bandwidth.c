@@ -4,18 +4,18 @@
  *
  * What is dirtied is counted by task, not by wb: a bound is about the tasks of a
  * cgroup, whatever they write to, and where a filesystem has no cgroup writeback (NFS,
- * FUSE, vfat) a wb is everybody's.  Each pass, and the exit of each task, charges
+ * FUSE, vfat) all cgroups share a wb.  Each pass, and the exit of each task, charges
  * what the task itself dirtied since the last (device.c) to every bound from
  * its cgroup upwards.  policy/bandwidth.c says for how long the task waits then, which it
  * does when its call is over (at_return.c).  The call is not held, and what it dirties
  * after that pass is charged when it returns.
  *
  * A bound holds for what is below a floor, too, so a pass that a floor leaves out is
- * charged as any other.  weir adds a wait to the throttle, it lets nobody past it.
+ * charged as any other.  weir adds a wait to the throttle, it lets no task past it.
  *
  * A task that the kernel gives way to (weir_task_urgent(), PF_LOCAL_THROTTLE)
  * is charged and does not wait, nor does one that exits.  Kernel threads are in the root cgroup,
- * which has no bound, unless somebody moves them.
+ * which has no bound, unless they are moved.
  *
  * After each step the wait is computed anew.  If the level whose line the task stands in
  * has another bound or none by then, or is no longer on its path, the task goes to the end
@@ -28,7 +28,7 @@
  * A line's parts (policy/bandwidth.c) are counted by a list in the level's group of the
  * children that dirtied something lately: until what they owed then is paid, and a second.
  *
- * A cgroup that is held here holds nobody else: neither the device nor the wb are told,
+ * A cgroup that is held here holds no other: neither the device nor the wb are told,
  * unlike by the kernel's pause and the weight's wait, as others may share them.
  */
 #include "weir.h"
@@ -42,7 +42,7 @@
 /* Cgroups with a bound.  Written under weir_lock. */
 unsigned int weir_bandwidth_count;
 
-/* What each task had dirtied at its last report. */
+/* The count of pages that each task had dirtied at its last report. */
 static struct weir_reporters bandwidth_reporters;
 
 static struct cgroup_subsys_state *css_of_current(void)
@@ -56,7 +56,7 @@ void weir_bandwidth_change(struct weir_group *group, u64 bytes)
 	u64 was = group->bandwidth_bytes;
 
 	raw_spin_lock(&group->lock);
-	/* what was dirtied until now is paid for by the bound until now */
+	/* pages dirtied until now are paid for by the bound until now */
 	if (was == WEIR_UNLIMITED)
 		weir_bandwidth_start(&group->bandwidth, ktime_get_ns());
 	else

@@ -18,7 +18,7 @@
  * to the kernel: nothing is decided by old values.  While no knob is set the walk
  * alone goes on, every ten seconds, as long as there is a group.
  *
- * All of it is done by one work item.  Whoever writes the first knob waits for
+ * All of it is done by one work item.  The task that writes the first knob waits for
  * it (arm.c) rather than doing it: a writer may be throttled in the middle, a kernel
  * worker is not.  For the same reason weir_lock is a spinlock.
  *
@@ -35,7 +35,7 @@
 
 #define BEAT_JIFFIES	msecs_to_jiffies(WEIR_BEAT_MS)
 #define BEAT_READS	(1 << 17)
-/* Whoever asked for hooks sets his knob within this time. */
+/* A task that asked for hooks sets its knob within this time. */
 #define ASKED_JIFFIES	(2 * HZ)
 
 /* of the work item */
@@ -74,7 +74,7 @@ static void prove(void)
 	u64 thresh, bg_thresh;
 	int err;
 
-	/* where a livepatch is in the way, each attempt patches code for nothing */
+	/* each attempt patches code for nothing where a livepatch is in the way */
 	if (weir_beat.failure && !weir_hooks_armed() &&
 	    time_before(jiffies, tried_last + HZ))
 		return;
@@ -92,7 +92,7 @@ static void prove(void)
 	WRITE_ONCE(weir_proven, !err);
 }
 
-/* What a beat does besides proving. */
+/* The work of a beat besides proving. */
 static void run(void)
 {
 	/* writers that are refused have the beat run as often as they like */

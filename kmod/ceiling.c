@@ -21,12 +21,12 @@
 
 /* Of a device's wbs, those looked at; who is further back waits for its own time. */
 #define WBS_LOOKED_AT	1024
-/* Who waits is many: each looks again after some ticks, and they not all at once. */
+/* Many tasks wait: each looks again after some ticks, and they not all at once. */
 #define STEP_LEAST_MS	8ULL
 
 /*
  * Write back what is dirty on @bdi below @group, whose ceiling is full; once in a beat,
- * whoever asks.  Under RCU.
+ * however many ask.  Under RCU.
  */
 static void wake_below(struct weir_group *group, struct backing_dev_info *bdi)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What kernels' headers differ in, where the compiler has to be told.
+ * Differences between kernels' headers that the compiler has to be told.
  *
  * Kbuild looks into the headers it builds with and defines a WEIR_HAS_... for
  * what it finds.  What a running kernel differs in beyond its headers is read

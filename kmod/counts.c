@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How many dirty pages, exactly and cheaply.
+ * The number of dirty pages, exactly and cheaply.
  *
  * A memcg keeps each counter per CPU and folds the CPUs' changes into a total
- * now and then: every 2 s, or when somebody reads memory.stat.  The total is
+ * now and then: every 2 s, or when memory.stat is read.  The total is
  * what the kernel's own throttle goes by, so it is seconds old.  But the CPUs'
  * words are never reset: they are the running sum of all changes made on that
  * CPU, and folding only remembers how far it got.  So the sum of the words over
@@ -19,7 +19,7 @@
  * takes N off the parent's.  What a cgroup owns is then its words and what it
  * inherited: what the words of its removed children keep, those long freed
  * included.  The folded totals tell it, as folding goes up the tree and forgets
- * nobody.  For a cgroup with living and removed children
+ * none.  For a cgroup with living and removed children
  *
  *   inherited = all + pending - own - the sum of all of its living children
  *
@@ -39,7 +39,7 @@
 #include <linux/slab.h>
 #include <linux/vmstat.h>
 
-/* Where each possible CPU's copy of per-CPU data lies, from its address. */
+/* Distance of each possible CPU's copy of per-CPU data from its address. */
 static unsigned long *offsets;
 static unsigned int copies;
 
@@ -145,8 +145,8 @@ static struct weir_inherited by_children(struct mem_cgroup *memcg)
 }
 
 /*
- * What a removed cgroup has not folded.  Pages that are folded meanwhile may be in
- * neither sum, or in both, for as long as it takes to read it.
+ * Pages that a removed cgroup has not folded.  Pages that are folded meanwhile
+ * may be in neither sum, or in both, for as long as it takes to read it.
  */
 struct weir_counts weir_count_unfolded(struct mem_cgroup *memcg)
 {
@@ -176,9 +176,10 @@ static struct weir_inherited by_living(struct cgroup_subsys_state *css, u32 *cos
 }
 
 /*
- * What @css inherited.  If children fold meanwhile it is read anew, three times at
- * most: a tenant may have them fold at all times.  Under RCU, which is left for a
- * moment now and then: the caller holds @css.  @cost grows by the reads it took.
+ * Pages that @css inherited.  If children fold meanwhile it is read anew, three
+ * times at most: a tenant may have them fold at all times.  Under RCU, which is
+ * left for a moment now and then: the caller holds @css.  @cost grows by the
+ * reads it took.
  */
 struct weir_inherited weir_count_inherited(struct cgroup_subsys_state *css, u32 *cost)
 {

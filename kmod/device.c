@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What tasks below a floor dirtied, and what their wbs recorded: policy/credit.c.
- * Without it a floor's owner who rewrites files of others fills the host up to its limit and
- * all floors on top.
+ * Pages that tasks below a floor dirtied, and that their wbs recorded:
+ * policy/credit.c.  Without it a floor's owner who rewrites files of others
+ * fills the host up to its limit and all floors on top.
  *
  * A group remembers what its wbs on the last devices had recorded.  One more device takes
  * the place of an earlier one.
@@ -70,7 +70,7 @@ static u64 newly_recorded(struct weir_group *group, struct bdi_writeback *wb, u6
  * Pages of a pass that the task itself dirtied.
  *
  * What a pass reports may include pages of tasks that have exited: the kernel
- * lets whoever comes next on that CPU answer for them.  They must not count as
+ * lets the next task on that CPU answer for them.  They must not count as
  * this cgroup's, or a neighbour of many short-lived writers would take its
  * floor away.  The task's own I/O
  * accounting knows better; what it said at the last report is kept in a table by

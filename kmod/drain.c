@@ -27,7 +27,7 @@ static bool ready;			/* set_seconds() may hook */
 static bool closed;			/* nothing can be switched on any more */
 static u64 stock;			/* what drain.limit is instead of */
 
-/* What flows are counted from. */
+/* The counts at the last beat, from which flows are counted. */
 static struct {
 	u64 ns;
 	u64 written;

@@ -19,7 +19,9 @@ static struct weir_floor_pool pool(void)
 	};
 }
 
-/* What the group's caps leave of its floor, before the pool's scale. */
+/*
+ * Evaluates the part of its floor that the group's caps leave, before the pool's scale.
+ */
 static void wish(struct weir_group *group)
 {
 	u64 wanted = weir_memory_floor(group);
@@ -29,7 +31,10 @@ static void wish(struct weir_group *group)
 	group->floor_wanted = wanted;
 }
 
-/* What its subtree holds is counted by passes and the walk, not for each floor here. */
+/*
+ * Scales the floor to the pool.  Its subtree is counted by passes and the walk, not for
+ * each floor here.
+ */
 static void scale(struct weir_group *group, const struct weir_floor_pool *pool)
 {
 	u64 others = weir_pool.floors_given - group->floor;

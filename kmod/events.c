@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who decided each pause, counted and shown.
+ * The deciders of pauses, counted and shown.
  *
  * The kernel's own tracepoint writeback:balance_dirty_pages fires before every
  * pause with the limit and the count of the domain that decided.  While weir is
@@ -21,7 +21,7 @@
 #define CREATE_TRACE_POINTS
 #include "weir_trace.h"
 
-/* One tenant may have many tasks asleep, and everybody's passes look here. */
+/* One tenant may have many tasks asleep, and the passes of all tenants look here. */
 #define BUCKET_BITS	12
 
 static struct bucket {
@@ -39,7 +39,7 @@ static struct bucket *bucket_of(struct task_struct *task)
 	return &buckets[hash_ptr(task, BUCKET_BITS)];
 }
 
-/* What the current task's pass knows; NULL if it is in none that weir watches. */
+/* The record of the current task's pass; NULL if it is in none that weir watches. */
 struct weir_seen *weir_events_seen(void)
 {
 	struct bucket *bucket = bucket_of(current);

@@ -97,7 +97,7 @@ static void knob_put(struct weir_group *group, enum weir_knob knob, u64 value,
 		break;
 	default:
 		owners_ceiling_put(group, knob, value, privileged);
-		/* what the ratio is of, before a pass can ask: weir_group_ceiling() */
+		/* the base of the ratio, before a pass can ask: weir_group_ceiling() */
 		WRITE_ONCE(group->avail, avail);
 		smp_store_release(&group->ceiling.ratio_percent, value);
 	}
@@ -149,8 +149,8 @@ static int knob_set(struct kernfs_open_file *of, enum weir_knob knob, u64 value,
 }
 
 /*
- * What the subtree holds, and what a ratio is of: before weir_lock is taken, as
- * it takes the longer the deeper the cgroup is.
+ * Counts the subtree, and returns the base of a ratio: before weir_lock is
+ * taken, as it takes the longer the deeper the cgroup is.
  */
 static u64 count_for(struct cgroup_subsys_state *css, enum weir_knob knob)
 {
@@ -181,7 +181,7 @@ static int prepare(struct kernfs_open_file *of, enum weir_knob knob, u64 value)
 		return 0;
 	if (!weir_layout.has_task_work && knob == WEIR_KNOB_DIRTY_BANDWIDTH)
 		return -EOPNOTSUPP;
-	/* who may not set it, makes nothing; knob_set() has the last word */
+	/* a task that may not set it makes nothing; knob_set() has the last word */
 	if (!may_set(of, knob, old, value)) {
 		rcu_read_lock();
 		old = get(weir_group_find(of_css(of)), knob);
@@ -258,7 +258,7 @@ static struct weir_counts without_group(struct cgroup_subsys_state *css)
 	return weir_count_own(mem_cgroup_from_css(css), &inherited);
 }
 
-/* What the cgroup holds, and what its knobs and those above it come to. */
+/* Fills in the pages of the cgroup, and the effect of its knobs and of those above it. */
 static void levels(struct cgroup_subsys_state *css, struct weir_group *group,
 		   u64 *stat)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a writer's pass finds under the floors of its path.
+ * The floors on a writer's path, as its pass finds them.
  *
  * Every group from the writer's cgroup to the root may have a floor, and any that
  * has room will do.  So the pass is decided by the one that has most, with what
@@ -11,7 +11,7 @@
  */
 #include "weir.h"
 
-/* What @wb's writer finds of the floor of @group. */
+/* The floor of @group, as @wb's writer finds it. */
 static struct weir_floor_cover cover(struct weir_group *group, struct bdi_writeback *wb)
 {
 	struct weir_counts all = weir_tree_counts(group);
@@ -47,9 +47,9 @@ static u64 floor_room(struct weir_group *group)
 }
 
 /*
- * What decides a pass on @wb of @group's cgroup.  Without a floor on the path, or if the
- * wb is of a cgroup that has no group, its floor is 0.  @seen: the pass, NULL outside of
- * one.
+ * The floor that decides a pass on @wb of @group's cgroup.  Without a floor on
+ * the path, or if the wb is of a cgroup that has no group, its floor is 0.
+ * @seen: the pass, NULL outside of one.
  */
 struct weir_floor_pass weir_floor_look(struct weir_group *group,
 				       struct bdi_writeback *wb,

@@ -63,7 +63,7 @@ struct flush_call {
 };
 
 /*
- * Is this the kernel's own writeback, that nobody waits for?  The flusher's background,
+ * Is this the kernel's own writeback, that no task waits for?  The flusher's background,
  * periodic and reclaim work walk files in circles; fsync, sync and sync_file_range() do not.
  */
 static bool may_hold(const struct writeback_control *wbc)
@@ -333,7 +333,8 @@ static void wait_once(struct flush_call *call)
 }
 
 /*
- * How much of @left pages may be submitted now?  Waits for room.  0: the call is to end here.
+ * Waits for room; returns how many of @left pages may be submitted now.  0: the
+ * call is to end here.
  */
 static long wait_for_room(struct flush_call *call, long left,
 			  const struct writeback_control *wbc, bool wrote)

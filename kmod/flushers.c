@@ -220,7 +220,7 @@ bool weir_flusher_add(struct weir_disk *disk, struct weir_flusher *flusher)
 	list_add_tail(&flusher->listed, &disk->flushers);
 	INIT_LIST_HEAD(&flusher->asking);
 	RB_CLEAR_NODE(&flusher->by_vtime);
-	/* what it wrote before counts in no sum */
+	/* pages that it wrote before count in no sum */
 	flusher->written = wb_stat_sum(flusher->wb, WB_WRITTEN);
 	weir_flusher_look(disk, flusher);
 	return true;
@@ -301,7 +301,7 @@ struct weir_group *weir_flusher_group(const struct weir_flusher *flusher)
 	return css ? weir_group_nearest(css) : NULL;
 }
 
-/* Where its path begins.  Under RCU, as all levels. */
+/* The lowest level of its path.  Under RCU, as all levels. */
 struct weir_level weir_flusher_level(const struct weir_flusher *flusher)
 {
 	return (struct weir_level) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What weir knows of one cgroup: its knobs and its counters.
+ * weir's record of one cgroup: its knobs and its counters.
  *
  * A group is made when a knob of the cgroup is written, or in the first pass of one of
  * its tasks, for all its ancestors then, and by the beat for every other cgroup below one
  * with a knob: pages may be its own that tasks of others dirtied.  Its memory is charged to the cgroup it is
  * about.  Knobs end with the cgroup; the beat drops the group once the cgroup is
- * gone and its pages are clean or nobody above counts them.
+ * gone and its pages are clean or no group above counts them.
  *
  * weir_lock serialises everything but lookups and counting.  It is a spinlock, as
  * tenants take it, too: a task that is out of its cpu.max may lose the CPU while
@@ -45,7 +45,7 @@ static void free_now(struct weir_group *group)
 
 /*
  * Memory for the group of @css, charged to that cgroup, which may be short of it:
- * then NULL, and nobody is killed for it.
+ * then NULL, and no task is killed for it.
  */
 static struct weir_group *allocate(struct cgroup_subsys_state *css, gfp_t gfp)
 {
@@ -143,7 +143,7 @@ int weir_group_make(struct cgroup_subsys_state *css)
 }
 
 /*
- * The same without waiting for memory, or for anybody: the group of @css is made even if
+ * The same without waiting for memory, or for a task: the group of @css is made even if
  * the cgroup has no memory left.  Otherwise it could escape its parent's ceiling by
  * filling its own memory.max.  It is charged all the same, beyond the limit, as the kernel
  * does for an allocation that cannot wait: otherwise a tenant whose cgroups have no room
@@ -296,9 +296,8 @@ static u32 see_removed(struct cgroup_subsys_state *css, enum weir_pages_are befo
 /*
  * The cgroup inherits from its removed children, and they keep what they have not
  * folded, in this order: pages may count twice until the next round, but not for
- * nobody.  So a child that is removed meanwhile keeps all of them for that round.
- * Outside of weir_lock, as there may be many children; nobody but the beat drops
- * groups.
+ * none.  So a child that is removed meanwhile keeps all of them for that round.
+ * Outside of weir_lock, as there may be many children; only the beat drops groups.
  */
 static u32 inherit(struct cgroup_subsys_state *css)
 {
@@ -407,8 +406,8 @@ void weir_groups_walk(u32 budget)
 }
 
 /*
- * Forget all cgroups, children before their parents.  Nothing is hooked, nobody
- * recounts: the lists are read without the lock.
+ * Forget all cgroups, children before their parents.  Nothing is hooked or recounted:
+ * the lists are read without the lock.
  */
 void weir_groups_drop_all(void)
 {

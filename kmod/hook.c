@@ -3,7 +3,7 @@
  * Three functions of the kernel, replaced by wrappers of weir's: two of the
  * throttle's, and where sync waits, which is hooked for drain_tighten alone.
  *
- * An ftrace_ops with IPMODIFY sends whoever enters a hooked function to weir's
+ * An ftrace_ops with IPMODIFY sends each call of a hooked function to weir's
  * wrapper (wrapper.c) instead.  The wrapper is ordinary C in the same task: it may be
  * preempted, it may sleep, and it calls the kernel's function, or leaves it
  * out.  It calls it past its ftrace site, so other users of ftrace (a kprobe,

@@ -18,13 +18,13 @@ void weir_reserve_note(struct weir_group *group, u64 unused)
 		atomic64_add(unused - before, &unused_total);
 }
 
-/* What all floors reserve beyond what they cover. */
+/* Pages that all floors reserve beyond those they cover. */
 u64 weir_unused(void)
 {
 	return max_t(s64, atomic64_read(&unused_total), 0);
 }
 
-/* What the host's limits are amended by: nothing, if weir only observes. */
+/* The figures that amend the host's limits: none, if weir only observes. */
 struct weir_drain_host weir_host(void)
 {
 	struct weir_drain_host host = {};

@@ -23,7 +23,10 @@ static DEFINE_PER_CPU(struct open_sections, open_sections);
 static struct weir_section *sections;
 static const char * const kinds[] = { "irqs", "preempt", "lock" };
 
-/* How many interrupts this CPU has taken; the timer's and other CPUs' suffice. */
+/*
+ * The number of interrupts that this CPU has taken; the timer's and other CPUs'
+ * suffice.
+ */
 static unsigned int interrupts(void)
 {
 	return this_cpu_read(irq_stat.apic_timer_irqs) +

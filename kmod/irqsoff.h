@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How long weir keeps interrupts or preemption off, for kmod/tests/irqsoff.sh.
+ * The times for which weir keeps interrupts or preemption off, for
+ * kmod/tests/irqsoff.sh.
  *
  * Included into every file of a build with WEIR_IRQSOFF=y, never otherwise: it
  * replaces the kernel's macros that open and close such a section by ones that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where the private fields are, and the proof that they are there.
+ * The places of private fields, and the proof that they are there.
  *
  * struct dirty_throttle_control and the memcg statistics are private to their
  * source files and move between releases (6.12 gave the former `freerun`, 6.10
@@ -117,7 +117,7 @@ static int check_public(const struct weir_btf *btf)
 	return 0;
 }
 
-/* Which word of memcg_vmstats memcg_page_state() reads for @item. */
+/* The word of memcg_vmstats that memcg_page_state() reads for @item. */
 static long word_of(struct mem_cgroup *fake, int item)
 {
 	return weir_memcg_page_state(fake, item) - 1;
@@ -180,9 +180,9 @@ static int read_counters(const struct weir_btf *btf)
 }
 
 /*
- * Where a writer that sleeps in the throttle is noted for blk-wbt: in the wb, or
- * since "blk-wbt: Fix detection of dirty-throttled tasks" in the bdi.  Where
- * there is neither, nothing is noted.
+ * Finds the field in which blk-wbt sees that a writer sleeps in the throttle:
+ * in the wb, or since "blk-wbt: Fix detection of dirty-throttled tasks" in the
+ * bdi.  A kernel may have neither, and then nothing is noted.
  */
 static void read_last_sleep(const struct weir_btf *btf)
 {

@@ -7,7 +7,7 @@
 #include <linux/hashtable.h>
 #include <linux/sched/signal.h>
 
-/* One tenant may have many cgroups, and everybody's passes look here. */
+/* One tenant may have many cgroups, and the passes of all tenants look here. */
 static DEFINE_HASHTABLE(lookup_table, 14);
 
 DEFINE_SPINLOCK(weir_lock);

@@ -37,7 +37,7 @@
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 
-/* Show that hooks work here before anybody relies on them. */
+/* Show that hooks work here before a knob relies on them. */
 static int prove_at_load(void)
 {
 	u64 thresh, bg_thresh;
@@ -45,7 +45,7 @@ static int prove_at_load(void)
 
 	err = weir_hooks_arm();
 	if (err == -EBUSY) {
-		/* what a livepatch has now it may give back */
+		/* a livepatch that has one now may give it back */
 		pr_warn("balance_dirty_pages() or domain_dirty_limits() is held by a livepatch or another exclusive user of ftrace; knobs are refused until that ends\n");
 		err = 0;
 	} else if (err) {

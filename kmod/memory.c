@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What memory leaves a cgroup: the room for a floor, and what a ratio is of.
+ * The room that memory leaves a cgroup for a floor, and the base of a ratio.
  *
  * Both come from live values on the cgroup's whole path, read by the beat: a
  * page must fit under every memory.max from the cgroup to the root.

@@ -7,8 +7,8 @@
  * context (hook.c).  If the policy admits the writer, it leaves the task as a
  * free-running pass would (its dirtied pages taken off, its clock set, its next
  * look scheduled), starts the flusher if that is due, and returns.  The
- * kernel's limits are not touched, so there is nothing to undo.  Everybody
- * else goes through the kernel's function, whose limits limits.c amends.
+ * kernel's limits are not touched, so there is nothing to undo.  All other
+ * writers go through the kernel's function, whose limits limits.c amends.
  *
  * A task that is asleep in the throttle when a floor gets room for it is
  * let go after the step it is in, at most 200 ms: limits.c.

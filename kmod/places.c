@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How many flushers sleep for room at a time.
+ * The number of flushers that sleep for room at a time.
  *
  * A flusher that sleeps has a worker of the kernel's queue for writeback, which runs 256 at a
  * time, divided among the nodes that have CPUs; one beyond waits until another ends.  So no

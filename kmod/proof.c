@@ -76,7 +76,7 @@ u64 weir_limits_dirtyable(void)
 
 /*
  * The host's limit was lowered to @limit by weir.  The kernel follows a lower
- * limit down by 1/32 in 200 ms, and only while somebody is throttled; where the
+ * limit down by 1/32 in 200 ms, and only while a task is throttled; where the
  * sysctl is written it takes it over at once, and so does this.
  */
 void weir_limits_lowered(u64 limit)

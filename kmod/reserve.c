@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What all floors reserve and do not use, kept fresh without asking everybody.
+ * Pages that all floors reserve and do not use, kept fresh without asking every
+ * group.
  *
  * Each floor keeps what it last contributed; each pass below it, writer's or
  * flusher's, counts the pass's cgroup anew (tree.c), and adds only the difference

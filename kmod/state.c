@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What all of the module reads, and few write: how it was loaded, and what the beat
- * found last.  It is here, below all others, so that who reads it need not be above
- * who writes it.
+ * State that all of the module reads, and few write: how it was loaded, and
+ * what the beat found last.  It is here, below all others, so that a reader
+ * need not be above its writer.
  */
 #include "weir.h"
 #include <linux/module.h>

@@ -17,7 +17,7 @@
  *   limit_bytes           the global dirty limit at the last beat
  *   floors_wanted_bytes   sum of all floors after each cgroup's own cap
  *   floors_bytes          the same after the pool's cap
- *   unused_bytes          of those, held by nobody: taken out of the limit
+ *   unused_bytes          of those, held by no cgroup: taken out of the limit
  *   limit_in_force_bytes  what is left of the limit for passes
  *   drain_bytes_per_sec   written back while flushers were busy, of late
  *   drain_limit_bytes     the limit that drain_seconds puts in force instead of

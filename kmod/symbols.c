@@ -6,7 +6,7 @@
  * is never armed, the others by asking it.  All are called through static calls, which are
  * direct calls in the machine code: on IBT hardware a call through a pointer
  * must land on an ENDBR, and the kernel seals the ENDBR of functions whose
- * address nobody takes.  A direct call needs none.  For the same reason it does
+ * address is never taken.  A direct call needs none.  For the same reason it does
  * not matter that a kprobe reports an address just past the ENDBR.
  */
 #include "weir.h"
@@ -192,8 +192,8 @@ struct backing_dev_info *weir_bdi_of(u64 bdi_id)
 }
 
 /*
- * What the cgroup of @css, not the root, has on a device, referenced, or NULL: it
- * has dirtied nothing there, or the device is gone.  Takes spinlocks.
+ * The wb of @css's cgroup, which is not the root, on a device, referenced, or
+ * NULL: it has dirtied nothing there, or the device is gone.  Takes spinlocks.
  */
 struct bdi_writeback *weir_wb_of(u64 bdi_id, struct cgroup_subsys_state *css)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What sync(2) and syncfs(2) wait for, with drain_tighten.
+ * The wait of sync(2) and syncfs(2), with drain_tighten.
  *
  * A sync submits all that was dirty, and then waits for each file's writeback, in
  * filemap_fdatawait_keep_errors(): from the file's first page to its last, for
@@ -14,7 +14,7 @@
  * where the walk may end; the kernel's own function for a range of a file does it.
  * What is submitted before that page meanwhile is still waited for.
  *
- * Whoever waits is in weir's code: unloading waits for it, as for tasks in passes.
+ * A task that waits is in weir's code: unloading waits for it, as for tasks in passes.
  */
 #include "weir.h"
 #include <linux/pagemap.h>

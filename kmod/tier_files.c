@@ -84,7 +84,10 @@ static int show_ratio(struct seq_file *seq, void *unused)
 	return 0;
 }
 
-/* Who may set it.  Under weir_lock: the ratio must not change until it is set. */
+/*
+ * Checks that the writer may set it.  Under weir_lock: the ratio must not change until
+ * it is set.
+ */
 static int may_set_ratio(struct kernfs_open_file *of, u32 ratio)
 {
 	struct weir_tiers tiers;
@@ -107,7 +110,7 @@ static ssize_t write_ratio(struct kernfs_open_file *of, char *text, size_t len,
 
 	if (weir_parse_ratio(text, len, &ratio) != WEIR_PARSED)
 		return -EINVAL;
-	/* who may not set it, makes nothing */
+	/* a writer that may not set it makes nothing */
 	err = weir_lock_killable();
 	if (err)
 		return err;
@@ -152,9 +155,9 @@ static long lru_pages(struct mem_cgroup *memcg, int node)
 }
 
 /*
- * With descendants, removed ones that still have pages included.  Anybody may
+ * With descendants, removed ones that still have pages included.  Any task may
  * ask, of a tree of any size: so in short turns, without a lock, and until the
- * one who asked is killed.
+ * task that asked is killed.
  */
 static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
 {
@@ -182,11 +185,11 @@ static u64 held(struct cgroup_subsys_state *css, const nodemask_t *nodes)
 	rcu_read_unlock();
 	if (kept)
 		css_put(kept);
-	/* what moves between two sums meanwhile may be missed in both */
+	/* pages that move between two sums meanwhile may be missed in both */
 	return max(pages, 0L);
 }
 
-/* What of the limits from @css to the root may lie in tiers 0 to @last. */
+/* The part of the limits from @css to the root that may lie in tiers 0 to @last. */
 static u64 upto(const struct weir_tiers *tiers, struct cgroup_subsys_state *css,
 		u32 last)
 {
@@ -225,7 +228,7 @@ static int show_tier_stat(struct seq_file *seq, void *unused)
 	for (tier = 0; tier < tiers.count; tier++)
 		nodes[tier] = *weir_tier_nodes(tier);
 	spin_unlock(&weir_lock);
-	/* anybody may read this, of a cgroup of any depth: nobody waits for it */
+	/* any task may read this, of a cgroup of any depth: none waits for it */
 	rcu_read_lock();
 	for (tier = 0; tier < tiers.count; tier++)
 		budget[tier] = upto(&tiers, css, tier);

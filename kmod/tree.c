@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a subtree holds, known in time to decide by it.
+ * The pages of a subtree, known in time to decide by them.
  *
  * A ceiling or a floor of a cgroup is about its whole subtree, but exact counts
  * are of one cgroup each (counts.c), and a probe cannot visit a thousand of
@@ -133,8 +133,9 @@ u64 weir_tree_claim(const struct weir_group *group)
 }
 
 /*
- * What is set on the path of @group, NULL if there is none, for all steps of a pass until
- * its task sleeps: one walk.  Returns the next group with a floor, or NULL.
+ * Notes in @seen which knobs are on the path of @group, NULL if there is none,
+ * for all steps of a pass until its task sleeps: one walk.  Returns the next
+ * group with a floor, or NULL.
  */
 struct weir_group *weir_tree_survey(struct weir_group *group, struct weir_seen *seen)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the module share.  Page counts unless a name says otherwise. */
+/*
+ * Declarations that the files of the module share.  Page counts unless a name says
+ * otherwise.
+ */
 #ifndef WEIR_H
 #define WEIR_H
 
@@ -40,7 +43,7 @@ extern bool weir_proven;
 extern unsigned long weir_last_beat;	/* jiffies */
 extern unsigned long weir_flushers_proven;	/* jiffies */
 
-/* Nobody can say that weir is in effect once ten beats are missed. */
+/* It is not known that weir is in effect once ten beats are missed. */
 #define WEIR_STALE_JIFFIES	msecs_to_jiffies(10 * WEIR_BEAT_MS)
 
 /* Have hooks been seen working of late?  If not, passes are the kernel's own. */
@@ -125,7 +128,7 @@ struct weir_layout {
 	/* these arrays; but the first, read only where pages are handed to the parent */
 	u32 flushed_all, flushed_pending, flushed_own;
 	bool reparents;			/* pages of removed cgroups, to the parent */
-	/* when a writer last slept, for blk-wbt; 0 if not there */
+	/* time at which a writer last slept, for blk-wbt; 0 if not there */
 	u32 bdi_last_sleep;		/* in backing_dev_info */
 	u32 wb_last_sleep;		/* in bdi_writeback, before */
 	bool pause_with_dtc;		/* what its tracepoint passes */
@@ -142,7 +145,7 @@ void weir_counts_remove(void);
 u32 weir_count_cost(void);
 struct weir_counts weir_count_memcg(struct mem_cgroup *memcg);
 
-/* What a removed child's counters keep for pages that are its parent's. */
+/* Counts that a removed child's counters keep for pages that are its parent's. */
 struct weir_inherited {
 	s64 dirty;
 	s64 writeback;
@@ -186,13 +189,16 @@ struct weir_stats {
 /* A host may have two dozen disks. */
 #define WEIR_DEVICES	32
 
-/* What the group's wb on a device had recorded as dirtied, when last looked at. */
+/*
+ * The pages that the group's wb on a device had recorded as dirtied, when last looked
+ * at.
+ */
 struct weir_device {
 	u64 bdi_id;
 	u64 recorded;
 };
 
-/* Whose the pages of a cgroup are, as far as the beat has seen. */
+/* The owner of a cgroup's pages, as far as the beat has seen. */
 enum weir_pages_are {
 	WEIR_OWN,
 	WEIR_REPARENTED,	/* the parent's, which is yet to count them */
@@ -274,16 +280,16 @@ struct weir_group *weir_group_find(struct cgroup_subsys_state *css);
 struct weir_group *weir_group_nearest(struct cgroup_subsys_state *css);
 
 /*
- * Nobody is served by a wait of the current task: the kernel gives way to it
- * (real-time, deadline, or boosted to that), or it exits.  Then nothing kills it, and what
- * it still writes is the host's: process accounting does with a lock that all exits take.
+ * The current task is never to be delayed: the kernel gives way to it (real-time,
+ * deadline, or boosted to that), or it exits.  Then nothing kills it, and what it still
+ * writes is the host's: process accounting does with a lock that all exits take.
  */
 static inline bool weir_task_urgent(void)
 {
 	return current->prio < MAX_RT_PRIO || (current->flags & PF_EXITING);
 }
 
-/* To a tick, for what lasts for seconds: to read the clock takes as long as a dozen of these. */
+/* Coarse clock of one tick's resolution: a dozen times cheaper than ktime_get_ns(). */
 static inline u64 weir_now_ms(void)
 {
 	return get_jiffies_64() * MSEC_PER_SEC / HZ;
@@ -297,7 +303,7 @@ static inline bool weir_css_alive(struct cgroup_subsys_state *css)
 
 /*
  * Hold a cgroup that a walk has come to.  One that is about to come online may fail
- * to: then the kernel frees it after a grace period, whoever holds it.
+ * to: then the kernel frees it after a grace period, held or not.
  */
 static inline bool weir_css_get(struct cgroup_subsys_state *css)
 {
@@ -367,9 +373,9 @@ u64 weir_dirtied_by_current(struct weir_reporters *reporters, u64 reported);
 void weir_device_exit(void);
 
 /*
- * What one trip of a task through the throttle has seen so far, on that task's
- * stack.  Kept across sleeps, so no pointer in it but the css, which the pass's
- * wb holds.
+ * One trip of a task through the throttle as seen so far, on that task's stack.
+ * Kept across sleeps, so no pointer in it but the css, which the pass's wb
+ * holds.
  */
 struct weir_seen {
 	struct hlist_node node;		/* in events.c's table */
@@ -585,14 +591,14 @@ enum { WEIR_DEBT_BANDWIDTH, WEIR_DEBT_CEILING, WEIR_DEBTS };
 
 struct weir_call;
 
-/* How a debt is waited for. */
+/* A way to wait for a debt. */
 struct weir_debt {
 	/* For how long still, in ms?  A step has taken @slept_ns; 0 when the wait begins. */
 	u64 (*due_ms)(struct weir_call *call, u64 slept_ns);
 	void (*sleep)(long timeout);
 };
 
-/* What a system call, or a fault, of a task owes by now.  The task's own. */
+/* The debts of a system call, or a fault, of a task by now.  The task's own. */
 struct weir_call {
 	struct callback_head work;
 	unsigned int rounds;		/* that the work has gone behind others */

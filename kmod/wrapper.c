@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the kernel calls instead of its own functions: hook.c puts these there and knows
- * no more of them than where they are and how many tasks are in them.
+ * Wrappers that the kernel calls instead of its own functions: hook.c puts
+ * these there and knows no more of them than where they are and how many tasks
+ * are in them.
  */
 #include "weir.h"
 
 DECLARE_STATIC_CALL(weir_rest_of_limits, weir_limits);
 
-/* What the kernel calls instead of balance_dirty_pages(). */
+/* Called in the place of balance_dirty_pages(). */
 static int pass_wrapper(struct bdi_writeback *wb, unsigned long pages_dirtied,
 			unsigned int flags)
 {
@@ -19,7 +20,7 @@ static int pass_wrapper(struct bdi_writeback *wb, unsigned long pages_dirtied,
 	return ret;
 }
 
-/* What the kernel calls instead of filemap_fdatawait_keep_errors(). */
+/* Called in the place of filemap_fdatawait_keep_errors(). */
 static int wait_wrapper(struct address_space *mapping)
 {
 	int ret;
@@ -30,7 +31,7 @@ static int wait_wrapper(struct address_space *mapping)
 	return ret;
 }
 
-/* What the kernel calls instead of domain_dirty_limits(). */
+/* Called in the place of domain_dirty_limits(). */
 static void limits_wrapper(void *dtc)
 {
 	static_call(weir_rest_of_limits)(dtc);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a ftrace callback may read and change, by the names of each release.
+ * Registers that a ftrace callback may read and change, by the names of each
+ * release.
  *
  * "ftrace: abstract DYNAMIC_FTRACE_WITH_ARGS accesses" (6.2) gave struct
  * ftrace_regs accessors.  They are macros on x86 and functions on arm64, so
@@ -26,8 +27,8 @@
 #endif
 
 /*
- * Where a call that is left alone goes on, behind the ftrace site: to what
- * weir_rest_of_NAME, a static call, calls.
+ * The address at which a call that is left alone goes on, behind the ftrace
+ * site: to the function that weir_rest_of_NAME, a static call, calls.
  *
  * Beside a BPF program that runs at a function's exit, x86's trampoline calls what the
  * redirection left as the address, through a register (BPF_TRAMP_F_ORIG_STACK).  Behind the
