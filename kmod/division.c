@@ -386,7 +386,8 @@ static void note_use(struct weir_flusher *flusher, bool held)
 		return;
 	/* of one that was made in this call nothing is known */
 	flusher->uses_little = !is_new && !held &&
-			       weir_division_uses_little(budget, submitted - flusher->used,
+			       weir_division_uses_little(budget, flusher->contender->hweight,
+							 submitted - flusher->used,
 							 jiffies_to_msecs(elapsed));
 	flusher->used = submitted;
 	flusher->used_since = jiffies ?: 1;
@@ -485,7 +486,7 @@ bool weir_division_look(struct weir_disk *disk, struct weir_flusher *flusher,
 		return true;
 	}
 	ahead = weir_budget_ahead(&scope->budget);
-	turn->part = weir_window_part(2 * ahead);
+	turn->part = weir_budget_part(&scope->budget, contender->hweight);
 	turn->excess = excess_of(contender);
 	queue_contender(contender, 2 * ahead);
 	turn->excess = max3(turn->excess,

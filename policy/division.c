@@ -29,8 +29,8 @@
  * submitted by the others.
  *
  * Example.  Weights of 300 and 100 on a disk of 16 MB/s, 4 pages a millisecond: the budget is
- * 100 pages.  A part of 25 pages brings the first 33 ahead, the second 100: it may be 50
- * ahead, so the first has submitted 50 pages or more before the second does again.
+ * 100 pages.  A part of 25 pages brings the first 33 ahead, one of 16 the second 64: it may be
+ * 50 ahead, so the first submits 11 pages or more before the second does again.
  */
 #include "policy.h"
 
@@ -41,6 +41,7 @@
 #define BUDGET_OTHERS		4
 /* In pages. */
 #define BUDGET_LEAST		((256ULL << 10) >> WEIR_PAGE_SHIFT)
+#define BUDGET_PART_LEAST	(WEIR_WINDOW_MIN >> WEIR_PAGE_SHIFT)
 #define BUDGET_PATIENCE_LEAST_MS	300ULL
 #define BUDGET_PATIENCE_MOST_MS		3000ULL
 /* As large a request as most disks take. */
@@ -100,9 +101,10 @@ weir_u64 weir_division_lead(weir_u64 vtime, weir_u64 least, weir_u64 ahead)
  * Does a flusher that submitted @pages in @ms, and was held by nothing, use little?  Less than
  * a part in 20 ms.  Its writers are throttled, as at the host's limit, and have dirtied no more.
  */
-int weir_division_uses_little(const struct weir_budget *budget, weir_u64 pages, weir_u64 ms)
+int weir_division_uses_little(const struct weir_budget *budget, weir_u32 hweight, weir_u64 pages,
+			      weir_u64 ms)
 {
-	weir_u64 part = weir_window_part(2 * weir_budget_ahead(budget));
+	weir_u64 part = weir_budget_part(budget, hweight);
 
 	return weir_saturate(pages) * WEIR_COMPETES_MS <
 	       part * weir_least(ms, WEIR_PAGES_MAX);
@@ -139,7 +141,7 @@ static weir_u64 budget_pages(const struct weir_budget *budget)
 	return budget->pages < BUDGET_LEAST ? BUDGET_LEAST : budget->pages;
 }
 
-/* Pages that one flusher may be ahead of the others, and submit at a time. */
+/* Pages that one flusher may be ahead of the others. */
 weir_u64 weir_budget_ahead(const struct weir_budget *budget)
 {
 	weir_u64 ahead = budget_pages(budget) / 2;
@@ -147,6 +149,26 @@ weir_u64 weir_budget_ahead(const struct weir_budget *budget)
 	if (budget->shared && ahead < BUDGET_SHARED_AHEAD)
 		return BUDGET_SHARED_AHEAD;
 	return ahead;
+}
+
+static weir_u64 budget_of(const struct weir_budget *budget, weir_u32 hweight)
+{
+	return weir_share(budget_pages(budget), hweight, WEIR_HWEIGHT_ONE);
+}
+
+/*
+ * Pages that a child of the division with @hweight submits at a time: half of what it may have
+ * in flight.  All pages of a part end at once, when the last is written.  Were there only one,
+ * the disk would be idle until the flusher has looked and submitted the next.
+ */
+weir_u64 weir_budget_part(const struct weir_budget *budget, weir_u32 hweight)
+{
+	weir_u64 part = weir_window_part(2 * weir_budget_ahead(budget));
+	weir_u64 half = budget_of(budget, hweight) / 2;
+
+	if (budget->shared)
+		return part;
+	return weir_least(part, half < BUDGET_PART_LEAST ? BUDGET_PART_LEAST : half);
 }
 
 /*
@@ -158,8 +180,8 @@ weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
 {
 	if (budget->shared)
 		return 0;
-	return weir_window_excess(weir_share(budget_pages(budget), hweight, WEIR_HWEIGHT_ONE),
-				  in_flight);
+	return weir_part_excess(budget_of(budget, hweight), weir_budget_part(budget, hweight),
+				in_flight);
 }
 
 /*

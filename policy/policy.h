@@ -384,11 +384,13 @@ struct weir_budget {
 void weir_budget_note(struct weir_budget *budget, weir_u64 written, weir_u64 of_device,
 		      weir_u64 now_ns);
 weir_u64 weir_budget_ahead(const struct weir_budget *budget);
+weir_u64 weir_budget_part(const struct weir_budget *budget, weir_u32 hweight);
 weir_u64 weir_budget_excess(const struct weir_budget *budget, weir_u32 hweight,
 			    weir_u64 in_flight);
 /* A flusher competes for so long after it submitted something. */
 #define WEIR_COMPETES_MS	20ULL
-int weir_division_uses_little(const struct weir_budget *budget, weir_u64 pages, weir_u64 ms);
+int weir_division_uses_little(const struct weir_budget *budget, weir_u32 hweight, weir_u64 pages,
+			      weir_u64 ms);
 weir_u64 weir_budget_patience_ms(const struct weir_budget *budget, weir_u64 in_flight);
 
 /* bandwidth.c: how fast a cgroup and all below it may dirty pages. */
@@ -445,6 +447,7 @@ weir_u64 weir_bandwidth_poll(const struct weir_bandwidth_hold *hold,
 #define WEIR_WINDOW_CALL_MOST_MS	200ULL
 
 weir_u64 weir_window_part(weir_u64 window);
+weir_u64 weir_part_excess(weir_u64 window, weir_u64 part, weir_u64 in_flight);
 weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight);
 weir_u64 weir_window_sleep_ns(weir_u64 excess, const struct weir_window_rate *rate);
 void weir_window_rate_note(struct weir_window_rate *rate, weir_u64 pages, weir_u64 ns,

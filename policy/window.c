@@ -45,16 +45,21 @@ weir_u64 weir_window_part(weir_u64 window)
 }
 
 /*
- * Pages that are to be written before there is room for a part, with @in_flight under
- * writeback; 0 if there is room.  A window smaller than a part has room once nothing is
- * in flight.
+ * Pages that are to be written before there is room for a @part, with @in_flight of a
+ * @window under writeback; 0 if there is room.  A window smaller than a part has room once
+ * nothing is in flight.
  */
-weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight)
+weir_u64 weir_part_excess(weir_u64 window, weir_u64 part, weir_u64 in_flight)
 {
-	weir_u64 part = weir_window_part(window);
 	weir_u64 least = window > part ? window - part : 0;
 
 	return in_flight > least ? in_flight - least : 0;
+}
+
+/* The same, for a part as large as that window's are. */
+weir_u64 weir_window_excess(weir_u64 window, weir_u64 in_flight)
+{
+	return weir_part_excess(window, weir_window_part(window), in_flight);
 }
 
 /*

@@ -12,8 +12,14 @@ mod c {
         pub safe fn weir_division_lead(vtime: u64, least: u64, ahead: u64) -> u64;
         pub fn weir_budget_note(budget: *mut Budget, written: u64, of_device: u64, now_ns: u64);
         pub fn weir_budget_ahead(budget: *const Budget) -> u64;
+        pub fn weir_budget_part(budget: *const Budget, hweight: u32) -> u64;
         pub fn weir_budget_excess(budget: *const Budget, hweight: u32, in_flight: u64) -> u64;
-        pub fn weir_division_uses_little(budget: *const Budget, pages: u64, ms: u64) -> i32;
+        pub fn weir_division_uses_little(
+            budget: *const Budget,
+            hweight: u32,
+            pages: u64,
+            ms: u64,
+        ) -> i32;
         pub fn weir_budget_patience_ms(budget: *const Budget, in_flight: u64) -> u64;
     }
 }
@@ -81,10 +87,16 @@ impl Budget {
         unsafe { c::weir_budget_note(self, written, of_device, now_ns) }
     }
 
-    /// Pages that one flusher may be ahead of the others, and submit at a time.
+    /// Pages that one flusher may be ahead of the others.
     pub fn ahead(&self) -> u64 {
         // SAFETY: `self` is a valid struct of the C layout.
         unsafe { c::weir_budget_ahead(self) }
+    }
+
+    /// Pages that a child of the division with `hweight` submits at a time.
+    pub fn part(&self, hweight: u32) -> u64 {
+        // SAFETY: `self` is a valid struct of the C layout.
+        unsafe { c::weir_budget_part(self, hweight) }
     }
 
     /// Pages to be written before a child of the division with `hweight` may submit another part,
@@ -94,10 +106,11 @@ impl Budget {
         unsafe { c::weir_budget_excess(self, hweight, in_flight) }
     }
 
-    /// Whether a flusher that submitted `pages` in `ms`, and was held by nothing, uses little.
-    pub fn uses_little(&self, pages: u64, ms: u64) -> bool {
+    /// Whether a flusher below a child with `hweight` that submitted `pages` in `ms`, and was held
+    /// by nothing, uses little.
+    pub fn uses_little(&self, hweight: u32, pages: u64, ms: u64) -> bool {
         // SAFETY: `self` is a valid struct of the C layout.
-        unsafe { c::weir_division_uses_little(self, pages, ms) != 0 }
+        unsafe { c::weir_division_uses_little(self, hweight, pages, ms) != 0 }
     }
 
     /// Milliseconds that a child may have no room before it is slow, with `in_flight` pages of the
@@ -111,7 +124,6 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window;
 
     const MS: u64 = 1_000_000;
 
@@ -131,13 +143,31 @@ mod tests {
     fn worked_example() {
         let budget = budget(100);
         assert_eq!((budget.pages, budget.ahead()), (100, 50));
-        let part = window::part(2 * budget.ahead());
-        assert_eq!(part, 25);
-        let [first, second] = [300, 100].map(|weight| hweight(HWEIGHT_ONE, weight, 400));
-        let vtimes = [charge(0, part, first), charge(0, part, second)];
-        assert_eq!(vtimes.map(|vtime| vtime / UNIT), [33, 100]);
+        let hweights = [300, 100].map(|weight| hweight(HWEIGHT_ONE, weight, 400));
+        let parts = hweights.map(|hweight| budget.part(hweight));
+        assert_eq!(parts, [25, 16]);
+        let [first, second] = hweights;
+        let vtimes = [charge(0, parts[0], first), charge(0, parts[1], second)];
+        assert_eq!(vtimes.map(|vtime| vtime / UNIT), [33, 64]);
         let waits = |submitted| lead(vtimes[1], charge(0, submitted, first), budget.ahead()) > 0;
-        assert!(waits(0) && waits(25) && !waits(50));
+        assert!(waits(0) && waits(10) && !waits(11));
+    }
+
+    /// While one part is written, the next is submitted: the disk is not idle in between.
+    #[test]
+    fn two_parts_of_a_child_are_in_flight() {
+        let budget = Budget {
+            pages: 1_280,
+            ..Budget::default()
+        };
+        for weight in [100, 300, 800] {
+            let hweight = hweight(HWEIGHT_ONE, weight, u64::from(weight) + 100);
+            let part = budget.part(hweight);
+            assert_eq!(budget.excess(hweight, part), 0, "{weight}: of {part} pages");
+            assert!(budget.excess(hweight, 3 * part) > 0);
+            assert!(lead(charge(0, part, hweight), 0, budget.ahead()) == 0);
+        }
+        assert_eq!(budget.part(HWEIGHT_ONE / 100), 16);
     }
 
     #[test]
@@ -145,7 +175,7 @@ mod tests {
         let alone = budget(75);
         let excess = |pages| alone.excess(HWEIGHT_ONE, pages);
         assert_eq!([75, 76, 100].map(excess), [0, 1, 25]);
-        assert_eq!(alone.excess(HWEIGHT_ONE / 2, 50), 16);
+        assert_eq!(alone.excess(HWEIGHT_ONE / 2, 50), 25);
         let shared = budget(74);
         assert_eq!(
             (shared.excess(HWEIGHT_ONE, 1 << 20), shared.ahead()),
@@ -156,11 +186,12 @@ mod tests {
     #[test]
     fn less_than_a_part_in_20_ms_is_little() {
         let budget = budget(100);
-        let part = window::part(2 * budget.ahead());
+        let part = budget.part(HWEIGHT_ONE);
         assert_eq!(part, 25);
-        assert!(!budget.uses_little(part, 20) && budget.uses_little(part - 1, 20));
-        assert!(!budget.uses_little(5 * part, 100) && budget.uses_little(5 * part, 101));
-        assert!(!budget.uses_little(0, 0) && budget.uses_little(1 << 20, u64::MAX));
+        let is_little = |pages, ms| budget.uses_little(HWEIGHT_ONE, pages, ms);
+        assert!(!is_little(part, 20) && is_little(part - 1, 20));
+        assert!(!is_little(5 * part, 100) && is_little(5 * part, 101));
+        assert!(!is_little(0, 0) && is_little(1 << 20, u64::MAX));
     }
 
     #[test]

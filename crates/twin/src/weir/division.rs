@@ -12,7 +12,6 @@ use super::{Hooks, Weir};
 use crate::mm::Cgroup;
 use crate::sim::clock::{HZ, Ticks};
 use policy::division::{self, Budget, HWEIGHT_ONE, WEIGHT_DEFAULT};
-use policy::window;
 
 /// Inside no call, it competes for so long after one.
 const COMPETES: Ticks = HZ * 20 / 1000;
@@ -364,7 +363,7 @@ impl Hooks {
         let beside = beside.filter(|other| other.member.place.is_some_and(|at| at.1 == place));
         let in_flight = beside.map(|other| other.in_flight).sum();
         Some(TurnWait {
-            part: window::part(2 * ahead),
+            part: division.budget.part(hweight),
             written: division.written,
             excess: (division.budget.excess(hweight, in_flight))
                 .max(division::lead(member.vtime, least, ahead))
