@@ -21,12 +21,12 @@ const BUDGETS: [(&str, usize); 9] = [
     ("docs/scenarios.md", 2_000),
     ("docs/how-it-works.md", 2_000),
     ("docs/twin.md", 1_200),
-    ("docs/glossary.md", 800),
+    ("docs/glossary.md", 900),
 ];
 /// Written by `make matrix` and `make cost`.
 const GENERATED: [&str; 2] = ["docs/support.md", "docs/cost.md"];
 /// Words of all pages together, the notebook of experiments aside.
-const ALL: usize = 13_700;
+const ALL: usize = 13_800;
 /// Characters of a line of prose.
 const WIDTH: usize = 100;
 
@@ -58,7 +58,7 @@ fn pages() -> Vec<String> {
 }
 
 fn all_pages() -> Vec<String> {
-    [pages(), experiments(), vec!["kmod/tests/README.md".into()]].concat()
+    [pages(), experiments(), vec!["kmod/tests/README.md".into(), "CONTRIBUTING.md".into()]].concat()
 }
 
 /// A part of a page with the number of its first line.
