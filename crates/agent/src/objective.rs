@@ -18,7 +18,7 @@
 //! (`queues`), and for ceilings, which it keeps by `memory.high`, where that does not do.
 //!
 //! Only a limit of `max` is ever replaced; one that another program writes meanwhile is left to
-//! that program. What is set is noted in a file first ([`crate::saved`]), so that the next agent
+//! that program. What is set is noted in a file first ([`crate::saved_limits`]), so that the next agent
 //! puts it back if this one is killed.
 
 mod applied;

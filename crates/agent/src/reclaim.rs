@@ -14,8 +14,8 @@
 //!
 //! A limit that its cgroup has not come near for 10 s is put back to `max`. Only a `memory.high` of
 //! `max` is ever replaced; one that another program writes meanwhile is left to that program. What
-//! is set is noted in a file first ([`crate::saved`]), so that the next agent puts it back if this one is
-//! killed.
+//! is set is noted in a file first ([`crate::saved_limits`]), so that the next agent puts it back if
+//! this one is killed.
 //!
 //! While there are limits, the kernel is asked for idle memory as well ([`idle`]).
 //!

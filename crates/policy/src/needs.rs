@@ -10,7 +10,8 @@ pub(crate) mod c {
     unsafe extern "C" {
         pub safe fn weir_reparenting_function() -> *const c_char;
         pub safe fn weir_function_wanted(id: u32) -> *const Function;
-        pub fn weir_need_at(btf: *const Reader, reparents: i32, index: u32, need: *mut Need) -> i32;
+        pub fn weir_need_at(btf: *const Reader, reparents: i32, index: u32, need: *mut Need)
+        -> i32;
     }
 
     #[repr(C)]

@@ -2,7 +2,7 @@
 //! What came out of a scenario, and whether it is what had to come out.
 //!
 //! The input is one [`Run`] per guest, from any executor; the output a [`Report`], printed as a
-//! table ([`terminal`], [`markdown`]) or as one JSON object ([`json`]). Three rules:
+//! table ([`terminal`], [`markdown`]) or as one JSON object ([`mod@json`]). Three rules:
 //!
 //! * **A figure carries its N.** Metrics are medians over the runs of an arm with their range, from
 //!   runs that were done; a run that failed contributes nothing but its failure.

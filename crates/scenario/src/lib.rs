@@ -14,7 +14,7 @@
 //! ```
 //!
 //! How it is built: [`config`] reads TOML and collects problems;
-//! [`parse`] is the language, one function per section; [`expect`] the little expression language
+//! [`mod@parse`] is the language, one function per section; [`expect`] the little expression language
 //! of expectations; [`measured`] what a run measures and [`metric`] the figures that come of it;
 //! [`rundir`] what a run leaves in a directory; [`fio`] the option names fio knows;
 //! [`io_max`] a cgroup file that names disks; [`executor`] what runs a scenario, [`place`] which

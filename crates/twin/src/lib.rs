@@ -22,7 +22,7 @@
 //! | [`sim`] | clock, event queue, random numbers |
 //!
 //! Beside it are [`memory`], tiers of memory and who holds it, and [`probe`], who looks at it all.
-//! [`setup`] makes a host of a scenario, [`run`] figures of its phases.
+//! [`setup`] makes a host of a scenario, [`mod@run`] figures of its phases.
 //!
 //! weir's decisions are made by `policy/`, the code the module is made of. What is not modelled is
 //! refused by key ([`setup`]) and listed in `docs/twin.md`, with how far off the twin is.

@@ -31,7 +31,7 @@ pub struct Args {
     /// Check a policy file, say which cgroups of this host it means, and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "listen", "show", "max_cgroups", "max_stalls", "scan_every", "state"])]
     check: Option<PathBuf>,
-    /// With --check, say what would be written here; for [stock], `mode = "observe"` does
+    /// With --check, say what would be written here; for `[stock]`, `mode = "observe"` does
     #[arg(long, requires = "check")]
     dry_run: bool,
     /// Where to show metrics, or `none`

@@ -45,7 +45,7 @@ pub fn print(text: impl Display) -> Result<()> {
 /// Prints a line.
 ///
 /// # Errors
-/// As for [`print`].
+/// As for [`print()`].
 pub fn line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
@@ -53,7 +53,7 @@ pub fn line(text: impl Display) -> Result<()> {
 /// Prints a value for programs.
 ///
 /// # Errors
-/// As for [`print`].
+/// As for [`print()`].
 pub fn json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
@@ -91,7 +91,7 @@ pub fn file(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// On a terminal, unless NO_COLOR says otherwise (https://no-color.org).
+/// On a terminal, unless NO_COLOR says otherwise (<https://no-color.org>).
 pub fn colour() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

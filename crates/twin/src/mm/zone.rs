@@ -4,13 +4,13 @@
 //! Each page is free, in the page cache, or a task's own (anonymous, which stays; where jobs map
 //! memory there is swap, [`super::node`]). A page of the cache that is neither dirty nor in flight
 //! is *clean* and can be taken. Each cgroup has its pages in a line in the order they came
-//! ([`lru`]); who looks for clean ones (reclaim.rs) begins at the old end and goes from cgroup to
+//! ([`super::lru`]); the search for clean ones (reclaim.rs) begins at the old end and goes from cgroup to
 //! cgroup, at each for an eighth of what it has. A page that is found dirty goes to the end of the
 //! line. `memory.min` protects a cgroup that has no more than that.
 //!
 //! Three marks, as `mm/page_alloc.c` and `mm/khugepaged.c` set them, say when:
 //!
-//! - below *low* kswapd is woken; it takes pages until *high* of them are free ([`kswapd`]);
+//! - below *low* kswapd is woken; it takes pages until *high* of them are free (`vmscan.rs`);
 //! - *min* is kept: a task that would go below looks for 32 pages itself (direct reclaim,
 //!   task/reclaim.rs). If there is no clean page it waits a tick, twice, and looks again
 //!   (`VMSCAN_THROTTLE_NOPROGRESS`); after 16 times in vain the task that holds most is killed.

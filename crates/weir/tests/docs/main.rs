@@ -58,7 +58,12 @@ fn pages() -> Vec<String> {
 }
 
 fn all_pages() -> Vec<String> {
-    [pages(), experiments(), vec!["kmod/tests/README.md".into(), "CONTRIBUTING.md".into()]].concat()
+    [
+        pages(),
+        experiments(),
+        vec!["kmod/tests/README.md".into(), "CONTRIBUTING.md".into()],
+    ]
+    .concat()
 }
 
 /// A part of a page with the number of its first line.
