@@ -36,7 +36,7 @@ pub fn of_machine(arms: &[Arm], module: Option<&Path>) -> Vec<Refusal> {
 
 /// Everything that keeps `scenario` from being run here, with disks `given` by name in directories.
 pub fn of_scenario(scenario: &Scenario, given: &BTreeMap<String, PathBuf>) -> Vec<Refusal> {
-    let mut refused = Refusals(place::refusals(scenario, Place::Host));
+    let mut refused = Refusals(place::refused_keys(scenario, Place::Host));
     host(scenario, &mut refused);
     disks_of(scenario, given, &mut refused);
     jobs(scenario, &mut refused);

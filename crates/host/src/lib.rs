@@ -71,13 +71,13 @@ pub struct Host<'a> {
 }
 
 impl Executor for Host<'_> {
-    fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
+    fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
         check::of_scenario(scenario, &self.disks)
     }
 
     fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, Error> {
         let mut refused = check::of_machine(request.arms, self.module.as_deref());
-        refused.extend(self.check(request.scenario));
+        refused.extend(self.find_refusals(request.scenario));
         if !refused.is_empty() {
             return Err(Error::Refused(refused));
         }

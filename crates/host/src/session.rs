@@ -5,7 +5,7 @@ use crate::{Host, RunConfig, clean, keeper};
 use anyhow::{Context, Result, anyhow};
 use runner::klog::HARMLESS_TAINT;
 use scenario::executor::{Error, Outcome, Progress, Request, Run};
-use scenario::metric::{Figures, metrics};
+use scenario::metric::{Figures, compute_metrics};
 use scenario::model::Arm;
 use scenario::place::Place;
 use scenario::rundir::{About, Event, Kept};
@@ -61,7 +61,7 @@ pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Ve
         ahead -= 1;
         let mut tell = |what: &str, over: usize| {
             let left = phases.iter().skip(over).sum::<Duration>() + each * ahead;
-            progress.stage(arm, repeat, what, left);
+            progress.report_stage(arm, repeat, what, left);
         };
         let run = one(host, request, arm, repeat, &mut tell)?;
         if host.interrupt.is_stopped() {
@@ -72,7 +72,7 @@ pub fn run(host: &Host, request: &Request, progress: &dyn Progress) -> Result<Ve
                 }
             });
         }
-        progress.finished(&run);
+        progress.report_finished_run(&run);
         runs.push(run);
     }
     Ok(runs)
@@ -97,7 +97,7 @@ fn one(
     let mut kept = match request.out {
         Some(out) => {
             let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
-            let about = About::now(request, arm, repeat, Place::Host);
+            let about = About::started_now(request, arm, repeat, Place::Host);
             Some(Kept::create(&directory, about)?)
         }
         None => None,
@@ -128,7 +128,7 @@ fn one(
         let Ok(event) = serde_json::from_str::<Event>(&line.unwrap_or_default()) else {
             continue;
         };
-        if let Some(Err(why)) = kept.as_mut().map(|kept| kept.keep(&event)) {
+        if let Some(Err(why)) = kept.as_mut().map(|kept| kept.write_event(&event)) {
             failure.get_or_insert(why);
         }
         match &event {
@@ -192,7 +192,8 @@ impl Said {
             Event::Boot { release } => self.kernel = release,
             Event::PhaseEnd(result) => {
                 self.phases += 1;
-                self.metrics.extend(metrics(self.arm, &result.measured()));
+                self.metrics
+                    .extend(compute_metrics(self.arm, &result.to_measured()));
             }
             Event::Problem { text, .. } => self.problems.push(text),
             Event::Kernel { taint, lines } => (self.taint, self.complaints) = (taint, lines),

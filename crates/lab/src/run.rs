@@ -18,7 +18,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use guest::protocol::{Event, GuestDisk, Work};
 use runner::system::meminfo;
 use scenario::executor::{self, Executor, Progress, Refusal, Request, Run};
-use scenario::metric::{Figures, metrics};
+use scenario::metric::{Figures, compute_metrics};
 use scenario::model::{Arm, Disk, Scenario};
 use scenario::place::{self, Place};
 use scenario::rundir::{About, Kept};
@@ -47,7 +47,7 @@ pub struct Lab {
 
 /// What no guest can honour of `scenario`.
 pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
-    let mut refused = place::refusals(scenario, Place::Lab);
+    let mut refused = place::refused_keys(scenario, Place::Lab);
     let mut refuse = |key: &str, what: String| refused.push(Refusal::new(key, what));
     let cpus = scenario.host.cpus;
     if cpus > MOST_CPUS {
@@ -69,12 +69,12 @@ pub fn refusals(scenario: &Scenario, count_instructions: bool) -> Vec<Refusal> {
 }
 
 impl Executor for Lab {
-    fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
+    fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
         refusals(scenario, self.count_instructions)
     }
 
     fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
-        let refused = self.check(request.scenario);
+        let refused = self.find_refusals(request.scenario);
         if !refused.is_empty() {
             return Err(executor::Error::Refused(refused));
         }
@@ -96,17 +96,17 @@ fn run(place: &Lab, request: &Request, progress: &dyn Progress) -> Result<Vec<Ru
     let (kernel, weir, disks, emulator) = std::thread::scope(|scope| {
         // It comes through an apt root of its own, so beside the rest.
         let emulator = scope.spawn(|| {
-            progress.preparing("the emulator");
+            progress.report_preparation("the emulator");
             Emulator::get(cache, spec.arch())
         });
-        progress.preparing(&format!("the kernel {}", place.kernel));
+        progress.report_preparation(&format!("the kernel {}", place.kernel));
         let kernel = Kernel::get(cache, &spec)?;
         let mut weir = None;
         if let Some(tree) = &tree {
-            progress.preparing(&format!("weir.ko for {}", kernel.release));
+            progress.report_preparation(&format!("weir.ko for {}", kernel.release));
             weir = Some(module::module_for(cache, &kernel, tree, &[])?);
         }
-        progress.preparing("the guest's programs");
+        progress.report_preparation("the guest's programs");
         crate::userland::archive(cache, kernel.arch)?;
         let (packages, _) = extras(request.scenario);
         if !packages.is_empty() {
@@ -227,7 +227,7 @@ impl Guests<'_> {
         let directory = self
             .directory
             .join(format!("{}-{}", arm.name(), repeat + 1));
-        let about = About::now(self.request, arm, repeat, Place::Lab);
+        let about = About::started_now(self.request, arm, repeat, Place::Lab);
         let record = Kept::create(&directory, about)?;
         let (packages, drivers) = extras(scenario);
         let contents = Contents {
@@ -303,7 +303,7 @@ impl Guests<'_> {
             log: Some(log),
             seconds: start.elapsed().as_secs_f64(),
         };
-        self.progress.finished(&run);
+        self.progress.report_finished_run(&run);
         Ok(run)
     }
 
@@ -312,7 +312,7 @@ impl Guests<'_> {
         let ahead: Duration = self.phases.iter().skip(phases).sum();
         let rounds = self.request.repeat - repeat - 1;
         let left = ahead + (OVERHEAD + self.phases.iter().sum::<Duration>()) * rounds;
-        self.progress.stage(arm, repeat, what, left);
+        self.progress.report_stage(arm, repeat, what, left);
     }
 }
 
@@ -332,7 +332,7 @@ struct Listener<'a> {
 
 impl qemu::Listener for Listener<'_> {
     fn event(&mut self, event: Event) {
-        if let Err(error) = self.record.keep(&event) {
+        if let Err(error) = self.record.write_event(&event) {
             self.failure.get_or_insert(error);
         }
         let tell = |what: &str| self.lab.tell(self.arm, self.repeat, what, self.over);
@@ -341,7 +341,8 @@ impl qemu::Listener for Listener<'_> {
             Event::PhaseStart { phase } => tell(phase),
             Event::PhaseEnd(result) => {
                 self.over += 1;
-                self.figures.extend(metrics(self.arm, &result.measured()));
+                self.figures
+                    .extend(compute_metrics(self.arm, &result.to_measured()));
             }
             _ => {}
         }
@@ -350,7 +351,7 @@ impl qemu::Listener for Listener<'_> {
 
     fn failed_boot(&mut self, failed: &FailedBoot) {
         let said = failed.to_string();
-        self.lab.progress.note(self.arm, self.repeat, &said);
+        self.lab.progress.report_note(self.arm, self.repeat, &said);
     }
 }
 

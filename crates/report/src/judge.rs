@@ -95,7 +95,7 @@ fn judge(expect: &Expect, arms: &[Arm], metrics: &BTreeMap<String, Summary>) -> 
         .sum::<Option<f64>>();
     let absent_arm = needed
         .iter()
-        .filter_map(|name| Name::split(name))
+        .filter_map(|name| Name::parse_full_name(name))
         .map(|name| name.arm)
         .find(|arm| !arms.contains(arm));
     let (verdict, why) = if let Some(arm) = absent_arm {

@@ -306,7 +306,7 @@ fn row(report: &Report, phase: &Phase, path: &str, measure: String, arms: &[Arm]
     if found.iter().all(Option::is_none) {
         return None;
     }
-    let unit = Unit::of(path);
+    let unit = Unit::of_metric(path);
     let ratio = match found.as_slice() {
         [Some(stock), Some(weir)] => format::ratio(weir.median, stock.median),
         _ => "-".into(),
@@ -380,7 +380,7 @@ fn expectation(judged: &Judged, colour: bool) -> String {
 
 /// The value observed, next to what it had to be.
 fn outcome(judged: &Judged) -> String {
-    let unit = Unit::of(&judged.metric);
+    let unit = Unit::of_metric(&judged.metric);
     match (judged.observed, judged.bound) {
         (Some(observed), Some(bound)) if judged.why.is_empty() => {
             format::against(observed, bound, unit)

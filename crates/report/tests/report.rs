@@ -19,7 +19,7 @@ fn run(arm: Arm, figures: &[(&str, f64)]) -> Run {
                 format!("{}.{name}", arm.name()),
                 Figure {
                     value: *value,
-                    unit: Unit::of(name),
+                    unit: Unit::of_metric(name),
                 },
             )
         })

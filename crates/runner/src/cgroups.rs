@@ -64,7 +64,7 @@ pub fn share_disks(site: &Site, disks: &[Disk], cgroups: &BTreeMap<String, Cgrou
             continue;
         };
         for limits in scenario::io_max::io_max(text).map_err(anyhow::Error::msg)? {
-            let line = limits.line(&site.disk(&limits.disk)?.number);
+            let line = limits.kernel_line(&site.disk(&limits.disk)?.number);
             write_file(&site.cgroup(path).join(IO_MAX), &line)?;
         }
     }

@@ -118,7 +118,7 @@ pub fn run(
 fn allocates(job: &Job) -> bool {
     job.memory
         .as_ref()
-        .is_some_and(|memory| memory.pattern.allocates())
+        .is_some_and(|memory| memory.pattern.is_allocating())
 }
 
 fn run_phase(

@@ -58,7 +58,7 @@ pub fn without_effect(scenario: &Scenario) -> Vec<Refusal> {
             continue;
         }
         notes.extend(scenario.jobs.iter().filter_map(|job| {
-            let filesystem = outside(scenario, job, path)?;
+            let filesystem = filesystem_without_cgroup_writeback(scenario, job, path)?;
             let what = format!(
                 "does nothing for what job `{}` writes: {} has no cgroup writeback; {} acts there",
                 job.name,
@@ -72,7 +72,11 @@ pub fn without_effect(scenario: &Scenario) -> Vec<Refusal> {
 }
 
 /// The filesystem without cgroup writeback that a job at or below `path` writes to.
-fn outside(scenario: &Scenario, job: &Job, path: &str) -> Option<Filesystem> {
+fn filesystem_without_cgroup_writeback(
+    scenario: &Scenario,
+    job: &Job,
+    path: &str,
+) -> Option<Filesystem> {
     let below = job.cgroup.as_ref()?.strip_prefix(path)?;
     let rw = job.fio.get("rw").or_else(|| job.fio.get("readwrite"))?;
     let writes = rw.contains("write") || rw.contains("rw");

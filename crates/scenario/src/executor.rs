@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A place where scenarios run.
 pub trait Executor {
     /// Every key of `scenario` that this place cannot honour. Starts and changes nothing.
-    fn check(&self, scenario: &Scenario) -> Vec<Refusal>;
+    fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal>;
 
     /// Runs each arm as often as asked. A guest that fails is an [`Outcome`], not an error.
     ///
@@ -67,21 +67,21 @@ pub enum Outcome {
 /// Is told what goes on, from several threads.
 pub trait Progress: Sync {
     /// Something is fetched or built before runs can start.
-    fn preparing(&self, what: &str);
+    fn report_preparation(&self, what: &str);
     /// A run has come to another stage (`mkfs slow`) or phase. About `left` remains of all runs.
-    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration);
+    fn report_stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration);
     /// Something that people should know of a run.
-    fn note(&self, arm: Arm, repeat: u32, what: &str);
+    fn report_note(&self, arm: Arm, repeat: u32, what: &str);
     /// A run has ended.
-    fn finished(&self, run: &Run);
+    fn report_finished_run(&self, run: &Run);
 }
 
 /// For who does not look.
 impl Progress for () {
-    fn preparing(&self, _: &str) {}
-    fn stage(&self, _: Arm, _: u32, _: &str, _: Duration) {}
-    fn note(&self, _: Arm, _: u32, _: &str) {}
-    fn finished(&self, _: &Run) {}
+    fn report_preparation(&self, _: &str) {}
+    fn report_stage(&self, _: Arm, _: u32, _: &str, _: Duration) {}
+    fn report_note(&self, _: Arm, _: u32, _: &str) {}
+    fn report_finished_run(&self, _: &Run) {}
 }
 
 /// Something that keeps a scenario from being run at a place.
@@ -105,7 +105,7 @@ impl Refusal {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The place cannot honour the scenario.
-    #[error("{}", listed(.0))]
+    #[error("{}", join_refusals(.0))]
     Refused(Vec<Refusal>),
     /// The user ended the run, and everything is put back.
     #[error("interrupted; everything is put back")]
@@ -115,7 +115,7 @@ pub enum Error {
     Other(#[from] anyhow::Error),
 }
 
-fn listed(refusals: &[Refusal]) -> String {
+fn join_refusals(refusals: &[Refusal]) -> String {
     let lines = refusals.iter().map(|refusal| match &*refusal.key {
         "" => refusal.what.clone(),
         key => format!("key `{key}`: {}", refusal.what),
@@ -127,7 +127,7 @@ fn listed(refusals: &[Refusal]) -> String {
 ///
 /// # Errors
 /// The file cannot be read any more.
-pub fn problems(path: &Path, refusals: Vec<Refusal>) -> Result<Problems, Problems> {
+pub fn locate_refusals(path: &Path, refusals: Vec<Refusal>) -> Result<Problems, Problems> {
     let text = config::text(path, "scenario")?;
     let problem = |refusal: Refusal| match refusal.key.is_empty() {
         true => Problem {

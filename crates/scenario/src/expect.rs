@@ -20,12 +20,12 @@ use config::units;
 ///
 /// # Errors
 /// What is wrong: grammar, a name nothing has, units that do not fit.
-pub fn bound(text: &str, of: &Name, scenario: &Scenario) -> Result<Bound, String> {
+pub fn parse_bound(text: &str, of: &Name, scenario: &Scenario) -> Result<Bound, String> {
     let mut words = text.split_whitespace();
     let mut terms = Vec::new();
     let mut sign = 1.0;
     loop {
-        let (term, next) = product(&mut words, sign, of, scenario)
+        let (term, next) = parse_product(&mut words, sign, of, scenario)
             .map_err(|why| format!("bound `{text}`: {why}"))?;
         terms.push(term);
         match next {
@@ -42,7 +42,7 @@ enum Sign {
 }
 
 /// Reads one product and the sign that ends it, if any.
-fn product<'a>(
+fn parse_product<'a>(
     words: &mut impl Iterator<Item = &'a str>,
     sign: f64,
     of: &Name,
@@ -57,13 +57,13 @@ fn product<'a>(
         let word = words
             .next()
             .ok_or("a number, a size, a time or a metric is missing at the end")?;
-        match operand(word, of, scenario)? {
+        match parse_operand(word, of, scenario)? {
             Operand::Constant(value, unit) => {
                 term.factor *= value;
                 units.extend(unit);
             }
             Operand::Metric(name) => {
-                units.push(Unit::of(&name.metric));
+                units.push(Unit::of_metric(&name.metric));
                 term.metrics.push(name.to_string());
             }
         }
@@ -77,11 +77,11 @@ fn product<'a>(
             }
         }
     };
-    let wanted = Unit::of(&of.metric);
+    let wanted = Unit::of_metric(&of.metric);
     // Plain numbers scale; at most one factor may carry a unit, and it has to be the metric's.
     match units.as_slice() {
         [] => {}
-        [unit] if unit.fits(wanted) => {}
+        [unit] if unit.may_bound(wanted) => {}
         [unit] => {
             return Err(format!(
                 "`{}` is {} and cannot be compared with {}",
@@ -100,11 +100,11 @@ enum Operand {
     Metric(Name),
 }
 
-fn operand(word: &str, of: &Name, scenario: &Scenario) -> Result<Operand, String> {
+fn parse_operand(word: &str, of: &Name, scenario: &Scenario) -> Result<Operand, String> {
     if word.starts_with(|c: char| c.is_ascii_digit()) {
-        return constant(word);
+        return parse_constant(word);
     }
-    let name = if let Some(full) = Name::split(word) {
+    let name = if let Some(full) = Name::parse_full_name(word) {
         full
     } else if let Some(arm) = Arm::from_name(word) {
         Name { arm, ..of.clone() }
@@ -118,12 +118,12 @@ fn operand(word: &str, of: &Name, scenario: &Scenario) -> Result<Operand, String
             "`{word}` is neither a number, a size, a time, an arm, a phase nor a full name `ARM.PHASE.SUBJECT.METRIC`"
         ));
     };
-    name.check(scenario)
+    name.check_measurable(scenario)
         .map_err(|why| format!("`{name}` cannot be measured: {why}"))?;
     Ok(Operand::Metric(name))
 }
 
-fn constant(word: &str) -> Result<Operand, String> {
+fn parse_constant(word: &str) -> Result<Operand, String> {
     if let Ok(number) = word.parse::<f64>() {
         if number.is_finite() {
             return Ok(Operand::Constant(number, None));

@@ -41,7 +41,7 @@ const RESERVED: &[(&str, &str)] = &[
 ];
 
 /// Every option name and alias that fio has.
-pub fn options() -> impl Iterator<Item = &'static str> {
+pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.lines().filter(|line| !line.starts_with('#'))
 }
 
@@ -53,10 +53,10 @@ pub fn check_option(option: &str) -> Result<(), String> {
     if let Some((_, instead)) = RESERVED.iter().find(|(name, _)| *name == option) {
         return Err(format!("weir sets fio's `{option}` itself: {instead}"));
     }
-    if options().any(|name| name == option) {
+    if option_names().any(|name| name == option) {
         return Ok(());
     }
-    let guess = nearest(option, options())
+    let guess = nearest(option, option_names())
         .map(|o| format!(", did you mean `{o}`?"))
         .unwrap_or_else(|| "; `fio --cmdhelp=all` lists them".into());
     Err(format!("fio has no option `{option}`{guess}"))

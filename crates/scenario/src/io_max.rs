@@ -24,7 +24,7 @@ pub struct IoMax {
 
 impl IoMax {
     /// As written into the kernel's file for the device with this number.
-    pub fn line(&self, number: &str) -> String {
+    pub fn kernel_line(&self, number: &str) -> String {
         let value = |limit: Option<u64>| limit.map_or("max".to_owned(), |limit| limit.to_string());
         format!(
             "{number} rbps={} wbps={} riops={} wiops={}",
@@ -41,10 +41,10 @@ impl IoMax {
 /// # Errors
 /// What is wrong with it.
 pub fn io_max(text: &str) -> Result<Vec<IoMax>, String> {
-    text.split(';').map(one).collect()
+    text.split(';').map(parse_disk_limits).collect()
 }
 
-fn one(text: &str) -> Result<IoMax, String> {
+fn parse_disk_limits(text: &str) -> Result<IoMax, String> {
     let wrong = |why: String| {
         format!(
             "`{text}` is no limit: {why}; write a disk's name and limits, as in `slow wbps=1M riops=100`"
@@ -98,7 +98,7 @@ mod tests {
     fn disks_by_name_as_the_kernel_has_them_by_number() {
         let limits = io_max("slow wbps=1M riops=100; fast wbps=max rbps=20M").expect("two");
         assert_eq!(
-            limits[0].line("254:0"),
+            limits[0].kernel_line("254:0"),
             "254:0 rbps=max wbps=1048576 riops=100 wiops=max"
         );
         assert_eq!(

@@ -54,5 +54,5 @@ pub fn load(path: &Path) -> Result<model::Scenario, Problems> {
 /// # Errors
 /// Everything that is wrong with the text, in line order.
 pub fn parse(name: &str, file: &str, text: &str) -> Result<model::Scenario, Problems> {
-    parse::scenario(name, file, text)
+    parse::parse_scenario(name, file, text)
 }

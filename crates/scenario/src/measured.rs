@@ -227,7 +227,7 @@ impl Place {
     ///
     /// With a budget of 265 MiB of 340: 270 in the fastest tier is 1.9 % off, 260 is 1.9 % off,
     /// and 200 of a cgroup that has no more than 200 is not off at all.
-    pub fn error(&self) -> Option<f64> {
+    pub fn budget_error_percent(&self) -> Option<f64> {
         let budget = self.budget?;
         let off = match self.top.checked_sub(budget) {
             Some(above) => above,
@@ -239,7 +239,7 @@ impl Place {
 
 /// `memory.dirty_stat` over a phase: counters by how much they grew, levels as they were at the
 /// end. A level that is `max` is left out.
-pub fn stat(
+pub fn summarize_dirty_stat(
     before: &BTreeMap<&str, u64>,
     after: &BTreeMap<&str, u64>,
 ) -> BTreeMap<&'static str, u64> {

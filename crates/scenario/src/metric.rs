@@ -5,8 +5,8 @@
 //! `disk/NAME` or `cgroup/PATH`. Arms, phases and jobs contain no dot, a cgroup's path may; so a
 //! name is taken apart from the front for arm and phase and from the back for the metric.
 //!
-//! Expectations, units in JSON and the list that `weir metrics` prints derive from [`table`]. The
-//! keys of `memory.dirty_stat` are rows of it, as the module lists them.
+//! Expectations, units in JSON and the list that `weir metrics` prints derive from
+//! [`metric_table`]. The keys of `memory.dirty_stat` are rows of it, as the module lists them.
 
 mod compute;
 mod name;
@@ -110,7 +110,7 @@ impl Metric {
     }
 
     /// Subject that it is measured of, as names have it.
-    pub fn of(&self) -> &'static str {
+    pub fn subject_kind(&self) -> &'static str {
         match self.value {
             Value::Job(_) => "JOB",
             Value::MemoryJob(_) => "MEMORY-JOB",
@@ -123,7 +123,7 @@ impl Metric {
 }
 
 /// Every metric there is.
-pub fn table() -> &'static [Metric] {
+pub fn metric_table() -> &'static [Metric] {
     static TABLE: LazyLock<Vec<Metric>> = LazyLock::new(|| {
         let stat = knobs::stat_keys().iter().map(|key| {
             let unit = match key.unit {
@@ -155,7 +155,7 @@ pub struct Figure {
 }
 
 /// All figures of one phase in one arm.
-pub fn metrics(arm: Arm, of: &Measured) -> Figures {
+pub fn compute_metrics(arm: Arm, of: &Measured) -> Figures {
     let mut figures = Figures::new();
     let prefix = format!("{}.{}.", arm.name(), of.phase);
     let mut add = |kind: &str, of: &str, row: &Metric, value: Option<f64>| {
@@ -165,7 +165,7 @@ pub fn metrics(arm: Arm, of: &Measured) -> Figures {
             figures.insert(name, Figure { value, unit });
         }
     };
-    for row in table() {
+    for row in metric_table() {
         match row.value {
             Value::Job(value) => {
                 of.jobs

@@ -14,38 +14,38 @@ use crate::model::{Arm, Expect, Op, Scenario};
 use config::problem::{Problems, suggest};
 use config::reader::{self, Table, Value};
 
-pub(crate) fn scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
+pub(crate) fn parse_scenario(name: &str, file: &str, text: &str) -> Result<Scenario, Problems> {
     let known = &[
         "title", "host", "tier", "twin", "disk", "cgroup", "job", "phase", "expect", "agent",
     ];
-    reader::read(file, text, known, |root| sections(name, root))
+    reader::read(file, text, known, |root| read_sections(name, root))
 }
 
-fn sections(name: &str, root: &Table) -> Scenario {
+fn read_sections(name: &str, root: &Table) -> Scenario {
     let title = root
         .required("title", "title = \"One noisy writer, one victim\"")
         .and_then(|v| v.string("a string"))
         .unwrap_or_default();
-    let tiers = tier::tiers(root);
-    let host = host::host(root, &tiers);
-    let disks = host::disks(root);
+    let tiers = tier::read_tiers(root);
+    let host = host::read_host(root, &tiers);
+    let disks = host::read_disks(root);
     let mut scenario = Scenario {
         name: name.into(),
         title: title.into(),
-        agent: tier::agent(root, &host),
+        agent: tier::read_agent(root, &host),
         host,
         tiers,
-        cgroups: cgroup::cgroups(root, &disks),
+        cgroups: cgroup::read_cgroups(root, &disks),
         disks,
         jobs: Vec::new(),
         phases: Vec::new(),
         expects: Vec::new(),
-        twin: host::twin(root),
+        twin: host::read_twin(root),
         keys: root.keys_of_file(),
     };
-    scenario.jobs = workload::jobs(root, &scenario);
-    scenario.phases = workload::phases(root, &scenario);
-    scenario.expects = expects(root, &scenario);
+    scenario.jobs = workload::read_jobs(root, &scenario);
+    scenario.phases = workload::read_phases(root, &scenario);
+    scenario.expects = read_expectations(root, &scenario);
     scenario
 }
 
@@ -78,7 +78,7 @@ fn name(table: &Table, taken: &[&str]) -> String {
     name.into()
 }
 
-fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
+fn read_expectations(root: &Table, scenario: &Scenario) -> Vec<Expect> {
     let mut expects = Vec::new();
     let tables = root.tables("expect", &["metric", "arm", "phase", "at_least", "at_most"]);
     for (index, table) in tables.into_iter().enumerate() {
@@ -88,7 +88,7 @@ fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
         let Some(metric) = metric_name(&table, &subject) else {
             continue;
         };
-        if let Err(why) = metric.check(scenario) {
+        if let Err(why) = metric.check_measurable(scenario) {
             subject.complain(format!("`{metric}` cannot be measured: {why}"));
             continue;
         }
@@ -105,7 +105,7 @@ fn expects(root: &Table, scenario: &Scenario) -> Vec<Expect> {
             let Some(words) = value.scalar() else {
                 continue;
             };
-            match expect::bound(&words, &metric, scenario) {
+            match expect::parse_bound(&words, &metric, scenario) {
                 Ok(bound) => expects.push(Expect {
                     index,
                     metric: metric.to_string(),
@@ -128,7 +128,7 @@ fn metric_name(table: &Table, metric: &Value) -> Option<Name> {
     let words = metric.string("a metric name, as in `victim.iops`")?;
     let (arm, phase) = (table.optional("arm"), table.optional("phase"));
     if arm.is_none() && phase.is_none() {
-        let full = Name::split(words);
+        let full = Name::parse_full_name(words);
         if full.is_none() {
             metric.complain(format!(
                 "`{words}` is not a full name `ARM.PHASE.SUBJECT.METRIC`: write one, or add `arm` and `phase`"

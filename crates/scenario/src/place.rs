@@ -3,7 +3,7 @@
 //! *where* of `docs/scenarios.md` follow it.
 
 use crate::executor::Refusal;
-use crate::metric::{Name, Places, table};
+use crate::metric::{Name, Places, metric_table};
 use crate::model::Scenario;
 use knobs::Knob;
 use serde::{Deserialize, Serialize};
@@ -69,25 +69,25 @@ pub struct Row {
 
 impl Row {
     /// Keys of the row.
-    pub fn keys(&self) -> Vec<&'static str> {
+    pub fn key_names(&self) -> Vec<&'static str> {
         match self.keys {
             KNOBS => Knob::ALL.map(Knob::file).into(),
             keys => keys.into(),
         }
     }
 
-    fn honour(&self, place: Place) -> Honour {
+    fn honour_at(&self, place: Place) -> Honour {
         self.honours[place as usize]
     }
 
     /// The column *where* of the docs.
-    pub fn places(&self) -> String {
+    pub fn describe_places(&self) -> String {
         if self.honours == [Yes; 3] {
             return "all".into();
         }
         let all = || Place::ALL.into_iter().map(|place| (place.name(), place));
-        let yes = all().filter(|(_, place)| self.honour(*place) == Yes);
-        let others = all().filter_map(|(name, place)| match self.honour(place) {
+        let yes = all().filter(|(_, place)| self.honour_at(*place) == Yes);
+        let others = all().filter_map(|(name, place)| match self.honour_at(place) {
             Ignores => Some(format!("{name} ignores it")),
             If(condition) => Some(format!("{name}{condition}")),
             Yes | No(_) | NoSection(_) => None,
@@ -98,14 +98,14 @@ impl Row {
     }
 
     /// `true` if the row is about the key whose tables and names are `path`.
-    fn has(&self, path: &[String]) -> bool {
+    fn matches_path(&self, path: &[String]) -> bool {
         let Some((last, within)) = path.split_last() else {
             return false;
         };
         let fits = |(pattern, name): (&&str, &String)| *pattern == "*" || *pattern == name;
         within.len() == self.within.len()
             && self.within.iter().zip(within).all(fits)
-            && self.keys().contains(&&**last)
+            && self.key_names().contains(&&**last)
     }
 }
 
@@ -213,11 +213,11 @@ pub const ROWS: &[Row] = &[
 
 /// Keys of `scenario` that `place` refuses whatever their values, in the file's order, and
 /// expectations of what is not measured there.
-pub fn refusals(scenario: &Scenario, place: Place) -> Vec<Refusal> {
+pub fn refused_keys(scenario: &Scenario, place: Place) -> Vec<Refusal> {
     let mut refused: Vec<Refusal> = Vec::new();
     for key in &scenario.keys {
-        let row = ROWS.iter().find(|row| row.has(&key.path));
-        match row.map(|row| row.honour(place)) {
+        let row = ROWS.iter().find(|row| row.matches_path(&key.path));
+        match row.map(|row| row.honour_at(place)) {
             Some(No(why)) => refused.push(Refusal::new(&*key.text, why)),
             Some(NoSection(why)) => refused.push(Refusal::new(&*key.path[0], why)),
             _ => {}
@@ -251,7 +251,7 @@ pub fn refusals(scenario: &Scenario, place: Place) -> Vec<Refusal> {
 
 /// Places that measure a metric, by its full name.
 fn measured_at(name: &str) -> Places {
-    let Some(name) = Name::split(name) else {
+    let Some(name) = Name::parse_full_name(name) else {
         return Places::All;
     };
     let kinds = ["host", "disk", "cgroup"];
@@ -259,8 +259,9 @@ fn measured_at(name: &str) -> Places {
         let first = subject.split('/').next();
         kinds.into_iter().find(|kind| first == Some(kind))
     };
-    let mut rows = table().iter();
-    let row = rows.find(|row| row.name == name.metric && kind(row.of()) == kind(&name.subject));
+    let mut rows = metric_table().iter();
+    let row =
+        rows.find(|row| row.name == name.metric && kind(row.subject_kind()) == kind(&name.subject));
     row.map_or(Places::All, |row| row.places)
 }
 
@@ -296,7 +297,7 @@ mod tests {
         "#;
         let scenario = crate::parse("t", "t.toml", text).expect("a scenario");
         let keys = |place| -> Vec<String> {
-            let refused = refusals(&scenario, place).into_iter();
+            let refused = refused_keys(&scenario, place).into_iter();
             refused.map(|refusal| refusal.key).collect()
         };
         let both = [
@@ -318,9 +319,9 @@ mod tests {
     fn places_are_told_as_in_the_docs() {
         let of = |key| {
             ROWS.iter()
-                .find(|row| row.keys().contains(&key))
+                .find(|row| row.key_names().contains(&key))
                 .expect(key)
-                .places()
+                .describe_places()
         };
         assert_eq!(of("cpus"), "all");
         assert_eq!(of("engine"), "lab, twin");

@@ -3,7 +3,7 @@
 //! every refusal by its full text, and which place runs it.
 
 use scenario::model::{Filesystem, Pattern};
-use scenario::place::{Place, refusals};
+use scenario::place::{Place, refused_keys};
 
 /// Line numbers in the cases count from the `title` line = 1.
 const VALID: &str = r#"title = "a light allocator"
@@ -96,7 +96,7 @@ fn what_an_allocating_job_cannot_have_is_refused() {
 fn who_honours_reclaim_says_so() {
     let scenario = scenario::parse("t", "t.toml", VALID).expect("valid");
     let keys = |place| -> Vec<String> {
-        let refused = refusals(&scenario, place).into_iter();
+        let refused = refused_keys(&scenario, place).into_iter();
         refused.map(|refusal| refusal.key).collect()
     };
     assert_eq!(keys(Place::Lab), [""; 0]);

@@ -15,8 +15,8 @@ use crate::sim::clock::{MS, Ns, SECOND};
 use crate::task::Job;
 use crate::task::alloc::Mapped;
 use crate::task::latency::Latencies;
-use scenario::measured::stat;
-use scenario::metric::{Figures, metrics};
+use scenario::measured::summarize_dirty_stat;
+use scenario::metric::{Figures, compute_metrics};
 use scenario::model::{Arm, Filesystem, Phase, Scenario};
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ pub fn run_and_watch(
         let mut tell = |now: Ns| tell(&phase.name, now - begin);
         let span = run_phase(&mut host, &config, scenario, phase, &mut files, &mut tell);
         let measured = measure::phase(&host, &span, scenario, phase);
-        figures.append(&mut metrics(arm, &measured));
+        figures.append(&mut compute_metrics(arm, &measured));
     }
     Ok(Outcome {
         metrics: figures,
@@ -202,7 +202,9 @@ impl Span {
             flushers: self.flushers - before.flushers,
             cleaned: each(&self.cleaned, &before.cleaned, |now, then| now - then),
             kills: each(&self.kills, &before.kills, |now, then| now - then),
-            stats: each(&self.stats, &before.stats, |now, then| stat(then, now)),
+            stats: each(&self.stats, &before.stats, |now, then| {
+                summarize_dirty_stat(then, now)
+            }),
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Keys that do nothing, with their lines.
 fn notes(args: &Args, scenario: &Scenario) -> Result<Problems, Problems> {
-    executor::problems(&args.scenario, scenario::effect::without_effect(scenario))
+    executor::locate_refusals(&args.scenario, scenario::effect::without_effect(scenario))
 }
 
 /// The scenario, if its agent would take its policy.
@@ -85,13 +85,13 @@ fn with_policy(scenario: Scenario) -> Result<Scenario, Problems> {
 fn honoured(args: &Args, place: Place, scenario: Scenario) -> Result<Scenario, Problems> {
     let refused = match place {
         Place::Lab => lab::refusals(&scenario, false),
-        Place::Twin => Twin { seed: 1 }.check(&scenario),
+        Place::Twin => Twin { seed: 1 }.find_refusals(&scenario),
         Place::Host => here::refusals(&scenario),
     };
     if refused.is_empty() {
         return Ok(scenario);
     }
-    let mut problems = executor::problems(&args.scenario, refused)?;
+    let mut problems = executor::locate_refusals(&args.scenario, refused)?;
     for problem in &mut problems.0 {
         problem.what = format!("not on {}: {}", place.name(), problem.what);
     }

@@ -88,7 +88,7 @@ impl Pair {
         let (lab, twin) = (self.lab.median, self.twin);
         let in_range = (self.lab.min..=self.lab.max).contains(&twin);
         in_range
-            || match Unit::of(&self.name) {
+            || match Unit::of_metric(&self.name) {
                 Unit::Percent => (twin - lab).abs() <= 5.0,
                 Unit::Nanoseconds => twin <= lab * 1.5 && lab <= twin * 1.5,
                 _ => (twin - lab).abs() <= 0.1 * lab.abs(),
@@ -97,7 +97,7 @@ impl Pair {
 
     fn difference(&self) -> String {
         let (lab, twin) = (self.lab.median, self.twin);
-        match Unit::of(&self.name) {
+        match Unit::of_metric(&self.name) {
             Unit::Percent => format!("{:+.1} points", twin - lab),
             _ if lab == 0.0 => "-".into(),
             _ => format!("{:+.0} %", (twin / lab - 1.0) * 100.0),
@@ -302,7 +302,7 @@ fn table(pairs: &[Pair], markdown: bool) -> Table {
     let mut table = report::plain(markdown);
     table.set_header(["figure", "lab", "N", "twin", "difference", ""]);
     for pair in pairs {
-        let unit = Unit::of(&pair.name);
+        let unit = Unit::of_metric(&pair.name);
         let (lab, near) = (&pair.lab, if pair.is_near() { "near" } else { "off" });
         let range = match lab.n {
             1 => report::value(lab.median, unit),

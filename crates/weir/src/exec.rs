@@ -258,7 +258,7 @@ fn numbered(mut tiers: Vec<Tier>) -> Vec<Tier> {
     for (index, tier) in tiers.iter_mut().enumerate() {
         tier.name = index.to_string();
         if tier.latency_ns == 0 {
-            (tier.latency_ns, tier.bandwidth) = Tier::usual(index);
+            (tier.latency_ns, tier.bandwidth) = Tier::default_speed(index);
         }
     }
     tiers

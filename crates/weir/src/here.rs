@@ -77,7 +77,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
         interrupt: &Interrupt::default(),
         agree: &|_| Ok(false),
     };
-    host.check(scenario)
+    host.find_refusals(scenario)
 }
 
 /// Shows what others on this machine will notice, and asks.

@@ -3,7 +3,7 @@
 
 use crate::output;
 use anyhow::Result;
-use scenario::metric::{Metric, Places, table};
+use scenario::metric::{Metric, Places, metric_table};
 use std::process::ExitCode;
 
 /// List the metrics that expectations can name
@@ -23,14 +23,20 @@ pub struct Args {
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
-        output::json(&table().iter().map(json).collect::<Vec<_>>())?;
+        output::json(&metric_table().iter().map(json).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = report::plain(args.markdown);
     text.set_header(["metric", "of", "unit", "only", "what it is"]);
-    for row in table() {
+    for row in metric_table() {
         let only = only(row).join(", ");
-        text.add_row([row.name, row.of(), row.unit.name(), &only, row.about]);
+        text.add_row([
+            row.name,
+            row.subject_kind(),
+            row.unit.name(),
+            &only,
+            row.about,
+        ]);
     }
     output::line(text)?;
     Ok(ExitCode::SUCCESS)
@@ -52,7 +58,7 @@ fn only(row: &Metric) -> Vec<&'static str> {
 fn json(row: &Metric) -> serde_json::Value {
     serde_json::json!({
         "metric": row.name,
-        "of": row.of(),
+        "of": row.subject_kind(),
         "unit": row.unit,
         "only": only(row),
         "about": row.about,

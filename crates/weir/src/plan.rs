@@ -379,7 +379,8 @@ fn unmoved(tried: &BTreeMap<Point, Trial<Report>>) -> Vec<(Judged, f64, f64)> {
 }
 
 fn of_stock(judged: &Judged) -> bool {
-    scenario::metric::Name::split(&judged.metric).is_some_and(|name| name.arm == Arm::Stock)
+    scenario::metric::Name::parse_full_name(&judged.metric)
+        .is_some_and(|name| name.arm == Arm::Stock)
 }
 
 /// Why there is no plan, as far as the trials tell.
@@ -392,7 +393,7 @@ fn reasons(tried: &BTreeMap<Point, Trial<Report>>, knobs: &[Knob], mode: Mode) -
         if of_stock(judged) {
             return format!("{metric} is of arm stock, which no plan changes");
         }
-        let unit = scenario::metric::Unit::of(metric);
+        let unit = scenario::metric::Unit::of_metric(metric);
         let (least, most) = (report::value(*least, unit), report::value(*most, unit));
         let figure = match least == most {
             true => least,
@@ -442,7 +443,7 @@ fn unmet(report: &Report) -> Vec<Judged> {
 
 /// An expectation with what was observed.
 fn seen(judged: &Judged) -> String {
-    let unit = scenario::metric::Unit::of(&judged.metric);
+    let unit = scenario::metric::Unit::of_metric(&judged.metric);
     match judged.observed {
         Some(observed) => format!("{} is {}", judged.text, report::value(observed, unit)),
         None => format!("{}: {}", judged.text, judged.why),

@@ -38,11 +38,11 @@ struct Lines {
 }
 
 impl Progress for Lines {
-    fn preparing(&self, what: &str) {
+    fn report_preparation(&self, what: &str) {
         output::note(format_args!("weir: preparing {what}"));
     }
 
-    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
+    fn report_stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
         output::note(format_args!(
             "weir: {}: {what}, about {} left",
             guest(arm, repeat, self.repeat),
@@ -50,15 +50,15 @@ impl Progress for Lines {
         ));
     }
 
-    fn note(&self, arm: Arm, repeat: u32, what: &str) {
+    fn report_note(&self, arm: Arm, repeat: u32, what: &str) {
         output::note(format_args!(
             "weir: {}: {what}",
             guest(arm, repeat, self.repeat)
         ));
     }
 
-    fn finished(&self, done: &Run) {
-        self.note(done.arm, done.repeat, &ending(done));
+    fn report_finished_run(&self, done: &Run) {
+        self.report_note(done.arm, done.repeat, &ending(done));
     }
 }
 
@@ -119,11 +119,11 @@ fn style(end: End) -> ProgressStyle {
 }
 
 impl Progress for Spinners {
-    fn preparing(&self, what: &str) {
+    fn report_preparation(&self, what: &str) {
         self.preparing.set_message(format!("preparing {what}"));
     }
 
-    fn stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
+    fn report_stage(&self, arm: Arm, repeat: u32, what: &str, left: Duration) {
         self.preparing.finish_and_clear();
         if let Some((bar, end)) = self.arms.get(&arm) {
             *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + left);
@@ -132,20 +132,20 @@ impl Progress for Spinners {
         }
     }
 
-    fn note(&self, arm: Arm, repeat: u32, what: &str) {
+    fn report_note(&self, arm: Arm, repeat: u32, what: &str) {
         let line = format!("{}: {what}", guest(arm, repeat, self.repeat));
         self.bars
             .suspend(|| output::note(format_args!("weir: {line}")));
     }
 
-    fn finished(&self, done: &Run) {
+    fn report_finished_run(&self, done: &Run) {
         if let Some((bar, _)) = self.arms.get(&done.arm) {
             if done.repeat + 1 == self.repeat {
                 bar.finish_and_clear();
             }
         }
         if done.outcome != Outcome::Done {
-            self.note(done.arm, done.repeat, &ending(done));
+            self.report_note(done.arm, done.repeat, &ending(done));
         }
     }
 }

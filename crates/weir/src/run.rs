@@ -204,7 +204,7 @@ pub fn in_lab(
 /// With the lines of the scenario at `path` that are to blame.
 pub fn blamed(error: executor::Error, path: &Path) -> anyhow::Error {
     match error {
-        executor::Error::Refused(refusals) => match executor::problems(path, refusals) {
+        executor::Error::Refused(refusals) => match executor::locate_refusals(path, refusals) {
             Ok(problems) | Err(problems) => problems.into(),
         },
         executor::Error::Other(error) => error,

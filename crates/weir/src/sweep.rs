@@ -134,7 +134,7 @@ fn progress(runs: u64) -> ProgressBar {
 fn panels(rows: &[(&[Setting], &Report)], show: &[String]) -> Vec<Panel> {
     let panel = |name: &String| Panel {
         name: name.clone(),
-        unit: Unit::of(name),
+        unit: Unit::of_metric(name),
         points: rows
             .iter()
             .map(|(settings, report)| {
@@ -155,10 +155,10 @@ fn report_of(scenario: &Scenario, settings: &[Setting], seed: u64) -> Result<Rep
 /// Those asked for, or those expectations are about.
 fn shown_metrics(asked: &[String], scenario: &Scenario) -> Result<Vec<String>> {
     for name in asked {
-        let metric = Name::split(name)
+        let metric = Name::parse_full_name(name)
             .ok_or_else(|| anyhow!("--show {name}: write ARM.PHASE.SUBJECT.METRIC"))?;
         metric
-            .check(scenario)
+            .check_measurable(scenario)
             .map_err(|why| anyhow!("--show {name}: {why}"))?;
     }
     if !asked.is_empty() {
@@ -183,10 +183,10 @@ fn table(rows: &[(&[Setting], &Report)], show: &[String], markdown: bool) -> Tab
     for (settings, report) in rows {
         let values = settings.iter().map(|(_, value)| value.clone());
         let figures = show.iter().map(|name| {
-            report
-                .metrics
-                .get(name)
-                .map_or_else(|| "-".into(), |s| report::value(s.median, Unit::of(name)))
+            report.metrics.get(name).map_or_else(
+                || "-".into(),
+                |s| report::value(s.median, Unit::of_metric(name)),
+            )
         });
         let met = report
             .expects

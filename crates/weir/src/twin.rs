@@ -27,9 +27,9 @@ pub struct Twin {
 }
 
 impl Executor for Twin {
-    fn check(&self, scenario: &Scenario) -> Vec<Refusal> {
+    fn find_refusals(&self, scenario: &Scenario) -> Vec<Refusal> {
         let mut refused = of_model(twin::levels(scenario).err().unwrap_or_default());
-        let of_table = place::refusals(scenario, Place::Twin).into_iter();
+        let of_table = place::refused_keys(scenario, Place::Twin).into_iter();
         let new: Vec<Refusal> = of_table
             .filter(|one| refused.iter().all(|other| other.key != one.key))
             .collect();
@@ -38,7 +38,7 @@ impl Executor for Twin {
     }
 
     fn run(&self, request: &Request, progress: &dyn Progress) -> Result<Vec<Run>, executor::Error> {
-        let refused = self.check(request.scenario);
+        let refused = self.find_refusals(request.scenario);
         if !refused.is_empty() {
             return Err(executor::Error::Refused(refused));
         }
@@ -65,7 +65,7 @@ impl Executor for Twin {
                 let what = format!("{phase}, {done:.0} of {nominal:.0} s");
                 let rate = done / began.elapsed().as_secs_f64();
                 let left = Duration::try_from_secs_f64((nominal - done).max(0.0) / rate);
-                progress.stage(*arm, *repeat, &what, left.unwrap_or_default());
+                progress.report_stage(*arm, *repeat, &what, left.unwrap_or_default());
             };
             twin::run_and_watch(request.scenario, *arm, seed, watch, &mut tell)
         })?;
@@ -75,11 +75,11 @@ impl Executor for Twin {
             events += outcome.events;
             if let Some(out) = request.out {
                 let directory = out.join(format!("{}-{}", arm.name(), repeat + 1));
-                let about = About::now(request, arm, repeat, Place::Twin);
+                let about = About::started_now(request, arm, repeat, Place::Twin);
                 twin_record::keep(&directory, about, KERNEL, request, &outcome)?;
             }
             let run = from_twin(arm, repeat, outcome);
-            progress.finished(&run);
+            progress.report_finished_run(&run);
             runs.push(run);
         }
         note_cost(events)?;

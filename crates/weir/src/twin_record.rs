@@ -27,7 +27,7 @@ pub fn keep(
     outcome: &Outcome,
 ) -> Result<()> {
     let mut kept = Kept::create(directory, about)?;
-    kept.keep(&Said::Boot {
+    kept.write_event(&Said::Boot {
         release: kernel.into(),
     })?;
     for phase in &outcome.watched {
@@ -37,12 +37,12 @@ pub fn keep(
             recording.round(&mut events(phase), &mut samples(phase))?;
             recording.finish(end(request.scenario, phase))?;
         }
-        kept.keep(&Said::PhaseEnd(Box::new(result(phase))))?;
+        kept.write_event(&Said::PhaseEnd(Box::new(result(phase))))?;
     }
     // JSON has no number for what never came.
     let figures = outcome.metrics.iter();
     let figures = figures.filter(|(_, figure)| figure.value.is_finite());
-    kept.keep(&Said::Figures {
+    kept.write_event(&Said::Figures {
         figures: figures
             .map(|(name, figure)| (name.clone(), figure.value))
             .collect(),

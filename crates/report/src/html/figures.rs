@@ -6,7 +6,7 @@ use crate::format::{ratio, seen_lines, value};
 use crate::table::plain;
 use crate::timeline::Timeline;
 use comfy_table::CellAlignment;
-use scenario::metric::{Unit, table};
+use scenario::metric::{Unit, metric_table};
 use std::fmt::Write;
 
 /// Names of the runs' figures by phase, with their units: each once.
@@ -115,7 +115,10 @@ fn place(name: &str) -> usize {
     let last = name.rsplit('.').next().unwrap_or(name);
     let subjects = ["host.", "disk/", "cgroup/"];
     let subject = subjects.iter().position(|start| name.starts_with(start));
-    match table().iter().any(|row| row.name == last && row.weir_only) {
+    match metric_table()
+        .iter()
+        .any(|row| row.name == last && row.weir_only)
+    {
         true => subjects.len() + 1,
         false => subject.map_or(0, |subject| subject + 1),
     }

@@ -11,7 +11,7 @@ use observe::bounds::MOST_BYTES;
 use observe::event::Limits;
 use observe::host::PAGE;
 use observe::read::content;
-use scenario::metric::{self, Name, Unit, metrics};
+use scenario::metric::{self, Name, Unit, compute_metrics};
 use scenario::model::Arm;
 use scenario::rundir::{Event, PhaseResult, RESULTS, Series as Sampled};
 use std::fs;
@@ -54,7 +54,7 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
                 let arm = about.as_ref().map_or(Arm::Stock, |about| about.arm);
                 // A model's result has none but samples.
                 if !result.disks.is_empty() {
-                    let measured = metrics(arm, &result.measured());
+                    let measured = compute_metrics(arm, &result.to_measured());
                     phase
                         .figures
                         .splice(0..0, measured.iter().filter_map(figure));
@@ -65,7 +65,7 @@ pub fn phases(directory: &Path) -> Result<Timeline> {
             Event::Figures { figures } => {
                 run.figures
                     .extend(figures.iter().filter_map(|(name, value)| {
-                        let (value, unit) = (*value, Unit::of(name));
+                        let (value, unit) = (*value, Unit::of_metric(name));
                         figure((name, &metric::Figure { value, unit }))
                     }))
             }
@@ -122,7 +122,7 @@ pub fn date(at: SystemTime) -> String {
 
 /// A metric by its full name, as it is compared: arms are what is compared.
 fn figure((name, figure): (&String, &metric::Figure)) -> Option<Figure> {
-    let name = Name::split(name)?;
+    let name = Name::parse_full_name(name)?;
     Some(Figure {
         phase: name.phase,
         name: format!("{}.{}", name.subject, name.metric),

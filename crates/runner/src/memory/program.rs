@@ -36,7 +36,7 @@ fn run() -> Result<()> {
             "`{text}`: expected at least one thread and one access, and at most as many writes as accesses"
         );
     }
-    if memory.pattern.allocates() {
+    if memory.pattern.is_allocating() {
         return allocate(&memory);
     }
     let region = Region::map(&memory, arguments.next().map(PathBuf::from).as_deref())?;

@@ -15,11 +15,11 @@ impl Measured {
         bytes as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
 
-    pub(super) fn percent(&self, ns: u64) -> f64 {
+    pub(super) fn percent_of_time(&self, ns: u64) -> f64 {
         ns as f64 / self.elapsed_ns.max(1) as f64 * 100.0
     }
 
-    pub(super) fn pressure(&self) -> &Pressure {
+    pub(super) fn host_pressure(&self) -> &Pressure {
         &self.host.pressure
     }
 }
@@ -43,20 +43,20 @@ impl Place {
 }
 
 /// Of all jobs that read memory, per second.
-pub(super) fn accesses(of: &Measured) -> Option<f64> {
+pub(super) fn accesses_per_second(of: &Measured) -> Option<f64> {
     let jobs = of.memory.values();
     of.tiers.as_ref()?;
     Some(jobs.map(MemoryJob::per_second).sum())
 }
 
-pub(super) fn spread(job: &Job) -> Option<f64> {
+pub(super) fn spread_percent(job: &Job) -> Option<f64> {
     let all: u128 = job.each.iter().map(|bytes| u128::from(*bytes)).sum();
     let (least, most) = (job.each.iter().min()?, job.each.iter().max()?);
     let mean = all as f64 / job.each.len() as f64;
     (job.each.len() > 1 && all > 0).then(|| (most - least) as f64 / mean * 100.0)
 }
 
-pub(super) fn jain(job: &Job) -> Option<f64> {
+pub(super) fn jain_index(job: &Job) -> Option<f64> {
     // In pages, so that squares fit.
     let pages = || job.each.iter().map(|bytes| u128::from(bytes >> 12));
     let sum: u128 = pages().sum();
@@ -66,16 +66,16 @@ pub(super) fn jain(job: &Job) -> Option<f64> {
         .then(|| (sum * sum) as f64 / (all as u128 * squares) as f64)
 }
 
-pub(super) fn max(bytes: &[u64]) -> Option<f64> {
+pub(super) fn max_bytes(bytes: &[u64]) -> Option<f64> {
     bytes.iter().max().map(|most| *most as f64)
 }
 
-pub(super) fn middle(bytes: &[u64]) -> Option<f64> {
+pub(super) fn median_bytes(bytes: &[u64]) -> Option<f64> {
     median(bytes.iter().map(|bytes| *bytes as f64))
 }
 
 /// The largest part of any ten seconds, in percent; of all there is if that is less.
-pub(super) fn peak(stalls: &[IoStalls], of: fn(&IoStalls) -> u64) -> Option<f64> {
+pub(super) fn peak_percent(stalls: &[IoStalls], of: fn(&IoStalls) -> u64) -> Option<f64> {
     let (first, last) = (stalls.first()?, stalls.last()?);
     let length = PEAK_NS.min(last.at_ns - first.at_ns);
     let mut end = 0;
@@ -106,14 +106,17 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 impl Tiers {
-    fn counts(&self, at_ns: u64) -> bool {
+    fn is_counted(&self, at_ns: u64) -> bool {
         (self.mark_ns..=self.end_ns).contains(&at_ns)
     }
 }
 
-pub(super) fn migrated(of: &Measured) -> Option<f64> {
+pub(super) fn migrated_per_minute(of: &Measured) -> Option<f64> {
     let tiers = of.tiers.as_ref()?;
-    let mut counted = tiers.migrated.iter().filter(|(at, _)| tiers.counts(*at));
+    let mut counted = tiers
+        .migrated
+        .iter()
+        .filter(|(at, _)| tiers.is_counted(*at));
     let first = counted.next()?;
     let last = counted.next_back()?;
     let minutes = (last.0 - first.0).max(1) as f64 / 60e9;
@@ -121,26 +124,26 @@ pub(super) fn migrated(of: &Measured) -> Option<f64> {
 }
 
 /// A median over the part of a phase that counts.
-pub(super) fn late(
+pub(super) fn median_of_counted(
     of: &Measured,
     cgroup: &Cgroup,
     value: fn(&Place) -> Option<f64>,
 ) -> Option<f64> {
     let tiers = of.tiers.as_ref()?;
-    let counted = cgroup.places.iter().filter(|at| tiers.counts(at.at_ns));
+    let counted = cgroup.places.iter().filter(|at| tiers.is_counted(at.at_ns));
     median(counted.filter_map(value))
 }
 
 /// From the last job's start until the cgroup is near its budget and stays there, in nanoseconds;
 /// infinite if it is not near in the end.
-pub(super) fn settled(of: &Measured, cgroup: &Cgroup) -> Option<f64> {
+pub(super) fn settle_time(of: &Measured, cgroup: &Cgroup) -> Option<f64> {
     let tiers = of.tiers.as_ref()?;
     let since = |at: &&Place| (tiers.last_start_ns..=tiers.end_ns).contains(&at.at_ns);
     let errors: Vec<(u64, f64)> = cgroup
         .places
         .iter()
         .filter(since)
-        .filter_map(|place| Some((place.at_ns, place.error()?)))
+        .filter_map(|place| Some((place.at_ns, place.budget_error_percent()?)))
         .collect();
     let first = errors.first()?.0;
     let rest = errors.iter().rev().take_while(|(_, error)| *error <= NEAR);

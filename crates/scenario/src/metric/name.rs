@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Full names of metrics, and which of them a scenario can have.
 
-use super::{Value, table};
+use super::{Value, metric_table};
 use crate::model::{Arm, Memory, Scenario};
 use config::problem::suggest;
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for Name {
 
 impl Name {
     /// Takes `ARM.PHASE.SUBJECT.METRIC` apart; `None` if it is not of that shape.
-    pub fn split(full: &str) -> Option<Name> {
+    pub fn parse_full_name(full: &str) -> Option<Name> {
         let (arm, rest) = full.split_once('.')?;
         let (phase, rest) = rest.split_once('.')?;
         let (subject, metric) = rest.rsplit_once('.')?;
@@ -49,7 +49,7 @@ impl Name {
     ///
     /// # Errors
     /// Which part of the name cannot be, and what there is instead.
-    pub fn check(&self, scenario: &Scenario) -> Result<(), String> {
+    pub fn check_measurable(&self, scenario: &Scenario) -> Result<(), String> {
         let Some(phase) = scenario.phases.iter().find(|p| p.name == self.phase) else {
             let phases = scenario.phases.iter().map(|p| p.name.as_str());
             return Err(format!(
@@ -106,7 +106,7 @@ impl Name {
                 phase.jobs.join(", ")
             ));
         }
-        let allocates = |memory: &Memory| memory.pattern.allocates();
+        let allocates = |memory: &Memory| memory.pattern.is_allocating();
         match &job.memory {
             None => self.check_metric(scenario, "of a job", |of| matches!(of, Value::Job(_))),
             Some(memory) if allocates(memory) => {
@@ -127,7 +127,7 @@ impl Name {
         subject: &str,
         is_of: fn(&Value) -> bool,
     ) -> Result<(), String> {
-        let known = table().iter().filter(|row| {
+        let known = metric_table().iter().filter(|row| {
             is_of(&row.value)
                 && (!row.tiered || !scenario.tiers.is_empty())
                 && (!row.weir_only || self.arm == Arm::Weir)

@@ -2,7 +2,10 @@
 //! The rows of the table.
 
 use super::Unit::{self, Bandwidth, Bytes, BytesPerMinute, Count, Iops, Nanoseconds, Percent};
-use super::compute::{accesses, jain, late, max, middle, migrated, peak, settled, spread};
+use super::compute::{
+    accesses_per_second, jain_index, max_bytes, median_bytes, median_of_counted,
+    migrated_per_minute, peak_percent, settle_time, spread_percent,
+};
 use super::{Metric, Value};
 use crate::measured::{AllocatingJob, Cgroup, Job, Measured, MemoryJob, Place};
 
@@ -19,10 +22,10 @@ pub(super) const ROWS: &[Metric] = &[
     job("sync_p99_ns", Nanoseconds, |job| Some(job.sync?.p99_ns as f64), SYNC),
     job("sync_max_ns", Nanoseconds, |job| Some(job.sync?.max_ns as f64), SYNC),
     job("total_ios", Count, |job| Some(job.total_ios as f64), "operations"),
-    job("spread_pct", Percent, spread,
+    job("spread_pct", Percent, spread_percent,
         "how far apart what the fastest and the slowest process wrote, of their mean")
         .on_the_twin(),
-    job("jain", Count, jain,
+    job("jain", Count, jain_index,
         "Jain's index of what processes wrote: 1 if all wrote the same").on_the_twin(),
     memory_job("ops_per_sec", MemoryJob::per_second,
         "accesses per second, over the second half of the time in which all jobs run"),
@@ -50,19 +53,19 @@ pub(super) const ROWS: &[Metric] = &[
         "touched, each time counted"),
     allocating("corrupt_pages", Count, |job| Some(job.corrupt as f64),
         "pages that do not hold what was written to them"),
-    host("dirty_max_bytes", Bytes, |of| max(&of.host.held), HELD),
-    host("dirty_median_bytes", Bytes, |of| middle(&of.host.held), HELD),
-    host("writeback_median_bytes", Bytes, |of| middle(&of.host.writeback), "in writeback"),
+    host("dirty_max_bytes", Bytes, |of| max_bytes(&of.host.held), HELD),
+    host("dirty_median_bytes", Bytes, |of| median_bytes(&of.host.held), HELD),
+    host("writeback_median_bytes", Bytes, |of| median_bytes(&of.host.writeback), "in writeback"),
     host("disk_bw_bytes", Bandwidth, |of| Some(of.per_second(of.disks.values().map(|disk| disk.written).sum())),
         "written to all disks"),
-    host("flusher_cpu_pct", Percent, |of| Some(of.percent(of.host.flusher_ns)),
+    host("flusher_cpu_pct", Percent, |of| Some(of.percent_of_time(of.host.flusher_ns)),
         "CPU time of flushers, of one CPU"),
-    host("io_full_pct", Percent, |of| Some(of.percent(of.pressure().io_full_ns)), FULL),
-    host("io_some_pct", Percent, |of| Some(of.percent(of.pressure().io_some_ns)), SOME),
-    host("io_full_peak_pct", Percent, |of| peak(&of.host.io_stalls, |at| at.full_ns), PEAK),
-    host("io_some_peak_pct", Percent, |of| peak(&of.host.io_stalls, |at| at.some_ns), PEAK),
-    host("mem_full_pct", Percent, |of| Some(of.percent(of.pressure().mem_full_ns?)), FULL),
-    host("mem_some_pct", Percent, |of| Some(of.percent(of.pressure().mem_some_ns?)), SOME),
+    host("io_full_pct", Percent, |of| Some(of.percent_of_time(of.host_pressure().io_full_ns)), FULL),
+    host("io_some_pct", Percent, |of| Some(of.percent_of_time(of.host_pressure().io_some_ns)), SOME),
+    host("io_full_peak_pct", Percent, |of| peak_percent(&of.host.io_stalls, |at| at.full_ns), PEAK),
+    host("io_some_peak_pct", Percent, |of| peak_percent(&of.host.io_stalls, |at| at.some_ns), PEAK),
+    host("mem_full_pct", Percent, |of| Some(of.percent_of_time(of.host_pressure().mem_full_ns?)), FULL),
+    host("mem_some_pct", Percent, |of| Some(of.percent_of_time(of.host_pressure().mem_some_ns?)), SOME),
     host("allocstalls", Count, |of| Some(of.host.allocstalls as f64),
         "allocations that had to reclaim memory themselves first"),
     host("kswapd_scanned", Count, |of| Some(of.host.kswapd_scanned as f64),
@@ -78,43 +81,43 @@ pub(super) const ROWS: &[Metric] = &[
     throttled!("throttled_noprogress_full"), throttled!("throttled_congested"),
     throttled!("throttled_congested_zero"), throttled!("throttled_congested_full"),
     host("reclaim_cpu_pct", Percent,
-        |of| of.host.vmstat.get("reclaim_cpu_ns").map(|ns| of.percent(*ns)),
+        |of| of.host.vmstat.get("reclaim_cpu_ns").map(|ns| of.percent_of_time(*ns)),
         "CPU time of reclaim, of one CPU").on_the_twin(),
-    host("system_cpu_pct", Percent, |of| Some(of.percent(of.host.cpu?.system_ns)), CPU)
+    host("system_cpu_pct", Percent, |of| Some(of.percent_of_time(of.host.cpu?.system_ns)), CPU)
         .of_kernels(),
-    host("user_cpu_pct", Percent, |of| Some(of.percent(of.host.cpu?.user_ns)), CPU)
+    host("user_cpu_pct", Percent, |of| Some(of.percent_of_time(of.host.cpu?.user_ns)), CPU)
         .of_kernels(),
     host("oom_kills", Count, |of| Some(of.host.oom_kills as f64), "tasks killed for memory"),
-    host("ops_per_sec", Count, accesses, "of all jobs that read memory together").of_tiers(),
-    host("migrated_bytes_per_min", BytesPerMinute, migrated, "moved between nodes").of_tiers(),
+    host("ops_per_sec", Count, accesses_per_second, "of all jobs that read memory together").of_tiers(),
+    host("migrated_bytes_per_min", BytesPerMinute, migrated_per_minute, "moved between nodes").of_tiers(),
     Metric::new("bw_bytes", Bandwidth, Value::Disk(|of, disk| Some(of.per_second(disk.written))),
         "written"),
     Metric::new("queue_depth", Count, Value::Disk(|of, disk|
         Some(disk.queued_ns? as f64 / of.elapsed_ns.max(1) as f64)),
         "requests in its queue, mean"),
-    cgroup("dirty_max_bytes", Bytes, |_, cgroup| max(&cgroup.held), HELD),
-    cgroup("dirty_median_bytes", Bytes, |_, cgroup| middle(&cgroup.held), HELD),
+    cgroup("dirty_max_bytes", Bytes, |_, cgroup| max_bytes(&cgroup.held), HELD),
+    cgroup("dirty_median_bytes", Bytes, |_, cgroup| median_bytes(&cgroup.held), HELD),
     cgroup("disk_bw_bytes", Bandwidth, |of, cgroup| Some(of.per_second(cgroup.written?)),
         "written to disks for it, by io.stat"),
     cgroup("oom_kills", Count, |_, cgroup| Some(cgroup.oom_kills? as f64),
         "tasks of it killed for memory, by memory.events"),
-    cgroup("io_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_full_ns)), FULL),
-    cgroup("io_some_pct", Percent, |of, at| Some(of.percent(at.pressure?.io_some_ns)), SOME),
-    cgroup("mem_full_pct", Percent, |of, at| Some(of.percent(at.pressure?.mem_full_ns?)),
+    cgroup("io_full_pct", Percent, |of, at| Some(of.percent_of_time(at.pressure?.io_full_ns)), FULL),
+    cgroup("io_some_pct", Percent, |of, at| Some(of.percent_of_time(at.pressure?.io_some_ns)), SOME),
+    cgroup("mem_full_pct", Percent, |of, at| Some(of.percent_of_time(at.pressure?.mem_full_ns?)),
         FULL).on_the_twin(),
-    cgroup("mem_some_pct", Percent, |of, at| Some(of.percent(at.pressure?.mem_some_ns?)),
+    cgroup("mem_some_pct", Percent, |of, at| Some(of.percent_of_time(at.pressure?.mem_some_ns?)),
         SOME).on_the_twin(),
-    cgroup("toptier_bytes", Bytes, |of, cgroup| late(of, cgroup, |place| Some(place.top as f64)),
+    cgroup("toptier_bytes", Bytes, |of, cgroup| median_of_counted(of, cgroup, |place| Some(place.top as f64)),
         "median of what it has in the fastest tier, over the second half").of_tiers(),
-    cgroup("lowtier_bytes", Bytes, |of, cgroup| late(of, cgroup, |place| Some(place.low as f64)),
+    cgroup("lowtier_bytes", Bytes, |of, cgroup| median_of_counted(of, cgroup, |place| Some(place.low as f64)),
         "median of what it has in other tiers").of_tiers(),
-    cgroup("toptier_pct", Percent, |of, cgroup| late(of, cgroup, Place::top_percent),
+    cgroup("toptier_pct", Percent, |of, cgroup| median_of_counted(of, cgroup, Place::top_percent),
         "median of the part of its memory that is in the fastest tier").of_tiers(),
-    cgroup("budget_error_pct", Percent, |of, cgroup| late(of, cgroup, Place::error),
+    cgroup("budget_error_pct", Percent, |of, cgroup| median_of_counted(of, cgroup, Place::budget_error_percent),
         "median of how far it is above its budget in the fastest tier; or below, as far as it has \
          memory in another")
         .of_tiers().of_weir(),
-    cgroup("settle_ns", Nanoseconds, settled,
+    cgroup("settle_ns", Nanoseconds, settle_time,
         "from the start of the last job until budget_error_pct is 2 or less and stays so; null if never")
         .of_tiers().of_weir(),
 ];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Units, names, and what figures come to.
 
-use super::compute::{jain, spread};
+use super::compute::{jain_index, spread_percent};
 use super::*;
 use crate::measured::{IoStalls, Place, Tiers};
 
@@ -10,21 +10,21 @@ const SECOND: u64 = 1_000_000_000;
 
 #[test]
 fn a_name_has_one_unit_and_every_key_of_dirty_stat_is_there() {
-    for row in table() {
-        assert_eq!(Unit::of(row.name), row.unit, "{}", row.name);
+    for row in metric_table() {
+        assert_eq!(Unit::of_metric(row.name), row.unit, "{}", row.name);
         assert!(!row.name.contains('.'), "{}", row.name);
     }
     for key in knobs::stat_keys() {
         assert!(
-            table().iter().any(|row| row.name == key.name),
+            metric_table().iter().any(|row| row.name == key.name),
             "{}",
             key.name
         );
     }
-    assert_eq!(Unit::of("weir.p.cgroup/a.b/c.floor"), Unit::Bytes);
-    assert_eq!(Unit::of("stock.p.host.dirty_max_bytes"), Unit::Bytes);
+    assert_eq!(Unit::of_metric("weir.p.cgroup/a.b/c.floor"), Unit::Bytes);
+    assert_eq!(Unit::of_metric("stock.p.host.dirty_max_bytes"), Unit::Bytes);
     assert_eq!(
-        Unit::of("weir.p.cgroup/a.throttled_usec"),
+        Unit::of_metric("weir.p.cgroup/a.throttled_usec"),
         Unit::Microseconds
     );
 }
@@ -46,7 +46,7 @@ fn rates_and_percentages_are_of_the_phase() {
     };
     of.host.pressure.io_some_ns = SECOND;
     of.host.held = vec![3, 1, 8, 2];
-    let all = metrics(Arm::Stock, &of);
+    let all = compute_metrics(Arm::Stock, &of);
     let value = |name: &str| all[&format!("stock.p.{name}")].value;
     assert_eq!(value("disk/d.bw_bytes"), 4.0);
     assert_eq!(value("disk/d.queue_depth"), 0.5);
@@ -68,11 +68,14 @@ fn shares_of_processes_are_compared() {
         each: each.to_vec(),
         ..Job::default()
     };
-    assert_eq!(spread(&job(&[4096, 4096])), Some(0.0));
-    assert_eq!(jain(&job(&[4096, 4096])), Some(1.0));
-    assert_eq!(spread(&job(&[0, 8192])), Some(200.0));
-    assert_eq!(jain(&job(&[0, 8192])), Some(0.5));
-    assert_eq!((spread(&job(&[1])), jain(&job(&[0, 0]))), (None, None));
+    assert_eq!(spread_percent(&job(&[4096, 4096])), Some(0.0));
+    assert_eq!(jain_index(&job(&[4096, 4096])), Some(1.0));
+    assert_eq!(spread_percent(&job(&[0, 8192])), Some(200.0));
+    assert_eq!(jain_index(&job(&[0, 8192])), Some(0.5));
+    assert_eq!(
+        (spread_percent(&job(&[1])), jain_index(&job(&[0, 0]))),
+        (None, None)
+    );
 }
 
 /// The last job starts at 10 s, counting begins at 20 s, the end is at 30 s; a look every 5 s.
@@ -102,7 +105,7 @@ fn tiered(held: [[u64; 2]; 7], budget: Option<u64>) -> Figures {
         tiers: Some(tiers),
         ..Measured::default()
     };
-    metrics(Arm::Weir, &of)
+    compute_metrics(Arm::Weir, &of)
 }
 
 fn value(all: &Figures, name: &str) -> f64 {
@@ -170,7 +173,7 @@ fn a_peak_is_the_worst_ten_seconds() {
         ..Measured::default()
     };
     of.host.io_stalls = (0..=20).map(at).collect();
-    let all = metrics(Arm::Stock, &of);
+    let all = compute_metrics(Arm::Stock, &of);
     let value = |name: &str| all[&format!("stock.p.host.{name}")].value;
     assert_eq!(
         (value("io_some_peak_pct"), value("io_full_peak_pct")),
@@ -178,7 +181,7 @@ fn a_peak_is_the_worst_ten_seconds() {
     );
     // Of less than ten seconds it is all there is.
     of.host.io_stalls.truncate(8);
-    let all = metrics(Arm::Stock, &of);
+    let all = compute_metrics(Arm::Stock, &of);
     let peak = all["stock.p.host.io_some_peak_pct"].value;
     assert!((peak - 200.0 / 7.0).abs() < 1e-9, "{peak}");
 }

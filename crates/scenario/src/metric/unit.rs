@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Units of metrics.
 
-use super::table;
+use super::metric_table;
 use serde::{Serialize, Serializer};
 
 /// Quantity that a metric counts.
@@ -27,9 +27,9 @@ pub enum Unit {
 
 impl Unit {
     /// The unit of a metric by its full or last name; [`Unit::Count`] if no run produces it.
-    pub fn of(metric: &str) -> Unit {
+    pub fn of_metric(metric: &str) -> Unit {
         let name = metric.rsplit('.').next();
-        let row = table().iter().find(|row| Some(row.name) == name);
+        let row = metric_table().iter().find(|row| Some(row.name) == name);
         row.map_or(Unit::Count, |row| row.unit)
     }
 
@@ -62,7 +62,7 @@ impl Unit {
 
     /// `true` if a figure of this unit may stand in a bound of a metric in `wanted`: a bandwidth
     /// may be written without its `/s`, as fio does, and rates and counts are plain numbers.
-    pub fn fits(self, wanted: Unit) -> bool {
+    pub fn may_bound(self, wanted: Unit) -> bool {
         let plain = [Unit::Iops, Unit::Count];
         self == wanted
             || self == Unit::Bytes && [Unit::Bandwidth, Unit::BytesPerMinute].contains(&wanted)

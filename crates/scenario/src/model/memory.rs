@@ -20,7 +20,7 @@ pub struct Tier {
 impl Tier {
     /// Latency and bandwidth of one that says neither: DRAM, memory behind CXL, and a third as
     /// good from tier to tier.
-    pub fn usual(index: usize) -> (u64, u64) {
+    pub fn default_speed(index: usize) -> (u64, u64) {
         const DRAM: (u64, u64) = (80, 200 << 30);
         const CXL: (u64, u64) = (250, 48 << 30);
         match index {
@@ -31,7 +31,7 @@ impl Tier {
 }
 
 /// A job that fills memory and reads it at random for as long as its phase lasts, and checks all of
-/// it in the end; or one that allocates memory over and over ([`Pattern::allocates`]).
+/// it in the end; or one that allocates memory over and over ([`Pattern::is_allocating`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Size in bytes.
@@ -43,7 +43,7 @@ pub struct Memory {
     #[serde(default)]
     pub pattern: Pattern,
     /// Number of threads that read.
-    #[serde(default = "one")]
+    #[serde(default = "one_thread")]
     pub threads: u32,
     /// Accesses per second of all of them together, or mappings per second of a job that allocates;
     /// `None` = as fast as they can.
@@ -57,7 +57,7 @@ pub struct Memory {
     pub huge_pages: bool,
 }
 
-fn one() -> u32 {
+fn one_thread() -> u32 {
     1
 }
 
@@ -97,7 +97,7 @@ pub enum Pattern {
 
 impl Pattern {
     /// `true` if the job maps and unmaps memory all the time, rather than reading what it has.
-    pub fn allocates(self) -> bool {
+    pub fn is_allocating(self) -> bool {
         matches!(self, Pattern::Fault | Pattern::Churn)
     }
 }

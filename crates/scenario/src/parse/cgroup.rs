@@ -38,7 +38,7 @@ const KNOBS: [&str; 3] = ["memory.dirty_", "memory.toptier_", "memory.writeback_
 /// Keys whose values are checked one by one.
 const OTHERS: [&str; 2] = ["copies", "io.max"];
 
-pub(super) fn cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> {
+pub(super) fn read_cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> {
     let mut cgroups = BTreeMap::new();
     let tables = root
         .optional("cgroup")
@@ -50,13 +50,13 @@ pub(super) fn cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> 
         let mut cgroup = Cgroup::default();
         for (file, value) in table.entries("a table of cgroup files").unwrap_or_default() {
             if file == "copies" {
-                cgroup.copies = copies(&value);
+                cgroup.copies = read_copies(&value);
             } else if KNOBS.iter().any(|of| file.starts_with(of)) {
-                if let Some(text) = knob(file, &value) {
+                if let Some(text) = read_knob(file, &value) {
                     cgroup.knobs.insert(file.into(), text);
                 }
             } else if file == "io.max" {
-                cgroup.files.extend(limits(&value, disks));
+                cgroup.files.extend(read_io_max(&value, disks));
             } else if let Some(text) = stock_file(file, &value) {
                 cgroup.files.insert(file.into(), text);
             }
@@ -69,7 +69,7 @@ pub(super) fn cgroups(root: &Table, disks: &[Disk]) -> BTreeMap<String, Cgroup> 
 /// More cgroups than any host has.
 const MOST_COPIES: u64 = 100_000;
 
-fn copies(value: &Value) -> Option<u32> {
+fn read_copies(value: &Value) -> Option<u32> {
     match value.unsigned("a number of cgroups, as in `1000`")? {
         n @ 1..=MOST_COPIES => u32::try_from(n).ok(),
         n => {
@@ -80,7 +80,7 @@ fn copies(value: &Value) -> Option<u32> {
 }
 
 /// `io.max`, if all its disks are there.
-fn limits(value: &Value, disks: &[Disk]) -> Option<(String, String)> {
+fn read_io_max(value: &Value, disks: &[Disk]) -> Option<(String, String)> {
     let text = value.string("limits by disk, as in `\"slow wbps=1M\"`")?;
     let names = || disks.iter().map(|disk| disk.name.as_str());
     match io_max(text) {
@@ -121,7 +121,7 @@ fn check_path(path: &str) -> Result<(), String> {
 }
 
 /// A knob's value as it will be written, after checking that weir would take it.
-pub(super) fn knob(file: &str, value: &Value) -> Option<String> {
+pub(super) fn read_knob(file: &str, value: &Value) -> Option<String> {
     let text = value.scalar()?;
     let Some(knob) = Knob::by_file(file) else {
         value.complain(match file {

@@ -22,7 +22,7 @@ const DISK_SIZE: u64 = 2 << 30;
 /// Least size of a disk: all supported filesystems can be made on it (btrfs wants the most).
 const LEAST_DISK: u64 = 256 << 20;
 
-pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
+pub(super) fn read_host(root: &Table, tiers: &[Tier]) -> Host {
     let mut host = Host {
         memory_bytes: tiers.iter().map(|tier| tier.size_bytes).sum(),
         cpus: 1,
@@ -59,7 +59,7 @@ pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
         .optional("sysctl")
         .and_then(|v| v.entries("a table, as in `{ \"vm.dirty_bytes\" = \"32M\" }`"));
     for (key, value) in sysctls.unwrap_or_default() {
-        if let Some(text) = sysctl(key, &value) {
+        if let Some(text) = read_sysctl(key, &value) {
             host.sysctl.insert(key.into(), text);
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
         .optional("weir")
         .and_then(|v| v.entries("a table, as in `{ drain_seconds = 30 }`"));
     for (name, value) in parameters.unwrap_or_default() {
-        if let Some(text) = parameter(name, &value, tiers.len()) {
+        if let Some(text) = read_parameter(name, &value, tiers.len()) {
             host.weir.insert(name.into(), text);
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn host(root: &Table, tiers: &[Tier]) -> Host {
 }
 
 /// `[twin]`: what a model of the host has to be told.
-pub(super) fn twin(root: &Table) -> Twin {
+pub(super) fn read_twin(root: &Table) -> Twin {
     let Some(table) = root.optional("twin").and_then(|v| {
         v.table(&[
             "call",
@@ -195,7 +195,7 @@ pub(super) fn twin(root: &Table) -> Twin {
 }
 
 /// A parameter of the module that a scenario may set, as it will be written.
-fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
+fn read_parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
     let known = [
         "drain_seconds",
         "drain_tighten",
@@ -215,7 +215,7 @@ fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
         }
         "tiers" => {
             let text = value.string("nodes, fastest first, as in `\"0;1\"`")?;
-            if let Err(why) = tier::nodes(text, nodes) {
+            if let Err(why) = tier::check_node_lists(text, nodes) {
                 value.complain(why);
             }
             return Some(text.to_owned());
@@ -249,7 +249,7 @@ fn parameter(name: &str, value: &Value, nodes: usize) -> Option<String> {
 }
 
 /// The text written into the sysctl; sizes become digits because the kernel takes nothing else.
-fn sysctl(key: &str, value: &Value) -> Option<String> {
+fn read_sysctl(key: &str, value: &Value) -> Option<String> {
     let known = ["vm", "kernel", "fs", "net", "dev", "user"];
     let group = key.split('.').next().unwrap_or(key);
     let clean = key
@@ -283,7 +283,7 @@ fn sysctl(key: &str, value: &Value) -> Option<String> {
     Some(text)
 }
 
-pub(super) fn disks(root: &Table) -> Vec<Disk> {
+pub(super) fn read_disks(root: &Table) -> Vec<Disk> {
     let known = &[
         "name",
         "size",
@@ -310,7 +310,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         };
         let kind = table
             .optional("kind")
-            .and_then(|v| v.parsed("a kind of disk, as in `\"nvme\"`", kind));
+            .and_then(|v| v.parsed("a kind of disk, as in `\"nvme\"`", parse_disk_kind));
         let preset = kind.map(DiskKind::preset);
         let write_bandwidth = bandwidth("write_bandwidth").or(preset.map(|of| of.writes.bandwidth));
         let time = |key| {
@@ -337,7 +337,7 @@ pub(super) fn disks(root: &Table) -> Vec<Disk> {
         }
         let filesystem = table
             .required("filesystem", "filesystem = \"ext4\"")
-            .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", filesystem))
+            .and_then(|v| v.parsed("a filesystem, as in `\"ext4\"`", parse_filesystem))
             .unwrap_or(Filesystem::Ext4);
         for key in ["mount_options", "encrypted", "submit_bandwidth"] {
             let value = table.optional(key);
@@ -382,7 +382,7 @@ fn io_cost(disk: &Table, has_bandwidth: bool) -> bool {
     on
 }
 
-fn kind(text: &str) -> Result<DiskKind, String> {
+fn parse_disk_kind(text: &str) -> Result<DiskKind, String> {
     let named = |kind: &DiskKind| kind.name() == text;
     DiskKind::ALL.into_iter().find(named).ok_or_else(|| {
         let known = DiskKind::ALL.map(DiskKind::name);
@@ -390,7 +390,7 @@ fn kind(text: &str) -> Result<DiskKind, String> {
     })
 }
 
-fn filesystem(text: &str) -> Result<Filesystem, String> {
+fn parse_filesystem(text: &str) -> Result<Filesystem, String> {
     match text {
         "ext4" => Ok(Filesystem::Ext4),
         "xfs" => Ok(Filesystem::Xfs),

@@ -18,7 +18,7 @@ const MOST_THREADS: u64 = 256;
 const HOT_READS: u32 = 90;
 const INTERVAL_MS: u64 = 1000;
 
-pub(super) fn tiers(root: &Table) -> Vec<Tier> {
+pub(super) fn read_tiers(root: &Table) -> Vec<Tier> {
     let mut tiers: Vec<Tier> = Vec::new();
     for table in root.tables("tier", &["name", "size", "latency", "bandwidth"]) {
         let taken: Vec<&str> = tiers.iter().map(|tier| tier.name.as_str()).collect();
@@ -62,7 +62,7 @@ pub(super) fn tiers(root: &Table) -> Vec<Tier> {
 }
 
 /// Checks that the module would take `text` for its `tiers` on a host with as many nodes.
-pub(super) fn nodes(text: &str, there: usize) -> Result<(), String> {
+pub(super) fn check_node_lists(text: &str, there: usize) -> Result<(), String> {
     let wrong = |why: String| {
         format!("`{text}` does not list nodes, fastest first, as in `0;1` or `0-1;2`: {why}")
     };
@@ -88,7 +88,7 @@ pub(super) fn nodes(text: &str, there: usize) -> Result<(), String> {
 }
 
 /// A job's `memory`, if it has one.
-pub(super) fn memory(job: &Table) -> Option<Memory> {
+pub(super) fn read_memory(job: &Table) -> Option<Memory> {
     let value = job.optional("memory")?;
     let table = value.table(&[
         "size",
@@ -103,11 +103,11 @@ pub(super) fn memory(job: &Table) -> Option<Memory> {
     ])?;
     let size_bytes = table
         .required("size", "size = \"345M\"")
-        .and_then(|v| amount(&v))
+        .and_then(|v| read_size(&v))
         .unwrap_or(u64::MAX);
     let backing = table
         .optional("backing")
-        .and_then(|v| v.parsed("`anonymous`, `file` or `shared`", backing));
+        .and_then(|v| v.parsed("`anonymous`, `file` or `shared`", parse_backing));
     let threads = table.optional("threads").and_then(|v| {
         let threads = v.unsigned("a number of threads, as in `4`")?;
         if !(1..=MOST_THREADS).contains(&threads) {
@@ -122,8 +122,8 @@ pub(super) fn memory(job: &Table) -> Option<Memory> {
         }
         Some(rate)
     });
-    let pattern = pattern(&table, size_bytes);
-    if pattern.allocates() {
+    let pattern = read_pattern(&table, size_bytes);
+    if pattern.is_allocating() {
         for key in ["backing", "threads", "writes"] {
             if let Some(value) = table.optional(key) {
                 value.complain("has no meaning for a job that allocates: leave it out");
@@ -136,7 +136,7 @@ pub(super) fn memory(job: &Table) -> Option<Memory> {
         pattern,
         threads: threads.unwrap_or(1),
         rate,
-        writes_pct: percent(&table, "writes").unwrap_or(0),
+        writes_pct: read_percent(&table, "writes").unwrap_or(0),
         huge_pages: table
             .optional("huge_pages")
             .and_then(|v| v.boolean())
@@ -144,7 +144,7 @@ pub(super) fn memory(job: &Table) -> Option<Memory> {
     })
 }
 
-fn pattern(table: &Table, size_bytes: u64) -> Pattern {
+fn read_pattern(table: &Table, size_bytes: u64) -> Pattern {
     let word = table
         .required("pattern", "pattern = \"random\"")
         .and_then(|v| {
@@ -173,18 +173,18 @@ fn pattern(table: &Table, size_bytes: u64) -> Pattern {
         };
     }
     let hot = table.required("hot", "hot = \"157M\"");
-    let hot_bytes = hot.as_ref().and_then(amount).unwrap_or_default();
+    let hot_bytes = hot.as_ref().and_then(read_size).unwrap_or_default();
     if let Some(value) = hot.filter(|_| hot_bytes >= size_bytes) {
         value.complain("leaves nothing that is cold: less than `size`");
     }
     Pattern::HotCold {
         hot_bytes,
-        hot_reads_pct: percent(table, "hot_reads").unwrap_or(HOT_READS),
+        hot_reads_pct: read_percent(table, "hot_reads").unwrap_or(HOT_READS),
     }
 }
 
 /// A size that is worth moving.
-fn amount(value: &Value) -> Option<u64> {
+fn read_size(value: &Value) -> Option<u64> {
     let bytes = value.parsed("a size, as in `\"345M\"`", units::size)?;
     if bytes < PIECE {
         value.complain("is too small to tell tiers apart by: at least `2M`");
@@ -192,7 +192,7 @@ fn amount(value: &Value) -> Option<u64> {
     Some(bytes)
 }
 
-fn percent(table: &Table, key: &str) -> Option<u32> {
+fn read_percent(table: &Table, key: &str) -> Option<u32> {
     table
         .optional(key)?
         .parsed("a percentage, as in `\"90%\"`", |text| {
@@ -206,7 +206,7 @@ fn percent(table: &Table, key: &str) -> Option<u32> {
         })
 }
 
-fn backing(text: &str) -> Result<Backing, String> {
+fn parse_backing(text: &str) -> Result<Backing, String> {
     match text {
         "anonymous" => Ok(Backing::Anonymous),
         "file" => Ok(Backing::File),
@@ -220,7 +220,7 @@ fn backing(text: &str) -> Result<Backing, String> {
 }
 
 /// `[agent]`: what moves memory between tiers in arm `weir`.
-pub(super) fn agent(root: &Table, host: &Host) -> Option<Agent> {
+pub(super) fn read_agent(root: &Table, host: &Host) -> Option<Agent> {
     let value = root.optional("agent")?;
     let table = value.table(&["engine", "lend", "interval", "reclaim", "policy"])?;
     let reclaim = table

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const SYNC_EVERY_MS: u64 = 1000;
 
 /// Names in `scenario` that a value may refer to; complains when it is none of them.
-fn reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
+fn read_reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
     let word = value.string(&format!("a {kind}'s name"))?;
     if !known.contains(&word) {
         value.complain(format!(
@@ -25,7 +25,7 @@ fn reference(value: &Value, kind: &str, known: &[&str]) -> Option<String> {
     Some(word.into())
 }
 
-pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
+pub(super) fn read_jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     let mounted = scenario
         .disks
         .iter()
@@ -40,15 +40,15 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
         let taken: Vec<&str> = jobs.iter().map(|j| j.name.as_str()).collect();
         let name = name(&table, &taken);
         let cgroup = table.optional("cgroup").and_then(|v| {
-            let path = reference(&v, "cgroup", &cgroups)?;
+            let path = read_reference(&v, "cgroup", &cgroups)?;
             let inner = format!("{path}/");
             if let Some(child) = cgroups.iter().find(|c| c.starts_with(&inner)) {
                 v.complain(format!("`{path}` has the child `{child}`: a cgroup with children cannot hold processes, use a leaf"));
             }
             Some(path)
         });
-        let memory = tier::memory(&table);
-        let sync = sync(&table);
+        let memory = tier::read_memory(&table);
+        let sync = read_sync(&table);
         let kinds = ["fio", "memory", "sync"].into_iter();
         let kinds: Vec<Value> = kinds.filter_map(|kind| table.optional(kind)).collect();
         if let [_, second, ..] = &kinds[..] {
@@ -66,7 +66,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
                 None
             }
             _ if !has_files => None,
-            (Some(value), _) => reference(&value, "disk", &disks),
+            (Some(value), _) => read_reference(&value, "disk", &disks),
             (None, [only]) => Some((*only).to_string()),
             (None, []) => {
                 table.complain("has nowhere to write: define a `[[disk]]`");
@@ -88,7 +88,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
                 true => BTreeMap::new(),
                 false => fio_options(&table),
             },
-            network: network(&table, is_other),
+            network: read_network(&table, is_other),
             memory,
             sync,
         });
@@ -96,7 +96,7 @@ pub(super) fn jobs(root: &Table, scenario: &Scenario) -> Vec<Job> {
     jobs
 }
 
-fn sync(job: &Table) -> Option<Sync> {
+fn read_sync(job: &Table) -> Option<Sync> {
     let table = job.optional("sync")?.table(&["call", "every"])?;
     let call = table.required("call", "call = \"syncfs\"")?;
     let call = call.parsed("`sync` or `syncfs`", |text| match text {
@@ -117,7 +117,7 @@ fn sync(job: &Table) -> Option<Sync> {
     })
 }
 
-fn network(job: &Table, writes_nothing: bool) -> Option<Network> {
+fn read_network(job: &Table, writes_nothing: bool) -> Option<Network> {
     let value = job.optional("network")?;
     if writes_nothing {
         value.complain("`network` is for jobs that write a file");
@@ -158,7 +158,7 @@ fn fio_options(job: &Table) -> BTreeMap<String, String> {
     options
 }
 
-pub(super) fn phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
+pub(super) fn read_phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
     let jobs: Vec<&str> = scenario.jobs.iter().map(|j| j.name.as_str()).collect();
     let mut phases: Vec<Phase> = Vec::new();
     let all = root.tables(
@@ -171,7 +171,7 @@ pub(super) fn phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
     for table in all {
         let taken: Vec<&str> = phases.iter().map(|p| p.name.as_str()).collect();
         let name = name(&table, &taken);
-        let running = running(&table, &jobs);
+        let running = read_running_jobs(&table, &jobs);
         let duration = table.required("duration", "duration = \"30s\"");
         let duration_ms = duration
             .as_ref()
@@ -181,10 +181,10 @@ pub(super) fn phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
         }
         phases.push(Phase {
             name,
-            delay_ms: delays(&table, &running),
+            delay_ms: read_delays(&table, &running),
             jobs: running,
             duration_ms: duration_ms.unwrap_or_default(),
-            set: set(&table, scenario),
+            set: read_knob_changes(&table, scenario),
             clean: table
                 .optional("clean")
                 .and_then(|v| v.boolean())
@@ -206,7 +206,7 @@ pub(super) fn phases(root: &Table, scenario: &Scenario) -> Vec<Phase> {
     phases
 }
 
-fn running(phase: &Table, jobs: &[&str]) -> Vec<String> {
+fn read_running_jobs(phase: &Table, jobs: &[&str]) -> Vec<String> {
     let Some(value) = phase.required("jobs", "jobs = [\"victim\"]") else {
         return Vec::new();
     };
@@ -218,7 +218,7 @@ fn running(phase: &Table, jobs: &[&str]) -> Vec<String> {
     }
     let mut running: Vec<String> = Vec::new();
     for item in items {
-        let Some(job) = reference(&item, "job", jobs) else {
+        let Some(job) = read_reference(&item, "job", jobs) else {
             continue;
         };
         if running.contains(&job) {
@@ -231,7 +231,7 @@ fn running(phase: &Table, jobs: &[&str]) -> Vec<String> {
     running
 }
 
-fn delays(phase: &Table, running: &[String]) -> BTreeMap<String, u64> {
+fn read_delays(phase: &Table, running: &[String]) -> BTreeMap<String, u64> {
     let mut delays = BTreeMap::new();
     let entries = phase
         .optional("delay")
@@ -250,7 +250,10 @@ fn delays(phase: &Table, running: &[String]) -> BTreeMap<String, u64> {
     delays
 }
 
-fn set(phase: &Table, scenario: &Scenario) -> BTreeMap<String, BTreeMap<String, String>> {
+fn read_knob_changes(
+    phase: &Table,
+    scenario: &Scenario,
+) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut set = BTreeMap::new();
     let entries = phase
         .optional("set")
@@ -265,7 +268,7 @@ fn set(phase: &Table, scenario: &Scenario) -> BTreeMap<String, BTreeMap<String, 
         }
         let mut knobs = BTreeMap::new();
         for (file, value) in table.entries("a table of weir's knobs").unwrap_or_default() {
-            if let Some(text) = cgroup::knob(file, &value) {
+            if let Some(text) = cgroup::read_knob(file, &value) {
                 knobs.insert(file.to_string(), text);
             }
         }

@@ -61,7 +61,7 @@ pub struct About {
 
 impl About {
     /// A run of `request` that begins now.
-    pub fn now(request: &Request, arm: Arm, repeat: u32, place: Place) -> About {
+    pub fn started_now(request: &Request, arm: Arm, repeat: u32, place: Place) -> About {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         About {
             scenario: request.scenario.name.clone(),

@@ -34,7 +34,7 @@ impl Kept {
             directory: directory.to_path_buf(),
             results,
         };
-        kept.keep(&Event::About(about))?;
+        kept.write_event(&Event::About(about))?;
         Ok(kept)
     }
 
@@ -42,7 +42,7 @@ impl Kept {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn keep(&mut self, event: &Event) -> Result<()> {
+    pub fn write_event(&mut self, event: &Event) -> Result<()> {
         if matches!(event, Event::Beat | Event::File { .. }) {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl Kept {
         if let Event::PhaseEnd(result) = event {
             fs::write(
                 self.directory.join(format!("{}.csv", result.phase)),
-                csv(result)?,
+                format_csv(result)?,
             )?;
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Kept {
 }
 
 /// All samples of a phase, one line each.
-fn csv(result: &PhaseResult) -> Result<String> {
+fn format_csv(result: &PhaseResult) -> Result<String> {
     let mut text = String::from("ns,subject,dirty_bytes\n");
     for (subject, series) in &result.samples {
         for (ns, bytes) in series.at_ns.iter().zip(&series.dirty_bytes) {

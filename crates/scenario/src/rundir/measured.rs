@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 impl PhaseResult {
     /// The same in the units of all places where scenarios run.
-    pub fn measured(&self) -> Measured {
+    pub fn to_measured(&self) -> Measured {
         let events = |start: &str| {
             let matching = self
                 .events
@@ -24,7 +24,7 @@ impl PhaseResult {
             pressure: measured::Pressure {
                 mem_some_ns: Some(self.pressure.mem_some_ns),
                 mem_full_ns: Some(self.pressure.mem_full_ns),
-                ..io(&self.pressure)
+                ..io_pressure(&self.pressure)
             },
             io_stalls: self.io_stalls.clone(),
             flusher_ns: self.flusher_cpu_ns,
@@ -47,20 +47,20 @@ impl PhaseResult {
         Measured {
             phase: self.phase.clone(),
             elapsed_ns: self.elapsed_ns,
-            jobs: mapped(&self.jobs, job),
+            jobs: map_values(&self.jobs, read_fio_job),
             memory: memory.collect(),
             allocating: allocating.collect(),
-            disks: mapped(&self.disks, |disk| measured::Disk {
+            disks: map_values(&self.disks, |disk| measured::Disk {
                 written: disk.written,
                 queued_ns: disk.queued_ns,
             }),
             host,
-            cgroups: self.cgroups(),
-            tiers: tiers.map(when),
+            cgroups: self.cgroup_measures(),
+            tiers: tiers.map(tier_window),
         }
     }
 
-    fn cgroups(&self) -> BTreeMap<String, measured::Cgroup> {
+    fn cgroup_measures(&self) -> BTreeMap<String, measured::Cgroup> {
         let mut cgroups = BTreeMap::<String, measured::Cgroup>::new();
         for (path, series) in self.samples.iter().filter(|(path, _)| *path != "host") {
             cgroups.entry(path.clone()).or_default().held = series.dirty_bytes.clone();
@@ -72,28 +72,28 @@ impl PhaseResult {
             cgroups.entry(path.clone()).or_default().oom_kills = Some(*kills);
         }
         for (path, pressure) in &self.cgroup_pressure {
-            cgroups.entry(path.clone()).or_default().pressure = Some(io(pressure));
+            cgroups.entry(path.clone()).or_default().pressure = Some(io_pressure(pressure));
         }
         for (path, texts) in &self.dirty_stat {
-            cgroups.entry(path.clone()).or_default().stat = measured::stat(
+            cgroups.entry(path.clone()).or_default().stat = measured::summarize_dirty_stat(
                 &knobs::stat(&texts.before).collect(),
                 &knobs::stat(&texts.after).collect(),
             );
         }
         if let Some(tiers) = &self.tiers {
             for (path, series) in &tiers.cgroups {
-                cgroups.entry(path.clone()).or_default().places = places(series, tiers);
+                cgroups.entry(path.clone()).or_default().places = place_samples(series, tiers);
             }
         }
         cgroups
     }
 }
 
-fn mapped<A, B>(map: &BTreeMap<String, A>, of: fn(&A) -> B) -> BTreeMap<String, B> {
+fn map_values<A, B>(map: &BTreeMap<String, A>, of: fn(&A) -> B) -> BTreeMap<String, B> {
     map.iter().map(|(name, a)| (name.clone(), of(a))).collect()
 }
 
-fn io(pressure: &Pressure) -> measured::Pressure {
+fn io_pressure(pressure: &Pressure) -> measured::Pressure {
     measured::Pressure {
         io_some_ns: pressure.io_some_ns,
         io_full_ns: pressure.io_full_ns,
@@ -102,7 +102,7 @@ fn io(pressure: &Pressure) -> measured::Pressure {
 }
 
 /// A job's figures, from fio's own result.
-fn job(fio: &Value) -> Job {
+fn read_fio_job(fio: &Value) -> Job {
     let of = |direction: &str, path: &str| fio.pointer(&format!("/{direction}/{path}"));
     let number =
         |direction: &str, path: &str| of(direction, path).and_then(Value::as_f64).unwrap_or(0.0);
@@ -133,7 +133,7 @@ fn job(fio: &Value) -> Job {
 }
 
 fn memory_job(report: &Report, top_nodes: &[usize]) -> MemoryJob {
-    let (top, low) = split(&report.hot, top_nodes);
+    let (top, low) = split_by_tier(&report.hot, top_nodes);
     MemoryJob {
         ops: report.ops,
         elapsed_ns: report.elapsed_ns,
@@ -156,12 +156,12 @@ fn allocating_job(report: &Report, allocations: &Allocations) -> AllocatingJob {
 }
 
 /// Memory on the nodes of the fastest tier, and memory elsewhere.
-fn split(nodes: &[u64], top_nodes: &[usize]) -> (u64, u64) {
+fn split_by_tier(nodes: &[u64], top_nodes: &[usize]) -> (u64, u64) {
     let top = top_nodes.iter().filter_map(|node| nodes.get(*node)).sum();
     (top, nodes.iter().sum::<u64>() - top)
 }
 
-fn when(tiers: &TierSamples) -> Tiers {
+fn tier_window(tiers: &TierSamples) -> Tiers {
     Tiers {
         last_start_ns: tiers.last_start_ns,
         mark_ns: tiers.mark_ns,
@@ -170,11 +170,11 @@ fn when(tiers: &TierSamples) -> Tiers {
     }
 }
 
-fn places(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
+fn place_samples(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
     let samples = series.at_ns.iter().zip(&series.node_bytes);
     let samples = samples.zip(&series.budget_bytes);
     let place = |((at_ns, nodes), budget): ((&u64, &Vec<u64>), &Option<u64>)| {
-        let (top, low) = split(nodes, &tiers.top_nodes);
+        let (top, low) = split_by_tier(nodes, &tiers.top_nodes);
         Place {
             at_ns: *at_ns,
             top,
@@ -188,7 +188,7 @@ fn places(series: &TierSeries, tiers: &TierSamples) -> Vec<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::{Figure, Figures, Unit, metrics};
+    use crate::metric::{Figure, Figures, Unit, compute_metrics};
     use crate::model::Arm;
     use crate::rundir::Event;
 
@@ -208,7 +208,7 @@ mod tests {
         let mut all = Figures::new();
         for event in events() {
             if let Event::PhaseEnd(result) = event {
-                all.extend(metrics(Arm::Weir, &result.measured()));
+                all.extend(compute_metrics(Arm::Weir, &result.to_measured()));
             }
         }
         let stat = "both.cgroup/inner/writer";
@@ -253,7 +253,7 @@ mod tests {
         let fio = serde_json::json!({
             "write": {"iops": 0.0, "bw_bytes": 0, "total_ios": 0, "clat_ns": {"max": 0}}
         });
-        assert_eq!(job(&fio), Job::default());
+        assert_eq!(read_fio_job(&fio), Job::default());
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
             p999_ns: 3 * p50_ns,
             max_ns,
         };
-        let job = job(&fio);
+        let job = read_fio_job(&fio);
         assert_eq!(job.latency, Some(latency(10, 40)));
         assert_eq!(job.sync, Some(latency(1000, 4000)));
     }
@@ -282,7 +282,7 @@ mod tests {
                 "clat_ns": {"max": 198_000_000, "percentile":
                     {"50.000000": 9, "99.000000": 198_180_864, "99.900000": 198_180_864}}},
         });
-        let latency = job(&fio).latency.expect("writes were timed");
+        let latency = read_fio_job(&fio).latency.expect("writes were timed");
         assert_eq!((latency.p50_ns, latency.p99_ns), (9, 198_000_000));
         assert_eq!(latency.p999_ns, latency.max_ns);
     }
@@ -327,7 +327,7 @@ mod tests {
             events: BTreeMap::from([("pgscan_direct".into(), 7)]),
             ..PhaseResult::default()
         };
-        let all = metrics(Arm::Stock, &result.measured());
+        let all = compute_metrics(Arm::Stock, &result.to_measured());
         let value = |name: &str| all.get(&format!("stock.p.{name}")).map(|of| of.value);
         assert_eq!(value("light.map_p99_ns"), Some(7e6));
         assert_eq!(value("light.fault_worst_ns"), Some(9e6));

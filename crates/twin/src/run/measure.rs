@@ -32,7 +32,7 @@ pub(super) fn phase(host: &Model, span: &Span, scenario: &Scenario, phase: &Phas
     };
     let allocates = |job: &Job| {
         let memory = job.memory.as_ref();
-        memory.is_some_and(|memory| memory.pattern.allocates())
+        memory.is_some_and(|memory| memory.pattern.is_allocating())
     };
     let tasks_of = running().filter(|job| job.memory.is_none() || allocates(job));
     let (mapping, jobs): (Vec<_>, Vec<_>) = tasks_of

@@ -18,7 +18,7 @@ use scenario::model::{Filesystem, Job, Pattern, Reclaim, Scenario};
 /// Whether a job maps memory over and over.
 pub fn allocates(job: &Job) -> bool {
     let memory = job.memory.as_ref();
-    memory.is_some_and(|memory| memory.pattern.allocates())
+    memory.is_some_and(|memory| memory.pattern.is_allocating())
 }
 
 /// What each of its processes does.
@@ -160,7 +160,8 @@ fn not_counted(scenario: &Scenario, refusals: &mut Vec<Refusal>) {
         let of_bound = expect.bound.0.iter().flat_map(|term| &term.metrics);
         let mut names = [&expect.metric].into_iter().chain(of_bound);
         let counted = |full: &&String| {
-            Name::split(full).is_some_and(|name| name.subject == "host" && is_counter(&name.metric))
+            Name::parse_full_name(full)
+                .is_some_and(|name| name.subject == "host" && is_counter(&name.metric))
         };
         if let Some(name) = names.find(counted) {
             refusals.push((

@@ -38,7 +38,7 @@ pub fn refusals(scenario: &Scenario) -> Vec<Refusal> {
             }
             continue;
         };
-        if memory.pattern.allocates() {
+        if memory.pattern.is_allocating() {
             continue;
         }
         if !tiered {

@@ -64,7 +64,7 @@ pub fn acting(scenario: &Scenario, stock: bool) -> Vec<String> {
 fn writers_held(scenario: &Scenario) -> Vec<&Job> {
     let held = |job: &&Job| {
         let metrics = scenario.expects.iter().map(|expect| &expect.metric);
-        let mut names = metrics.filter_map(|metric| Name::split(metric));
+        let mut names = metrics.filter_map(|metric| Name::parse_full_name(metric));
         is(job, "write")
             && names.any(|name| {
                 let metric = name.metric.as_str();
@@ -79,7 +79,7 @@ fn writers_held(scenario: &Scenario) -> Vec<&Job> {
 /// Cgroups of which a scenario expects that they hold little.
 fn cgroups_bounded(scenario: &Scenario) -> Vec<String> {
     let bounded = scenario.expects.iter().filter(|of| of.op == Op::AtMost);
-    let names = bounded.filter_map(|expect| Name::split(&expect.metric));
+    let names = bounded.filter_map(|expect| Name::parse_full_name(&expect.metric));
     let held = names.filter(|name| name.arm == Arm::Weir && name.metric.starts_with("dirty_"));
     held.filter_map(|name| name.subject.strip_prefix("cgroup/").map(str::to_owned))
         .collect()
@@ -90,7 +90,7 @@ fn waits_behind_writers(scenario: &Scenario) -> Vec<&Job> {
     let expected = |job: &&Job| {
         let mut metrics = scenario.expects.iter().map(|expect| &expect.metric);
         metrics.any(|metric| {
-            Name::split(metric).is_some_and(|name| {
+            Name::parse_full_name(metric).is_some_and(|name| {
                 let reads = is(job, "read") && name.metric.starts_with("clat_");
                 name.subject == job.name && (reads || name.metric.starts_with("sync_"))
             })

@@ -208,7 +208,7 @@ pub fn print(module: &Plan, without: &Plan, scenario: &Scenario, as_json: bool) 
     }
     let mut text = without.text();
     for figure in &kept {
-        let unit = scenario::metric::Unit::of(&figure.metric);
+        let unit = scenario::metric::Unit::of_metric(&figure.metric);
         let shown = |value| report::value(value, unit);
         writeln!(
             text,

@@ -29,8 +29,12 @@ fn rows_with_places(page: &str) -> Vec<(String, Vec<String>, String)> {
 #[test]
 fn scenarios_say_which_place_honours_a_key() {
     let code = scenario::place::ROWS.iter().map(|row| {
-        let keys = row.keys().into_iter().map(str::to_owned);
-        (row.section.to_owned(), keys.collect(), row.places())
+        let keys = row.key_names().into_iter().map(str::to_owned);
+        (
+            row.section.to_owned(),
+            keys.collect(),
+            row.describe_places(),
+        )
     });
     let code: Vec<(String, Vec<String>, String)> = code.collect();
     let page = rows_with_places(&read("docs/scenarios.md"));
