@@ -274,7 +274,7 @@ fn outrun(seen: &Observation, group: &Group, derived: &limit::Derived, verdict: 
     });
 }
 
-/// Whether a file has events, or samples, that show what tasks wait for.
+/// Returns whether a file has events, or samples, that show what tasks wait for.
 fn shows_waits(seen: &Observation) -> bool {
     let waits = [
         "balance_dirty_pages",

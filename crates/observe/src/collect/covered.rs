@@ -44,7 +44,7 @@ impl Covered {
         }
     }
 
-    /// Whether the task was in a span then.
+    /// Returns whether the task was in a span then.
     pub fn has(&self, task: u32, ns: u64) -> bool {
         let open = self.open.range((task, Span::Pause)..=(task, Span::Journal));
         let mut open = open.map(|(_, began)| (*began, u64::MAX));

@@ -20,7 +20,7 @@ const KNOWN_NS: u64 = 10_000_000_000;
 /// Of a task that is gone, its maker, its maker's maker and so on are asked for.
 const GENERATIONS: usize = 16;
 
-/// Where a task that is gone was.
+/// Origin of a task that is gone.
 #[derive(Clone, Copy)]
 enum From {
     /// Made by this task.
@@ -92,7 +92,7 @@ impl Homes {
         home
     }
 
-    /// What was asked for last.
+    /// The cgroup that was found when it was asked for last.
     pub fn known(&self, task: u32) -> Option<String> {
         self.known.get(&task)?.1.clone()
     }

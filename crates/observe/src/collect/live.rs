@@ -32,7 +32,7 @@ const MOST_EVENTS: usize = 4_000_000;
 /// Tasks that are asked whether they serve a FUSE filesystem.
 const MOST_DAEMONS: usize = 500;
 
-/// Whom a cgroup's path, absolute or below the root, or a process's id names.
+/// Finds the target that a cgroup's path, absolute or below the root, or a process's id names.
 ///
 /// # Errors
 /// There is no such cgroup or process.
@@ -79,7 +79,7 @@ fn below(text: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// How a look is made.
+/// Options of a look.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// For how long.
@@ -235,7 +235,7 @@ pub fn look(
     })
 }
 
-/// Which sleeps events tell of, and of which cgroups' tasks.
+/// Sleeps that events tell of, and the cgroups of their tasks.
 struct Told {
     homes: Homes,
     covered: Covered,

@@ -55,7 +55,7 @@ const GREW: u64 = 1 << 20;
 /// So is one that has such a part of what a memory limit is used for.
 const FILLS: u64 = 16;
 
-/// What is read of one that may hold pages.
+/// Files that are read of a cgroup that may hold pages.
 const HOLDER: Want = Want {
     pressure: false,
     limits: false,
@@ -81,12 +81,12 @@ pub struct Losses {
     known: BTreeSet<String>,
     before: BTreeMap<u64, Cgroup>,
     devices: Vec<Device>,
-    /// When all were read last, and what that took.
+    /// The time at which all were read last, and the CPU time that took.
     all_ns: Option<(u64, Duration)>,
     spent: Duration,
-    /// What of that went to reading all, which has a distance of its own.
+    /// Part of that which went to reading all, which has a distance of its own.
     apart: Duration,
-    /// What cannot be seen, for people.
+    /// Notes on what cannot be seen, for people.
     pub blind: Option<String>,
 }
 
@@ -203,7 +203,7 @@ impl Losses {
         Ok(())
     }
 
-    /// Where the tasks are of which there are events since `from`.
+    /// Asks for the cgroups of the tasks of which there are events since `from`.
     fn ask_homes(&mut self, from: usize, now: u64) {
         for event in &self.trace.events[from..] {
             self.homes.ask(event.task, now);
@@ -296,8 +296,8 @@ impl Losses {
         found
     }
 
-    /// Whether what is dirty, and what counts against a memory limit, is in the cgroups that were
-    /// read: not in one above others that were not.
+    /// Returns whether what is dirty, and what counts against a memory limit, is in the cgroups
+    /// that were read: not in one above others that were not.
     fn is_explained(&self, found: &[Cgroup]) -> bool {
         let (_, limits) = self.limits.last().copied().unwrap_or_default();
         let all = limits.dirty + limits.writeback;
@@ -375,8 +375,8 @@ impl Losses {
     }
 }
 
-/// What was done meanwhile by one of whom nothing is known from before is not known: not all that
-/// it ever did.
+/// Forgets counters of cgroups of which nothing is known from before: what such a one did meanwhile
+/// is not known, and is not all that it ever did.
 fn forget_unknown(cgroups: &mut [Cgroup], before: &[Cgroup]) {
     let known: BTreeSet<u64> = before.iter().map(|cgroup| cgroup.inode).collect();
     for cgroup in cgroups

@@ -107,7 +107,7 @@ impl Spans {
     }
 }
 
-/// Whether the device in this directory of sysfs has nothing in flight, or is gone.
+/// Returns whether the device in this directory of sysfs has nothing in flight, or is gone.
 fn is_idle(directory: &Path) -> bool {
     let text = fs::read_to_string(directory.join("inflight")).unwrap_or_default();
     text.split_whitespace().all(|count| count == "0")
@@ -136,7 +136,7 @@ impl Reads {
         })
     }
 
-    /// What becomes readable when [`Reads::look`] should be called, so that nothing is lost.
+    /// Pipes that become readable when [`Reads::look`] should be called, so that nothing is lost.
     pub fn trace_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.tracing.trace_pipes()
     }

@@ -23,9 +23,9 @@ const BUFFER: u64 = 512 << 10;
 pub struct Timed {
     /// Path of the cgroup, as cgroup v2 has it: `/db`.
     pub cgroup: String,
-    /// When it began.
+    /// The time at which it began.
     pub began_ns: u64,
-    /// How long it took, or takes already.
+    /// Time that it took, or takes already.
     pub took_ns: u64,
 }
 
@@ -81,7 +81,8 @@ impl Syncs {
         Ok(syncs)
     }
 
-    /// Whether an fsync is seen: of a device that has nothing to write, so it fails, at once.
+    /// Returns whether an fsync is seen: of a device that has nothing to write, so it fails, at
+    /// once.
     fn sees_its_own(&mut self) -> Result<bool> {
         let nothing = File::open("/dev/null").context("cannot open /dev/null")?;
         let _ = nothing.sync_all();

@@ -50,17 +50,17 @@ impl Kind {
 pub struct Asleep {
     /// Id of the task.
     pub task: u32,
-    /// When, on the clock of events.
+    /// The time of the look, on the clock of events.
     pub ns: u64,
     /// Its cgroup's path.
     pub home: String,
-    /// What it waits for.
+    /// The event that it waits for.
     pub wait: Wait,
     /// The time that this look stands for.
     pub seconds: f64,
 }
 
-/// Who is looked at, and what was found.
+/// Tasks that are looked at, and the looks' results.
 pub struct Tasks {
     cgroup: PathBuf,
     only: Option<u32>,
@@ -79,7 +79,7 @@ pub struct Tasks {
     /// Task to the cgroup it was last seen in, relative to the root's directory.
     pub homes: BTreeMap<u32, String>,
     names: BTreeMap<u32, String>,
-    /// What flushers were found doing.
+    /// Activity of flushers, by looks.
     pub flushers: Flushers,
 }
 
@@ -106,7 +106,7 @@ impl Tasks {
         }
     }
 
-    /// What tasks were called when they were last listed.
+    /// Names of tasks as of when they were last listed.
     pub fn names(&self) -> BTreeMap<u32, String> {
         self.names.clone()
     }
@@ -157,13 +157,13 @@ impl Tasks {
         found
     }
 
-    /// When the tasks began that are new since this was last asked, and that they had dirtied
-    /// nothing then.
+    /// Takes the times at which tasks began that are new since this was last asked, and that they
+    /// had dirtied nothing then.
     pub fn born(&mut self) -> Vec<(u64, Progress)> {
         std::mem::take(&mut self.born)
     }
 
-    /// How far some of the tasks have come, the next ones in turn.
+    /// Bytes that some of the tasks have dirtied, the next ones in turn.
     pub fn progress(&mut self) -> Progress {
         let mut found = Progress::new();
         for _ in 0..self.tasks.len().min(MEASURED) {
@@ -239,7 +239,7 @@ fn threads(directory: &Path) -> Vec<u32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// What a task is called.
+/// The name of a task.
 pub fn name(task: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{task}/comm")).ok()?;
     Some(name.trim().to_string())
@@ -352,7 +352,8 @@ fn dirtied(task: u32) -> Option<u64> {
     line.parse().ok()
 }
 
-/// When a task began, by the monotonic clock, in nanoseconds, to the hundredth of a second.
+/// The time at which a task began, by the monotonic clock, in nanoseconds, to the hundredth of a
+/// second.
 fn began(task: u32) -> Option<u64> {
     let stat = own(task, "stat")?;
     // proc(5): field 22, in ticks of 1/100 s; the name before the parenthesis is the second.
@@ -380,7 +381,7 @@ fn waits_for(task: u32, has_fuse: bool) -> Option<Wait> {
     Some(classify(&wchan, &own(task, "syscall").unwrap_or_default()))
 }
 
-/// Whether a task serves a FUSE filesystem: it has the kernel's end of one open.
+/// Returns whether a task serves a FUSE filesystem: it has the kernel's end of one open.
 pub fn serves_fuse(task: u32) -> bool {
     let files = fs::read_dir(format!("/proc/{task}/fd"))
         .into_iter()

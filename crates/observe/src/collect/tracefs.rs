@@ -28,16 +28,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where tracefs is mounted below /sys/kernel, on its own or below debugfs.
+/// Mount points of tracefs below /sys/kernel, on its own or below debugfs.
 const PLACES: [&str; 2] = ["tracing", "debug/tracing"];
 /// Tasks that can sleep in the throttle at once without a wake-up being missed; the most the kernel
 /// takes.
 const SLEEPERS: u32 = 4096;
-/// How long memory for the buffer is waited for.
+/// Time that memory for the buffer is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What each fsync goes through: msync, O_SYNC writes and io_uring call the first; fsync and
-/// fdatasync do as well, unless the compiler has made it part of their own functions, as it has on
-/// 6.1. One that goes through two of them is seen as the inner one.
+/// Functions that each fsync goes through: msync, O_SYNC writes and io_uring call the first; fsync
+/// and fdatasync do as well, unless the compiler has made it part of their own functions, as it has
+/// on 6.1. One that goes through two of them is seen as the inner one.
 const SYNCING: [&str; 6] = [
     "vfs_fsync_range",
     // A copy-up of overlayfs, the flush of a loop device.
@@ -47,20 +47,21 @@ const SYNCING: [&str; 6] = [
     "__arm64_sys_fsync",
     "__arm64_sys_fdatasync",
 ];
-/// What umount, syncfs, freezing, remounting and sync go through. The first may be a part of the
-/// second.
+/// Functions that umount, syncfs, freezing, remounting and sync go through. The first may be a part
+/// of the second.
 const FLUSHING: [&str; 4] = [
     "sync_filesystem",
     "__x64_sys_syncfs",
     "__arm64_sys_syncfs",
     "ksys_sync",
 ];
-/// Where a task that does not sync waits for ext4's journal: for the transaction that is being
-/// committed, and for room in the log.
+/// Functions in which a task that does not sync waits for ext4's journal: for the transaction that
+/// is being committed, and for room in the log.
 const JOURNAL: [&str; 2] = ["wait_transaction_locked", "__jbd2_log_wait_for_space"];
-/// What probes on fsync stand for.
+/// Events that probes on fsync stand in for.
 const EXT4_SYNCS: [&str; 2] = ["ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit"];
-/// Which task made another, and which were moved: of those that end before they are asked for.
+/// Events that tell which task made another, and which were moved: of those that end before they
+/// are asked for.
 const ORIGINS: [&str; 2] = ["sched/sched_process_fork", "cgroup/cgroup_attach_task"];
 /// weir's own event, which comes and goes with its module.
 const DECIDED: &str = "weir/dirty_pause";
@@ -342,7 +343,7 @@ impl Tracefs {
         }
     }
 
-    /// What becomes readable when a CPU's buffer is half full.
+    /// Pipes that become readable when a CPU's buffer is half full.
     pub fn trace_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.pipes.iter().map(AsFd::as_fd)
     }

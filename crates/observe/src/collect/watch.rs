@@ -32,7 +32,7 @@ const MOST_EVENTS: usize = 200_000;
 /// Tasks whose cgroup is asked for in one slice; the writeback domain's stands for the others.
 const MOST_TASKS: usize = 2000;
 
-/// What is not shown is not read.
+/// Files that are read: those that are not shown are left out.
 const WANT: Want = Want {
     pressure: false,
     ..Want::ALL
@@ -48,7 +48,7 @@ pub struct Watch {
     limits: Vec<(u64, Limits)>,
     before: (Vec<Cgroup>, Vec<Device>),
     since: Instant,
-    /// What cannot be seen, and why, for people.
+    /// Notes on what cannot be seen, and why, for people.
     pub blind: Vec<String>,
     /// Spent on the last slice.
     pub cost: Duration,

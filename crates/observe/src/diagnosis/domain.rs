@@ -20,7 +20,7 @@ use crate::model::observation::Observation;
 use crate::model::stall::{Stall, Throttled};
 use serde::Serialize;
 
-/// Whose limit decided a pause.
+/// Domain whose limit decided a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Domain {

@@ -16,7 +16,7 @@ const BOUND: f64 = 0.6;
 const UNEXPLAINED: &str =
     "neither the disk nor the flusher was busy all the time: something else paces the drain";
 
-/// What paces the writing back.
+/// Part that paces the writing back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// A file does not tell.
@@ -41,7 +41,7 @@ fn busy(seen: &Observation, bdi: Option<&str>) -> f64 {
     device.map_or(0.0, |device| device.busy_ms as f64 / 1000.0 / seen.seconds)
 }
 
-/// Which part is the bottleneck.
+/// Finds the part that is the bottleneck.
 pub fn bound(seen: &Observation, bdi: Option<&str>) -> Bound {
     if !seen.is_live {
         return Bound::Unknown;
@@ -102,7 +102,7 @@ pub fn drain(seen: &Observation, bdi: Option<&str>) -> String {
     )
 }
 
-/// Who has a target in `io.latency`: it holds back others, and no file says when it does.
+/// Cgroups with a target in `io.latency`: it holds back others, and no file says when it does.
 fn targets(seen: &Observation, bdi: Option<&str>) -> String {
     let has_one = |cgroup: &&Cgroup| {
         bdi.is_some_and(|bdi| cgroup.io_latency.iter().any(|device| device == bdi))
@@ -122,7 +122,7 @@ fn targets(seen: &Observation, bdi: Option<&str>) -> String {
     )
 }
 
-/// What the kernel will do if nothing changes.
+/// The kernel's next steps if nothing changes.
 pub fn next(seen: &Observation, group: &Group, derived: &Derived) -> String {
     let Some((_, last)) = group.pauses().last() else {
         return String::new();

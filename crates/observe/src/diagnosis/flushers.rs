@@ -25,8 +25,8 @@ const MOST: f64 = 64.0;
 /// The agent's, in the foreground.
 const ASSIST: &str = "printf '[assist]\\ncpus = 2\\n' > /run/weir-assist.toml && weir agent --policy /run/weir-assist.toml";
 
-/// Where the flusher is what writers wait for: others that submit for it, and what to split; `top` is
-/// who dirties most.
+/// Remedies for writers that wait for the flusher: others that submit for it, and a process to
+/// split off; `top` is the cgroup that dirties most.
 pub fn remedies(
     seen: &Observation,
     bound: Bound,

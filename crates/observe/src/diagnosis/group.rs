@@ -19,11 +19,11 @@ pub struct Group<'a> {
     pub path: String,
     /// Stalls that events reported.
     pub stalls: Vec<&'a Stall>,
-    /// What looking found: outside of what events reported, where that is told apart.
+    /// Waits that looking found: outside of what events reported, where that is told apart.
     pub waits: Waits,
-    /// What looking found inside of what events reported.
+    /// Waits that looking found inside of what events reported.
     pub within: Waits,
-    /// Whether these are told apart.
+    /// `true` if these are told apart.
     is_apart: bool,
     /// Its tasks need again what was evicted of it.
     pub refaults: bool,
@@ -249,7 +249,7 @@ impl<'a> Group<'a> {
         exact
     }
 
-    /// Which domain decided each pause. A cgroup's own limit that stems from a limit above it
+    /// The domain that decided each pause. A cgroup's own limit that stems from a limit above it
     /// counts as the ancestor's; one that is about as large as the host's, from no limit at all, as
     /// the host's.
     pub fn decisions(&self, seen: &Observation) -> Vec<(Domain, &'a Stall, &'a Throttled)> {
@@ -294,7 +294,7 @@ impl<'a> Group<'a> {
         )
     }
 
-    /// What was lost to one kind.
+    /// Time that was lost to one kind.
     pub fn lost(&self, kind: &str, seconds: f64) -> Lost {
         let stalls: Vec<&&Stall> = self
             .stalls

@@ -23,7 +23,7 @@ use policy::headroom::{Headroom, Look};
 const SEEN_MS: u64 = 10_000;
 const FILE: &str = "/sys/module/weir/parameters/drain_seconds";
 
-/// What to set.
+/// The seconds of drain to set.
 ///
 /// # Errors
 /// Why it would not help.

@@ -12,7 +12,7 @@ use crate::model::stall::Kind;
 use crate::model::text::size;
 use std::collections::BTreeMap;
 
-/// Who holds the host's dirty pages, most first; descendants count for themselves. A trace, or a
+/// Holders of the host's dirty pages, most first; descendants count for themselves. A trace, or a
 /// run of the twin, only has those of the cgroups that were throttled, on the device they were
 /// throttled for.
 pub fn holders(seen: &Observation) -> Vec<Holder> {
@@ -24,7 +24,7 @@ pub fn holders(seen: &Observation) -> Vec<Holder> {
     }
 }
 
-/// Who is to blame for the host's dirty pages.
+/// The cgroup to blame for the host's dirty pages.
 pub struct Blame {
     /// The cgroup that holds or dirties more than half of them; none if none does, or that is not
     /// known.
@@ -33,7 +33,7 @@ pub struct Blame {
     pub holds: bool,
     /// The cgroup that holds most of them, if fewer.
     pub most: Option<String>,
-    /// What it holds, and the host, in bytes.
+    /// Bytes that it holds, and that the host holds.
     held: (u64, u64),
     /// Cgroups that were not throttled are seen as well.
     is_complete: bool,
@@ -113,7 +113,7 @@ fn most_first(held: BTreeMap<String, u64>) -> Vec<Holder> {
     holders
 }
 
-/// Who has most of what files count with all descendants'; here each counts for itself.
+/// The cgroups with most of what files count with all descendants'; here each counts for itself.
 pub fn by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Holder> {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
     for cgroup in &seen.cgroups {
@@ -134,7 +134,7 @@ pub fn by_cgroup(seen: &Observation, bytes: impl Fn(&Cgroup) -> u64) -> Vec<Hold
     )
 }
 
-/// What the throttled cgroups held when they were throttled last, in bytes, by the cgroup's path.
+/// Bytes that the throttled cgroups held when they were throttled last, by the cgroup's path.
 fn held_by_events(seen: &Observation) -> BTreeMap<String, u64> {
     let mut last: BTreeMap<(u64, &str), u64> = BTreeMap::new();
     for stall in &seen.stalls {

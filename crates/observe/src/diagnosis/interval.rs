@@ -32,13 +32,13 @@ use std::collections::BTreeMap;
 const MOST_VERDICTS: usize = 100;
 
 const THROTTLE: &str = "throttle";
-/// What counts as lost: waits for writeback, or for a limit of dirty pages.
+/// Kinds of waits that count as lost: for writeback, or for a limit of dirty pages.
 const KINDS: [&str; 6] = [THROTTLE, "fsync", "reclaim", "bandwidth", "ceiling", "fuse"];
 
-/// What happened between two looks.
+/// Changes between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Interval {
-    /// How long it was.
+    /// Length of the interval.
     pub seconds: f64,
     /// The sum over all cgroups.
     pub host: HostRow,
@@ -50,7 +50,7 @@ pub struct Interval {
     pub weir: Option<String>,
     /// Records the buffers had no room for: times are too low.
     pub lost_events: u64,
-    /// What could not be seen, for people.
+    /// Notes on what could not be seen, for people.
     pub notes: Vec<String>,
 }
 
@@ -100,18 +100,18 @@ pub struct CgroupRow {
     pub stall: Option<StallRow>,
 }
 
-/// Who stalls whom.
+/// Victim and culprit of a stall.
 #[derive(Clone, Debug, Serialize)]
 pub struct StallRow {
     /// The cgroup that lost the time: the row's, or below it.
     pub victim: String,
-    /// What the time was lost to.
+    /// The cause that the time was lost to.
     pub cause: Cause,
     /// Because of whom, or of which device.
     pub culprit: Option<String>,
     /// The reason, in a sentence.
     pub because: String,
-    /// What to type, if a knob changes it.
+    /// The command to type, if a knob changes it.
     pub command: Option<String>,
     /// Seconds that were lost.
     pub lost_seconds: f64,
@@ -124,7 +124,7 @@ pub struct DeviceRow {
     pub device: String,
     /// `vda`, if it is a disk.
     pub disk: Option<String>,
-    /// Where, if it is mounted.
+    /// Mount point, if it is mounted.
     pub mounted_at: Option<String>,
     /// Filesystem on it.
     pub filesystem: Option<String>,

@@ -60,7 +60,7 @@ impl HeldBack {
     }
 }
 
-/// What uses this much of what a limit allows is being held back by it.
+/// Part of what a limit allows from which on its user is being held back by it.
 const AT_LIMIT: f64 = 0.7;
 
 /// A disk that is busy for less of the time than this rests.

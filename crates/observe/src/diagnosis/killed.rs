@@ -25,7 +25,7 @@ pub struct Killed {
     pub cgroup: String,
     /// Tasks killed since it was made, of descendants too: `oom_kill` of `memory.events`.
     pub kills: u64,
-    /// What keeps writers from it.
+    /// The setting that keeps writers from it.
     pub remedy: Remedy,
 }
 
@@ -51,7 +51,7 @@ pub fn killed(seen: &Observation, target: &Target) -> Vec<Killed> {
     found.filter_map(|cgroup| of(seen, cgroup)).collect()
 }
 
-/// Whether one path is the other, or below it.
+/// Returns whether one path is the other, or below it.
 fn within(path: &str, above: &str) -> bool {
     let rest = path.strip_prefix(above);
     above.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -17,7 +17,7 @@ use serde::Serialize;
 /// A domain as a pass of the throttle sees it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// Whose it is.
+    /// The domain that it is of.
     pub domain: Domain,
     /// Writers are held from so many bytes on; absent if unknown.
     pub freerun_bytes: Option<u64>,

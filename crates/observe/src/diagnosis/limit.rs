@@ -28,7 +28,7 @@ pub struct Derived {
     pub limit: Option<u64>,
     /// Writers are held above this many bytes.
     pub freerun: Option<u64>,
-    /// Whose file it stems from, if from one.
+    /// The file that it stems from, if from one.
     pub binding: Option<Binding>,
 }
 
@@ -78,7 +78,7 @@ pub fn binding(seen: &Observation, path: &str) -> Option<Binding> {
     limits.min_by_key(|binding| binding.value.saturating_sub(binding.used))
 }
 
-/// Whether the domain of a pause is at least half as large as the host's.
+/// Returns whether the domain of a pause is at least half as large as the host's.
 pub fn is_about_the_hosts(seen: &Observation, throttled: &Throttled) -> bool {
     let host = throttled
         .host
@@ -166,7 +166,7 @@ fn of_host(seen: &Observation) -> Derived {
     }
 }
 
-/// What the host held, in bytes: dirty and in writeback, the median.
+/// Bytes that the host held: dirty and in writeback, the median.
 pub fn median_held(seen: &Observation) -> Option<u64> {
     let mut held: Vec<u64> = seen
         .limits

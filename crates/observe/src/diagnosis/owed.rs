@@ -39,11 +39,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Seconds that tasks of one cgroup lost because of one cgroup, which may be the same.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Owed {
-    /// Whose tasks lost them; [`UNKNOWN`] if they ended before that was known.
+    /// The cgroup whose tasks lost them; [`UNKNOWN`] if they ended before that was known.
     pub victim: String,
-    /// Who owes them; [`UNKNOWN`] if that cannot be told.
+    /// The cgroup that owes them; [`UNKNOWN`] if that cannot be told.
     pub culprit: String,
-    /// What they were lost to.
+    /// The limit that they were lost to.
     pub limit: Limit,
     /// The device, as in `254:0`; empty where none is concerned.
     pub device: String,
@@ -54,7 +54,7 @@ pub struct Owed {
 /// Stands for a cgroup that is not known.
 pub const UNKNOWN: &str = "unknown";
 
-/// What time was lost to.
+/// Limit that time was lost to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -128,7 +128,8 @@ impl From<Domain> for Limit {
 /// Cgroups and what each of them has, for itself.
 type Has = BTreeMap<String, f64>;
 
-/// What cgroups dirtied, and what came to them, of late: it tells whose dirty pages are another's.
+/// Bytes that cgroups dirtied, and that came to them, of late: it tells whose dirty pages are
+/// another's.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
     flows: BTreeMap<String, Flow>,
@@ -166,7 +167,7 @@ const FOREIGN: f64 = 2.0;
 const LITTLE: f64 = 0.05;
 
 impl Flows {
-    /// What one stretch of time tells.
+    /// Flows of one stretch of time.
     fn of(seen: &Observation) -> Flows {
         let mut flows = Flows::default();
         flows.note(seen);
@@ -385,13 +386,14 @@ fn dirtied(seen: &Observation, device: Option<&str>) -> Has {
     dirtied
 }
 
-/// Whose counters a cgroup's pages are in: its own, or those of the first above it that has any.
+/// The cgroup whose counters a cgroup's pages are in: its own, or those of the first above it that
+/// has any.
 fn memory_of(seen: &Observation, path: &str) -> String {
     let has = |path: &&str| seen.cgroup_at(path).is_some_and(|cgroup| cgroup.has_memory);
     path_up(path).find(has).unwrap_or(path).to_string()
 }
 
-/// What each cgroup has for itself of what files count with all descendants'.
+/// Bytes that each cgroup has for itself of what files count with all descendants'.
 fn own(seen: &Observation, of: impl Fn(&Cgroup) -> Option<f64>) -> Has {
     let mut own = Has::new();
     for cgroup in &seen.cgroups {
@@ -469,7 +471,7 @@ impl Parts<'_> {
         self.beyond(held, background as f64)
     }
 
-    /// Who owes pauses that a domain decided, and what they are for.
+    /// Culprits of pauses that a domain decided, and the limit that they are for.
     fn of_pauses(&self, group: &Group, domain: Domain, device: &str, host: &Has) -> (Has, Limit) {
         if let Some(held) = io_max::writes(self.seen, group, most(host, None).as_deref()) {
             return (self.below(&held.path), Limit::IoMax);
@@ -503,12 +505,12 @@ impl Parts<'_> {
         (culprits, domain.into())
     }
 
-    /// Who holds dirty pages at and below a cgroup.
+    /// Holders of dirty pages at and below a cgroup.
     fn below(&self, path: &str) -> Has {
         self.within(self.held(), path)
     }
 
-    /// Who uses memory at and below a cgroup. The page cache of the one that is held takes no room
+    /// Users of memory at and below a cgroup. The page cache of the one that is held takes no room
     /// from it: what could be dirty includes that.
     fn of_usage(&self, path: &str, held: &str) -> Has {
         let usage = own(self.seen, |cgroup| Some(cgroup.current as f64));
@@ -556,7 +558,7 @@ impl Parts<'_> {
             .unwrap_or_default()
     }
 
-    /// Who had an fsync wait: those whose data the device wrote meanwhile.
+    /// Culprits of a wait for fsync: those whose data the device wrote meanwhile.
     fn of_syncs(&self, victim: &str, device: &str) -> Has {
         let of = |cgroup: &Cgroup| (cgroup.path.clone(), device.to_string());
         let mut written = own(self.seen, |cgroup| {
@@ -593,7 +595,7 @@ impl Parts<'_> {
         self.beyond(taken, f64::INFINITY)
     }
 
-    /// What each has beyond its share of `level`, or of half of all if that is less.
+    /// Bytes that each has beyond its share of `level`, or of half of all if that is less.
     fn beyond(&self, has: Has, level: f64) -> Has {
         let all: f64 = has.values().sum();
         let mut tree = Tree::default();
@@ -607,7 +609,7 @@ impl Parts<'_> {
     }
 }
 
-/// What cgroups have, with all below them.
+/// Bytes of cgroups, with all below them.
 #[derive(Default)]
 struct Tree(BTreeMap<String, Node>);
 

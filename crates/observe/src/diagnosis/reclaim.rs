@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 /// In percent: a cgroup with so much memory that is no page cache has next to nothing to reclaim.
 const MOSTLY: u64 = 80;
 
-/// What a task did or waited for in reclaim, or because of it.
+/// Work or wait of a task in reclaim, or because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -85,21 +85,21 @@ impl Part {
     }
 }
 
-/// How reclaim went.
+/// Time and pages of reclaim.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Split {
     /// Task-seconds of the stalled, by what they went to.
     pub seconds: BTreeMap<Part, f64>,
     /// Seconds that kswapd slept, by reason: it frees memory for all.
     pub kswapd_seconds: BTreeMap<Part, f64>,
-    /// What the host's reclaim did, in pages; absent if unknown.
+    /// Pages of the host's reclaim; absent if unknown.
     pub pages: Option<Vmscan>,
     /// Bytes that each cgroup took meanwhile, most first: for whom memory was reclaimed.
     pub taken: Vec<Holder>,
 }
 
 impl Split {
-    /// How reclaim of a group's tasks went.
+    /// Splits the reclaim of a group's tasks.
     pub fn of(seen: &Observation, group: &Group) -> Split {
         let mut split = Split {
             pages: seen.vmscan,
@@ -152,13 +152,14 @@ impl Split {
         split
     }
 
-    /// What most of the time went to.
+    /// The part that most of the time went to.
     fn most(&self) -> Option<Part> {
         let most = self.seconds.iter().max_by(|a, b| a.1.total_cmp(b.1));
         most.map(|(part, _)| *part)
     }
 
-    /// Whether less than a hundredth of the pages that the host's reclaim scanned was freed.
+    /// Returns whether less than a hundredth of the pages that the host's reclaim scanned was
+    /// freed.
     fn frees_nothing(&self) -> bool {
         self.pages.is_some_and(|pages| {
             let scanned = pages.scanned_direct.saturating_add(pages.scanned_kswapd);
@@ -167,7 +168,7 @@ impl Split {
         })
     }
 
-    /// How much of the time it was for a limit of the stalled's own.
+    /// Seconds in which it was for a limit of the stalled's own.
     fn for_limit(&self, group: &Group) -> f64 {
         let spans = group.stalls.iter().filter_map(|stall| match &stall.kind {
             Kind::Reclaim(of) if of.is_for_limit => Some(stall.length_ns() as f64 / 1e9),
@@ -176,7 +177,7 @@ impl Split {
         spans.sum::<f64>() + self.seconds.get(&Part::OverHigh).copied().unwrap_or(0.0)
     }
 
-    /// What the time went to, most first, in words.
+    /// The parts of the time, most first, in words.
     pub fn sentence(&self) -> String {
         let mut parts: Vec<_> = self.seconds.iter().collect();
         parts.sort_by(|a, b| b.1.total_cmp(a.1));
@@ -338,7 +339,8 @@ fn in_vain(seen: &Observation, verdict: &mut Verdict) {
     }
 }
 
-/// Whether the pages that reclaim meets are dirty file pages: then their writer is to hold fewer.
+/// Returns whether the pages that reclaim meets are dirty file pages: then their writer is to hold
+/// fewer.
 fn is_dirty(split: &Split) -> bool {
     let waits = [Part::Writeback, Part::Congested];
     let asleep = split.most().is_some_and(|part| waits.contains(&part));

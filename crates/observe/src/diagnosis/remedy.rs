@@ -27,11 +27,11 @@ use serde::Serialize;
 pub struct Remedy {
     /// The file or setting.
     pub knob: String,
-    /// What to write to it.
+    /// The value to write to it.
     pub value: String,
-    /// What to type as root.
+    /// The command to type as root.
     pub command: String,
-    /// What it does, and what it costs.
+    /// Its effect and its cost.
     pub effect: String,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn stock_first(seen: &Observation, remedies: Vec<Remedy>) -> Vec<Reme
     stock.into_iter().chain(weirs).collect()
 }
 
-/// What the cgroup would have dirty if it were let.
+/// Bytes that the cgroup would have dirty if it were let.
 pub(super) fn wanted(seen: &Observation, group: &Group) -> u64 {
     let pages: f64 = group
         .pauses()
@@ -131,12 +131,12 @@ pub(super) fn wanted(seen: &Observation, group: &Group) -> u64 {
     ((rate * 120.0) as u64).max(16 * MIB)
 }
 
-/// Whether weir's module can be had: it is not there and off.
+/// Returns whether weir's module can be had: it is not there and off.
 pub(super) fn can_have_weir(seen: &Observation) -> bool {
     seen.weir.as_deref() != Some("off")
 }
 
-/// What loads the module.
+/// The command that loads the module.
 const LOAD: &str = "weir load && ";
 
 /// The same remedy, after loading the module where that is to be done. A file does not say; its reader

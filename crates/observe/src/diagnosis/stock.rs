@@ -22,10 +22,10 @@ use serde::Serialize;
 /// More than so much of dirtyable memory should not be dirty: reclaim waits for the disk then.
 const MOST_PERCENT: u64 = 40;
 
-/// What stock Linux has against it.
+/// Stock Linux's own means against it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stock {
-    /// Whether that suffices.
+    /// `true` if that suffices.
     pub suffices: bool,
     /// The kernel's file or setting; absent if none does it.
     pub knob: Option<&'static str>,

@@ -9,28 +9,28 @@ use crate::model::observation::Observation;
 use crate::model::wait::Wait;
 use serde::Serialize;
 
-/// What records all that a file has to have.
+/// The command that records all that a file has to have.
 const RECORD: &str =
     "trace-cmd record -e balance_dirty_pages -e global_dirty_state -e sched_switch sleep 30";
 
-/// Which of the two it is.
+/// Reason why there is no remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// It is known what they wait for, and no setting shortens that.
     NothingHelps,
-    /// What would help is not in what was looked at.
+    /// The source that was looked at does not show what would help.
     NotShown,
 }
 
 /// Why there is no remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unchanged {
-    /// Which of the two it is.
+    /// One of the two reasons.
     pub why: Why,
     /// The reason, in words.
     pub because: String,
-    /// What to type to see more.
+    /// The command to type to see more.
     pub command: String,
 }
 

@@ -26,7 +26,7 @@ pub enum Cause {
     DeviceLimit,
     /// A limit on writing, `io.max`, behind writeback.
     IoMax,
-    /// What the cgroup, or one above it, may dirty a second, set through weir.
+    /// Bytes that the cgroup, or one above it, may dirty a second, set through weir.
     Bandwidth,
     /// fsync, or the filesystem's journal.
     FsyncOrJournal,
@@ -40,7 +40,7 @@ pub enum Cause {
     Nothing,
 }
 
-/// What was found, for all groups asked about.
+/// Verdicts for all groups asked about.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
     /// Length of the observation.
@@ -51,7 +51,7 @@ pub struct Diagnosis {
     pub killed: Vec<Killed>,
     /// Events that the buffers lost.
     pub lost_events: u64,
-    /// What could not be seen, for people.
+    /// Notes on what could not be seen, for people.
     pub notes: Vec<String>,
 }
 
@@ -60,13 +60,13 @@ pub struct Diagnosis {
 pub struct Verdict {
     /// The cgroup, `/` for the root.
     pub cgroup: String,
-    /// What stalled it.
+    /// The cause that stalled it.
     pub cause: Cause,
     /// The reason, in a sentence.
     pub because: String,
-    /// Who or what is behind it: a cgroup, a device.
+    /// The cgroup or device that is behind it.
     pub culprit: Option<String>,
-    /// Where most of the time was lost.
+    /// The device for which most of the time was lost.
     pub device: Option<String>,
     /// Time lost in what stalled it.
     pub lost: Lost,
@@ -79,17 +79,17 @@ pub struct Verdict {
     pub seconds_by_domain: BTreeMap<Domain, f64>,
     /// Each domain's freerun level, and how many pauses it decided; of the throttle only.
     pub levels: Vec<Level>,
-    /// What reclaim's time went to, and for whom; absent unless that is the cause.
+    /// The parts of reclaim's time, and for whom; absent unless that is the cause.
     pub reclaim: Option<Split>,
-    /// How the limit comes about, sentence by sentence.
+    /// The derivation of the limit, sentence by sentence.
     pub limit: Vec<String>,
     /// Bytes dirty and in writeback, by cgroup, most first.
     pub holders: Vec<Holder>,
-    /// What bounds the drain, and whether sleeping helps.
+    /// The part that bounds the drain, and whether sleeping helps.
     pub drain: String,
-    /// What the kernel will do.
+    /// The kernel's next steps.
     pub next: String,
-    /// What changes it, best first.
+    /// Settings that change it, best first.
     pub remedies: Vec<Remedy>,
     /// Why there is none, if so, and where to look.
     pub unchanged: Option<Unchanged>,
@@ -98,10 +98,10 @@ pub struct Verdict {
     /// The cgroup that waits for it, if one does.
     #[serde(skip)]
     pub held_for: Option<String>,
-    /// What its tasks wait for, where that is no limit.
+    /// The event that its tasks wait for, where that is no limit.
     #[serde(skip)]
     pub waits_for: Option<Wait>,
-    /// Whether the kernel's own knobs suffice; absent if that cannot be told.
+    /// Verdict on the kernel's own knobs, whether they suffice; absent if that cannot be told.
     pub stock: Option<Stock>,
     /// `io.pressure` of the cgroup, some, seconds; absent if unknown.
     pub io_pressure_seconds: Option<f64>,
@@ -136,13 +136,13 @@ pub struct Lost {
 pub struct TaskLost {
     /// Id of the task.
     pub task: u32,
-    /// What it is called; `?` if that is not known.
+    /// Its name; `?` if that is not known.
     pub name: String,
     /// Seconds that it lost.
     pub seconds: f64,
 }
 
-/// Who holds dirty pages.
+/// A cgroup that holds dirty pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Holder {
     /// The cgroup, `/` for the root.

@@ -24,7 +24,7 @@ pub const MOST_NS: u64 = 1 << 62;
 /// Running totals of microseconds and of operations, which tasks add to side by side.
 const MOST_COUNTED: u64 = 1 << 62;
 
-/// What was read, that may be nonsense.
+/// Input that may be nonsense.
 pub(crate) trait Plausible {
     /// All its numbers can be.
     fn is_plausible(&self) -> bool;

@@ -6,7 +6,7 @@ use super::stack::Stack;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where cgroup v2 is mounted.
+/// Mount point of cgroup v2.
 pub const ROOT: &str = "/sys/fs/cgroup";
 
 /// A cgroup; bytes, microseconds. What a file that is not there would say is absent or nothing.
@@ -112,7 +112,7 @@ pub struct IoMax {
     pub rbps: Option<u64>,
 }
 
-/// What went to and came from one device.
+/// Bytes that went to and came from one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Io {
     /// Bytes written to the device.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is used of it; bytes, microseconds.
+/// The keys of it that are used; bytes, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirtyStat {
     /// In force here and now: its own, and what those of its ancestors have room for.
@@ -17,18 +17,18 @@ pub struct DirtyStat {
     pub throttled_usec: u64,
     /// Passes that waited for the cgroup's weight.
     pub weight_held: u64,
-    /// How long those waited.
+    /// Time that those waited.
     pub weight_held_usec: u64,
     /// Passes that waited for a `memory.dirty_bandwidth`.
     #[serde(default)]
     pub bandwidth_held: u64,
-    /// How long those waited.
+    /// Time that those waited.
     #[serde(default)]
     pub bandwidth_held_usec: u64,
     /// Times that flushers waited for a `memory.writeback_bytes`.
     #[serde(default)]
     pub window_held: u64,
-    /// How long those waited.
+    /// Time that those waited.
     #[serde(default)]
     pub window_held_usec: u64,
 }

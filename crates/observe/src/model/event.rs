@@ -25,11 +25,11 @@ pub struct Event {
     pub ns: u64,
     /// The task's id (a thread's, not its process').
     pub task: u32,
-    /// What the event reports.
+    /// The event's report.
     pub what: What,
 }
 
-/// What an event reports.
+/// Report of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum What {
     /// `writeback:balance_dirty_pages`: the throttle looked at the task; with `pause_ms` > 0 it
@@ -95,21 +95,21 @@ pub struct Pause {
     pub bdi_dirty: u64,
     /// The base rate.
     pub dirty_ratelimit: u64,
-    /// What the task is held to.
+    /// The rate that the task is held to.
     pub task_ratelimit: u64,
     /// Pages since its last look.
     pub dirtied: u64,
     /// To be slept; negative or zero if not at all.
     pub pause_ms: i64,
-    /// How long dirtying that much is to take at that rate; zero where that is less than a tick.
+    /// Time that dirtying that much is to take at that rate; zero where that is less than a tick.
     #[serde(default)]
     pub period_ms: u64,
 }
 
 impl Pause {
-    /// Where the domain that decided begins to hold writers, (background + limit) / 2. The event
-    /// does not name the domain; this number tells it. Example: limit 8192, setpoint 7168: the
-    /// domain runs freely up to 2 * 7168 - 8192 = 6144 pages.
+    /// The level at which the domain that decided begins to hold writers, (background + limit) / 2.
+    /// The event does not name the domain; this number tells it. Example: limit 8192, setpoint
+    /// 7168: the domain runs freely up to 2 * 7168 - 8192 = 6144 pages.
     pub fn freerun(&self) -> u64 {
         (2 * self.setpoint).saturating_sub(self.limit)
     }
@@ -142,12 +142,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Where the host's domain begins to hold writers.
+    /// The level at which the host's domain begins to hold writers.
     pub fn freerun(&self) -> u64 {
         arith::freerun(self.thresh, self.background)
     }
 
-    /// What the throttle aims at in the host's domain.
+    /// The level that the throttle aims at in the host's domain.
     pub fn setpoint(&self) -> u64 {
         arith::setpoint(self.freerun(), self.thresh)
     }

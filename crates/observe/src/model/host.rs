@@ -49,7 +49,7 @@ pub struct Pressure {
 /// A device as writeback sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// `254:0`; what events call it.
+    /// The number `254:0` that events call it.
     pub bdi: String,
     /// Least share, in percent of the limit.
     pub min_ratio: u64,
@@ -58,8 +58,8 @@ pub struct Device {
     /// The same in millionths, from Linux 6.2 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fine: Option<u64>,
-    /// Whether it is kept to its share even when the host is far below its limit; nothing where the
-    /// kernel does not tell.
+    /// `true` if it is kept to its share even when the host is far below its limit; nothing where
+    /// the kernel does not tell.
     pub strict: Option<bool>,
     /// Filesystem on it, if it is mounted.
     pub filesystem: Option<String>,
@@ -77,10 +77,10 @@ pub struct Device {
     /// Devices that it lies on, as LVM's do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<String>,
-    /// What its queue takes at a time, where requests are queued for it.
+    /// Its queue's bound, where requests are queued for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// What debugfs says, where it says it of all cgroups.
+    /// Figures of debugfs, where it has them of all cgroups.
     #[serde(default)]
     pub writeback: Option<Writeback>,
 }
@@ -100,7 +100,7 @@ impl Device {
     }
 }
 
-/// How much a disk has in flight at most: so many requests of that size.
+/// Bound on a disk's requests in flight: so many requests of that size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Requests in flight at most, `queue/nr_requests`.

@@ -13,7 +13,7 @@ use super::wait::Waits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was seen of a host, live or from a file.
+/// Observation of a host, live or from a file.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
     /// From the running kernel, not from a file.
@@ -28,7 +28,7 @@ pub struct Observation {
     pub seen: BTreeSet<String>,
     /// Records the buffer had no room for.
     pub lost: u64,
-    /// What could not be seen, for people.
+    /// Notes on what could not be seen, for people.
     pub blind: Vec<String>,
     /// All events, as they came: for pictures.
     pub events: Vec<Event>,
@@ -57,7 +57,7 @@ pub struct Observation {
     pub homes: BTreeMap<u32, String>,
     /// Looks at flushers.
     pub flushers: Flushers,
-    /// What reclaim did meanwhile; only a live look knows.
+    /// Counters of reclaim meanwhile; only a live look knows.
     pub vmscan: Option<Vmscan>,
     /// State of weir's module, if it is loaded.
     pub weir: Option<String>,
@@ -65,11 +65,11 @@ pub struct Observation {
     pub drain_seconds: u64,
     /// It is installed for this kernel, loaded or not.
     pub weir_is_installed: bool,
-    /// Where a recording was made; only recordings have it.
+    /// Host and program of a recording; only recordings have it.
     pub made: Option<Made>,
 }
 
-/// Where and by which program a recording was made; empty where an older weir did not say so.
+/// Host and program that made a recording; empty where an older weir did not say so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// Release of the kernel, as in `uname -r`.
@@ -83,7 +83,7 @@ pub struct Made {
 /// Bytes that each of some tasks has dirtied since it began.
 pub type Progress = BTreeMap<u32, u64>;
 
-/// What flushers were found doing, in numbers of looks.
+/// Activity of flushers, in numbers of looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flushers {
     /// Looks at all tasks together.
@@ -100,12 +100,12 @@ pub struct Flushers {
 }
 
 impl Observation {
-    /// Which devices lie on others.
+    /// The devices that lie on others.
     pub(crate) fn stack(&self) -> Stack {
         Stack::of(&self.devices)
     }
 
-    /// What a trace alone tells.
+    /// Makes an observation of a trace alone.
     pub fn of(trace: Trace) -> Observation {
         // A sleep that ends with its event began before it, and a pause lasts beyond its own.
         let stalls = stall::all(&trace);
@@ -169,7 +169,7 @@ impl Observation {
         self.cgroups.iter().find(|cgroup| cgroup.path == path)
     }
 
-    /// What a task is called.
+    /// The name of a task.
     pub fn name_of(&self, task: u32) -> &str {
         self.names.get(&task).map_or("?", String::as_str)
     }

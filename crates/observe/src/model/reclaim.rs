@@ -49,11 +49,11 @@ impl Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Recorded")]
 pub struct Slept {
-    /// How long, in microseconds.
+    /// Length of the sleep, in microseconds.
     pub us: u64,
     /// After how long it would have ended by itself, in microseconds; 0 if that is not recorded.
     pub timeout_us: u64,
-    /// What the task slept for.
+    /// The reason why the task slept.
     pub reason: Reason,
 }
 
@@ -87,7 +87,7 @@ impl From<Recorded> for Slept {
     }
 }
 
-/// What a task did between the beginning and the end of reclaim.
+/// A task's sleeps between the beginning and the end of reclaim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reclaimed {
     /// For a memory limit of its cgroup or of one above; not for the host.
@@ -139,7 +139,7 @@ impl Vmscan {
         ]
     }
 
-    /// What was counted since `before`.
+    /// Counts since `before`.
     pub fn since(mut self, mut before: Vmscan) -> Vmscan {
         for ((_, now), (_, before)) in self.fields().into_iter().zip(before.fields()) {
             *now = now.saturating_sub(*before);

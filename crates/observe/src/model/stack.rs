@@ -19,7 +19,7 @@ impl FromIterator<(String, Vec<String>)> for Stack {
 }
 
 impl Stack {
-    /// What a look knows of its devices.
+    /// Stack of the devices of a look.
     pub(crate) fn of(devices: &[Device]) -> Stack {
         let below = |device: &Device| (device.bdi.clone(), device.below.clone());
         devices.iter().map(below).collect()

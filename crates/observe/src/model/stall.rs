@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Time a task lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stall {
-    /// When it began, on the trace's clock.
+    /// The time at which it began, on the trace's clock.
     pub ns: u64,
     /// Id of the stalled task.
     pub task: u32,
-    /// What the task waited for.
+    /// The limit or event that the task waited for.
     pub kind: Kind,
-    /// How long, if its end was seen.
+    /// Its length, if its end was seen.
     pub slept_ns: Option<u64>,
 }
 
@@ -42,14 +42,14 @@ pub enum Kind {
 pub struct Throttled {
     /// The pause as the event announced it.
     pub pause: Pause,
-    /// Which domain decided, where weir's module said so.
+    /// The domain that decided, where weir's module said so.
     pub by: Option<String>,
     /// The host's limits in the same pass, where the trace has them.
     pub host: Option<Limits>,
 }
 
 impl Stall {
-    /// How long; what was announced where the end was not seen.
+    /// Its length; the announced one where the end was not seen.
     pub fn length_ns(&self) -> u64 {
         self.slept_ns.unwrap_or(match &self.kind {
             Kind::Throttle(throttled) => {
@@ -209,8 +209,8 @@ fn shorten(stall: &mut Stall, passed_ns: u64) {
     }
 }
 
-/// Whether a task that sleeps in reclaim that has no beginning is kswapd. A live look does not know
-/// kernel threads' names, but what begins.
+/// Returns whether a task that sleeps in reclaim that has no beginning is kswapd. A live look does
+/// not know kernel threads' names, but what begins.
 pub fn is_kswapd(names: &BTreeMap<u32, String>, seen: &BTreeSet<String>, task: u32) -> bool {
     match names.get(&task) {
         Some(name) => name.starts_with("kswapd"),
@@ -229,7 +229,7 @@ fn span(since: Option<u64>, end: &Event, kind: Kind, stalls: &mut Vec<Stall>) {
     }
 }
 
-/// What had not ended when the trace did counts up to there.
+/// Ends stalls that had not ended when the trace did: they count up to there.
 fn still_asleep(
     trace: &Trace,
     tasks: &HashMap<u32, Task>,
@@ -259,10 +259,10 @@ fn still_asleep(
     }
 }
 
-/// What has begun and not ended at `ns`, as if it began there: for readers of a trace in slices. Of
-/// a pause what was announced and not slept yet is left. Example: 100 ms announced at 7.000 s, cut
-/// at 7.060 s: the slice before has 60 ms, the next begins with a pause of 40 ms, and its real end
-/// counts.
+/// Events of stalls that have begun and not ended at `ns`, as if they began there: for readers of a
+/// trace in slices. Of a pause what was announced and not slept yet is left. Example: 100 ms
+/// announced at 7.000 s, cut at 7.060 s: the slice before has 60 ms, the next begins with a pause
+/// of 40 ms, and its real end counts.
 pub(crate) fn carried(trace: &Trace, ns: u64) -> Vec<Event> {
     let ends_are_seen = trace.seen.contains(WOKE);
     let mut pauses: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();

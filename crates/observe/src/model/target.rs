@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whom a look is at.
 
-/// Whom to look at.
+/// Tasks to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// All cgroups of the host.

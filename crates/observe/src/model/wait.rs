@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 /// Sleeps that were seen, in task-seconds.
 pub type Waits = BTreeMap<Wait, f64>;
 
-/// What a sleeping task waits for.
+/// Event that a sleeping task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
     /// The throttle, `balance_dirty_pages()`.
     Throttle,
-    /// What its cgroup may dirty a second, in weir's module.
+    /// The bandwidth of its cgroup, in weir's module.
     Bandwidth,
     /// A full ceiling of its cgroup, in weir's module.
     Ceiling,
@@ -229,10 +229,10 @@ const CHANGES: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
 ];
-/// What is no system call.
+/// Number in place of a system call's where there is none.
 const FAULT: i64 = -1;
 
-/// What tasks wait for in a function, or in what it calls, if its name says so.
+/// The wait of tasks that sleep in a function, or in what it calls, if its name says so.
 pub fn of_function(function: &str) -> Option<Wait> {
     let begins = |names: &[&str]| names.iter().any(|name| function.starts_with(name));
     let mut known = FUNCTIONS
@@ -280,7 +280,7 @@ pub fn classify(wchan: &str, syscall: &str) -> Wait {
     }
 }
 
-/// Where a call that reads no data waits for a disk, or for a server.
+/// Returns whether a call that reads no data waits there for a disk, or for a server.
 fn is_write(wchan: &str) -> bool {
     let waits = ["folio_wait", "rpc_wait_bit", "submit_bio_wait"];
     waits

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 
-/// What is left of some data, and what they are, for errors.
+/// Rest of some data, and their name, for errors.
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
     what: &'static str,

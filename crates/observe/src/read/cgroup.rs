@@ -31,17 +31,17 @@ pub fn mounted(root: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What is read of each cgroup.
+/// Files that are read of each cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// What it holds. Reading that makes the kernel add up its counters, which changes how well it
-    /// throttles.
+    /// Dirty pages and the like. Reading them makes the kernel add up its counters, which changes
+    /// how well it throttles.
     pub memory: bool,
     /// Its pressure, and its targets in `io.latency`.
     pub pressure: bool,
-    /// What it may hold, and may do at most.
+    /// Limits on memory and I/O.
     pub limits: bool,
-    /// What it holds in all.
+    /// All memory that it holds.
     pub usage: bool,
     /// weir's knobs, if its module is loaded.
     pub knobs: bool,
@@ -133,8 +133,8 @@ fn with(path: &str, directory: &Path, metadata: &Metadata, want: Want) -> Cgroup
     cgroup
 }
 
-/// What the files in a cgroup's directory say; of one that is gone, nothing. Neither its path nor
-/// its inode.
+/// Reads the files in a cgroup's directory; of one that is gone, nothing. Neither its path nor its
+/// inode.
 pub fn at(directory: &Path, want: Want) -> Cgroup {
     read_one(&|file| fs::read_to_string(directory.join(file)).ok(), want)
 }

@@ -112,7 +112,7 @@ fn mounts(root: &Path) -> BTreeMap<String, (String, String)> {
     mounts
 }
 
-/// Which devices of the machine lie on others.
+/// The devices of the machine that lie on others.
 pub fn stack(root: &Path) -> Stack {
     let of = |device: &Path| {
         Some(

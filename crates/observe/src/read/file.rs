@@ -36,7 +36,8 @@ impl Observation {
         seen.with_context(|| format!("{} cannot be used", path.display()))
     }
 
-    /// Whom a cgroup's path, `inode:N` or a task's id names, of those that a file has.
+    /// Finds the target that a cgroup's path, `inode:N` or a task's id names, of those that a file
+    /// has.
     ///
     /// # Errors
     /// It has none such; the message names those it has.

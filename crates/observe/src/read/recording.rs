@@ -78,7 +78,7 @@ struct Head {
     weir: String,
 }
 
-/// What is known at the end.
+/// State that is known at the end.
 #[derive(Default, Serialize, Deserialize)]
 struct State {
     /// Of a running kernel, not of a model of one: what flushers and devices did is known.
@@ -141,14 +141,14 @@ fn yes() -> bool {
     true
 }
 
-/// What was seen since it was last written.
+/// Samples since they were last written.
 #[derive(Default)]
 pub struct Samples {
     /// The host's limits and pages over time.
     pub limits: Vec<(u64, Limits)>,
     /// The host's pressure over time.
     pub pressure: Vec<(u64, Pressure)>,
-    /// How far some tasks have come.
+    /// Bytes that some tasks have dirtied.
     pub progress: Vec<(u64, Progress)>,
     /// Names and cgroups of tasks that are new.
     pub tasks: BTreeMap<u32, (String, String)>,

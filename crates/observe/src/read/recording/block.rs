@@ -73,7 +73,7 @@ impl Block {
         self
     }
 
-    /// What a written one holds; none if it is damaged.
+    /// Events of a written one; none if it is damaged.
     pub fn events(mut self) -> Option<Vec<Event>> {
         add_up(&mut self.woke);
         add_up(&mut self.decided);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use flate2::read::MultiGzDecoder;
 use std::io::{BufRead, BufReader, Read};
 
-/// Whether these bytes begin a recording, or something else that is compressed like one.
+/// Returns whether these bytes begin a recording, or something else that is compressed like one.
 pub(crate) fn is_recording(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x1f\x8b")
 }

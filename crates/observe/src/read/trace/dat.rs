@@ -16,12 +16,12 @@ mod sections;
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Whether these bytes claim to be a trace.dat.
+/// Returns whether these bytes claim to be a trace.dat.
 pub fn is_dat(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Where one CPU's pages are.
+/// The pages of one CPU.
 struct Pages<'a> {
     bytes: &'a [u8],
     /// The file says there is more.

@@ -45,7 +45,7 @@ pub const READS: [&str; 2] = ["block/block_bio_queue", "block/block_rq_complete"
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lacks(pub &'static str);
 
-/// Whether an event of this name is understood.
+/// Returns whether an event of this name is understood.
 pub fn is_known(name: &str) -> bool {
     [WOKE, SYNC_BEGAN, SYNC_ENDED, JOURNAL_BEGAN, JOURNAL_ENDED].contains(&name)
         || KNOWN

@@ -7,7 +7,7 @@
 
 use crate::model::wait::{self, Wait};
 
-/// What shows the throttle, reclaim and fsync, for any kernel.
+/// The command that records the throttle, reclaim and fsync, for any kernel.
 pub const RECORD: &str = "trace-cmd record -e balance_dirty_pages -e global_dirty_state -e vmscan -e ext4_sync_file_enter \
     -e ext4_sync_file_exit -e sched_switch sleep 30";
 /// Tasks that are told.
@@ -57,7 +57,7 @@ fn graph(text: &str) -> String {
     }
 }
 
-/// What the tasks of a log wait for, by their stacks.
+/// The waits of the tasks of a log, by their stacks.
 fn stacks(text: &str) -> Option<String> {
     let mut tasks: Vec<(Option<String>, Vec<&str>)> = Vec::new();
     for line in text.lines() {

@@ -16,7 +16,7 @@ pub struct Raw<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a page had.
+/// Losses and damage of one ring-buffer page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Read {
     /// Records lost before the page, as far as it says.

@@ -79,7 +79,7 @@ pub fn read(text: &str) -> Result<Trace> {
     Ok(trace)
 }
 
-/// What a record says.
+/// Content of a record.
 enum Entries {
     Understood {
         name: String,
@@ -120,7 +120,7 @@ fn entries(record: &str) -> Entries {
     }
 }
 
-/// Whether a record goes on in the next line, which a program broke.
+/// Returns whether a record goes on in the next line, which a program broke.
 fn goes_on(read: &Entries, next: &str) -> bool {
     let next = next.trim();
     let is_text = !next.is_empty() && !next.starts_with(['#', '<']) && !next.starts_with("=>");
@@ -192,7 +192,7 @@ const SYNCING: [&str; 6] = [
 ];
 
 impl Line<'_> {
-    /// Whether a record begins in this line: it has the head of one, if not more.
+    /// Returns whether a record begins in this line: it has the head of one, if not more.
     fn begins(line: &str) -> bool {
         Line::head(line).is_some() || Line::perf_trace(line).is_some()
     }
@@ -364,7 +364,7 @@ fn seconds(text: &str) -> Option<u64> {
 /// The fields of an event.
 struct Named<'a> {
     by_name: BTreeMap<&'a str, &'a str>,
-    /// What is missing is zero.
+    /// `true` if a field that is missing is zero.
     is_zero_left_out: bool,
 }
 

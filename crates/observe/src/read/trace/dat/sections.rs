@@ -104,7 +104,7 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
-/// Where the next section of options is, 0 if this is the last.
+/// Offset of the next section of options, 0 if this is the last.
 fn chain(section: &[u8]) -> Result<u64> {
     let mut at = Bytes::new(section, "its options");
     loop {
